@@ -91,13 +91,14 @@ lint: ## Check format, go vet and staticcheck
 	go tool staticcheck ./...
 
 .PHONY: check
-check: generate ## Check that generated files, assets and go.mod are current, lint, and check the layout
+check: generate ## Check that generated files, assets and go.mod are current, lint, and check layout and words
 	git diff --exit-code -- graph docs/configuration.md
 	@untracked=$$(git ls-files --others --exclude-standard -- graph docs/configuration.md); if [ -n "$$untracked" ]; then echo "not committed:"; echo "$$untracked"; exit 1; fi
 	go run -buildvcs=false ./frontend-assets/build -check
 	go mod tidy -diff
 	@$(MAKE) --no-print-directory lint
 	go test -run '^TestLayout' ./cmd/internal/repository
+	@$(MAKE) --no-print-directory words
 
 .PHONY: words
 words: ## Check comments, strings and documents for words that are not plain English (ARGS=--count: by folder)

@@ -324,7 +324,7 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 
 		log := awaitEnd(t, d, site, delivery.ID)
 		if log.State != model.DeliveryFailed || len(log.Attempts) != model.MaxAttempts ||
-			log.Delivery.Attempts != model.MaxAttempts {
+			log.Delivery.ScheduledAttempts != model.MaxAttempts {
 			t.Errorf("delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
 		}
 

@@ -376,13 +376,13 @@ func TestMailsRefused(t *testing.T) {
 	unknown := &smtp.SMTPError{
 		Code:         550,
 		EnhancedCode: smtp.EnhancedCode{5, 1, 1},
-		Message:      "no such mailbox: nobody@example.com",
+		Message:      "no such mailbox: unknown@example.com",
 	}
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := &clock{now: noon}
 		box := newMailbox(t, a, false, func(to string, n int) error {
-			if strings.HasPrefix(to, "nobody") {
+			if strings.HasPrefix(to, "unknown") {
 				return unknown
 			}
 			if n <= 3 {
@@ -391,7 +391,7 @@ func TestMailsRefused(t *testing.T) {
 			return nil
 		})
 
-		queueMail(t, d, "test", "nobody@example.com", "")
+		queueMail(t, d, "test", "unknown@example.com", "")
 		queueMail(t, d, "test", "owner@example.com", "")
 		var lines strings.Builder
 		j := startMailer(t, d, now.Now, box.server(t, a, "smtp", "p%40ss%20word"), slog.NewTextHandler(&lines, nil))

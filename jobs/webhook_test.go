@@ -155,10 +155,10 @@ func TestReceivers(t *testing.T) {
 
 		for i, c := range cases {
 			log := awaitEnd(t, d, all[i].site, all[i].delivery.ID)
-			if log.State != c.state || len(log.Attempts) != c.tries || int(log.Delivery.Attempts) != c.tries {
+			if log.State != c.state || len(log.Attempts) != c.tries || int(log.Delivery.ScheduledAttempts) != c.tries {
 				t.Errorf(
 					"%s: %s after %d attempts (%d counted), want %s after %d", c.name, log.State, len(log.Attempts),
-					log.Delivery.Attempts, c.state, c.tries,
+					log.Delivery.ScheduledAttempts, c.state, c.tries,
 				)
 
 				continue
@@ -345,7 +345,7 @@ func TestSignatures(t *testing.T) {
 
 				log := awaitEnd(t, d, site, delivery.ID)
 				calls := r.all()
-				if len(calls) != 3 || len(log.Attempts) != 3 || log.Delivery.Attempts != 2 || !log.Attempts[2].Manual ||
+				if len(calls) != 3 || len(log.Attempts) != 3 || log.Delivery.ScheduledAttempts != 2 || !log.Attempts[2].Manual ||
 					log.Attempts[1].Manual {
 					t.Fatalf(
 						"%d calls, delivery %+v, attempts %+v; want three calls, the last one manual", len(calls), log.Delivery,

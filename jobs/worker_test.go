@@ -236,17 +236,17 @@ func checkOutcome(
 			switch {
 			case log.State == model.DeliveryDelivered && successes[id] == 0:
 				t.Errorf("%s is recorded as delivered, and the receiver never accepted it", id)
-			case log.State == model.DeliveryFailed && (log.Delivery.Attempts != model.MaxAttempts || successes[id] > unfinished):
+			case log.State == model.DeliveryFailed && (log.Delivery.ScheduledAttempts != model.MaxAttempts || successes[id] > unfinished):
 				t.Errorf(
-					"%s failed after %d attempts, %d unfinished, and %d successes", id, log.Delivery.Attempts, unfinished,
+					"%s failed after %d attempts, %d unfinished, and %d successes", id, log.Delivery.ScheduledAttempts, unfinished,
 					successes[id],
 				)
 			case log.State == model.DeliveryPending:
 				t.Errorf("%s is still pending: %+v", id, log.Delivery)
 			}
 
-			if int(log.Delivery.Attempts) != tries || int(log.Tries) != tries || tries > model.MaxAttempts || calls[id] > tries {
-				t.Errorf("%s: %d attempts recorded, %d counted, %d calls", id, tries, log.Delivery.Attempts, calls[id])
+			if int(log.Delivery.ScheduledAttempts) != tries || int(log.Delivery.Attempts) != tries || tries > model.MaxAttempts || calls[id] > tries {
+				t.Errorf("%s: %d attempts recorded, %d counted, %d calls", id, tries, log.Delivery.ScheduledAttempts, calls[id])
 			}
 
 			if more := successes[id] - 1; more > 0 {

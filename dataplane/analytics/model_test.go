@@ -46,7 +46,7 @@ func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand) {
 	// midnight and the month's end come soon
 	now := time.Date(2026, 11, 30, 20, 0, 0, 0, time.UTC)
 
-	// of the hit; its page view's id and, to tell rows apart, the width range
+	// number counts the hits. It is the page view's id and, so that rows can be distinguished, its width.
 	number := 0
 
 	for round := range 60 {

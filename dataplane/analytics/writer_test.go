@@ -65,8 +65,8 @@ func TestStampsAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-// TestManualPageviewsInOneBatch: a batch tells automatic and manual page views apart, in the order of
-// their arrival.
+// TestManualPageviewsInOneBatch checks that a batch distinguishes automatic and manual page views, in
+// the order of their arrival.
 func TestManualPageviewsInOneBatch(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := &heldStore{HitStore: ingest.New(d).HitStore(), held: make(chan struct{}), release: make(chan struct{})}

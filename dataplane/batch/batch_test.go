@@ -434,7 +434,7 @@ func TestLateItemsAreNotStored(t *testing.T) {
 }
 
 // TestDeadline: an item waits until its deadline, or until its context ends if that is earlier, and
-// then is not stored. Each wait is as long as the first, though the timers are used again.
+// then is not stored. All waits last equally long, though the timers are reused.
 func TestDeadline(t *testing.T) {
 	const patience = 5 * time.Second
 	synctest.Test(t, func(t *testing.T) {

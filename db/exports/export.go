@@ -8,22 +8,23 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/tables"
 )
 
-// ExportedPageview is a page view with all that is stored of it and of its visit.
+// Pageview is a page view with everything stored about it and its visit.
 type Pageview struct {
 	At         model.Instant
 	ID         int64 // the page view id
 	Path       string
-	Language   string // empty when unknown
+	Language   string // empty if unknown
 	WidthRange int16  // see model.WidthRangeName
 	EngagedMS  int32  `bun:"engaged_ms"`
 	Scroll     int16
-	Manual     bool // sent by the page's own call, not by the script itself
+	Manual     bool // sent by the page's own call, not automatically by the script
 	Visit      `bun:",extend"`
 }
 
-// ExportedEvent is an event with all that is stored of it and of its visit.
+// Event is an event with everything stored about it and its visit.
 type Event struct {
 	At            model.Instant
 	ID            int64
@@ -36,12 +37,12 @@ type Event struct {
 	Visit         `bun:",extend"`
 }
 
-// ExportedVisit is what every exported row tells of its visit.
+// Visit holds the columns of a row's visit.
 type Visit struct {
 	VisitID        int64
 	Visitor        []byte
 	StartedAt      model.Instant
-	LastPageviewAt model.Instant // means nothing while Pageviews is 0
+	LastPageviewAt model.Instant // meaningless while Pageviews is 0
 	Pageviews      int32
 	Channel        string
 	Referrer       string
@@ -49,35 +50,41 @@ type Visit struct {
 	model.Campaign `bun:",extend"`
 }
 
-// visitColumns are the columns of ExportedVisit, from a row r and its visit v.
-const visitColumns = "r.visit_id, v.visitor, v.started_at, v.last_pageview_at, v.pageviews, v.channel, v.referrer, v.user_id, " +
-	"v.utm_source, v.utm_medium, v.utm_campaign, v.utm_content, v.utm_term, v.gclid, v.gbraid, v.wbraid, v.fbclid, v.msclkid"
+// The exported columns of a row r and its visit v. They follow db/tables, so that a new column is
+// exported too: it needs a field in Pageview, Event or Visit, or an exception here.
+var (
+	// The visit's key is also in the row. The other exceptions only decide which visit a hit belongs to.
+	visitColumns = tables.Visits.Columns.Without("site_id", "id", "n", "recent", "awaited").List("v.")
 
-// ExportRange says which rows of a site to export, in the order of time and then id.
+	exportedPageviews = exported{tables.Pageviews.Name, tables.Pageviews.Columns.Without("site_id").List("r.")}
+	exportedEvents    = exported{tables.Events.Name, tables.Events.Columns.Without("site_id").List("r.")}
+)
+
+// Range selects rows of a site, in the order of time and then id.
 type Range struct {
 	SiteID   int64
 	From, To model.Instant // From is inclusive, To is not
-	After    *Cursor       // only rows after this one, when given
+	After    *Cursor       // only rows after this one; nil: all
 	Limit    int
 	Offset   int
 }
 
-// ExportCursor names a row of the export by its place in the order.
+// Cursor identifies a row of the export by its position in the order.
 type Cursor struct {
 	At model.Instant
 	ID int64
 }
 
-// exportPage is how many rows are read at once. Between two pages no connection is held, so that a
-// reader that takes its time keeps nobody else waiting.
+// exportPage is how many rows are read at once. No connection is held between two pages, so that a
+// slow reader delays no other process.
 const exportPage = 1_000
 
-// skipStep is how many rows one statement leaves out for an offset.
+// skipStep is how many rows one statement skips for an offset.
 const skipStep = 100_000
 
-// ExportPageviews calls each with the page views of the range, in their order. Memory does not grow
-// with their number. It stops at the first error, which it returns, and when ctx ends. Rows that
-// come while it runs may be among them.
+// ExportPageviews calls each with the page views of the range, in order. It stops at the first
+// error, which it returns, and when ctx ends. Memory does not grow with the number of rows. Rows
+// that are stored while it runs can be among them.
 func (s *Store) ExportPageviews(ctx context.Context, r Range, each func(*Pageview) error) error {
 	return exportPages(ctx, s, exportedPageviews, r, each)
 }
@@ -87,18 +94,13 @@ func (s *Store) ExportEvents(ctx context.Context, r Range, each func(*Event) err
 	return exportPages(ctx, s, exportedEvents, r, each)
 }
 
-// exported is a table to export, and those of the columns that are its own.
+// exported is a table to export, with its own columns.
 type exported struct{ table, columns string }
-
-var (
-	exportedPageviews = exported{"pageviews", "r.at, r.id, r.path, r.language, r.width_range, r.engaged_ms, r.scroll, r.manual"}
-	exportedEvents    = exported{"events", "r.at, r.id, r.name, r.path, r.value, r.currency, r.transaction_id, r.properties"}
-)
 
 func (p Pageview) cursor() Cursor { return Cursor{At: p.At, ID: p.ID} }
 func (e Event) cursor() Cursor    { return Cursor{At: e.At, ID: e.ID} }
 
-// exportPages reads the range page by page, each one after the last row of the one before.
+// exportPages reads the range page by page, each page after the last row of the previous one.
 func exportPages[Row interface{ cursor() Cursor }](ctx context.Context, s *Store, e exported, r Range, each func(*Row) error) error {
 	if r.After != nil {
 		r = r.behind(*r.After)
@@ -139,15 +141,14 @@ func exportPages[Row interface{ cursor() Cursor }](ctx context.Context, s *Store
 	return nil
 }
 
-// behind is the range after a row of it. That the range begins with the row's moment follows from
-// After, but PostgreSQL does not conclude from a comparison of pairs which months to leave out.
+// behind returns the range after one of its rows. The lower bound of time follows from After, but
+// PostgreSQL does not derive from a comparison of pairs which partitions to skip.
 func (r Range) behind(row Cursor) Range {
 	r.After, r.From = &row, max(r.From, row.At)
 	return r
 }
 
-// lastSkipped finds the last of the rows that the offset leaves out, without their visits; nil when
-// the range ends before.
+// lastSkipped returns the last row that the offset skips, or nil if the range ends before it.
 func (s *Store) lastSkipped(ctx context.Context, e exported, r Range) (*Cursor, error) {
 	for left := r.Offset; ; {
 		step := min(left, skipStep)
@@ -165,11 +166,11 @@ func (s *Store) lastSkipped(ctx context.Context, e exported, r Range) (*Cursor, 
 	}
 }
 
-// Both databases have to walk along the rows' primary key, which is the order of the export, and
-// look up each row's visit: anything else reads or sorts the whole range for every page. SQLite
-// takes the tables of a CROSS JOIN in the order in which they are written. PostgreSQL cannot take
-// the LATERAL part any other way; without statistics, as in a new month, it would compare each row
-// with all visits. What keeps it from sorting is in pgExportInOrder.
+// Both databases must follow the rows' primary key, which is the order of the export, and look up
+// each row's visit. Any other plan reads or sorts the whole range for every page. SQLite joins the
+// tables of a CROSS JOIN in the order in which they are written. PostgreSQL has no other plan for
+// LATERAL; without statistics, as in a new month, it would otherwise compare each row with all
+// visits. pgExportInOrder prevents a sort.
 const (
 	sqliteExportVisit = `CROSS JOIN visits AS v ON v.site_id = r.site_id AND v.id = r.visit_id`
 
@@ -179,7 +180,7 @@ const (
 	pgExportInOrder = `SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_seqscan = off; SET LOCAL jit = off`
 )
 
-// exportQuery selects a page of the range's rows, with their visits.
+// exportQuery returns the query for one page of the range's rows, with their visits.
 func (s *Store) exportQuery(e exported, r Range) *bun.SelectQuery {
 	q := s.rangeQuery(e, r).ColumnExpr(visitColumns).ColumnExpr(e.columns).Limit(int64(r.Limit))
 	if !s.db.IsPostgres() {
@@ -189,7 +190,7 @@ func (s *Store) exportQuery(e exported, r Range) *bun.SelectQuery {
 	return q.Join(pgExportVisit, first, end)
 }
 
-// rangeQuery is all rows of the range, in their order. The table's name within the query is r.
+// rangeQuery returns the query for all rows of the range, in order. The table's alias is r.
 func (s *Store) rangeQuery(e exported, r Range) *bun.SelectQuery {
 	q := s.db.Read.NewSelect().TableExpr("? AS r", bun.Ident(e.table)).
 		Where("r.site_id = ?", r.SiteID).
@@ -203,7 +204,7 @@ func (s *Store) rangeQuery(e exported, r Range) *bun.SelectQuery {
 	return q
 }
 
-// exportRows runs a query of a range's rows, when it is its turn.
+// exportRows runs a query of a range's rows. It waits for a slot among the long reads.
 func (s *Store) exportRows(ctx context.Context, q *bun.SelectQuery, rows any) error {
 	return s.db.LongRead(ctx, func() error {
 		if !s.db.IsPostgres() {
@@ -220,21 +221,20 @@ func (s *Store) exportRows(ctx context.Context, q *bun.SelectQuery, rows any) er
 }
 
 // visits returns bounds, the upper one exclusive, of the ids of all visits of the range's rows, so
-// that PostgreSQL leaves out the other months. A visit starts on the UTC day of its rows; one more
-// day on both sides is for clocks that were set.
+// that PostgreSQL skips the other months. A visit starts on the UTC day of its rows. One more day
+// on either side allows for clocks that were adjusted.
 func (r Range) visits() (first, end int64) {
 	const day = 24 * time.Hour
 	return firstTimeID(r.From.Day().Start().Add(-day)), firstTimeID(r.To.Add(day))
 }
 
-// Moments that an id made of time can tell; see model.NewTimeID.
+// The first and last times that a time-based id can hold, see model.NewTimeID.
 var (
 	firstTimeIDAt = model.At(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
 	lastTimeIDAt  = model.At(time.Date(2091, 1, 1, 0, 0, 0, 0, time.UTC))
 )
 
-// firstTimeID is model.FirstTimeID for any moment: one that is too early or too late counts as the
-// first or last.
+// firstTimeID is model.FirstTimeID, with times outside the range of ids clamped to it.
 func firstTimeID(at model.Instant) int64 {
 	return model.FirstTimeID(min(max(at, firstTimeIDAt), lastTimeIDAt))
 }

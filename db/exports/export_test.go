@@ -20,7 +20,7 @@ import (
 )
 
 // storeForExport stores n page views, one each second, in visits of five page views. Each visit but
-// the first has an event beside each page view.
+// the first has an event with each page view.
 func storeForExport(tb testing.TB, d *db.DB, siteID int64, start model.Instant, n int) {
 	tb.Helper()
 
@@ -33,7 +33,7 @@ func storeForExport(tb testing.TB, d *db.DB, siteID int64, start model.Instant, 
 
 	const numbers = `WITH RECURSIVE numbers (n) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < ?) `
 
-	// and 5 s later the next one
+	// The next visit starts 5 s later.
 	visit := model.FirstTimeID(start)
 	must(numbers+`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, referrer, utm_source, gclid)
 		SELECT ?, ? + n * 5000000 * 4096, ?, ? + n * 5000000, ? + n * 5000000, 5, 'paid search', 'search.example/', 'search', 'click' FROM numbers`,
@@ -49,8 +49,7 @@ func storeForExport(tb testing.TB, d *db.DB, siteID int64, start model.Instant, 
 		n, siteID, start, visit)
 }
 
-// TestExportStopsWithItsReader: when the reader leaves, the query ends instead of running on for
-// nobody.
+// TestExportStopsWithItsReader checks that the query ends when the reader disconnects.
 func TestExportStopsWithItsReader(t *testing.T) {
 	const stored = 3_000 // three pages of the database
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -95,8 +94,8 @@ func TestExportStopsWithItsReader(t *testing.T) {
 	})
 }
 
-// TestExportFindsVisits: a row comes with its visit wherever the range begins and ends, across
-// months, and although the clock was set back between the two.
+// TestExportFindsVisits checks that a row has its visit wherever the range begins and ends, across
+// months, and even if the clock was set back between the two.
 func TestExportFindsVisits(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -132,25 +131,25 @@ func TestExportFindsVisits(t *testing.T) {
 	})
 }
 
-// TestExportRange: limit, offset and cursor, alone and together, cut the rows of the range as they
-// would cut a list, across the pages in which they are read.
+// TestExportRange checks that limit, offset and cursor, alone and together, select rows as slicing
+// a list would, across database pages.
 func TestExportRange(t *testing.T) {
 	const stored = 2_100
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 
-		// the month ends within
+		// The month ends within the rows.
 		start := model.At(time.Date(2026, 11, 30, 23, 45, 0, 0, time.UTC))
 		storeForExport(t, d, site.ID, start, stored)
 
 		if err := dbtest.Exec(d, "UPDATE pageviews SET at = ? WHERE at > ? AND at < ?", start.Add(time.Second), start, start.Add(6*time.Second)); err != nil {
-			// rows 1 to 5 share a moment
+			// Rows 1 to 5 have the same time.
 			t.Fatal(err)
 		}
 
 		for _, test := range []struct {
 			after, offset, limit int // after this row; 0: from the first
-			first, n             int // rows that are wanted; the first is number 1
+			first, n             int // expected rows; the first is number 1
 		}{
 			{0, 0, stored, 1, stored},
 			{0, 1, 5, 2, 5},
@@ -236,8 +235,8 @@ func BenchmarkExport(b *testing.B) {
 	})
 }
 
-// TestExportsTakeTurns: however many exports read at once, they leave connections to others, and
-// all come to their end.
+// TestExportsTakeTurns checks that concurrent exports leave connections to other queries, and that
+// all of them finish.
 func TestExportsTakeTurns(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
@@ -252,7 +251,7 @@ func TestExportsTakeTurns(t *testing.T) {
 
 		var group errgroup.Group
 
-		// more than either pool has connections
+		// More exports than either pool has connections.
 		for i := range 24 {
 			group.Go(func() error {
 				r := exports.Range{SiteID: site.ID, From: dbtest.Noon, To: dbtest.Noon.Add(time.Hour), Limit: 1, Offset: i % 2}
@@ -291,7 +290,7 @@ func TestExportsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestFarOffset: an offset of more rows than one statement leaves out means the same.
+// TestFarOffset checks an offset larger than the number of rows that one statement skips.
 func TestFarOffset(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const rows = 250_003

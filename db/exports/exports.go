@@ -1,5 +1,6 @@
-// Package exports reads a site's raw page views and events, in the order of time, and writes them as
-// the columns and the JSON that an owner gets. The download and the daily export use the same rows.
+// Package exports reads a site's raw page views and events in the order of time, and formats them
+// as the columns and JSON that an owner receives. The download and the daily export use it. It
+// changes nothing.
 package exports
 
 import "github.com/tallygate/tallygate/db"

@@ -11,18 +11,18 @@ import (
 )
 
 // Field is one column of a row. Its value is a string, int64, bool, model.Money, json.RawMessage,
-// or nil for nothing.
+// or nil if absent.
 type Field struct {
 	Name  string
 	Value any
 }
 
-// Fields returns the columns of a page view, in order. The first one names the row and serves as
-// the cursor for the rows after it.
+// Fields returns the columns of a page view, in order. The first one identifies the row and is the
+// cursor for the rows after it.
 func (p *Pageview) Fields() []Field {
 	return append([]Field{
 		{"row_id", rowID(p.At, p.ID)},
-		{"time", moment(p.At)},
+		{"time", timestamp(p.At)},
 		{"pageview_id", hexID(p.ID)},
 		{"path", p.Path},
 		{"language", text(p.Language)},
@@ -37,7 +37,7 @@ func (p *Pageview) Fields() []Field {
 func (e *Event) Fields() []Field {
 	return append([]Field{
 		{"row_id", rowID(e.At, e.ID)},
-		{"time", moment(e.At)},
+		{"time", timestamp(e.At)},
 		{"event", e.Name},
 		{"path", e.Path},
 		{"value", money(e.Value)},
@@ -47,12 +47,12 @@ func (e *Event) Fields() []Field {
 	}, visitFields(&e.Visit)...)
 }
 
-// visitFields lists the columns of a row's visit, the same in every export.
+// visitFields returns the columns of a row's visit, the same in every export.
 func visitFields(v *Visit) []Field {
 	return []Field{
 		{"visitor_id", hex.EncodeToString(v.Visitor)},
 		{"visit_id", strconv.FormatInt(v.VisitID, 36)},
-		{"visit_started_at", moment(v.StartedAt)},
+		{"visit_started_at", timestamp(v.StartedAt)},
 		{"visit_last_pageview_at", lastPageview(v)},
 		{"visit_pageviews", int64(v.Pageviews)},
 		{"channel", v.Channel},
@@ -71,7 +71,7 @@ func visitFields(v *Visit) []Field {
 	}
 }
 
-// text is a column's text, or nil when there is none.
+// text returns s, or nil if it is empty.
 func text(s string) any {
 	if s == "" {
 		return nil
@@ -79,7 +79,7 @@ func text(s string) any {
 	return s
 }
 
-// money is an amount, or nil when there is none.
+// money returns the amount, or nil if there is none.
 func money(m *model.Money) any {
 	if m == nil {
 		return nil
@@ -87,7 +87,7 @@ func money(m *model.Money) any {
 	return *m
 }
 
-// object is a stored JSON object, or nil when there is none.
+// object returns a stored JSON object, or nil if there is none.
 func object(s string) any {
 	if s == "" {
 		return nil
@@ -95,24 +95,25 @@ func object(s string) any {
 	return json.RawMessage(s)
 }
 
-// lastPageview is the time of a visit's last page view, or nil before its first one.
+// lastPageview returns the time of a visit's last page view, or nil before its first one.
 func lastPageview(v *Visit) any {
 	if v.Pageviews == 0 {
 		return nil
 	}
-	return moment(v.LastPageviewAt)
+	return timestamp(v.LastPageviewAt)
 }
 
-func moment(i model.Instant) string { return i.Time().Format("2006-01-02T15:04:05.000000Z07:00") }
+// timestamp formats a time in UTC, as RFC 3339 with microseconds.
+func timestamp(i model.Instant) string { return i.Time().Format("2006-01-02T15:04:05.000000Z07:00") }
 
 func hexID(id int64) string { return fmt.Sprintf("%016x", uint64(id)) }
 
-// rowID names a row by its place in the order of the export.
+// rowID returns the id of a row by its position in the order of the export.
 func rowID(at model.Instant, id int64) string {
 	return strconv.FormatInt(int64(at), 10) + "-" + hexID(id)
 }
 
-// ParseRowID reads the first column of a row.
+// ParseRowID parses the first column of a row.
 func ParseRowID(s string) (*Cursor, bool) {
 	at, id, ok := strings.Cut(s, "-")
 	if !ok || len(id) != 16 {
@@ -128,7 +129,7 @@ func ParseRowID(s string) (*Cursor, bool) {
 	return &Cursor{At: model.Instant(n), ID: int64(u)}, err == nil
 }
 
-// AppendJSON appends a row as a JSON object.
+// AppendJSON appends a row as a JSON object to a buffer and returns the buffer.
 func AppendJSON(to []byte, row []Field) ([]byte, error) {
 	for i, f := range row {
 		before := byte(',')

@@ -7,17 +7,18 @@ import (
 	"os"
 )
 
-// ErrBackUpElsewhere is the error of BackUp on PostgreSQL.
-var ErrBackUpElsewhere = errors.New("PostgreSQL has programs for this: pg_dump --no-unlogged-table-data --format=custom --file=FILE DATABASE_URL")
+// ErrBackUpElsewhere is returned by BackUp on PostgreSQL.
+var ErrBackUpElsewhere = errors.New("PostgreSQL has programs for this: " +
+	"pg_dump --no-unlogged-table-data --format=custom --file=FILE DATABASE_URL")
 
-// BackUp writes a copy of a SQLite database as it is at one time into a new file that only its
-// owner can read. Salts of days are not in it. The service may run meanwhile.
+// BackUp writes a consistent copy of a SQLite database to a new file that only its owner can read.
+// The copy does not contain the salts of days. The service can run at the same time.
 func (s *Store) BackUp(ctx context.Context, file string) error {
 	if s.db.IsPostgres() {
 		return ErrBackUpElsewhere
 	}
 
-	// VACUUM INTO accepts an empty file, and this one is private from the start.
+	// VACUUM INTO accepts an empty file. Creating it first makes it private from the start.
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"github.com/tallygate/tallygate/db"
 )
 
-// Exposed lists the files of an embedded database, and its folder, that other users of the machine
-// can read. On PostgreSQL there are none.
+// Exposed returns the files of an embedded database, and its folder, that other users of the
+// machine can read. On PostgreSQL there are none.
 func Exposed(databaseURL string) []string {
 	path, ok := db.SQLiteFile(databaseURL)
 	if !ok {

@@ -1,10 +1,10 @@
-// Package files looks after the files of an embedded database: the write-ahead log, backups, free
-// space, and who can read them. On PostgreSQL most of it does nothing.
+// Package files maintains the files of an embedded database: write-ahead log, backups, free space,
+// and file permissions. On PostgreSQL most of its functions do nothing.
 package files
 
 import "github.com/tallygate/tallygate/db"
 
-// Store looks after the files of an open database. It is safe for concurrent use.
+// Store maintains the files of an open database. It is safe for concurrent use.
 type Store struct{ db *db.DB }
 
 // New returns the files of a database.

@@ -2,7 +2,7 @@ package files
 
 import "syscall"
 
-// freeBytes returns how many bytes this user can still write to the disk of a file or folder.
+// freeBytes returns how many bytes this user can write to the disk of a file or folder.
 func freeBytes(path string) (free uint64, known bool) {
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(path, &disk); err != nil {

@@ -15,33 +15,32 @@ import (
 	"github.com/tallygate/tallygate/db"
 )
 
-// SQLite's write-ahead log holds what was committed and not yet copied into the database file. A
-// process that is killed leaves the log behind, and the next one reads it. A log that was removed,
-// or replaced by an older copy, in between is an error that SQLite itself does not see: it starts
-// with what is left.
+// SQLite's write-ahead log holds commits that are not yet copied into the database file. A killed
+// process leaves the log behind, and the next process reads it. SQLite does not detect a log that
+// was removed or replaced by an older copy in between: it starts with what is left.
 //
-// The shared index of the log (-shm) notices: each commit ends with the number of the last frame,
-// its checksum and the log's salts in the index's header, and a mapped file survives the process.
-// So this check costs a commit nothing. A clean close, also that of the sqlite3 tool, removes both
-// files. A power cut may leave an older index, never a newer one than the log.
+// The log's shared index (-shm) detects it. Each commit writes the number of the last frame, its
+// checksum and the log's salts to the index's header, and the mapped file survives the process. So
+// this check costs a commit nothing. A clean close, also by the sqlite3 tool, removes both files. A
+// power failure can leave an older index, never a newer one than the log.
 //
-// The layouts are those of SQLite's file format, sections "The WAL File Format" and "The WAL-Index
-// File Format".
+// For the layouts see SQLite's file format, sections "The WAL File Format" and "The WAL-Index File
+// Format".
 
-// LogState is what the files beside a SQLite database show while no process has it open.
+// LogState is the state of a SQLite database's log while no process has the database open.
 type LogState int
 
 // The states of a log.
 const (
-	LogGood   LogState = iota // it holds every commit that its index knows of, or nothing says otherwise
-	LogAbsent                 // there is a database without log and index, as after a clean close
-	LogLost                   // it was removed with commits that are not in the database file
-	LogStale                  // it is not the log, or not all of the log, that the last process wrote
+	LogGood   LogState = iota // it holds every commit that the index records, or there is no usable index
+	LogAbsent                 // the database has neither log nor index, as after a clean close
+	LogLost                   // it was removed, with commits that are not in the database file
+	LogStale                  // it is another log, or only a part of the log, than the last process wrote
 )
 
-// CheckLog compares the log of an embedded database with its index. No process, this one included,
-// may have the database open: closing the index would drop the locks that SQLite holds on it.
-// Elsewhere than on SQLite a log is good.
+// CheckLog compares the log of an embedded database with its index. No process, including this one,
+// must have the database open: closing the index would release SQLite's locks on it. For PostgreSQL
+// it returns LogGood.
 func CheckLog(databaseURL string) (LogState, error) {
 	path, ok := db.SQLiteFile(databaseURL)
 	if !ok {
@@ -56,7 +55,7 @@ func CheckLog(databaseURL string) (LogState, error) {
 	log, err := os.Open(path + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			// there is no database yet
+			// There is no database yet.
 			return LogGood, nil
 		}
 
@@ -75,6 +74,7 @@ func CheckLog(databaseURL string) (LogState, error) {
 	return compareLog(log, index)
 }
 
+// stateWithoutLog returns the state of a missing or empty log.
 func stateWithoutLog(index *logIndex) LogState {
 	switch {
 	case index == nil:
@@ -83,24 +83,24 @@ func stateWithoutLog(index *logIndex) LogState {
 		return LogLost
 	}
 
-	// all of it was copied into the database file
+	// All frames were copied into the database file.
 	return LogGood
 }
 
 // logIndex is the header of a log's index.
 type logIndex struct {
 	pageSize  int
-	lastFrame uint32    // of the last commit; frames are numbered from 1, and 0 means that the log was begun again
+	lastFrame uint32    // of the last commit, from 1; 0 after a restart of the log
 	checksum  [2]uint32 // of the last frame
 	salt      [8]byte   // as in the log
 	copied    uint32    // frames up to this one are in the database file
 	bigEndian bool      // how the log's checksums are computed
 }
 
-// used reports whether the log was written to since the index was made.
+// used reports whether the log was written since the index was created.
 func (i *logIndex) used() bool { return i.salt != [8]byte{} }
 
-// The layout of the index's header, which it has twice, and of what follows.
+// The layout of the index's header, which is stored twice, and of the field after it.
 const (
 	indexHeaderSize = 48
 	indexVersion    = 3_007_000
@@ -114,7 +114,7 @@ const (
 	atCopied        = 2 * indexHeaderSize
 )
 
-// readLogIndex reads an index. It is nil when there is none, or none that can be relied on.
+// readLogIndex reads an index. It returns nil if the index is missing, incomplete or invalid.
 func readLogIndex(path string) (*logIndex, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -127,11 +127,11 @@ func readLogIndex(path string) (*logIndex, error) {
 
 	var b [atCopied + 4]byte
 	if _, err := io.ReadFull(file, b[:]); err != nil {
-		// shorter: nothing was written yet
+		// A shorter file was never written.
 		return nil, nil
 	}
 
-	// A process that was killed in the middle of an update leaves one of the two copies whole.
+	// A process that was killed during an update leaves one of the two copies intact.
 	native := binary.NativeEndian
 	for _, h := range [][]byte{b[:indexHeaderSize], b[indexHeaderSize : 2*indexHeaderSize]} {
 		var sum [2]uint32
@@ -155,7 +155,7 @@ func readLogIndex(path string) (*logIndex, error) {
 	return nil, nil
 }
 
-// addChecksum continues SQLite's checksum over bytes whose number is a multiple of 8.
+// addChecksum continues SQLite's checksum over bytes. Their number must be a multiple of 8.
 func addChecksum(sum *[2]uint32, b []byte, order binary.ByteOrder) {
 	for ; len(b) >= 8; b = b[8:] {
 		sum[0] += order.Uint32(b) + sum[1]
@@ -177,16 +177,16 @@ const (
 	frameAtChecksum = 16
 )
 
-// maxNewerLogs is by how many generations a log may be ahead of its index, after a power cut that
+// maxNewerLogs is how many generations a log can be ahead of its index, after a power failure that
 // kept an older index. The first half of a log's salt counts generations, from a random number.
 const maxNewerLogs = 1 << 16
 
-// compareLog reads the log as SQLite will, up to the last frame that the index knows.
+// compareLog reads the log as SQLite does, up to the last frame in the index.
 func compareLog(file io.Reader, index *logIndex) (LogState, error) {
 	log := bufio.NewReaderSize(file, 1<<20)
 	var header [logHeaderSize]byte
 	if _, err := io.ReadFull(log, header[:]); err != nil {
-		// emptied
+		// The log is empty.
 		return stateWithoutLog(index), nil
 	}
 
@@ -197,7 +197,8 @@ func compareLog(file io.Reader, index *logIndex) (LogState, error) {
 	case ahead > 0 && ahead <= maxNewerLogs:
 		return LogGood, nil
 	case ahead == -1 && index.lastFrame == 0:
-		// begun again in the index, not in the file yet; all of it was copied before
+		// The log was restarted in the index, but not in the file yet. All frames were copied
+		// before.
 		return LogGood, nil
 	default:
 		return LogStale, nil
@@ -221,7 +222,8 @@ func compareLog(file io.Reader, index *logIndex) (LogState, error) {
 		addChecksum(&sum, frame[:8], order)
 		addChecksum(&sum, frame[frameHeaderSize:], order)
 
-		if !bytes.Equal(frame[frameAtSalt:frameAtChecksum], salt[:]) || !equalChecksum(sum, frame[frameAtChecksum:], binary.BigEndian) {
+		if !bytes.Equal(frame[frameAtSalt:frameAtChecksum], salt[:]) ||
+			!equalChecksum(sum, frame[frameAtChecksum:], binary.BigEndian) {
 			return LogStale, nil
 		}
 	}
@@ -234,7 +236,7 @@ func compareLog(file io.Reader, index *logIndex) (LogState, error) {
 }
 
 // SetLogAside renames a stale log, which SQLite would otherwise apply, and removes its index. It
-// returns the log's new name, or "" when there was none. No process may have the database open.
+// returns the log's new name, or "" if there was none. No process must have the database open.
 func SetLogAside(databaseURL string, now time.Time) (name string, err error) {
 	path, ok := db.SQLiteFile(databaseURL)
 	if !ok {
@@ -255,7 +257,7 @@ func SetLogAside(databaseURL string, now time.Time) (name string, err error) {
 	return name, nil
 }
 
-// QuickCheck reads the whole of a SQLite database and returns an error that names its first
+// QuickCheck reads the whole SQLite database and returns an error that describes the first
 // inconsistency. On PostgreSQL it does nothing.
 func (s *Store) QuickCheck(ctx context.Context) error {
 	if s.db.IsPostgres() {

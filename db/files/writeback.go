@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// writeBackPause is between two passes of WriteBack.
+	// writeBackPause is the pause between two passes of WriteBack.
 	writeBackPause = 100 * time.Millisecond
 
-	// logPages, of 4 KiB, are how long SQLite's log may become before WriteBack sees to it that it
-	// begins anew.
+	// logPages is the length of SQLite's log, in pages of 4 KiB, from which WriteBack makes it
+	// restart.
 	logPages = 4_000
 )
 
-// WriteBack copies SQLite's log back into the database file, beside the writer, until ctx ends.
-// Otherwise the writer would do it itself, between two batches, while all hits wait. On PostgreSQL
-// there is nothing to do.
+// WriteBack copies SQLite's log into the database file until ctx ends, concurrently with the
+// writer. Otherwise the writer would do it, between two batches, while all hits wait. On PostgreSQL
+// it does nothing.
 //
-// A log begins anew when a write finds all of it copied, which a busy writer never does. So the
-// little that was written during a pass is copied on the writer's own connection, between two
-// batches. A pass that fails is made up for by later ones, in the end by the writer itself, see
+// SQLite restarts the log only when a write finds all of it copied, which a busy writer never does.
+// So the pages written during a pass are copied on the writer's own connection, between two
+// batches. Later passes make up for one that fails; in the end the writer itself does, see
 // sqliteDSN.
 func (s *Store) WriteBack(ctx context.Context) {
 	if s.db.IsPostgres() {
@@ -44,8 +44,8 @@ func (s *Store) WriteBack(ctx context.Context) {
 	}
 }
 
-// copyLog copies what no reader's snapshot holds back. It returns the length of the log, and
-// whether it was all copied.
+// copyLog copies all pages of the log that no reader's snapshot needs. It returns the length of the
+// log in pages, and whether all of it was copied.
 func copyLog(ctx context.Context, db *bun.DB) (pages int, all bool) {
 	var busy, copied int
 	err := db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &pages, &copied)

@@ -16,11 +16,12 @@ import (
 	"github.com/tallygate/tallygate/db/files"
 )
 
-// logLimit is how many bytes long SQLite's log is when the writer has to copy it, see sqliteDSN.
+// logLimit is the length of SQLite's log in bytes from which the writer must copy it, see
+// sqliteDSN.
 const logLimit = 16_000 * 4096
 
-// TestLogRestarts: while rows are written, faster than any hits, the log restarts before the writer
-// has to copy it, again and again, and everything that was written is there. Rows come at 40 MB a
+// TestLogRestarts checks that while rows are written, faster than any hits, the log restarts
+// repeatedly before the writer must copy it, and that no row is lost. Rows arrive at 40 MB a
 // second: at the rate of an idle disk no other goroutine could keep up.
 func TestLogRestarts(t *testing.T) {
 	const restarts, pause = 3, 10 * time.Millisecond
@@ -45,8 +46,8 @@ func TestLogRestarts(t *testing.T) {
 	wantPages(t, d, written)
 }
 
-// TestLogWaitsForReaders: while somebody reads the database as it was, the log grows, and the
-// writer does not wait. When the reader is done, the log begins anew.
+// TestLogWaitsForReaders checks that the log grows while a reader holds a snapshot, that the writer
+// does not wait, and that the log restarts when the reader is done.
 func TestLogWaitsForReaders(t *testing.T) {
 	d, file := openWithLog(t)
 	written := writePages(t, d, logLimit/16)
@@ -73,7 +74,7 @@ func TestLogWaitsForReaders(t *testing.T) {
 		t.Fatalf("%d rows of %d", got, written)
 	}
 
-	// more than is left to grow without a reader
+	// Write more than the log may grow without a reader.
 	later := writePages(t, d, logLimit/2)
 	held := readLog(t, file)
 	if held.size < logLimit/2 {
@@ -91,7 +92,7 @@ func TestLogWaitsForReaders(t *testing.T) {
 
 	for deadline := time.Now().Add(time.Minute); readLog(t, file).number == held.number; {
 		if time.Now().After(deadline) {
-			t.Fatal("the log did not begin anew")
+			t.Fatal("the log did not restart")
 		}
 
 		written += writePages(t, d, 1)
@@ -100,8 +101,8 @@ func TestLogWaitsForReaders(t *testing.T) {
 	wantPages(t, d, written)
 }
 
-// openWithLog returns a database with a table for writePages, of which WriteBack takes care until
-// the test ends.
+// openWithLog returns a database with a table for writePages. WriteBack runs on it until the test
+// ends.
 func openWithLog(t *testing.T) (d *db.DB, file string) {
 	t.Helper()
 	url := dbtest.SQLiteURL(t)
@@ -118,8 +119,8 @@ func openWithLog(t *testing.T) (d *db.DB, file string) {
 	return d, strings.TrimPrefix(url, "sqlite:")
 }
 
-// writePages writes rows of a page or more each, a hundred per transaction, until they have so many
-// bytes.
+// writePages writes rows of a page or more each, a hundred per transaction, up to the given number
+// of bytes.
 func writePages(t *testing.T, d *db.DB, bytes int) (rows int) {
 	t.Helper()
 	for ; rows*4096 < bytes; rows += 100 {
@@ -140,7 +141,7 @@ func wantPages(t *testing.T, d *db.DB, want int) {
 	}
 }
 
-// writeAheadLog is what the file of a log tells: its number is another one whenever it began anew.
+// writeAheadLog is the state of a log file. Its number changes with each restart of the log.
 type writeAheadLog struct {
 	size   int64
 	number uint32

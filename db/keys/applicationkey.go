@@ -17,13 +17,13 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The settings that a change of the application key reads and writes.
+// The settings that a rotation reads and writes.
 const (
 	settingFingerprint = "secret_fingerprint" // of the key in use
 	settingRotation    = "secret_rotation"    // JSON of keyHistory
 )
 
-// The uses that application keys are derived for here. Changing one makes stored data unreadable.
+// The uses for which keys are derived. Changing one makes stored data unreadable.
 const (
 	useWebhookSecrets = "webhook secrets"
 	useStoredKeys     = "stored keys"
@@ -39,23 +39,23 @@ type heldKey struct {
 	stored      cipher.AEAD // keys in keyHistory
 }
 
-// keyHistory is what an installation remembers of its earlier application keys.
+// keyHistory is what an installation stores about its earlier application keys.
 type keyHistory struct {
-	RotatedAt model.Instant `json:"rotatedAt,omitempty"` // of the last change; 0: never
+	RotatedAt model.Instant `json:"rotatedAt,omitempty"` // time of the last rotation; 0: never
 	Previous  string        `json:"previous,omitempty"`  // fingerprint of the key before the current one
 	UserIDs   *storedKey    `json:"userIds,omitempty"`   // nil: derived from the current key
 	Visitors  []storedKey   `json:"visitors,omitempty"`  // by Until, ascending
 }
 
-// storedKey is a key derived from an earlier application key, sealed with the current one.
+// storedKey is a key derived from an earlier application key and encrypted with the current one.
 type storedKey struct {
-	Until  model.Day `json:"until,omitempty"` // of visitor ids: the first day it does not apply to
+	Until  model.Day `json:"until,omitempty"` // for visitor ids: the first day that uses another key
 	Of     string    `json:"of"`              // fingerprint of the application key it was derived from
 	Sealed []byte    `json:"sealed"`
 }
 
-// keyRing is the keys that this process holds: the current one, then a previous one. There are none
-// before db.UseApplicationKey.
+// keyRing holds the keys of this process: the current one, then a previous one. It is empty before
+// db.UseApplicationKey.
 type keyRing []*heldKey
 
 func (s *Store) keyRing() (keyRing, error) {
@@ -95,21 +95,21 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 }
 
 var (
-	errNoApplicationKey = errors.New("the database was not given the application key")
+	errNoApplicationKey = errors.New("no application key is set")
 
 	// ErrOtherKey means that the database uses an application key that this process does not hold.
 	ErrOtherKey = errors.New("the database uses another application key")
 )
 
-// KeyState is what the database records of its application keys, as fingerprints.
+// KeyState is the database's record of its application keys, as fingerprints.
 type KeyState struct {
 	Current   string
-	Previous  string        // empty: the key was never changed
+	Previous  string        // empty: the key was never rotated
 	RotatedAt model.Instant // 0: never
 }
 
-// ClaimApplicationKey records the given key as the installation's when there is none yet, and
-// returns what is recorded. Of several processes at once, the first one's key stays.
+// ClaimApplicationKey records the given key as the installation's if none is recorded, and returns
+// the recorded state. If several processes call it at once, the first one's key is recorded.
 func (s *Store) ClaimApplicationKey(ctx context.Context, key model.ApplicationKey) (KeyState, error) {
 	if _, err := s.db.Setting(ctx, settingFingerprint, key.Fingerprint()); err != nil {
 		return KeyState{}, err
@@ -117,14 +117,14 @@ func (s *Store) ClaimApplicationKey(ctx context.Context, key model.ApplicationKe
 	return s.ApplicationKeyState(ctx)
 }
 
-// ApplicationKeyState returns what the database records of its application keys.
+// ApplicationKeyState returns the database's record of its application keys.
 func (s *Store) ApplicationKeyState(ctx context.Context) (KeyState, error) {
 	current, history, err := readKeys(ctx, s.db.Read)
 	return KeyState{Current: current, Previous: history.Previous, RotatedAt: history.RotatedAt}, err
 }
 
-// readKeys returns the fingerprint of the key in use, empty on a database that no process claimed,
-// and the history.
+// readKeys returns the fingerprint of the key in use and the history. The fingerprint is empty if
+// no process has recorded a key.
 func readKeys(ctx context.Context, from bun.IDB) (current string, history keyHistory, err error) {
 	var rows []struct{ Name, Value string }
 	err = from.NewSelect().Table("settings").Column("name", "value").
@@ -147,8 +147,8 @@ func readKeys(ctx context.Context, from bun.IDB) (current string, history keyHis
 	return current, history, nil
 }
 
-// held returns the held key with this fingerprint. A database that no process claimed uses the
-// first key.
+// held returns the key with this fingerprint. An empty fingerprint means the first key. It returns
+// ErrOtherKey if this process does not hold the key.
 func (r keyRing) held(fingerprint string) (*heldKey, error) {
 	if len(r) == 0 {
 		return nil, errNoApplicationKey
@@ -166,9 +166,9 @@ func (r keyRing) held(fingerprint string) (*heldKey, error) {
 	return nil, ErrOtherKey
 }
 
-// sealingKey returns the key that a transaction seals with: the one the database uses now. On
-// PostgreSQL its row stays locked against RotateApplicationKey, so that nothing is sealed with a
-// key that is replaced in the same instant.
+// sealingKey returns the key that a transaction encrypts with: the one the database uses now. On
+// PostgreSQL it locks the setting's row against RotateApplicationKey, so that no transaction
+// encrypts with a key that is replaced at the same time.
 func (s *Store) sealingKey(ctx context.Context, tx *db.Tx) (*heldKey, error) {
 	var fingerprints []string
 	q := tx.NewSelect().Table("settings").Column("value").Where("name = ?", settingFingerprint)
@@ -186,9 +186,9 @@ func (s *Store) sealingKey(ctx context.Context, tx *db.Tx) (*heldKey, error) {
 	return ring.held(strings.Join(fingerprints, ""))
 }
 
-// UserIDKey returns the key under which pseudonymous user ids are hashed. It stays the same when
-// the application key changes: otherwise a user would become another one, and a request to erase a
-// user would miss their older rows.
+// UserIDKey returns the key that hashes pseudonymous user ids. It survives a rotation of the
+// application key: otherwise a user's id would change, and a request to erase a user would miss
+// their older rows.
 func (s *Store) UserIDKey(ctx context.Context) ([]byte, error) {
 	ring, current, history, err := s.readRing(ctx)
 	if err != nil {
@@ -197,9 +197,9 @@ func (s *Store) UserIDKey(ctx context.Context) ([]byte, error) {
 	return ring.keyInUse(current, history.UserIDs, useUserIDs)
 }
 
-// VisitorKey returns the key from which, with the day's salt, the visitor ids of a day are made. A
-// change of the application key takes effect with the following UTC day, so that no visitor counts
-// twice on the day of the change.
+// VisitorKey returns the key that, with the day's salt, derives the visitor ids of a day. A
+// rotation of the application key takes effect on the following UTC day, so that no visitor is
+// counted twice on the day of the rotation.
 func (s *Store) VisitorKey(ctx context.Context, day model.Day) ([]byte, error) {
 	ring, current, history, err := s.readRing(ctx)
 	if err != nil {
@@ -223,8 +223,8 @@ func (s *Store) readRing(ctx context.Context) (ring keyRing, current string, his
 	return ring, current, history, err
 }
 
-// keyInUse returns a derived key: that of an earlier application key if one is stored, else that of
-// the current one.
+// keyInUse returns a derived key: the stored one if there is one, otherwise one derived from the
+// current application key.
 func (r keyRing) keyInUse(current string, stored *storedKey, use string) ([]byte, error) {
 	if stored == nil {
 		k, err := r.held(current)
@@ -236,7 +236,7 @@ func (r keyRing) keyInUse(current string, stored *storedKey, use string) ([]byte
 	}
 
 	// A process that was not restarted yet holds the earlier key itself, and cannot open what the
-	// new one sealed.
+	// new one encrypted.
 	if k, err := r.held(stored.Of); err == nil {
 		return k.key.Derive(use), nil
 	}
@@ -251,16 +251,17 @@ func (r keyRing) keyInUse(current string, stored *storedKey, use string) ([]byte
 
 // Rotation is the result of RotateApplicationKey.
 type Rotation struct {
-	Resealed   int     // webhook secrets that are now sealed with the new key
-	Unreadable []int64 // sites whose webhook secret neither key opens; they are left as they are
-	Already    bool    // the database used the new key before
+	Resealed   int     // number of webhook secrets that were encrypted with the new key
+	Unreadable []int64 // sites whose webhook secret neither key decrypts; they are unchanged
+	Already    bool    // the database already used the new key
 }
 
-// RotateApplicationKey replaces the previous key by the current one, as given to UseApplicationKey,
-// in one transaction: it seals webhook secrets again, keeps the key of user ids, keeps the key of
-// visitor ids for the rest of the day, forgets the sign-in throttles, whose rows cannot be found
-// under the new key, and replaces the fingerprint. Running it again only seals what a process
-// without the new key sealed since. It is ErrOtherKey when the database uses neither key.
+// RotateApplicationKey replaces the previous key with the current one, as given to
+// UseApplicationKey, in one transaction. It encrypts webhook secrets again, keeps the key of user
+// ids, keeps the key of visitor ids for the rest of the day, deletes the sign-in throttles, whose
+// rows cannot be found under the new key, and replaces the fingerprint. It can be repeated: it then
+// encrypts only what a process without the new key has stored since. It returns ErrOtherKey if the
+// database uses neither key.
 func (s *Store) RotateApplicationKey(ctx context.Context, now model.Instant) (Rotation, error) {
 	ring, err := s.keyRing()
 	if err != nil {
@@ -283,8 +284,8 @@ func (s *Store) RotateApplicationKey(ctx context.Context, now model.Instant) (Ro
 }
 
 func (r keyRing) rotate(ctx context.Context, tx *db.Tx, now model.Instant, result *Rotation) error {
-	// Sites first, as changes of a site lock them first. What is sealed between this pass and the
-	// lock below is found by the second pass.
+	// Lock sites first, as changes of a site do. The second pass finds secrets that were stored
+	// between the first pass and the lock.
 	if err := r.resealSecrets(ctx, tx, result); err != nil {
 		return err
 	}
@@ -340,17 +341,17 @@ func lockFingerprint(ctx context.Context, tx *db.Tx) error {
 }
 
 // rotationMargin is the time before midnight from which a rotation counts as one of the next day:
-// processes whose clock is ahead may have made visitor ids of that day already.
+// processes whose clock is ahead can have derived visitor ids of that day already.
 const rotationMargin = 5 * time.Minute
 
-// keepDerivedKeys seals with the new key what must outlive the previous one.
+// keepDerivedKeys encrypts the derived keys that must outlive the previous application key.
 func (r keyRing) keepDerivedKeys(history *keyHistory, now model.Instant) error {
 	previous := r[1]
 	today, until := now.Day(), now.Add(rotationMargin).Day()+1
 
 	kept := history.Visitors[:0]
 	for _, stored := range history.Visitors {
-		// yesterday's ids may still be made by a process whose clock is behind
+		// A process whose clock is behind can still derive yesterday's ids.
 		if stored.Until >= today {
 			kept = append(kept, stored)
 		}
@@ -374,7 +375,7 @@ func (r keyRing) keepDerivedKeys(history *keyHistory, now model.Instant) error {
 	return r.resealKey(history.UserIDs, useUserIDs)
 }
 
-// resealKey seals a stored key with the new application key.
+// resealKey encrypts a stored key with the new application key.
 func (r keyRing) resealKey(stored *storedKey, use string) error {
 	key, err := r.keyInUse(r[1].fingerprint, stored, use)
 	if err == nil {
@@ -386,15 +387,16 @@ func (r keyRing) resealKey(stored *storedKey, use string) error {
 // resealPage is how many sites are read at a time.
 const resealPage = 500
 
-// resealSecrets seals the webhook secrets that are not sealed with the new key yet, site by site in
-// the order of their ids.
+// resealSecrets encrypts with the new key the webhook secrets that it has not encrypted yet, site
+// by site in the order of ids.
 func (r keyRing) resealSecrets(ctx context.Context, tx *db.Tx, result *Rotation) error {
 	result.Unreadable = nil
 
 	for after, last := int64(0), false; !last; {
 		var sites []model.Site
 		err := tx.NewSelect().Model(&sites).Column("id", "conversion_webhook_secret").
-			Where("conversion_webhook_secret IS NOT NULL").Where("id > ?", after).Order("id").Limit(resealPage).Scan(ctx)
+			Where("conversion_webhook_secret IS NOT NULL").Where("id > ?", after).Order("id").Limit(resealPage).
+			Scan(ctx)
 		if err != nil {
 			return err
 		}
@@ -413,6 +415,7 @@ func (r keyRing) resealSecrets(ctx context.Context, tx *db.Tx, result *Rotation)
 	return nil
 }
 
+// resealSite encrypts one site's webhook secret with the new key, unless it is already.
 func (r keyRing) resealSite(ctx context.Context, tx *db.Tx, site *model.Site, result *Rotation) error {
 	sealed, context := site.ConversionWebhookSecret, siteBytes(site.ID)
 	if _, err := open(r[0].secrets, sealed, context); err == nil {
@@ -425,23 +428,24 @@ func (r keyRing) resealSite(ctx context.Context, tx *db.Tx, site *model.Site, re
 		return nil
 	}
 
-	// The condition leaves a secret alone that the owner changed since it was read.
-	_, err = tx.NewUpdate().Model((*model.Site)(nil)).Set("conversion_webhook_secret = ?", seal(r[0].secrets, secret, context)).
+	// The condition skips a secret that the owner changed since it was read.
+	_, err = tx.NewUpdate().Model((*model.Site)(nil)).
+		Set("conversion_webhook_secret = ?", seal(r[0].secrets, secret, context)).
 		Where("id = ?", site.ID).Where("conversion_webhook_secret = ?", sealed).Exec(ctx)
 
 	result.Resealed++
 	return err
 }
 
-// seal encrypts, bound to a context. The nonce comes first.
+// seal encrypts plain, bound to a context, and returns the nonce followed by the ciphertext.
 func seal(with cipher.AEAD, plain, context []byte) []byte {
 	nonce := make([]byte, with.NonceSize())
-	// never fails
+	// rand.Read never fails.
 	rand.Read(nonce)
 	return with.Seal(nonce, nonce, plain, context)
 }
 
-// open is the reverse of seal.
+// open decrypts what seal returned for the same context.
 func open(with cipher.AEAD, sealed, context []byte) ([]byte, error) {
 	size := with.NonceSize()
 	if len(sealed) < size {

@@ -16,7 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// keyHolder opens a database as a process with some application keys does.
+// keyHolder opens a database like a process that holds the given application keys.
 func keyHolder(t *testing.T, databaseURL string, keys ...string) *db.DB {
 	t.Helper()
 
@@ -40,8 +40,8 @@ func applicationKey(name string) model.ApplicationKey {
 	return model.ApplicationKey("an application key for tests: " + name)
 }
 
-// TestRotationOfDerivedKeys: whatever keys a process holds, it makes the same visitor ids for a day
-// as all others, over two rotations, and the same user ids for ever.
+// TestRotationOfDerivedKeys checks that all processes, whatever keys they hold, derive the same
+// visitor ids for a day, over two rotations, and always the same user ids.
 func TestRotationOfDerivedKeys(t *testing.T) {
 	t.Parallel()
 
@@ -60,7 +60,8 @@ func TestRotationOfDerivedKeys(t *testing.T) {
 			}
 		}
 
-		// check compares what processes use on the days from today on; an empty name is a refusal.
+		// check compares the keys that processes use on the days from today on; an empty name means
+		// an error.
 		check := func(what string, d *db.DB, userIDs string, visitors ...string) {
 			t.Helper()
 
@@ -93,8 +94,8 @@ func TestRotationOfDerivedKeys(t *testing.T) {
 		check("both keys", keyHolder(t, databaseURL, "b", "a"), "a", "a", "b", "b")
 		check("new key only", keyHolder(t, databaseURL, "b"), "a", "a", "b", "b")
 
-		// Again on the same day, and 1 minute before midnight, when processes may be in the next
-		// day already.
+		// Rotate again on the same day, and 1 minute before midnight, when processes can be in the
+		// next day already.
 		rotate(noon, "c", "b")
 		check("twice a day", keyHolder(t, databaseURL, "c"), "a", "a", "c", "c")
 		rotate((day + 2).Start().Add(-time.Minute), "d", "c")
@@ -103,8 +104,8 @@ func TestRotationOfDerivedKeys(t *testing.T) {
 	})
 }
 
-// TestRotationReseals: webhook secrets are readable with the new key alone, sign-in throttles start
-// at zero, and what neither key opens is named and left as it is.
+// TestRotationReseals checks that webhook secrets are readable with the new key alone, that sign-in
+// throttles restart at zero, and that a secret which neither key opens is reported and kept.
 func TestRotationReseals(t *testing.T) {
 	t.Parallel()
 
@@ -165,7 +166,7 @@ func TestRotationReseals(t *testing.T) {
 			t.Errorf("%d sign-in throttles are left, %v", n, err)
 		}
 
-		// The process that was not restarted must not seal with the key that was replaced.
+		// A process that was not restarted must not encrypt with the replaced key.
 		secret := "a secret that comes too early"
 		if err := sites.New(a).SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &secret); !errors.Is(err, keys.ErrOtherKey) {
 			t.Errorf("sealing with the replaced key: %v, want ErrOtherKey", err)
@@ -176,7 +177,7 @@ func TestRotationReseals(t *testing.T) {
 	})
 }
 
-// webhookSecret opens a site's stored webhook secret.
+// webhookSecret decrypts a site's stored webhook secret.
 func webhookSecret(t *testing.T, d *db.DB, siteID int64) (string, error) {
 	t.Helper()
 

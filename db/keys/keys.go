@@ -1,5 +1,6 @@
-// Package keys seals and derives with the application key, replaces it, and keeps the key of global
-// ids. The database records which application key is in use; the keys themselves are only in memory.
+// Package keys encrypts and derives keys with the application key, rotates it, and stores the key
+// of global ids. The data plane, GraphQL and the outbox call it. The database records which
+// application key is in use; the keys themselves are only in memory.
 package keys
 
 import (

@@ -9,12 +9,12 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// nodeIDSetting names the random key of all global ids.
+// nodeIDSetting is the setting that holds the random key of all global ids.
 const nodeIDSetting = "node_id_key"
 
-// NodeIDs returns how the rows of this database are named outside. The key is random and stored in
-// the database by the first process that asks, so that ids outlive restarts and a change of the
-// application key: scripts store them.
+// NodeIDs returns the global ids of this database's rows. The first call of any process creates
+// their random key and stores it in the database, so that ids survive restarts and a rotation of
+// the application key: clients store them.
 func (s *Store) NodeIDs(ctx context.Context) (*model.NodeIDs, error) {
 	if ids := s.nodeIDs.Load(); ids != nil {
 		return ids, nil
@@ -22,7 +22,7 @@ func (s *Store) NodeIDs(ctx context.Context) (*model.NodeIDs, error) {
 
 	var key [model.NodeIDKeySize]byte
 
-	// never fails
+	// rand.Read never fails.
 	rand.Read(key[:])
 	stored, err := s.db.Setting(ctx, nodeIDSetting, hex.EncodeToString(key[:]))
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestNodeIDsAreOneForAll: of many processes that ask first at once all write the same ids, and so
-// does one that starts later, whatever the application key.
-func TestNodeIDsAreOneForAll(t *testing.T) {
+// TestNodeIDsAreShared checks that processes that start at the same time return the same ids, and
+// so does one that starts later, whatever its application key.
+func TestNodeIDsAreShared(t *testing.T) {
 	const processes = 8
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		first := dbtest.Open(t, databaseURL)
@@ -36,7 +36,7 @@ func TestNodeIDsAreOneForAll(t *testing.T) {
 		close(begin)
 		wg.Wait()
 
-		// without an application key
+		// This process has no application key.
 		later, err := db.Open(databaseURL)
 		if err != nil {
 			t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 )
 
-// openSecret decrypts a webhook secret, whichever of the held keys sealed it. No secret is "".
+// OpenSecret decrypts a webhook secret with any of the held keys. It returns "" for no secret.
 func (s *Store) OpenSecret(siteID int64, sealed []byte) (string, error) {
 	if len(sealed) == 0 {
 		return "", nil
@@ -30,8 +30,8 @@ func (s *Store) OpenSecret(siteID int64, sealed []byte) (string, error) {
 	return "", fmt.Errorf("the webhook secret of site %d was not stored with this application key: %w", siteID, err)
 }
 
-// sealSecret encrypts a webhook secret, bound to its site, with the key that the database uses. No
-// secret is nil.
+// SealSecret encrypts a webhook secret, bound to its site, with the key that the database uses. It
+// returns nil for an empty secret.
 func (s *Store) SealSecret(ctx context.Context, tx *db.Tx, siteID int64, secret string) ([]byte, error) {
 	if secret == "" {
 		return nil, nil

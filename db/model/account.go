@@ -26,7 +26,7 @@ type User struct {
 	Operator           bool    `bun:",notnull"` // may set plans; the first user of an installation is one
 	CreatedAt          Instant `bun:",notnull"`
 
-	Account *Account `bun:"rel:belongs-to,join:account_id=id"` // when it was asked for
+	Account *Account `bun:"rel:belongs-to,join:account_id=id"` // only when the query joined it
 }
 
 // Session is a signed-in browser. The cookie holds a random id; only its SHA-256 is stored.
@@ -38,29 +38,33 @@ type Session struct {
 	ExpiresAt  Instant `bun:",notnull"`
 }
 
-// HashToken is how every bearer secret with enough randomness of its own is stored and looked up.
+// HashToken returns the SHA-256 under which a bearer secret is stored and looked up. It suits
+// random secrets only, not passwords.
 func HashToken(token string) []byte {
 	h := sha256.Sum256([]byte(token))
 	return h[:]
 }
 
-// ParseEmail normalises an e-mail address to lower case. At most 254 characters, one bare address.
+// ParseEmail normalises an e-mail address to lower case. It accepts one bare address of at most 254
+// characters.
 func ParseEmail(s string) (string, error) {
 	s = strings.ToLower(strings.TrimSpace(s))
 	a, err := mail.ParseAddress(s)
-	if err != nil || a.Address != s || len(s) > 254 || strings.ContainsAny(s, " \t\"<>") || strings.ContainsFunc(s, isInvisible) {
+	if err != nil || a.Address != s || len(s) > 254 ||
+		strings.ContainsAny(s, " \t\"<>") || strings.ContainsFunc(s, isInvisible) {
 		return "", InvalidField("email", "invalid_email", "Enter an e-mail address such as name@example.com.")
 	}
 	return s, nil
 }
 
-// The length of a password in bytes. The upper bound keeps hashing cheap to refuse.
+// MinPassword and MaxPassword bound the length of a password in bytes. The upper bound limits the
+// cost of hashing.
 const (
 	MinPassword = 8
 	MaxPassword = 1024
 )
 
-// CheckPassword reports a password that is too short or too long.
+// CheckPassword returns an error for a password that is too short or too long.
 func CheckPassword(s string) error {
 	if len(s) < MinPassword || len(s) > MaxPassword {
 		return InvalidField("password", "invalid_password", "Use a password of 8 to 1024 bytes.")
@@ -68,8 +72,8 @@ func CheckPassword(s string) error {
 	return nil
 }
 
-// ParseAccountName is ParseName for accounts: their names stand in mails to people who do not know
-// the account, so that a name with an address of a web page would make these mails advertisements.
+// ParseAccountName is ParseName for accounts, without web addresses. An account's name appears in
+// mails to people outside the account, and an address would turn these mails into advertisements.
 func ParseAccountName(field, s string) (string, error) {
 	s, err := ParseName(field, s)
 	if lower := strings.ToLower(s); err == nil && (strings.Contains(lower, "://") || strings.Contains(lower, "www.")) {
@@ -78,10 +82,10 @@ func ParseAccountName(field, s string) (string, error) {
 	return s, err
 }
 
-// mailedName is the number of characters of an account's name that a mail shows.
+// mailedName is how many characters of an account's name a mail shows.
 const mailedName = 60
 
-// MailName is an account's name as shown in a mail to a person outside the account: one line of at
+// MailName returns an account's name for a mail to a person outside the account: one line of at
 // most 60 characters in quotes, in which mail programs find no address to link.
 func MailName(name string) string {
 	clean := Clean(name, mailedName)
@@ -94,7 +98,7 @@ func MailName(name string) string {
 	for i, r := range clean {
 		rest := clean[i+utf8.RuneLen(r):]
 
-		// example.com, but not "Inc. of"
+		// Mail programs link "example.com", but not "Inc. of".
 		linked := r == '.' && rest != "" && rest[0] != ' '
 		switch {
 		case linked, r == '@', r == '"':
@@ -109,16 +113,17 @@ func MailName(name string) string {
 	return `"` + b.String() + `"`
 }
 
-// ParseName trims the display name of an account, site, sitekey or API token, and checks that it
-// has 1 to 100 characters and that all of them are visible, see IsVisible: names are shown to other
-// people, in lists and in mails.
+// ParseName trims the display name of an account, site, sitekey or API token. It requires 1 to 100
+// characters, all of them visible (see IsVisible), because names are shown to other people in lists
+// and mails.
 func ParseName(field, s string) (string, error) {
 	s = strings.TrimSpace(s)
 	if n := len([]rune(s)); n < 1 || n > 100 {
 		return "", InvalidField(field, "invalid_name", "Use a name of 1 to 100 characters.")
 	}
 	if !IsClean(s) || !IsVisible(s) {
-		return "", InvalidField(field, "invalid_name", "Use a name without control characters and invisible characters.")
+		return "", InvalidField(field, "invalid_name",
+			"Use a name without control characters and invisible characters.")
 	}
 
 	return s, nil

@@ -23,7 +23,7 @@ func (k ApplicationKey) Fingerprint() string {
 func (k ApplicationKey) derive(use string, size int) []byte {
 	key, err := hkdf.Key(sha256.New, k, nil, use, size)
 	if err != nil {
-		// only a length beyond 255 hashes fails
+		// Only a length over 255 hashes fails.
 		panic(err)
 	}
 	return key

@@ -32,15 +32,15 @@ var captchaQuotas = map[CaptchaPlan]int64{
 // Unlimited is the quota of a plan that has none.
 const Unlimited int64 = -1
 
-// Quota is how many verifications the plan includes in a UTC month, for all sitekeys of the account
-// together, or Unlimited. It is false for an unknown plan.
+// Quota returns how many verifications the plan includes in a UTC month, for all sitekeys of the
+// account together, or Unlimited. It returns false for an unknown plan.
 func (p CaptchaPlan) Quota() (int64, bool) {
 	n, ok := captchaQuotas[p]
 	return n, ok
 }
 
-// QuotaOrUnlimited is Quota of a stored plan. A plan that this program does not know, because a
-// newer one set it, counts as Unlimited: it must not stop the account's forms.
+// QuotaOrUnlimited returns the quota of a stored plan. A plan that this program does not know,
+// because a newer version set it, counts as Unlimited: it must not stop the account's forms.
 func (p CaptchaPlan) QuotaOrUnlimited() int64 {
 	if quota, ok := p.Quota(); ok {
 		return quota
@@ -54,7 +54,7 @@ type CaptchaQuota struct {
 	Quota int64
 }
 
-// CaptchaQuotas returns the plans with a quota, the smallest first.
+// CaptchaQuotas returns the plans with a quota, smallest first.
 func CaptchaQuotas() []CaptchaQuota {
 	var quotas []CaptchaQuota
 	for plan, quota := range captchaQuotas {
@@ -78,13 +78,13 @@ func (k CaptchaUsageKey) Compare(other CaptchaUsageKey) int {
 	return cmp.Or(cmp.Compare(k.AccountID, other.AccountID), cmp.Compare(k.Month, other.Month))
 }
 
-// CaptchaUsage is what an account used of a month's quota.
+// CaptchaUsage is how much of a month's quota an account has used.
 type CaptchaUsage struct {
 	Quota       int64   // of the account's plan now, or Unlimited
 	Used        int64   // successful verifications, those from the reserve included
-	ReserveFrom Instant // the first verification after the quota; 0 before it
-	OverQuota   int64   // the quota that ReserveFrom is about
-	Noticed     int     // the highest threshold in percent that Count returned; 0 for none
+	ReserveFrom Instant // time of the first verification after the quota; 0 before it
+	OverQuota   int64   // the quota in force at ReserveFrom
+	Noticed     int     // highest threshold in percent that Count has returned; 0 for none
 }
 
 // The reserve (captcha contract, section 3): a tenth of the quota, for at most 7 days from the
@@ -94,7 +94,7 @@ const (
 	ReservePeriod = 7 * 24 * time.Hour
 )
 
-// CaptchaStanding is how an account stands when a genuine token comes.
+// CaptchaStanding is the state of an account's quota when a genuine token is verified.
 type CaptchaStanding uint8
 
 // The states of the contract's quota table.
@@ -104,7 +104,7 @@ const (
 	Exhausted
 )
 
-// Standing is the account's state at a moment, before the verification that comes then is counted.
+// Standing returns the account's state at the given time, before the next verification is counted.
 func (u *CaptchaUsage) Standing(at Instant) CaptchaStanding {
 	switch {
 	case u.Quota == Unlimited || u.Used < u.Quota:
@@ -118,20 +118,22 @@ func (u *CaptchaUsage) Standing(at Instant) CaptchaStanding {
 	return InReserve
 }
 
-// Reserve is how many verifications are accepted after the quota; meaningless for an unlimited one.
+// Reserve returns how many verifications are accepted after the quota. It is meaningless for an
+// unlimited quota.
 func (u *CaptchaUsage) Reserve() int64 { return u.Quota / reserveShare }
 
-// reserveBegan reports whether the reserve of the present quota has been touched. After an upgrade
-// there is a new one.
+// reserveBegan reports whether verifications of the current quota's reserve were counted. A change
+// of the plan starts a new reserve.
 func (u *CaptchaUsage) reserveBegan() bool { return u.ReserveFrom != 0 && u.OverQuota == u.Quota }
 
-// ReserveEnds is the moment from which the reserve is refused; false while it was not touched.
+// ReserveEnds returns the time from which the reserve is refused. It returns false if the reserve
+// has not begun.
 func (u *CaptchaUsage) ReserveEnds() (Instant, bool) {
 	return u.ReserveFrom.Add(ReservePeriod), u.reserveBegan()
 }
 
-// Count counts a verification, and returns the threshold in percent that it reached and that its
-// owner was not told of yet, or 0. The caller has looked at Standing.
+// Count counts a verification. It returns the highest threshold in percent that was reached and not
+// returned before, or 0. The caller must have checked Standing.
 func (u *CaptchaUsage) Count(at Instant) (threshold int) {
 	if u.Quota != Unlimited && u.Used >= u.Quota && !u.reserveBegan() {
 		u.ReserveFrom, u.OverQuota = at, u.Quota
@@ -142,7 +144,7 @@ func (u *CaptchaUsage) Count(at Instant) (threshold int) {
 		return 0
 	}
 
-	// of two that are reached at once only the higher one is news
+	// If one verification reaches two thresholds, return only the higher one.
 	for _, percent := range slices.Backward(QuotaThresholds) {
 		if u.Used*100 >= u.Quota*int64(percent) && u.Noticed < percent {
 			u.Noticed = percent
@@ -153,20 +155,21 @@ func (u *CaptchaUsage) Count(at Instant) (threshold int) {
 	return 0
 }
 
-// SpentRetention is how long after its issue a used challenge or token is stored. It is longer than
-// either is valid, with a margin for processes whose clocks differ.
+// SpentRetention is how long a used challenge or token is stored after its issue. It exceeds the
+// validity of both, with a margin for processes whose clocks differ.
 const SpentRetention = time.Hour
 
-// SpentKey names a challenge or a token that is used up. Its moment of issue is part of the name,
-// so that rows are stored in the order of time; both come from the signed text, so that one
-// challenge or token has one name.
+// SpentKey identifies a used challenge or token. It includes the time of issue, so that rows are
+// stored in the order of time. Both values come from the signed text, so that one challenge or
+// token has one key.
 type SpentKey struct {
 	AccountID int64 // 0 for the test sitekey
 	IssuedAt  Instant
 	ID        [16]byte // random
 }
 
-// Compare orders by account, moment and id.
+// Compare orders by account, time of issue and id.
 func (k SpentKey) Compare(other SpentKey) int {
-	return cmp.Or(cmp.Compare(k.AccountID, other.AccountID), cmp.Compare(k.IssuedAt, other.IssuedAt), bytes.Compare(k.ID[:], other.ID[:]))
+	return cmp.Or(cmp.Compare(k.AccountID, other.AccountID), cmp.Compare(k.IssuedAt, other.IssuedAt),
+		bytes.Compare(k.ID[:], other.ID[:]))
 }

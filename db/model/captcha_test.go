@@ -8,7 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestCaptchaPlans: the contract's list (captcha contract, section 8).
+// TestCaptchaPlans checks the contract's list of plans (captcha contract, section 8).
 func TestCaptchaPlans(t *testing.T) {
 	for plan, want := range map[model.CaptchaPlan]int64{
 		"FREE": 10_000, "PRO_100K": 100_000, "PRO_250K": 250_000, "PRO_500K": 500_000, "PRO_1M": 1_000_000, "ENTERPRISE": model.Unlimited,
@@ -37,7 +37,7 @@ func TestStanding(t *testing.T) {
 		{"used up", model.CaptchaUsage{Quota: 100, Used: 100}, model.InReserve},
 		{"the last of the reserve", model.CaptchaUsage{Quota: 100, Used: 109, ReserveFrom: at, OverQuota: 100}, model.InReserve},
 		{"all used up", model.CaptchaUsage{Quota: 100, Used: 110, ReserveFrom: at, OverQuota: 100}, model.Exhausted},
-		{"a moment before 7 days", model.CaptchaUsage{Quota: 100, Used: 101, ReserveFrom: at.Add(-model.ReservePeriod) + 1, OverQuota: 100}, model.InReserve},
+		{"a microsecond before 7 days", model.CaptchaUsage{Quota: 100, Used: 101, ReserveFrom: at.Add(-model.ReservePeriod) + 1, OverQuota: 100}, model.InReserve},
 		{"7 days", model.CaptchaUsage{Quota: 100, Used: 101, ReserveFrom: at.Add(-model.ReservePeriod), OverQuota: 100}, model.Exhausted},
 		{"7 days of a smaller quota's reserve", model.CaptchaUsage{Quota: 200, Used: 201, ReserveFrom: at.Add(-model.ReservePeriod), OverQuota: 100}, model.InReserve},
 		{"far above a quota that shrank", model.CaptchaUsage{Quota: 100, Used: 1_000}, model.Exhausted},
@@ -51,7 +51,8 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// TestCountAgainstAModel counts a whole month and compares with the rules in their plainest form.
+// TestCountAgainstAModel counts a whole month and compares each step with the simplest form of the
+// rules.
 func TestCountAgainstAModel(t *testing.T) {
 	const quota = 50
 	at := model.At(time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC))

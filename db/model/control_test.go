@@ -36,7 +36,7 @@ func TestParseScopes(t *testing.T) {
 	}
 }
 
-// A permission that nobody thought of is nobody's, by session and by token.
+// TestMay also checks that an unknown permission is refused, by session and by token.
 func TestMay(t *testing.T) {
 	everything := &APIToken{Scopes: []Scope{ScopeRead, ScopeWrite, ScopeExport}}
 	owner := &User{Role: RoleOwner, Operator: true}
@@ -66,7 +66,7 @@ func TestMay(t *testing.T) {
 	}
 }
 
-// Every code that the endpoints count has advice of its own.
+// TestRejectionAdvice checks that every code that the endpoints count has its own advice.
 func TestRejectionAdvice(t *testing.T) {
 	rejected := strings.Fields("bad_body bad_json bad_path unknown_event bad_event visitor_required domain_not_allowed quota_exceeded flood")
 	ignored := strings.Fields("bot excluded_address duplicate_transaction duplicate_pageview own_link")

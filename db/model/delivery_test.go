@@ -7,8 +7,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestRetryDelays: each pause is within a tenth of its step, the same whenever it is asked for, and
-// not the same for all.
+// TestRetryDelays checks that each pause is within a tenth of its step, is the same for the same
+// delivery, and differs between deliveries.
 func TestRetryDelays(t *testing.T) {
 	for i, step := range []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour} {
 		attempts := int32(i + 1)
@@ -39,19 +39,19 @@ func TestAfterFailure(t *testing.T) {
 		atLeast    time.Duration
 		atMost     time.Duration
 	}{
-		{"first", model.Delivery{Attempts: 1}, model.AttemptServerError, 0, "pending", 4500 * time.Millisecond, 5500 * time.Millisecond},
-		{"fourth", model.Delivery{Attempts: 4}, model.AttemptTimeout, 0, "pending", 108 * time.Minute, 132 * time.Minute},
-		{"fifth", model.Delivery{Attempts: 5}, model.AttemptTimeout, 0, "failed", 0, 0},
-		{"gone", model.Delivery{Attempts: 1}, model.AttemptGone, 0, "failed", 0, 0},
-		{"no address", model.Delivery{Attempts: 1}, model.AttemptNoWebhook, 0, "failed", 0, 0},
-		{"test", model.Delivery{Attempts: 1, Kind: model.DeliveryTest}, model.AttemptTimeout, 0, "failed", 0, 0},
-		{"asked to wait", model.Delivery{Attempts: 1}, model.AttemptRateLimited, time.Hour, "pending", time.Hour, time.Hour},
-		{"asked to wait too long", model.Delivery{Attempts: 1}, model.AttemptRateLimited, 1 << 62, "pending", 2 * time.Hour, 2 * time.Hour},
-		{"asked to wait less", model.Delivery{Attempts: 2}, model.AttemptRateLimited, time.Second, "pending", 270 * time.Second, 330 * time.Second},
-		{"by hand, failed before", model.Delivery{Attempts: 3, Fallback: "failed"}, model.AttemptTimeout, 0, "failed", 0, 0},
-		{"by hand, delivered before", model.Delivery{Attempts: 1, Fallback: "delivered"}, model.AttemptGone, 0, "delivered", 0, 0},
-		{"by hand, pending before", model.Delivery{Attempts: 2, Fallback: "pending"}, model.AttemptTimeout, 0, "pending", 270 * time.Second, 330 * time.Second},
-		{"by hand, pending before, used up", model.Delivery{Attempts: 5, Fallback: "pending"}, model.AttemptTimeout, 0, "failed", 0, 0},
+		{"first", model.Delivery{ScheduledAttempts: 1}, model.AttemptServerError, 0, "pending", 4500 * time.Millisecond, 5500 * time.Millisecond},
+		{"fourth", model.Delivery{ScheduledAttempts: 4}, model.AttemptTimeout, 0, "pending", 108 * time.Minute, 132 * time.Minute},
+		{"fifth", model.Delivery{ScheduledAttempts: 5}, model.AttemptTimeout, 0, "failed", 0, 0},
+		{"gone", model.Delivery{ScheduledAttempts: 1}, model.AttemptGone, 0, "failed", 0, 0},
+		{"no address", model.Delivery{ScheduledAttempts: 1}, model.AttemptNoWebhook, 0, "failed", 0, 0},
+		{"test", model.Delivery{ScheduledAttempts: 1, Kind: model.DeliveryTest}, model.AttemptTimeout, 0, "failed", 0, 0},
+		{"asked to wait", model.Delivery{ScheduledAttempts: 1}, model.AttemptRateLimited, time.Hour, "pending", time.Hour, time.Hour},
+		{"asked to wait too long", model.Delivery{ScheduledAttempts: 1}, model.AttemptRateLimited, 1 << 62, "pending", 2 * time.Hour, 2 * time.Hour},
+		{"asked to wait less", model.Delivery{ScheduledAttempts: 2}, model.AttemptRateLimited, time.Second, "pending", 270 * time.Second, 330 * time.Second},
+		{"manual, failed before", model.Delivery{ScheduledAttempts: 3, ResumeState: "failed"}, model.AttemptTimeout, 0, "failed", 0, 0},
+		{"manual, delivered before", model.Delivery{ScheduledAttempts: 1, ResumeState: "delivered"}, model.AttemptGone, 0, "delivered", 0, 0},
+		{"manual, pending before", model.Delivery{ScheduledAttempts: 2, ResumeState: "pending"}, model.AttemptTimeout, 0, "pending", 270 * time.Second, 330 * time.Second},
+		{"manual, pending before, used up", model.Delivery{ScheduledAttempts: 5, ResumeState: "pending"}, model.AttemptTimeout, 0, "failed", 0, 0},
 	} {
 		state, next := test.delivery.AfterFailure(test.class, test.retryAfter, now)
 		if wait := next.Sub(now); state != test.state || wait < test.atLeast || wait > test.atMost {

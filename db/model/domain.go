@@ -17,8 +17,8 @@ const maxDomainLength = 253
 // ParseDomain normalises a domain that an owner entered: lower case, no trailing dot,
 // internationalised labels in their ASCII form. It refuses addresses, ports, paths, single labels,
 // labels that begin or end with a hyphen, and localhost (analytics contract, section 5, rule 4).
-// With allowLocal a name ending in .localhost is accepted, for demos and tests; localhost itself
-// never is. The error's message names the domain, since it may be one of several.
+// With allowLocal it accepts names ending in .localhost, for demos and tests, but never localhost
+// itself. The error message contains the domain, since a request can have several.
 func ParseDomain(s string, allowLocal bool) (string, error) {
 	host, ok := normalHost(strings.TrimSpace(s))
 	reason := ""
@@ -45,8 +45,8 @@ func ParseDomain(s string, allowLocal bool) (string, error) {
 	return host, nil
 }
 
-// ParseSitekeyDomain is ParseDomain for captcha sitekeys, which may also name localhost itself, for
-// development. Addresses such as 127.0.0.1 are refused all the same.
+// ParseSitekeyDomain is ParseDomain for captcha sitekeys, which also accept localhost itself, for
+// development. It still refuses addresses such as 127.0.0.1.
 func ParseSitekeyDomain(s string, allowLocal bool) (string, error) {
 	if host, ok := normalHost(strings.TrimSpace(s)); ok && host == "localhost" {
 		return host, nil
@@ -54,13 +54,13 @@ func ParseSitekeyDomain(s string, allowLocal bool) (string, error) {
 	return ParseDomain(s, allowLocal)
 }
 
-// HostServed reports whether host may use a sitekey that is bound to the domains: it belongs to
-// them, or is localhost and they name it. Both sides must be normalised.
+// HostServed reports whether host can use a sitekey that is bound to the domains: it belongs to
+// them, or it is localhost and they contain localhost. Both arguments must be normalised.
 func HostServed(host string, domains []string) bool {
 	return HostBelongs(host, domains) || host == "localhost" && slices.Contains(domains, host)
 }
 
-// shown is the beginning of what an owner entered, for a message.
+// shown returns the first 80 characters of an owner's input, for an error message.
 func shown(s string) string {
 	const most = 80
 	if s = Clean(strings.TrimSpace(s), most+1); utf8.RuneCountInString(s) > most {
@@ -80,18 +80,18 @@ func hasOuterHyphen(host string) bool {
 	return false
 }
 
-// OriginHost returns the normalised host of an Origin or Referer header value. It is false for
+// OriginHost returns the normalised host of an Origin or Referer header value. It returns false for
 // anything that is not one http or https address with a host, such as "null".
 func OriginHost(value string) (string, bool) {
 	if host, ok := strings.CutPrefix(value, "https://"); ok && isPlainHost(host) && !hasPunycode(host) {
-		// what nearly every hit has: nothing in it needs reading
+		// Nearly every hit takes this path, which parses nothing.
 		return host, true
 	}
 	host, _, ok := PageAddress(value)
 	return host, ok
 }
 
-// PageAddress is OriginHost for those who need the rest of the address, too.
+// PageAddress is OriginHost for callers that also need the parsed address.
 func PageAddress(value string) (host string, address *url.URL, ok bool) {
 	u, err := url.Parse(value)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil {
@@ -102,7 +102,7 @@ func PageAddress(value string) (host string, address *url.URL, ok bool) {
 }
 
 // HostBelongs reports whether host is one of the domains or a subdomain of one (analytics contract,
-// section 5, rules 1 and 2). Both sides must be normalised. Bare addresses and localhost never
+// section 5, rules 1 and 2). Both arguments must be normalised. Addresses and localhost never
 // belong (rule 4).
 func HostBelongs(host string, domains []string) bool {
 	if host == "localhost" || isAddress(host) {
@@ -118,8 +118,8 @@ func HostBelongs(host string, domains []string) bool {
 	return false
 }
 
-// hostProfile maps what browsers and people write to the form that is compared: as browsers do,
-// without the registrar's stricter rules, so that a name with an underscore is still a name.
+// hostProfile maps hosts to the form that is compared. It follows browsers rather than the stricter
+// rules of registrars, so that a name with an underscore is accepted.
 var hostProfile = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(false))
 
 func normalHost(s string) (string, bool) {
@@ -136,8 +136,8 @@ func normalHost(s string) (string, bool) {
 		return "", false
 	}
 
-	// A form that does not stand for itself comes from bytes that are no text, or from a label that
-	// only looks encoded.
+	// Invalid text, and a label that only looks encoded, map to a form that maps to another form
+	// again.
 	again, err := hostProfile.ToASCII(host)
 	return host, err == nil && again == host
 }
@@ -173,7 +173,7 @@ func isPlainHost(s string) bool {
 	return label > 0
 }
 
-// hasPunycode reports whether a label claims to be internationalised, so that it goes through the
+// hasPunycode reports whether a label has the prefix of internationalised names, which require the
 // full check.
 func hasPunycode(s string) bool {
 	return strings.HasPrefix(s, "xn--") || strings.Contains(s, ".xn--")
@@ -181,8 +181,8 @@ func hasPunycode(s string) bool {
 
 func isLocal(host string) bool { return host == "localhost" || strings.HasSuffix(host, ".localhost") }
 
-// isAddress reports whether host is an IP address. A name whose last label is a number is one too:
-// browsers read "127.1" and "0x7f.1" as addresses.
+// isAddress reports whether host is an IP address. A name whose last label is a number counts as
+// one: browsers read "127.1" and "0x7f.1" as addresses.
 func isAddress(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
@@ -199,8 +199,8 @@ func isAddress(host string) bool {
 	return strings.Trim(last, "0123456789") == ""
 }
 
-// ParseNetwork reads an IP address, as a network of one, or a network in CIDR form. What is neither
-// is the zero Prefix, which is not valid.
+// ParseNetwork parses a network in CIDR form, or an IP address as a network of one address. It
+// returns the zero Prefix, which is invalid, for anything else.
 func ParseNetwork(s string) netip.Prefix {
 	s = strings.TrimSpace(s)
 	if addr, err := netip.ParseAddr(s); err == nil && addr.Zone() == "" {
@@ -215,10 +215,10 @@ func ParseNetwork(s string) netip.Prefix {
 	return UnmapNetwork(network)
 }
 
-// UnmapNetwork returns an IPv4-mapped network such as ::ffff:10.0.0.0/104 as the IPv4 network that
-// it means, and any other one as it is. A mapped network with a prefix shorter than 96 bits means
-// more than IPv4: it is the zero Prefix, which is not valid. Addresses of clients are unmapped
-// before they are compared, so that a mapped network would contain none.
+// UnmapNetwork returns the IPv4 network of an IPv4-mapped network such as ::ffff:10.0.0.0/104, and
+// any other network unchanged. Clients' addresses are unmapped before they are compared, so that a
+// mapped network would contain none of them. A mapped network with a prefix shorter than 96 bits
+// contains more than IPv4: it returns the zero Prefix, which is invalid.
 func UnmapNetwork(network netip.Prefix) netip.Prefix {
 	const mappedBits = 96
 

@@ -86,7 +86,7 @@ func TestSitekeyDomains(t *testing.T) {
 		{"notlocalhost", []string{"localhost"}, false},
 		{"127.0.0.1", []string{"localhost"}, false},
 		{"::1", []string{"localhost"}, false},
-		{"127.0.0.1", []string{"127.0.0.1"}, false}, // however it came there
+		{"127.0.0.1", []string{"127.0.0.1"}, false}, // even if it is listed
 		{"www.example.com", []string{"example.com"}, true},
 	} {
 		if got := model.HostServed(test.host, test.domains); got != test.want {

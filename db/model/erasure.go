@@ -6,8 +6,8 @@ import (
 	"encoding/binary"
 )
 
-// UserIDKey keys the pseudonymous user ids that sites' owners send, so that the stored ids do not
-// link across sites and cannot be computed without the application key.
+// UserIDKey hashes the pseudonymous user ids that sites' owners send. The stored ids do not link
+// across sites and cannot be computed without the application key.
 type UserIDKey []byte
 
 // NewUserIDKey derives the key from the application key.
@@ -15,11 +15,11 @@ func NewUserIDKey(applicationKey ApplicationKey) UserIDKey {
 	return applicationKey.Derive("user id")
 }
 
-// Of returns what a visit of the site stores for a user id that follows its rule, see IsUserID: 16
-// bytes.
+// Of returns the 16-byte hash that a visit of the site stores for a user id. The id must have the
+// form that IsUserID checks.
 func (k UserIDKey) Of(siteID int64, id string) []byte {
 	mac := hmac.New(sha256.New, k)
-	// a hash never fails
+	// Writing to a hash never fails.
 	_ = binary.Write(mac, binary.BigEndian, siteID)
 	mac.Write([]byte(id))
 	return mac.Sum(nil)[:16]
@@ -41,19 +41,19 @@ func IsUserID(s string) bool {
 	return true
 }
 
-// MaxErasures is how many erasures of an account's sites can be in progress at once. Each reads all
-// visits of a site.
+// MaxErasures is how many erasures of an account's sites can be in progress at once. Each one reads
+// all visits of a site.
 const MaxErasures = 20
 
-// UserErasure is a request to erase all that was stored of one pseudonymous user id of a site until
-// the request, and how far that is.
+// UserErasure is a request to erase everything stored about one pseudonymous user id of a site
+// until the request, with its progress.
 type UserErasure struct {
 	ID          int64   `bun:",pk,autoincrement"`
 	SiteID      int64   `bun:",notnull"`
 	Subject     []byte  `bun:",notnull"` // see UserIDKey
 	RequestedAt Instant `bun:",notnull"`
-	LastVisit   int64   `bun:",notnull"` // id of the last visit that was gone through
-	Visits      int64   `bun:",notnull"` // rows erased so far, as the following
+	LastVisit   int64   `bun:",notnull"` // id of the last visit that was checked
+	Visits      int64   `bun:",notnull"` // rows erased so far; likewise the next three
 	Pageviews   int64   `bun:",notnull"`
 	Events      int64   `bun:",notnull"`
 	Deliveries  int64   `bun:",notnull"`

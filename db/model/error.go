@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// Kind says what sort of trouble an Error is. Each edge (data plane, GraphQL, jobs) translates
-// kinds once, in one table.
+// Kind classifies an Error. Each edge (data plane, GraphQL, jobs) translates kinds in one table.
 type Kind uint8
 
-// The kinds. The zero value is Internal, so that an error nobody classified is never shown.
+// The kinds. The zero value is Internal, so that an unclassified error is never shown.
 const (
 	Internal Kind = iota
 	Invalid
@@ -24,13 +23,13 @@ const (
 	Unavailable
 )
 
-// Error is an error whose Code and Message may be shown to the caller. Cause is only ever logged.
+// Error is an error whose Code and Message can be shown to the caller. Cause is only logged.
 type Error struct {
 	Kind       Kind
 	Code       string        // stable, machine-readable, for instance "bad_path"
-	Field      string        // the input field at fault, when there is one; of a list's element as "domains.3", from 0
+	Field      string        // the invalid input field, if any; a list's element as "domains.3", from 0
 	Message    string        // one sentence for a person
-	RetryAfter time.Duration // when it makes sense to try again; zero says nothing
+	RetryAfter time.Duration // how long to wait before a retry; 0: unknown
 	Cause      error
 }
 
@@ -50,15 +49,15 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// InvalidField is the error for one input field that does not follow its rule.
+// InvalidField returns the error for one input field that breaks its rule.
 func InvalidField(field, code, message string) *Error {
 	return &Error{Kind: Invalid, Code: code, Field: field, Message: message}
 }
 
-// MaxListErrors is how many wrong elements of one list are reported at once.
+// MaxListErrors is how many invalid elements of one list are reported at once.
 const MaxListErrors = 20
 
-// InvalidItem is InvalidField for one element of a list, by its index from 0.
+// InvalidItem returns the error for one element of a list, by its index from 0.
 func InvalidItem(field string, index int, code, message string) *Error {
 	return InvalidField(field+"."+strconv.Itoa(index), code, message)
 }
@@ -71,13 +70,16 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// ErrNotFound is returned for a row that does not exist or is not the caller's: the two are never
-// told apart.
+// ErrNotFound is returned for a row that does not exist or belongs to another account. Callers
+// cannot distinguish the two.
 var ErrNotFound = &Error{Kind: NotFound, Code: "not_found", Message: "No such object."}
 
-// ErrStale is returned when a row has changed since the caller read it, for instance the password
-// that the caller has checked, or was deleted.
+// ErrStale is returned when a row was deleted or changed since the caller read it, for instance the
+// password that the caller has checked.
 var ErrStale = &Error{Kind: NotFound, Code: "not_found", Message: "No such object."}
 
-// ErrForbidden is returned to a caller who is known and may not do something (see User.May).
-var ErrForbidden = &Error{Kind: Forbidden, Code: "forbidden", Message: "Your role, or the scopes of your API token, do not allow this."}
+// ErrForbidden is returned to an authenticated caller without the required permission (see
+// User.May).
+var ErrForbidden = &Error{
+	Kind: Forbidden, Code: "forbidden", Message: "Your role, or the scopes of your API token, do not allow this.",
+}

@@ -35,8 +35,8 @@ func IsEcommerceEvent(name string) bool {
 	return false
 }
 
-// IsReservedEvent reports whether an owner cannot register the name, because it has a meaning of
-// its own.
+// IsReservedEvent reports whether an owner cannot register the name, because it already has a
+// meaning.
 func IsReservedEvent(name string) bool {
 	return IsAutomaticEvent(name) || IsEcommerceEvent(name) || name == "pageview" || name == "engagement"
 }

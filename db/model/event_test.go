@@ -7,7 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The names of the contract's tables of events (section 2) and their kinds.
+// TestEventKinds checks the names in the contract's tables of events (section 2) and their kinds.
 func TestEventKinds(t *testing.T) {
 	for _, test := range []struct {
 		name                           string
@@ -42,8 +42,8 @@ func TestEventKinds(t *testing.T) {
 	}
 }
 
-// The row "event name" of the contract's limits (section 8): 1 to 48 characters, lower-case
-// letters, digits, _ and -.
+// TestIsEventName checks the row "event name" of the contract's limits (section 8): 1 to 48
+// characters, lower-case letters, digits, _ and -.
 func TestIsEventName(t *testing.T) {
 	for _, test := range []struct {
 		rule, name string

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Campaign is what the campaign object of a hit says (analytics contract, section 2): the five utm
-// values in lower case and the click ids. Empty means absent.
+// Campaign holds the values of a hit's campaign object (analytics contract, section 2): the five
+// utm values in lower case and the click ids. Empty means absent.
 type Campaign struct {
 	Source  string `bun:"utm_source,nullzero"`
 	Medium  string `bun:"utm_medium,nullzero"`
@@ -25,52 +25,52 @@ type Campaign struct {
 // VisitorID is the pseudonym of a visitor of one site on one UTC day.
 type VisitorID [16]byte
 
-// VisitorKey names one visitor of one site.
+// VisitorKey identifies one visitor of one site.
 type VisitorKey struct {
 	SiteID  int64
 	Visitor VisitorID
 }
 
-// ViewKey names a page view by its visitor and by the id that its page gave it.
+// ViewKey identifies a page view by its visitor and the id that its page assigned.
 type ViewKey struct {
 	Visitor    VisitorKey
 	PageviewID int64
 }
 
-// Compare orders page views.
+// Compare orders by visitor, then page view id.
 func (k ViewKey) Compare(other ViewKey) int {
 	return cmp.Or(k.Visitor.Compare(other.Visitor), cmp.Compare(k.PageviewID, other.PageviewID))
 }
 
-// Visit is a run of page views by one visitor. Its attribution is that of its first page view.
+// Visit is a sequence of page views by one visitor. Its attribution is that of its first page view.
 type Visit struct {
 	SiteID         int64
 	ID             int64 // see NewTimeID
 	Visitor        VisitorID
 	StartedAt      Instant
-	N              int16   // counts the visitor's visits of its UTC day, from 1
-	LastPageviewAt Instant // also of awaited page views; never moves back; 0 while there is none
+	N              int16   // number of the visit among the visitor's visits of the UTC day, from 1
+	LastPageviewAt Instant // includes awaited page views; never decreases; 0 while there is none
 	Pageviews      int32
 	Recent         []byte // latest automatic page views, see visit.Remember; nil for none
-	Awaited        []byte // page views that events named first, see visit.Await; nil for none
+	Awaited        []byte // page views known only from their events, see visit.Await; nil for none
 	UserID         []byte // keyed hash of the owner's pseudonymous user id, 16 bytes; nil for none
 	Referrer       string // host and path of another site's page; empty for none
 	Channel        string
 	Campaign
 }
 
-// idEpoch is 2020-01-01 00:00 UTC, so that ids made of time fit 63 bits until 2091.
+// idEpoch is 2020-01-01 00:00 UTC, so that time-based ids fit 63 bits until 2091.
 const idEpoch = Instant(1_577_836_800_000_000)
 
-// NewTimeID makes an id for a row of the given moment: microseconds since 2020 in the upper 51
-// bits, 12 random bits below. Such ids grow with time, which keeps their index dense and lets a
-// table be cut by month.
+// NewTimeID returns an id for a row of the given time: microseconds since 2020 in the upper 51
+// bits, 12 random bits below. Such ids increase with time, which keeps their index dense and lets a
+// table be partitioned by month.
 func NewTimeID(at Instant) int64 { return FirstTimeID(at) | rand.Int64N(1<<12) }
 
-// FirstTimeID is the smallest id that NewTimeID makes for the moment.
+// FirstTimeID returns the smallest id that NewTimeID returns for the given time.
 func FirstTimeID(at Instant) int64 { return int64(at-idEpoch) << 12 }
 
-// TimeOfID returns the time that NewTimeID made an id of.
+// TimeOfID returns the time from which NewTimeID made an id.
 func TimeOfID(id int64) Instant { return Instant(id>>12) + idEpoch }
 
 // Pageview is one view of one page.
@@ -98,10 +98,10 @@ type Event struct {
 	Value         Money  // of an e-commerce event; negative for a refund
 	Currency      string // three capital letters; empty: the event has no value
 	TransactionID string // of a purchase or refund
-	Properties    string // JSON object, without what has a field of its own; empty for none
+	Properties    string // JSON object without the values that have their own fields; empty for none
 }
 
-// Transaction is the record that makes a purchase or refund count once.
+// Transaction is the record that makes each purchase or refund count only once.
 type Transaction struct {
 	SiteID        int64
 	TransactionID string
@@ -109,7 +109,7 @@ type Transaction struct {
 	At            Instant
 }
 
-// TransactionKey names a purchase or refund of a site.
+// TransactionKey identifies a purchase or refund of a site.
 type TransactionKey struct {
 	SiteID        int64
 	TransactionID string
@@ -123,7 +123,7 @@ type Engagement struct {
 	Scroll     int16 // 0 to 100 percent
 }
 
-// UsageKey names a site's count of page views and events in one month.
+// UsageKey identifies a site's count of page views and events in one month.
 type UsageKey struct {
 	SiteID int64
 	Month  Month

@@ -2,13 +2,13 @@ package model
 
 import "time"
 
-// Mail is an e-mail to one recipient. The worker makes its text from the kind and the data.
+// Mail is an e-mail to one recipient. The worker renders its text from the kind and the data.
 type Mail struct {
 	ID            int64 `bun:",pk,autoincrement"`
 	AccountID     int64
 	Recipient     string
 	Kind          string
-	Data          string // JSON object: what the kind's text needs; {} once the mail has ended
+	Data          string // JSON object: the values of the kind's text; {} in a final state
 	State         string
 	Attempts      int32
 	CreatedAt     Instant
@@ -41,30 +41,32 @@ const (
 	MailPending = "pending"
 	MailSent    = "sent"
 	MailFailed  = "failed"
-	MailSkipped = "skipped" // there was no mail server when it was due, or nobody to mail to
+	MailSkipped = "skipped" // no mail server when it was due, or no recipient
 )
 
-// MaxMailAttempts is how often a mail is tried.
+// MaxMailAttempts is how many attempts a mail has.
 const MaxMailAttempts = 8
 
-// NoMailData is the data of a mail without any, and of one that has ended.
+// NoMailData is the data of a mail without any, and of a mail in a final state.
 const NoMailData = "{}"
 
-// End sets the final state of a mail and deletes its data, which may open an account.
+// End sets the final state of a mail and deletes its data, which can hold a secret link.
 func (m *Mail) End(state string) { m.State, m.Data = state, NoMailData }
 
-// linkLifetimes are for how long the links in mails are good, by kind.
-var linkLifetimes = map[string]time.Duration{MailInvitation: InvitationLifetime, MailPasswordReset: ResetLifetime, MailSignUp: SignUpLifetime}
+// linkLifetimes are how long the links in mails are valid, by kind.
+var linkLifetimes = map[string]time.Duration{
+	MailInvitation: InvitationLifetime, MailPasswordReset: ResetLifetime, MailSignUp: SignUpLifetime,
+}
 
-// IsVoid reports whether the mail's link is good for nothing at a moment. A mail without a link is
-// never void.
-func (m *Mail) IsVoid(at Instant) bool {
+// LinkExpired reports whether the mail's link has expired at the given time. It is false for a mail
+// without a link.
+func (m *Mail) LinkExpired(at Instant) bool {
 	lifetime, ok := linkLifetimes[m.Kind]
 	return ok && at >= m.CreatedAt.Add(lifetime)
 }
 
-// MailRetryDelay is the pause after so many failed attempts: 1, 4, 16 minutes and so on, at most 4
-// hours. All attempts together last about half a day.
+// MailRetryDelay returns the pause after the given number of failed attempts: 1, 4, 16 minutes and
+// so on, at most 4 hours. All attempts together take about half a day.
 func MailRetryDelay(attempts int32) time.Duration {
 	delay := time.Minute
 	for range min(attempts, 8) - 1 {
@@ -79,7 +81,7 @@ type QuotaMail struct {
 	Account string `json:"account,omitempty"` // its name
 	Site    string `json:"site,omitempty"`
 	Month   string `json:"month"`           // YYYY-MM
-	Quota   int64  `json:"quota,omitempty"` // 0: not known
+	Quota   int64  `json:"quota,omitempty"` // 0: unknown
 }
 
 // DeliveryFailedMail is the data of delivery_failed.
@@ -92,19 +94,19 @@ type DeliveryFailedMail struct {
 	Error    string `json:"error"`
 }
 
-// MaxWebhookMails is how many changes of a site's webhook addresses are mailed on one UTC day.
+// MaxWebhookMails is how many changes of a site's webhook URLs are mailed on one UTC day.
 const MaxWebhookMails = 5
 
-// WebhookChangedMail is the data of webhook_changed. It has the hosts only: path and query of an
-// address may hold secrets.
+// WebhookChangedMail is the data of webhook_changed. It holds hosts only: the path and query of a
+// URL can contain secrets.
 type WebhookChangedMail struct {
 	Site string  `json:"site"`
 	Kind string  `json:"kind"` // of the deliveries: DeliveryConversion or DeliveryDailyExport
 	By   string  `json:"by"`
 	At   Instant `json:"at"`
-	Old  string  `json:"old,omitempty"`  // host; empty: nothing was sent
-	New  string  `json:"new,omitempty"`  // host; empty: nothing is sent any more
-	Last bool    `json:"last,omitempty"` // later changes of the day are not mailed
+	Old  string  `json:"old,omitempty"`  // host; empty: no webhook before
+	New  string  `json:"new,omitempty"`  // host; empty: no webhook now
+	Last bool    `json:"last,omitempty"` // whether later changes of the day are not mailed
 }
 
 // MaxPasswordMails is how many changes of one user's password are mailed within an hour.
@@ -113,12 +115,12 @@ const MaxPasswordMails = 5
 // PasswordChangedMail is the data of password_changed.
 type PasswordChangedMail struct {
 	At     Instant  `json:"at"`
-	Tokens []string `json:"tokens,omitempty"` // the API tokens that stay valid, as texts
-	Page   string   `json:"page"`             // where the user signs in
+	Tokens []string `json:"tokens,omitempty"` // the API tokens that remain valid, see APIToken.String
+	Page   string   `json:"page"`             // URL of the sign-in page
 }
 
-// LinkMail is the data of invitation, password_reset and the sign-ups. The link has a secret in it,
-// so nothing of it stays when the mail has ended.
+// LinkMail is the data of invitation, password_reset and the sign-ups. The link contains a secret,
+// so the data is deleted when the mail reaches a final state.
 type LinkMail struct {
 	URL     string `json:"url"`
 	Account string `json:"account,omitempty"` // its name

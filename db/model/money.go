@@ -11,17 +11,17 @@ import (
 type Money int64
 
 const (
-	// moneyDecimals is how many decimals a Money keeps.
+	// moneyDecimals is the number of decimals of a Money.
 	moneyDecimals = 6
-	// maxExponent bounds the exponent of a number in either direction, so that reading one is short
-	// work.
+	// maxExponent bounds the exponent of a number in either direction, which bounds the work of
+	// parsing it.
 	maxExponent = 999
 )
 
-// ParseMoney reads the text of a JSON number exactly, without floating point. Digits beyond the
-// sixth decimal are rounded, and a half goes to the even neighbour, so 0.0000005 is 0 and 0.0000015
-// is 0.000002. It is false for what is no JSON number, for an exponent beyond ±999, and for an
-// amount that a Money cannot hold after rounding.
+// ParseMoney parses the text of a JSON number exactly, without floating point. It rounds digits
+// beyond the sixth decimal, half to even, so 0.0000005 is 0 and 0.0000015 is 0.000002. It returns
+// false for text that is not a JSON number, for an exponent beyond ±999, and for an amount that a
+// Money cannot hold after rounding.
 func ParseMoney(text string) (Money, bool) {
 	number, negative := strings.CutPrefix(text, "-")
 	mantissa, exponent, ok := cutExponent(number)
@@ -49,7 +49,7 @@ func ParseMoney(text string) (Money, bool) {
 	return Money(n), ok
 }
 
-// cutExponent splits 12.5e-3 into 12.5 and -3. Without an exponent it is 0.
+// cutExponent splits 12.5e-3 into 12.5 and -3. The exponent is 0 if there is none.
 func cutExponent(number string) (mantissa string, exponent int, ok bool) {
 	i := strings.IndexAny(number, "eE")
 	if i < 0 {
@@ -84,11 +84,11 @@ func areDigits(s string) bool {
 	return s != ""
 }
 
-// shiftDigits is the whole number that the first keep digits make, with zeros appended when there
-// are fewer, rounded by the digits that are left over. It is false when the number is above limit.
+// shiftDigits returns the integer that the first keep digits make, padded with zeros if there are
+// fewer and rounded by the remaining digits. It returns false if the number exceeds limit.
 func shiftDigits(digits string, keep int, limit uint64) (uint64, bool) {
 	if keep < 0 {
-		// less than a tenth
+		// The number is less than a tenth.
 		return 0, true
 	}
 
@@ -113,8 +113,8 @@ func shiftDigits(digits string, keep int, limit uint64) (uint64, bool) {
 	return n, n <= limit
 }
 
-// roundsUp reports whether the digits after a point are more than a half, or exactly one beside an
-// odd number.
+// roundsUp reports whether the digits after a decimal point are more than a half, or exactly a half
+// after an odd number.
 func roundsUp(digits string, odd bool) bool {
 	if digits[0] != '5' {
 		return digits[0] > '5'
@@ -122,8 +122,8 @@ func roundsUp(digits string, odd bool) bool {
 	return odd || strings.Trim(digits[1:], "0") != ""
 }
 
-// String writes the amount as a decimal number without needless zeros, for instance -12.5.
-// ParseMoney reads it back.
+// String formats the amount as a decimal number without trailing zeros, for instance -12.5.
+// ParseMoney parses it back.
 func (m Money) String() string {
 	sign := ""
 	u := uint64(m)
@@ -141,5 +141,5 @@ func (m Money) String() string {
 	return sign + strconv.FormatUint(whole, 10) + "." + strings.TrimRight(digits, "0")
 }
 
-// MarshalJSON writes the amount as a JSON number, exactly.
+// MarshalJSON returns the amount as an exact JSON number.
 func (m Money) MarshalJSON() ([]byte, error) { return []byte(m.String()), nil }

@@ -79,7 +79,7 @@ func TestMoneyString(t *testing.T) {
 	}
 }
 
-// Any amount is read back from its own text.
+// TestMoneyRoundTrip checks that every amount is parsed back from its own text.
 func TestMoneyRoundTrip(t *testing.T) {
 	for range 100_000 {
 		m := model.Money(rand.Uint64() >> rand.IntN(64))
@@ -93,7 +93,8 @@ func TestMoneyRoundTrip(t *testing.T) {
 	}
 }
 
-// Random numbers of every shape give what exact arithmetic gives.
+// TestParseMoneyAgainstBig compares ParseMoney with exact arithmetic, for random numbers of every
+// form.
 func TestParseMoneyAgainstBig(t *testing.T) {
 	for range 100_000 {
 		checkAgainstBig(t, randomNumber())
@@ -118,7 +119,7 @@ func checkAgainstBig(t *testing.T, text string) {
 	}
 }
 
-// bigMoney is the rule of ParseMoney in the words of math/big.
+// bigMoney implements the rule of ParseMoney with math/big.
 func bigMoney(text string) (model.Money, bool) {
 	parts := jsonNumber.FindStringSubmatch(text)
 	if parts == nil {
@@ -138,7 +139,7 @@ func bigMoney(text string) (model.Money, bool) {
 
 	exact.Mul(exact, big.NewRat(1_000_000, 1))
 
-	// rounds down, so that rest is not negative
+	// DivMod rounds down, so that rest is not negative.
 	whole, rest := new(big.Int).DivMod(exact.Num(), exact.Denom(), new(big.Int))
 	switch half := new(big.Int).Lsh(rest, 1).Cmp(exact.Denom()); {
 	case half > 0, half == 0 && whole.Bit(0) == 1:

@@ -9,12 +9,12 @@ import (
 	"fmt"
 )
 
-// NodeKind is what an opaque id names: an object of a type, or a place in a list. The values are in
-// stored ids and never change.
+// NodeKind is what an opaque id identifies: an object of a type, or a position in a list. The
+// values are part of ids that clients store, and never change.
 type NodeKind byte
 
-// The kinds of objects and, from AfterSite on, of places in lists: after an object in the order of
-// ids.
+// The kinds of objects and, from AfterSite on, of positions in lists: after an object in the order
+// of ids.
 const (
 	NodeAccount    NodeKind = 1
 	NodeUser       NodeKind = 2
@@ -30,27 +30,27 @@ const (
 	AfterDelivery NodeKind = 67
 )
 
-// nodePrefixes begin the ids, so that a person recognises the type.
+// nodePrefixes are the prefixes of ids, by which a person recognises the type.
 var nodePrefixes = map[NodeKind]string{
 	NodeAccount: "account_", NodeUser: "user_", NodeInvitation: "invitation_", NodeAPIToken: "token_",
 	NodeSite: "site_", NodeSitekey: "sitekey_", NodeDelivery: "delivery_", NodeErasure: "erasure_",
 	AfterSite: "after_", AfterSitekey: "after_", AfterDelivery: "after_",
 }
 
-// NodeIDs writes and reads the ids under which GraphQL, the export and webhook calls know a row. An
-// id is a prefix and 22 characters of [A-Za-z0-9_-]. They are one block of AES, so that they show
-// neither the row's number nor how many rows there are, and one row always has the same id. It is
-// safe for concurrent use.
+// NodeIDs encodes and decodes the ids that GraphQL, the export and webhook calls use for a row. An
+// id is a prefix and 22 characters of [A-Za-z0-9_-]. They are one AES block, so that they reveal
+// neither the row's number nor the number of rows, and one row always has the same id. It is safe
+// for concurrent use.
 //
-// A block is, before its encryption, and big-endian:
+// A block before its encryption, big-endian:
 //
 //	kind u8 | site of a delivery, else 0, u56 | row u64
 type NodeIDs struct{ block cipher.Block }
 
-// NodeIDKeySize is the number of bytes of a key of NodeIDs.
+// NodeIDKeySize is the size of a key of NodeIDs in bytes.
 const NodeIDKeySize = 32
 
-// NewNodeIDs returns the ids under a key of NodeIDKeySize bytes, given in hexadecimal digits.
+// NewNodeIDs returns the ids under a key of NodeIDKeySize bytes, given as hexadecimal digits.
 func NewNodeIDs(key string) (*NodeIDs, error) {
 	raw, err := hex.DecodeString(key)
 	if err != nil || len(raw) != NodeIDKeySize {
@@ -65,35 +65,36 @@ func NewNodeIDs(key string) (*NodeIDs, error) {
 	return &NodeIDs{block: block}, nil
 }
 
-// Of returns the id of a row that has one number.
+// Of returns the id of a row that is identified by one number.
 func (n *NodeIDs) Of(kind NodeKind, id int64) string { return n.seal(kind, 0, id) }
 
 // OfDelivery returns the id of a delivery, which is also its webhook-id.
 func (n *NodeIDs) OfDelivery(siteID, id int64) string { return n.seal(NodeDelivery, siteID, id) }
 
-// Parse reads the id of a row of the given kind. It accepts exactly what Of writes for a positive
-// number.
+// Parse decodes the id of a row of the given kind. It accepts only ids that Of returns for a
+// positive number.
 func (n *NodeIDs) Parse(kind NodeKind, s string) (id int64, ok bool) {
 	got, siteID, id, ok := n.open(s)
 	return id, ok && got == kind && siteID == 0 && id > 0
 }
 
-// ParseDelivery reads what OfDelivery writes for positive numbers, and nothing else.
+// ParseDelivery decodes an id that OfDelivery returns for positive numbers, and accepts nothing
+// else.
 func (n *NodeIDs) ParseDelivery(s string) (siteID, id int64, ok bool) {
 	kind, siteID, id, ok := n.open(s)
 	return siteID, id, ok && kind == NodeDelivery && siteID > 0 && id > 0
 }
 
-// KindOf returns the kind of an id, or 0 for a text that is none.
+// KindOf returns the kind of an id, or 0 for an invalid one.
 func (n *NodeIDs) KindOf(s string) NodeKind {
 	kind, _, _, _ := n.open(s)
 	return kind
 }
 
-// nodeText is strict: there is one text for one block.
+// nodeText is strict: one block has exactly one text.
 var nodeText = base64.RawURLEncoding.Strict()
 
-// maxNodeSite bounds the sites whose deliveries have an id: 56 bits.
+// maxNodeSite is the largest site number in an id: 56 bits.
 const maxNodeSite = 1<<56 - 1
 
 func (n *NodeIDs) seal(kind NodeKind, siteID, id int64) string {
@@ -104,14 +105,14 @@ func (n *NodeIDs) seal(kind NodeKind, siteID, id int64) string {
 	return nodePrefixes[kind] + nodeText.EncodeToString(b[:])
 }
 
-// open reads any id. Its kind is 0 if ok is false.
+// open decodes an id of any kind. The kind is 0 if ok is false.
 func (n *NodeIDs) open(s string) (kind NodeKind, siteID, id int64, ok bool) {
 	at := len(s) - nodeText.EncodedLen(aes.BlockSize)
 	if at < 0 {
 		return 0, 0, 0, false
 	}
 
-	// The decoder skips line breaks, so that a text with one gives fewer bytes.
+	// The decoder skips line breaks, so that text with one decodes to fewer bytes.
 	b, err := nodeText.DecodeString(s[at:])
 	if err != nil || len(b) != aes.BlockSize {
 		return 0, 0, 0, false

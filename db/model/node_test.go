@@ -24,7 +24,7 @@ var (
 	otherNodeKey = strings.Repeat("1e", model.NodeIDKeySize)
 )
 
-// TestNodeIDsAreStable pins the format: scripts store ids.
+// TestNodeIDsAreStable pins the format, because clients store ids.
 func TestNodeIDsAreStable(t *testing.T) {
 	ids := nodeIDs(t, aNodeKey)
 	for got, want := range map[string]string{
@@ -41,7 +41,7 @@ func TestNodeIDsAreStable(t *testing.T) {
 	}
 }
 
-func TestNodeIDsAreReadBack(t *testing.T) {
+func TestNodeIDsRoundTrip(t *testing.T) {
 	ids := nodeIDs(t, aNodeKey)
 	for _, number := range []int64{1, 2, 255, 1 << 40, math.MaxInt64} {
 		id := ids.Of(model.NodeSite, number)
@@ -58,7 +58,7 @@ func TestNodeIDsAreReadBack(t *testing.T) {
 	}
 }
 
-func TestOtherTextsAreNoNodeIDs(t *testing.T) {
+func TestOtherTextsAreNotNodeIDs(t *testing.T) {
 	ids := nodeIDs(t, aNodeKey)
 	id := ids.Of(model.NodeSite, 42)
 	body := strings.TrimPrefix(id, "site_")
@@ -86,9 +86,9 @@ func TestOtherTextsAreNoNodeIDs(t *testing.T) {
 	}
 }
 
-// TestNodeIDsShowNothing: ids of neighbouring rows differ in about half of their bits, so that
-// neither numbers nor their order show.
-func TestNodeIDsShowNothing(t *testing.T) {
+// TestNodeIDsRevealNothing checks that ids of neighbouring rows differ in about half of their bits,
+// so that they reveal neither numbers nor order.
+func TestNodeIDsRevealNothing(t *testing.T) {
 	ids := nodeIDs(t, aNodeKey)
 	raw := func(id string) []byte {
 		b, err := base64.RawURLEncoding.DecodeString(id[len(id)-22:])

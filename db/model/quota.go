@@ -6,6 +6,5 @@ const (
 	ProductCaptcha   = "captcha"
 )
 
-// QuotaThresholds are the parts of a quota, in percent, at which owners are told, once a month
-// each.
+// QuotaThresholds are the percentages of a quota at which owners are notified, once a month each.
 var QuotaThresholds = []int{80, 100}

@@ -1,7 +1,7 @@
 package model
 
-// RejectionAdvice says in one sentence what the owner of a site can do about calls with this error
-// code or reason (analytics contract, sections 4 and 7).
+// RejectionAdvice returns one sentence for the owner of a site: what to do about calls with this
+// error code or reason (analytics contract, sections 4 and 7).
 func RejectionAdvice(code string) string {
 	if advice, ok := rejectionAdvice[code]; ok {
 		return advice
@@ -9,11 +9,12 @@ func RejectionAdvice(code string) string {
 	return "Calls were not recorded for this reason; see the reference of the endpoint."
 }
 
-// IsIgnored reports whether calls with this code are left out on purpose, so that nobody has to do
-// anything.
+// IsIgnored reports whether calls with this code are dropped on purpose and need no action.
 func IsIgnored(code string) bool { return ignoredCodes[code] }
 
-var ignoredCodes = map[string]bool{"bot": true, "excluded_address": true, "duplicate_transaction": true, "duplicate_pageview": true, "own_link": true}
+var ignoredCodes = map[string]bool{
+	"bot": true, "excluded_address": true, "duplicate_transaction": true, "duplicate_pageview": true, "own_link": true,
+}
 
 var rejectionAdvice = map[string]string{
 	"bad_body":              "The body was empty or larger than 8 KB, or broke off: send less in one call.",

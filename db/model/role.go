@@ -2,17 +2,17 @@ package model
 
 import "slices"
 
-// Role is what a user may do in the account.
+// Role is the set of permissions of a user in the account.
 type Role string
 
-// The roles. Each may also do what the ones after it may.
+// The roles. Each one includes the permissions of those after it.
 const (
 	RoleOwner  Role = "OWNER"  // members, deletions
 	RoleMember Role = "MEMBER" // creates and configures
-	RoleViewer Role = "VIEWER" // looks on
+	RoleViewer Role = "VIEWER" // reads
 )
 
-// Scope is what an API token may do. A token never may more than its user.
+// Scope is a set of permissions of an API token. A token never has more permissions than its user.
 type Scope string
 
 // The scopes.
@@ -22,26 +22,26 @@ const (
 	ScopeExport Scope = "EXPORT" // downloads rows; with WRITE, sets the addresses that events are sent to
 )
 
-// IsScope reports whether there is such a scope.
+// IsScope reports whether s is one of the scopes.
 func (s Scope) IsScope() bool { return s == ScopeRead || s == ScopeWrite || s == ScopeExport }
 
-// Permission is what a request needs.
+// Permission is what a request requires.
 type Permission uint8
 
 // The permissions.
 const (
-	MayRead      Permission = iota // read what belongs to the account
+	MayRead      Permission = iota // read the account's data
 	MayExport                      // download rows
 	MayConfigure                   // create and configure sites and sitekeys, with their secrets
 	MaySendOut                     // set the addresses that events are sent to
-	MayErase                       // erase what was stored of one of a site's users
+	MayErase                       // erase the data of one of a site's users
 	MayManage                      // members and invitations; delete sites, sitekeys and the account
-	MayPersonal                    // one's own password, sessions and API tokens
+	MayPersonal                    // the user's own password, sessions and API tokens
 	MayOperate                     // set plans, of any account
 )
 
-// May reports whether a user may do something, by password (token is nil) or by an API token. It is
-// the one rule of permissions. To operate is a right of its own, apart from the roles.
+// May reports whether a user has a permission, signed in by password (token is nil) or through an
+// API token. It is the only rule of permissions. Operating is independent of the roles.
 func (u *User) May(p Permission, token *APIToken) bool {
 	if token != nil && !token.may(p) {
 		return false
@@ -61,8 +61,8 @@ func (u *User) May(p Permission, token *APIToken) bool {
 	return false
 }
 
-// may is false for all that needs a person: whoever finds a token must not be able to take over the
-// account.
+// may reports whether the token's scopes include the permission. It is false for everything that
+// requires a person: a stolen token must not be enough to take over the account.
 func (t *APIToken) may(p Permission) bool {
 	has := func(s Scope) bool { return slices.Contains(t.Scopes, s) }
 
@@ -74,7 +74,7 @@ func (t *APIToken) may(p Permission) bool {
 	case MayConfigure:
 		return has(ScopeWrite)
 	case MaySendOut:
-		// a configuration that exports
+		// This is a configuration that exports rows.
 		return has(ScopeWrite) && has(ScopeExport)
 	}
 

@@ -14,17 +14,16 @@ const (
 	secretHint     = 4  // characters
 )
 
-// NewSecret makes a bearer secret: the prefix, which says what it opens (svcs_ for a site's server
-// secret), then 30 random base62 characters, then a checksum of 6. It is shown once; store its
-// HashToken and SecretHint.
+// NewSecret returns a bearer secret: the prefix, which names its use (svcs_ for a site's server
+// secret), 30 random base62 characters, and a checksum of 6. The secret is shown once; store only
+// its HashToken and SecretHint.
 func NewSecret(prefix string) string {
 	s := prefix + randomBase62(secretRandom)
 	return s + checksum62(s)
 }
 
-// IsSecret reports whether s has the form of a secret with this prefix and the right checksum. It
-// refuses a secret with a typing error without a look-up; whether the secret exists, and whose it
-// is, only the database knows.
+// IsSecret reports whether s has the form of a secret with this prefix and a correct checksum. It
+// rejects a mistyped secret without a database lookup.
 func IsSecret(prefix, s string) bool {
 	body, ok := strings.CutPrefix(s, prefix)
 	if !ok || len(body) != secretRandom+secretChecksum {
@@ -41,8 +40,8 @@ func IsSecret(prefix, s string) bool {
 	return checksum62(s[:end]) == s[end:]
 }
 
-// SecretHint is the end of a secret, by which its owner recognises it: its last 4 characters, which
-// belong to the checksum. Of a text that is too short to be a secret it is empty.
+// SecretHint returns the last 4 characters of a secret, by which its owner recognises it. They
+// belong to the checksum. It returns "" for text that is too short to be a secret.
 func SecretHint(s string) string {
 	if len(s) < secretRandom+secretChecksum {
 		return ""
@@ -50,15 +49,15 @@ func SecretHint(s string) string {
 	return s[len(s)-secretHint:]
 }
 
-// randomBase62 draws each of the 62 characters equally often: bytes of the incomplete last round of
-// 62 are thrown away.
+// randomBase62 returns n random base62 characters, all equally likely: it discards bytes beyond the
+// largest multiple of 62.
 func randomBase62(n int) string {
 	const fair = 256 / len(base62) * len(base62)
 	out := make([]byte, 0, n)
 	for len(out) < n {
 		var draw [2 * secretRandom]byte
 
-		// never fails
+		// Read never fails, see its documentation.
 		rand.Read(draw[:])
 
 		for _, b := range draw {
@@ -71,8 +70,8 @@ func randomBase62(n int) string {
 	return string(out)
 }
 
-// checksum62 is the CRC-32 (IEEE) of s in base62. Any change within four neighbouring characters of
-// s changes it.
+// checksum62 returns the CRC-32 (IEEE) of s in base62. It detects any change within four
+// neighbouring characters.
 func checksum62(s string) string {
 	sum := crc32.ChecksumIEEE([]byte(s))
 	var out [secretChecksum]byte

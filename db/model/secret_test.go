@@ -33,8 +33,8 @@ func TestNewSecret(t *testing.T) {
 		}
 	}
 
-	// 150,000 draws, 2,419 of each character, standard deviation 49. Taking bytes modulo 62 would
-	// give the first eight characters 2,930.
+	// 150,000 draws give 2,419 of each character, standard deviation 49. Bytes modulo 62 would give
+	// the first eight characters 2,930.
 	for _, c := range alphabet {
 		if n := counts[c]; n < 2_419-350 || n > 2_419+350 {
 			t.Errorf("%c was drawn %d times, want about 2,419", c, n)
@@ -46,7 +46,7 @@ func TestNewSecret(t *testing.T) {
 	}
 }
 
-// A secret that was made once stays valid: the form is part of what is stored and handed out.
+// TestSecretVector pins the form of secrets: clients store them.
 func TestSecretVector(t *testing.T) {
 	const s = "svcs_0123456789ABCDEFGHIJabcdefghij345Tod"
 	if !model.IsSecret("svcs_", s) {
@@ -54,7 +54,8 @@ func TestSecretVector(t *testing.T) {
 	}
 }
 
-// Every typing error of one character is refused, and so are two neighbours that changed places.
+// TestSecretTypos checks that every change of one character is refused, and every swap of two
+// neighbours.
 func TestSecretTypos(t *testing.T) {
 	for range 20 {
 		s := model.NewSecret("svcs_")
@@ -102,7 +103,7 @@ func TestSecretForm(t *testing.T) {
 		}
 	}
 
-	// The checksum covers the prefix, so a secret does not pass for one of another kind.
+	// The checksum covers the prefix, so that a secret is not accepted as one of another kind.
 	if model.IsSecret("", s) || model.IsSecret("capt_", s) {
 		t.Errorf("%q passes under another prefix", s)
 	}

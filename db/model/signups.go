@@ -2,20 +2,20 @@ package model
 
 import "fmt"
 
-// SignupPolicy says who may create an account over the network (setting TALLYGATE_SIGNUPS). The
-// zero value is closed.
+// SignupPolicy restricts who can create an account over the network (setting TALLYGATE_SIGNUPS).
+// The zero value is closed.
 type SignupPolicy uint8
 
-// The policies. Closed refuses even the first account, which then comes from the command line.
+// The policies. Closed refuses even the first account, which is then created on the command line.
 const (
-	SignupsClosed    SignupPolicy = iota // nobody
-	SignupsFirstOnly                     // only the first account of an installation, its operator
-	SignupsOpen                          // anybody
+	SignupsClosed    SignupPolicy = iota // no accounts
+	SignupsFirstOnly                     // only the first account of an installation, which is the operator's
+	SignupsOpen                          // any account
 )
 
 var signupNames = map[SignupPolicy]string{SignupsClosed: "closed", SignupsFirstOnly: "first-only", SignupsOpen: "open"}
 
-// ParseSignupPolicy reads open, closed or first-only.
+// ParseSignupPolicy parses open, closed or first-only.
 func ParseSignupPolicy(s string) (SignupPolicy, error) {
 	for p, name := range signupNames {
 		if s == name {
@@ -25,7 +25,7 @@ func ParseSignupPolicy(s string) (SignupPolicy, error) {
 	return SignupsClosed, fmt.Errorf("%q is not open, closed or first-only", s)
 }
 
-// String is the policy's name in settings.
+// String returns the policy's name in settings.
 func (p SignupPolicy) String() string {
 	if name, ok := signupNames[p]; ok {
 		return name
@@ -33,10 +33,10 @@ func (p SignupPolicy) String() string {
 	return fmt.Sprintf("SignupPolicy(%d)", uint8(p))
 }
 
-// MarshalText writes the policy's name.
+// MarshalText returns the policy's name.
 func (p SignupPolicy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText reads the policy's name.
+// UnmarshalText parses the policy's name.
 func (p *SignupPolicy) UnmarshalText(text []byte) error {
 	parsed, err := ParseSignupPolicy(string(text))
 	if err != nil {

@@ -29,31 +29,32 @@ type Site struct {
 	DailyExportDay          Day    // the next day to export; meaningless without a URL
 }
 
-// MaxSites is how many sites an account may have. Ours; the contract names no limit.
+// MaxSites is how many sites an account can have. The contract sets no limit.
 const MaxSites = 1_000
 
-// DefaultSiteLimit is how many sites on the plan of new sites an account may have unless the
-// operator permits more. It bounds what an account can store: 50 free sites have 500,000 page views
-// and events a month.
+// DefaultSiteLimit is how many sites on the default plan an account can have unless the operator
+// permits more. It bounds the storage of one account: 50 free sites have 500,000 page views and
+// events a month.
 const DefaultSiteLimit = 50
 
 // Limits of one site (analytics contract, section 8).
 const (
 	MaxExtraDomains     = 20
 	MaxRegisteredEvents = 50
-	MaxExcludedNetworks = 200 // ours; the contract names none
+	MaxExcludedNetworks = 200 // the contract sets no limit
 )
 
-// SiteRules is a site with all that decides about its hits: what the data plane keeps in memory.
+// SiteRules is a site with everything that the data plane needs to accept or reject its hits. The
+// data plane keeps it in memory.
 type SiteRules struct {
 	Site
 	ExtraDomains []string // normalised
 	Registered   []string // the site's own event names
-	KeyEvents    []string // marked by the owner; purchase is one without being listed
+	KeyEvents    []string // marked by the owner; purchase is always one and not listed
 	Excluded     []netip.Prefix
 }
 
-// Domains lists every domain whose pages may send hits for the site; subdomains are implied.
+// Domains returns every domain whose pages can send hits for the site; subdomains are implied.
 func (s *SiteRules) Domains() []string { return append([]string{s.Domain}, s.ExtraDomains...) }
 
 // NewSiteKey returns 32 random hexadecimal characters.
@@ -98,12 +99,12 @@ var planPageviews = map[Plan]int64{
 	PlanPro5M:   5_000_000,
 }
 
-// MaxMonthlyPageviews is the largest quota of a site: the largest number up to which every JSON
-// reader keeps all exact.
+// MaxMonthlyPageviews is the largest quota of a site: up to 2^53 every JSON parser keeps integers
+// exact.
 const MaxMonthlyPageviews = 1 << 53
 
-// MonthlyPageviews is the plan's quota per UTC month. It is false for a plan without a fixed volume
-// (Enterprise) and for an unknown plan.
+// MonthlyPageviews returns the plan's quota per UTC month. It returns false for a plan without a
+// fixed volume (Enterprise) and for an unknown plan.
 func (p Plan) MonthlyPageviews() (int64, bool) {
 	n, ok := planPageviews[p]
 	return n, ok

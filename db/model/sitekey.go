@@ -8,20 +8,20 @@ type Sitekey struct {
 	ID         int64    `bun:",pk,autoincrement"`
 	AccountID  int64    `bun:",notnull"`
 	Sitekey    string   `bun:",notnull"` // public; see NewSitekey
-	Name       string   `bun:",notnull"` // for its owner, 1 to 100 characters
-	Domains    []string `bun:",notnull"` // normalised, sorted; subdomains are implied; none: the key works everywhere
+	Name       string   `bun:",notnull"` // display name, 1 to 100 characters
+	Domains    []string `bun:",notnull"` // normalised, sorted; subdomains are implied; empty: valid on every domain
 	SecretHash []byte   `bun:",notnull"` // SHA-256, see HashToken
 	SecretHint string   `bun:",notnull"` // the last characters of the secret
 	CreatedAt  Instant  `bun:",notnull"`
 }
 
-// Ours; the contract names no limits.
+// Limits of sitekeys. The contract sets none.
 const (
 	MaxSitekeys       = 1_000 // of an account
 	MaxSitekeyDomains = 50    // that a sitekey may be bound to
 )
 
-// CaptchaSecretPrefix begins every secret of a sitekey; the rest is that of NewSecret.
+// CaptchaSecretPrefix is the prefix of every sitekey's secret, see NewSecret.
 const CaptchaSecretPrefix = "svcc_"
 
 const (
@@ -29,7 +29,7 @@ const (
 	sitekeyRandom = 24 // base62 characters, 142 bits
 )
 
-// NewSitekey makes a public sitekey: "svck_" and 24 random base62 characters.
+// NewSitekey returns a public sitekey: "svck_" and 24 random base62 characters.
 func NewSitekey() string { return sitekeyPrefix + randomBase62(sitekeyRandom) }
 
 // IsSitekey reports whether s has the form of a sitekey.
@@ -49,9 +49,9 @@ func IsSitekey(s string) bool {
 }
 
 // The test credentials (captcha contract, section 5), the same in every installation. The sitekey
-// is unbound and runs the real work; its tokens are used once like others and never count against a
-// quota. The pair belongs together: no other secret accepts the sitekey's tokens. Not for
-// production: everybody knows the secret.
+// is valid on every domain and requires the real work; its tokens are accepted once like others and
+// never count against a quota. No other secret accepts the sitekey's tokens. They must not be used
+// in production: the secret is public.
 const (
 	TestSitekey       = "svck_TestTestTestTestTestTest"
 	TestSitekeySecret = "svcc_TestTestTestTestTestTestTestTe0kP4So"

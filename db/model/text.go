@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// IsClean reports whether s is valid UTF-8 without C0 control characters, so that both databases
-// store it alike.
+// IsClean reports whether s is valid UTF-8 without C0 control characters or DEL, so that both
+// databases store it unchanged.
 func IsClean(s string) bool {
 	for i := range len(s) {
 		if s[i] < 0x20 || s[i] == 0x7f {
@@ -17,15 +17,15 @@ func IsClean(s string) bool {
 	return utf8.ValidString(s)
 }
 
-// Clean makes s one storable line: invalid UTF-8 becomes U+FFFD, control characters go, and at most
-// limit characters stay.
+// Clean returns s as one storable line: it replaces invalid UTF-8 with U+FFFD, removes control
+// characters, and keeps at most limit characters.
 func Clean(s string, limit int) string {
 	if !IsClean(s) {
 		s = strings.Map(func(r rune) rune {
 			if r < 0x20 || r == 0x7f {
 				return -1
 			}
-			// an invalid byte arrives as U+FFFD
+			// strings.Map passes an invalid byte as U+FFFD.
 			return r
 		}, s)
 	}
@@ -33,20 +33,21 @@ func Clean(s string, limit int) string {
 	return cut(s, limit)
 }
 
-// IsStorable reports whether both databases store s as it is: valid UTF-8 without NUL.
+// IsStorable reports whether both databases store s unchanged: valid UTF-8 without NUL.
 func IsStorable(s string) bool {
 	return strings.IndexByte(s, 0) < 0 && utf8.ValidString(s)
 }
 
-// Storable returns s with U+FFFD in place of NUL and of invalid UTF-8, which no database holds, cut
-// to limit characters. All else stays as it is, tabs, newlines and other control characters too.
+// Storable returns s with U+FFFD in place of NUL and invalid UTF-8, which PostgreSQL rejects, cut
+// to limit characters. It keeps everything else, including tabs, newlines and other control
+// characters.
 func Storable(s string, limit int) string {
 	if !IsStorable(s) {
 		s = strings.Map(func(r rune) rune {
 			if r == 0 {
 				return utf8.RuneError
 			}
-			// an invalid byte arrives as U+FFFD
+			// strings.Map passes an invalid byte as U+FFFD.
 			return r
 		}, s)
 	}
@@ -72,10 +73,10 @@ func cut(s string, limit int) string {
 	return s
 }
 
-// IsVisible reports whether s shows at least one character and none that changes how the others are
-// shown: no control characters, direction overrides or other invisible ones, so that a name reads
-// as it was written wherever it stands. The two joiners are allowed between characters beyond
-// ASCII: words of Persian and of Indian languages need them, and so do emoji.
+// IsVisible reports whether s contains at least one visible character and no invisible ones: no
+// control characters, direction overrides or others that change how text is displayed. The two
+// joiners are allowed between characters beyond ASCII: Persian, Indian languages and emoji need
+// them.
 func IsVisible(s string) bool {
 	runes := []rune(s)
 	shows := false
@@ -95,11 +96,11 @@ func IsVisible(s string) bool {
 
 func isJoiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
 
-// joins reports whether a joiner can stand beside r.
+// joins reports whether a joiner is allowed next to r.
 func joins(r rune) bool { return r > unicode.MaxASCII && !unicode.IsSpace(r) && !isInvisible(r) }
 
-// isInvisible reports whether r is a control or format character, a separator of lines, or a letter
-// without a shape. Spaces and the selectors of variants are not.
+// isInvisible reports whether r is a control or format character, a line separator, or a letter
+// without a shape. Spaces and variation selectors are not.
 func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }

@@ -35,8 +35,8 @@ func TestNamesAreVisible(t *testing.T) {
 	}
 }
 
-// FuzzNames: an accepted name has no character that is invisible or changes the direction of
-// others.
+// FuzzNames checks that an accepted name has no character that is invisible or changes the
+// direction of others.
 func FuzzNames(f *testing.F) {
 	for _, seed := range []string{"Shop", " x ", "a\u202eb", "店\u200d店", "\u200d", "\xff", "\x00", strings.Repeat("ü", 100)} {
 		f.Add(seed)

@@ -2,17 +2,17 @@ package model
 
 import "time"
 
-// Instant is a moment as microseconds since 1970-01-01 00:00:00 UTC. Both databases store it as a
+// Instant is a time in microseconds since 1970-01-01 00:00:00 UTC. Both databases store it as a
 // 64-bit integer, so that no time zone or precision is lost between them.
 type Instant int64
 
-// At converts a time, cutting it to whole microseconds.
+// At converts a time, truncated to microseconds.
 func At(t time.Time) Instant { return Instant(t.UnixMicro()) }
 
-// Time returns the moment in UTC.
+// Time returns i as a time.Time in UTC.
 func (i Instant) Time() time.Time { return time.UnixMicro(int64(i)).UTC() }
 
-// Add returns the moment d later (earlier when d is negative), to the microsecond.
+// Add returns i plus d, truncated to microseconds.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d.Microseconds()) }
 
 // Sub returns the time from j to i.
@@ -23,7 +23,7 @@ const microsPerDay = 24 * 60 * 60 * 1_000_000
 // Day is a UTC calendar day as the number of days since 1970-01-01.
 type Day int32
 
-// Day returns the UTC day that contains the moment.
+// Day returns the UTC day that contains i.
 func (i Instant) Day() Day {
 	d := int64(i) / microsPerDay
 	if int64(i)%microsPerDay < 0 {
@@ -32,13 +32,13 @@ func (i Instant) Day() Day {
 	return Day(d)
 }
 
-// Start is the first moment of the day, 00:00 UTC.
+// Start returns 00:00 UTC of the day.
 func (d Day) Start() Instant { return Instant(int64(d) * microsPerDay) }
 
 // String formats the day as YYYY-MM-DD.
 func (d Day) String() string { return d.Start().Time().Format(time.DateOnly) }
 
-// ParseDay reads YYYY-MM-DD.
+// ParseDay parses YYYY-MM-DD.
 func ParseDay(s string) (Day, error) {
 	t, err := time.Parse(time.DateOnly, s)
 	if err != nil {
@@ -51,18 +51,18 @@ func ParseDay(s string) (Day, error) {
 // period (analytics contract, section 8).
 type Month int32
 
-// Month returns the UTC month that contains the moment.
+// Month returns the UTC month that contains i.
 func (i Instant) Month() Month {
 	y, m, _ := i.Time().Date()
 	return Month(y*100 + int(m))
 }
 
-// Start is the first moment of the month, 00:00 UTC on the 1st.
+// Start returns 00:00 UTC on the first day of the month.
 func (m Month) Start() time.Time {
 	return time.Date(int(m)/100, time.Month(int(m)%100), 1, 0, 0, 0, 0, time.UTC)
 }
 
-// Next is the month after m.
+// Next returns the month after m.
 func (m Month) Next() Month { return At(m.Start().AddDate(0, 1, 0)).Month() }
 
 // String formats the month as YYYY-MM.

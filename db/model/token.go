@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The prefixes of the secrets of people, see NewSecret.
+// The prefixes of users' secrets, see NewSecret.
 const (
 	APITokenPrefix   = "tga_"
 	ResetPrefix      = "tgr_"
@@ -15,18 +15,18 @@ const (
 	SignUpPrefix     = "tgs_"
 )
 
-// How long a mailed secret is good for.
+// Lifetimes of mailed secrets.
 const (
 	ResetLifetime      = time.Hour
 	InvitationLifetime = 7 * 24 * time.Hour
 	SignUpLifetime     = 24 * time.Hour
 )
 
-// Limits of one account and one user, ours; the contract names none.
+// Limits of one account and one user. The contract sets none.
 const (
-	MaxMembers   = 100 // with the invitations
+	MaxMembers   = 100 // including invitations
 	MaxAPITokens = 50  // of one user
-	MaxSessions  = 100 // of one user that are listed; there may be more
+	MaxSessions  = 100 // listed sessions of one user; there can be more
 )
 
 // APIToken lets a program act for a user.
@@ -42,7 +42,7 @@ type APIToken struct {
 	LastUsedAt Instant `bun:",nullzero"` // to the minute; 0 before the first use
 }
 
-// String describes a token to its user: the name, the scopes and the last characters.
+// String describes a token to its user: name, scopes and last characters.
 func (t *APIToken) String() string {
 	scopes := make([]string, len(t.Scopes))
 	for i, scope := range t.Scopes {
@@ -51,7 +51,8 @@ func (t *APIToken) String() string {
 	return fmt.Sprintf("%q (%s, ends in %s)", t.Name, strings.Join(scopes, " "), t.TokenHint)
 }
 
-// ParseScopes sorts scopes, each once. There must be at least one, and none that does not exist.
+// ParseScopes returns the scopes sorted, without duplicates. It returns an error if there are none
+// or one is unknown.
 func ParseScopes(scopes []Scope) ([]Scope, error) {
 	sorted := slices.Compact(slices.Sorted(slices.Values(scopes)))
 	if len(sorted) == 0 || slices.ContainsFunc(sorted, func(s Scope) bool { return !s.IsScope() }) {
@@ -60,7 +61,7 @@ func ParseScopes(scopes []Scope) ([]Scope, error) {
 	return sorted, nil
 }
 
-// Invitation asks somebody to join an account.
+// Invitation invites a person to join an account.
 type Invitation struct {
 	ID        int64   `bun:",pk,autoincrement"`
 	AccountID int64   `bun:",notnull"`
@@ -71,10 +72,11 @@ type Invitation struct {
 	ExpiresAt Instant `bun:",notnull"`
 }
 
-// NewInvitation is an invitation that the secret opens from now on, for InvitationLifetime.
+// NewInvitation returns an invitation that the secret opens, valid for InvitationLifetime from now.
 func NewInvitation(accountID int64, email string, role Role, secret string, now Instant) Invitation {
 	return Invitation{
-		AccountID: accountID, Email: email, Role: role, TokenHash: HashToken(secret), CreatedAt: now, ExpiresAt: now.Add(InvitationLifetime),
+		AccountID: accountID, Email: email, Role: role, TokenHash: HashToken(secret),
+		CreatedAt: now, ExpiresAt: now.Add(InvitationLifetime),
 	}
 }
 

@@ -15,29 +15,30 @@ import (
 // MaxURLLength bounds a webhook URL, in bytes.
 const MaxURLLength = 2048
 
-// ChangedBy says who changes a setting that the account's owners are mailed about, and when.
+// ChangedBy identifies the author and time of a change that the account's owners are notified of by
+// mail.
 type ChangedBy struct {
-	Name string // for people to read; empty: no mail, for what the installation does by itself
+	Name string // display name; empty: no mail, for changes that the installation makes itself
 	At   Instant
 }
 
-// MinWebhookSecret and MaxWebhookSecret bound a webhook secret, in characters, without the prefix
-// of Standard Webhooks. Shorter ones that were stored before there was a least length go on
-// signing.
+// MinWebhookSecret and MaxWebhookSecret bound the length of a webhook secret in characters, without
+// the prefix of Standard Webhooks. Shorter secrets that were stored before there was a minimum
+// remain valid.
 const (
 	MinWebhookSecret = 16
 	MaxWebhookSecret = 256
 )
 
-// StandardSecretPrefix begins a secret in the form of Standard Webhooks; base64 follows.
+// StandardSecretPrefix is the prefix of a secret in the form of Standard Webhooks; base64 follows.
 const StandardSecretPrefix = "whsec_"
 
-// webhookPorts are the ports that webhooks are called on.
+// webhookPorts are the ports that webhooks can be called on.
 var webhookPorts = []uint16{443, 8443}
 
-// notPublic are the networks of IPv4, and of IPv6 within 2000::/3, that are not hosts on the
-// internet, or that carry another address inside. Everything of IPv6 outside 2000::/3 is refused
-// without being listed.
+// notPublic are the networks of IPv4, and of IPv6 within 2000::/3, that do not contain hosts on the
+// internet, or whose addresses embed other addresses. All of IPv6 outside 2000::/3 is refused
+// without a list.
 var notPublic = prefixes(
 	"0.0.0.0/8",         // this network
 	"10.0.0.0/8",        // private
@@ -75,7 +76,7 @@ func prefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
-// MayCall reports whether a webhook may connect to the address: a host on the internet, on port 443
+// MayCall reports whether a webhook can connect to the address: a host on the internet on port 443
 // or 8443, or any port in one of the allowed networks.
 func MayCall(to netip.AddrPort, allowed []netip.Prefix) bool {
 	addr := to.Addr().Unmap()
@@ -85,7 +86,7 @@ func MayCall(to netip.AddrPort, allowed []netip.Prefix) bool {
 	return contains(allowed, addr) || isPublic(addr) && slices.Contains(webhookPorts, to.Port())
 }
 
-// IsPublic reports whether an address is one of the internet.
+// IsPublic reports whether an address is a host on the internet.
 func IsPublic(addr netip.Addr) bool { return isPublic(addr.Unmap()) }
 
 func isPublic(addr netip.Addr) bool {
@@ -96,10 +97,10 @@ func contains(networks []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
-// CheckWebhookURL checks an address that an owner wants to be called at: https, a host name or a
-// public address, no user name or password, port 443 or 8443. Where networks are allowed beside, so
-// are names without a dot, names under localhost and other ports: what they lead to is known, and
-// checked, only when the call is made. Its error is for the input field.
+// CheckWebhookURL checks a webhook URL that an owner entered: https, a host name or a public
+// address, no user name or password, port 443 or 8443. If networks are allowed in addition, it also
+// accepts names without a dot, names under localhost and other ports: their addresses are known,
+// and checked, only when the call is made. Its error is for the input field.
 func CheckWebhookURL(field, address string, allowed []netip.Prefix) error {
 	bad := func(message string) error { return InvalidField(field, "invalid_url", message) }
 	u, ok := parseWebhookURL(address)
@@ -138,32 +139,33 @@ func CheckWebhookURL(field, address string, allowed []netip.Prefix) error {
 	return nil
 }
 
-// CheckWebhookSecret checks a secret that webhooks are to be signed with; nil and the empty one are
-// for none. Its error is for the field secret.
+// CheckWebhookSecret checks a secret that signs webhooks; nil and "" mean none. Its error is for
+// the field secret.
 func CheckWebhookSecret(secret *string) error {
 	if secret == nil || *secret == "" {
 		return nil
 	}
 	if !IsClean(*secret) || utf8.RuneCountInString(*secret) > MaxWebhookSecret {
-		return InvalidField("secret", "invalid_secret", fmt.Sprintf("Use at most %d printable characters.", MaxWebhookSecret))
+		message := fmt.Sprintf("Use at most %d printable characters.", MaxWebhookSecret)
+		return InvalidField("secret", "invalid_secret", message)
 	}
 	if utf8.RuneCountInString(strings.TrimPrefix(*secret, StandardSecretPrefix)) < MinWebhookSecret {
-		return InvalidField("secret", "secret_too_short", fmt.Sprintf("Use at least %d characters: a shorter secret can be guessed.", MinWebhookSecret))
+		message := fmt.Sprintf("Use at least %d characters: a shorter secret can be guessed.", MinWebhookSecret)
+		return InvalidField("secret", "secret_too_short", message)
 	}
 
 	return nil
 }
 
-// IsWebhookURL reports whether an address has the form of a webhook's: CheckWebhookURL without the
-// question what may be called from here.
+// IsWebhookURL reports whether an address has the form of a webhook URL. It does not check whether
+// the address can be called.
 func IsWebhookURL(address string) bool {
 	_, ok := parseWebhookURL(address)
 	return ok
 }
 
-// WebhookHost returns the host of a webhook's address, in ASCII and with the port if it has one:
-// what can be shown of an address to people who may not know its path and query. It is empty for no
-// address.
+// WebhookHost returns the host of a webhook URL in ASCII, with the port if it has one. It can be
+// shown to people who must not see the path and query. It returns "" for an invalid URL.
 func WebhookHost(address string) string {
 	u, ok := parseWebhookURL(address)
 	if !ok {
@@ -183,7 +185,8 @@ func WebhookHost(address string) string {
 
 func parseWebhookURL(address string) (*url.URL, bool) {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || len(address) > MaxURLLength || !IsClean(address) {
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
+		len(address) > MaxURLLength || !IsClean(address) {
 		return nil, false
 	}
 	return u, true
@@ -197,7 +200,7 @@ func webhookPort(u *url.URL) (uint16, bool) {
 	return uint16(n), err == nil && n > 0
 }
 
-// TestWebhookBody is the body of a call that only shows whether a webhook works.
+// TestWebhookBody returns the body of a call that only tests whether a webhook works.
 func TestWebhookBody(siteKey string, at Instant) string {
 	return `{"type":"test","site_key":"` + siteKey + `","sent_at":"` + at.Time().Format(time.RFC3339) + `"}`
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// addresses are every family of the research on outgoing calls, with whether they may be called.
+// addresses are addresses of every family that outgoing calls must distinguish, with whether a
+// webhook can call them.
 var addresses = []struct {
 	addr string
 	may  bool
@@ -61,8 +62,8 @@ func TestMayCall(t *testing.T) {
 	}
 }
 
-// TestMayCallAllowedNetworks: an allowed network opens itself, on any port and in either form, and
-// nothing else.
+// TestMayCallAllowedNetworks checks that an allowed network permits its own addresses, on any port
+// and in either form, and no others.
 func TestMayCallAllowedNetworks(t *testing.T) {
 	allowed := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/64")}
 	for to, want := range map[string]bool{

@@ -12,21 +12,24 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// MaxDailyCatchUp is how many days of daily exports are caught up after a downtime. Earlier days
-// are left out.
+// MaxDailyCatchUp is how many days of daily exports are sent late after a downtime. Earlier days
+// are skipped.
 const MaxDailyCatchUp = 30
 
 // planTimeout bounds the planning of one site's day, most of which is counting its events.
 const planTimeout = 2 * time.Minute
 
-// PlanDailyExports writes the deliveries of all days before the given one that are still to be
-// sent, for each site with an address for them: a day's events in parts of model.DailyPartRows. A
-// day is planned once, however many callers there are. It returns how many parts it wrote. Memory
-// does not grow with the number of events.
+// PlanDailyExports writes the deliveries of all unsent days before the given one, for each site
+// with a daily export URL. It divides a day's events into parts of model.DailyPartRows and returns
+// the number of parts. Several processes can call it at once: a day is planned once. Memory does
+// not grow with the number of events.
 //
-// A site that cannot be planned is passed to failed, with the reason, and skipped: it is due again
-// in the next call. The error is another one, such as a database that is away.
-func (s *Store) PlanDailyExports(ctx context.Context, before model.Day, now model.Instant, failed func(siteID int64, err error)) (int, error) {
+// It passes a site that cannot be planned to failed, with the reason, and skips it: the next call
+// tries again. The returned error is one that concerns no single site, such as a lost database
+// connection.
+func (s *Store) PlanDailyExports(
+	ctx context.Context, before model.Day, now model.Instant, failed func(siteID int64, err error),
+) (int, error) {
 	parts := 0
 	var last dueExport
 	for {
@@ -55,9 +58,8 @@ type dueExport struct {
 	ID             int64
 }
 
-// nextDueExport returns the first due export behind last, in the order of days and then sites, or
-// nil. A site that was planned is due again behind last if more of its days are over; one that
-// failed is not.
+// nextDueExport returns the first due export after last, ordered by day and site, or nil. A planned
+// site is due again after last if more of its days are over; a failed one is not.
 func (s *Store) nextDueExport(ctx context.Context, before model.Day, last dueExport) (*dueExport, error) {
 	var due []dueExport
 	err := s.db.Read.NewSelect().Table("sites").Column("daily_export_day", "id").
@@ -74,13 +76,15 @@ func (s *Store) nextDueExport(ctx context.Context, before model.Day, last dueExp
 	return &due[0], nil
 }
 
-// planInTime is planDailyExport within planTimeout, so that a site with a huge day leaves time for
+// planInTime calls planDailyExport with planTimeout, so that a site with a huge day leaves time for
 // others.
-func (s *Store) planInTime(ctx context.Context, siteID int64, before model.Day, now model.Instant) (parts int, err error) {
+func (s *Store) planInTime(
+	ctx context.Context, siteID int64, before model.Day, now model.Instant,
+) (parts int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 
-	// the deliveries' ids are partly random
+	// The deliveries' ids are partly random and can collide.
 	err = db.RetryNewIDs(func() error {
 		var err error
 		parts, err = s.planDailyExport(ctx, siteID, before, now)
@@ -90,8 +94,8 @@ func (s *Store) planInTime(ctx context.Context, siteID int64, before model.Day, 
 	return parts, err
 }
 
-// planDailyExport plans the site's next day. The day is over, so its events can be counted before
-// the site's row is locked.
+// planDailyExport plans the site's next day and returns the number of parts. The day is over, so
+// its events can be counted before the site's row is locked.
 func (s *Store) planDailyExport(ctx context.Context, siteID int64, before model.Day, now model.Instant) (int, error) {
 	var site model.Site
 	err := db.OrNotFound(s.db.Read.NewSelect().Model(&site).Where("id = ?", siteID).Scan(ctx))
@@ -99,15 +103,15 @@ func (s *Store) planDailyExport(ctx context.Context, siteID int64, before model.
 		return 0, nil
 	}
 
-	// somebody else was first
+	// Another process may have planned the day already.
 	if err != nil || site.DailyExportDay >= before {
 		return 0, err
 	}
 
 	day := max(site.DailyExportDay, before-MaxDailyCatchUp)
 
-	// Of several days that are caught up at once the ids tell the order, too: there is room for ten
-	// thousand parts of each.
+	// Ids of days that are planned at the same time follow the order of the days: there is room for
+	// ten thousand parts of each.
 	idsAt := now + model.Instant(day-before+MaxDailyCatchUp)*10_000
 	deliveries, err := s.dailyDeliveries(ctx, siteID, day, idsAt, now)
 	if err != nil {
@@ -117,13 +121,14 @@ func (s *Store) planDailyExport(ctx context.Context, siteID int64, before model.
 	parts := 0
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		result, err := tx.NewUpdate().Table("sites").Set("daily_export_day = ?", day+1).
-			Where("id = ? AND daily_export_day = ? AND daily_export_url IS NOT NULL", siteID, site.DailyExportDay).Exec(ctx)
+			Where("id = ? AND daily_export_day = ? AND daily_export_url IS NOT NULL", siteID, site.DailyExportDay).
+			Exec(ctx)
 		if err != nil {
 			return err
 		}
 
 		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			// somebody else was first
+			// Another process has planned the day.
 			return err
 		}
 
@@ -135,9 +140,11 @@ func (s *Store) planDailyExport(ctx context.Context, siteID int64, before model.
 	return parts, err
 }
 
-// dailyDeliveries cuts a day's events into parts, whose ids are those of idsAt and the following
-// moments.
-func (s *Store) dailyDeliveries(ctx context.Context, siteID int64, day model.Day, idsAt, now model.Instant) ([]model.Delivery, error) {
+// dailyDeliveries divides a day's events into parts. Their ids are those of idsAt and the
+// microseconds after it.
+func (s *Store) dailyDeliveries(
+	ctx context.Context, siteID int64, day model.Day, idsAt, now model.Instant,
+) ([]model.Delivery, error) {
 	ends, err := s.dailyPartEnds(ctx, siteID, day)
 	if err != nil {
 		return nil, err
@@ -189,8 +196,10 @@ WHERE n % ? = 0 ORDER BY at, id`, siteID, from, to, model.DailyPartRows).Scan(ct
 	return ends, err
 }
 
-// DailyPartEvents calls each with the rows of a part of a daily export, in their order.
-func (s *Store) DailyPartEvents(ctx context.Context, siteID int64, part *model.DailyPart, each func(*exports.Event) error) error {
+// DailyPartEvents calls each with the rows of one part of a daily export, in order.
+func (s *Store) DailyPartEvents(
+	ctx context.Context, siteID int64, part *model.DailyPart, each func(*exports.Event) error,
+) error {
 	if part.Last == nil {
 		return nil
 	}
@@ -204,7 +213,7 @@ func (s *Store) DailyPartEvents(ctx context.Context, siteID int64, part *model.D
 	last := *part.Last
 	return s.exports.ExportEvents(ctx, r, func(e *exports.Event) error {
 		if e.At > last.At || e.At == last.At && e.ID > last.ID {
-			// came after the parts were cut
+			// This event was stored after the parts were planned.
 			return nil
 		}
 		return each(e)

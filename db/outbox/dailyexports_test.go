@@ -16,7 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// dayEvents writes n events of a day, several of them at one moment.
+// dayEvents stores n events of a day, up to three at the same time.
 func dayEvents(t testing.TB, d *db.DB, siteID int64, day model.Day, n int) {
 	t.Helper()
 	visit := model.NewTimeID(day.Start())
@@ -32,7 +32,7 @@ SELECT ?, ? + n / 3, n % 3, ?, 'signup', '/' || CAST(n AS text) FROM numbers`, n
 	}
 }
 
-// exportsOf returns the site's parts, in the order of their ids.
+// exportsOf returns the site's parts, ordered by id.
 func exportsOf(t *testing.T, d *db.DB, siteID int64) []model.DailyPart {
 	t.Helper()
 
@@ -51,13 +51,13 @@ func exportsOf(t *testing.T, d *db.DB, siteID int64) []model.DailyPart {
 	return parts
 }
 
-// noFailedPlan is for plans of which none may fail.
+// noFailedPlan returns a callback that fails the test when a site cannot be planned.
 func noFailedPlan(t testing.TB) func(siteID int64, err error) {
 	return func(siteID int64, err error) { t.Errorf("plan the daily export of site %d: %v", siteID, err) }
 }
 
-// TestFailingPlan: a site whose exports cannot be planned is skipped and reported, once for each
-// call, while all days of the others are planned. It is tried again by the next call.
+// TestFailingPlan checks that a site whose exports cannot be planned is skipped and reported once
+// by each call, while all days of other sites are planned. The next call tries it again.
 func TestFailingPlan(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		today := dbtest.Noon.Day()
@@ -111,15 +111,14 @@ func TestFailingPlan(t *testing.T) {
 	})
 }
 
-// TestPlanDailyExports: each day from the one on which the address was set has its parts once, with
-// each of its events in one of them, whoever plans how often; days missed are caught up, within
-// bounds.
+// TestPlanDailyExports checks that each day since the webhook was set has its parts once, with each
+// event in one of them, however many processes plan it. Missed days are sent late, up to the limit.
 func TestPlanDailyExports(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, silent := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "silent.example")
 		today := dbtest.Noon.Day()
 
-		// before the address was set
+		// Events of the day before the webhook was set are not exported.
 		dayEvents(t, d, site.ID, today-1, 10)
 		dayEvents(t, d, site.ID, today, model.DailyPartRows+1)
 		dayEvents(t, d, site.ID, today+2, 2*model.DailyPartRows)
@@ -151,7 +150,7 @@ func TestPlanDailyExports(t *testing.T) {
 
 		plan(today + 1)
 
-		// the worker was down for a day
+		// The worker was down for a day.
 		plan(today + 3)
 		dayEvents(t, d, silent.ID, today+2, 1)
 		parts := exportsOf(t, d, site.ID)
@@ -187,7 +186,7 @@ func TestPlanDailyExports(t *testing.T) {
 			t.Errorf("%d rows in all", len(rows))
 		}
 
-		// An event that comes late is in no part, and moves none.
+		// A late event is in no part, and does not change the parts.
 		if err := dbtest.Exec(d, "INSERT INTO events (site_id, at, id, visit_id, name, path) SELECT site_id, at, id + 1000, visit_id, name, '/late' FROM events WHERE site_id = ? AND path = '/5' AND at < ? AND at >= ?",
 			site.ID, (today + 1).Start(), today.Start()); err != nil {
 			t.Fatal(err)
@@ -209,8 +208,8 @@ func TestPlanDailyExports(t *testing.T) {
 	})
 }
 
-// TestSetDailyExportWebhook: another address goes on with the same day; taken away and set again it
-// begins anew.
+// TestSetDailyExportWebhook checks that a changed URL continues with the same day, and that one
+// removed and set again starts with the current day.
 func TestSetDailyExportWebhook(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.OutboxSite(t, d, "shop.example")

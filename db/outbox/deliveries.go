@@ -13,25 +13,25 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// This file is the outbox as the worker uses it. A delivery is pending until it is delivered or
-// failed. It is due when its next_attempt_at has come; an attempt under way has moved that to the
-// end of its claim, so that a delivery whose worker died is due again by itself.
+// The worker's view of deliveries. A delivery is pending until it is delivered or failed, and due
+// when next_attempt_at has passed. A claim sets next_attempt_at to the end of its lease, so that a
+// delivery whose worker died becomes due again without cleanup.
 
-// DueDelivery is a delivery that is due, as a bell names it.
+// DueDelivery is a due delivery as passed to the queue of its lane.
 type DueDelivery struct {
 	model.Lane `bun:",extend"`
 
 	ID            int64
-	Tries         int32
+	Attempts      int32 `bun:"tries"`
 	NextAttemptAt model.Instant
 }
 
-// DueLanes returns the lanes that have something due, at most limit, of sites after the given one
-// and in their order.
+// DueLanes returns at most limit lanes with due deliveries, of sites after the given one, ordered
+// by site and kind.
 func (s *Store) DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error) {
-	// One step per site with anything pending, and one look into the index for each of its kinds:
-	// the number of deliveries does not matter. A LIMIT keeps PostgreSQL from joining, which would
-	// read them all.
+	// The recursion takes one step per site with pending deliveries, and one index lookup for each
+	// kind, whatever the number of deliveries. LIMIT keeps PostgreSQL from a join that would read
+	// them all.
 	const text = `
 WITH RECURSIVE pending(site_id) AS (
   SELECT min(site_id) FROM deliveries WHERE state = 'pending' AND site_id > ?
@@ -46,7 +46,8 @@ WHERE p.site_id IS NOT NULL AND (
 ORDER BY p.site_id, k.kind LIMIT ?`
 
 	var lanes []model.Lane
-	err := s.db.Read.NewRaw(text, afterSite, model.DeliveryConversion, model.DeliveryDailyExport, model.DeliveryTest, now, limit).Scan(ctx, &lanes)
+	err := s.db.Read.NewRaw(text, afterSite, model.DeliveryConversion, model.DeliveryDailyExport, model.DeliveryTest,
+		now, limit).Scan(ctx, &lanes)
 	if err != nil {
 		return nil, fmt.Errorf("look for due deliveries: %w", err)
 	}
@@ -54,8 +55,10 @@ ORDER BY p.site_id, k.kind LIMIT ?`
 	return lanes, nil
 }
 
-// DueDeliveries returns at most limit due deliveries of a lane, the longest due first.
-func (s *Store) DueDeliveries(ctx context.Context, lane model.Lane, now model.Instant, limit int) ([]DueDelivery, error) {
+// DueDeliveries returns at most limit due deliveries of a lane, longest due first.
+func (s *Store) DueDeliveries(
+	ctx context.Context, lane model.Lane, now model.Instant, limit int,
+) ([]DueDelivery, error) {
 	var due []DueDelivery
 	err := s.db.Read.NewSelect().Table("deliveries").Column("site_id", "kind", "id", "tries", "next_attempt_at").
 		Where("site_id = ? AND kind = ? AND state = 'pending' AND next_attempt_at <= ?", lane.SiteID, lane.Kind, now).
@@ -67,29 +70,31 @@ func (s *Store) DueDeliveries(ctx context.Context, lane model.Lane, now model.In
 	return due, nil
 }
 
-// LeaseSlack is longer than any lease of a delivery: one that ends later is of a clock that was
-// ahead.
+// LeaseSlack exceeds every lease of a delivery. A lease that ends later was written by a process
+// whose clock was ahead.
 const LeaseSlack = 24 * time.Hour
 
-// Claim is an attempt that is under way, with what it needs to know of the site as it is now.
+// Claim is an attempt in progress, with the site's current webhook settings.
 type Claim struct {
 	model.Delivery
-	MessageID string // names the delivery to its receiver: the same at each attempt, and no other delivery's
-	Manual    bool   // asked for by an owner
+	MessageID string // identifies the delivery to its receiver; the same for each attempt
+	Manual    bool   // requested by an owner
 	SiteKey   string
-	URL       string // empty: the site has none any more
-	Secret    string // empty: nothing is signed
-	Fault     error  // why the delivery cannot be sent as it should, which is our own fault; nil: it can
+	URL       string // empty: the site no longer has one
+	Secret    string // empty: the call is not signed
+	Fault     error  // internal error that prevents a correct call; nil if there is none
 }
 
 // ClaimDelivery begins an attempt of the lane's longest due delivery: it counts the attempt and
-// records it as unfinished. Nobody else can begin one of the same delivery before lease has passed.
-// It returns nil when nothing is due. Deliveries in except are left alone, also when the clock says
-// that their claim is over.
+// records it as unfinished. No other process can begin an attempt of the same delivery until the
+// lease ends. It returns nil if nothing is due. It ignores the deliveries in except even if the
+// clock says that their leases have ended.
 //
-// A due delivery that is claimed still had a worker that died. Its attempt was made, so when it was
-// the last one, the delivery has failed; ClaimDelivery notes that and looks on.
-func (s *Store) ClaimDelivery(ctx context.Context, lane model.Lane, except []int64, now model.Instant, lease time.Duration) (*Claim, error) {
+// A due delivery with a claim had a worker that died. Its attempt counts: if it was the last one,
+// ClaimDelivery marks the delivery as failed and continues with the next.
+func (s *Store) ClaimDelivery(
+	ctx context.Context, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
+) (*Claim, error) {
 	ids, err := s.keys.NodeIDs(ctx)
 	if err != nil {
 		return nil, err
@@ -116,7 +121,9 @@ func (s *Store) ClaimDelivery(ctx context.Context, lane model.Lane, except []int
 	}
 }
 
-func (s *Store) claimDelivery(ctx context.Context, tx *db.Tx, lane model.Lane, except []int64, now model.Instant, lease time.Duration) (_ *Claim, again bool, _ error) {
+func (s *Store) claimDelivery(
+	ctx context.Context, tx *db.Tx, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
+) (_ *Claim, again bool, _ error) {
 	var due []model.Delivery
 	q := tx.NewSelect().Model(&due).
 		Where("site_id = ? AND kind = ? AND state = 'pending' AND next_attempt_at <= ?", lane.SiteID, lane.Kind, now).
@@ -132,14 +139,15 @@ func (s *Store) claimDelivery(ctx context.Context, tx *db.Tx, lane model.Lane, e
 	}
 
 	delivery := &due[0]
-	if died := delivery.ClaimedUntil != 0; died && (delivery.Fallback != "" || delivery.Attempts >= model.AttemptsOf(delivery.Kind)) {
-		return nil, true, s.fail(ctx, tx, delivery, delivery.Tries, model.AttemptUnfinished, 0, now)
+	if died := delivery.ClaimedUntil != 0; died &&
+		(delivery.ResumeState != "" || delivery.ScheduledAttempts >= model.AttemptsOf(delivery.Kind)) {
+		return nil, true, s.fail(ctx, tx, delivery, delivery.Attempts, model.AttemptUnfinished, 0, now)
 	}
 
-	claim := &Claim{Delivery: *delivery, Manual: delivery.Fallback != ""}
-	claim.Tries++
+	claim := &Claim{Delivery: *delivery, Manual: delivery.ResumeState != ""}
+	claim.Attempts++
 	if !claim.Manual {
-		claim.Attempts++
+		claim.ScheduledAttempts++
 	}
 
 	claim.ClaimedUntil = now.Add(lease)
@@ -150,7 +158,7 @@ func (s *Store) claimDelivery(ctx context.Context, tx *db.Tx, lane model.Lane, e
 	}
 
 	attempt := model.DeliveryAttempt{
-		SiteID: claim.SiteID, DeliveryID: claim.ID, N: claim.Tries, Manual: claim.Manual, At: now, Error: model.AttemptUnfinished,
+		SiteID: claim.SiteID, DeliveryID: claim.ID, N: claim.Attempts, Manual: claim.Manual, At: now, Error: model.AttemptUnfinished,
 	}
 	if _, err := tx.NewInsert().Model(&attempt).Exec(ctx); err != nil {
 		return nil, false, err
@@ -159,7 +167,7 @@ func (s *Store) claimDelivery(ctx context.Context, tx *db.Tx, lane model.Lane, e
 	return claim, false, s.readWebhook(ctx, tx, claim)
 }
 
-// readWebhook reads where the claim's delivery goes, and the secret it is signed with.
+// readWebhook reads the URL of the claim's delivery, and the secret that signs it.
 func (s *Store) readWebhook(ctx context.Context, tx *db.Tx, c *Claim) error {
 	var site model.Site
 	err := tx.NewSelect().Model(&site).Where("id = ?", c.SiteID).Scan(ctx)
@@ -177,54 +185,60 @@ func (s *Store) readWebhook(ctx context.Context, tx *db.Tx, c *Claim) error {
 
 	c.Secret, c.Fault = s.keys.OpenSecret(site.ID, site.ConversionWebhookSecret)
 
-	// the attempt counts: a secret that never opens must not hold up what is behind it for ever
+	// A secret that cannot be opened is not an error here: the attempt counts, so that the delivery
+	// does not block those after it forever.
 	return nil
 }
 
-// AttemptResult is how an attempt ended.
+// AttemptResult is the outcome of an attempt.
 type AttemptResult struct {
 	Duration   time.Duration
-	Status     int           // of HTTP; 0: no answer
+	Status     int           // HTTP status; 0: no answer
 	Error      string        // a class of model.DeliveryAttempt; empty: delivered
-	Reason     string        // more exact than Error, for metrics; not stored; empty: the same
-	Answer     string        // how the answer's body begins
-	RetryAfter time.Duration // what the receiver asked for; 0: nothing
+	Reason     string        // more specific than Error, for metrics only; empty: the same
+	Answer     string        // beginning of the response body
+	RetryAfter time.Duration // the receiver's Retry-After; 0: none
 }
 
-// FinishAttempt records how an attempt ended, and what becomes of its delivery. The site's owners
-// are told of a delivery's last failure by mail, once a day. A late result, of an attempt whose
-// claim had passed to another one, counts only if the delivery was made.
+// FinishAttempt records the outcome of an attempt and the new state of its delivery. It mails the
+// site's owners about the final failure of a delivery, once a day. A late result, of an attempt
+// whose claim another one has taken over, counts only if the delivery was made.
 func (s *Store) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, now model.Instant) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.NewUpdate().Table("delivery_attempts").
-			Set("duration_ms = ?, status = ?, error = ?, answer = ?", r.Duration.Milliseconds(), r.Status, r.Error, model.Clean(r.Answer, model.MaxAnswer)).
-			Where("site_id = ? AND delivery_id = ? AND n = ?", c.SiteID, c.ID, c.Tries).Exec(ctx)
+			Set("duration_ms = ?, status = ?, error = ?, answer = ?", r.Duration.Milliseconds(), r.Status, r.Error,
+				model.Clean(r.Answer, model.MaxAnswer)).
+			Where("site_id = ? AND delivery_id = ? AND n = ?", c.SiteID, c.ID, c.Attempts).Exec(ctx)
 		if err != nil {
 			return err
 		}
 		if r.Error != "" {
-			return s.fail(ctx, tx, &c.Delivery, c.Tries, r.Error, r.RetryAfter, now)
+			return s.fail(ctx, tx, &c.Delivery, c.Attempts, r.Error, r.RetryAfter, now)
 		}
 
-		_, err = tx.NewUpdate().Table("deliveries").Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryDelivered).
+		_, err = tx.NewUpdate().Table("deliveries").
+			Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryDelivered).
 			Where("site_id = ? AND id = ?", c.SiteID, c.ID).Exec(ctx)
 
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("record attempt %d of delivery %d of site %d: %w", c.Tries, c.ID, c.SiteID, err)
+		return fmt.Errorf("record attempt %d of delivery %d of site %d: %w", c.Attempts, c.ID, c.SiteID, err)
 	}
 
 	return nil
 }
 
-// fail records a failure of a delivery, as it was when its try number tries began, unless another
-// one has begun since.
-func (s *Store) fail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, tries int32, class string, retryAfter time.Duration, now model.Instant) error {
+// fail records the failure of a delivery's given attempt, unless another attempt has begun since.
+// The delivery is as it was when the attempt began.
+func (s *Store) fail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, attempt int32, class string, retryAfter time.Duration, now model.Instant) error {
 	state, next := delivery.AfterFailure(class, retryAfter, now)
-	result, err := tx.NewUpdate().Table("deliveries").Set("state = ?, next_attempt_at = ?, claimed_until = 0, fallback = ''", state, next).
-		Where("site_id = ? AND id = ? AND tries = ? AND state = 'pending'", delivery.SiteID, delivery.ID, tries).Exec(ctx)
-	if err != nil || state != model.DeliveryFailed || delivery.Fallback != "" || delivery.Kind == model.DeliveryTest || class == model.AttemptNoWebhook {
+	result, err := tx.NewUpdate().Table("deliveries").
+		Set("state = ?, next_attempt_at = ?, claimed_until = 0, fallback = ''", state, next).
+		Where("site_id = ? AND id = ? AND tries = ? AND state = 'pending'", delivery.SiteID, delivery.ID, attempt).
+		Exec(ctx)
+	if err != nil || state != model.DeliveryFailed || delivery.ResumeState != "" ||
+		delivery.Kind == model.DeliveryTest || class == model.AttemptNoWebhook {
 		return err
 	}
 	if n, err := result.RowsAffected(); err != nil || n == 0 {
@@ -234,15 +248,15 @@ func (s *Store) fail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, t
 	return queueFailureMail(ctx, tx, delivery, class, now)
 }
 
-// Backlog is what the outbox holds at a moment.
+// Backlog counts the pending deliveries at one time.
 type Backlog struct {
 	Pending int64
 	Due     int64
-	Oldest  model.Instant // when the longest due delivery became due; 0: none is
+	Oldest  model.Instant // when the longest due delivery became due; 0 if none is
 }
 
-// DeliveryBacklog counts what is pending. It reads the index of all of that, so it is for a look
-// now and then.
+// DeliveryBacklog counts the pending deliveries. It reads the index of all of them, so it must not
+// be called often.
 func (s *Store) DeliveryBacklog(ctx context.Context, now model.Instant) (Backlog, error) {
 	var rows []Backlog
 	err := s.db.Read.NewRaw(`SELECT count(*) AS pending, coalesce(sum(CASE WHEN next_attempt_at <= ?0 THEN 1 ELSE 0 END), 0) AS due,

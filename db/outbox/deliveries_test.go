@@ -22,11 +22,11 @@ const lease = time.Minute
 
 var nextPending atomic.Int64
 
-// pending writes a delivery that is due at the moment.
+// pending stores a delivery that is due at the given time.
 func pending(t *testing.T, d *db.DB, siteID int64, kind string, at model.Instant) int64 {
 	t.Helper()
 
-	// a random one may be there already
+	// A random id can exist already.
 	id := model.FirstTimeID(at) + nextPending.Add(1)
 	err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
 VALUES (?, ?, ?, 'purchase', 'pending', 0, ?, ?, '{}')`, siteID, id, kind, at, at)
@@ -41,7 +41,7 @@ func conversions(site *model.Site) model.Lane {
 	return model.Lane{SiteID: site.ID, Kind: model.DeliveryConversion}
 }
 
-// TestClaimsAreExact: however many workers claim at once, an attempt has one of them.
+// TestClaimsAreExact checks that exactly one of several concurrent workers claims an attempt.
 func TestClaimsAreExact(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
@@ -66,7 +66,7 @@ func TestClaimsAreExact(t *testing.T) {
 					if claim == nil {
 						return
 					}
-					if claim.Attempts != 1 || claim.URL != "https://shop.example/hook" || claim.Secret != "the secret of shop.example" || claim.SiteKey != site.SiteKey {
+					if claim.ScheduledAttempts != 1 || claim.URL != "https://shop.example/hook" || claim.Secret != "the secret of shop.example" || claim.SiteKey != site.SiteKey {
 						t.Errorf("claim %+v", claim)
 					}
 
@@ -91,8 +91,8 @@ func TestClaimsAreExact(t *testing.T) {
 	})
 }
 
-// TestDeadWorkers: each claim whose worker says nothing more is over after its lease and was an
-// attempt; after the fifth the delivery has failed, and the owner is told, once a day.
+// TestDeadWorkers checks that a claim without a result expires with its lease and counts as an
+// attempt. After the fifth the delivery has failed, and the owner is mailed once a day.
 func TestDeadWorkers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
@@ -101,7 +101,7 @@ func TestDeadWorkers(t *testing.T) {
 			id := pending(t, d, site.ID, model.DeliveryConversion, now)
 			for n := range int32(model.MaxAttempts) {
 				claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, now, lease)
-				if err != nil || claim == nil || claim.ID != id || claim.Attempts != n+1 {
+				if err != nil || claim == nil || claim.ID != id || claim.ScheduledAttempts != n+1 {
 					t.Fatalf("attempt %d: %+v, %v", n+1, claim, err)
 				}
 
@@ -134,8 +134,8 @@ func TestDeadWorkers(t *testing.T) {
 	})
 }
 
-// TestLateResults: a result that comes after its claim has passed on counts if the delivery was
-// made, and not if it was not.
+// TestLateResults checks that a result that arrives after its claim was taken over counts only if
+// the delivery was made.
 func TestLateResults(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
@@ -185,8 +185,8 @@ func TestLateResults(t *testing.T) {
 	})
 }
 
-// TestRedeliver: by hand there is one more attempt, in every state but that of one under way; its
-// failure leaves the state and the schedule as they were, and nobody is told.
+// TestRedeliver checks that a manual redelivery is possible in every state except during an
+// attempt. Its failure changes neither the state nor the schedule, and mails no owner.
 func TestRedeliver(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
@@ -221,7 +221,7 @@ func TestRedeliver(t *testing.T) {
 
 			inProgress()
 			claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, dbtest.Noon, lease)
-			if err != nil || claim == nil || !claim.Manual || claim.Attempts != 2 || claim.Tries != 3 {
+			if err != nil || claim == nil || !claim.Manual || claim.ScheduledAttempts != 2 || claim.Attempts != 3 {
 				t.Fatalf("claim %+v, %v", claim, err)
 			}
 
@@ -236,7 +236,7 @@ func TestRedeliver(t *testing.T) {
 			}
 
 			logs, err := dbtest.Deliveries(d, site.ID, 0, 1)
-			if err != nil || logs[0].State != test.want || logs[0].Delivery.Attempts != 2 || len(logs[0].Attempts) != 1 || !logs[0].Attempts[0].Manual {
+			if err != nil || logs[0].State != test.want || logs[0].Delivery.ScheduledAttempts != 2 || len(logs[0].Attempts) != 1 || !logs[0].Attempts[0].Manual {
 				t.Errorf("%s, then %q: %+v, want %s", test.state, test.class, logs[0], test.want)
 			}
 			if err := dbtest.Exec(d, "DELETE FROM deliveries"); err != nil {
@@ -253,14 +253,15 @@ func TestRedeliver(t *testing.T) {
 	})
 }
 
-// TestDueLanes: each lane with something due is found, in pages, whatever else waits.
+// TestDueLanes checks that each lane with a due delivery is found, page by page, whatever else is
+// pending.
 func TestDueLanes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for site := int64(1); site <= 5; site++ {
 			pending(t, d, site, model.DeliveryConversion, dbtest.Noon)
 			pending(t, d, site, model.DeliveryConversion, dbtest.Noon)
 
-			// due up to site 3
+			// Deliveries are due up to site 3.
 			pending(t, d, site, model.DeliveryDailyExport, dbtest.Noon.Add(time.Duration(site-3)*time.Second))
 		}
 
@@ -303,8 +304,8 @@ func TestDueLanes(t *testing.T) {
 	})
 }
 
-// TestWebhookSecretAtRest: the secret is not in the database as it is, and opens with its site and
-// key only.
+// TestWebhookSecretAtRest checks that the secret is stored encrypted, and opens only with its site
+// and key.
 func TestWebhookSecretAtRest(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
@@ -330,7 +331,7 @@ func TestWebhookSecretAtRest(t *testing.T) {
 			t.Helper()
 			pending(t, d, site.ID, model.DeliveryConversion, dbtest.Noon)
 			claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, dbtest.Noon, lease)
-			if err != nil || claim == nil || claim.Attempts != 1 {
+			if err != nil || claim == nil || claim.ScheduledAttempts != 1 {
 				t.Fatalf("claim %+v, %v", claim, err)
 			}
 			return claim

@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// This file bounds the storage and the mails of one account. The counters are columns of the
-// account's row, which the transactions that count have locked.
+// Limits of one account's storage and mails. The counters are columns of the account's row, which
+// is locked by the transactions that count.
 
 // The mails of one account and UTC day.
 const (
@@ -21,8 +21,8 @@ const (
 	maxNoticesADay     = 1_000 // of quotas and failed deliveries, to all members together
 )
 
-// CountInvitation counts a mailed invitation of the account, whatever becomes of it. It is the
-// RateLimited rate_limited when the day's are used up.
+// CountInvitation counts a mailed invitation of the account, whether or not it is sent. It returns
+// the RateLimited error rate_limited if the day's invitations are used up.
 func CountInvitation(ctx context.Context, tx *db.Tx, accountID int64, now model.Instant) error {
 	sent, err := countMails(ctx, tx, accountID, "invitations_mailed", 1, now)
 	if err == nil && sent > maxInvitationsADay {
@@ -37,19 +37,21 @@ func CountInvitation(ctx context.Context, tx *db.Tx, accountID int64, now model.
 }
 
 // countNotices counts n mails with a notice to members of the account, and returns how many of them
-// may be sent.
+// the day's limit permits.
 func countNotices(ctx context.Context, tx *db.Tx, accountID int64, n int, now model.Instant) (int, error) {
 	sent, err := countMails(ctx, tx, accountID, "notices_mailed", n, now)
 	if errors.Is(err, model.ErrNotFound) {
-		// the account was deleted; its mails go with its members
+		// The account was deleted, and its members' mails are deleted with them.
 		return n, nil
 	}
 	return max(0, n-max(0, sent-maxNoticesADay)), err
 }
 
-// countMails adds n to one of the account's two counters of the day and returns it. Another day,
-// also an earlier one after the clock was set back, begins at zero.
-func countMails(ctx context.Context, tx *db.Tx, accountID int64, counter string, n int, now model.Instant) (int, error) {
+// countMails adds n to one of the account's two counters of the day and returns the sum. The
+// counters restart at zero on another day, even on an earlier one after the clock was set back.
+func countMails(
+	ctx context.Context, tx *db.Tx, accountID int64, counter string, n int, now model.Instant,
+) (int, error) {
 	day, column := now.Day(), bun.Ident(counter)
 	_, err := tx.ExecContext(ctx, "UPDATE accounts SET mail_day = ?, invitations_mailed = 0, notices_mailed = 0 WHERE id = ? AND mail_day <> ?", day, accountID, day)
 	if err != nil {
@@ -57,6 +59,7 @@ func countMails(ctx context.Context, tx *db.Tx, accountID int64, counter string,
 	}
 
 	var sum int
-	err = tx.NewRaw("UPDATE accounts SET ? = ? + ? WHERE id = ? RETURNING ?", column, column, n, accountID, column).Scan(ctx, &sum)
+	err = tx.NewRaw("UPDATE accounts SET ? = ? + ? WHERE id = ? RETURNING ?", column, column, n, accountID, column).
+		Scan(ctx, &sum)
 	return sum, db.OrNotFound(err)
 }

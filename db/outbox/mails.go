@@ -15,7 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// QueueMail writes a mail that the worker sends. It fails for a kind that nobody has a text for.
+// QueueMail stores a mail for the worker to send. It returns an error for an unknown kind.
 func (s *Store) QueueMail(ctx context.Context, mail model.Mail) error {
 	if err := QueueMails(ctx, s.db.Write, []model.Mail{mail}); err != nil {
 		return fmt.Errorf("queue a mail of account %d: %w", mail.AccountID, err)
@@ -23,6 +23,7 @@ func (s *Store) QueueMail(ctx context.Context, mail model.Mail) error {
 	return nil
 }
 
+// QueueMails is QueueMail for several mails, within a transaction.
 func QueueMails(ctx context.Context, tx bun.IDB, mails []model.Mail) error {
 	if len(mails) == 0 {
 		return nil
@@ -44,7 +45,7 @@ func QueueMails(ctx context.Context, tx bun.IDB, mails []model.Mail) error {
 	return err
 }
 
-// DueMails returns at most limit mails that are due, the longest due first.
+// DueMails returns at most limit due mails, longest due first.
 func (s *Store) DueMails(ctx context.Context, now model.Instant, limit int) ([]model.Mail, error) {
 	var mails []model.Mail
 	err := s.db.Read.NewSelect().Model(&mails).Where("state = 'pending' AND next_attempt_at <= ?", now).
@@ -55,9 +56,9 @@ func (s *Store) DueMails(ctx context.Context, now model.Instant, limit int) ([]m
 	return mails, nil
 }
 
-// ClaimMail begins the next attempt to send a mail, and returns it; nobody else can before lease
-// has passed. It returns nil when the mail is not due. A mail whose last attempt had a worker that
-// died, or whose link is void, has failed.
+// ClaimMail begins the next attempt to send a mail and returns the mail; no other process can begin
+// one until the lease ends. It returns nil if the mail is not due. It marks the mail as failed, and
+// returns nil, if the worker of its last attempt died or if its link has expired.
 func (s *Store) ClaimMail(ctx context.Context, id int64, now model.Instant, lease time.Duration) (*model.Mail, error) {
 	var mail *model.Mail
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -71,7 +72,7 @@ func (s *Store) ClaimMail(ctx context.Context, id int64, now model.Instant, leas
 		}
 
 		m := &due[0]
-		if m.Attempts >= model.MaxMailAttempts || m.IsVoid(now) {
+		if m.Attempts >= model.MaxMailAttempts || m.LinkExpired(now) {
 			m.End(model.MailFailed)
 		} else {
 			m.Attempts++
@@ -89,9 +90,9 @@ func (s *Store) ClaimMail(ctx context.Context, id int64, now model.Instant, leas
 	return mail, nil
 }
 
-// FinishMail records what became of a claimed mail: its State, and its NextAttemptAt if that is
-// pending. What an ended mail said is forgotten. A late result, of an attempt whose claim had
-// passed to another one, does not count.
+// FinishMail records the State of a claimed mail and, if it is pending, its NextAttemptAt. It
+// deletes the data of a mail in a final state. It ignores a late result, of an attempt whose claim
+// another one has taken over.
 func (s *Store) FinishMail(ctx context.Context, m *model.Mail) error {
 	if m.State != model.MailPending {
 		m.End(m.State)
@@ -106,16 +107,17 @@ func (s *Store) FinishMail(ctx context.Context, m *model.Mail) error {
 	return nil
 }
 
-// DeleteUnsentLink deletes a mail whose link is void before it was sent.
+// DeleteUnsentLink deletes an unsent mail whose link was revoked.
 func DeleteUnsentLink(ctx context.Context, tx *db.Tx, kind string, accountID int64, recipient string) error {
-	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).Where("recipient = ?", recipient).
+	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).
+		Where("recipient = ?", recipient).
 		Where("kind = ?", kind).Where("state = ?", model.MailPending).Exec(ctx)
 	return err
 }
 
 var everyRole = []model.Role{model.RoleOwner, model.RoleMember, model.RoleViewer}
 
-// MailUsers writes one mail for each user of the account with one of the roles.
+// MailUsers queues one mail for each user of the account with one of the roles.
 func MailUsers(
 	ctx context.Context, tx *db.Tx, accountID int64, kind string, data any, now model.Instant, roles ...model.Role,
 ) error {
@@ -123,9 +125,10 @@ func MailUsers(
 	return mailChosen(ctx, tx, accountID, kind, data, now, roles, everyone)
 }
 
-// mailChosen is mailUsers to those whom choose chooses. The users stay until tx ends, so that
-// another transaction that deletes them finds their mails. Its callers hold a notice, a delivery or
-// a site already, against the order of locks: they may lose, and run again.
+// mailChosen is MailUsers for the recipients that choose returns. It locks the users until tx ends,
+// so that a transaction that deletes them afterwards finds their mails. Its callers hold a notice,
+// a delivery or a site already, against the order of locks: they can be chosen as a deadlock's
+// victim and run again.
 func mailChosen(
 	ctx context.Context, tx *db.Tx, accountID int64, kind string, data any, now model.Instant, roles []model.Role,
 	choose func([]string) ([]string, error),
@@ -136,7 +139,8 @@ func mailChosen(
 	}
 
 	var recipients []string
-	q := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).Where("role IN ?", bun.Tuple(roles)).Order("id")
+	q := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).
+		Where("role IN ?", bun.Tuple(roles)).Order("id")
 
 	tx.Lock(q, "KEY SHARE")
 	if err := q.Scan(ctx, &recipients); err != nil {
@@ -150,16 +154,17 @@ func mailChosen(
 
 	mails := make([]model.Mail, len(recipients))
 	for i, recipient := range recipients {
-		mails[i] = model.Mail{AccountID: accountID, Recipient: recipient, Kind: kind, Data: string(text), CreatedAt: now}
+		mails[i] = model.Mail{AccountID: accountID, Recipient: recipient, Kind: kind, Data: string(text),
+			CreatedAt: now}
 	}
 
 	return QueueMails(ctx, tx, mails)
 }
 
-// mailNotice writes one mail for each user of the account, for mails that an account can cause many
-// of: beyond 1,000 a day they are left out.
+// mailNotice queues one mail for each user of the account. It is for mails that an account can
+// cause in large numbers: beyond 1,000 a day it drops them.
 func mailNotice(ctx context.Context, tx *db.Tx, accountID int64, kind string, data any, now model.Instant) error {
-	// before its users
+	// The order of locks requires the account before its users.
 	if err := tx.LockRow(ctx, "accounts", accountID); err != nil && !errors.Is(err, model.ErrNotFound) {
 		return err
 	}
@@ -170,9 +175,10 @@ func mailNotice(ctx context.Context, tx *db.Tx, accountID int64, kind string, da
 	})
 }
 
-// queueFailureMail tells a site's owners that a delivery has failed for good, at most once a day.
+// queueFailureMail mails a site's owners that a delivery has finally failed, at most once a day.
 func queueFailureMail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, class string, now model.Instant) error {
-	result, err := tx.ExecContext(ctx, "INSERT INTO failure_notices (site_id, day) VALUES (?, ?) ON CONFLICT DO NOTHING", delivery.SiteID, now.Day())
+	result, err := tx.ExecContext(ctx,
+		"INSERT INTO failure_notices (site_id, day) VALUES (?, ?) ON CONFLICT DO NOTHING", delivery.SiteID, now.Day())
 	if err != nil {
 		return err
 	}
@@ -190,17 +196,19 @@ func queueFailureMail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, 
 	}
 
 	var names []string
-	if err := tx.NewSelect().Table("accounts").Column("name").Where("id = ?", site.AccountID).Scan(ctx, &names); err != nil {
+	if err := tx.NewSelect().Table("accounts").Column("name").Where("id = ?", site.AccountID).
+		Scan(ctx, &names); err != nil {
 		return err
 	}
 
 	return mailNotice(ctx, tx, site.AccountID, model.MailDeliveryFailed, model.DeliveryFailedMail{
-		Account: strings.Join(names, ""), Site: site.Domain, Kind: delivery.Kind, Event: delivery.Event, Attempts: delivery.Attempts, Error: class,
+		Account: strings.Join(names, ""), Site: site.Domain, Kind: delivery.Kind, Event: delivery.Event, Attempts: delivery.ScheduledAttempts, Error: class,
 	}, now)
 }
 
 // DeleteMailsTo deletes the account's mails to an address that no longer belongs to it.
 func DeleteMailsTo(ctx context.Context, tx *db.Tx, accountID int64, email string) error {
-	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).Where("recipient = ?", email).Exec(ctx)
+	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).
+		Where("recipient = ?", email).Exec(ctx)
 	return err
 }

@@ -1,7 +1,7 @@
 // Package outbox stores what is to be sent: webhook deliveries with their attempts, daily exports,
-// mails, and notices of quotas. The rows are written in the transactions of the facts that they are
-// about; the worker claims and finishes them, and an owner lists and repeats them. It sends nothing
-// itself.
+// mails, and quota notices. The rows are written in the transactions of the facts that they report.
+// The worker claims and finishes them; an owner lists and repeats them through GraphQL. The package
+// itself sends nothing.
 package outbox
 
 import (

@@ -14,14 +14,16 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// This file is the outbox as its owner sees it, and what an owner asks of it by hand.
+// The owner's view of deliveries, and the owner's manual requests.
 
-// Redeliver asks for one more attempt of a delivery, by hand and at once, whatever its state. The
-// attempt has the same message id and body and does not count among the five. Of a delivery that is
-// still being tried, the schedule goes on after it. It returns the delivery as it is then. While an
-// attempt is under way it is the Conflict delivery_in_progress, after model.MaxRedeliveries by hand
-// too_many_redeliveries.
-func (s *Store) Redeliver(ctx context.Context, accountID, siteID, id int64, now model.Instant) (*model.Delivery, error) {
+// Redeliver schedules one manual attempt of a delivery at once, whatever its state, and returns the
+// changed delivery. The attempt has the same message id and body and does not count among the five.
+// A delivery that is still pending continues its schedule afterwards. It returns the Conflict
+// delivery_in_progress while an attempt is in progress, and too_many_redeliveries after
+// model.MaxRedeliveries manual attempts.
+func (s *Store) Redeliver(
+	ctx context.Context, accountID, siteID, id int64, now model.Instant,
+) (*model.Delivery, error) {
 	var delivery model.Delivery
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		q := tx.NewSelect().Model(&delivery).ExcludeColumn("body").Where("site_id = ? AND id = ?", siteID, id).
@@ -32,17 +34,18 @@ func (s *Store) Redeliver(ctx context.Context, accountID, siteID, id int64, now 
 			return db.OrNotFound(err)
 		}
 
-		if delivery.Fallback != "" || delivery.State == model.DeliveryPending && delivery.ClaimedUntil > now && delivery.ClaimedUntil <= now.Add(LeaseSlack) {
+		if delivery.ResumeState != "" || delivery.State == model.DeliveryPending && delivery.ClaimedUntil > now &&
+			delivery.ClaimedUntil <= now.Add(LeaseSlack) {
 			return &model.Error{Kind: model.Conflict, Code: "delivery_in_progress", Field: "deliveryId",
-				Message: "This delivery is being sent at this moment."}
+				Message: "This delivery is being sent right now."}
 		}
 
-		if delivery.Tries-delivery.Attempts >= model.MaxRedeliveries {
+		if delivery.Attempts-delivery.ScheduledAttempts >= model.MaxRedeliveries {
 			return &model.Error{Kind: model.Conflict, Code: "too_many_redeliveries", Field: "deliveryId",
 				Message: fmt.Sprintf("This delivery was sent again %d times already.", model.MaxRedeliveries)}
 		}
 
-		delivery.Fallback, delivery.State, delivery.NextAttemptAt, delivery.ClaimedUntil = delivery.State, model.DeliveryPending, now, 0
+		delivery.ResumeState, delivery.State, delivery.NextAttemptAt, delivery.ClaimedUntil = delivery.State, model.DeliveryPending, now, 0
 		_, err := tx.NewUpdate().Model(&delivery).Column("state", "fallback", "next_attempt_at", "claimed_until").
 			Where("site_id = ? AND id = ?", siteID, id).Exec(ctx)
 
@@ -55,10 +58,12 @@ func (s *Store) Redeliver(ctx context.Context, accountID, siteID, id int64, now 
 	return &delivery, nil
 }
 
-// QueueTestWebhook writes a delivery that only shows whether the site's conversion webhook works.
-// It is tried once. While one is pending it is the Conflict delivery_in_progress, after
-// model.MaxTestsPerHour in an hour too_many_tests.
-func (s *Store) QueueTestWebhook(ctx context.Context, accountID, siteID int64, now model.Instant) (*model.Delivery, error) {
+// QueueTestWebhook queues a delivery that only tests the site's conversion webhook. It has one
+// attempt. It returns the Conflict delivery_in_progress while a test is pending, and too_many_tests
+// after model.MaxTestsPerHour in an hour.
+func (s *Store) QueueTestWebhook(
+	ctx context.Context, accountID, siteID int64, now model.Instant,
+) (*model.Delivery, error) {
 	delivery := &model.Delivery{
 		SiteID: siteID, ID: model.NewTimeID(now), Kind: model.DeliveryTest, Event: "test", State: model.DeliveryPending,
 		CreatedAt: now, NextAttemptAt: now,
@@ -70,7 +75,8 @@ func (s *Store) QueueTestWebhook(ctx context.Context, accountID, siteID int64, n
 		}
 
 		var site model.Site
-		if err := tx.NewSelect().Model(&site).Where("id = ? AND account_id = ?", siteID, accountID).Scan(ctx); err != nil {
+		if err := tx.NewSelect().Model(&site).Where("id = ? AND account_id = ?", siteID, accountID).
+			Scan(ctx); err != nil {
 			return db.OrNotFound(err)
 		}
 		if site.ConversionWebhookURL == "" {
@@ -91,7 +97,8 @@ func (s *Store) QueueTestWebhook(ctx context.Context, accountID, siteID int64, n
 	return delivery, nil
 }
 
-// mayTest fails while a test of the site is pending, and after too many in an hour.
+// mayTest returns an error while a test of the site is pending, and after too many tests in an
+// hour.
 func mayTest(ctx context.Context, tx *db.Tx, siteID int64, now model.Instant) error {
 	tests := func() *bun.SelectQuery {
 		return tx.NewSelect().Table("deliveries").Where("site_id = ? AND kind = ?", siteID, model.DeliveryTest)
@@ -102,12 +109,16 @@ func mayTest(ctx context.Context, tx *db.Tx, siteID int64, now model.Instant) er
 		return err
 	}
 	if pending {
-		return &model.Error{Kind: model.Conflict, Code: "delivery_in_progress", Field: "siteId", Message: "A test of this site is being sent at this moment."}
+		return &model.Error{
+			Kind: model.Conflict, Code: "delivery_in_progress", Field: "siteId",
+			Message: "A test of this site is being sent right now.",
+		}
 	}
 
-	// Ids grow with time. Those from the future are of a clock that was ahead, and must not count
-	// until it is that late.
-	recent, err := tests().Where("id >= ?", model.FirstTimeID(now.Add(-time.Hour))).Where("id < ?", model.FirstTimeID(now.Add(time.Hour))).Count(ctx)
+	// Ids increase with time. Ids from the future come from a clock that was ahead and must not
+	// count before their time.
+	recent, err := tests().Where("id >= ?", model.FirstTimeID(now.Add(-time.Hour))).
+		Where("id < ?", model.FirstTimeID(now.Add(time.Hour))).Count(ctx)
 	if err == nil && recent >= model.MaxTestsPerHour {
 		err = &model.Error{Kind: model.Conflict, Code: "too_many_tests", Field: "siteId",
 			Message: fmt.Sprintf("A site can have %d tests in an hour.", model.MaxTestsPerHour)}
@@ -116,13 +127,15 @@ func mayTest(ctx context.Context, tx *db.Tx, siteID int64, now model.Instant) er
 	return err
 }
 
-// shownColumns are all but the body, which may be long and nobody but the worker reads.
+// shownColumns are all columns except the body, which can be long and is read only by the worker.
 const shownColumns = "site_id, id, kind, event, state, attempts, created_at, next_attempt_at, tries, claimed_until, fallback"
 
-// DeliveriesOfSites returns at most limit deliveries of each site, the newest first, beginning
-// below the id before (0 for the first page), by one statement and without their bodies. The caller
-// has loaded the sites already, so it may see them.
-func (s *Store) DeliveriesOfSites(ctx context.Context, siteIDs []int64, before int64, limit int) (map[int64][]*model.Delivery, error) {
+// DeliveriesOfSites returns at most limit deliveries of each site, newest first, with ids below
+// before (0 for the first page), without their bodies. It runs one statement. It does not check
+// permissions: the caller must have loaded the sites.
+func (s *Store) DeliveriesOfSites(
+	ctx context.Context, siteIDs []int64, before int64, limit int,
+) (map[int64][]*model.Delivery, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
@@ -156,7 +169,8 @@ func (s *Store) DeliveriesOfSites(ctx context.Context, siteIDs []int64, before i
 // DeliveryByID returns a delivery of a site of the account, without its body, or model.ErrNotFound.
 func (s *Store) DeliveryByID(ctx context.Context, accountID, siteID, id int64) (*model.Delivery, error) {
 	var delivery model.Delivery
-	err := s.db.Read.NewSelect().Model(&delivery).ExcludeColumn("body").Where("site_id = ?", siteID).Where("id = ?", id).
+	err := s.db.Read.NewSelect().Model(&delivery).ExcludeColumn("body").Where("site_id = ?", siteID).
+		Where("id = ?", id).
 		Where("EXISTS (SELECT 1 FROM sites WHERE id = ? AND account_id = ?)", siteID, accountID).Scan(ctx)
 	if err != nil {
 		return nil, db.OrNotFound(err)
@@ -164,12 +178,14 @@ func (s *Store) DeliveryByID(ctx context.Context, accountID, siteID, id int64) (
 	return &delivery, nil
 }
 
-// DeliveryKey names a delivery.
+// DeliveryKey identifies a delivery.
 type DeliveryKey struct{ SiteID, ID int64 }
 
-// LastAttempts returns the last model.ShownAttempts attempts of each delivery, the first one first,
-// by one statement. The caller has loaded the deliveries already, so it may see them.
-func (s *Store) LastAttempts(ctx context.Context, deliveries []DeliveryKey) (map[DeliveryKey][]*model.DeliveryAttempt, error) {
+// LastAttempts returns the last model.ShownAttempts attempts of each delivery, in order. It runs
+// one statement. It does not check permissions: the caller must have loaded the deliveries.
+func (s *Store) LastAttempts(
+	ctx context.Context, deliveries []DeliveryKey,
+) (map[DeliveryKey][]*model.DeliveryAttempt, error) {
 	if len(deliveries) == 0 {
 		return nil, nil
 	}
@@ -193,7 +209,7 @@ func (s *Store) LastAttempts(ctx context.Context, deliveries []DeliveryKey) (map
 
 	attempts := make(map[DeliveryKey][]*model.DeliveryAttempt, len(deliveries))
 	for _, row := range rows {
-		// another site's may have the same id
+		// A delivery of another site can have the same id.
 		if key := (DeliveryKey{row.SiteID, row.DeliveryID}); wanted[key] {
 			attempts[key] = append(attempts[key], row)
 		}

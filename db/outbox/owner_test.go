@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// TestRedeliveriesAreBounded: by hand a delivery is sent a number of times and no more, and its
-// last attempts are shown.
+// TestRedeliveriesAreBounded checks the limit of manual redeliveries, and that the last attempts
+// are listed.
 func TestRedeliveriesAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
@@ -38,7 +38,7 @@ func TestRedeliveriesAreBounded(t *testing.T) {
 
 		for n := range model.MaxRedeliveries {
 			delivery, err := outbox.New(d).Redeliver(t.Context(), site.AccountID, site.ID, id, now)
-			if err != nil || delivery.State != model.DeliveryPending || delivery.NextAttemptAt != now || int(delivery.Tries) != n+1 {
+			if err != nil || delivery.State != model.DeliveryPending || delivery.NextAttemptAt != now || int(delivery.Attempts) != n+1 {
 				t.Fatalf("redelivery %d: %+v, %v", n+1, delivery, err)
 			}
 
@@ -57,7 +57,7 @@ func TestRedeliveriesAreBounded(t *testing.T) {
 			t.Errorf("a refused redelivery leaves %s, was %s, %v", after, before, err)
 		}
 
-		// Another site's delivery may have the same id.
+		// Another site's delivery can have the same id.
 		if err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body, tries)
 VALUES (?, ?, 'conversion', 'purchase', 'failed', 1, 1, 1, '{}', 1)`, other.ID, id); err != nil {
 			t.Fatal(err)
@@ -83,9 +83,9 @@ VALUES (?, ?, 1, false, 1, 5, 500, 'server_error', '')`, other.ID, id); err != n
 	})
 }
 
-// TestTestsTakeTurns: however many ask at once, a site has one test at a time, and a number of them
-// in an hour.
-func TestTestsTakeTurns(t *testing.T) {
+// TestTestWebhooksAreLimited checks that a site has one pending test at a time, however many
+// requests run at once, and a limited number in an hour.
+func TestTestWebhooksAreLimited(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
 		now := dbtest.Noon

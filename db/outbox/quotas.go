@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// QuotaNotice says that a month's quota was used to a part. There is one for each month and part,
-// whatever happens.
+// QuotaNotice records that a month's quota was used up to a threshold. There is at most one for
+// each month and threshold.
 type QuotaNotice struct {
 	AccountID int64
 	SiteID    int64  // 0: the account's captcha
@@ -19,11 +19,11 @@ type QuotaNotice struct {
 	Month     model.Month
 	Threshold int // percent: 80 or 100
 	CreatedAt model.Instant
-	MailedAt  model.Instant // 0: the mails are still to be written
+	MailedAt  model.Instant // 0: the mails are not queued yet
 }
 
-// NoteSiteQuotas writes the notices of all sites that have used 80 % or 100 % of their quota of the
-// month and have none yet. It returns how many it wrote.
+// NoteSiteQuotas writes the missing notices of all sites that have used 80 % or 100 % of their
+// quota of the month, and returns their number.
 func (s *Store) NoteSiteQuotas(ctx context.Context, month model.Month, now model.Instant) (int64, error) {
 	var all int64
 	for _, threshold := range model.QuotaThresholds {
@@ -49,11 +49,11 @@ ON CONFLICT DO NOTHING`,
 	return all, nil
 }
 
-// NoteCaptchaQuotas writes the captcha notices of all accounts whose use of the month has reached
-// 80 % or 100 % of their plan's quota and that have none yet. The data plane notes what a
-// verification reaches; this finds what a lower plan reaches without one: an exhausted account
-// counts no verification. A threshold below one that was noted is left out. It returns how many
-// notices it wrote.
+// NoteCaptchaQuotas writes the missing captcha notices of all accounts that have used 80 % or 100 %
+// of their plan's quota of the month, and returns their number. The data plane writes the notice
+// when a verification reaches a threshold. NoteCaptchaQuotas covers thresholds that a change to a
+// lower plan reaches, because an exhausted account counts no verification. It skips thresholds
+// below one that has a notice.
 func (s *Store) NoteCaptchaQuotas(ctx context.Context, month model.Month, now model.Instant) (int64, error) {
 	quotas := model.CaptchaQuotas()
 	plans := make([]string, len(quotas))
@@ -66,8 +66,8 @@ func (s *Store) NoteCaptchaQuotas(ctx context.Context, month model.Month, now mo
 
 	var all int64
 	for _, threshold := range model.QuotaThresholds {
-		// In a transaction of its own, since it may deadlock with a writer that notes several
-		// accounts in another order.
+		// Each threshold has its own transaction, which is repeated after a deadlock with a writer
+		// that notes several accounts in another order.
 		var n int64
 		err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 			result, err := tx.ExecContext(ctx, `
@@ -79,7 +79,8 @@ AND NOT EXISTS (SELECT 1 FROM quota_notices n
   WHERE n.account_id = a.id AND n.site_id = 0 AND n.product = ? AND n.month = u.month AND n.threshold >= ?)
 ORDER BY a.id
 ON CONFLICT DO NOTHING`,
-				append(slices.Clone(args), model.ProductCaptcha, threshold, now, month, threshold, model.ProductCaptcha, threshold)...)
+				append(slices.Clone(args), model.ProductCaptcha, threshold, now, month, threshold,
+					model.ProductCaptcha, threshold)...)
 			if err != nil {
 				return err
 			}
@@ -100,8 +101,8 @@ ON CONFLICT DO NOTHING`,
 // quotaNoticePage is how many notices one transaction turns into mails.
 const quotaNoticePage = 100
 
-// MailQuotaNotices writes the mails of all notices that have none yet, for each user of the
-// account, and returns how many notices there were.
+// MailQuotaNotices queues the mails of all notices that have none yet, one for each user of the
+// account, and returns the number of notices.
 func (s *Store) MailQuotaNotices(ctx context.Context, now model.Instant) (int, error) {
 	for all := 0; ; {
 		n := 0
@@ -122,7 +123,8 @@ func (s *Store) MailQuotaNotices(ctx context.Context, now model.Instant) (int, e
 	}
 }
 
-// newQuotaNotices takes notices that have no mails yet. Nobody else has them until tx ends.
+// newQuotaNotices reads and locks notices that have no mails yet. Other transactions skip them
+// until tx ends.
 func (s *Store) newQuotaNotices(ctx context.Context, tx *db.Tx) ([]QuotaNotice, error) {
 	var notices []QuotaNotice
 	q := tx.NewSelect().Model(&notices).Where("mailed_at = 0").
@@ -147,14 +149,15 @@ func (s *Store) mailQuotaNotice(ctx context.Context, tx *db.Tx, n *QuotaNotice, 
 	}
 
 	_, err = tx.NewUpdate().Table("quota_notices").Set("mailed_at = ?", now).
-		Where("account_id = ? AND site_id = ? AND product = ? AND month = ? AND threshold = ?", n.AccountID, n.SiteID, n.Product, n.Month, n.Threshold).
+		Where("account_id = ? AND site_id = ? AND product = ? AND month = ? AND threshold = ?", n.AccountID,
+			n.SiteID, n.Product, n.Month, n.Threshold).
 		Exec(ctx)
 
 	return err
 }
 
-// quotaMail looks up what the mail of a notice names: the account, the site, and the quota, which
-// is that of the plan now. A deleted object, or a plan without a quota, leaves its field empty.
+// quotaMail reads what the mail of a notice mentions: the account, the site, and the current plan's
+// quota. The field of a deleted object, or of a plan without a quota, stays empty.
 func quotaMail(ctx context.Context, tx *db.Tx, n *QuotaNotice) (model.QuotaMail, error) {
 	data := model.QuotaMail{Product: n.Product, Month: n.Month.String()}
 	var accounts []model.Account

@@ -15,8 +15,9 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// TestSiteQuotaNotices: a site's month has one notice at 80 % and one at 100 %, whoever looks how
-// often, also when the plan changes in between; another month begins anew.
+// TestSiteQuotaNotices checks that a site's month has one notice at 80 % and one at 100 %, however
+// often and concurrently it is checked, also if the plan changes in between. Another month has its
+// own notices.
 func TestSiteQuotaNotices(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
@@ -44,7 +45,7 @@ func TestSiteQuotaNotices(t *testing.T) {
 			{202611, 10_000, 100_000, "202611 80, 202611 100"},
 			{202611, 90_000, 100_000, "202611 80, 202611 100"},
 			{202612, 100_000, 100_000, "202611 80, 202611 100, 202612 80, 202612 100"},
-			{202612, 100_000, model.MaxMonthlyPageviews, "202611 80, 202611 100, 202612 80, 202612 100"}, // which no product overflows
+			{202612, 100_000, model.MaxMonthlyPageviews, "202611 80, 202611 100, 202612 80, 202612 100"}, // no product of the two overflows
 		} {
 			for _, statement := range []string{
 				fmt.Sprintf("INSERT INTO site_usage (site_id, month, used) VALUES (?, %d, %d) ON CONFLICT (site_id, month) DO UPDATE SET used = excluded.used", step.month, step.used),
@@ -94,9 +95,9 @@ func TestSiteQuotaNotices(t *testing.T) {
 	})
 }
 
-// TestCaptchaQuotaNotices: an account has one captcha notice at 80 % and one at 100 % of its plan
-// in a month, also those that a lowered plan reaches, and none again after the plan changes.
-// Notices of the data plane count.
+// TestCaptchaQuotaNotices checks that an account has one captcha notice at 80 % and one at 100 % of
+// its plan in a month, including those that a lower plan reaches, and no second one after another
+// change. Notices of the data plane count.
 func TestCaptchaQuotaNotices(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))

@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 )
 
-// TestNowIsTheDatabasesTime: without a clock of the test, the time is the server's, or this
-// machine's with SQLite. Both run on one machine here.
+// TestNowIsTheDatabasesTime checks that the time is the server's or, with SQLite, this machine's,
+// unless a test sets a clock. Both run on one machine here.
 func TestNowIsTheDatabasesTime(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		before := model.At(time.Now())
@@ -29,7 +29,7 @@ func TestNowIsTheDatabasesTime(t *testing.T) {
 	})
 }
 
-// steppedClock is a clock that can jump, beside the time that really passes.
+// steppedClock is a clock that can jump, in addition to the real passage of time.
 type steppedClock struct {
 	start  time.Time
 	passed time.Duration
@@ -38,7 +38,7 @@ type steppedClock struct {
 
 func (c *steppedClock) Now() time.Time { return c.start.Add(c.passed + c.ahead) }
 
-// open returns the database as a process that starts now sees it.
+// open opens the database again, as a process that starts now.
 func (c *steppedClock) open(t *testing.T, databaseURL string) *db.DB {
 	d := dbtest.Open(t, databaseURL)
 	began := c.passed
@@ -46,7 +46,7 @@ func (c *steppedClock) open(t *testing.T, databaseURL string) *db.DB {
 	return d
 }
 
-// check calls TrustedNow and returns the jump that it reports, nil when it trusts the clock.
+// check calls TrustedNow and returns the jump that it reports, or nil if it trusts the clock.
 func (c *steppedClock) check(t *testing.T, d *db.DB) *db.ClockJump {
 	t.Helper()
 	now, err := retention.New(d).TrustedNow(t.Context())
@@ -60,7 +60,7 @@ func (c *steppedClock) check(t *testing.T, d *db.DB) *db.ClockJump {
 	return nil
 }
 
-// run lets time pass, with a check each minute, and returns for how long the clock was not trusted.
+// run advances the clock, with a check each minute, and returns how long the clock was not trusted.
 func (c *steppedClock) run(t *testing.T, d *db.DB, d2 time.Duration) (held time.Duration) {
 	t.Helper()
 	for end := c.passed + d2; c.passed < end; {
@@ -73,8 +73,8 @@ func (c *steppedClock) run(t *testing.T, d *db.DB, d2 time.Duration) (held time.
 	return held
 }
 
-// TestClockJumps: after a jump the clock is not trusted for 70 minutes, after one of more than a
-// day for 24 hours; then it is.
+// TestClockJumps checks that the clock is not trusted for 70 minutes after a jump, or for 24 hours
+// after one of more than a day.
 func TestClockJumps(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -122,10 +122,10 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// TestClockIsPutRight: a clock that is put right is trusted at once by the process that knows how
-// long it was wrong, and after 70 minutes by one that does not. A clock that jumps again must begin
-// again.
-func TestClockIsPutRight(t *testing.T) {
+// TestClockIsCorrected checks that a corrected clock is trusted at once by a process that knows how
+// long it was wrong, and after 70 minutes by one that does not. After another jump the wait
+// restarts.
+func TestClockIsCorrected(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		clock := &steppedClock{start: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 		d := clock.open(t, databaseURL)
@@ -156,8 +156,8 @@ func TestClockIsPutRight(t *testing.T) {
 	})
 }
 
-// TestFirstClock: a database of an earlier release has no trusted time; its newest hit must confirm
-// the clock.
+// TestFirstClock checks a database of an earlier release, which has no trusted time: its newest hit
+// must confirm the clock.
 func TestFirstClock(t *testing.T) {
 	for _, test := range []struct {
 		age  time.Duration // of the newest hit

@@ -10,33 +10,33 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// A process whose clock is ahead stores times in the future. These functions keep what depends on
-// such a time from waiting until it comes.
+// A process whose clock is ahead stores times in the future. CorrectSchedule and CorrectDates
+// replace such times, so that nothing waits until they come.
 
 const (
-	// deliverySlack is longer than any pause between two attempts of a delivery: MaxRetryAfter and
-	// its jitter.
+	// deliverySlack exceeds every pause between two attempts of a delivery: MaxRetryAfter and its
+	// jitter.
 	deliverySlack = model.MaxRetryAfter + time.Hour
 
-	// mailSlack is longer than any pause between two attempts of a mail.
+	// mailSlack exceeds every pause between two attempts of a mail.
 	mailSlack = 5 * time.Hour
 
-	// claimSlack is longer than an attempt of a delivery or a mail in progress, which a correction
-	// must not repeat.
+	// claimSlack exceeds the duration of an attempt of a delivery or a mail, so that a correction
+	// does not repeat an attempt in progress.
 	claimSlack = 3 * time.Minute
 )
 
-// correction changes rows with a time that is too far in the future.
+// correction changes or deletes rows with a time too far in the future.
 type correction struct {
 	table, key string
-	condition  string // which rows are wrong; ?1 is limit
+	condition  string // selects the wrong rows; ?1 is limit
 	limit      any
 	set        string // ?0 is value; empty: the rows are deleted
 	value      any
 }
 
-// CorrectSchedule makes pending deliveries and mails due in some minutes when they are due later
-// than any retry can be. It returns how many there were.
+// CorrectSchedule makes pending deliveries and mails due in a few minutes if they are due later
+// than any retry can be. It returns their number.
 func (s *Store) CorrectSchedule(ctx context.Context, now model.Instant) (int64, error) {
 	soon := now.Add(claimSlack)
 	return s.correct(ctx, []correction{
@@ -52,13 +52,14 @@ func (s *Store) CorrectSchedule(ctx context.Context, now model.Instant) (int64, 
 	})
 }
 
-// CorrectDates corrects other times that now shows to be impossible: the next day of a daily
-// export, the end of mailed links and of sessions, the last use of API tokens, deletions of sites
-// that are still to be looked after, and the days of notices. It returns how many rows had one.
+// CorrectDates corrects other times that are impossible at the given time: the next day of a daily
+// export, the expiry of mailed links and of sessions, the last use of API tokens, the times of
+// sites' deletions, and the days of notices. It returns the number of changed rows.
 func (s *Store) CorrectDates(ctx context.Context, now model.Instant) (int64, error) {
 	today := now.Day()
 	return s.correct(ctx, []correction{
-		{"sites", "id", "daily_export_url IS NOT NULL AND daily_export_day > ?1", today + 1, "daily_export_day = ?0", today},
+		{"sites", "id", "daily_export_url IS NOT NULL AND daily_export_day > ?1", today + 1, "daily_export_day = ?0",
+			today},
 		{
 			"password_resets", "token_hash", "expires_at > ?1", now.Add(model.ResetLifetime + time.Hour),
 			"expires_at = ?0", now.Add(model.ResetLifetime),
@@ -69,7 +70,8 @@ func (s *Store) CorrectDates(ctx context.Context, now model.Instant) (int64, err
 		},
 		{
 			"sessions", "id_hash", "expires_at > ?1", now.Add(accounts.SessionIdle + 24*time.Hour),
-			fmt.Sprintf("last_seen_at = ?0 - %d, expires_at = ?0", accounts.SessionIdle.Microseconds()), now.Add(accounts.SessionIdle),
+			fmt.Sprintf("last_seen_at = ?0 - %d, expires_at = ?0",
+				accounts.SessionIdle.Microseconds()), now.Add(accounts.SessionIdle),
 		},
 		{"api_tokens", "id", "last_used_at > ?1", now.Add(24 * time.Hour), "last_used_at = ?0", now},
 		{"deleted_sites", "site_id", "deleted_at > ?1", now.Add(lateHits), "deleted_at = ?0", now},
@@ -77,17 +79,18 @@ func (s *Store) CorrectDates(ctx context.Context, now model.Instant) (int64, err
 	})
 }
 
-// correct makes corrections, a few rows in each transaction. It asks first, because changing
-// nothing would make SQLite's writers wait, too.
+// correct applies corrections, a few rows in each transaction. It queries before it writes, because
+// even a write of nothing makes SQLite's writers wait.
 func (s *Store) correct(ctx context.Context, corrections []correction) (int64, error) {
 	var all int64
 
 	for _, c := range corrections {
 		wrong := fmt.Sprintf("FROM %s WHERE %s", c.table, c.condition)
 
-		// The condition stands twice: PostgreSQL checks the outer one again on a row that it has
-		// waited for.
-		change := fmt.Sprintf("%s AND (%s) IN (SELECT %[2]s %[3]s ORDER BY %[2]s LIMIT %[4]d)", c.condition, c.key, wrong, deleteChunk)
+		// The condition is repeated: PostgreSQL checks the outer one again on a row whose lock it
+		// has waited for.
+		change := fmt.Sprintf("%s AND (%s) IN (SELECT %[2]s %[3]s ORDER BY %[2]s LIMIT %[4]d)", c.condition, c.key,
+			wrong, deleteChunk)
 
 		if c.set == "" {
 			change = fmt.Sprintf("DELETE FROM %s WHERE %s", c.table, change)
@@ -97,7 +100,8 @@ func (s *Store) correct(ctx context.Context, corrections []correction) (int64, e
 
 		for {
 			var any bool
-			if err := s.db.Read.NewRaw("SELECT EXISTS (SELECT 1 "+wrong+")", c.value, c.limit).Scan(ctx, &any); err != nil {
+			if err := s.db.Read.NewRaw("SELECT EXISTS (SELECT 1 "+wrong+")", c.value, c.limit).
+				Scan(ctx, &any); err != nil {
 				return all, fmt.Errorf("look for times in the future in %s: %w", c.table, err)
 			}
 			if !any {

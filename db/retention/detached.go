@@ -13,15 +13,15 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// PostgreSQL's old months are deleted in two steps: the partition is detached, renamed and recorded
-// in detached_partitions, so that nothing reads it any more, and dropped DetachedRetention later.
-// Until then Reattach brings it back.
+// On PostgreSQL an old month is deleted in two steps. First its partition is detached, renamed and
+// recorded in detached_partitions, so that no query reads it. After DetachedRetention it is
+// dropped; until then Reattach restores it.
 
 // DetachedRetention is how long a detached partition is kept.
 const DetachedRetention = 24 * time.Hour
 
-// detached is the name of a month's partition after it was detached.
-func (p partitioned) detached(m model.Month) string { return "detached_" + p.part(m) }
+// detached returns the name of a month's partition after it was detached.
+func (p partitioned) detached(m model.Month) string { return "detached_" + p.partition(m) }
 
 type detachedPartition struct {
 	bun.BaseModel `bun:"table:detached_partitions"`
@@ -31,11 +31,13 @@ type detachedPartition struct {
 	DetachedAt model.Instant
 }
 
-// detachParts detaches the table's months before the given one, and returns how many there were.
-func (s *Store) detachParts(ctx context.Context, table partitioned, before model.Month, now model.Instant) (int64, error) {
-	have, err := s.parts(ctx, table)
+// detachPartitions detaches the table's months before the given one, and returns their number.
+func (s *Store) detachPartitions(
+	ctx context.Context, table partitioned, before model.Month, now model.Instant,
+) (int64, error) {
+	have, err := s.partitions(ctx, table)
 	if err != nil {
-		return 0, fmt.Errorf("list the parts of %s: %w", table.name, err)
+		return 0, fmt.Errorf("list the partitions of %s: %w", table.name, err)
 	}
 
 	var detached int64
@@ -44,9 +46,9 @@ func (s *Store) detachParts(ctx context.Context, table partitioned, before model
 			continue
 		}
 
-		err := s.changeParts(ctx, func(tx *db.Tx) error { return detachPart(ctx, tx, table, month, now) })
+		err := s.changePartitions(ctx, func(tx *db.Tx) error { return detachPartition(ctx, tx, table, month, now) })
 		if err != nil {
-			return detached, fmt.Errorf("detach %s: %w", table.part(month), err)
+			return detached, fmt.Errorf("detach %s: %w", table.partition(month), err)
 		}
 
 		detached++
@@ -55,28 +57,29 @@ func (s *Store) detachParts(ctx context.Context, table partitioned, before model
 	return detached, nil
 }
 
-// detachPart detaches a month's partition, unless another process has done so.
-func detachPart(ctx context.Context, tx *db.Tx, table partitioned, month model.Month, now model.Instant) error {
+// detachPartition detaches a month's partition, unless another process has done so.
+func detachPartition(ctx context.Context, tx *db.Tx, table partitioned, month model.Month, now model.Instant) error {
 	have, err := isAttached(ctx, tx, table, month)
 	if err != nil || !have {
 		return err
 	}
 
-	part, kept := bun.Ident(table.part(month)), bun.Ident(table.detached(month))
-	if _, err := tx.ExecContext(ctx, "ALTER TABLE ? DETACH PARTITION ?", bun.Ident(table.name), part); err != nil {
+	partition, kept := bun.Ident(table.partition(month)), bun.Ident(table.detached(month))
+	if _, err := tx.ExecContext(ctx, "ALTER TABLE ? DETACH PARTITION ?", bun.Ident(table.name), partition); err != nil {
 		return err
 	}
 
-	// A month can come twice: rows that arrived late made a new partition after the first one was
+	// A month can be detached twice: late rows create a new partition after the first one was
 	// detached.
-	recorded, err := tx.NewSelect().Model((*detachedPartition)(nil)).Where("table_name = ? AND month = ?", table.name, month).Exists(ctx)
+	recorded, err := tx.NewSelect().Model((*detachedPartition)(nil)).
+		Where("table_name = ? AND month = ?", table.name, month).Exists(ctx)
 	if err != nil {
 		return err
 	}
 
 	if recorded {
 		for _, statement := range []string{"INSERT INTO ? SELECT * FROM ? ON CONFLICT DO NOTHING", "DROP TABLE ?1"} {
-			if _, err := tx.ExecContext(ctx, statement, kept, part); err != nil {
+			if _, err := tx.ExecContext(ctx, statement, kept, partition); err != nil {
 				return err
 			}
 		}
@@ -87,7 +90,7 @@ func detachPart(ctx context.Context, tx *db.Tx, table partitioned, month model.M
 		return err
 	}
 
-	if _, err := tx.ExecContext(ctx, "ALTER TABLE ? RENAME TO ?", part, kept); err != nil {
+	if _, err := tx.ExecContext(ctx, "ALTER TABLE ? RENAME TO ?", partition, kept); err != nil {
 		return err
 	}
 
@@ -96,7 +99,7 @@ func detachPart(ctx context.Context, tx *db.Tx, table partitioned, month model.M
 }
 
 // DropDetached drops the partitions that were detached at least DetachedRetention before now, and
-// returns how many there were. On SQLite there are none.
+// returns their number. On SQLite there are none.
 func (s *Store) DropDetached(ctx context.Context, now model.Instant) (int64, error) {
 	var dropped int64
 	for _, table := range s.partitionedTables() {
@@ -106,8 +109,9 @@ func (s *Store) DropDetached(ctx context.Context, now model.Instant) (int64, err
 		}
 
 		for _, month := range months {
-			err := s.changeParts(ctx, func(tx *db.Tx) error {
-				if _, err := tx.ExecContext(ctx, "DROP TABLE IF EXISTS ?", bun.Ident(table.detached(month))); err != nil {
+			err := s.changePartitions(ctx, func(tx *db.Tx) error {
+				if _, err := tx.ExecContext(ctx, "DROP TABLE IF EXISTS ?",
+					bun.Ident(table.detached(month))); err != nil {
 					return err
 				}
 				return forgetDetached(ctx, tx, table, month)
@@ -123,8 +127,7 @@ func (s *Store) DropDetached(ctx context.Context, now model.Instant) (int64, err
 	return dropped, nil
 }
 
-// DetachedMonths returns the months of which a detached partition can still be brought back, the
-// oldest one first.
+// DetachedMonths returns the months whose detached partitions can be restored, oldest first.
 func (s *Store) DetachedMonths(ctx context.Context) ([]model.Month, error) {
 	all := make(map[model.Month]bool)
 
@@ -144,8 +147,10 @@ func (s *Store) DetachedMonths(ctx context.Context) ([]model.Month, error) {
 
 const maxInstant = model.Instant(1<<63 - 1)
 
-// detachedMonths returns the months of a table that were detached at a time or before it.
-func (s *Store) detachedMonths(ctx context.Context, table partitioned, by model.Instant) (months []model.Month, err error) {
+// detachedMonths returns the months of a table that were detached at or before the given time.
+func (s *Store) detachedMonths(
+	ctx context.Context, table partitioned, by model.Instant,
+) (months []model.Month, err error) {
 	err = s.db.Read.NewSelect().Model((*detachedPartition)(nil)).Column("month").
 		Where("table_name = ? AND detached_at <= ?", table.name, by).Order("month").Scan(ctx, &months)
 	if err != nil {
@@ -162,10 +167,9 @@ func (s *Store) partitionedTables() []partitioned {
 	return partitionedTables
 }
 
-// Reattach brings the detached partitions of a month back and returns how many there were. Rows of
-// sites that were deleted meanwhile stay deleted. It waits for the tables' locks as
-// EnsurePartitions does, and ingestion of that month's rows alone, of which there are none as a
-// rule, stands still while the rows are looked through.
+// Reattach restores the detached partitions of a month and returns their number. Rows of sites that
+// were deleted since stay deleted. It waits for the tables' locks as EnsurePartitions does.
+// Ingestion of that month's rows, which is rare, waits while the rows are scanned.
 func (s *Store) Reattach(ctx context.Context, month model.Month) (int, error) {
 	n := 0
 	for _, table := range s.partitionedTables() {
@@ -176,7 +180,7 @@ func (s *Store) Reattach(ctx context.Context, month model.Month) (int, error) {
 		if !slices.Contains(months, month) {
 			continue
 		}
-		if err := s.changeParts(ctx, func(tx *db.Tx) error { return reattach(ctx, tx, table, month) }); err != nil {
+		if err := s.changePartitions(ctx, func(tx *db.Tx) error { return reattach(ctx, tx, table, month) }); err != nil {
 			return n, fmt.Errorf("attach %s again: %w", table.detached(month), err)
 		}
 
@@ -187,7 +191,7 @@ func (s *Store) Reattach(ctx context.Context, month model.Month) (int, error) {
 }
 
 func reattach(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) error {
-	part, kept := bun.Ident(table.part(month)), bun.Ident(table.detached(month))
+	partition, kept := bun.Ident(table.partition(month)), bun.Ident(table.detached(month))
 	if _, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id NOT IN (SELECT id FROM sites)", kept); err != nil {
 		return err
 	}
@@ -197,10 +201,10 @@ func reattach(ctx context.Context, tx *db.Tx, table partitioned, month model.Mon
 		return err
 	}
 
-	// rows that arrived late made a new one
+	// Late rows created a new partition: merge the two.
 	if have {
 		for _, statement := range []string{"INSERT INTO ? SELECT * FROM ? ON CONFLICT DO NOTHING", "DROP TABLE ?1"} {
-			if _, err := tx.ExecContext(ctx, statement, part, kept); err != nil {
+			if _, err := tx.ExecContext(ctx, statement, partition, kept); err != nil {
 				return err
 			}
 		}
@@ -208,10 +212,10 @@ func reattach(ctx context.Context, tx *db.Tx, table partitioned, month model.Mon
 		return forgetDetached(ctx, tx, table, month)
 	}
 
-	if _, err := tx.ExecContext(ctx, "ALTER TABLE ? RENAME TO ?", kept, part); err != nil {
+	if _, err := tx.ExecContext(ctx, "ALTER TABLE ? RENAME TO ?", kept, partition); err != nil {
 		return err
 	}
-	if err := attachPart(ctx, tx, table, month); err != nil {
+	if err := attachPartition(ctx, tx, table, month); err != nil {
 		return err
 	}
 
@@ -219,13 +223,15 @@ func reattach(ctx context.Context, tx *db.Tx, table partitioned, month model.Mon
 }
 
 func forgetDetached(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) error {
-	_, err := tx.NewDelete().Model((*detachedPartition)(nil)).Where("table_name = ? AND month = ?", table.name, month).Exec(ctx)
+	_, err := tx.NewDelete().Model((*detachedPartition)(nil)).
+		Where("table_name = ? AND month = ?", table.name, month).Exec(ctx)
 	return err
 }
 
 func isAttached(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) (bool, error) {
 	return tx.NewSelect().TableExpr("pg_inherits").
-		Where("inhparent = ?::regclass", table.name).Where("inhrelid = to_regclass(?)", table.part(month)).Exists(ctx)
+		Where("inhparent = ?::regclass", table.name).Where("inhrelid = to_regclass(?)", table.partition(month)).
+		Exists(ctx)
 }
 
 func newestFirst(months map[model.Month]bool) []model.Month {

@@ -13,8 +13,9 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// TestDetachedMonthsComeBack: what retention detached is not read, comes back with Reattach without
-// the rows of sites that were deleted meanwhile, and is dropped a day after it was detached.
+// TestDetachedMonthsComeBack checks that detached months are not read, that Reattach restores them
+// without the rows of sites deleted since, and that they are dropped a day after they were
+// detached.
 func TestDetachedMonthsComeBack(t *testing.T) {
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
@@ -44,7 +45,7 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// A late row makes the month's partition once more, which retention then detaches as well.
+	// A late row creates the month's partition again, which retention then detaches as well.
 	storeAt(t, d, site.ID, day(2026, time.August, 6))
 
 	if err := retention.New(d).EnsurePartitions(t.Context(), now); err != nil {
@@ -68,7 +69,7 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 
 	wantRows(t, d, "_202608", 2)
 
-	// September's rows come back beside a row that arrived late.
+	// September's rows are merged with a row that arrived late.
 	storeAt(t, d, site.ID, day(2026, time.September, 7))
 
 	if n, err := retention.New(d).Reattach(t.Context(), 202609); n != 3 || err != nil {
@@ -99,8 +100,8 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 	wantRows(t, d, "", 1)
 }
 
-// TestNewestMonthsStay: whatever the clock says, the newest stored month and as many before it as
-// are to be kept stay.
+// TestNewestMonthsStay checks that the newest stored month and the retained months before it stay,
+// whatever the clock says.
 func TestNewestMonthsStay(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		if err := retention.New(d).EnsurePartitions(t.Context(), day(2026, time.September, 1)); err != nil {
@@ -120,8 +121,8 @@ func TestNewestMonthsStay(t *testing.T) {
 	})
 }
 
-// TestTimesInTheFutureAreCorrected: what a clock that was ahead has put off comes in bounded time,
-// and what is only pending for a usual pause stays as it is.
+// TestTimesInTheFutureAreCorrected checks that what a clock ahead has postponed becomes due within
+// bounds, and that usual pauses stay unchanged.
 func TestTimesInTheFutureAreCorrected(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))

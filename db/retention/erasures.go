@@ -16,31 +16,34 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// This file erases what was stored of one pseudonymous user id of a site. No index finds the visits
-// of a user id: it would cost every identified hit, and erasures are rare. A job reads the site's
-// visits in the order of their ids instead, in pages, and the rows of those days on which it finds
+// Erasure of everything stored about one pseudonymous user id of a site. No index finds the visits
+// of a user id: it would cost every identified hit, and erasures are rare. A job instead reads the
+// site's visits page by page in the order of ids, and the rows of those days on which it finds
 // some.
 
 const (
 	erasurePage   = 5_000 // rows that one statement reads
-	erasurePages  = 200   // pages of visits that one run reads for one erasure before the next one's turn
+	erasurePages  = 200   // pages of visits that one run reads before it continues with the next erasure
 	erasureChunk  = 500   // rows that one transaction deletes
-	erasureTries  = 10    // how often a run looks for new rows of visits that are still active
+	erasurePasses = 10    // passes over a day whose visits still receive rows
 	erasureWindow = time.Minute
 )
 
-// errStillActive is the result of a run that met a visitor who kept sending hits.
+// errStillActive is the result of a run that found a visitor who kept sending hits.
 var errStillActive = errors.New("the visits to erase are still active")
 
-// RequestErasure notes that all that was stored of a pseudonymous user id of the site until now is
-// to be erased; EraseUser and EraseUsers do it. Asked for again, the same request begins again,
-// with the time of now. It is model.ErrNotFound for another account's site, Invalid for an id of
-// another form, and too_many_erasures beyond model.MaxErasures in progress.
-func (s *Store) RequestErasure(ctx context.Context, accountID, siteID int64, userID string, now model.Instant) (*model.UserErasure, error) {
-	// as the browser script does
+// RequestErasure records a request to erase everything stored about a pseudonymous user id of the
+// site until now. EraseUser and EraseUsers carry it out. Repeating the request restarts it with the
+// current time. It returns model.ErrNotFound for another account's site, Invalid for a malformed
+// id, and too_many_erasures beyond model.MaxErasures in progress.
+func (s *Store) RequestErasure(
+	ctx context.Context, accountID, siteID int64, userID string, now model.Instant,
+) (*model.UserErasure, error) {
+	// The browser script sends ids in lower case, too.
 	userID = strings.ToLower(userID)
 	if !model.IsUserID(userID) {
-		return nil, model.InvalidField("userId", "invalid_user_id", "A user id has 64 hexadecimal digits, as the site's pages send it.")
+		return nil, model.InvalidField("userId", "invalid_user_id",
+			"A user id has 64 hexadecimal digits, as the site's pages send it.")
 	}
 
 	key, err := s.keys.UserIDKey(ctx)
@@ -50,11 +53,12 @@ func (s *Store) RequestErasure(ctx context.Context, accountID, siteID int64, use
 
 	e := &model.UserErasure{SiteID: siteID, Subject: model.UserIDKey(key).Of(siteID, userID), RequestedAt: now}
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		// The account's row first: it makes the limit exact.
+		// Locking the account's row first makes the limit exact.
 		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
 			return err
 		}
-		if own, err := tx.NewSelect().Table("sites").Where("id = ? AND account_id = ?", siteID, accountID).Exists(ctx); err != nil || !own {
+		if own, err := tx.NewSelect().Table("sites").Where("id = ? AND account_id = ?", siteID, accountID).
+			Exists(ctx); err != nil || !own {
 			return notFoundUnless(own, err)
 		}
 
@@ -90,8 +94,8 @@ func notFoundUnless(found bool, err error) error {
 	return err
 }
 
-// Erasure returns an erasure of a site of the account, or model.ErrNotFound. One that is finished
-// is kept for 30 days.
+// Erasure returns an erasure of a site of the account, or model.ErrNotFound. A finished one is kept
+// for 30 days.
 func (s *Store) Erasure(ctx context.Context, accountID, id int64) (*model.UserErasure, error) {
 	var e model.UserErasure
 	err := s.db.Read.NewSelect().Model(&e).Where("id = ?", id).
@@ -102,8 +106,8 @@ func (s *Store) Erasure(ctx context.Context, accountID, id int64) (*model.UserEr
 	return &e, nil
 }
 
-// EraseUsers goes on with all erasures that are not finished, the oldest first, for a while each,
-// until ctx ends. It returns how many rows it deleted.
+// EraseUsers continues all unfinished erasures, oldest first, each for a bounded time, until ctx
+// ends. It returns the number of deleted rows.
 func (s *Store) EraseUsers(ctx context.Context, now model.Instant) (int64, error) {
 	var open []*model.UserErasure
 	if err := s.db.Read.NewSelect().Model(&open).Where("finished_at = 0").Order("id").Scan(ctx); err != nil {
@@ -123,13 +127,13 @@ func (s *Store) EraseUsers(ctx context.Context, now model.Instant) (int64, error
 	return all, nil
 }
 
-// EraseUser goes on with an erasure, for at most a million visits of the site or until ctx ends,
-// and returns how many rows it deleted. What it did stays done when it fails.
+// EraseUser continues an erasure, for at most a million visits of the site or until ctx ends, and
+// returns the number of deleted rows. An error does not undo its progress.
 func (s *Store) EraseUser(ctx context.Context, e *model.UserErasure, now model.Instant) (int64, error) {
 	r := &eraser{db: s.db, erasure: *e}
 	err := r.run(ctx, now)
 	if errors.Is(err, errStillActive) {
-		// the next run goes on
+		// The next run continues.
 		err = nil
 	}
 
@@ -154,6 +158,7 @@ type ownVisit struct {
 	UserID    []byte
 }
 
+// run erases page by page until the last visit or the limit of one run.
 func (r *eraser) run(ctx context.Context, now model.Instant) error {
 	for range erasurePages {
 		own, last, err := r.visits(ctx)
@@ -187,8 +192,8 @@ func (r *eraser) run(ctx context.Context, now model.Instant) error {
 	return nil
 }
 
-// visits reads the next page of the site's visits and returns the user's among them, and the last
-// id; 0 behind the last one. A visit that began before the request is the user's as a whole.
+// visits reads the next page of the site's visits. It returns the user's visits among them and the
+// last id, or 0 after the last page. A visit that began before the request is erased completely.
 func (r *eraser) visits(ctx context.Context) (own []ownVisit, last int64, err error) {
 	var page []ownVisit
 	err = r.db.Read.NewSelect().Table("visits").Column("id", "started_at", "user_id").
@@ -204,8 +209,8 @@ func (r *eraser) visits(ctx context.Context) (own []ownVisit, last int64, err er
 	return own, last, nil
 }
 
-// eraseDay deletes visits of one day with all that belongs to them. Their rows lie between the
-// first one's beginning and the end of the day, at which every visit ends.
+// eraseDay deletes visits of one day with all their rows. The rows lie between the first visit's
+// start and the end of the day, at which every visit ends.
 func (r *eraser) eraseDay(ctx context.Context, day model.Day, visits []ownVisit) error {
 	ids := make(map[int64]bool, len(visits))
 	first := visits[0].StartedAt
@@ -215,18 +220,18 @@ func (r *eraser) eraseDay(ctx context.Context, day model.Day, visits []ownVisit)
 
 	end := (day + 1).Start()
 	from := map[string]model.Instant{"pageviews": first, "events": first}
-	for range erasureTries {
+	for range erasurePasses {
 		for table := range from {
 			seen, err := r.eraseRows(ctx, table, ids, from[table], end)
 			if err != nil {
 				return err
 			}
 
-			// What is committed late can be a little older than what was seen.
+			// Rows committed late can be slightly older than those already seen.
 			from[table] = max(from[table], seen.Add(-erasureWindow))
 		}
 
-		if gone, err := r.eraseVisits(ctx, ids, from, end); err != nil || gone {
+		if erased, err := r.eraseVisits(ctx, ids, from, end); err != nil || erased {
 			return err
 		}
 	}
@@ -242,7 +247,8 @@ type ownRow struct {
 	conversion `bun:",extend"` // of an event
 }
 
-// conversion is what an event has in common with the delivery about it, in addition to the time.
+// conversion holds the values, in addition to the time, by which an event and its delivery are
+// matched.
 type conversion struct {
 	Event         string `json:"event"`
 	Path          string `json:"path"`
@@ -250,8 +256,10 @@ type conversion struct {
 }
 
 // eraseRows deletes the rows of the visits in a table, and returns the time of the last row that it
-// has seen.
-func (r *eraser) eraseRows(ctx context.Context, table string, visits map[int64]bool, from, end model.Instant) (seen model.Instant, err error) {
+// read.
+func (r *eraser) eraseRows(
+	ctx context.Context, table string, visits map[int64]bool, from, end model.Instant,
+) (seen model.Instant, err error) {
 	columns := "at, id, visit_id"
 
 	if table == "events" {
@@ -263,7 +271,8 @@ func (r *eraser) eraseRows(ctx context.Context, table string, visits map[int64]b
 	for {
 		var page []ownRow
 		q := r.db.Read.NewSelect().Table(table).ColumnExpr(columns).
-			Where("site_id = ? AND at >= ? AND at < ?", r.erasure.SiteID, from, end).OrderExpr("at, id").Limit(erasurePage)
+			Where("site_id = ? AND at >= ? AND at < ?", r.erasure.SiteID, from, end).OrderExpr("at, id").
+			Limit(erasurePage)
 
 		if after != nil {
 			q.Where("(at, id) > (?, ?)", after.At, after.ID)
@@ -290,8 +299,8 @@ func (r *eraser) eraseRows(ctx context.Context, table string, visits map[int64]b
 	}
 }
 
-// deleteRows deletes rows of a table. The deliveries of events go first: without the events nothing
-// would find them.
+// deleteRows deletes rows of a table. It deletes the deliveries of events first: they could not be
+// found without the events.
 func (r *eraser) deleteRows(ctx context.Context, table string, rows []ownRow) error {
 	if table == "events" {
 		if err := r.deleteDeliveries(ctx, rows); err != nil {
@@ -299,7 +308,7 @@ func (r *eraser) deleteRows(ctx context.Context, table string, rows []ownRow) er
 		}
 	}
 
-	return r.alone(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return r.excludingHits(ctx, func(ctx context.Context, tx *db.Tx) error {
 		var keys strings.Builder
 		for i, row := range rows {
 			if i > 0 {
@@ -309,11 +318,12 @@ func (r *eraser) deleteRows(ctx context.Context, table string, rows []ownRow) er
 			fmt.Fprintf(&keys, "(%d, %d)", row.At, row.ID)
 		}
 
-		return r.delete(ctx, tx, table, "at >= ? AND at <= ? AND (at, id) IN (VALUES "+keys.String()+")", rows[0].At, rows[len(rows)-1].At)
+		return r.delete(ctx, tx, table, "at >= ? AND at <= ? AND (at, id) IN (VALUES "+keys.String()+")", rows[0].At,
+			rows[len(rows)-1].At)
 	})
 }
 
-// deleteDeliveries deletes what was sent, or is to be, about events.
+// deleteDeliveries deletes the deliveries, sent or pending, of events.
 func (r *eraser) deleteDeliveries(ctx context.Context, events []ownRow) error {
 	own := make(map[model.Instant][]conversion, len(events))
 	for _, e := range events {
@@ -323,7 +333,8 @@ func (r *eraser) deleteDeliveries(ctx context.Context, events []ownRow) error {
 	var found []model.Delivery
 	err := r.db.Read.NewSelect().Model(&found).Column("id", "created_at", "body").
 		Where("site_id = ? AND kind = ?", r.erasure.SiteID, model.DeliveryConversion).
-		Where("id >= ? AND id < ?", model.FirstTimeID(events[0].At), model.FirstTimeID(events[len(events)-1].At+1)).Scan(ctx)
+		Where("id >= ? AND id < ?", model.FirstTimeID(events[0].At), model.FirstTimeID(events[len(events)-1].At+1)).
+		Scan(ctx)
 	if err != nil {
 		return err
 	}
@@ -332,7 +343,7 @@ func (r *eraser) deleteDeliveries(ctx context.Context, events []ownRow) error {
 	for _, delivery := range found {
 		var about conversion
 		if err := json.Unmarshal([]byte(delivery.Body), &about); err != nil {
-			// which no event has written
+			// No event has such a body.
 			continue
 		}
 
@@ -343,7 +354,8 @@ func (r *eraser) deleteDeliveries(ctx context.Context, events []ownRow) error {
 
 	for chunk := range slices.Chunk(ids, erasureChunk) {
 		err := r.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-			_, err := tx.ExecContext(ctx, "DELETE FROM delivery_attempts WHERE site_id = ? AND delivery_id IN ?", r.erasure.SiteID, bun.Tuple(chunk))
+			_, err := tx.ExecContext(ctx, "DELETE FROM delivery_attempts WHERE site_id = ? AND delivery_id IN ?",
+				r.erasure.SiteID, bun.Tuple(chunk))
 			if err != nil {
 				return err
 			}
@@ -357,38 +369,42 @@ func (r *eraser) deleteDeliveries(ctx context.Context, events []ownRow) error {
 	return nil
 }
 
-// eraseVisits deletes the visits, unless rows of theirs have come to a table since from: it is
-// false then.
-func (r *eraser) eraseVisits(ctx context.Context, visits map[int64]bool, from map[string]model.Instant, end model.Instant) (gone bool, err error) {
+// eraseVisits deletes the visits and returns true, unless a table has received rows of theirs since
+// from.
+func (r *eraser) eraseVisits(
+	ctx context.Context, visits map[int64]bool, from map[string]model.Instant, end model.Instant,
+) (erased bool, err error) {
 	ids := make([]int64, 0, len(visits))
 	for id := range visits {
 		ids = append(ids, id)
 	}
 
 	slices.Sort(ids)
-	err = r.alone(ctx, func(ctx context.Context, tx *db.Tx) error {
-		gone = false
+	err = r.excludingHits(ctx, func(ctx context.Context, tx *db.Tx) error {
+		erased = false
 
 		for table, since := range from {
-			more, err := tx.NewSelect().Table(table).Where("site_id = ? AND at >= ? AND at < ?", r.erasure.SiteID, since, end).
+			more, err := tx.NewSelect().Table(table).
+				Where("site_id = ? AND at >= ? AND at < ?", r.erasure.SiteID, since, end).
 				Where("visit_id IN ?", bun.Tuple(ids)).Exists(ctx)
 			if err != nil || more {
 				return err
 			}
 		}
 
-		gone = true
+		erased = true
 		return r.delete(ctx, tx, "visits", "id IN ?", bun.Tuple(ids))
 	})
 
-	return gone && err == nil, err
+	return erased && err == nil, err
 }
 
-// alone runs a transaction while no hit of the site is stored: writers of hits take the same locks
-// first. Otherwise one could add to a visit, or write a page view again, that is deleted meanwhile.
-func (r *eraser) alone(ctx context.Context, change func(ctx context.Context, tx *db.Tx) error) error {
+// excludingHits runs a transaction while no hit of the site is stored: it takes the locks that
+// writers of hits take first. Otherwise a writer could add to a visit, or write a page view again,
+// that is being deleted.
+func (r *eraser) excludingHits(ctx context.Context, change func(ctx context.Context, tx *db.Tx) error) error {
 	return r.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		// SQLite: the transaction excludes every other writer
+		// On SQLite the transaction excludes every other writer.
 		if r.db.IsPostgres() {
 			_, err := tx.ExecContext(ctx, "SELECT 1 FROM site_usage WHERE site_id = ? ORDER BY month FOR NO KEY UPDATE", r.erasure.SiteID)
 			if err != nil {
@@ -400,9 +416,11 @@ func (r *eraser) alone(ctx context.Context, change func(ctx context.Context, tx 
 	})
 }
 
-// delete deletes rows of the site and counts them in the column of the table's name.
+// delete deletes rows of the site and adds their number to the erasure's column of the table's
+// name.
 func (r *eraser) delete(ctx context.Context, tx *db.Tx, table, condition string, args ...any) error {
-	result, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND "+condition, append([]any{bun.Ident(table), r.erasure.SiteID}, args...)...)
+	result, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND "+condition,
+		append([]any{bun.Ident(table), r.erasure.SiteID}, args...)...)
 	if err != nil {
 		return err
 	}
@@ -413,21 +431,24 @@ func (r *eraser) delete(ctx context.Context, tx *db.Tx, table, condition string,
 	}
 
 	r.deleted += n
-	_, err = tx.ExecContext(ctx, "UPDATE user_erasures SET ? = ? + ? WHERE id = ?", bun.Ident(table), bun.Ident(table), n, r.erasure.ID)
+	_, err = tx.ExecContext(ctx, "UPDATE user_erasures SET ? = ? + ? WHERE id = ?", bun.Ident(table),
+		bun.Ident(table), n, r.erasure.ID)
 	return err
 }
 
-// advance notes how far the run is, unless the same erasure was asked for again meanwhile or
-// another process is further.
+// advance stores the progress of the run, unless the erasure was requested again since or another
+// process is further.
 func (r *eraser) advance(ctx context.Context, last int64) error {
 	r.erasure.LastVisit = last
-	_, err := r.db.Write.ExecContext(ctx, "UPDATE user_erasures SET last_visit = ? WHERE id = ? AND requested_at = ? AND last_visit < ?",
+	_, err := r.db.Write.ExecContext(ctx,
+		"UPDATE user_erasures SET last_visit = ? WHERE id = ? AND requested_at = ? AND last_visit < ?",
 		last, r.erasure.ID, r.erasure.RequestedAt, last)
 	return err
 }
 
 func (r *eraser) finish(ctx context.Context, now model.Instant) error {
-	_, err := r.db.Write.ExecContext(ctx, "UPDATE user_erasures SET finished_at = ? WHERE id = ? AND requested_at = ? AND finished_at = 0",
+	_, err := r.db.Write.ExecContext(ctx,
+		"UPDATE user_erasures SET finished_at = ? WHERE id = ? AND requested_at = ? AND finished_at = 0",
 		now, r.erasure.ID, r.erasure.RequestedAt)
 	return err
 }

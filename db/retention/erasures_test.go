@@ -36,8 +36,8 @@ func (p *people) exec(query string, args ...any) {
 	}
 }
 
-// visit stores a visit with a page view, a purchase and its deliveries: one that is pending and was
-// tried, one that was made.
+// visit stores a visit with a page view, a purchase and its deliveries: a pending one with an
+// attempt, and a delivered one.
 func (p *people) visit(siteID int64, userID []byte, at model.Instant) {
 	p.t.Helper()
 
@@ -63,7 +63,7 @@ func (p *people) visit(siteID int64, userID []byte, at model.Instant) {
 		siteID, delivery, later)
 }
 
-// crowd stores many visits without a user id in one hour, so that pages of them are read.
+// crowd stores many visits without a user id in one hour, so that several pages are read.
 func (p *people) crowd(siteID int64, from model.Instant, n int) {
 	p.t.Helper()
 	numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", n)
@@ -75,7 +75,7 @@ func (p *people) crowd(siteID int64, from model.Instant, n int) {
 	}
 }
 
-// dump is the content of the tables with hits and of what belongs to them.
+// dump returns the content of the tables with hits and of their dependent tables.
 func (p *people) dump() map[string][]string {
 	p.t.Helper()
 	all := map[string][]string{}
@@ -101,8 +101,9 @@ func erasableSite(t *testing.T, d *db.DB, domain string) *model.Site {
 	return site
 }
 
-// TestEraseUser: all that was stored of a user id until the request goes, and nothing else does:
-// other users, other sites, hits without an id, later visits, counters, and the ids of purchases.
+// TestEraseUser checks that everything stored about a user id until the request is deleted, and
+// nothing else: other users, other sites, hits without an id, later visits, counters, and the ids
+// of purchases stay.
 func TestEraseUser(t *testing.T) {
 	key := model.NewUserIDKey(erasureKey)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -110,7 +111,7 @@ func TestEraseUser(t *testing.T) {
 		subject := key.Of(site.ID, subjectID)
 		p := &people{t: t, d: d}
 
-		// What stays is stored first and read.
+		// Store and dump the rows that must stay.
 		p.crowd(site.ID, erasedAt.Add(-30*time.Hour), 11_000)
 
 		for i := range 3 {
@@ -124,8 +125,8 @@ func TestEraseUser(t *testing.T) {
 		p.visit(site.ID, subject, erasedAt+1)
 		p.visit(site.ID, subject, erasedAt.Add(24*time.Hour))
 
-		// What goes: on days of years, two visits of one day, and the time of the request. Another
-		// site has rows with the same ids.
+		// Store the rows to erase: on days of several years, two visits of one day, and at the time
+		// of the request. Another site has rows with the same ids.
 		times := []model.Instant{erasedAt, erasedAt - 1, erasedAt.Day().Start(), (erasedAt.Day() - 1).Start().Add(-time.Hour),
 			erasedAt.Add(-29 * time.Hour), erasedAt.Add(-400 * 24 * time.Hour), model.At(time.Date(2020, 1, 1, 0, 0, 1, 0, time.UTC))}
 
@@ -175,7 +176,7 @@ func TestEraseUser(t *testing.T) {
 			t.Errorf("the erasure is %+v, want %d of each", after, all)
 		}
 
-		// Asked for again it begins again, and takes what came since.
+		// A repeated request restarts the erasure and includes rows stored since.
 		again, err := retention.New(d).RequestErasure(t.Context(), site.AccountID, site.ID, strings.ToUpper(subjectID), erasedAt.Add(time.Hour))
 		if err != nil || again.ID != e.ID || again.FinishedAt != 0 || again.Visits != 0 {
 			t.Fatalf("again: %+v, %v", again, err)
@@ -195,7 +196,7 @@ func TestEraseUser(t *testing.T) {
 	})
 }
 
-// missing are the rows that only one of the lists has.
+// missing returns the rows that only one of the lists has.
 func missing(a, b []string) []string {
 	var only []string
 
@@ -210,9 +211,9 @@ func missing(a, b []string) []string {
 	return only
 }
 
-// TestErasingMeetsAHit: a hit that would go on with a visit, at the time at which the visit is
-// deleted, begins another one. No page view is left without its visit.
-func TestErasingMeetsAHit(t *testing.T) {
+// TestEraseDuringHit checks that a hit which would continue a visit while it is deleted begins
+// another one. No page view is left without its visit.
+func TestEraseDuringHit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := erasableSite(t, d, "shop.example")
 		visitor := model.VisitorKey{SiteID: site.ID, Visitor: model.VisitorID{7}}
@@ -266,7 +267,7 @@ func TestErasingMeetsAHit(t *testing.T) {
 	})
 }
 
-// TestRequestErasure: whose sites, which ids and how many.
+// TestRequestErasure checks which sites and ids are accepted, and the limit.
 func TestRequestErasure(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()

@@ -9,7 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// newestHit returns the time of the newest stored visit, page view or event; 0 when there is none.
+// newestHit returns the time of the newest stored visit, page view or event, or 0 if there is none.
 func (s *Store) newestHit(ctx context.Context, idb bun.IDB) (model.Instant, error) {
 	var newest model.Instant
 	for _, table := range partitionedTables {
@@ -24,26 +24,26 @@ func (s *Store) newestHit(ctx context.Context, idb bun.IDB) (model.Instant, erro
 	return newest, nil
 }
 
-// newestRow returns the time of a table's newest row; 0 when it has none.
+// newestRow returns the time of a table's newest row, or 0 if it is empty.
 func (s *Store) newestRow(ctx context.Context, idb bun.IDB, table partitioned) (model.Instant, error) {
 	if !s.db.IsPostgres() {
 		return newestOf(ctx, idb, table, table.name)
 	}
 
-	newest, err := newestOf(ctx, idb, table, table.rest())
+	newest, err := newestOf(ctx, idb, table, table.defaultPartition())
 	if err != nil {
 		return 0, err
 	}
 
-	have, err := s.parts(ctx, table)
+	have, err := s.partitions(ctx, table)
 	if err != nil {
 		return 0, err
 	}
 
 	for _, month := range newestFirst(have) {
-		at, err := newestOf(ctx, idb, table, table.part(month))
+		at, err := newestOf(ctx, idb, table, table.partition(month))
 
-		// all older ones have older rows
+		// All earlier partitions have older rows.
 		if err != nil || at != 0 {
 			return max(newest, at), err
 		}
@@ -52,8 +52,8 @@ func (s *Store) newestRow(ctx context.Context, idb bun.IDB, table partitioned) (
 	return newest, nil
 }
 
-// newestOf is newestRow for one partition. It takes one lookup in the primary key per site.
-func newestOf(ctx context.Context, idb bun.IDB, table partitioned, part string) (model.Instant, error) {
+// newestOf is newestRow for one partition. It needs one lookup in the primary key per site.
+func newestOf(ctx context.Context, idb bun.IDB, table partitioned, partition string) (model.Instant, error) {
 	const text = `
 WITH RECURSIVE sites(site_id) AS (
   SELECT min(site_id) FROM ?0
@@ -63,8 +63,8 @@ WITH RECURSIVE sites(site_id) AS (
 SELECT coalesce(max((SELECT max(r.?1) FROM ?0 AS r WHERE r.site_id = sites.site_id)), 0) FROM sites WHERE site_id IS NOT NULL`
 
 	var key int64
-	if err := idb.NewRaw(text, bun.Ident(part), bun.Ident(table.key)).Scan(ctx, &key); err != nil {
-		return 0, fmt.Errorf("look for the newest row of %s: %w", part, err)
+	if err := idb.NewRaw(text, bun.Ident(partition), bun.Ident(table.key)).Scan(ctx, &key); err != nil {
+		return 0, fmt.Errorf("look for the newest row of %s: %w", partition, err)
 	}
 	if key == 0 {
 		return 0, nil

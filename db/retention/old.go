@@ -9,34 +9,34 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Dropped is what DropOldData took away.
+// Dropped counts what DropOldData removed.
 type Dropped struct {
 	Partitions int64 // whole months of a table, which were detached (PostgreSQL)
-	Rows       int64 // single rows: all of them in SQLite, those of the default parts in PostgreSQL
+	Rows       int64 // single rows: all rows in SQLite, those of the default partitions in PostgreSQL
 }
 
 const (
-	// deleteChunk is how many rows one transaction deletes at most. Between two of them others get
-	// their turn.
+	// deleteChunk is how many rows one transaction deletes at most. Other writers run between two
+	// transactions.
 	deleteChunk = 1000
 
-	rejectionDays     = 400                 // a year, with the same month of last year beside this one
+	rejectionDays     = 400                 // a year and the same month of last year
 	usageMonths       = 25                  // two years and the current month
 	finishedRetention = 30 * 24 * time.Hour // deliveries that were made or given up, their attempts, and mails
 )
 
-// DropOldData takes away all visits, page views and events older than the current month and as many
-// whole months before it as are given. PostgreSQL detaches the months' parts, each with a short
-// wait for its lock (see EnsurePartitions); DropDetached drops them. SQLite deletes row by row in
-// short transactions and reuses the freed pages; its file does not shrink.
+// DropOldData removes all visits, page views and events older than the current month and the given
+// number of whole months before it. PostgreSQL detaches the months' partitions, each with a short
+// wait for its lock (see EnsurePartitions); DropDetached drops them. SQLite deletes rows in short
+// transactions and reuses the freed pages; its file does not shrink.
 //
-// The months are counted from the newest stored row when that is older than now: whatever the clock
-// says, the last months with rows stay.
+// The months count from the newest stored row if that is older than now: the last months with rows
+// are kept, whatever the clock says.
 //
-// Transactions stay: with them a purchase or refund counts once for good, however old it is. So do
-// the counters and the deliveries, which DeleteOldRecords looks after.
+// Transactions are kept, so that a purchase or refund counts only once, however old it is. Counters
+// and deliveries are left to DeleteOldRecords.
 //
-// An error leaves the rest for the next call.
+// After an error the next call continues.
 func (s *Store) DropOldData(ctx context.Context, now model.Instant, months int) (Dropped, error) {
 	var all Dropped
 	newest, err := s.newestHit(ctx, s.db.Read)
@@ -46,10 +46,10 @@ func (s *Store) DropOldData(ctx context.Context, now model.Instant, months int) 
 
 	before := addMonths(min(now, newest).Month(), -months)
 
-	// visits last: a page view or event never stands without its visit
+	// Visits come last, so that no page view or event is left without its visit.
 	for _, table := range partitionedTables {
 		if s.db.IsPostgres() {
-			n, err := s.detachParts(ctx, table, before, now)
+			n, err := s.detachPartitions(ctx, table, before, now)
 			all.Partitions += n
 
 			if err != nil {
@@ -60,7 +60,7 @@ func (s *Store) DropOldData(ctx context.Context, now model.Instant, months int) 
 		rows := oldRows{table: table.name, key: table.primaryKey, column: table.key, bound: table.bound(before)}
 
 		if s.db.IsPostgres() {
-			rows.table = table.rest()
+			rows.table = table.defaultPartition()
 		}
 
 		n, err := s.deleteInChunks(ctx, rows)
@@ -74,15 +74,18 @@ func (s *Store) DropOldData(ctx context.Context, now model.Instant, months int) 
 	return all, nil
 }
 
-// DeleteOldRecords deletes what nobody looks at any more, whatever the retention of visits:
+// DeleteOldRecords deletes expired records that do not depend on the retention of visits:
 // rejections after 400 days, usage of months more than two years ago with its notices, and
-// deliveries and mails that ended and are older than 30 days. It returns how many rows it deleted.
+// deliveries and mails in a final state after 30 days. It returns the number of deleted rows.
 func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, rows := range []oldRows{
-		{table: "rejections", key: "site_id, day, endpoint, code", column: "day", bound: int64(now.Day() - rejectionDays)},
-		{table: "site_usage", key: "site_id, month", column: "month", bound: int64(addMonths(now.Month(), 1-usageMonths))},
-		{table: "captcha_usage", key: "account_id, month", column: "month", bound: int64(addMonths(now.Month(), 1-usageMonths))},
+		{table: "rejections", key: "site_id, day, endpoint, code", column: "day",
+			bound: int64(now.Day() - rejectionDays)},
+		{table: "site_usage", key: "site_id, month", column: "month",
+			bound: int64(addMonths(now.Month(), 1-usageMonths))},
+		{table: "captcha_usage", key: "account_id, month", column: "month",
+			bound: int64(addMonths(now.Month(), 1-usageMonths))},
 		{
 			table: "deliveries", key: "site_id, id", column: "id", bound: model.FirstTimeID(now.Add(-finishedRetention)),
 			condition: "AND state <> '" + model.DeliveryPending + "'",
@@ -106,8 +109,8 @@ func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64,
 	return all + n, err
 }
 
-// deleteOldMails deletes mails and erasures that ended, and quota notices of months as old as usage
-// that is deleted. All are few.
+// deleteOldMails deletes old mails and erasures in a final state, and quota notices of months whose
+// usage is deleted. All of these tables are small.
 func (s *Store) deleteOldMails(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, statement := range []struct {
@@ -132,7 +135,8 @@ func (s *Store) deleteOldMails(ctx context.Context, now model.Instant) (int64, e
 	return all, nil
 }
 
-// oldRows are the rows of a table whose column is less than the bound and that meet the condition.
+// oldRows selects the rows of a table whose column is less than the bound and that meet the
+// condition.
 type oldRows struct {
 	table     string
 	key       string // the primary key; it begins with the tenant, which is a site or an account
@@ -141,12 +145,13 @@ type oldRows struct {
 	condition string
 }
 
-// deleteInChunks deletes the rows tenant by tenant, so that the primary key finds them, a few in
-// each transaction.
+// deleteInChunks deletes rows tenant by tenant, so that the primary key finds them, a few in each
+// transaction.
 func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error) {
 	column, _, _ := strings.Cut(rows.key, ",")
 	old := fmt.Sprintf("FROM %s WHERE %s = ? AND %s < ? %s", rows.table, column, rows.column, rows.condition)
-	remove := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s %s ORDER BY %[2]s LIMIT %[4]d)", rows.table, rows.key, old, deleteChunk)
+	remove := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s %s ORDER BY %[2]s LIMIT %[4]d)", rows.table,
+		rows.key, old, deleteChunk)
 	var all int64
 	nextTenant := fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[1]s > ? ORDER BY %[1]s LIMIT 1", column, rows.table)
 
@@ -162,9 +167,10 @@ func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error)
 		tenant = next[0]
 
 		for {
-			// asked first, because deleting nothing would make SQLite's writers wait, too
+			// Query first: even a delete of nothing makes SQLite's writers wait.
 			var any bool
-			if err := s.db.Read.NewRaw("SELECT EXISTS (SELECT 1 "+old+")", tenant, rows.bound).Scan(ctx, &any); err != nil {
+			if err := s.db.Read.NewRaw("SELECT EXISTS (SELECT 1 "+old+")", tenant, rows.bound).
+				Scan(ctx, &any); err != nil {
 				return all, fmt.Errorf("look for old rows of %s %d in %s: %w", column, tenant, rows.table, err)
 			}
 			if !any {
@@ -186,8 +192,8 @@ func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error)
 	}
 }
 
-// DeleteSpent forgets challenges and tokens that have expired long ago, a few in each transaction,
-// and returns how many.
+// DeleteSpent deletes used challenges and tokens that expired long ago, a few in each transaction,
+// and returns their number.
 func (s *Store) DeleteSpent(ctx context.Context, now model.Instant) (int64, error) {
 	return s.deleteInChunks(ctx, oldRows{
 		table: "captcha_spent", key: "account_id, issued_at, id", column: "issued_at", bound: int64(now.Add(-model.SpentRetention)),

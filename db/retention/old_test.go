@@ -32,7 +32,7 @@ func TestOldMonthsAreDropped(t *testing.T) {
 
 		want := retention.Dropped{Rows: 3 * 6}
 
-		// months with a partition: August and September; June is in the default one
+		// August and September have partitions; June is in the default partition.
 		if d.Dialect() == "postgres" {
 			want = retention.Dropped{Partitions: 3 * 2, Rows: 3 * 2}
 		}
@@ -53,7 +53,7 @@ func TestOldMonthsAreDropped(t *testing.T) {
 	})
 }
 
-// TestOldRowsGoInChunks: more rows than one transaction deletes.
+// TestOldRowsGoInChunks deletes more rows than one transaction does.
 func TestOldRowsGoInChunks(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	site := dbtest.NewOwnSite(t, d, "example.com")
@@ -104,7 +104,7 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 			err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
 				VALUES (1, ?, 'conversion', 'purchase', ?, 0, ?, 0, '{}')`, model.FirstTimeID(delivery.at)+int64(i), delivery.state, delivery.at)
 
-			// attempts go and stay with their deliveries
+			// Attempts are kept and deleted with their deliveries.
 			if err == nil {
 				err = dbtest.Exec(d, `INSERT INTO delivery_attempts (site_id, delivery_id, n, manual, at, duration_ms, status, error, answer)
 					VALUES (1, ?, 1, false, ?, 1, 200, '', '')`, model.FirstTimeID(delivery.at)+int64(i), delivery.at)

@@ -13,25 +13,26 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// partitioned is a table that PostgreSQL keeps in one part per UTC month. In SQLite it is one
-// table.
+// partitioned is a table that PostgreSQL divides into one partition per UTC month. SQLite does not
+// divide it.
 type partitioned struct {
 	name       string
-	key        string // the column that the months cut
+	key        string // the column that determines the month
 	primaryKey string
-	with       string                    // storage options of each part
+	with       string                    // storage options of each partition
 	bound      func(model.Month) int64   // the key's first value in a month
 	at         func(int64) model.Instant // the time of a key
 }
 
-// A page is filled so far that the updates to come find room on it: a visit changes with each of
-// its page views, a page view a few times while it is looked at, an event never. The scale factors
-// keep autovacuum's work small and frequent: with the defaults it would come once in a busy table's
-// life of a month, and then for long.
+// The fill factors leave room on a page for later updates: a visit changes with each of its page
+// views, a page view a few times while it is in view, an event never. The scale factors make
+// autovacuum's runs small and frequent: with the defaults it would run once in a busy partition's
+// month, and then for long.
 var partitionedTables = []partitioned{
 	{"events", "at", "site_id, at, id", "fillfactor = 100, " + insertedOften, monthStart, instant},
 	{"pageviews", "at", "site_id, at, id", "fillfactor = 90, " + insertedOften, monthStart, instant},
-	{"visits", "id", "site_id, id", "fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, " + insertedOften, firstVisitID, model.TimeOfID},
+	{"visits", "id", "site_id, id", "fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, " + insertedOften,
+		firstVisitID, model.TimeOfID},
 }
 
 const insertedOften = "autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_analyze_scale_factor = 0.05"
@@ -40,59 +41,60 @@ func monthStart(m model.Month) int64   { return int64(model.At(m.Start())) }
 func instant(at int64) model.Instant   { return model.Instant(at) }
 func firstVisitID(m model.Month) int64 { return model.FirstTimeID(model.At(m.Start())) }
 
-// part is the name of a month's part, for instance pageviews_202611.
-func (p partitioned) part(m model.Month) string { return fmt.Sprintf("%s_%06d", p.name, m) }
+// partition returns the name of a month's partition, for instance pageviews_202611.
+func (p partitioned) partition(m model.Month) string { return fmt.Sprintf("%s_%06d", p.name, m) }
 
-// rest is the name of the part that takes rows of months without a part. It guards against losing
-// them.
-func (p partitioned) rest() string { return p.name + "_default" }
+// defaultPartition returns the name of the partition that takes rows of months without a partition,
+// so that they are not lost.
+func (p partitioned) defaultPartition() string { return p.name + "_default" }
 
 const (
 	monthsAhead = 2
-	// monthsBehind is how old rows in the default part may be to get a part for their month.
+	// monthsBehind is how old rows in the default partition can be for their month to get a
+	// partition.
 	monthsBehind = 24
 
-	// Making or dropping a part waits for every transaction that uses the table, and lets all later
-	// ones wait behind it. So it waits briefly, again and again: ingestion stands still for
-	// partLockWait at most each time.
-	partLockWait     = 300 * time.Millisecond
-	partLockAttempts = 6
-	partLockPause    = time.Second
+	// Creating or dropping a partition waits for every transaction that uses the table, and blocks
+	// all later ones while it waits. So each wait is short and repeated: ingestion is blocked for
+	// at most partitionLockWait each time.
+	partitionLockWait     = 300 * time.Millisecond
+	partitionLockAttempts = 6
+	partitionLockPause    = time.Second
 )
 
-// EnsurePartitions makes the monthly parts of visits, page views and events in PostgreSQL for last
-// month, the current month and the next two. It may run at any time, in any number of processes:
-// what exists stays.
+// EnsurePartitions creates the monthly partitions of visits, page views and events in PostgreSQL
+// for last month, the current month and the next two. It can run at any time, in any number of
+// processes: existing partitions stay.
 //
-// Rows that already wait in the default part because their month had none are moved into the new
-// part, in the transaction that makes it. Only then does ingestion stand still for longer, for as
-// long as the move takes; it happens when nothing has made parts for two months. Months before the
-// last one get a part, too, when the default part has rows of them.
+// Rows in the default partition whose month had no partition are moved into the new one, in the
+// transaction that creates it. Only then is ingestion blocked for longer, while the rows move; it
+// happens when no partition was created for two months. Earlier months get a partition, too, if the
+// default partition has rows of them.
 //
-// An error leaves nothing half done. Until the next call succeeds, the default part takes what has
-// no other.
+// An error leaves nothing half done. Until the next call succeeds, the default partition takes rows
+// without a partition.
 func (s *Store) EnsurePartitions(ctx context.Context, now model.Instant) error {
 	if !s.db.IsPostgres() {
 		return nil
 	}
 
 	for _, table := range partitionedTables {
-		have, err := s.parts(ctx, table)
+		have, err := s.partitions(ctx, table)
 		if err != nil {
-			return fmt.Errorf("list the parts of %s: %w", table.name, err)
+			return fmt.Errorf("list the partitions of %s: %w", table.name, err)
 		}
 
-		months, err := s.monthsToPart(ctx, table, now.Month())
+		months, err := s.monthsToPartition(ctx, table, now.Month())
 		if err != nil {
-			return fmt.Errorf("look into %s: %w", table.rest(), err)
+			return fmt.Errorf("look into %s: %w", table.defaultPartition(), err)
 		}
 
 		for _, month := range months {
 			if have[month] {
 				continue
 			}
-			if err := s.changeParts(ctx, func(tx *db.Tx) error { return makePart(ctx, tx, table, month) }); err != nil {
-				return fmt.Errorf("make %s: %w", table.part(month), err)
+			if err := s.changePartitions(ctx, func(tx *db.Tx) error { return createPartition(ctx, tx, table, month) }); err != nil {
+				return fmt.Errorf("create %s: %w", table.partition(month), err)
 			}
 		}
 	}
@@ -100,14 +102,16 @@ func (s *Store) EnsurePartitions(ctx context.Context, now model.Instant) error {
 	return nil
 }
 
-// monthsToPart lists the months that must have a part.
-func (s *Store) monthsToPart(ctx context.Context, table partitioned, current model.Month) ([]model.Month, error) {
+// monthsToPartition returns the months that must have a partition.
+func (s *Store) monthsToPartition(ctx context.Context, table partitioned, current model.Month) ([]model.Month, error) {
 	month, last := addMonths(current, -1), addMonths(current, monthsAhead)
 
-	// the oldest row of the default part that belongs into a month before; normally there is none
+	// Find the oldest row of the default partition that belongs to an earlier month. Normally there
+	// is none.
 	var stray []int64
 	err := s.db.Read.NewRaw("SELECT ?0 FROM ?1 WHERE ?0 >= ?2 AND ?0 < ?3 ORDER BY ?0 LIMIT 1", bun.Ident(table.key),
-		bun.Ident(table.rest()), table.bound(addMonths(current, -monthsBehind)), table.bound(month)).Scan(ctx, &stray)
+		bun.Ident(table.defaultPartition()), table.bound(addMonths(current, -monthsBehind)), table.bound(month)).
+		Scan(ctx, &stray)
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +130,8 @@ func (s *Store) monthsToPart(ctx context.Context, table partitioned, current mod
 	return months, nil
 }
 
-// parts returns the months for which the table has a part.
-func (s *Store) parts(ctx context.Context, table partitioned) (map[model.Month]bool, error) {
+// partitions returns the months for which the table has a partition.
+func (s *Store) partitions(ctx context.Context, table partitioned) (map[model.Month]bool, error) {
 	var names []string
 	err := s.db.Read.NewSelect().TableExpr("pg_inherits AS i").Join("JOIN pg_class AS c ON c.oid = i.inhrelid").
 		ColumnExpr("c.relname").Where("i.inhparent = ?::regclass", table.name).OrderExpr("c.relname").Scan(ctx, &names)
@@ -138,7 +142,7 @@ func (s *Store) parts(ctx context.Context, table partitioned) (map[model.Month]b
 	months := make(map[model.Month]bool, len(names))
 	for _, name := range names {
 		var month model.Month
-		if n, _ := fmt.Sscanf(name, table.name+"_%06d", &month); n == 1 && name == table.part(month) {
+		if n, _ := fmt.Sscanf(name, table.name+"_%06d", &month); n == 1 && name == table.partition(month) {
 			months[month] = true
 		}
 	}
@@ -146,44 +150,47 @@ func (s *Store) parts(ctx context.Context, table partitioned) (map[model.Month]b
 	return months, nil
 }
 
-// makePart makes a month's part. It is made beside the table and attached afterwards, because that
-// lets the table's other parts be read and written meanwhile; only the default part is locked,
-// which must not get a row of that month now.
-func makePart(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) error {
+// createPartition creates a month's partition. It is created next to the table and attached
+// afterwards, because that keeps the table's other partitions readable and writable. Only the
+// default partition is locked, which must not receive a row of that month meanwhile.
+func createPartition(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) error {
 	have, err := isAttached(ctx, tx, table, month)
 
-	// another process was faster
+	// Another process may have created it.
 	if err != nil || have {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, "LOCK TABLE ? IN ACCESS EXCLUSIVE MODE", bun.Ident(table.rest())); err != nil {
+	if _, err := tx.ExecContext(ctx, "LOCK TABLE ? IN ACCESS EXCLUSIVE MODE",
+		bun.Ident(table.defaultPartition())); err != nil {
 		return err
 	}
 
-	_, err = tx.ExecContext(ctx, "CREATE TABLE ? (LIKE ? INCLUDING ALL) WITH (?)", bun.Ident(table.part(month)), bun.Ident(table.name),
+	_, err = tx.ExecContext(ctx, "CREATE TABLE ? (LIKE ? INCLUDING ALL) WITH (?)", bun.Ident(table.partition(month)),
+		bun.Ident(table.name),
 		bun.Safe(table.with))
 	if err != nil {
 		return err
 	}
 
-	return attachPart(ctx, tx, table, month)
+	return attachPartition(ctx, tx, table, month)
 }
 
-// attachPart makes a table the partition of a month, with the month's rows of the default
-// partition.
-func attachPart(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) error {
+// attachPartition attaches a table as the partition of a month, with the month's rows of the
+// default partition.
+func attachPartition(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) error {
 	from, to := table.bound(month), table.bound(month.Next())
-	part, rest := bun.Ident(table.part(month)), bun.Ident(table.rest())
+	partition, other := bun.Ident(table.partition(month)), bun.Ident(table.defaultPartition())
 	for _, statement := range []struct {
 		text string
 		args []any
 	}{
-		{"LOCK TABLE ? IN ACCESS EXCLUSIVE MODE", []any{rest}},
+		{"LOCK TABLE ? IN ACCESS EXCLUSIVE MODE", []any{other}},
 		{
 			"WITH moved AS (DELETE FROM ?0 WHERE ?1 >= ?2 AND ?1 < ?3 RETURNING *) INSERT INTO ?4 SELECT * FROM moved ON CONFLICT DO NOTHING",
-			[]any{rest, bun.Ident(table.key), from, to, part},
+			[]any{other, bun.Ident(table.key), from, to, partition},
 		},
-		{"ALTER TABLE ? ATTACH PARTITION ? FOR VALUES FROM (?) TO (?)", []any{bun.Ident(table.name), part, from, to}},
+		{"ALTER TABLE ? ATTACH PARTITION ? FOR VALUES FROM (?) TO (?)",
+			[]any{bun.Ident(table.name), partition, from, to}},
 	} {
 		if _, err := tx.ExecContext(ctx, statement.text, statement.args...); err != nil {
 			return err
@@ -193,26 +200,27 @@ func attachPart(ctx context.Context, tx *db.Tx, table partitioned, month model.M
 	return nil
 }
 
-// changeParts runs a change of one table's parts in a transaction of its own, so that it never
-// holds a lock of one table while it waits for another's. It is repeated while others keep the
-// table busy.
-func (s *Store) changeParts(ctx context.Context, change func(tx *db.Tx) error) error {
+// changePartitions runs a change of one table's partitions in a transaction of its own, so that it
+// never holds a lock of one table while it waits for another's. It repeats the change while other
+// transactions keep the table locked.
+func (s *Store) changePartitions(ctx context.Context, change func(tx *db.Tx) error) error {
 	var err error
-	for attempt := range partLockAttempts {
+	for attempt := range partitionLockAttempts {
 		if attempt > 0 {
 			select {
 			case <-ctx.Done():
 				return errors.Join(ctx.Err(), err)
-			case <-time.After(partLockPause):
+			case <-time.After(partitionLockPause):
 			}
 		}
 
 		err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-			// The wait for one's turn blocks nobody, so it has no limit.
+			// Waiting for this lock blocks no other transaction, so it has no limit.
 			if err := tx.LockKey(ctx, db.PartitionLock); err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", partLockWait.Milliseconds()); err != nil {
+			if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?",
+				partitionLockWait.Milliseconds()); err != nil {
 				return err
 			}
 
@@ -226,11 +234,11 @@ func (s *Store) changeParts(ctx context.Context, change func(tx *db.Tx) error) e
 	return err
 }
 
-// isLockTimeout reports that lock_timeout ended a wait.
+// isLockTimeout reports whether lock_timeout ended a wait.
 func isLockTimeout(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pg.Code == "55P03"
 }
 
-// addMonths is the month n months after m, or before it when n is negative.
+// addMonths returns the month n months after m, or before it if n is negative.
 func addMonths(m model.Month, n int) model.Month { return model.At(m.Start().AddDate(0, n, 0)).Month() }

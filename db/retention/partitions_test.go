@@ -21,7 +21,7 @@ func day(year int, month time.Month, day int) model.Instant {
 	return model.At(time.Date(year, month, day, 0, 0, 0, 0, time.UTC))
 }
 
-// storeAt stores one visit, page view and event of the moment, by whatever means.
+// storeAt stores one visit, page view and event of the given time.
 func storeAt(t *testing.T, d *db.DB, siteID int64, at model.Instant) {
 	t.Helper()
 	id := model.FirstTimeID(at)
@@ -38,12 +38,12 @@ func storeAt(t *testing.T, d *db.DB, siteID int64, at model.Instant) {
 
 var partitionedTables = []string{"visits", "pageviews", "events"}
 
-// wantRows compares the number of rows in a part of each partitioned table.
-func wantRows(t *testing.T, d *db.DB, part string, want int) {
+// wantRows compares the number of rows in a partition of each partitioned table.
+func wantRows(t *testing.T, d *db.DB, partition string, want int) {
 	t.Helper()
 	for _, table := range partitionedTables {
-		if n, err := dbtest.Count(d, table+part); err != nil || n != want {
-			t.Errorf("%s%s: %d rows, error %v; want %d", table, part, n, err, want)
+		if n, err := dbtest.Count(d, table+partition); err != nil || n != want {
+			t.Errorf("%s%s: %d rows, error %v; want %d", table, partition, n, err, want)
 		}
 	}
 }
@@ -79,8 +79,8 @@ func TestPartitionsOfSeveralProcessesAtOnce(t *testing.T) {
 		var want []string
 
 		for _, table := range []string{"events", "pageviews", "visits"} {
-			for _, part := range []string{"202611", "202612", "202701", "202702", "default"} {
-				want = append(want, table+"_"+part)
+			for _, partition := range []string{"202611", "202612", "202701", "202702", "default"} {
+				want = append(want, table+"_"+partition)
 			}
 		}
 
@@ -108,18 +108,18 @@ func TestRowsLandInThePartitionOfTheirMonth(t *testing.T) {
 		storeAt(t, d, site.ID, at)
 	}
 
-	for part, want := range map[string]int{"_202610": 2, "_202611": 1, "_202612": 3, "_202701": 0, "_default": 0} {
-		wantRows(t, d, part, want)
+	for partition, want := range map[string]int{"_202610": 2, "_202611": 1, "_202612": 3, "_202701": 0, "_default": 0} {
+		wantRows(t, d, partition, want)
 	}
 }
 
-// TestStrayRowsMoveIntoTheirPartition: rows of a month that had no partition are kept, and moved
-// when it gets one.
+// TestStrayRowsMoveIntoTheirPartition checks that rows of a month without a partition are kept, and
+// moved when it gets one.
 func TestStrayRowsMoveIntoTheirPartition(t *testing.T) {
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	site := dbtest.NewOwnSite(t, d, "example.com")
 
-	// of the year after: nothing made partitions for long
+	// A row of the following year, as if no partition was created for long.
 	for month := time.March; month <= time.September; month++ {
 		storeAt(t, d, site.ID, day(2027, month, 1))
 	}
@@ -139,13 +139,13 @@ func TestStrayRowsMoveIntoTheirPartition(t *testing.T) {
 
 	wantRows(t, d, "_default", 0)
 
-	// before last month
+	// A row older than last month.
 	wantRows(t, d, "_202705", 1)
 	wantRows(t, d, "", 7)
 }
 
-// TestPartitionsWaitForABusyTableWithoutBlockingIt: a reader that goes on for long does not make
-// hits wait for it.
+// TestPartitionsWaitForABusyTableWithoutBlockingIt checks that a long reader of the table does not
+// make hits wait for a new partition.
 func TestPartitionsWaitForABusyTableWithoutBlockingIt(t *testing.T) {
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
@@ -168,13 +168,13 @@ func TestPartitionsWaitForABusyTableWithoutBlockingIt(t *testing.T) {
 
 	waiting := "SELECT 'yes' FROM pg_locks WHERE NOT granted AND locktype = 'relation'"
 	for len(dbtest.PgStrings(t, databaseURL, waiting)) == 0 {
-		// locks tell nobody that somebody waits
+		// PostgreSQL's locks send no event when a transaction waits.
 		time.Sleep(time.Millisecond)
 	}
 
 	begin := time.Now()
 
-	// into the default part, which all wait for
+	// The row goes to the default partition, which the change locks.
 	storeAt(t, d, site.ID, day(2027, time.March, 1))
 
 	if took := time.Since(begin); took > 2*time.Second {

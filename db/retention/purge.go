@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// siteRows are the tables with rows of a site that do not go with the site's own row, each with its
-// primary key. The large ones would keep a transaction open for minutes.
+// siteRows are the tables whose rows are not deleted with their site's row, each with its primary
+// key. Deleting them in one transaction would keep it open for minutes.
 var siteRows = []struct{ table, key string }{
 	{"pageviews", "site_id, at, id"},
 	{"events", "site_id, at, id"},
@@ -28,19 +28,20 @@ var siteRows = []struct{ table, key string }{
 	{"site_usage", "site_id, month"},
 }
 
-// lateHits is how long hits and counts may still arrive for a site that was deleted, from processes
-// that have not heard.
+// lateHits is how long hits and counts can still arrive for a deleted site, from processes that
+// have not received the notification.
 const lateHits = time.Hour
 
-// PurgeDeletedSites deletes the rows that deleted sites have left, in short transactions, until ctx
-// ends, and returns how many. A site is looked after for an hour after its deletion, because hits
-// may have been on their way.
+// PurgeDeletedSites deletes the rows of deleted sites in short transactions, until ctx ends, and
+// returns their number. It repeats this for an hour after a site's deletion, because hits can have
+// been in flight.
 func (s *Store) PurgeDeletedSites(ctx context.Context, now model.Instant) (int64, error) {
 	var deleted []struct {
 		SiteID    int64
 		DeletedAt model.Instant
 	}
-	if err := s.db.Read.NewSelect().Table("deleted_sites").Column("site_id", "deleted_at").Order("site_id").Scan(ctx, &deleted); err != nil {
+	if err := s.db.Read.NewSelect().Table("deleted_sites").Column("site_id", "deleted_at").Order("site_id").
+		Scan(ctx, &deleted); err != nil {
 		return 0, fmt.Errorf("list deleted sites: %w", err)
 	}
 
@@ -64,7 +65,8 @@ func (s *Store) PurgeDeletedSites(ctx context.Context, now model.Instant) (int64
 		if len(late) == 0 {
 			continue
 		}
-		if _, err := s.db.Write.ExecContext(ctx, "DELETE FROM deleted_sites WHERE site_id IN ?", bun.Tuple(late)); err != nil {
+		if _, err := s.db.Write.ExecContext(ctx, "DELETE FROM deleted_sites WHERE site_id IN ?",
+			bun.Tuple(late)); err != nil {
 			return all, fmt.Errorf("forget %d deleted sites: %w", len(late), err)
 		}
 	}
@@ -72,10 +74,11 @@ func (s *Store) PurgeDeletedSites(ctx context.Context, now model.Instant) (int64
 	return all, nil
 }
 
-// purgePage is how many sites one statement looks for the rows of.
+// purgePage is how many sites one statement checks for rows.
 const purgePage = 500
 
-// PurgeSites is PurgeDeletedSites for some of them, which it does not forget.
+// PurgeSites deletes the rows of the given deleted sites. It does not remove the sites from the
+// list of deleted sites.
 func (s *Store) PurgeSites(ctx context.Context, siteIDs []int64) (int64, error) {
 	var all int64
 
@@ -100,13 +103,14 @@ func (s *Store) PurgeSites(ctx context.Context, siteIDs []int64) (int64, error) 
 	return all, nil
 }
 
-// sitesWithRows returns those of the deleted sites that have rows in a table. They are asked for
-// first, all at once, because deleting nothing would make SQLite's writers wait, too.
+// sitesWithRows returns those of the deleted sites that have rows in a table. It queries all of
+// them at once before any delete, because even a delete of nothing makes SQLite's writers wait.
 func (s *Store) sitesWithRows(ctx context.Context, table string, siteIDs []int64) (left []int64, err error) {
-	// One look into the table's key for each site: a LIMIT keeps PostgreSQL from joining, which
-	// would read the table.
+	// One lookup in the table's key for each site: LIMIT keeps PostgreSQL from a join, which would
+	// read the whole table.
 	err = s.db.Read.NewSelect().Table("deleted_sites").Column("site_id").Where("site_id IN ?", bun.Tuple(siteIDs)).
-		Where("(SELECT 1 FROM ? AS r WHERE r.site_id = deleted_sites.site_id LIMIT 1) IS NOT NULL", bun.Ident(table)).Order("site_id").Scan(ctx, &left)
+		Where("(SELECT 1 FROM ? AS r WHERE r.site_id = deleted_sites.site_id LIMIT 1) IS NOT NULL", bun.Ident(table)).
+		Order("site_id").Scan(ctx, &left)
 	if err != nil {
 		return nil, fmt.Errorf("look for rows of %d deleted sites in %s: %w", len(siteIDs), table, err)
 	}

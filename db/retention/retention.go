@@ -1,6 +1,7 @@
-// Package retention deletes what has served its time: old months with their partitions, the rows of
-// deleted sites, and what an owner asks to erase of a user. It also creates the partitions of coming
-// months and corrects times in the future. The worker's housekeeping and the operator call it.
+// Package retention deletes expired data: old months with their partitions, the rows of deleted
+// sites, and what an owner asks to erase about a user. It also creates the partitions of coming
+// months and corrects times in the future. The worker's housekeeping and the operator's commands
+// call it.
 package retention
 
 import (
@@ -20,7 +21,7 @@ type Store struct {
 // New returns the retention of a database.
 func New(d *db.DB) *Store { return &Store{db: d, keys: keys.New(d)} }
 
-// TrustedNow returns the time for deletions, see db.DB.TrustedNow.
+// TrustedNow returns the time on which deletions are based, see db.DB.TrustedNow.
 func (s *Store) TrustedNow(ctx context.Context) (model.Instant, error) {
 	return s.db.TrustedNow(ctx, s.newestHit)
 }

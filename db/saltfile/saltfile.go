@@ -1,4 +1,4 @@
-// Package saltfile keeps the salts of days in files beside a SQLite database.
+// Package saltfile keeps the salts of days in files next to a SQLite database.
 //
 // A day's salt must be unreadable once it is destroyed. A row of a table stays in free pages, in
 // the write-ahead log and in copies made with VACUUM INTO. A file of its own is in none of them,

@@ -230,6 +230,11 @@ type Columns[Row any] []Column[Row]
 // With returns the columns followed by others.
 func (c Columns[Row]) With(others ...Column[Row]) Columns[Row] { return slices.Concat(c, others) }
 
+// Without returns the columns except those with the given names.
+func (c Columns[Row]) Without(names ...string) Columns[Row] {
+	return slices.DeleteFunc(slices.Clone(c), func(column Column[Row]) bool { return slices.Contains(names, column.Name) })
+}
+
 // Names returns the names of the columns.
 func (c Columns[Row]) Names() []string {
 	names := make([]string, len(c))

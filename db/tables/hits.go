@@ -121,7 +121,7 @@ var Deliveries = Table[delivery]{"deliveries", Columns[delivery]{
 	Text("kind", func(d *delivery) *string { return &d.Kind }),
 	Text("event", func(d *delivery) *string { return &d.Event }),
 	Text("state", func(d *delivery) *string { return &d.State }),
-	Integer("attempts", func(d *delivery) *int32 { return &d.Attempts }),
+	Integer("attempts", func(d *delivery) *int32 { return &d.ScheduledAttempts }),
 	Bigint("created_at", func(d *delivery) *model.Instant { return &d.CreatedAt }),
 	Bigint("next_attempt_at", func(d *delivery) *model.Instant { return &d.NextAttemptAt }),
 	Text("body", func(d *delivery) *string { return &d.Body }),

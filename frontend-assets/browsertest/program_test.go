@@ -15,7 +15,7 @@ import (
 func TestChromiumHelperStartsEmpty(t *testing.T) {
 	var visits atomic.Int64
 
-	// As long as one process is in use, the others stay available.
+	// The other processes stay available while one is in use.
 	browsertest.New(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		visits.Add(1)

@@ -191,8 +191,8 @@ func TestHashingLeavesProcessorsToHits(t *testing.T) {
 		}
 	}
 
-	// On a single processor the second hash starts only after a pause as long as the first one
-	// took.
+	// On a single processor the second hash starts only after a pause of the
+	// first one's duration.
 	p := newHasher(cost, 1, true)
 	began := time.Now()
 

@@ -38,7 +38,7 @@ type hasher struct {
 	slots      chan struct{} // one for each caller that hashes or waits for a turn, see reserve
 	knownSlots chan struct{} // the same for known devices, which a flood of other callers cannot fill
 	turns      chan struct{} // one for each caller that hashes
-	rest       bool          // a turn ends only after a pause as long as the hash took
+	rest       bool          // a turn ends only after a pause of the hash's duration
 	wait       time.Duration
 	unusable   string // a hash that no password matches, checked if there is no user
 }

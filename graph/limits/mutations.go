@@ -15,7 +15,7 @@ const (
 	mutationQueue             = 200
 	mutationQueuePerCaller    = 50
 	mutationPatience          = 3 * time.Second
-	openMutationPatience      = 5 * time.Second // as long as a password waits to be hashed
+	openMutationPatience      = 5 * time.Second // the time that a password waits to be hashed
 )
 
 // openMutations are the fields that need no account. They queue by client network; all others by

@@ -167,7 +167,7 @@ func (m *Mailer) send(ctx context.Context, mail *model.Mail) {
 
 	m.attempts.WithLabelValues("error").Inc()
 	next := model.At(m.clock.Estimate()).Add(model.MailRetryDelay(mail.Attempts))
-	if mail.Attempts >= model.MaxMailAttempts || isRefused(err) || mail.IsVoid(next) {
+	if mail.Attempts >= model.MaxMailAttempts || isRefused(err) || mail.LinkExpired(next) {
 		mail.State = model.MailFailed
 		log.ErrorContext(ctx, "mail not sent; no further attempt follows", "attempts", mail.Attempts, "error", fault(err))
 		return

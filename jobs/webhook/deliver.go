@@ -153,7 +153,7 @@ func Task(lane model.Lane, id int64, attempts int32) queue.Task {
 func Notify(notify func(queue.Task), deliveries []model.Delivery) {
 	for i := range deliveries {
 		d := &deliveries[i]
-		notify(Task(model.Lane{SiteID: d.SiteID, Kind: d.Kind}, d.ID, d.Tries))
+		notify(Task(model.Lane{SiteID: d.SiteID, Kind: d.Kind}, d.ID, d.Attempts))
 	}
 }
 
@@ -203,7 +203,7 @@ func (d *Deliverer) sweepLane(ctx context.Context, lane model.Lane, now model.In
 	}
 
 	for _, delivery := range due {
-		task := Task(lane, delivery.ID, delivery.Tries)
+		task := Task(lane, delivery.ID, delivery.Attempts)
 		task.Overdue = now.Sub(delivery.NextAttemptAt)
 		d.queue.Submit(task)
 	}

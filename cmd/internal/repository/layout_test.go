@@ -93,7 +93,7 @@ var rooms = [][]string{
 	{"db/retention"},
 }
 
-// topLevel is the repository's root; beside these there may be dot-files.
+// topLevel lists the entries of the repository's root, without dot-files, which are permitted.
 var topLevel = []string{"graph", "dataplane", "jobs", "web", "db", "frontend-assets", "cmd", "docs", "go.mod", "go.sum", "gqlgen.yml",
 	"Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "THIRD_PARTY.md", "Dockerfile", "compose.yaml"}
 

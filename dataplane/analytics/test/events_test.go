@@ -345,7 +345,7 @@ func TestConversions(t *testing.T) {
 		}
 
 		for _, d := range deliveries {
-			if d.Kind != "conversion" || d.State != "pending" || d.Attempts != 0 || d.NextAttemptAt != d.CreatedAt || strings.Contains(d.Body, "203.0.113") || strings.Contains(d.Body, "Mozilla") {
+			if d.Kind != "conversion" || d.State != "pending" || d.ScheduledAttempts != 0 || d.NextAttemptAt != d.CreatedAt || strings.Contains(d.Body, "203.0.113") || strings.Contains(d.Body, "Mozilla") {
 				t.Errorf("delivery %+v", d)
 			}
 		}

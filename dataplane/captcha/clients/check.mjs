@@ -1,5 +1,5 @@
 // Checks that server libraries of other captcha services work with Tallygate, unchanged but for the address they call: a fresh
-// token is a success with its host name and moment, the same token again is timeout-or-duplicate, and a wrong secret is
+// token is a success with its host name and time, the same token again is timeout-or-duplicate, and a wrong secret is
 // invalid-input-secret.
 //
 //   npm ci && node check.mjs http://127.0.0.1:8081          with a running tallygate, demo or serve
