@@ -720,6 +720,9 @@ func TestSixDownloadsAtOnce(t *testing.T) {
 		s := newShop(t, d, "shop.example")
 		s.storeMany()
 
+		// A busy machine must not end the wait.
+		s.queued(time.Hour, 0)
+
 		// The lock makes the six wait.
 		first, second := s.unread(), s.unread()
 		var all []<-chan outcome
