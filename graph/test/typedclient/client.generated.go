@@ -3383,7 +3383,7 @@ fragment Mistake on UserError {
 `
 
 // An API token needs the scopes WRITE and EXPORT to set an address.
-// What is left out stays, and null takes away. A generator has to be told to leave out what is not set; for genqlient:
+// A missing field keeps its value, and null removes it. Configure the generator to omit fields that are not set; for genqlient:
 func SetConversionWebhook(
 	ctx_ context.Context,
 	client_ graphql.Client,
