@@ -28,16 +28,15 @@ type PropertyCount struct {
 
 // Scanner counts a query over segments.
 type Scanner struct {
-	query    *Query
-	days     []int64 // starts of the local days and the end of the last one, Unix seconds
-	until    int64   // Unix seconds
-	points   []int64 // starts of the points and the end of the last one, Unix seconds
-	totals   table
-	series   table
-	tables   []table
-	funnels  []funnelCount
-	props    map[string]*propertyCount
-	progress []uint8 // scratch of a funnel
+	query   *Query
+	days    []int64 // starts of the local days and the end of the last one, Unix seconds
+	until   int64   // Unix seconds
+	points  []int64 // starts of the points and the end of the last one, Unix seconds
+	totals  table
+	series  table
+	tables  []table
+	funnels []funnelCount
+	props   map[string]*propertyCount
 }
 
 // New returns a Scanner. The query must not change while it is in use.
