@@ -62,7 +62,7 @@ func (r *Resolver) siteConnection(
 		edges[i] = &generated.SiteEdge{Cursor: cursors.encode(site.ID), Node: site}
 	}
 
-	requestOf(ctx).loaders().expect(sites)
+	requestOf(ctx).loaders().Expect(sites)
 	return &generated.SiteConnection{Edges: edges, PageInfo: page, AccountID: accountID}, nil
 }
 
@@ -116,7 +116,7 @@ func (r *siteResolver) ExcludedAddresses(ctx context.Context, obj *model.Site) (
 
 // rules loads the lists of a site, which are empty together with an error.
 func (r *siteResolver) rules(ctx context.Context, site *model.Site) (*model.SiteRules, error) {
-	rules, err := requestOf(ctx).loaders().rules.of(ctx, site.ID)
+	rules, err := requestOf(ctx).loaders().Rules.Of(ctx, site.ID)
 	if rules == nil {
 		rules = &model.SiteRules{}
 	}
@@ -140,7 +140,7 @@ func (r *siteResolver) ServerSecretHint(ctx context.Context, obj *model.Site) (*
 }
 
 func (r *siteResolver) LastHitAt(ctx context.Context, obj *model.Site) (*model.Instant, error) {
-	at, err := requestOf(ctx).loaders().lastHits.of(ctx, obj.ID)
+	at, err := requestOf(ctx).loaders().LastHits.Of(ctx, obj.ID)
 	return timeOrNil(at), err
 }
 
@@ -161,7 +161,7 @@ func (r *siteResolver) Usage(ctx context.Context, obj *model.Site) (*generated.U
 // siteUsage returns what a site has used of its quota in the month of the request.
 func siteUsage(ctx context.Context, site *model.Site) (*generated.Usage, error) {
 	request := requestOf(ctx)
-	used, err := request.loaders().usage.of(ctx, site.ID)
+	used, err := request.loaders().Usage.Of(ctx, site.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (r *siteResolver) Rejections(ctx context.Context, obj *model.Site, days int
 	}
 
 	request := requestOf(ctx)
-	rows, err := request.loaders().rejections(request.now.Day()-model.Day(days)+1).of(ctx, obj.ID)
+	rows, err := request.loaders().Rejections(request.now.Day()-model.Day(days)+1).Of(ctx, obj.ID)
 	if err != nil {
 		return nil, err
 	}
