@@ -76,7 +76,7 @@ func newShop(t *testing.T, d *db.DB, domain string) *shop {
 }
 
 // socketBuffer is the size in bytes of the buffers of the server's sockets and of clients that do not
-// read. The kernel's default holds megabytes, which each unread download would have to produce.
+// read. The kernel's default holds megabytes, and each unread download would fill them.
 const socketBuffer = 16 << 10
 
 // serve serves the shop's downloads until the test ends.
