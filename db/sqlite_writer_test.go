@@ -17,7 +17,7 @@ import (
 func (w *sqliteWriter) awaitTurns(t *testing.T, ordinary, urgent int) {
 	t.Helper()
 
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		w.mu.Lock()
 		queued := [2]int{len(w.waiting[ordinaryWrite]), len(w.waiting[urgentWrite])}
 		w.mu.Unlock()
