@@ -10,7 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-const hostileRows, hostileBatches = 1_500, 20
+const hostileRows, hostileBatches = 3_000, 20
 
 // hostile is a database with many rows of one visitor of an open site, one of an exhausted site,
 // and another site. Any client can cause them.
