@@ -18,7 +18,7 @@ import (
 func (w *Writer) awaitTurns(t *testing.T, ordinary, urgent int) {
 	t.Helper()
 
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		w.mu.Lock()
 		queued := [2]int{len(w.waiting[Ordinary]), len(w.waiting[Urgent])}
 		w.mu.Unlock()
