@@ -33,8 +33,8 @@ const (
 
 	// settleShort and settleLong are how long the clock must run without another jump before it is
 	// trusted again, after a short and after a long jump. settleShort is longer than
-	// model.SpentRetention: no challenge or token is valid both before and after that pause.
-	settleShort = model.SpentRetention + 10*time.Minute
+	// model.ConsumedRetention: no challenge or token is valid both before and after that pause.
+	settleShort = model.ConsumedRetention + 10*time.Minute
 	settleLong  = 24 * time.Hour
 
 	// clockNoted is the age at which the stored time is written again.
