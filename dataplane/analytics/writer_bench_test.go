@@ -110,7 +110,7 @@ func (c *crowd) hit() *hit {
 	if known > 0 && c.random.Float64() < c.reports {
 		earlier := &c.views[c.random.IntN(known)]
 		h.site = earlier.site
-		h.engagement = &model.Engagement{SiteID: h.site.id, PageviewID: earlier.pageview.ID, MS: 5_000, Scroll: 60}
+		h.engagement = newEngagement(&payload{pageviewID: fmt.Sprintf("%016x", uint64(earlier.pageview.ID)), ms: 5_000, scroll: 60}, h.site, h.at)
 		return &h
 	}
 
