@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -12,9 +13,6 @@ import (
 	"strings"
 	"text/template"
 	"time"
-
-	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/saltfile"
 )
 
 // Migrations are SQL files, applied in the order of their names. NAME.sql is a template of both
@@ -70,50 +68,13 @@ func (d *DB) Migrate(ctx context.Context, now func() time.Time) error {
 		return fmt.Errorf("create schema_migrations: %w", err)
 	}
 
-	for _, name := range migrationNames() {
-		if err := repeatUntil(ctx, func() error { return d.applyMigration(ctx, name, now) }); err != nil {
-			return fmt.Errorf("migration %s: %w", name, err)
-		}
-	}
-
-	return nil
-}
-
-// truncateLog removes deleted content from SQLite's log after a migration. A reader in another
-// process may prevent it. Then the log is overwritten in time, and removed when the last process
-// closes the database.
-func (d *DB) truncateLog(ctx context.Context) {
-	if !d.IsPostgres() {
-		_, _ = d.Write.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
-	}
-}
-
-// beforeMigration holds the steps of migrations that SQL cannot express. A step runs in the
-// migration's transaction and may run again.
-var beforeMigration = map[string]func(context.Context, *DB, *Tx) error{
-	"20261122_000012_salts": moveSalts,
-}
-
-// moveSalts copies the salts of the last two days out of the table of earlier releases, before a
-// migration drops that table. It does nothing on PostgreSQL, where the migration itself copies
-// them.
-func moveSalts(ctx context.Context, d *DB, tx *Tx) error {
-	if d.IsPostgres() {
-		return nil
-	}
-
-	var rows []struct {
-		Day  model.Day
-		Salt []byte
-	}
-	if err := tx.NewSelect().Table("day_salts").Column("day", "salt").OrderExpr("day DESC").Limit(2).
-		Scan(ctx, &rows); err != nil {
+	if err := d.refuseEarlierLayout(ctx); err != nil {
 		return err
 	}
 
-	for _, row := range rows {
-		if err := saltfile.Of(d.SQLitePath).Write(row.Day, row.Salt); err != nil {
-			return err
+	for _, name := range migrationNames() {
+		if err := repeatUntil(ctx, func() error { return d.applyMigration(ctx, name, now) }); err != nil {
+			return fmt.Errorf("migration %s: %w", name, err)
 		}
 	}
 
@@ -158,8 +119,7 @@ func (d *DB) createMigrationTable(ctx context.Context) error {
 }
 
 func (d *DB) applyMigration(ctx context.Context, name string, now func() time.Time) error {
-	step := beforeMigration[name]
-	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+	return d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		if err := tx.LockKey(ctx, MigrationLock); err != nil {
 			return err
 		}
@@ -174,12 +134,6 @@ func (d *DB) applyMigration(ctx context.Context, name string, now func() time.Ti
 			return err
 		}
 
-		if step != nil {
-			if err := step(ctx, d, tx); err != nil {
-				return err
-			}
-		}
-
 		// Use the plain database/sql transaction: bun would look for its own placeholders in the
 		// script.
 		if _, err := tx.Tx.Tx.ExecContext(ctx, script); err != nil {
@@ -190,11 +144,25 @@ func (d *DB) applyMigration(ctx context.Context, name string, now func() time.Ti
 			now().UnixMicro())
 		return err
 	})
-	if err == nil && step != nil {
-		d.truncateLog(ctx)
-	}
+}
 
-	return err
+// earlierLayout is the first migration of the builds before the first release. No migration leads
+// from their tables to those of this program.
+const earlierLayout = "20261120_000001_first"
+
+// ErrEarlierLayout is the error of Migrate for a database that an earlier build created.
+var ErrEarlierLayout = errors.New("the database was created by a build of Tallygate before its first release, " +
+	"whose tables this version cannot read; use an empty database, and see CHANGELOG.md for what to copy")
+
+func (d *DB) refuseEarlierLayout(ctx context.Context) error {
+	earlier, err := d.Write.NewSelect().Table("schema_migrations").Where("name = ?", earlierLayout).Exists(ctx)
+	if err != nil {
+		return fmt.Errorf("read schema_migrations: %w", err)
+	}
+	if earlier {
+		return ErrEarlierLayout
+	}
+	return nil
 }
 
 // PendingMigrations lists the migrations of this program that the database does not have. It fails

@@ -64,3 +64,29 @@ func TestPendingMigrationsOnAnEmptyDatabase(t *testing.T) {
 		}
 	})
 }
+
+// TestMigrateRefusesAnEarlierBuild checks that a database of the builds before the first release is
+// refused with a clear error, and not changed.
+func TestMigrateRefusesAnEarlierBuild(t *testing.T) {
+	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
+		d := dbtest.Open(t, databaseURL)
+		for _, statement := range []string{
+			"CREATE TABLE schema_migrations (name text PRIMARY KEY, applied_at bigint NOT NULL)",
+			"INSERT INTO schema_migrations (name, applied_at) VALUES ('20261120_000001_first', 1)",
+			"CREATE TABLE visits (site_id bigint NOT NULL, id bigint NOT NULL, PRIMARY KEY (site_id, id))",
+		} {
+			if err := dbtest.Exec(d, statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		if err := d.Migrate(t.Context(), time.Now); !errors.Is(err, db.ErrEarlierLayout) {
+			t.Errorf("error %v, want %v", err, db.ErrEarlierLayout)
+		}
+
+		tables, err := dbtest.Tables(d)
+		if err != nil || len(tables) != 2 || len(tables["visits"]) != 2 {
+			t.Errorf("tables %v, %v; want the two that were there", tables, err)
+		}
+	})
+}

@@ -42,8 +42,8 @@ func live(t *testing.T, d *db.DB, now model.Instant) {
 		{"INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (?, ?, ?)", []any{user.AccountID, now.Add(-10 * time.Minute), []byte("0123456789abcdef")}},
 		{"INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (1, ?, 'collect', 'bot', 1)", []any{now.Day()}},
 		{"INSERT INTO deleted_sites (site_id, deleted_at) VALUES (7, ?)", []any{now}},
-		{"INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) VALUES (1, ?, 1, 1, 0, 0, 0, false, '/')", []any{now}},
-		{"INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) VALUES (1, ?, 2, 1, 0, 0, 0, false, '/')", []any{now.Add(-60 * 24 * time.Hour)}},
+		{"INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) VALUES (1, ?, 1, 1, 1, 0, false, '/')", []any{now}},
+		{"INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) VALUES (1, ?, 2, 1, 1, 0, false, '/')", []any{now.Add(-60 * 24 * time.Hour)}},
 		{"INSERT INTO mails (account_id, recipient, kind, data, state, attempts, created_at, next_attempt_at) VALUES (1, 'a', 'test', '{}', 'sent', 1, ?, ?)", []any{now, now}},
 	} {
 		if err := dbtest.Exec(d, statement.text, statement.args...); err != nil {

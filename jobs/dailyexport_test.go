@@ -143,13 +143,13 @@ func fill(t testing.TB, d *db.DB, siteID int64, day model.Day, n int) {
 	visit := model.NewTimeID(day.Start())
 	err := dbtest.Exec(
 		d,
-		`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, ?, 0, 0, 'direct')`,
-		siteID, visit, []byte("visitor"), day.Start(),
+		`INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, 1, ?, 0, 0, 1)`,
+		siteID, visit, day, day.Start(),
 	)
 	if err == nil {
-		err = dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visit_id, name, path, properties)
+		err = dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visitor, n, name, path, properties)
 WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
-SELECT ?, ? + n, n, ?, 'signup', '/welcome', '{"plan":"pro","step":3,"source":"newsletter"}' FROM numbers`, n-1, siteID, day.Start(), visit)
+SELECT ?, ? + n, n, ?, 1, 'signup', '/welcome', '{"plan":"pro","step":3,"source":"newsletter"}' FROM numbers`, n-1, siteID, day.Start(), visit)
 	}
 
 	if err != nil {

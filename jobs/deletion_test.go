@@ -25,8 +25,8 @@ func TestErasuresFinish(t *testing.T) {
 		for i, subject := range [][]byte{model.NewUserIDKey([]byte(dbtest.ApplicationKey)).Of(site.ID, userID), []byte("another"), nil} {
 			err := dbtest.Exec(
 				d,
-				"INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id) VALUES (?, ?, ?, ?, ?, 1, 'direct', ?)",
-				site.ID, model.FirstTimeID(at)+int64(i), []byte{byte(i)}, at, at, subject,
+				"INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel, user_id) VALUES (?, ?, ?, 1, ?, ?, 1, 1, ?)",
+				site.ID, i, at.Day(), at, at, subject,
 			)
 			if err != nil {
 				t.Fatal(err)
@@ -65,7 +65,7 @@ func TestDeletedSitesArePurged(t *testing.T) {
 		}
 
 		pageviews := `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-			INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) SELECT %d, %d, i, 1, 0, 0, 0, false, '/' FROM n`
+			INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) SELECT %d, %d, i, 1, 1, 0, false, '/' FROM n`
 		for _, statement := range []string{
 			fmt.Sprintf("INSERT INTO deleted_sites (site_id, deleted_at) VALUES (7, %d), (8, %d)", at, at.Add(-time.Hour)),
 			fmt.Sprintf(pageviews, many, 7, at),

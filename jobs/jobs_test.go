@@ -211,8 +211,8 @@ func TestRetention(t *testing.T) {
 		for id, at := range []time.Time{thisMonth.AddDate(-3, 0, 0), thisMonth.AddDate(0, -2, 0), thisMonth.AddDate(0, -1, 0), thisMonth} {
 			err := dbtest.Exec(
 				d,
-				`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
-				VALUES (1, ?, ?, 1, 0, 0, 0, ?, '/')`,
+				`INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path)
+				VALUES (1, ?, ?, 1, 1, 0, ?, '/')`,
 				model.At(at),
 				id,
 				false,

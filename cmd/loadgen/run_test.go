@@ -57,7 +57,7 @@ func TestRunAndVerify(t *testing.T) {
 // negative makes one fault after the other, and checks how each is counted.
 func negative(t *testing.T, b *instance.Instance, a *target.Account, journal string) {
 	onPageview := `(site_id, at, id) IN (SELECT site_id, at, id FROM pageviews WHERE NOT manual ORDER BY at LIMIT 1)`
-	columns := `visit_id, engaged_ms, scroll, width_range, manual, path, language`
+	columns := `visitor, n, width_range, manual, path, language`
 	for _, fault := range []struct {
 		name, make, undo     string
 		lost, doubled, wrong bool
@@ -66,19 +66,19 @@ func negative(t *testing.T, b *instance.Instance, a *target.Account, journal str
 			undo: `UPDATE site_usage SET used = used - 1`, wrong: true},
 		{name: "a visit counts too much", make: `UPDATE visits SET pageviews = pageviews + 1`,
 			undo: `UPDATE visits SET pageviews = pageviews - 1`, wrong: true},
-		{name: "a report counts twice", make: `UPDATE pageviews SET engaged_ms = 2 * engaged_ms WHERE engaged_ms > 0`,
-			undo: `UPDATE pageviews SET engaged_ms = engaged_ms / 2 WHERE engaged_ms > 0`, doubled: true},
-		{name: "a report counts wrongly", make: `UPDATE pageviews SET engaged_ms = -engaged_ms WHERE engaged_ms > 0`,
-			undo: `UPDATE pageviews SET engaged_ms = -engaged_ms WHERE engaged_ms < 0`, wrong: true},
+		{name: "a report counts twice", make: `UPDATE engagement SET ms = 2 * ms WHERE ms > 0`,
+			undo: `UPDATE engagement SET ms = ms / 2 WHERE ms > 0`, doubled: true},
+		{name: "a report counts wrongly", make: `UPDATE engagement SET ms = -ms WHERE ms > 0`,
+			undo: `UPDATE engagement SET ms = -ms WHERE ms < 0`, wrong: true},
 		{name: "a report is lost",
-			make: `UPDATE pageviews SET language = '#' || engaged_ms, engaged_ms = 0 WHERE engaged_ms > 0`,
-			undo: `UPDATE pageviews SET engaged_ms = CAST(substr(language, 2) AS integer), language = NULL WHERE language LIKE '#%'`, lost: true},
+			make: `UPDATE engagement SET day = day + 100`,
+			undo: `UPDATE engagement SET day = day - 100`, lost: true},
 		{name: "a page view is stored twice", make: `INSERT INTO pageviews (site_id, at, id, ` + columns + `)
 			SELECT site_id, at + 1, id, ` + columns + ` FROM pageviews WHERE ` + onPageview,
 			undo: `DELETE FROM pageviews WHERE (site_id, at, id) IN (SELECT p.site_id, p.at, p.id FROM pageviews p JOIN pageviews o
 			  ON o.site_id = p.site_id AND o.id = p.id AND o.at = p.at - 1)`, doubled: true, wrong: true},
-		{name: "an unexpected row", make: `INSERT INTO events (site_id, at, id, visit_id, name, path)
-			SELECT site_id, at + 1, 1, visit_id, 'scroll', '/made/up' FROM pageviews WHERE ` + onPageview,
+		{name: "an unexpected row", make: `INSERT INTO events (site_id, at, id, visitor, n, name, path)
+			SELECT site_id, at + 1, 1, visitor, n, 'scroll', '/made/up' FROM pageviews WHERE ` + onPageview,
 			undo: `DELETE FROM events WHERE path = '/made/up'`, wrong: true},
 		{name: "deliveries are for other events", make: `UPDATE deliveries SET event = '#' || event`,
 			undo: `UPDATE deliveries SET event = substr(event, 2)`, wrong: true},

@@ -104,8 +104,8 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 
 	switch p.kind {
 	case kindEngagement:
-		// A report without a page view has no row to update.
-		if h.engagement = newEngagement(p, site); h.engagement == nil {
+		// A report without a page view id belongs to no page view.
+		if h.engagement = newEngagement(p, site, h.at); h.engagement == nil {
 			return "", nil
 		}
 	case kindEvent:

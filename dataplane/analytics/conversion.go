@@ -46,7 +46,7 @@ func conversion(siteKey string, e *model.Event, v *model.Visit) model.Delivery {
 		Currency:      e.Currency,
 		TransactionID: e.TransactionID,
 		Attribution: conversionAttribution{
-			Channel:     v.Channel,
+			Channel:     string(v.Channel),
 			UTMSource:   orNull(v.Source),
 			UTMMedium:   orNull(v.Medium),
 			UTMCampaign: orNull(v.Name),

@@ -15,22 +15,21 @@ import (
 // nor hits, and depends on nothing else but random numbers in new ids, so it may run again.
 func decide(state *ingest.HitState, hits []*hit, last stamps) *decision {
 	d := &decision{
-		outcomes:   make([]outcome, len(hits)),
-		changes:    ingest.HitChanges{Used: make(map[model.UsageKey]int64)},
+		outcomes: make([]outcome, len(hits)),
+		changes: ingest.HitChanges{
+			Used: make(map[model.UsageKey]int64), Reports: make(map[model.UsageKey]int64),
+		},
 		stamps:     last,
 		state:      state,
-		visits:     make(map[visitKey]*visitChange, len(state.Visits)),
 		visitors:   make(map[model.VisitorKey][]*visitChange, len(state.Visits)),
-		named:      slices.ContainsFunc(hits, func(h *hit) bool { return h.onPageview != nil }),
-		views:      make(map[model.ViewKey]*visitChange),
-		engagement: make(map[engagementKey]int),
+		engagement: make(map[model.EngagementKey]int),
 	}
 
 	for i, h := range hits {
 		d.outcomes[i] = d.take(h)
 	}
 
-	d.listVisits()
+	d.sort()
 	return d
 }
 
@@ -40,28 +39,16 @@ type decision struct {
 	changes  ingest.HitChanges
 	stamps   stamps // after the batch's last one
 
-	state      *ingest.HitState          // as it was read
-	visits     map[visitKey]*visitChange // all that the batch looked at
-	visitors   map[model.VisitorKey][]*visitChange
-	recorded   map[model.TransactionKey]string // nil for none; the event of those that the batch records
-	named      bool                            // the batch has events that name their page views
-	views      map[model.ViewKey]*visitChange  // the visits of the batch's page views; empty unless named
-	engagement map[engagementKey]int           // index into changes.Engagement
-}
-
-// visitKey identifies a visit.
-type visitKey struct {
-	siteID, id int64
+	state      *ingest.HitState                    // as it was read
+	visitors   map[model.VisitorKey][]*visitChange // the visits that the batch looked at, newest first
+	recorded   map[model.TransactionKey]string     // nil for none; the event of those that the batch records
+	engagement map[model.EngagementKey]int         // index into changes.Engagement
 }
 
 // visitChange is a visit and what the batch does to it.
 type visitChange struct {
 	visit            model.Visit
 	started, further bool // the batch starts it; the batch changes a stored one
-}
-
-type engagementKey struct {
-	siteID, pageviewID int64
 }
 
 // take decides one hit.
@@ -73,7 +60,7 @@ func (d *decision) take(h *hit) outcome {
 	}
 
 	if h.engagement != nil {
-		d.engage(*h.engagement)
+		d.engage(key, *h.engagement)
 		return stored
 	}
 
@@ -125,21 +112,42 @@ func (d *decision) repeats(h *hit) outcome {
 	return stored
 }
 
-// engage merges the reports of one page view: time adds up, the deepest scroll counts.
-func (d *decision) engage(e model.Engagement) {
-	key := engagementKey{e.SiteID, e.PageviewID}
-	i, ok := d.engagement[key]
-	if !ok {
-		d.engagement[key] = len(d.changes.Engagement)
-		d.changes.Engagement = append(d.changes.Engagement, e)
+// Engagement reports are stored under the page view id that they name, without a lookup of the page
+// view. An honest page view has reports on at most pageviewReportDays days, on which they count; a
+// site can have as many rows as that for its page views and events of the month, and spareReports
+// for page views of the month before. So a client that makes up page view ids fills no disk.
+const (
+	pageviewReportDays = 3
+	spareReports       = 1_000
+)
+
+// engage merges the reports on one page view id: time adds up, the deepest scroll counts. It drops
+// one that needs a row when the site has as many as it can have.
+func (d *decision) engage(usage model.UsageKey, e model.Engagement) {
+	if e.MS == 0 && e.Scroll == 0 && e.RepeatedAt == 0 {
+		return
+	}
+	if i, ok := d.engagement[e.EngagementKey]; ok {
+		sum := &d.changes.Engagement[i]
+
+		// Both are at most 24 h, so the sum does not overflow.
+		sum.MS = min(sum.MS+e.MS, int32(model.MaxEngagement.Milliseconds()))
+		sum.Scroll = max(sum.Scroll, e.Scroll)
+		sum.RepeatedAt = max(sum.RepeatedAt, e.RepeatedAt)
+
 		return
 	}
 
-	sum := &d.changes.Engagement[i]
+	if !d.state.Reported[e.EngagementKey] {
+		current, _ := d.usage(usage)
+		if current.Reports+d.changes.Reports[usage] >= pageviewReportDays*current.Used+spareReports {
+			return
+		}
+		d.changes.Reports[usage]++
+	}
 
-	// Both are at most 24 h, so the sum does not overflow.
-	sum.MS = min(sum.MS+e.MS, int32(model.MaxEngagement.Milliseconds()))
-	sum.Scroll = max(sum.Scroll, e.Scroll)
+	d.engagement[e.EngagementKey] = len(d.changes.Engagement)
+	d.changes.Engagement = append(d.changes.Engagement, e)
 }
 
 // view adds a page view to the visit that awaits it, or to the visitor's current visit, or to a new
@@ -147,6 +155,16 @@ func (d *decision) engage(e model.Engagement) {
 func (d *decision) view(h *hit) {
 	at := d.stamps.next(h.at)
 	key, _ := h.viewKey()
+
+	// Of page views with one id, the newest has the engagement. A row that may exist is counted as
+	// a new one: such ids are rare, and the count is a bound.
+	if d.viewed(key) != nil {
+		d.engage(h.usageKey(), model.Engagement{
+			EngagementKey: model.EngagementKey{SiteID: h.site.id, Day: at.Day(), PageviewID: key.PageviewID},
+			RepeatedAt:    at,
+		})
+	}
+
 	current := d.awaiting(key)
 	if current != nil {
 		visit.Arrive(&current.visit, key.PageviewID)
@@ -156,14 +174,12 @@ func (d *decision) view(h *hit) {
 
 	current.further = !current.started
 	visit.View(&current.visit, at)
+	visit.Add(&current.visit, key.PageviewID)
 	d.identify(current, h)
 
 	row := *h.pageview
-	row.At, row.VisitID = at, current.visit.ID
+	row.At, row.Visitor, row.N = at, current.visit.Visitor, current.visit.N
 	d.changes.Pageviews = append(d.changes.Pageviews, row)
-	if d.named {
-		d.views[key] = current
-	}
 
 	if !row.Manual {
 		newest := d.current(h)
@@ -182,7 +198,8 @@ func (d *decision) record(h *hit) {
 		SiteID:        h.site.id,
 		At:            at,
 		ID:            rand.Int64(),
-		VisitID:       current.visit.ID,
+		Visitor:       current.visit.Visitor,
+		N:             current.visit.N,
 		Name:          h.event.Name,
 		Path:          h.path,
 		Value:         h.event.Value,
@@ -233,13 +250,13 @@ func (d *decision) visitOfEvent(h *hit, at model.Instant) *visitChange {
 	return current
 }
 
-// viewed returns the visit of a page view that is stored, or stored by this batch; nil for none.
+// viewed returns the newest of the visitor's visits that has a page view with the id among its
+// latest; nil for none.
 func (d *decision) viewed(key model.ViewKey) *visitChange {
-	if c := d.views[key]; c != nil {
-		return c
-	}
-	if v, ok := d.state.Viewed[key]; ok {
-		return d.change(v)
+	for _, c := range d.newest(key.Visitor) {
+		if visit.Has(&c.visit, key.PageviewID) {
+			return c
+		}
 	}
 	return nil
 }
@@ -279,54 +296,33 @@ func (d *decision) newest(key model.VisitorKey) []*visitChange {
 	}
 
 	for _, v := range d.state.Visits[key] {
-		visits = append(visits, d.change(v))
+		visits = append(visits, &visitChange{visit: v})
 	}
 
 	d.visitors[key] = visits
 	return visits
 }
 
-// change returns the one change of a stored visit.
-func (d *decision) change(v model.Visit) *visitChange {
-	key := visitKey{v.SiteID, v.ID}
-	c := d.visits[key]
-	if c == nil {
-		c = &visitChange{visit: v}
-		d.visits[key] = c
-	}
-	return c
-}
-
 // begin starts a visit with the hit's attribution, and no page view yet.
 func (d *decision) begin(h *hit, at model.Instant) *visitChange {
-	id, n, recent := model.NewTimeID(at), int16(1), []byte(nil)
+	n, recent := int16(1), []byte(nil)
 	visits := d.newest(h.visitorKey())
 	if len(visits) > 0 {
 		previous := &visits[0].visit
-
-		// The newest visit has the largest id, whatever the clock does.
-		id = max(id, previous.ID+1)
 		n, recent = previous.N+1, previous.Recent
-	}
-
-	// Ids are partly random, so two new ones may be equal.
-	for d.visits[visitKey{h.site.id, id}] != nil {
-		id++
 	}
 
 	c := &visitChange{started: true, visit: model.Visit{
 		SiteID:    h.site.id,
-		ID:        id,
 		N:         n,
 		Recent:    recent,
 		Visitor:   h.visitor,
 		StartedAt: at,
 		Referrer:  h.entry.referrer,
-		Channel:   string(h.entry.channel),
+		Channel:   h.entry.channel,
 		Campaign:  h.entry.campaign,
 	}}
 
-	d.visits[visitKey{h.site.id, id}] = c
 	d.visitors[h.visitorKey()] = slices.Insert(visits, 0, c)
 	return c
 }
@@ -339,21 +335,25 @@ func (d *decision) identify(c *visitChange, h *hit) {
 	}
 }
 
-// listVisits lists the changed visits in the order of their keys.
-func (d *decision) listVisits() {
-	for _, c := range d.visits {
-		switch {
-		case c.started:
-			d.changes.NewVisits = append(d.changes.NewVisits, c.visit)
-		case c.further:
-			d.changes.Continued = append(d.changes.Continued, c.visit)
+// sort lists the changed visits, and puts them and the engagement in the order of their keys. It is
+// the last step.
+func (d *decision) sort() {
+	for _, visits := range d.visitors {
+		for _, c := range visits {
+			switch {
+			case c.started:
+				d.changes.NewVisits = append(d.changes.NewVisits, c.visit)
+			case c.further:
+				d.changes.Continued = append(d.changes.Continued, c.visit)
+			}
 		}
 	}
 
 	slices.SortFunc(d.changes.NewVisits, compareVisits)
 	slices.SortFunc(d.changes.Continued, compareVisits)
+	slices.SortFunc(d.changes.Engagement, func(a, b model.Engagement) int {
+		return a.EngagementKey.Compare(b.EngagementKey)
+	})
 }
 
-func compareVisits(a, b model.Visit) int {
-	return cmp.Or(cmp.Compare(a.SiteID, b.SiteID), cmp.Compare(a.ID, b.ID))
-}
+func compareVisits(a, b model.Visit) int { return a.Compare(&b) }

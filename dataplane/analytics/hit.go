@@ -22,7 +22,7 @@ type hit struct {
 	entry    entry
 	size     int // of the body, in bytes
 
-	pageview   *model.Pageview // At and VisitID are set by the writer
+	pageview   *model.Pageview // At, Visitor and N are set by the writer
 	event      *event.Accepted
 	path       string // of the event
 	onPageview *int64 // id of the page view that a browser's event names, or nil
@@ -94,17 +94,16 @@ func newPageview(p *payload, site *site, path string) *model.Pageview {
 }
 
 // newEngagement returns the engagement report of a payload, or nil if it names no page view.
-func newEngagement(p *payload, site *site) *model.Engagement {
+func newEngagement(p *payload, site *site, at model.Instant) *model.Engagement {
 	id, ok := pageviewID(p.pageviewID)
 	if !ok {
 		return nil
 	}
 
 	return &model.Engagement{
-		SiteID:     site.id,
-		PageviewID: id,
-		MS:         int32(max(0, min(p.ms, int(model.MaxEngagement.Milliseconds())))),
-		Scroll:     int16(max(0, min(p.scroll, 100))),
+		EngagementKey: model.EngagementKey{SiteID: site.id, Day: at.Day(), PageviewID: id},
+		MS:            int32(max(0, min(p.ms, int(model.MaxEngagement.Milliseconds())))),
+		Scroll:        int16(max(0, min(p.scroll, 100))),
 	}
 }
 

@@ -116,7 +116,7 @@ func randomHit(random *rand.Rand, sites []*site, at model.Instant, number int) *
 
 	switch random.IntN(10) {
 	case 0, 1, 2:
-		h.engagement = &model.Engagement{SiteID: h.site.id, PageviewID: int64(max(1, number-1-random.IntN(3))), MS: int32(random.IntN(5_000)), Scroll: int16(random.IntN(101))}
+		h.engagement = &model.Engagement{EngagementKey: model.EngagementKey{SiteID: h.site.id, Day: at.Day(), PageviewID: int64(max(1, number-1-random.IntN(3)))}, MS: int32(random.IntN(5_000)), Scroll: int16(random.IntN(101))}
 	case 3, 4:
 		h.path = path
 		h.event = &event.Accepted{Name: pick("signup", model.EventPurchase, model.EventPurchase, model.EventRefund)}
@@ -284,19 +284,19 @@ func (s *modelState) compare(t *testing.T, d *db.DB) {
 
 	type row struct {
 		SiteID      int64
-		Visitor     []byte
-		UTMSource   string `bun:"utm_source"`
-		UTMCampaign string `bun:"utm_campaign"`
+		Visitor     model.VisitorID
+		Attribution string
 		Pageviews   int
 	}
 
-	rows, err := dbtest.Rows[row](d, "SELECT site_id, visitor, utm_source, utm_campaign, pageviews FROM visits")
+	rows, err := dbtest.Rows[row](d, "SELECT site_id, visitor, attribution, pageviews FROM visits")
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	for _, v := range rows {
-		views = append(views, fmt.Sprint(v.SiteID, " ", v.Visitor[:2], " ", v.UTMSource, " ", v.UTMCampaign, " ", v.Pageviews))
+		_, campaign := model.UnpackAttribution(v.Attribution)
+		views = append(views, fmt.Sprint(v.SiteID, " ", v.Visitor[:2], " ", campaign.Source, " ", campaign.Name, " ", v.Pageviews))
 	}
 
 	slices.Sort(visits)
@@ -394,13 +394,13 @@ func (s *modelState) compareViews(t *testing.T, d *db.DB) {
 		slices.SortFunc(rows, func(a, b exports.Pageview) int { return int(a.ID - b.ID) })
 		var got []string
 
-		stored := make(map[int64]int)
+		stored := make(map[string]int)
 		for _, p := range rows {
-			if stored[p.VisitID] == 0 {
-				stored[p.VisitID] = len(stored) + 1
+			if stored[p.Visit.ID()] == 0 {
+				stored[p.Visit.ID()] = len(stored) + 1
 			}
 
-			got = append(got, fmt.Sprint(p.ID, " ", p.Path, " ", p.Manual, " visit ", stored[p.VisitID], " ", p.EngagedMS, " ms ", p.Scroll, " %"))
+			got = append(got, fmt.Sprint(p.ID, " ", p.Path, " ", p.Manual, " visit ", stored[p.Visit.ID()], " ", p.EngagedMS, " ms ", p.Scroll, " %"))
 		}
 
 		if err != nil || !slices.Equal(got, want) {

@@ -147,29 +147,30 @@ func showVisits(t *testing.T, d *db.DB, site *site) string {
 	t.Helper()
 
 	type row struct {
-		VisitID                         int64
-		What                            string
-		Channel, Referrer, Source, Name string
-		Pageviews                       int
-		Awaited                         []byte
+		VisitID     string
+		What        string
+		Channel     model.Channel
+		Attribution string
+		Pageviews   int
+		Awaited     []byte
 	}
 
 	rows, err := dbtest.Rows[row](d, `
-		SELECT v.id AS visit_id, 'page view ' || p.id AS what, v.channel, v.referrer, v.utm_source AS source, v.utm_campaign AS name, v.pageviews, v.awaited
-		FROM pageviews p JOIN visits v ON v.site_id = p.site_id AND v.id = p.visit_id WHERE p.site_id = ?
+		SELECT v.visitor || ' ' || v.n AS visit_id, 'page view ' || p.id AS what, v.channel, v.attribution, v.pageviews, v.awaited
+		FROM pageviews p JOIN visits v ON v.site_id = p.site_id AND v.visitor = p.visitor AND v.n = p.n WHERE p.site_id = ?
 		UNION ALL
-		SELECT v.id, 'event ' || e.name || ' ' || coalesce(e.transaction_id, '') || ' on ' || e.path, v.channel, v.referrer, v.utm_source, v.utm_campaign, v.pageviews, v.awaited
-		FROM events e JOIN visits v ON v.site_id = e.site_id AND v.id = e.visit_id WHERE e.site_id = ?
+		SELECT v.visitor || ' ' || v.n, 'event ' || e.name || ' ' || coalesce(e.transaction_id, '') || ' on ' || e.path, v.channel, v.attribution, v.pageviews, v.awaited
+		FROM events e JOIN visits v ON v.site_id = e.site_id AND v.visitor = e.visitor AND v.n = e.n WHERE e.site_id = ?
 		UNION ALL
-		SELECT id, 'a visit', channel, referrer, utm_source, utm_campaign, pageviews, awaited FROM visits WHERE site_id = ?`, site.id, site.id, site.id)
+		SELECT visitor || ' ' || n, 'a visit', channel, attribution, pageviews, awaited FROM visits WHERE site_id = ?`, site.id, site.id, site.id)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	visits := make(map[int64][]string)
+	visits := make(map[string][]string)
 	for _, r := range rows {
-		visits[r.VisitID] = append(visits[r.VisitID], fmt.Sprintf("%s (%s, %q, %q, %q, %d page views, awaits %d)",
-			r.What, r.Channel, r.Referrer, r.Source, r.Name, r.Pageviews, len(r.Awaited)))
+		visits[r.VisitID] = append(visits[r.VisitID], fmt.Sprintf("%s (%s, %q, %d page views, awaits %d)",
+			r.What, r.Channel, r.Attribution, r.Pageviews, len(r.Awaited)))
 	}
 
 	var shown []string

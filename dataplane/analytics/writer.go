@@ -15,7 +15,7 @@ import (
 type outcome uint8
 
 const (
-	stored               outcome = iota // committed; for an engagement report also: no page view to add it to
+	stored               outcome = iota // committed; an engagement report may also be dropped, see engage
 	overQuota                           // the site's month is used up
 	siteGone                            // the site was deleted after it was cached
 	duplicatePageview                   // a manual page view that repeats an automatic one
@@ -122,17 +122,12 @@ func keysOf(hits []*hit) ingest.HitKeys {
 		keys.Since, keys.Until = min(keys.Since, h.at), max(keys.Until, h.at)
 		keys.Usage = append(keys.Usage, h.usageKey())
 
-		switch {
-		case h.engagement != nil:
-		case h.converts():
-			keys.Converting = append(keys.Converting, h.visitorKey())
-		default:
+		if h.engagement != nil {
+			keys.Reported = append(keys.Reported, h.engagement.EngagementKey)
+		} else {
 			keys.Visitors = append(keys.Visitors, h.visitorKey())
 		}
 
-		if key, ok := h.viewKey(); ok && h.event != nil {
-			keys.Viewed = append(keys.Viewed, key)
-		}
 		if h.isManual() {
 			keys.Manual = append(keys.Manual, h.visitorKey())
 		}
@@ -144,13 +139,9 @@ func keysOf(hits []*hit) ingest.HitKeys {
 	keys.Since, keys.Until = keys.Since.Day().Start(), (keys.Until.Day() + 1).Start()
 	keys.Usage = sorted(keys.Usage, model.UsageKey.Compare)
 	keys.Transactions = sorted(keys.Transactions, model.TransactionKey.Compare)
-	keys.Viewed = sorted(keys.Viewed, model.ViewKey.Compare)
+	keys.Reported = sorted(keys.Reported, model.EngagementKey.Compare)
 	keys.Manual = sorted(keys.Manual, model.VisitorKey.Compare)
-	keys.Converting = sorted(keys.Converting, model.VisitorKey.Compare)
-	keys.Visitors = slices.DeleteFunc(sorted(keys.Visitors, model.VisitorKey.Compare), func(key model.VisitorKey) bool {
-		_, converts := slices.BinarySearchFunc(keys.Converting, key, model.VisitorKey.Compare)
-		return converts
-	})
+	keys.Visitors = sorted(keys.Visitors, model.VisitorKey.Compare)
 
 	return keys
 }

@@ -1,7 +1,11 @@
 package analytics
 
 import (
+	"context"
+	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,16 +16,154 @@ import (
 )
 
 // BenchmarkCommit measures the writer's batch alone, from decided keys to the durable commit. One
-// operation is one hit.
+// operation is one hit. The hits are those of a busy installation: 20 sites of very different sizes,
+// random visitors and page view ids, and half a million page views that are stored already. Ids that
+// count up, or a single site, would keep each batch on a few pages, which no real traffic does.
+//
+// The cases differ in the size of the batch and in the share of page views by new visitors. In
+// "reports" every third hit is an engagement report on an earlier page view. Use a count of hits
+// such as -benchtime 40000x, so that two runs store the same.
 func BenchmarkCommit(b *testing.B) {
-	for _, size := range []int{1, 64, 512} {
-		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
-			dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
-				t := newTraffic(b, d, 20_000)
-				t.commit(b, size, b.N, func() (int, bool) { return t.n, false })
-			})
-		})
+	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
+		crowd := newCrowd(b, d)
+		crowd.commit(b, 20_000, storedBefore)
+
+		for _, kind := range []struct {
+			name               string
+			newcomers, reports float64
+		}{{"new=75%", 0.75, 0}, {"new=30%", 0.3, 0}, {"reports", 0.5, 0.3}} {
+			for _, size := range []int{32, 128, 512} {
+				b.Run(fmt.Sprintf("%s/batch=%d", kind.name, size), func(b *testing.B) {
+					crowd.newcomers, crowd.reports = kind.newcomers, kind.reports
+					before, cpu := crowd.storage(b), processorTime(b)
+					b.ReportAllocs()
+					b.ResetTimer()
+
+					crowd.commit(b, size, b.N)
+
+					b.StopTimer()
+					used, after := processorTime(b)-cpu, crowd.storage(b)
+					b.ReportMetric(float64(used.Nanoseconds())/float64(b.N), "cpu-ns/hit")
+					b.ReportMetric(float64(after.stored-before.stored)/float64(b.N), "disk-B/hit")
+					b.ReportMetric(float64(after.logged-before.logged)/float64(b.N), "log-B/hit")
+				})
+			}
+		}
+	})
+}
+
+// storedBefore is how many page views BenchmarkCommit stores before it measures.
+const storedBefore = 500_000
+
+// crowd is the traffic of many sites and visitors, 100 microseconds apart.
+type crowd struct {
+	writer  *writer
+	db      *db.DB
+	sites   []*site
+	random  *rand.Rand
+	popular *rand.Zipf
+	at      time.Time
+
+	newcomers float64 // share of the page views whose visitor has none yet
+	reports   float64 // share of the hits that are engagement reports
+
+	views []hit // the latest page views, a ring
+	n     int   // page views so far
+}
+
+func newCrowd(b *testing.B, d *db.DB) *crowd {
+	random := rand.New(rand.NewPCG(1, 1))
+	c := &crowd{writer: newWriter(ingest.New(d).HitStore(), nil), db: d, random: random, popular: rand.NewZipf(random, 1.2, 1, 19),
+		at: time.Now(), newcomers: 0.75, views: make([]hit, 50_000)}
+	b.Cleanup(func() { _ = c.writer.Stop(context.Background()) })
+
+	for i := range 20 {
+		c.sites = append(c.sites, modelSite(b, d, fmt.Sprintf("site-%d.example", i), 1<<40))
 	}
+
+	return c
+}
+
+// commit stores hits in batches.
+func (c *crowd) commit(b *testing.B, size, hits int) {
+	b.Helper()
+
+	for stored := 0; stored < hits; stored += size {
+		batch := make([]*hit, min(size, hits-stored))
+		for i := range batch {
+			batch[i] = c.hit()
+		}
+
+		if _, err := c.writer.Commit(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// hit returns a page view of a new visitor, or one of a visitor whose page view is among the latest,
+// or a report on one of those.
+func (c *crowd) hit() *hit {
+	c.at = c.at.Add(100 * time.Microsecond)
+	h := hit{site: c.sites[c.popular.Uint64()], at: model.At(c.at), entry: entry{channel: "direct"}}
+	known := min(c.n, len(c.views))
+
+	if known > 0 && c.random.Float64() < c.reports {
+		earlier := &c.views[c.random.IntN(known)]
+		h.site = earlier.site
+		h.engagement = newEngagement(&payload{pageviewID: fmt.Sprintf("%016x", uint64(earlier.pageview.ID)), ms: 5_000, scroll: 60}, h.site, h.at)
+		return &h
+	}
+
+	if known == 0 || c.random.Float64() < c.newcomers {
+		binary.LittleEndian.PutUint64(h.visitor[:], c.random.Uint64())
+		if c.random.IntN(4) == 0 {
+			h.entry = entry{channel: "paid search", referrer: "www.google.com",
+				campaign: model.Campaign{Source: "google", Medium: "cpc", Name: "spring sale", Gclid: "Cj0KCQiA5NSdBhDfARIsALzs2EDr"}}
+		}
+	} else {
+		earlier := &c.views[c.random.IntN(known)]
+		h.site, h.visitor = earlier.site, earlier.visitor
+	}
+
+	h.pageview = &model.Pageview{SiteID: h.site.id, ID: int64(c.random.Uint64()), Path: fmt.Sprint("/products/", c.random.IntN(200)),
+		Language: "de", WidthRange: 1920}
+	c.views[c.n%len(c.views)] = h
+	c.n++
+
+	return &h
+}
+
+// storage is what a database occupies, and all that was ever written to its log, in bytes.
+type storage struct{ stored, logged int64 }
+
+// storage measures the database. SQLite does not count what it writes to its log.
+func (c *crowd) storage(b *testing.B) storage {
+	b.Helper()
+
+	query := "SELECT page_count * page_size AS stored, 0 AS logged FROM pragma_page_count(), pragma_page_size()"
+	if c.db.IsPostgres() {
+		query = "SELECT pg_database_size(current_database()) AS stored, (pg_current_wal_insert_lsn() - '0/0')::bigint AS logged"
+	}
+
+	rows, err := dbtest.Rows[struct{ Stored, Logged int64 }](c.db, query)
+	if err != nil {
+		b.Fatal(err)
+	}
+
+	return storage{rows[0].Stored, rows[0].Logged}
+}
+
+// processorTime returns the processor time that this process has used. It includes SQLite, but not
+// the PostgreSQL server.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // BenchmarkManual measures manual page views, each of which may repeat an automatic one, and for

@@ -170,16 +170,16 @@ func TestVisitsOfADayAreBounded(t *testing.T) {
 
 		type row struct {
 			N, Pageviews int
-			Source       string
+			Attribution  string
 		}
 
-		visits, err := dbtest.Rows[row](d, "SELECT n, pageviews, utm_source AS source FROM visits ORDER BY id")
+		visits, err := dbtest.Rows[row](d, "SELECT n, pageviews, attribution FROM visits ORDER BY n")
 		if err != nil || len(visits) != visit.MaxPerDay {
 			t.Fatalf("%d visits, %v; want %d", len(visits), err, visit.MaxPerDay)
 		}
 
 		for i, v := range visits {
-			want := row{N: i + 1, Pageviews: 1, Source: fmt.Sprint("source ", i+1)}
+			want := row{N: i + 1, Pageviews: 1, Attribution: model.PackAttribution("", &model.Campaign{Source: fmt.Sprint("source ", i+1)})}
 
 			if i == visit.MaxPerDay-1 {
 				want.Pageviews = sent - visit.MaxPerDay + 1

@@ -3,7 +3,8 @@ package exports
 import (
 	"context"
 	"database/sql"
-	"time"
+	"encoding/hex"
+	"strconv"
 
 	"github.com/uptrace/bun"
 
@@ -39,25 +40,40 @@ type Event struct {
 
 // Visit holds the columns of a row's visit.
 type Visit struct {
-	VisitID        int64
-	Visitor        []byte
+	Visitor        model.VisitorID
+	N              int16 // number of the visit among the visitor's visits of the day
 	StartedAt      model.Instant
 	LastPageviewAt model.Instant // meaningless while Pageviews is 0
 	Pageviews      int32
-	Channel        string
-	Referrer       string
-	UserID         []byte // nil for none
-	model.Campaign `bun:",extend"`
+	Channel        model.Channel
+	UserID         []byte // empty for none
+	Referrer       string `bun:"-"`
+	model.Campaign `bun:"-"`
+
+	// Attribution is Referrer and Campaign as they are stored.
+	Attribution string
+}
+
+// ID returns the id of the visit among those of all sites and days. Callers compare
+// ids and read nothing from them.
+func (v *Visit) ID() string {
+	return strconv.FormatInt(int64(v.StartedAt.Day()), 36) + hex.EncodeToString(v.Visitor[:]) + strconv.FormatInt(int64(v.N), 36)
+}
+
+// unpack sets what follows from stored columns. It is false for a visit that is missing.
+func (v *Visit) unpack() bool {
+	v.Referrer, v.Campaign = model.UnpackAttribution(v.Attribution)
+	return v.StartedAt != 0
 }
 
 // The exported columns of a row r and its visit v. They follow db/tables, so that a new column is
 // exported too: it needs a field in Pageview, Event or Visit, or an exception here.
 var (
 	// The visit's key is also in the row. The other exceptions only decide which visit a hit belongs to.
-	visitColumns = tables.Visits.Columns.Without("site_id", "id", "n", "recent", "awaited").List("v.")
+	visitColumns = tables.Visits.Columns.Without("site_id", "day", "visitor", "n", "recent", "awaited", "viewed").List("v.")
 
-	exportedPageviews = exported{tables.Pageviews.Name, tables.Pageviews.Columns.Without("site_id").List("r.")}
-	exportedEvents    = exported{tables.Events.Name, tables.Events.Columns.Without("site_id").List("r.")}
+	exportedPageviews = exported{tables.Pageviews.Name, tables.Pageviews.Columns.Without("site_id").List("r."), true}
+	exportedEvents    = exported{tables.Events.Name, tables.Events.Columns.Without("site_id").List("r."), false}
 )
 
 // Range selects rows of a site, in the order of time and then id.
@@ -94,14 +110,21 @@ func (s *Store) ExportEvents(ctx context.Context, r Range, each func(*Event) err
 	return exportPages(ctx, s, exportedEvents, r, each)
 }
 
-// exported is a table to export, with its own columns.
-type exported struct{ table, columns string }
+// exported is a table to export, with its own columns and, of page views, their engagement.
+type exported struct {
+	table, columns string
+	engagement     bool
+}
 
-func (p Pageview) cursor() Cursor { return Cursor{At: p.At, ID: p.ID} }
-func (e Event) cursor() Cursor    { return Cursor{At: e.At, ID: e.ID} }
+func (p *Pageview) cursor() Cursor { return Cursor{At: p.At, ID: p.ID} }
+func (e Event) cursor() Cursor     { return Cursor{At: e.At, ID: e.ID} }
 
 // exportPages reads the range page by page, each page after the last row of the previous one.
-func exportPages[Row interface{ cursor() Cursor }](ctx context.Context, s *Store, e exported, r Range, each func(*Row) error) error {
+func exportPages[Row any, P interface {
+	*Row
+	cursor() Cursor
+	unpack() bool
+}](ctx context.Context, s *Store, e exported, r Range, each func(P) error) error {
 	if r.After != nil {
 		r = r.behind(*r.After)
 	}
@@ -125,6 +148,11 @@ func exportPages[Row interface{ cursor() Cursor }](ctx context.Context, s *Store
 		}
 
 		for i := range rows {
+			if !P(&rows[i]).unpack() {
+				continue
+			}
+
+			r.Limit--
 			if err := each(&rows[i]); err != nil {
 				return err
 			}
@@ -134,8 +162,7 @@ func exportPages[Row interface{ cursor() Cursor }](ctx context.Context, s *Store
 			return nil
 		}
 
-		r = r.behind(rows[len(rows)-1].cursor())
-		r.Limit -= len(rows)
+		r = r.behind(P(&rows[len(rows)-1]).cursor())
 	}
 
 	return nil
@@ -166,28 +193,43 @@ func (s *Store) lastSkipped(ctx context.Context, e exported, r Range) (*Cursor, 
 	}
 }
 
-// Both databases must follow the rows' primary key, which is the order of the export, and look up
-// each row's visit. Any other plan reads or sorts the whole range for every page. SQLite joins the
-// tables of a CROSS JOIN in the order in which they are written. PostgreSQL has no other plan for
-// LATERAL; without statistics, as in a new month, it would otherwise compare each row with all
-// visits. pgExportInOrder prevents a sort.
+// Both databases must follow the index on site and time, which is the order of the export up to rows
+// of one microsecond, and then look up the visit and the engagement of each row of the page. Any
+// other plan reads or sorts the whole range for every page. So the page is a query of its own within
+// the joins. SQLite joins the tables in the order in which they are written; PostgreSQL has no other
+// plan for LATERAL. Without statistics, as in a new month, it would otherwise compare each row with
+// all visits. pgExportInOrder prevents a sort of the range.
 const (
-	sqliteExportVisit = `CROSS JOIN visits AS v ON v.site_id = r.site_id AND v.id = r.visit_id`
+	sqliteExportVisit = `LEFT JOIN visits AS v ON v.site_id = r.site_id AND v.day = r.at / 86400000000
+  AND v.visitor = r.visitor AND v.n = r.n`
 
-	pgExportVisit = `CROSS JOIN LATERAL (
-  SELECT * FROM visits WHERE site_id = r.site_id AND id = r.visit_id AND id >= ? AND id < ? LIMIT 1) AS v`
+	pgExportVisit = `LEFT JOIN LATERAL (
+  SELECT * FROM visits WHERE site_id = r.site_id AND day = (r.at / 86400000000)::integer AND visitor = r.visitor AND n = r.n
+    AND day >= ? AND day <= ? LIMIT 1) AS v ON true`
 
 	pgExportInOrder = `SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_seqscan = off; SET LOCAL jit = off`
 )
 
-// exportQuery returns the query for one page of the range's rows, with their visits.
+// exportQuery returns the query for one page of the range's rows, with their visits. A row whose
+// visit is missing, because it is being deleted, has no columns of it.
 func (s *Store) exportQuery(e exported, r Range) *bun.SelectQuery {
-	q := s.rangeQuery(e, r).ColumnExpr(visitColumns).ColumnExpr(e.columns).Limit(int64(r.Limit))
-	if !s.db.IsPostgres() {
-		return q.Join(sqliteExportVisit)
+	postgres := s.db.IsPostgres()
+	page := s.rangeQuery(e, r).ColumnExpr("r.*").Limit(int64(r.Limit))
+	q := s.db.Read.NewSelect().TableExpr("(?) AS r", page).ColumnExpr(visitColumns).ColumnExpr(e.columns).
+		OrderExpr("r.at, r.id")
+
+	if postgres {
+		q.Join(pgExportVisit, r.From.Day(), r.To.Day())
+	} else {
+		q.Join(sqliteExportVisit)
 	}
-	first, end := r.visits()
-	return q.Join(pgExportVisit, first, end)
+
+	if e.engagement {
+		q.ColumnExpr(tables.EngagedMS(postgres) + " AS engaged_ms").ColumnExpr(tables.EngagedScroll(postgres) + " AS scroll").
+			Join(tables.EngagementJoin(postgres, r.From, r.To))
+	}
+
+	return q
 }
 
 // rangeQuery returns the query for all rows of the range, in order. The table's alias is r.
@@ -218,23 +260,4 @@ func (s *Store) exportRows(ctx context.Context, q *bun.SelectQuery, rows any) er
 			return q.Conn(tx).Scan(ctx, rows)
 		})
 	})
-}
-
-// visits returns bounds, the upper one exclusive, of the ids of all visits of the range's rows, so
-// that PostgreSQL skips the other months. A visit starts on the UTC day of its rows. One more day
-// on either side allows for clocks that were adjusted.
-func (r Range) visits() (first, end int64) {
-	const day = 24 * time.Hour
-	return firstTimeID(r.From.Day().Start().Add(-day)), firstTimeID(r.To.Add(day))
-}
-
-// The first and last times that a time-based id can hold, see model.NewTimeID.
-var (
-	firstTimeIDAt = model.At(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
-	lastTimeIDAt  = model.At(time.Date(2091, 1, 1, 0, 0, 0, 0, time.UTC))
-)
-
-// firstTimeID is model.FirstTimeID, with times outside the range of ids clamped to it.
-func firstTimeID(at model.Instant) int64 {
-	return model.FirstTimeID(min(max(at, firstTimeIDAt), lastTimeIDAt))
 }

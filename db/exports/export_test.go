@@ -34,19 +34,21 @@ func storeForExport(tb testing.TB, d *db.DB, siteID int64, start model.Instant, 
 	const numbers = `WITH RECURSIVE numbers (n) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < ?) `
 
 	// The next visit starts 5 s later.
-	visit := model.FirstTimeID(start)
-	must(numbers+`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, referrer, utm_source, gclid)
-		SELECT ?, ? + n * 5000000 * 4096, ?, ? + n * 5000000, ? + n * 5000000, 5, 'paid search', 'search.example/', 'search', 'click' FROM numbers`,
-		n/5, siteID, visit, make([]byte, 16), start, start)
+	must(numbers+`INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel, attribution)
+		SELECT ?, n, (? + n * 5000000) / 86400000000, 1, ? + n * 5000000, ? + n * 5000000, 5, 3, ? FROM numbers`,
+		n/5, siteID, start, start, start, model.PackAttribution("search.example/", &model.Campaign{Source: "search", Gclid: "click"}))
 
-	must(numbers+`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path, language)
-		SELECT ?, ? + n * 1000000, n, ? + n / 5 * 5000000 * 4096, 1500, 40, 1920, false, '/a/path/of/usual/length', 'de' FROM numbers`,
-		n, siteID, start, visit)
+	must(numbers+`INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path, language)
+		SELECT ?, ? + n * 1000000, n, n / 5, 1, 1920, false, '/a/path/of/usual/length', 'de' FROM numbers`,
+		n, siteID, start)
 
-	must(numbers+`INSERT INTO events (site_id, at, id, visit_id, name, path, value, currency, transaction_id, properties)
-		SELECT ?, ? + n * 1000000, n, ? + n / 5 * 5000000 * 4096, 'purchase', '/a/path/of/usual/length', 19990000, 'EUR', 'T', '{"items":[{"item_id":"1","price":19.99}]}'
+	must(numbers+`INSERT INTO engagement (site_id, day, id, ms, scroll)
+		SELECT ?, (? + n * 1000000) / 86400000000, n, 1500, 40 FROM numbers`, n, siteID, start)
+
+	must(numbers+`INSERT INTO events (site_id, at, id, visitor, n, name, path, value, currency, transaction_id, properties)
+		SELECT ?, ? + n * 1000000, n, n / 5, 1, 'purchase', '/a/path/of/usual/length', 19990000, 'EUR', 'T', '{"items":[{"item_id":"1","price":19.99}]}'
 		FROM numbers WHERE n >= 5`,
-		n, siteID, start, visit)
+		n, siteID, start)
 }
 
 // TestExportStopsWithItsReader checks that the query ends when the reader disconnects.
@@ -106,15 +108,14 @@ func TestExportFindsVisits(t *testing.T) {
 			from, to  model.Instant
 		}{
 			{"a visit of the whole day", midnight, midnight.Add(24*time.Hour - 1), midnight.Add(23 * time.Hour), midnight.Add(24 * time.Hour)},
-			{"a visit that seems later", midnight.Add(time.Hour), midnight.Add(-time.Hour), midnight.Add(-24 * time.Hour), midnight},
-			{"a visit that seems of the day before", midnight.Add(-time.Hour), midnight, midnight, midnight.Add(24 * time.Hour)},
+			{"a visit that seems later", midnight.Add(24*time.Hour - 1), midnight, midnight, midnight + 1},
+			{"the day before, to the end of its month", midnight.Add(-time.Hour), midnight - 1, midnight - 1, midnight},
 		} {
-			visit := model.NewTimeID(test.visit)
 			err := errors.Join(
-				dbtest.Exec(d, `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, ?, 0, 0, 'direct')`,
-					site.ID, visit, make([]byte, 16), test.visit),
-				dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (?, ?, ?, ?, 'signup', '/')`,
-					site.ID, test.at, i, visit))
+				dbtest.Exec(d, `INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, 3, ?, 0, 0, 1)`,
+					site.ID, i, test.visit.Day(), test.visit),
+				dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (?, ?, ?, ?, 3, 'signup', '/')`,
+					site.ID, test.at, i, i))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +123,7 @@ func TestExportFindsVisits(t *testing.T) {
 			found := false
 			r := exports.Range{SiteID: site.ID, From: test.from, To: test.to, Limit: 100}
 			if err := exports.New(d).ExportEvents(t.Context(), r, func(e *exports.Event) error {
-				found = found || e.ID == int64(i) && e.VisitID == visit
+				found = found || e.ID == int64(i) && e.StartedAt == test.visit && e.N == 3
 				return nil
 			}); err != nil || !found {
 				t.Errorf("%s: found %v, error %v", test.name, found, err)
@@ -295,14 +296,13 @@ func TestFarOffset(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const rows = 100_003 // one statement skips 100,000
 		err := dbtest.Exec(d, fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-			INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) SELECT 1, %d + i / 2, i, 1, 0, 0, 0, false, '/' FROM n`, rows, dbtest.Noon))
+			INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) SELECT 1, %d + i / 2, i, 1, 1, 0, false, '/' FROM n`, rows, dbtest.Noon))
 		if err == nil {
-			err = dbtest.Exec(d, `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (1, ?, ?, 1, 1, 1, 'direct')`,
-				model.FirstTimeID(dbtest.Noon), []byte("0123456789abcdef"))
+			err = dbtest.Exec(d, `INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel) VALUES (1, 7, ?, 1, 1, 1, 1, 1)`, dbtest.Noon.Day())
 		}
 
 		if err == nil {
-			err = dbtest.Exec(d, "UPDATE pageviews SET visit_id = ? WHERE id > 99990", model.FirstTimeID(dbtest.Noon))
+			err = dbtest.Exec(d, "UPDATE pageviews SET visitor = 7 WHERE id > 99990")
 		}
 		if err != nil {
 			t.Fatal(err)

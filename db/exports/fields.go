@@ -50,14 +50,14 @@ func (e *Event) Fields() []Field {
 // visitFields returns the columns of a row's visit, the same in every export.
 func visitFields(v *Visit) []Field {
 	return []Field{
-		{"visitor_id", hex.EncodeToString(v.Visitor)},
-		{"visit_id", strconv.FormatInt(v.VisitID, 36)},
+		{"visitor_id", hex.EncodeToString(v.Visitor[:])},
+		{"visit_id", v.ID()},
 		{"visit_started_at", timestamp(v.StartedAt)},
 		{"visit_last_pageview_at", lastPageview(v)},
 		{"visit_pageviews", int64(v.Pageviews)},
 
 		// Where the visit came from.
-		{"channel", v.Channel},
+		{"channel", string(v.Channel)},
 		{"referrer", text(v.Referrer)},
 
 		{"utm_source", text(v.Source)},

@@ -21,6 +21,7 @@ func TestColumnsMatchTheTables(t *testing.T) {
 		for table, columns := range map[string][]string{
 			tables.Visits.Name:       tables.Visits.Columns.Names(),
 			tables.Pageviews.Name:    tables.Pageviews.Columns.Names(),
+			tables.Engagement.Name:   tables.Engagement.Columns.Names(),
 			tables.Events.Name:       tables.Events.Columns.Names(),
 			tables.Transactions.Name: tables.Transactions.Columns.Names(),
 			tables.Consumed.Name:     tables.Consumed.Columns.Names(),

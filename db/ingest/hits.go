@@ -3,7 +3,6 @@ package ingest
 import (
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -13,32 +12,29 @@ type usageKey = model.UsageKey
 // HitKeys names what a batch of hits reads. Each list is sorted and has no duplicates, so that all
 // writers lock in one order.
 //
-// For a site whose quota is used up, a batch reads only the usage and what identifies duplicates:
-// Transactions, and the visits of Manual. Duplicates are ignored and not refused.
+// For a site whose quota is used up, a batch reads only the usage, what identifies duplicates
+// (Transactions, and the visits of Manual), and Reported. Duplicates are ignored and not refused.
 type HitKeys struct {
 	Since, Until model.Instant // the batch's days, Until exclusive: no visit of its visitors lies outside
 	Usage        []model.UsageKey
 	Visitors     []model.VisitorKey     // whose newest visits are needed
-	Converting   []model.VisitorKey     // likewise, with the visits' whole attribution; not in Visitors again
-	Viewed       []model.ViewKey        // page views that events name, whose visits are needed
-	Manual       []model.VisitorKey     // those of Visitors and Converting with a manual page view
+	Manual       []model.VisitorKey     // those of Visitors with a manual page view
+	Reported     []model.EngagementKey  // what engagement reports add to
 	Transactions []model.TransactionKey // purchases and refunds that may be recorded already
 }
-
-// EngagementWindow is how long after a page view its engagement still counts.
-const EngagementWindow = 48 * time.Hour
 
 // HitState is what a batch of hits read under its locks.
 type HitState struct {
 	Usage        map[model.UsageKey]Usage           // a key without an entry belongs to a deleted site
-	Visits       map[model.VisitorKey][]model.Visit // newest first; attribution beyond source and campaign only if Converting
-	Viewed       map[model.ViewKey]model.Visit      // of each stored page view, with the whole attribution
+	Visits       map[model.VisitorKey][]model.Visit // newest first
+	Reported     map[model.EngagementKey]bool       // true for those that have a row
 	Transactions map[model.TransactionKey]string    // the event, purchase or refund, of those that are recorded
 }
 
-// Usage is how many page views and events a site had in a month, and its quota.
+// Usage is how many page views and events a site had in a month, its quota, and how many rows of
+// engagement the month's reports have added.
 type Usage struct {
-	Used, Quota int64
+	Used, Quota, Reports int64
 }
 
 // Exhausted reports whether the quota is used up.
@@ -47,22 +43,14 @@ func (u Usage) Exhausted() bool { return u.Used >= u.Quota }
 // HitChanges is what a batch of hits writes.
 type HitChanges struct {
 	NewVisits    []model.Visit
-	Continued    []model.Visit // visits with a new LastPageviewAt, Pageviews, Recent, Awaited or UserID
+	Continued    []model.Visit // stored visits, with new values in tables.VisitChanging
 	Pageviews    []model.Pageview
-	Engagement   []model.Engagement // at most one per page view id, for the newest page view with it; dropped without one
+	Engagement   []model.Engagement // at most one per key; added to what is stored under it
 	Events       []model.Event
 	Transactions []model.Transaction
 	Deliveries   []model.Delivery
-	Used         map[model.UsageKey]int64
-}
-
-// latest is an upper bound for the times of rows that the batch may reference, with a minute of
-// slack for clock steps.
-func (k *HitKeys) latest() model.Instant { return k.Until.Add(time.Minute) }
-
-// visitIDs returns the range of the ids of all visits of the batch's visitors; end is exclusive.
-func (k *HitKeys) visitIDs() (first, end int64) {
-	return model.FirstTimeID(k.Since), model.FirstTimeID(k.latest())
+	Used         map[model.UsageKey]int64 // new counts, which are never below the stored ones
+	Reports      map[model.UsageKey]int64 // how many rows Engagement adds
 }
 
 // days yields the days of the batch's hits, nearly always one.
@@ -99,9 +87,6 @@ func (k HitKeys) without(exhausted map[model.UsageKey]bool) HitKeys {
 	}
 
 	k.Visitors = slices.DeleteFunc(slices.Clone(k.Visitors), needless)
-	k.Converting = slices.DeleteFunc(slices.Clone(k.Converting), needless)
-	k.Viewed = slices.DeleteFunc(slices.Clone(k.Viewed),
-		func(key model.ViewKey) bool { return closed[key.Visitor.SiteID] })
 
 	return k
 }
@@ -109,20 +94,20 @@ func (k HitKeys) without(exhausted map[model.UsageKey]bool) HitKeys {
 func newHitState(keys *HitKeys) *HitState {
 	return &HitState{
 		Usage:        make(map[model.UsageKey]Usage, len(keys.Usage)),
-		Visits:       make(map[model.VisitorKey][]model.Visit, len(keys.Visitors)+len(keys.Converting)),
-		Viewed:       make(map[model.ViewKey]model.Visit, len(keys.Viewed)),
+		Visits:       make(map[model.VisitorKey][]model.Visit, len(keys.Visitors)),
+		Reported:     make(map[model.EngagementKey]bool, len(keys.Reported)),
 		Transactions: make(map[model.TransactionKey]string),
 	}
 }
 
-// addVisit adds a visit that was read. A visitor's later visits have larger ids.
+// addVisit adds a visit that was read. A visitor's later visits have larger numbers.
 func (s *HitState) addVisit(key *model.VisitorKey, found *model.Visit) {
 	v := *found
 	v.SiteID, v.Visitor = key.SiteID, key.Visitor
 
 	visits := s.Visits[*key]
 	i := 0
-	for i < len(visits) && visits[i].ID > v.ID {
+	for i < len(visits) && visits[i].N > v.N {
 		i++
 	}
 
@@ -181,42 +166,46 @@ func (h *hits) noteExhausted(state *HitState) (reopened bool) {
 
 // readHits reads what the keys name, except the usage.
 func readHits(keys HitKeys, state *HitState) (steps []step) {
-	first, end := keys.visitIDs()
+	first, last := keys.Since.Day(), (keys.Until - 1).Day()
 
 	for day := range keys.days() {
-		at, next := int64(day.Start()), int64((day + 1).Start())
-		steps = append(steps,
-			readVisits.rows(keys.Visitors, state.addVisit, int64(day), first, end),
-			readAttribution.rows(keys.Converting, state.addVisit, int64(day), first, end),
-			readViewed.rows(keys.Viewed, func(k *model.ViewKey, v *model.Visit) {
-				v.SiteID, v.Visitor = k.Visitor.SiteID, k.Visitor.Visitor
-				state.Viewed[*k] = *v
-			}, int64(day), at, next, first, end))
+		steps = append(steps, readVisits.rows(keys.Visitors, state.addVisit, int64(day)))
 	}
+
+	steps = append(steps, readReported.rows(keys.Reported, func(k *model.EngagementKey, _ *struct{}) {
+		state.Reported[*k] = true
+	}, int64(first), int64(last)))
 
 	return append(steps, readTransactions.rows(keys.Transactions, func(k *model.TransactionKey, t *model.Transaction) {
 		state.Transactions[*k] = t.Event
 	}))
 }
 
-func (h *hits) write(keys HitKeys, changes *HitChanges) []step {
-	first, end := keys.visitIDs()
-	since, until := keys.Since.Add(-EngagementWindow), keys.latest()
-
-	used := make([]siteUsed, 0, len(changes.Used))
-	for key, n := range changes.Used {
-		used = append(used, siteUsed{key, n})
-	}
-
+func (h *hits) write(_ HitKeys, changes *HitChanges) []step {
 	return []step{
 		newVisits.rows(changes.NewVisits),
-		continueVisits.rows(changes.Continued, first, end),
+		continueVisits.rows(changes.Continued),
 		newPageviews.rows(changes.Pageviews),
-		addEngagement.rows(changes.Engagement, model.MaxEngagement.Milliseconds(), int64(since), int64(until.Day()),
-			int64(until), int64(since.Day())),
+		addEngagement.rows(changes.Engagement),
 		newEvents.rows(changes.Events),
 		newTransactions.rows(changes.Transactions),
 		newDeliveries.rows(changes.Deliveries),
-		setUsage.rows(used),
+		setUsage.rows(changes.usage()),
 	}
+}
+
+// usage returns the usage rows that change.
+func (c *HitChanges) usage() []siteUsed {
+	rows := make([]siteUsed, 0, len(c.Used)+len(c.Reports))
+	for key, n := range c.Used {
+		rows = append(rows, siteUsed{key, n, c.Reports[key]})
+	}
+
+	for key, n := range c.Reports {
+		if _, counted := c.Used[key]; !counted {
+			rows = append(rows, siteUsed{key, 0, n})
+		}
+	}
+
+	return rows
 }

@@ -22,7 +22,7 @@ type hostile struct {
 	open     *model.Site
 	visitors [2]model.VisitorKey
 	stored   int
-	newest   int64 // id of the first visitor's last visit
+	newest   int16 // number of the first visitor's last visit
 }
 
 // The page view ids that are stored repeatedly, by another site and by the open one.
@@ -46,13 +46,9 @@ func newHostile(t *testing.T, d *db.DB) *hostile {
 	converting := model.VisitorKey{SiteID: open.ID, Visitor: model.VisitorID{3}}
 	h.keys = ingest.HitKeys{
 		Since: at.Day().Start(), Until: (at.Day() + 1).Start(),
-		Usage:      []model.UsageKey{keyOf(open), keyOf(exhausted)},
-		Visitors:   h.visitors[:],
-		Converting: []model.VisitorKey{converting},
-		Viewed: []model.ViewKey{
-			{Visitor: h.visitors[0], PageviewID: foreignPageview},
-			{Visitor: h.visitors[0], PageviewID: ownPageview},
-		},
+		Usage:    []model.UsageKey{keyOf(open), keyOf(exhausted)},
+		Visitors: append(h.visitors[:], converting),
+		Reported: []model.EngagementKey{h.report(foreignPageview), h.report(ownPageview)},
 	}
 
 	// Filling first gives the trees their levels.
@@ -60,22 +56,31 @@ func newHostile(t *testing.T, d *db.DB) *hostile {
 	return h
 }
 
-// fill stores n visits of each visitor, and n page views under each of the two ids.
+// report is the key of a report of the day on a page view of the open site.
+func (h *hostile) report(id int64) model.EngagementKey {
+	return model.EngagementKey{SiteID: h.open.ID, Day: model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)).Day(), PageviewID: id}
+}
+
+// fill stores n visits of each visitor, n page views under each of the two ids,
+// and n reports on page views that do not exist.
 func (h *hostile) fill(at model.Instant, other *model.Site, converting model.VisitorKey, n int) {
 	h.t.Helper()
 
 	var changes ingest.HitChanges
 	for range n {
 		when := at + model.Instant(h.stored)
-		h.newest = model.FirstTimeID(when)
-		for i, key := range append(h.visitors[:], converting) {
-			changes.NewVisits = append(changes.NewVisits, model.Visit{SiteID: key.SiteID, ID: model.FirstTimeID(when) + int64(i),
-				Visitor: key.Visitor, StartedAt: when, LastPageviewAt: when, N: 1, Channel: "direct"})
+		h.newest++
+		for _, key := range append(h.visitors[:], converting) {
+			changes.NewVisits = append(changes.NewVisits, model.Visit{SiteID: key.SiteID, N: h.newest,
+				Visitor: key.Visitor, StartedAt: when, LastPageviewAt: when, Channel: "direct"})
 		}
 
 		changes.Pageviews = append(changes.Pageviews,
 			model.Pageview{SiteID: other.ID, At: when, ID: foreignPageview, Path: "/"},
 			model.Pageview{SiteID: h.open.ID, At: when, ID: ownPageview, Path: "/"})
+
+		report := h.report(int64(1_000 + h.stored))
+		changes.Engagement = append(changes.Engagement, model.Engagement{EngagementKey: report, MS: 1})
 
 		h.stored++
 	}
@@ -97,7 +102,7 @@ func (h *hostile) hit() {
 
 	h.update(func(state *ingest.HitState) *ingest.HitChanges {
 		visits := state.Visits[h.visitors[0]]
-		if len(visits) != 4 || len(state.Visits) != 2 || visits[0].ID != h.newest {
+		if len(visits) != 4 || len(state.Visits) != 2 || visits[0].N != h.newest {
 			h.t.Fatalf("%d visits of %d visitors were read, want the newest 4 of each of the open site's two", len(visits),
 				len(state.Visits))
 		}
@@ -105,8 +110,8 @@ func (h *hostile) hit() {
 		return &ingest.HitChanges{
 			Continued: visits[:1],
 			Engagement: []model.Engagement{
-				{SiteID: h.open.ID, PageviewID: foreignPageview, MS: 5},
-				{SiteID: h.open.ID, PageviewID: ownPageview, MS: 5},
+				{EngagementKey: h.report(foreignPageview), MS: 5},
+				{EngagementKey: h.report(ownPageview), MS: 5},
 			},
 		}
 	})
@@ -131,7 +136,7 @@ func TestHostileVisitor(t *testing.T) {
 		// The first batch prepares the statements.
 		cost()
 		few := cost()
-		h.fill(at, dbtest.NewOwnSite(t, d, "another.example"), h.keys.Converting[0], hostileRows)
+		h.fill(at, dbtest.NewOwnSite(t, d, "another.example"), h.keys.Visitors[2], hostileRows)
 		many := cost()
 		t.Logf("%d pages read, then %d", few, many)
 
@@ -148,7 +153,7 @@ func TestHostileVisitor(t *testing.T) {
 
 		// The first batch makes the plans.
 		h.hit()
-		h.fill(at, dbtest.NewOwnSite(t, d, "another.example"), h.keys.Converting[0], hostileRows)
+		h.fill(at, dbtest.NewOwnSite(t, d, "another.example"), h.keys.Visitors[2], hostileRows)
 
 		for range hostileBatches {
 			h.hit()
@@ -159,7 +164,7 @@ func TestHostileVisitor(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		touched := indexEntriesRead(t, d, "^(visits|pageviews)_", 5*hostileRows)
+		touched := indexEntriesRead(t, d, "^(visits|pageviews|engagement)_", 6*hostileRows)
 		t.Logf("%d index entries read", touched)
 
 		if touched > hostileRows {

@@ -20,10 +20,15 @@ func TestPlansDoNotGrow(t *testing.T) {
 	store := ingest.New(d).HitStore()
 	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 	site := dbtest.NewOwnSite(t, d, "example.com")
+	reported := func(id int64) model.Engagement {
+		return model.Engagement{EngagementKey: model.EngagementKey{SiteID: 1, Day: at.Day(), PageviewID: id}, MS: 5}
+	}
+
 	keys := ingest.HitKeys{
 		Since: at.Day().Start(), Until: (at.Day() + 1).Start(),
 		Usage:        []model.UsageKey{keyOf(site)},
 		Visitors:     []model.VisitorKey{{SiteID: 1, Visitor: model.VisitorID{}}},
+		Reported:     []model.EngagementKey{reported(1).EngagementKey},
 		Transactions: []model.TransactionKey{{SiteID: site.ID, TransactionID: "x"}},
 	}
 
@@ -36,14 +41,14 @@ func TestPlansDoNotGrow(t *testing.T) {
 
 	visit := func(i int) model.Visit {
 		when := at + model.Instant(i)
-		return model.Visit{SiteID: 1, ID: model.FirstTimeID(when), Visitor: model.VisitorID{byte(i), byte(i >> 8)},
+		return model.Visit{SiteID: 1, N: 1, Visitor: model.VisitorID{byte(i), byte(i >> 8)},
 			StartedAt: when, Channel: "direct"}
 	}
 
 	again := func() {
 		update(ingest.HitChanges{
 			Continued:  []model.Visit{visit(0)},
-			Engagement: []model.Engagement{{SiteID: 1, PageviewID: 1, MS: 5}},
+			Engagement: []model.Engagement{reported(1)},
 			Used:       map[model.UsageKey]int64{keyOf(site): 1},
 		})
 	}
@@ -52,10 +57,11 @@ func TestPlansDoNotGrow(t *testing.T) {
 	again()
 	var fill ingest.HitChanges
 	for i := range rows {
-		v := visit(i)
+		v := visit(i + 1)
 		fill.NewVisits = append(fill.NewVisits, v)
-		fill.Pageviews = append(fill.Pageviews, model.Pageview{SiteID: 1, At: v.StartedAt, ID: int64(i + 1), VisitID: v.ID,
+		fill.Pageviews = append(fill.Pageviews, model.Pageview{SiteID: 1, At: v.StartedAt, ID: int64(i + 1), Visitor: v.Visitor, N: v.N,
 			Path: "/"})
+		fill.Engagement = append(fill.Engagement, reported(int64(i+1)))
 		fill.Transactions = append(fill.Transactions,
 			model.Transaction{SiteID: site.ID, TransactionID: fmt.Sprint(i), Event: "purchase", At: v.StartedAt})
 	}
@@ -75,7 +81,7 @@ func TestPlansDoNotGrow(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	touched := indexEntriesRead(t, d, "^(visits_|pageviews_|transactions|site_usage)", 4*rows)
+	touched := indexEntriesRead(t, d, "^(visits_|pageviews_|engagement_|transactions|site_usage)", 5*rows)
 	if touched > rows {
 		t.Errorf("%d batches of one visit, report, count and transaction read %d index entries, with %d rows of each",
 			batches, touched, rows)

@@ -82,18 +82,18 @@ func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 		hits := ingest.New(d).HitStore()
 		defer hits.Close()
 
-		visit := func(id int64) []model.Visit { return []model.Visit{{SiteID: site.ID, ID: id, Channel: "direct"}} }
+		visit := func(n int16) []model.Visit { return []model.Visit{{SiteID: site.ID, N: n, Channel: "direct"}} }
 		runs := 0
 		for range 2 {
 			err := hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}},
 				func(state *ingest.HitState) *ingest.HitChanges {
 					runs++
-					id := int64(1)
-					// The second run of the second batch takes another id.
+					n := int16(1)
+					// The second run of the second batch takes another number.
 					if runs == 3 {
-						id = 2
+						n = 2
 					}
-					return &ingest.HitChanges{NewVisits: visit(id),
+					return &ingest.HitChanges{NewVisits: visit(n),
 						Used: map[model.UsageKey]int64{keyOf(site): state.Usage[keyOf(site)].Used + 1}}
 				})
 			if err != nil {
@@ -118,12 +118,13 @@ func TestHitStoreAllOrNothing(t *testing.T) {
 		defer hits.Close()
 
 		count(t, hits, site, 1)
-		same := model.Pageview{SiteID: site.ID, At: 1, ID: 1, Path: "/"}
+		same := model.Event{SiteID: site.ID, At: 1, ID: 1, Name: "signup", Path: "/"}
 		err := hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}},
 			func(*ingest.HitState) *ingest.HitChanges {
 				return &ingest.HitChanges{
-					NewVisits: []model.Visit{{SiteID: site.ID, ID: 7, Channel: "direct"}},
-					Pageviews: []model.Pageview{same, same}, // one key twice, at every attempt
+					NewVisits: []model.Visit{{SiteID: site.ID, N: 7, Channel: "direct"}},
+					Pageviews: []model.Pageview{{SiteID: site.ID, At: 1, ID: 1, Path: "/"}},
+					Events:    []model.Event{same, same}, // one key twice, at every attempt
 					Used:      map[model.UsageKey]int64{keyOf(site): 99},
 				}
 			})
@@ -223,8 +224,8 @@ func TestHitStoreIsBounded(t *testing.T) {
 	})
 }
 
-// TestVisitsAreReadBack checks that a batch reads visits as an earlier one wrote them: the whole
-// attribution only for the visitors that ask for it, and a missing value as an empty one.
+// TestVisitsAreReadBack checks that a batch reads visits as an earlier one wrote or continued them,
+// and only those of its days.
 func TestVisitsAreReadBack(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -233,21 +234,20 @@ func TestVisitsAreReadBack(t *testing.T) {
 
 		at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 		full := model.Visit{
-			SiteID: site.ID, ID: model.FirstTimeID(at), Visitor: model.VisitorID{1}, StartedAt: at, N: 2, LastPageviewAt: at +
-				1, Pageviews: 3,
-			Recent: []byte{4}, Awaited: []byte{5}, UserID: []byte{6}, Channel: "paid search",
-			Campaign: model.Campaign{Source: "a", Medium: "b", Name: "c", Gclid: "d", Gbraid: "e", Wbraid: "f", Fbclid: "g",
-				Msclkid: "h"},
+			SiteID: site.ID, Visitor: model.VisitorID{0xff, 7: 1}, StartedAt: at, N: 2, LastPageviewAt: at + 1, Pageviews: 3,
+			Recent: []byte{4}, Awaited: []byte{5}, Viewed: []byte{6}, UserID: []byte{7}, Channel: "paid search", Referrer: "r.example/",
+			Campaign: model.Campaign{Source: "a", Medium: "b", Name: "c", Content: "d", Term: "e", Gclid: "f", Gbraid: "g",
+				Wbraid: "h", Fbclid: "i", Msclkid: "j"},
 		}
 
-		empty := model.Visit{SiteID: site.ID, ID: full.ID + 1, Visitor: model.VisitorID{2}, StartedAt: at, Channel: "direct"}
-		page := model.Pageview{SiteID: site.ID, At: at, ID: 77, VisitID: full.ID, Path: "/"}
+		empty := model.Visit{SiteID: site.ID, N: 1, Visitor: model.VisitorID{2}, StartedAt: at, Channel: "direct"}
+		other := empty
+		other.StartedAt = at.Add(-24 * time.Hour)
 
 		key := func(v *model.Visit) model.VisitorKey { return model.VisitorKey{SiteID: v.SiteID, Visitor: v.Visitor} }
 		keys := ingest.HitKeys{
 			Since: at.Day().Start(), Until: (at.Day() + 1).Start(), Usage: []model.UsageKey{keyOf(site)},
-			Visitors:     []model.VisitorKey{key(&full), key(&empty)},
-			Viewed:       []model.ViewKey{{Visitor: key(&full), PageviewID: page.ID}},
+			Visitors:     []model.VisitorKey{key(&empty), key(&full)},
 			Transactions: []model.TransactionKey{{SiteID: site.ID, TransactionID: "t"}},
 		}
 
@@ -264,31 +264,84 @@ func TestVisitsAreReadBack(t *testing.T) {
 		}
 
 		update(&ingest.HitChanges{
-			NewVisits: []model.Visit{full, empty}, Pageviews: []model.Pageview{page},
+			NewVisits:    []model.Visit{other, empty, full},
 			Transactions: []model.Transaction{{SiteID: site.ID, TransactionID: "t", Event: model.EventPurchase, At: at}},
 		})
 
+		want := map[model.VisitorKey][]model.Visit{key(&full): {full}, key(&empty): {empty}}
 		state := update(&ingest.HitChanges{})
-		short := full
-		short.Channel, short.Campaign = "", model.Campaign{Source: "a", Name: "c"}
-		bare := empty
-		bare.Channel = ""
-		if got, want := state.Visits, map[model.VisitorKey][]model.Visit{key(&full): {short},
-			key(&empty): {bare}}; !reflect.DeepEqual(got, want) {
+		if got := state.Visits; !reflect.DeepEqual(got, want) {
 			t.Errorf("visits %+v, want %+v", got, want)
-		}
-		if got, want := state.Viewed, map[model.ViewKey]model.Visit{keys.Viewed[0]: full}; !reflect.DeepEqual(got, want) {
-			t.Errorf("visits of page views %+v, want %+v", got, want)
 		}
 		if got := state.Transactions[keys.Transactions[0]]; got != model.EventPurchase {
 			t.Errorf("the transaction is a %q", got)
 		}
 
-		keys.Visitors, keys.Converting = nil, keys.Visitors
-		state = update(&ingest.HitChanges{})
-		if got, want := state.Visits, map[model.VisitorKey][]model.Visit{key(&full): {full},
-			key(&empty): {empty}}; !reflect.DeepEqual(got, want) {
-			t.Errorf("visits with attribution %+v, want %+v", got, want)
+		// What began a visit stays, the rest changes.
+		full.LastPageviewAt, full.Pageviews, full.Recent, full.Awaited, full.Viewed, full.UserID = at+2, 4, []byte{8}, nil, []byte{9}, nil
+		again := full
+		again.Channel, again.Source, again.StartedAt = "email", "other", at+5
+		update(&ingest.HitChanges{Continued: []model.Visit{again}})
+
+		want[key(&full)] = []model.Visit{full}
+		if got := update(&ingest.HitChanges{}).Visits; !reflect.DeepEqual(got, want) {
+			t.Errorf("visits %+v, want %+v", got, want)
+		}
+	})
+}
+
+// TestEngagementIsAdded checks that reports on one page view id and day add up within their bounds
+// in one row, and that a batch reads which rows exist and how many were added.
+func TestEngagementIsAdded(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.NewOwnSite(t, d, "example.com")
+		store := ingest.New(d).HitStore()
+		defer store.Close()
+
+		day := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)).Day()
+		id := func(day model.Day, id int64) model.EngagementKey {
+			return model.EngagementKey{SiteID: site.ID, Day: day, PageviewID: id}
+		}
+
+		keys := ingest.HitKeys{Since: day.Start(), Until: (day + 2).Start(), Usage: []model.UsageKey{keyOf(site)},
+			Reported: []model.EngagementKey{id(day, -1), id(day, 2), id(day+1, -1)}}
+
+		var state *ingest.HitState
+		report := func(rows int64, engagement ...model.Engagement) {
+			t.Helper()
+			if err := store.Update(t.Context(), keys, func(s *ingest.HitState) *ingest.HitChanges {
+				state = s
+				return &ingest.HitChanges{Engagement: engagement, Reports: map[model.UsageKey]int64{keyOf(site): rows}}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		const most = 86_400_000
+		report(2, model.Engagement{EngagementKey: id(day, -1), MS: 5, Scroll: 40},
+			model.Engagement{EngagementKey: id(day+1, -1), MS: most, Scroll: 1})
+		report(0, model.Engagement{EngagementKey: id(day, -1), MS: 6, Scroll: 30, RepeatedAt: 99},
+			model.Engagement{EngagementKey: id(day+1, -1), MS: most, Scroll: 2})
+		report(0, model.Engagement{EngagementKey: id(day, -1), MS: 7, Scroll: 50})
+
+		if got, want := state.Reported, map[model.EngagementKey]bool{id(day, -1): true, id(day+1, -1): true}; !reflect.DeepEqual(got, want) {
+			t.Errorf("rows %v exist, want %v", got, want)
+		}
+		if got := state.Usage[keyOf(site)]; got.Reports != 2 || got.Used != 0 {
+			t.Errorf("usage %+v, want 2 rows of engagement", got)
+		}
+
+		type row struct {
+			Day        model.Day
+			ID         int64
+			MS, Scroll int64
+			RepeatedAt int64
+		}
+
+		want := []row{{day, -1, 18, 50, 99}, {day + 1, -1, most, 2, 0}}
+		rows, err := dbtest.Rows[row](d, "SELECT day, id, ms, scroll, coalesce(repeated_at, 0) AS repeated_at FROM engagement ORDER BY day")
+		if err != nil || !reflect.DeepEqual(rows, want) {
+			t.Errorf("stored %v, %v; want %v", rows, err, want)
 		}
 	})
 }

@@ -241,64 +241,6 @@ func TestSaltAfterACrash(t *testing.T) {
 	}
 }
 
-// TestSaltsMoveOutOfTheirTable checks that the salts in use, and no others, are moved from a
-// database of an earlier release.
-func TestSaltsMoveOutOfTheirTable(t *testing.T) {
-	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
-		d := dbtest.Open(t, databaseURL)
-		if err := d.Migrate(t.Context(), time.Now); err != nil {
-			t.Fatal(err)
-		}
-
-		blob := map[string]string{"sqlite": "blob", "postgres": "bytea"}[d.Dialect()]
-		for _, statement := range []string{
-			"DELETE FROM schema_migrations WHERE name = '20261122_000012_salts'",
-			"CREATE TABLE day_salts (day integer PRIMARY KEY, salt " + blob + " NOT NULL)",
-		} {
-			if err := dbtest.Exec(d, statement); err != nil {
-				t.Fatal(err)
-			}
-		}
-
-		salts := map[model.Day][]byte{}
-		for i := range model.Day(4) {
-			salts[saltDay-i] = bytes.Repeat([]byte{0xa0 + byte(i), 0x11, 0x77, 0x55}, 8)
-			if err := dbtest.Exec(d, "INSERT INTO day_salts (day, salt) VALUES (?, ?)", saltDay-i,
-				salts[saltDay-i]); err != nil {
-				t.Fatal(err)
-			}
-		}
-
-		if err := dbtest.Exec(d, "DELETE FROM day_salts WHERE day = ?", saltDay-3); err != nil {
-			t.Fatal(err)
-		}
-
-		if err := d.Migrate(t.Context(), time.Now); err != nil {
-			t.Fatal(err)
-		}
-		if days, err := ingest.New(d).SaltDays(t.Context()); err != nil ||
-			fmt.Sprint(days) != fmt.Sprint([]model.Day{saltDay - 1, saltDay}) {
-			t.Errorf("salts of %v, error %v; want those of the last two days", days, err)
-		}
-
-		for _, day := range []model.Day{saltDay - 1, saltDay} {
-			if got := daySalt(t, d, day); !bytes.Equal(got, salts[day]) {
-				t.Errorf("the salt of %v is %x, want %x", day, got, salts[day])
-			}
-		}
-
-		if file, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok {
-			for day, salt := range salts {
-				for _, found := range filesWith(t, salt, filepath.Dir(file)) {
-					if !strings.HasPrefix(found, file+"-salts/") {
-						t.Errorf("the salt of %v is in %s", day, found)
-					}
-				}
-			}
-		}
-	})
-}
-
 // TestDumpHasNoSalts checks that a dump made as described in docs/operations.md has no salts.
 func TestDumpHasNoSalts(t *testing.T) {
 	bin, err := pgserver.Bin()

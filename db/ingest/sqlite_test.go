@@ -23,11 +23,11 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 	day := model.Day(20_000)
 	keys := ingest.HitKeys{Since: day.Start(), Until: (day + 1).Start()}
 
-	write := func(id int64) {
+	write := func(n int16) {
 		t.Helper()
-		visit := model.Visit{SiteID: 1, ID: id, StartedAt: day.Start(), Channel: "direct", UserID: []byte{7},
+		visit := model.Visit{SiteID: 1, N: n, StartedAt: day.Start(), Channel: "direct", UserID: []byte{7},
 			Referrer: "a.example"}
-		page := model.Pageview{SiteID: 1, At: day.Start(), ID: id, VisitID: id, Path: "/", WidthRange: -1, Manual: true}
+		page := model.Pageview{SiteID: 1, At: day.Start(), ID: int64(n), N: n, Path: "/", WidthRange: -1, Manual: true}
 
 		if err := store.Update(t.Context(), keys, func(*ingest.HitState) *ingest.HitChanges {
 			return &ingest.HitChanges{NewVisits: []model.Visit{visit}, Pageviews: []model.Pageview{page}}

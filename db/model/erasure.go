@@ -52,7 +52,9 @@ type UserErasure struct {
 	SiteID      int64   `bun:",notnull"`
 	Subject     []byte  `bun:",notnull"` // see UserIDKey
 	RequestedAt Instant `bun:",notnull"`
-	LastVisit   int64   `bun:",notnull"` // id of the last visit that was checked
+	LastDay     Day     `bun:",notnull"` // key of the last visit that was checked; likewise the next two
+	LastVisitor int64   `bun:",notnull"` // as it is stored
+	LastN       int16   `bun:"last_n,notnull"`
 	Visits      int64   `bun:",notnull"` // rows erased so far; likewise the next three
 	Pageviews   int64   `bun:",notnull"`
 	Events      int64   `bun:",notnull"`

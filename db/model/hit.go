@@ -3,6 +3,8 @@ package model
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"time"
 )
@@ -22,8 +24,19 @@ type Campaign struct {
 	Msclkid string `bun:",nullzero"`
 }
 
-// VisitorID is the pseudonym of a visitor of one site on one UTC day.
-type VisitorID [16]byte
+// VisitorID is the pseudonym of a visitor of one site on one UTC day. Two of a million visitors of a
+// day share one with a probability of 3 in 100 million.
+type VisitorID [8]byte
+
+// Scan implements sql.Scanner. Databases store the bytes as an integer, see tables.Word.
+func (v *VisitorID) Scan(stored any) error {
+	number, ok := stored.(int64)
+	if !ok {
+		return fmt.Errorf("a visitor is stored as %T", stored)
+	}
+	binary.BigEndian.PutUint64(v[:], uint64(number))
+	return nil
+}
 
 // VisitorKey identifies one visitor of one site.
 type VisitorKey struct {
@@ -37,15 +50,10 @@ type ViewKey struct {
 	PageviewID int64
 }
 
-// Compare orders by visitor, then page view id.
-func (k ViewKey) Compare(other ViewKey) int {
-	return cmp.Or(k.Visitor.Compare(other.Visitor), cmp.Compare(k.PageviewID, other.PageviewID))
-}
-
-// Visit is a sequence of page views by one visitor. Its attribution is that of its first page view.
+// Visit is a sequence of page views by one visitor on one UTC day. Its attribution is that of its
+// first page view. Site, day, visitor and N identify it.
 type Visit struct {
 	SiteID         int64
-	ID             int64 // see NewTimeID
 	Visitor        VisitorID
 	StartedAt      Instant
 	N              int16   // number of the visit among the visitor's visits of the UTC day, from 1
@@ -53,10 +61,25 @@ type Visit struct {
 	Pageviews      int32
 	Recent         []byte // latest automatic page views, see visit.Remember; nil for none
 	Awaited        []byte // page views known only from their events, see visit.Await; nil for none
+	Viewed         []byte // ids of the latest page views, see visit.Add; nil for none
 	UserID         []byte // keyed hash of the owner's pseudonymous user id, 16 bytes; nil for none
 	Referrer       string // host and path of another site's page; empty for none
-	Channel        string
+	Channel        Channel
 	Campaign
+}
+
+// Day returns the UTC day of the visit. All of its page views and events are of this day, because
+// visitors change at midnight.
+func (v *Visit) Day() Day { return v.StartedAt.Day() }
+
+// Compare orders visits by site, day, visitor and number.
+func (v *Visit) Compare(other *Visit) int {
+	return cmp.Or(
+		cmp.Compare(v.SiteID, other.SiteID),
+		cmp.Compare(v.Day(), other.Day()),
+		bytes.Compare(v.Visitor[:], other.Visitor[:]),
+		cmp.Compare(v.N, other.N),
+	)
 }
 
 // idEpoch is 2020-01-01 00:00 UTC, so that time-based ids fit 63 bits until 2091.
@@ -77,13 +100,12 @@ func TimeOfID(id int64) Instant { return Instant(id>>12) + idEpoch }
 type Pageview struct {
 	SiteID     int64
 	At         Instant
-	ID         int64 // the 16 hexadecimal characters of the page view id, as a number
-	VisitID    int64
+	ID         int64     // the 16 hexadecimal characters of the page view id, as a number
+	Visitor    VisitorID // of its visit, which is of its day; likewise N
+	N          int16
 	Path       string
 	Language   string // two letters; empty when unknown
 	WidthRange int16  // lower bound of the screen width range in CSS pixels, see the analytics package; -1 when unknown
-	EngagedMS  int32  // time in view, milliseconds, 0 to 24 h
-	Scroll     int16  // scroll depth, 0 to 100 percent
 	Manual     bool   // sent by the page's own call svc('pageview')
 }
 
@@ -91,8 +113,9 @@ type Pageview struct {
 type Event struct {
 	SiteID        int64
 	At            Instant
-	ID            int64 // random
-	VisitID       int64
+	ID            int64     // random
+	Visitor       VisitorID // of its visit, which is of its day; likewise N
+	N             int16
 	Name          string
 	Path          string
 	Value         Money  // of an e-commerce event; negative for a refund
@@ -115,12 +138,27 @@ type TransactionKey struct {
 	TransactionID string
 }
 
-// Engagement adds time in view and scroll depth to a page view.
-type Engagement struct {
+// EngagementKey identifies what was reported on a page view id on one UTC day.
+type EngagementKey struct {
 	SiteID     int64
+	Day        Day
 	PageviewID int64
-	MS         int32 // 0 to 24 h in milliseconds
-	Scroll     int16 // 0 to 100 percent
+}
+
+// Compare orders by site, day, then page view id.
+func (k EngagementKey) Compare(other EngagementKey) int {
+	return cmp.Or(cmp.Compare(k.SiteID, other.SiteID), cmp.Compare(k.Day, other.Day),
+		cmp.Compare(k.PageviewID, other.PageviewID))
+}
+
+// Engagement adds time in view and scroll depth to a page view id. The page view need not be
+// stored: it is looked up when rows are read. It receives what was reported on its UTC day and the
+// two after it.
+type Engagement struct {
+	EngagementKey
+	MS         int32   // 0 to 24 h in milliseconds
+	Scroll     int16   // 0 to 100 percent
+	RepeatedAt Instant // of the newest page view that repeats the id of another one; 0 for none
 }
 
 // UsageKey identifies a site's count of page views and events in one month.
@@ -129,8 +167,13 @@ type UsageKey struct {
 	Month  Month
 }
 
-// MaxEngagement bounds a page view's time in view.
-const MaxEngagement = 24 * time.Hour
+const (
+	// MaxEngagement bounds a page view's time in view.
+	MaxEngagement = 24 * time.Hour
+
+	// EngagementWindow is how long after a page view's day its engagement still counts.
+	EngagementWindow = 48 * time.Hour
+)
 
 // Compare orders by site, then visitor.
 func (k VisitorKey) Compare(other VisitorKey) int {

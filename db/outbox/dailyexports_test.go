@@ -20,14 +20,14 @@ import (
 func dayEvents(t testing.TB, d *db.DB, siteID int64, day model.Day, n int) {
 	t.Helper()
 	visit := model.NewTimeID(day.Start())
-	if err := dbtest.Exec(d, `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, ?, 0, 0, 'direct')`,
-		siteID, visit, []byte("visitor"), day.Start()); err != nil {
+	if err := dbtest.Exec(d, `INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, 1, ?, 0, 0, 1)`,
+		siteID, visit, day, day.Start()); err != nil {
 		t.Fatal(err)
 	}
 
-	if err := dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visit_id, name, path)
+	if err := dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visitor, n, name, path)
 WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
-SELECT ?, ? + n / 3, n % 3, ?, 'signup', '/' || CAST(n AS text) FROM numbers`, n-1, siteID, day.Start(), visit); err != nil {
+SELECT ?, ? + n / 3, n % 3, ?, 1, 'signup', '/' || CAST(n AS text) FROM numbers`, n-1, siteID, day.Start(), visit); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -187,7 +187,7 @@ func TestPlanDailyExports(t *testing.T) {
 		}
 
 		// A late event is in no part, and does not change the parts.
-		if err := dbtest.Exec(d, "INSERT INTO events (site_id, at, id, visit_id, name, path) SELECT site_id, at, id + 1000, visit_id, name, '/late' FROM events WHERE site_id = ? AND path = '/5' AND at < ? AND at >= ?",
+		if err := dbtest.Exec(d, "INSERT INTO events (site_id, at, id, visitor, n, name, path) SELECT site_id, at, id + 1000, visitor, n, name, '/late' FROM events WHERE site_id = ? AND path = '/5' AND at < ? AND at >= ?",
 			site.ID, (today + 1).Start(), today.Start()); err != nil {
 			t.Fatal(err)
 		}
@@ -253,10 +253,10 @@ func BenchmarkPlanDailyExport(b *testing.B) {
 		day := dbtest.Noon.Day()
 		visit := model.NewTimeID(day.Start())
 		for _, statement := range []string{
-			fmt.Sprintf("INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (%d, %d, '0123456789abcdef', %d, 0, 0, 'direct')", site, visit, day.Start()),
-			fmt.Sprintf(`INSERT INTO events (site_id, at, id, visit_id, name, path, properties)
+			fmt.Sprintf("INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel) VALUES (%d, %d, %d, 1, %d, 0, 0, 1)", site, visit, day, day.Start()),
+			fmt.Sprintf(`INSERT INTO events (site_id, at, id, visitor, n, name, path, properties)
 WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < 999999)
-SELECT %d, %d + CAST(n AS bigint) * 86400, n, %d, 'signup', '/welcome', '{"plan":"pro","step":3,"source":"newsletter"}' FROM numbers`, site, day.Start(), visit),
+SELECT %d, %d + CAST(n AS bigint) * 86400, n, %d, 1, 'signup', '/welcome', '{"plan":"pro","step":3,"source":"newsletter"}' FROM numbers`, site, day.Start(), visit),
 			fmt.Sprintf(`INSERT INTO sites (id, account_id, site_key, domain, name, plan, monthly_pageviews, daily_export_url, created_at)
 SELECT %d, id, 'k', 'shop.example', 'shop', 'FREE', 1, 'https://shop.example', 0 FROM accounts`, site),
 		} {

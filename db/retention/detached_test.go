@@ -32,8 +32,8 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 	now := day(2026, time.November, 20)
 
 	dropped, err := retention.New(d).DropOldData(t.Context(), now, 1)
-	if err != nil || dropped.Partitions != 6 {
-		t.Fatalf("dropped %+v, error %v; want 6 partitions", dropped, err)
+	if err != nil || dropped.Partitions != 8 {
+		t.Fatalf("dropped %+v, error %v; want 8 partitions", dropped, err)
 	}
 
 	wantRows(t, d, "", 1)
@@ -63,7 +63,7 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 	if n, err := retention.New(d).DropDetached(t.Context(), now.Add(retention.DetachedRetention-time.Second)); n != 0 || err != nil {
 		t.Errorf("%d dropped before a day had passed, error %v", n, err)
 	}
-	if n, err := retention.New(d).Reattach(t.Context(), 202608); n != 3 || err != nil {
+	if n, err := retention.New(d).Reattach(t.Context(), 202608); n != 4 || err != nil {
 		t.Fatalf("%d partitions of August attached, error %v", n, err)
 	}
 
@@ -72,7 +72,7 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 	// September's rows are merged with a row that arrived late.
 	storeAt(t, d, site.ID, day(2026, time.September, 7))
 
-	if n, err := retention.New(d).Reattach(t.Context(), 202609); n != 3 || err != nil {
+	if n, err := retention.New(d).Reattach(t.Context(), 202609); n != 4 || err != nil {
 		t.Fatalf("%d partitions of September attached, error %v", n, err)
 	}
 
@@ -87,8 +87,8 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 	if _, err := retention.New(d).DropOldData(t.Context(), now, 1); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := retention.New(d).DropDetached(t.Context(), now.Add(retention.DetachedRetention)); n != 6 || err != nil {
-		t.Errorf("%d dropped after a day, error %v; want 6", n, err)
+	if n, err := retention.New(d).DropDetached(t.Context(), now.Add(retention.DetachedRetention)); n != 8 || err != nil {
+		t.Errorf("%d dropped after a day, error %v; want 8", n, err)
 	}
 	if months, err := retention.New(d).DetachedMonths(t.Context()); err != nil || len(months) != 0 {
 		t.Errorf("still detached %v, error %v", months, err)

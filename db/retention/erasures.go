@@ -18,8 +18,8 @@ import (
 
 // Erasure of everything stored about one pseudonymous user id of a site. No index finds the visits
 // of a user id: it would cost every identified hit, and erasures are rare. A job instead reads the
-// site's visits page by page in the order of ids, and the rows of those days on which it finds
-// some.
+// site's visits page by page in the order of their keys, and the rows of those days on which it
+// finds some.
 
 const (
 	erasurePage   = 5_000 // rows that one statement reads
@@ -77,7 +77,7 @@ func (s *Store) RequestErasure(
 		}
 
 		return tx.NewRaw(`INSERT INTO user_erasures (site_id, subject, requested_at) VALUES (?, ?, ?)
-ON CONFLICT (site_id, subject) DO UPDATE SET requested_at = excluded.requested_at, last_visit = 0, finished_at = 0,
+ON CONFLICT (site_id, subject) DO UPDATE SET requested_at = excluded.requested_at, last_day = 0, last_visitor = 0, last_n = 0, finished_at = 0,
   visits = 0, pageviews = 0, events = 0, deliveries = 0 RETURNING *`, siteID, e.Subject, now).Scan(ctx, e)
 	})
 	if err != nil {
@@ -151,9 +151,16 @@ type eraser struct {
 	deleted int64
 }
 
+// visitKey is the key of a visit within its site and day.
+type visitKey struct {
+	Visitor int64 // as it is stored
+	N       int16
+}
+
 // ownVisit is a visit of the user.
 type ownVisit struct {
-	ID        int64
+	Day       model.Day
+	visitKey  `bun:",extend"`
 	StartedAt model.Instant
 	UserID    []byte
 }
@@ -165,13 +172,13 @@ func (r *eraser) run(ctx context.Context, now model.Instant) error {
 		if err != nil {
 			return err
 		}
-		if last == 0 {
+		if last == nil {
 			return r.finish(ctx, now)
 		}
 
 		for len(own) > 0 {
-			day := own[0].StartedAt.Day()
-			n := slices.IndexFunc(own, func(v ownVisit) bool { return v.StartedAt.Day() != day })
+			day := own[0].Day
+			n := slices.IndexFunc(own, func(v ownVisit) bool { return v.Day != day })
 			if n < 0 {
 				n = len(own)
 			}
@@ -193,36 +200,41 @@ func (r *eraser) run(ctx context.Context, now model.Instant) error {
 }
 
 // visits reads the next page of the site's visits. It returns the user's visits among them and the
-// last id, or 0 after the last page. A visit that began before the request is erased completely.
-func (r *eraser) visits(ctx context.Context) (own []ownVisit, last int64, err error) {
+// last visit, or nil after the last page. A visit that began before the request is erased completely.
+func (r *eraser) visits(ctx context.Context) (own []ownVisit, last *ownVisit, err error) {
 	var page []ownVisit
-	err = r.db.Read.NewSelect().Table("visits").Column("id", "started_at", "user_id").
-		Where("site_id = ?", r.erasure.SiteID).
-		Where("id > ? AND id < ?", r.erasure.LastVisit, model.FirstTimeID(r.erasure.RequestedAt+1)).
-		Order("id").Limit(erasurePage).Scan(ctx, &page)
+	e := &r.erasure
+	err = r.db.Read.NewSelect().Table("visits").Column("day", "visitor", "n", "started_at", "user_id").
+		Where("site_id = ?", e.SiteID).
+		Where("day >= ? AND day <= ?", e.LastDay, e.RequestedAt.Day()).
+		Where("(day, visitor, n) > (?, ?, ?)", e.LastDay, e.LastVisitor, e.LastN).
+		Order("day", "visitor", "n").Limit(erasurePage).Scan(ctx, &page)
 	if err != nil || len(page) == 0 {
-		return nil, 0, err
+		return nil, nil, err
 	}
 
-	last = page[len(page)-1].ID
-	own = slices.DeleteFunc(page, func(v ownVisit) bool { return !bytes.Equal(v.UserID, r.erasure.Subject) })
-	return own, last, nil
+	end := page[len(page)-1]
+	own = slices.DeleteFunc(page, func(v ownVisit) bool {
+		return v.StartedAt > e.RequestedAt || !bytes.Equal(v.UserID, e.Subject)
+	})
+
+	return own, &end, nil
 }
 
 // eraseDay deletes visits of one day with all their rows. The rows lie between the first visit's
 // start and the end of the day, at which every visit ends.
 func (r *eraser) eraseDay(ctx context.Context, day model.Day, visits []ownVisit) error {
-	ids := make(map[int64]bool, len(visits))
+	keys := make(map[visitKey]bool, len(visits))
 	first := visits[0].StartedAt
 	for _, v := range visits {
-		ids[v.ID], first = true, min(first, v.StartedAt)
+		keys[v.visitKey], first = true, min(first, v.StartedAt)
 	}
 
 	end := (day + 1).Start()
 	from := map[string]model.Instant{"pageviews": first, "events": first}
 	for range erasurePasses {
 		for table := range from {
-			seen, err := r.eraseRows(ctx, table, ids, from[table], end)
+			seen, err := r.eraseRows(ctx, table, keys, from[table], end)
 			if err != nil {
 				return err
 			}
@@ -231,7 +243,7 @@ func (r *eraser) eraseDay(ctx context.Context, day model.Day, visits []ownVisit)
 			from[table] = max(from[table], seen.Add(-erasureWindow))
 		}
 
-		if erased, err := r.eraseVisits(ctx, ids, from, end); err != nil || erased {
+		if erased, err := r.eraseVisits(ctx, day, keys, from); err != nil || erased {
 			return err
 		}
 	}
@@ -243,7 +255,7 @@ func (r *eraser) eraseDay(ctx context.Context, day model.Day, visits []ownVisit)
 type ownRow struct {
 	At         model.Instant
 	ID         int64
-	VisitID    int64
+	visitKey   `bun:",extend"`
 	conversion `bun:",extend"` // of an event
 }
 
@@ -258,9 +270,9 @@ type conversion struct {
 // eraseRows deletes the rows of the visits in a table, and returns the time of the last row that it
 // read.
 func (r *eraser) eraseRows(
-	ctx context.Context, table string, visits map[int64]bool, from, end model.Instant,
+	ctx context.Context, table string, visits map[visitKey]bool, from, end model.Instant,
 ) (seen model.Instant, err error) {
-	columns := "at, id, visit_id"
+	columns := "at, id, visitor, n"
 
 	if table == "events" {
 		columns += ", name AS event, path, transaction_id"
@@ -284,7 +296,7 @@ func (r *eraser) eraseRows(
 		last := page[len(page)-1]
 		full := len(page) == erasurePage
 
-		own := slices.DeleteFunc(page, func(row ownRow) bool { return !visits[row.VisitID] })
+		own := slices.DeleteFunc(page, func(row ownRow) bool { return !visits[row.visitKey] })
 		for chunk := range slices.Chunk(own, erasureChunk) {
 			if err := r.deleteRows(ctx, table, chunk); err != nil {
 				return seen, err
@@ -300,7 +312,7 @@ func (r *eraser) eraseRows(
 }
 
 // deleteRows deletes rows of a table. It deletes the deliveries of events first: they could not be
-// found without the events.
+// found without the events. The engagement of page views is deleted with them.
 func (r *eraser) deleteRows(ctx context.Context, table string, rows []ownRow) error {
 	if table == "events" {
 		if err := r.deleteDeliveries(ctx, rows); err != nil {
@@ -318,9 +330,34 @@ func (r *eraser) deleteRows(ctx context.Context, table string, rows []ownRow) er
 			fmt.Fprintf(&keys, "(%d, %d)", row.At, row.ID)
 		}
 
+		if table == "pageviews" {
+			if err := r.deleteEngagement(ctx, tx, rows); err != nil {
+				return err
+			}
+		}
+
 		return r.delete(ctx, tx, table, "at >= ? AND at <= ? AND (at, id) IN (VALUES "+keys.String()+")", rows[0].At,
 			rows[len(rows)-1].At)
 	})
+}
+
+// deleteEngagement deletes what was reported on page views of one day.
+func (r *eraser) deleteEngagement(ctx context.Context, tx *db.Tx, pageviews []ownRow) error {
+	first := pageviews[0].At.Day()
+	last := pageviews[0].At.Add(model.EngagementWindow).Day()
+	ids := make([]int64, len(pageviews))
+	for i, row := range pageviews {
+		ids[i] = row.ID
+	}
+
+	for day := first; day <= last; day++ {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM engagement WHERE site_id = ? AND day = ? AND id IN ?",
+			r.erasure.SiteID, day, bun.Tuple(ids)); err != nil {
+			return err
+		}
+	}
+
+	return nil
 }
 
 // deleteDeliveries deletes the deliveries, sent or pending, of events.
@@ -369,31 +406,33 @@ func (r *eraser) deleteDeliveries(ctx context.Context, events []ownRow) error {
 	return nil
 }
 
-// eraseVisits deletes the visits and returns true, unless a table has received rows of theirs since
-// from.
+// eraseVisits deletes the visits of a day and returns true, unless a table has received rows of
+// theirs since from.
 func (r *eraser) eraseVisits(
-	ctx context.Context, visits map[int64]bool, from map[string]model.Instant, end model.Instant,
+	ctx context.Context, day model.Day, visits map[visitKey]bool, from map[string]model.Instant,
 ) (erased bool, err error) {
-	ids := make([]int64, 0, len(visits))
-	for id := range visits {
-		ids = append(ids, id)
+	keys := make([]string, 0, len(visits))
+	for key := range visits {
+		keys = append(keys, fmt.Sprintf("(%d, %d)", key.Visitor, key.N))
 	}
 
-	slices.Sort(ids)
+	slices.Sort(keys)
+	own := "(visitor, n) IN (VALUES " + strings.Join(keys, ",") + ")"
+
 	err = r.excludingHits(ctx, func(ctx context.Context, tx *db.Tx) error {
 		erased = false
 
 		for table, since := range from {
 			more, err := tx.NewSelect().Table(table).
-				Where("site_id = ? AND at >= ? AND at < ?", r.erasure.SiteID, since, end).
-				Where("visit_id IN ?", bun.Tuple(ids)).Exists(ctx)
+				Where("site_id = ? AND at >= ? AND at < ?", r.erasure.SiteID, since, (day + 1).Start()).
+				Where(own).Exists(ctx)
 			if err != nil || more {
 				return err
 			}
 		}
 
 		erased = true
-		return r.delete(ctx, tx, "visits", "id IN ?", bun.Tuple(ids))
+		return r.delete(ctx, tx, "visits", "day = ? AND "+own, day)
 	})
 
 	return erased && err == nil, err
@@ -438,11 +477,12 @@ func (r *eraser) delete(ctx context.Context, tx *db.Tx, table, condition string,
 
 // advance stores the progress of the run, unless the erasure was requested again since or another
 // process is further.
-func (r *eraser) advance(ctx context.Context, last int64) error {
-	r.erasure.LastVisit = last
-	_, err := r.db.Write.ExecContext(ctx,
-		"UPDATE user_erasures SET last_visit = ? WHERE id = ? AND requested_at = ? AND last_visit < ?",
-		last, r.erasure.ID, r.erasure.RequestedAt, last)
+func (r *eraser) advance(ctx context.Context, last *ownVisit) error {
+	e := &r.erasure
+	e.LastDay, e.LastVisitor, e.LastN = last.Day, last.Visitor, last.N
+	_, err := r.db.Write.ExecContext(ctx, `UPDATE user_erasures SET last_day = ?0, last_visitor = ?1, last_n = ?2
+WHERE id = ?3 AND requested_at = ?4 AND (last_day, last_visitor, last_n) < (?0, ?1, ?2)`,
+		e.LastDay, e.LastVisitor, e.LastN, e.ID, e.RequestedAt)
 	return err
 }
 

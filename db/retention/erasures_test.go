@@ -43,14 +43,16 @@ func (p *people) visit(siteID int64, userID []byte, at model.Instant) {
 
 	p.n++
 	id := model.FirstTimeID(at) + p.n
-	p.exec("INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id) VALUES (?, ?, ?, ?, ?, 1, 'direct', ?)",
-		siteID, id, []byte(fmt.Sprintf("visitor %d", p.n)), at, at, userID)
+	p.exec("INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel, user_id) VALUES (?, ?, ?, 1, ?, ?, 1, 1, ?)",
+		siteID, id, at.Day(), at, at, notNil(userID))
+	p.exec("INSERT INTO engagement (site_id, day, id, ms, scroll) VALUES (?, ?, ?, 5, 5), (?, ?, ?, 5, 5)",
+		siteID, at.Day(), -p.n, siteID, at.Day()+2, -p.n)
 
-	p.exec("INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) VALUES (?, ?, ?, ?, 0, 0, 0, false, '/')",
+	p.exec("INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) VALUES (?, ?, ?, ?, 1, 0, false, '/')",
 		siteID, at, -p.n, id)
 
 	later := at.Add(time.Minute)
-	p.exec("INSERT INTO events (site_id, at, id, visit_id, name, path, transaction_id) VALUES (?, ?, ?, ?, 'purchase', '/', ?)",
+	p.exec("INSERT INTO events (site_id, at, id, visitor, n, name, path, transaction_id) VALUES (?, ?, ?, ?, 1, 'purchase', '/', ?)",
 		siteID, later, p.n, id, fmt.Sprint("T", p.n))
 
 	p.exec("INSERT INTO transactions (site_id, transaction_id, event, at) VALUES (?, ?, 'purchase', ?)", siteID, fmt.Sprint("T", p.n), later)
@@ -63,15 +65,17 @@ func (p *people) visit(siteID int64, userID []byte, at model.Instant) {
 		siteID, delivery, later)
 }
 
+func notNil(b []byte) []byte { return append([]byte{}, b...) }
+
 // crowd stores many visits without a user id in one hour, so that several pages are read.
 func (p *people) crowd(siteID int64, from model.Instant, n int) {
 	p.t.Helper()
 	numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", n)
 	for _, statement := range []string{
-		`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) SELECT ?0, ?1 + i * 4096, ?3, ?2 + i, ?2 + i, 1, 'crowd' FROM n`,
-		`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) SELECT ?0, ?2 + i, i, ?1 + i * 4096, 0, 0, 0, false, '/crowd' FROM n`,
+		`INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel) SELECT ?0, ?1 + i * 4096, (?2 + i) / 86400000000, 1, ?2 + i, ?2 + i, 1, 13 FROM n`,
+		`INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) SELECT ?0, ?2 + i, i, ?1 + i * 4096, 1, 0, false, '/crowd' FROM n`,
 	} {
-		p.exec(numbers+statement, siteID, model.FirstTimeID(from), from, []byte("crowd"))
+		p.exec(numbers+statement, siteID, model.FirstTimeID(from), from)
 	}
 }
 
@@ -80,8 +84,8 @@ func (p *people) crowd(siteID int64, from model.Instant, n int) {
 func (p *people) dump() map[string][]string {
 	p.t.Helper()
 	all := map[string][]string{}
-	ofCrowd := map[string]string{"visits": "channel = 'crowd'", "pageviews": "path = '/crowd'"}
-	for _, table := range []string{"visits", "pageviews", "events", "transactions", "deliveries", "delivery_attempts", "site_usage"} {
+	ofCrowd := map[string]string{"visits": "channel = 13", "pageviews": "path = '/crowd'"}
+	for _, table := range []string{"visits", "pageviews", "engagement", "events", "transactions", "deliveries", "delivery_attempts", "site_usage"} {
 		crowd, found := ofCrowd[table]
 		if !found {
 			crowd = "1 = 0"
@@ -247,13 +251,13 @@ func TestEraseDuringHit(t *testing.T) {
 					visit.Pageviews++
 					changes.Continued = []model.Visit{visit}
 				} else {
-					visit = model.Visit{SiteID: site.ID, ID: model.NewTimeID(at), Visitor: visitor.Visitor, StartedAt: at, LastPageviewAt: at, Pageviews: 1,
+					visit = model.Visit{SiteID: site.ID, N: 1, Visitor: visitor.Visitor, StartedAt: at, LastPageviewAt: at, Pageviews: 1,
 						Channel: "direct", UserID: model.NewUserIDKey(erasureKey).Of(site.ID, subjectID)}
 
 					changes.NewVisits = []model.Visit{visit}
 				}
 
-				changes.Pageviews = []model.Pageview{{SiteID: site.ID, At: at, ID: int64(at), VisitID: visit.ID, Path: "/"}}
+				changes.Pageviews = []model.Pageview{{SiteID: site.ID, At: at, ID: int64(at), Visitor: visit.Visitor, N: visit.N, Path: "/"}}
 				return changes
 			})
 		}
@@ -273,7 +277,7 @@ func TestEraseDuringHit(t *testing.T) {
 		}
 
 		type row struct{ At, Visit model.Instant }
-		rows, err := dbtest.Rows[row](d, "SELECT p.at, coalesce(v.started_at, 0) AS visit FROM pageviews p LEFT JOIN visits v ON v.site_id = p.site_id AND v.id = p.visit_id")
+		rows, err := dbtest.Rows[row](d, "SELECT p.at, coalesce(v.started_at, 0) AS visit FROM pageviews p LEFT JOIN visits v ON v.site_id = p.site_id AND v.visitor = p.visitor AND v.n = p.n")
 		if want := []row{{erasedAt.Add(time.Second), erasedAt.Add(time.Second)}}; err != nil || !reflect.DeepEqual(rows, want) {
 			t.Errorf("page views with their visits %v, %v; want %v", rows, err, want)
 		}

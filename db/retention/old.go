@@ -25,7 +25,7 @@ const (
 	finishedRetention = 30 * 24 * time.Hour // deliveries that were made or given up, their attempts, and mails
 )
 
-// DropOldData removes all visits, page views and events older than the current month and the given
+// DropOldData removes all visits, page views, engagement and events older than the current month and the given
 // number of whole months before it. PostgreSQL detaches the months' partitions, each with a short
 // wait for its lock (see EnsurePartitions); DropDetached drops them. SQLite deletes rows in short
 // transactions and reuses the freed pages; its file does not shrink.

@@ -17,29 +17,33 @@ import (
 // divide it.
 type partitioned struct {
 	name       string
-	key        string // the column that determines the month
-	primaryKey string
+	key        string                    // the column that determines the month
+	primaryKey string                    // of page views on PostgreSQL only the order in which rows are deleted
 	with       string                    // storage options of each partition
 	bound      func(model.Month) int64   // the key's first value in a month
 	at         func(int64) model.Instant // the time of a key
 }
 
 // The fill factors leave room on a page for later updates: a visit changes with each of its page
-// views, a page view a few times while it is in view, an event never. The scale factors make
-// autovacuum's runs small and frequent: with the defaults it would run once in a busy partition's
-// month, and then for long.
+// views, engagement a few times while a page is in view, a page view and an event never. The scale
+// factors make autovacuum's runs small and frequent: with the defaults it would run once in a busy
+// partition's month, and then for long.
 var partitionedTables = []partitioned{
 	{"events", "at", "site_id, at, id", "fillfactor = 100, " + insertedOften, monthStart, instant},
-	{"pageviews", "at", "site_id, at, id", "fillfactor = 90, " + insertedOften, monthStart, instant},
-	{"visits", "id", "site_id, id", "fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, " + insertedOften,
-		firstVisitID, model.TimeOfID},
+	{"pageviews", "at", "site_id, at, id", "fillfactor = 100, " + insertedOften, monthStart, instant},
+	{"engagement", "day", "site_id, day, id", "fillfactor = 90, " + updatedOften, monthDay, dayStart},
+	{"visits", "day", "site_id, day, visitor, n", "fillfactor = 80, " + updatedOften, monthDay, dayStart},
 }
 
-const insertedOften = "autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_analyze_scale_factor = 0.05"
+const (
+	insertedOften = "autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_analyze_scale_factor = 0.05"
+	updatedOften  = "autovacuum_vacuum_scale_factor = 0.05, " + insertedOften
+)
 
 func monthStart(m model.Month) int64   { return int64(model.At(m.Start())) }
 func instant(at int64) model.Instant   { return model.Instant(at) }
-func firstVisitID(m model.Month) int64 { return model.FirstTimeID(model.At(m.Start())) }
+func monthDay(m model.Month) int64     { return int64(model.At(m.Start()).Day()) }
+func dayStart(day int64) model.Instant { return model.Day(day).Start() }
 
 // partition returns the name of a month's partition, for instance pageviews_202611.
 func (p partitioned) partition(m model.Month) string { return fmt.Sprintf("%s_%06d", p.name, m) }
@@ -62,7 +66,7 @@ const (
 	partitionLockPause    = time.Second
 )
 
-// EnsurePartitions creates the monthly partitions of visits, page views and events in PostgreSQL
+// EnsurePartitions creates the monthly partitions of visits, page views, engagement and events in PostgreSQL
 // for last month, the current month and the next two. It can run at any time, in any number of
 // processes: existing partitions stay.
 //

@@ -21,14 +21,14 @@ func day(year int, month time.Month, day int) model.Instant {
 	return model.At(time.Date(year, month, day, 0, 0, 0, 0, time.UTC))
 }
 
-// storeAt stores one visit, page view and event of the given time.
+// storeAt stores one visit, page view, report and event of the given time.
 func storeAt(t *testing.T, d *db.DB, siteID int64, at model.Instant) {
 	t.Helper()
-	id := model.FirstTimeID(at)
 	for statement, args := range map[string][]any{
-		"INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, ?, ?, 1, 'direct')":       {siteID, id, make([]byte, 16), at, at},
-		"INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) VALUES (?, ?, 1, ?, 0, 0, 0, ?, '/')": {siteID, at, id, false},
-		"INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (?, ?, 1, ?, 'a', '/')":                                              {siteID, at, id},
+		"INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, 1, ?, ?, 1, 1)": {siteID, at, at.Day(), at, at},
+		"INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) VALUES (?, ?, 1, ?, 1, 0, false, '/')":            {siteID, at, at},
+		"INSERT INTO engagement (site_id, day, id, ms, scroll) VALUES (?, ?, ?, 5, 5)":                                                    {siteID, at.Day(), at},
+		"INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (?, ?, 1, ?, 1, 'a', '/')":                                   {siteID, at, at},
 	} {
 		if err := dbtest.Exec(d, statement, args...); err != nil {
 			t.Fatalf("%v: %v", at.Time(), err)
@@ -36,7 +36,7 @@ func storeAt(t *testing.T, d *db.DB, siteID int64, at model.Instant) {
 	}
 }
 
-var partitionedTables = []string{"visits", "pageviews", "events"}
+var partitionedTables = []string{"visits", "pageviews", "engagement", "events"}
 
 // wantRows compares the number of rows in a partition of each partitioned table.
 func wantRows(t *testing.T, d *db.DB, partition string, want int) {
@@ -78,7 +78,7 @@ func TestPartitionsOfSeveralProcessesAtOnce(t *testing.T) {
 
 		var want []string
 
-		for _, table := range []string{"events", "pageviews", "visits"} {
+		for _, table := range []string{"engagement", "events", "pageviews", "visits"} {
 			for _, partition := range []string{"202611", "202612", "202701", "202702", "default"} {
 				want = append(want, table+"_"+partition)
 			}
@@ -88,8 +88,8 @@ func TestPartitionsOfSeveralProcessesAtOnce(t *testing.T) {
 			t.Errorf("partitions\n%v, want\n%v", got, want)
 		}
 
-		options := dbtest.PgStrings(t, databaseURL, "SELECT array_to_string(reloptions, ' ') FROM pg_class WHERE relname IN ('visits_202612', 'pageviews_202612', 'events_202612') ORDER BY relname")
-		for i, fill := range []string{"fillfactor=100 ", "fillfactor=90 ", "fillfactor=70 "} {
+		options := dbtest.PgStrings(t, databaseURL, "SELECT array_to_string(reloptions, ' ') FROM pg_class WHERE relname IN ('visits_202612', 'pageviews_202612', 'engagement_202612', 'events_202612') ORDER BY relname")
+		for i, fill := range []string{"fillfactor=90 ", "fillfactor=100 ", "fillfactor=100 ", "fillfactor=80 "} {
 			if !strings.HasPrefix(options[i], fill) || !strings.Contains(options[i], "autovacuum_") {
 				t.Errorf("storage options %q, want %s first", options[i], fill)
 			}
@@ -157,7 +157,7 @@ func TestPartitionsWaitForABusyTableWithoutBlockingIt(t *testing.T) {
 	}
 	defer reader.Close(context.Background())
 
-	for _, statement := range []string{"BEGIN", "SELECT * FROM visits_default, pageviews_default, events_default"} {
+	for _, statement := range []string{"BEGIN", "SELECT * FROM visits_default, pageviews_default, engagement_default, events_default"} {
 		if _, err := reader.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,8 @@ import (
 var siteRows = []struct{ table, key string }{
 	{"pageviews", "site_id, at, id"},
 	{"events", "site_id, at, id"},
-	{"visits", "site_id, id"},
+	{"engagement", "site_id, day, id"},
+	{"visits", "site_id, day, visitor, n"},
 	{"transactions", "site_id, transaction_id"},
 	{"delivery_attempts", "site_id, delivery_id, n"},
 	{"deliveries", "site_id, id"},

@@ -185,7 +185,7 @@ func TestPurgeSites(t *testing.T) {
 		for _, statement := range []string{
 			"INSERT INTO deleted_sites (site_id, deleted_at) VALUES (7, 1), (8, 1), (9, 1)",
 			fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-				INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) SELECT 7, %d, i, 1, 0, 0, 0, false, '/' FROM n`, many, dbtest.Noon),
+				INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) SELECT 7, %d, i, 1, 1, 0, false, '/' FROM n`, many, dbtest.Noon),
 			"INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (7, 1, 'collect', 'bot', 1), (8, 1, 'collect', 'bot', 1), (9, 1, 'collect', 'bot', 1), (10, 1, 'collect', 'bot', 1)",
 		} {
 			if err := dbtest.Exec(d, statement); err != nil {

@@ -1,7 +1,9 @@
 package tables
 
 import (
+	"bytes"
 	"database/sql/driver"
+	"encoding/binary"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,20 +110,75 @@ func OptionalText[Row any](name string, field func(*Row) *string) Column[Row] {
 	}
 }
 
-// OptionalBytes are bytes that are NULL when they are nil.
-func OptionalBytes[Row any](name string, field func(*Row) *[]byte) Column[Row] {
+// Bytes are bytes that are never NULL. Nil is stored as empty: on PostgreSQL a NULL anywhere in a
+// row of more than 8 columns costs 8 bytes, an empty value 1.
+func Bytes[Row any](name string, field func(*Row) *[]byte) Column[Row] {
 	return Column[Row]{
 		Name:   name,
 		pgType: "bytea",
-		array:  func(n int, row func(int) *Row) any { return array(n, row, func(r *Row) []byte { return *field(r) }) },
-		target: func(r *Row) any { return field(r) },
-		value: func(r *Row) driver.Value {
-			if b := *field(r); b != nil {
-				return b
-			}
-			return nil
+		array: func(n int, row func(int) *Row) any {
+			return array(n, row, func(r *Row) []byte { return notNil(*field(r)) })
 		},
-		set: func(r *Row, v driver.Value) { *field(r), _ = v.([]byte) },
+		target: func(r *Row) any { return bytesTarget{field(r)} },
+		value:  func(r *Row) driver.Value { return notNil(*field(r)) },
+		set: func(r *Row, v driver.Value) {
+			b, _ := v.([]byte)
+			*field(r) = nilIfEmpty(b)
+		},
+	}
+}
+
+func notNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+func nilIfEmpty(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+// Word is 8 bytes that are stored as an integer, the first byte as the highest.
+func Word[Row any](name string, field func(*Row) *[8]byte) Column[Row] {
+	get := func(r *Row) int64 { return int64(binary.BigEndian.Uint64(field(r)[:])) }
+	set := func(r *Row, v int64) { binary.BigEndian.PutUint64(field(r)[:], uint64(v)) }
+	return computedInteger(name, "bigint", get, set)
+}
+
+// SmallintOf is a 2-byte integer that stands for a value of the row.
+func SmallintOf[Row any](name string, get func(*Row) int16, set func(*Row, int16)) Column[Row] {
+	return computedInteger(name, "smallint", get, set)
+}
+
+// Derived is a 4-byte integer that follows from other columns, so that it is only written.
+func Derived[Row any](name string, get func(*Row) int32) Column[Row] {
+	return computedInteger(name, "integer", get, func(*Row, int32) {})
+}
+
+func computedInteger[Row any, T integer](name, pgType string, get func(*Row) T, set func(*Row, T)) Column[Row] {
+	return Column[Row]{
+		Name:   name,
+		pgType: pgType,
+		array:  func(n int, row func(int) *Row) any { return array(n, row, get) },
+		target: func(r *Row) any { return computedTarget[Row, T]{r, set} },
+		value:  func(r *Row) driver.Value { return int64(get(r)) },
+		set:    func(r *Row, v driver.Value) { set(r, T(number(v))) },
+	}
+}
+
+// TextOf is a text that stands for values of the row and is never NULL.
+func TextOf[Row any](name string, get func(*Row) string, set func(*Row, string)) Column[Row] {
+	return Column[Row]{
+		Name:   name,
+		pgType: "text",
+		array:  func(n int, row func(int) *Row) any { return array(n, row, get) },
+		target: func(r *Row) any { return computedTextTarget[Row]{r, set} },
+		value:  func(r *Row) driver.Value { return get(r) },
+		set:    func(r *Row, v driver.Value) { set(r, text(v)) },
 	}
 }
 
@@ -199,6 +256,39 @@ type integerTarget[T integer] struct{ field *T }
 // ScanInt64 implements pgtype.Int64Scanner.
 func (t integerTarget[T]) ScanInt64(v pgtype.Int8) error {
 	*t.field = T(v.Int64)
+	return nil
+}
+
+// computedTarget scans an integer of any size for pgx and sets a row's value by it.
+type computedTarget[Row any, T integer] struct {
+	row *Row
+	set func(*Row, T)
+}
+
+// ScanInt64 implements pgtype.Int64Scanner.
+func (t computedTarget[Row, T]) ScanInt64(v pgtype.Int8) error {
+	t.set(t.row, T(v.Int64))
+	return nil
+}
+
+// computedTextTarget scans a text for pgx and sets a row's values by it.
+type computedTextTarget[Row any] struct {
+	row *Row
+	set func(*Row, string)
+}
+
+// ScanText implements pgtype.TextScanner.
+func (t computedTextTarget[Row]) ScanText(v pgtype.Text) error {
+	t.set(t.row, v.String)
+	return nil
+}
+
+// bytesTarget scans bytes for pgx, empty ones as nil.
+type bytesTarget struct{ field *[]byte }
+
+// ScanBytes implements pgtype.BytesScanner. It copies the bytes, which pgx overwrites.
+func (t bytesTarget) ScanBytes(v []byte) error {
+	*t.field = nilIfEmpty(bytes.Clone(v))
 	return nil
 }
 

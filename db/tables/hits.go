@@ -19,51 +19,38 @@ var (
 	// VisitKey is the primary key of visits.
 	VisitKey = Columns[visit]{
 		Bigint("site_id", func(v *visit) *int64 { return &v.SiteID }),
-		Bigint("id", func(v *visit) *int64 { return &v.ID }),
+		Derived("day", func(v *visit) int32 { return int32(v.Day()) }),
+		Word("visitor", func(v *visit) *[8]byte { return (*[8]byte)(&v.Visitor) }),
+		visitNumber,
 	}
+
+	visitNumber = Smallint("n", func(v *visit) *int16 { return &v.N })
 
 	// VisitChanging are the columns that later hits of a visit change.
 	VisitChanging = Columns[visit]{
 		Bigint("last_pageview_at", func(v *visit) *model.Instant { return &v.LastPageviewAt }),
 		Integer("pageviews", func(v *visit) *int32 { return &v.Pageviews }),
-		OptionalBytes("recent", func(v *visit) *[]byte { return &v.Recent }),
-		OptionalBytes("awaited", func(v *visit) *[]byte { return &v.Awaited }),
-		OptionalBytes("user_id", func(v *visit) *[]byte { return &v.UserID }),
+		Bytes("recent", func(v *visit) *[]byte { return &v.Recent }),
+		Bytes("awaited", func(v *visit) *[]byte { return &v.Awaited }),
+		Bytes("viewed", func(v *visit) *[]byte { return &v.Viewed }),
+		Bytes("user_id", func(v *visit) *[]byte { return &v.UserID }),
 	}
 
-	// visitRule are the other columns that decide whether a hit continues the visit.
-	visitRule = Columns[visit]{
+	// visitStart are the columns that a visit's first hit sets.
+	visitStart = Columns[visit]{
 		Bigint("started_at", func(v *visit) *model.Instant { return &v.StartedAt }),
-		Smallint("n", func(v *visit) *int16 { return &v.N }),
-		OptionalText("utm_source", func(v *visit) *string { return &v.Source }),
-		OptionalText("utm_campaign", func(v *visit) *string { return &v.Name }),
+		SmallintOf("channel", func(v *visit) int16 { return v.Channel.Number() },
+			func(v *visit, number int16) { v.Channel = model.ChannelOf(number) }),
+		TextOf("attribution", func(v *visit) string { return model.PackAttribution(v.Referrer, &v.Campaign) },
+			func(v *visit, packed string) { v.Referrer, v.Campaign = model.UnpackAttribution(packed) }),
 	}
 
-	// VisitAttribution are the columns that only a conversion webhook reports.
-	VisitAttribution = Columns[visit]{
-		Text("channel", func(v *visit) *string { return &v.Channel }),
-		OptionalText("utm_medium", func(v *visit) *string { return &v.Medium }),
-		OptionalText("gclid", func(v *visit) *string { return &v.Gclid }),
-		OptionalText("gbraid", func(v *visit) *string { return &v.Gbraid }),
-		OptionalText("wbraid", func(v *visit) *string { return &v.Wbraid }),
-		OptionalText("fbclid", func(v *visit) *string { return &v.Fbclid }),
-		OptionalText("msclkid", func(v *visit) *string { return &v.Msclkid }),
-	}
-
-	// visitWritten are the columns that no batch reads.
-	visitWritten = Columns[visit]{
-		ID("visitor", func(v *visit) []byte { return v.Visitor[:] }),
-		OptionalText("referrer", func(v *visit) *string { return &v.Referrer }),
-		OptionalText("utm_content", func(v *visit) *string { return &v.Content }),
-		OptionalText("utm_term", func(v *visit) *string { return &v.Term }),
-	}
-
-	// VisitState are the columns that a batch reads of each visit it may continue. Site and visitor
-	// are known from the lookup's key.
-	VisitState = VisitKey[1:].With(VisitChanging...).With(visitRule...)
+	// VisitState are the columns that a batch reads of each visit it may continue. Site, day and
+	// visitor are known from the lookup's key.
+	VisitState = Columns[visit]{visitNumber}.With(VisitChanging...).With(visitStart...)
 
 	// Visits is the table of visits.
-	Visits = Table[visit]{"visits", slices.Concat(VisitKey, VisitChanging, visitRule, VisitAttribution, visitWritten)}
+	Visits = Table[visit]{"visits", slices.Concat(VisitKey, VisitChanging, visitStart)}
 )
 
 // Pageviews is the table of page views.
@@ -71,21 +58,44 @@ var Pageviews = Table[pageview]{"pageviews", Columns[pageview]{
 	Bigint("site_id", func(p *pageview) *int64 { return &p.SiteID }),
 	Bigint("at", func(p *pageview) *model.Instant { return &p.At }),
 	Bigint("id", func(p *pageview) *int64 { return &p.ID }),
-	Bigint("visit_id", func(p *pageview) *int64 { return &p.VisitID }),
-	Integer("engaged_ms", func(p *pageview) *int32 { return &p.EngagedMS }),
-	Smallint("scroll", func(p *pageview) *int16 { return &p.Scroll }),
+	Word("visitor", func(p *pageview) *[8]byte { return (*[8]byte)(&p.Visitor) }),
+	Smallint("n", func(p *pageview) *int16 { return &p.N }),
 	Smallint("width_range", func(p *pageview) *int16 { return &p.WidthRange }),
 	Bool("manual", func(p *pageview) *bool { return &p.Manual }),
 	Text("path", func(p *pageview) *string { return &p.Path }),
-	OptionalText("language", func(p *pageview) *string { return &p.Language }),
+	Text("language", func(p *pageview) *string { return &p.Language }),
 }}
+
+// EngagementKey is the primary key of engagement.
+var EngagementKey = Columns[model.EngagementKey]{
+	Bigint("site_id", func(k *model.EngagementKey) *int64 { return &k.SiteID }),
+	Integer("day", func(k *model.EngagementKey) *model.Day { return &k.Day }),
+	Bigint("id", func(k *model.EngagementKey) *int64 { return &k.PageviewID }),
+}
+
+// Engagement is the table of what was reported on page view ids.
+var Engagement = Table[model.Engagement]{"engagement",
+	Within(func(e *model.Engagement) *model.EngagementKey { return &e.EngagementKey }, EngagementKey).With(
+		Integer("ms", func(e *model.Engagement) *int32 { return &e.MS }),
+		Smallint("scroll", func(e *model.Engagement) *int16 { return &e.Scroll }),
+		OptionalBigint("repeated_at", repeatedAt),
+	)}
+
+// repeatedAt is nil for a page view id that no page view repeats.
+func repeatedAt(e *model.Engagement) *int64 {
+	if e.RepeatedAt == 0 {
+		return nil
+	}
+	return (*int64)(&e.RepeatedAt)
+}
 
 // Events is the table of events.
 var Events = Table[event]{"events", Columns[event]{
 	Bigint("site_id", func(e *event) *int64 { return &e.SiteID }),
 	Bigint("at", func(e *event) *model.Instant { return &e.At }),
 	Bigint("id", func(e *event) *int64 { return &e.ID }),
-	Bigint("visit_id", func(e *event) *int64 { return &e.VisitID }),
+	Word("visitor", func(e *event) *[8]byte { return (*[8]byte)(&e.Visitor) }),
+	Smallint("n", func(e *event) *int16 { return &e.N }),
 	Text("name", func(e *event) *string { return &e.Name }),
 	Text("path", func(e *event) *string { return &e.Path }),
 	OptionalBigint("value", eventValue),
@@ -136,25 +146,11 @@ var (
 
 	VisitorKey = Columns[model.VisitorKey]{
 		Bigint("site_id", func(k *model.VisitorKey) *int64 { return &k.SiteID }),
-		ID("visitor", func(k *model.VisitorKey) []byte { return k.Visitor[:] }),
-	}
-
-	ViewKey = Columns[model.ViewKey]{
-		Bigint("site_id", func(k *model.ViewKey) *int64 { return &k.Visitor.SiteID }),
-		ID("visitor", func(k *model.ViewKey) []byte { return k.Visitor.Visitor[:] }),
-		Bigint("pageview_id", func(k *model.ViewKey) *int64 { return &k.PageviewID }),
+		Word("visitor", func(k *model.VisitorKey) *[8]byte { return (*[8]byte)(&k.Visitor) }),
 	}
 
 	TransactionKey = Columns[model.TransactionKey]{
 		Bigint("site_id", func(k *model.TransactionKey) *int64 { return &k.SiteID }),
 		Text("transaction_id", func(k *model.TransactionKey) *string { return &k.TransactionID }),
-	}
-
-	// Engagement are the columns of an engagement report.
-	Engagement = Columns[model.Engagement]{
-		Bigint("site_id", func(e *model.Engagement) *int64 { return &e.SiteID }),
-		Bigint("id", func(e *model.Engagement) *int64 { return &e.PageviewID }),
-		Integer("ms", func(e *model.Engagement) *int32 { return &e.MS }),
-		Smallint("scroll", func(e *model.Engagement) *int16 { return &e.Scroll }),
 	}
 )

@@ -2,12 +2,14 @@ package export_test
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -118,12 +120,15 @@ func (s *shop) user(r *http.Request) (*model.User, error) {
 func (s *shop) store(at time.Time, v model.Visit, paths ...string) {
 	s.t.Helper()
 
-	v.SiteID, v.ID, v.StartedAt, v.LastPageviewAt = s.site.ID, model.NewTimeID(model.At(at)), model.At(at), model.At(at)
+	v.SiteID, v.N, v.StartedAt, v.LastPageviewAt = s.site.ID, int16(at.Unix()%10_000), model.At(at), model.At(at)
 	v.Pageviews = int32(len(paths))
 	changes := ingest.HitChanges{NewVisits: []model.Visit{v}}
 	for i, path := range paths {
-		changes.Pageviews = append(changes.Pageviews, model.Pageview{SiteID: s.site.ID, At: model.At(at).Add(time.Duration(i) * time.Second),
-			ID: int64(i) - 1, VisitID: v.ID, Path: path, Language: "de", WidthRange: 1920, EngagedMS: 1500, Scroll: 40, Manual: i == 0})
+		row := model.Pageview{SiteID: s.site.ID, At: model.At(at).Add(time.Duration(i) * time.Second), ID: int64(i) - 1,
+			Visitor: v.Visitor, N: v.N, Path: path, Language: "de", WidthRange: 1920, Manual: i == 0}
+		changes.Pageviews = append(changes.Pageviews, row)
+		changes.Engagement = append(changes.Engagement, model.Engagement{MS: 1500, Scroll: 40,
+			EngagementKey: model.EngagementKey{SiteID: row.SiteID, Day: row.At.Day(), PageviewID: row.ID}})
 	}
 
 	hits := ingest.New(s.db).HitStore()
@@ -141,7 +146,7 @@ func (s *shop) store(at time.Time, v model.Visit, paths ...string) {
 func (s *shop) storeEvent(v model.Visit, e model.Event) {
 	s.t.Helper()
 
-	v.ID = model.NewTimeID(e.At)
+	visitor, n := int64(binary.BigEndian.Uint64(v.Visitor[:])), rand.IntN(1<<15)
 
 	// An empty text is stored as NULL.
 	null := func(s string) any {
@@ -158,12 +163,13 @@ func (s *shop) storeEvent(v model.Visit, e model.Event) {
 	}
 
 	err := errors.Join(
-		dbtest.Exec(s.db, `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id, utm_source)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			s.site.ID, v.ID, v.Visitor[:], e.At, v.LastPageviewAt, v.Pageviews, v.Channel, v.UserID, null(v.Source)),
-		dbtest.Exec(s.db, `INSERT INTO events (site_id, at, id, visit_id, name, path, value, currency, transaction_id, properties)
+		dbtest.Exec(s.db, `INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel, user_id, attribution)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			s.site.ID, e.At, e.ID, v.ID, e.Name, e.Path, value, null(e.Currency), null(e.TransactionID), null(e.Properties)))
+			s.site.ID, visitor, e.At.Day(), n, e.At, v.LastPageviewAt, v.Pageviews, v.Channel.Number(), append([]byte{}, v.UserID...),
+			model.PackAttribution(v.Referrer, &v.Campaign)),
+		dbtest.Exec(s.db, `INSERT INTO events (site_id, at, id, visitor, n, name, path, value, currency, transaction_id, properties)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			s.site.ID, e.At, e.ID, visitor, n, e.Name, e.Path, value, null(e.Currency), null(e.TransactionID), null(e.Properties)))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -331,7 +337,7 @@ func TestPaging(t *testing.T) {
 func TestColumns(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
-		s.store(noon, model.Visit{Visitor: model.VisitorID{0xab, 15: 0xcd}, Channel: "paid search", Referrer: "www.google.com", UserID: []byte{0xfe, 15: 0x01},
+		s.store(noon, model.Visit{Visitor: model.VisitorID{0xab, 7: 0xcd}, Channel: "paid search", Referrer: "www.google.com", UserID: []byte{0xfe, 15: 0x01},
 			Campaign: model.Campaign{Source: "google", Medium: "cpc", Name: "=1+1", Content: "a,b", Term: "\"tea\"", Gclid: "G", Gbraid: "-B", Wbraid: "W", Fbclid: "F", Msclkid: "M"}},
 			"/shop")
 
@@ -340,7 +346,7 @@ func TestColumns(t *testing.T) {
 		want := map[string]any{
 			"row_id": "1795176000000000-ffffffffffffffff", "time": "2026-11-20T12:00:00.000000Z", "pageview_id": "ffffffffffffffff",
 			"path": "/shop", "language": "de", "screen_width": "1920+", "engaged_ms": 1500.0, "scroll_percent": 40.0, "manual": true,
-			"visitor_id": "ab0000000000000000000000000000cd", "visit_id": visitID, "visit_started_at": "2026-11-20T12:00:00.000000Z",
+			"visitor_id": "ab000000000000cd", "visit_id": visitID, "visit_started_at": "2026-11-20T12:00:00.000000Z",
 			"visit_last_pageview_at": "2026-11-20T12:00:00.000000Z", "visit_pageviews": 1.0, "channel": "paid search",
 			"referrer": "www.google.com", "utm_source": "google", "utm_medium": "cpc", "utm_campaign": "=1+1", "utm_content": "a,b",
 			"utm_term": `"tea"`, "gclid": "G", "gbraid": "-B", "wbraid": "W", "fbclid": "F", "msclkid": "M",
@@ -388,7 +394,7 @@ func TestEventColumns(t *testing.T) {
 		s := newShop(t, d, "shop.example")
 		at := model.At(noon)
 		s.storeEvent(
-			model.Visit{Visitor: model.VisitorID{0xab, 15: 0xcd}, LastPageviewAt: at, Pageviews: 2, Channel: "direct",
+			model.Visit{Visitor: model.VisitorID{0xab, 7: 0xcd}, LastPageviewAt: at, Pageviews: 2, Channel: "direct",
 				UserID: []byte{0xfe, 15: 0x01}, Campaign: model.Campaign{Source: "@newsletter"}},
 			model.Event{At: at, ID: 7, Name: "refund", Path: "/return", Value: -12_340_000, Currency: "EUR", TransactionID: "=R1",
 				Properties: `{"items":[{"item_id":"a, b","price":6.17}],"note":"\"x\""}`})
@@ -401,7 +407,7 @@ func TestEventColumns(t *testing.T) {
 {"row_id":"1795176000000000-0000000000000007","time":"2026-11-20T12:00:00.000000Z","event":"refund","path":"/return",` +
 			`"value":-12.34,"currency":"EUR","transaction_id":"=R1",` +
 			`"properties":{"items":[{"item_id":"a, b","price":6.17}],"note":"\"x\""},` +
-			`"visitor_id":"ab0000000000000000000000000000cd","visit_id":"` + visitID + `","visit_started_at":"2026-11-20T12:00:00.000000Z",` +
+			`"visitor_id":"ab000000000000cd","visit_id":"` + visitID + `","visit_started_at":"2026-11-20T12:00:00.000000Z",` +
 			`"visit_last_pageview_at":"2026-11-20T12:00:00.000000Z","visit_pageviews":2,"channel":"direct","referrer":null,` +
 			`"utm_source":"@newsletter","utm_medium":null,"utm_campaign":null,"utm_content":null,"utm_term":null,` +
 			`"gclid":null,"gbraid":null,"wbraid":null,"fbclid":null,"msclkid":null,"user_id":"fe000000000000000000000000000001"}]
@@ -420,7 +426,7 @@ func TestEventColumns(t *testing.T) {
 			"gclid,gbraid,wbraid,fbclid,msclkid,user_id\r\n" +
 			"1795176000000000-0000000000000007,2026-11-20T12:00:00.000000Z,refund,/return,-12.34,EUR,'=R1," +
 			`"{""items"":[{""item_id"":""a, b"",""price"":6.17}],""note"":""\""x\""""}",` +
-			"ab0000000000000000000000000000cd," + visitID + ",2026-11-20T12:00:00.000000Z,2026-11-20T12:00:00.000000Z,2,direct,," +
+			"ab000000000000cd," + visitID + ",2026-11-20T12:00:00.000000Z,2026-11-20T12:00:00.000000Z,2,direct,," +
 			"'@newsletter,,,,,,,,,,fe000000000000000000000000000001\r\n"
 		if body != want {
 			t.Errorf("CSV\n%s, want\n%s", body, want)

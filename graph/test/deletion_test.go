@@ -66,10 +66,10 @@ func fill(t *testing.T, d *db.DB, of owners) {
 
 	at := model.At(start)
 	statements := map[string]string{
-		"visits": `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (@site, 1, '', @at, @at, 1, 'direct')`,
-		"pageviews": `INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
-			VALUES (@site, @at, 1, 1, 0, 0, 0, false, '/'), (@site, @at, 2, 1, 0, 0, 0, false, '/')`,
-		"events":       `INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (@site, @at, 1, 1, 'signup', '/')`,
+		"visits": `INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel) VALUES (@site, 1, @at / 86400000000, 1, @at, @at, 1, 1)`,
+		"pageviews": `INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path)
+			VALUES (@site, @at, 1, 1, 1, 0, false, '/'), (@site, @at, 2, 1, 1, 0, false, '/')`,
+		"events":       `INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (@site, @at, 1, 1, 1, 'signup', '/')`,
 		"transactions": `INSERT INTO transactions (site_id, transaction_id, event, at) VALUES (@site, 'T', 'purchase', @at)`,
 		"deliveries": `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
 			VALUES (@site, 1, 'conversion', 'purchase', 'pending', 0, @at, @at, '{}')`,

@@ -397,8 +397,8 @@ func TestLastHitTellsWhetherTheScriptIsInstalled(t *testing.T) {
 		at := model.At(start)
 
 		for _, statement := range []string{
-			`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) VALUES (1, ?, 1, 1, 0, 0, 0, false, '/')`,
-			`INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (2, ?, 1, 1, 'signup', '/')`,
+			`INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) VALUES (1, ?, 1, 1, 1, 0, false, '/')`,
+			`INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (2, ?, 1, 1, 1, 'signup', '/')`,
 		} {
 			for _, earlier := range []time.Duration{0, time.Hour} {
 				if err := dbtest.Exec(d, statement, at.Add(-earlier)); err != nil {
@@ -407,7 +407,7 @@ func TestLastHitTellsWhetherTheScriptIsInstalled(t *testing.T) {
 			}
 		}
 
-		if err := dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (1, ?, 1, 1, 'signup', '/')`, at.Add(-time.Minute)); err != nil {
+		if err := dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (1, ?, 1, 1, 1, 'signup', '/')`, at.Add(-time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 

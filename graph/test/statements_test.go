@@ -36,7 +36,7 @@ func makeSites(t testing.TB, d *db.DB, n int) {
 			"INSERT INTO excluded_addresses (site_id, network) VALUES (?, '192.0.2.0/24'), (?, '2001:db8::/32')",
 			"INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 7), (?, 202610, 8)",
 			fmt.Sprintf("INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (?, %d, 'collect', 'bad_json', 3), (?, %[1]d, 'collect', 'bot', 3)", model.At(start).Day()),
-			fmt.Sprintf("INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) VALUES (?, %d, 1, 1, 0, 0, 0, false, '/'), (?, %[1]d, 2, 1, 0, 0, 0, false, '/')", model.At(start)),
+			fmt.Sprintf("INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) VALUES (?, %d, 1, 1, 1, 0, false, '/'), (?, %[1]d, 2, 1, 1, 0, false, '/')", model.At(start)),
 		} {
 			if err := dbtest.Exec(d, statement, site.ID, site.ID); err != nil {
 				t.Fatal(err)

@@ -1,11 +1,13 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/loadgen/bulk"
@@ -54,28 +56,39 @@ func newFiller(ids *model.NodeIDs, sites []target.Site, rows int, seed uint64, n
 	return f, nil
 }
 
-// next returns about n page views with their visits.
+// next returns about n page views with their visits and engagement.
 func (f *filler) next(n int) bulk.Rows {
 	var rows bulk.Rows
 	for len(rows.Pageviews) < n {
 		at := f.from.Add(time.Duration(f.visits) * f.step)
 		f.visits++
-		v := model.Visit{SiteID: f.sites[f.pick.Uint64()], ID: model.NewTimeID(at), StartedAt: at,
+		v := model.Visit{SiteID: f.sites[f.pick.Uint64()], N: 1, StartedAt: at,
 			LastPageviewAt: at.Add((pageviewsPerVisit - 1) * time.Second),
 			Pageviews:      pageviewsPerVisit, Channel: "direct"}
 
 		binary.LittleEndian.PutUint64(v.Visitor[:], f.random.Uint64())
-		binary.LittleEndian.PutUint64(v.Visitor[8:], f.random.Uint64())
 
 		rows.Visits = append(rows.Visits, v)
 		for i := range pageviewsPerVisit {
-			rows.Pageviews = append(rows.Pageviews,
-				model.Pageview{SiteID: v.SiteID, At: at.Add(time.Duration(i) * time.Second),
-					ID:      f.random.Int64() - f.random.Int64(),
-					VisitID: v.ID, Path: traffic.PagePaths[f.random.IntN(len(traffic.PagePaths))], Language: "de",
-					WidthRange: 1440, EngagedMS: 5000, Scroll: 60})
+			p := model.Pageview{SiteID: v.SiteID, At: at.Add(time.Duration(i) * time.Second),
+				ID:      f.random.Int64() - f.random.Int64(),
+				Visitor: v.Visitor, N: v.N, Path: traffic.PagePaths[f.random.IntN(len(traffic.PagePaths))], Language: "de",
+				WidthRange: 1440}
+
+			rows.Pageviews = append(rows.Pageviews, p)
+			rows.Engagement = append(rows.Engagement, model.Engagement{
+				EngagementKey: model.EngagementKey{SiteID: p.SiteID, Day: p.At.Day(), PageviewID: p.ID}, MS: 5000, Scroll: 60,
+			})
 		}
 	}
+
+	slices.SortFunc(rows.Visits, func(a, b model.Visit) int { return a.Compare(&b) })
+	slices.SortFunc(rows.Pageviews, func(a, b model.Pageview) int {
+		return cmp.Or(cmp.Compare(a.SiteID, b.SiteID), cmp.Compare(a.At, b.At))
+	})
+	slices.SortFunc(rows.Engagement, func(a, b model.Engagement) int {
+		return a.EngagementKey.Compare(b.EngagementKey)
+	})
 
 	return rows
 }

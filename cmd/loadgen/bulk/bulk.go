@@ -1,4 +1,4 @@
-// Package bulk fills a database with visits and page views as fast as the engine takes rows, and
+// Package bulk fills a database with visits, page views and engagement as fast as the engine takes rows, and
 // measures what they occupy. Only the load program uses it: the rate of the service is compared with
 // this one, and large databases are made with it. It is the one package outside db that speaks SQL.
 package bulk
@@ -17,16 +17,16 @@ import (
 	"github.com/tallygate/tallygate/db/tables"
 )
 
-// Rows are rows to load together, each list in the order of its primary key. The page views'
-// visits are among the visits of this or an earlier load.
+// Rows are rows to load together. Each list is loaded fastest in the order of its primary key. The
+// page views' visits are among the visits of this or an earlier load.
 type Rows struct {
-	Visits    []model.Visit
-	Pageviews []model.Pageview
+	Visits     []model.Visit
+	Pageviews  []model.Pageview
+	Engagement []model.Engagement
 }
 
 // Load adds rows in one transaction by the engine's fastest way, and counts the page views for
-// the sites' quotas: COPY on PostgreSQL, one prepared statement per row on SQLite. All indexes are
-// kept.
+// the sites' quotas: COPY on PostgreSQL, one prepared statement per row on SQLite.
 func Load(ctx context.Context, d *db.DB, rows Rows) error {
 	if d.IsPostgres() {
 		return copyAll(ctx, d.Postgres(), rows)
@@ -48,6 +48,10 @@ func copyAll(ctx context.Context, config *pgx.ConnConfig, rows Rows) (err error)
 			return err
 		}
 		if err := copyRows(ctx, tx, tables.Pageviews, rows.Pageviews); err != nil {
+			return err
+		}
+
+		if err := copyRows(ctx, tx, tables.Engagement, rows.Engagement); err != nil {
 			return err
 		}
 
@@ -81,6 +85,10 @@ func insertAll(tx *sql.Tx, rows Rows) error {
 		return err
 	}
 	if err := insertRows(tx, tables.Pageviews, rows.Pageviews); err != nil {
+		return err
+	}
+
+	if err := insertRows(tx, tables.Engagement, rows.Engagement); err != nil {
 		return err
 	}
 
@@ -130,37 +138,16 @@ func (r *Rows) used() map[model.UsageKey]int64 {
 }
 
 // Fill runs load, which calls Load many times, and leaves the database as if the rows had
-// always been there: with its statistics, and without a backlog of log to write back. On SQLite the
-// secondary indexes of the two tables are created again at the end: adding millions of random keys to
-// them one by one would take hours with a small cache.
+// always been there: with its statistics, and without a backlog of log to write back.
 func Fill(ctx context.Context, d *db.DB, load func() error) error {
-	if d.IsPostgres() {
-		if err := load(); err != nil {
-			return err
-		}
-
-		return execAll(ctx, d, "VACUUM (ANALYZE) visits", "VACUUM (ANALYZE) pageviews", "CHECKPOINT")
-	}
-
-	var indexes []struct{ Name, SQL string }
-	err := d.Read.NewRaw(`SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name IN ('visits', 'pageviews') AND sql IS NOT NULL`).
-		Scan(ctx, &indexes)
-	if err != nil {
+	if err := load(); err != nil {
 		return err
 	}
-
-	for _, index := range indexes {
-		if err := execAll(ctx, d, "DROP INDEX "+index.Name); err != nil {
-			return err
-		}
+	if !d.IsPostgres() {
+		return execAll(ctx, d, "PRAGMA wal_checkpoint(TRUNCATE)")
 	}
 
-	err = load()
-	for _, index := range indexes {
-		err = errors.Join(err, execAll(ctx, d, index.SQL))
-	}
-
-	return errors.Join(err, execAll(ctx, d, "PRAGMA wal_checkpoint(TRUNCATE)"))
+	return execAll(ctx, d, "VACUUM (ANALYZE) visits", "VACUUM (ANALYZE) pageviews", "VACUUM (ANALYZE) engagement", "CHECKPOINT")
 }
 
 func execAll(ctx context.Context, d *db.DB, statements ...string) error {

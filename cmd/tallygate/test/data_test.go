@@ -55,7 +55,7 @@ func TestAdminData(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := dbtest.Exec(d,
-			"INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (1, ?, 1, 1, 'a', '/')",
+			"INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (1, ?, 1, 1, 1, 'a', '/')",
 			now); err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // Channel is one of the contract's thirteen channel values.
-type Channel string
+type Channel = model.Channel
 
 // The allowed values (contract, section 2).
 const (

@@ -35,5 +35,5 @@ func path(r exports.Pageview) string             { return r.Path }
 func lang(r exports.Pageview) string             { return r.Language }
 func width(r exports.Pageview) string            { return model.WidthRangeName(r.WidthRange) }
 func referrer(r exports.Pageview) string         { return r.Referrer }
-func channelOf(r exports.Pageview) string        { return r.Channel }
+func channelOf(r exports.Pageview) string        { return string(r.Channel) }
 func campaign(r exports.Pageview) model.Campaign { return r.Campaign }

@@ -13,6 +13,8 @@ import (
 	"testing/iotest"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/exports"
@@ -448,16 +450,16 @@ func TestVisits(t *testing.T) {
 					p.view(site, "", map[string]any{"p": fmt.Sprintf("/%d", n), "u": map[string]any{"source": s.source, "campaign": s.name, "gclid": s.gclid}})
 				}
 
-				numbers, got := make(map[int64]int), make(map[string]int)
+				numbers, got := make(map[string]int), make(map[string]int)
 				rows := p.rows(site)
 				slices.SortFunc(rows, func(a, b exports.Pageview) int { return strings.Compare(a.Path, b.Path) })
 
 				for _, row := range rows {
-					if numbers[row.VisitID] == 0 {
-						numbers[row.VisitID] = len(numbers) + 1
+					if numbers[row.Visit.ID()] == 0 {
+						numbers[row.Visit.ID()] = len(numbers) + 1
 					}
 
-					got[row.Path] = numbers[row.VisitID]
+					got[row.Path] = numbers[row.Visit.ID()]
 				}
 
 				for n, s := range test.steps {
@@ -504,7 +506,7 @@ func TestVisitorsAreApart(t *testing.T) {
 
 		visitors := make(map[string]int)
 		for _, row := range append(p.rows(site), p.rows(other)...) {
-			visitors[string(row.Visitor)]++
+			visitors[string(row.Visitor[:])]++
 		}
 
 		if len(visitors) != 4 {
@@ -560,6 +562,103 @@ func TestEngagement(t *testing.T) {
 
 		if row := p.rows(other)[0]; row.EngagedMS != 0 {
 			t.Errorf("a report reached a page view of another site: %d ms", row.EngagedMS)
+		}
+	})
+}
+
+// TestEngagementOfLaterDays checks that reports count until the end of the second UTC day after a
+// page view, also those that arrive before it, and add up within their bounds.
+func TestEngagementOfLaterDays(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		site := p.site("example.com", quota)
+		const id = "fedcba9876543210"
+		report := func(at time.Time, ms, scroll int) {
+			t.Helper()
+			p.clock.set(at)
+			p.view(site, "", m{"t": "engagement", "i": id, "ms": ms, "sc": scroll})
+		}
+
+		midnight := time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)
+		report(midnight.Add(-time.Microsecond), 1, 100) // of the day before: not for this page view
+		report(midnight, 2, 10)
+		p.clock.set(midnight.Add(time.Hour))
+		p.view(site, "", m{"i": id})
+		report(midnight.Add(23*time.Hour), 4, 40)
+		report(midnight.Add(25*time.Hour), 8, 30)
+		report(midnight.Add(72*time.Hour-time.Microsecond), 16, 20)
+		report(midnight.Add(72*time.Hour), 32, 90)
+
+		if row := p.rows(site)[0]; row.EngagedMS != 2+4+8+16 || row.Scroll != 40 {
+			t.Errorf("%d ms and %d %%, want 30 and 40", row.EngagedMS, row.Scroll)
+		}
+
+		report(midnight.Add(26*time.Hour), 86_399_990, 0)
+
+		if row := p.rows(site)[0]; row.EngagedMS != 86_400_000 {
+			t.Errorf("%d ms, want 24 hours", row.EngagedMS)
+		}
+	})
+}
+
+// TestEngagementOfARepeatedID checks that the newest of a visitor's page views with one id has what
+// was reported on it, and that each page view has its own row.
+func TestEngagementOfARepeatedID(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		site := p.site("example.com", quota)
+		report := func(ms int) { p.view(site, "", m{"t": "engagement", "i": "0123456789abcdef", "ms": ms}) }
+		view := func(after time.Duration, path string) {
+			p.clock.set(noon.Add(after))
+			p.view(site, "", m{"i": "0123456789abcdef", "p": path})
+		}
+
+		view(0, "/first")
+		report(1)
+		view(time.Minute, "/second")
+		report(2)
+		view(2*time.Hour, "/third") // in another visit
+		p.clock.set(noon.Add(20 * time.Hour))
+		report(4)
+
+		got := make(map[string]int32)
+		for _, row := range p.rows(site) {
+			got[row.Path] = row.EngagedMS
+		}
+
+		if want := map[string]int32{"/first": 0, "/second": 0, "/third": 7}; !maps.Equal(got, want) {
+			t.Errorf("time in view %v, want %v", got, want)
+		}
+	})
+}
+
+// TestReportsWithoutPageviewsAreBounded checks that a client which makes up page view ids fills a
+// bounded number of rows, that reports which need no new row still count, and that each page view
+// brings room for its own.
+func TestReportsWithoutPageviewsAreBounded(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const most = 1_000 // of a site without page views
+		p := newPlane(t, d)
+		site := p.site("example.com", quota)
+		report := func(id int) {
+			p.view(site, fmt.Sprintf("198.18.%d.%d", id>>8, id&0xff), m{"t": "engagement", "i": fmt.Sprintf("%016x", id), "ms": 5})
+		}
+
+		var group errgroup.Group
+		group.SetLimit(32)
+		for id := range most + 200 {
+			group.Go(func() error { report(id); return nil })
+		}
+
+		_ = group.Wait()
+		if n, err := dbtest.Count(d, "engagement"); err != nil || n != most {
+			t.Errorf("%d rows, %v; want %d", n, err, most)
+		}
+
+		p.view(site, "", m{"i": "ffffffffffffffff"})
+		p.view(site, "", m{"t": "engagement", "i": "ffffffffffffffff", "ms": 5})
+		if row := p.rows(site)[0]; row.EngagedMS != 5 {
+			t.Errorf("a page view has %d ms, want 5", row.EngagedMS)
 		}
 	})
 }
@@ -679,9 +778,9 @@ func TestTwoProcesses(t *testing.T) {
 
 		rows := planes[0].rows(large)
 		for _, row := range rows {
-			if row.VisitID != rows[0].VisitID || row.Pageviews != 100 {
-				t.Fatalf("one visitor's 100 page views at once: visit %d of %d page views and also visit %d; want one visit of 100",
-					row.VisitID, row.Pageviews, rows[0].VisitID)
+			if row.Visit.ID() != rows[0].Visit.ID() || row.Pageviews != 100 {
+				t.Fatalf("one visitor's 100 page views at once: visit %s of %d page views and also visit %s; want one visit of 100",
+					row.Visit.ID(), row.Pageviews, rows[0].Visit.ID())
 			}
 		}
 

@@ -201,27 +201,27 @@ func TestEventsJoinVisits(t *testing.T) {
 		event := p.events(site)[0]
 
 		view := p.rows(site)[0]
-		if event.VisitID != view.VisitID || event.Channel != "email" || event.Pageviews != 1 || event.LastPageviewAt != view.At {
+		if event.Visit.ID() != view.Visit.ID() || event.Channel != "email" || event.Pageviews != 1 || event.LastPageviewAt != view.At {
 			t.Errorf("the event's visit %+v is not the page view's %+v", event, view)
 		}
 
 		// This visitor has no visit yet.
 		p.event(site, "198.51.100.2", "signup")
 		opened := p.events(site)[1]
-		if opened.VisitID == view.VisitID || opened.Pageviews != 0 || opened.LastPageviewAt != 0 || opened.Channel != "direct" {
+		if opened.Visit.ID() == view.Visit.ID() || opened.Pageviews != 0 || opened.LastPageviewAt != 0 || opened.Channel != "direct" {
 			t.Errorf("the visit that an event started: %+v", opened)
 		}
 
 		p.event(site, "198.51.100.2", "signup")
 
-		if again := p.events(site)[2]; again.VisitID != opened.VisitID {
-			t.Errorf("the visitor's second event is in visit %d, want %d", again.VisitID, opened.VisitID)
+		if again := p.events(site)[2]; again.Visit.ID() != opened.Visit.ID() {
+			t.Errorf("the visitor's second event is in visit %s, want %s", again.Visit.ID(), opened.Visit.ID())
 		}
 
 		// The first page view starts a visit with its own attribution.
 		p.view(site, "198.51.100.2", nil)
 
-		if row := p.rows(site)[1]; row.VisitID == opened.VisitID || row.Pageviews != 1 {
+		if row := p.rows(site)[1]; row.Visit.ID() == opened.Visit.ID() || row.Pageviews != 1 {
 			t.Errorf("the page view joined a visit that events started: %+v", row)
 		}
 	})

@@ -138,9 +138,10 @@ func TestDisconnectCancelsNothing(t *testing.T) {
 // transaction panic, fails alone: the other hits of its batch are stored and counted.
 func TestOneBadHitFailsAlone(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
-		// This row violates the primary key of its table.
+		// The second row violates the primary key of its table.
 		oneBadHit(t, func(changes *ingest.HitChanges, i int) {
-			changes.Pageviews = append(changes.Pageviews, changes.Pageviews[i])
+			row := model.Event{SiteID: changes.Pageviews[i].SiteID, At: changes.Pageviews[i].At, ID: 1, Name: "signup", Path: "/bad"}
+			changes.Events = append(changes.Events, row, row)
 		})
 	})
 	t.Run("panic", func(t *testing.T) { oneBadHit(t, func(*ingest.HitChanges, int) { panic("bad hit") }) })

@@ -168,7 +168,7 @@ func TestServerTiesToTheBrowsersVisit(t *testing.T) {
 			}
 
 			e := p.events(site)[before]
-			if got := e.VisitID == p.rows(site)[0].VisitID; got != same || (e.Channel == "email") != same {
+			if got := e.Visit.ID() == p.rows(site)[0].Visit.ID(); got != same || (e.Channel == "email") != same {
 				t.Errorf("%s: in the browser's visit %v, channel %s; want %v", ip, got, e.Channel, same)
 			}
 		}

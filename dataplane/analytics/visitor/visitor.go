@@ -49,5 +49,5 @@ func (k *DayKey) ID(siteID int64, addr netip.Addr, userAgent string) model.Visit
 	mac.Write(buf[:24])
 	mac.Write([]byte(userAgent))
 
-	return model.VisitorID(mac.Sum(buf[24:24])[:16])
+	return model.VisitorID(mac.Sum(buf[24:24])[:len(model.VisitorID{})])
 }

@@ -17,7 +17,7 @@ var (
 )
 
 // frozenID was computed with another implementation of HMAC-SHA256.
-const frozenID = "0532fec0db11b354bcb5cb85d2bfff27"
+const frozenID = "0532fec0db11b354"
 
 const browser = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36"
 

@@ -1,1 +1,0 @@
--- PostgreSQL has a table of detached partitions here; SQLite has no partitions.

@@ -1,1 +1,0 @@
--- SQLite has a table of changes here, by which processes on one file learn of each other's; PostgreSQL notifies its clients.
