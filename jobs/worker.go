@@ -20,6 +20,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/jobs/mail"
 	"github.com/tallygate/tallygate/jobs/queue"
@@ -47,6 +48,9 @@ type Options struct {
 	// RetentionMonths is how many whole months before the current one visits, page views and events
 	// are kept; 0: forever.
 	RetentionMonths int
+	// ReportMonths is how many whole months before the current one reports are kept, which do not
+	// need visits, page views and events; 0: forever.
+	ReportMonths int
 }
 
 // settings are Options and what only tests change.
@@ -108,7 +112,8 @@ func newWorker(s settings) (*Worker, error) {
 	if w.schedule = s.schedule; w.schedule == nil {
 		w.schedule = newSchedule(w.clock, &housekeeping{
 			db: s.DB, accounts: accounts.New(s.DB), outbox: outbox.New(s.DB), retention: retention.New(s.DB),
-			log: s.Log, exports: w.webhooks, retentionMonths: s.RetentionMonths,
+			reports: reports.New(s.DB), log: s.Log, exports: w.webhooks,
+			retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths,
 		})
 	}
 

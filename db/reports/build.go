@@ -79,6 +79,8 @@ func (s *Store) process(ctx context.Context, day dayRow, now model.Instant, buil
 			return s.buildDay(ctx, day, true, now, built)
 		}
 		return s.setDue(ctx, day, 0)
+	case has(merged) && now < (last+1).Start().Add(finalAfter):
+		return s.splitMonth(ctx, day, now)
 	case has(merged):
 		return s.rebuildMonth(ctx, month, now, built)
 	case day.State == open:
@@ -193,6 +195,21 @@ func agree(month []dayRow, segments []*segment.Segment) bool {
 		segments = segments[1:]
 	}
 	return len(segments) == 0
+}
+
+// splitMonth takes apart a month that a clock that was ahead has merged too early. Its days are built
+// again, one by one.
+func (s *Store) splitMonth(ctx context.Context, day dayRow, now model.Instant) error {
+	first, last := monthOf(day.Day)
+	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		err := changeOne(tx.NewUpdate().Model((*dayRow)(nil)).
+			Set("version = version + 1, state = ?, built_at = 0, checksum = 0, due_at = ?", open, now).
+			Where("site_id = ? AND day >= ? AND day <= ?", day.SiteID, first, last).Exec(ctx))
+		if err != nil {
+			return err
+		}
+		return deleteSegments(ctx, tx, day.SiteID, first, last)
+	})
 }
 
 // rebuildMonth builds all days of a month from their rows and joins them.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -67,6 +68,14 @@ func (s *Store) Plan(ctx context.Context, now model.Instant) (int64, error) {
 		return 0, fmt.Errorf("read the last planned day: %w", err)
 	}
 
+	if model.Day(number) > last {
+		// Days that ended since the clock was ahead were planned before they had rows.
+		number = int(last - correctDays)
+		if err := s.correct(ctx, model.Day(number), now); err != nil {
+			return 0, fmt.Errorf("correct the reports of days in the future: %w", err)
+		}
+	}
+
 	var all int64
 	for day := model.Day(number) + 1; day <= last; day++ {
 		for earlier := day - replanDays; earlier <= day; earlier++ {
@@ -85,6 +94,26 @@ func (s *Store) Plan(ctx context.Context, now model.Instant) (int64, error) {
 	n, err := s.backfill(ctx, model.Day(number), now)
 	return all + n, err
 }
+
+// correct removes the effects of a clock that was ahead: days that were built before their end are
+// built again, and days after planned are planned again.
+func (s *Store) correct(ctx context.Context, planned model.Day, now model.Instant) error {
+	_, err := s.db.Write.ExecContext(ctx, `UPDATE report_days SET version = version + 1, due_at = ?0,
+  state = CASE state WHEN ?1 THEN ?2 ELSE state END
+WHERE (built_at > ?0 OR due_at > ?3) AND state <> ?4`, now, final, open, now.Add(maxDue), sealed)
+	if err != nil {
+		return err
+	}
+	return s.set(ctx, plannedSetting, int64(planned))
+}
+
+const (
+	// maxDue exceeds the time until any day's next work.
+	maxDue = 40 * 24 * time.Hour
+
+	// correctDays is how many days are planned again after a clock was ahead.
+	correctDays = 60
+)
 
 func (s *Store) set(ctx context.Context, name string, value int64) error {
 	_, err := s.db.Write.ExecContext(ctx, "UPDATE settings SET value = ? WHERE name = ?", strconv.FormatInt(value, 10), name)

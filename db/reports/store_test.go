@@ -363,3 +363,29 @@ func TestDeletion(t *testing.T) {
 		}
 	})
 }
+
+// TestClockAhead checks that days that were planned and built by a clock months ahead are built
+// again, and that days are planned when they end.
+func TestClockAhead(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		f.storeVisits(startDay, 3)
+		f.work(dbtest.Start)
+		f.work(dbtest.Start.Add(60 * 24 * time.Hour))
+		if states := f.states(); states[merged] != 1 {
+			t.Fatalf("months ahead, days by state %v; want the day merged", states)
+		}
+
+		f.storeVisits(startDay+1, 2)
+		late := segment.VisitKey{Visitor: model.VisitorID{200}, N: 1}
+		at := dbtest.Start.Add(time.Hour)
+		f.store(f.site.ID, segment.Rows{Day: startDay, Visits: []segment.Visit{{VisitKey: late, StartedAt: at, Channel: "direct"}},
+			Views: []segment.View{{VisitKey: late, At: at, ID: 1, Path: "/late", Width: -1}}})
+
+		f.work((startDay + 2).Start().Add(time.Hour))
+		f.equal("put right", whole(2))
+		if states := f.states(); states[open] != 2 || len(states) != 1 {
+			t.Errorf("days by state %v", states)
+		}
+	})
+}
