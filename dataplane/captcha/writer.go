@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// storeTimeout bounds all of a request's waits for the database together: for the sitekey and
+	// StoreTimeout bounds all of a request's waits for the database together: for the sitekey and
 	// for the commit of its claim. After it the request is answered with 503. Half of it bounds the
 	// storing of one batch. A claim whose deadline is nearer than that when its turn comes is
 	// refused instead of committed: a token consumed by a request that is answered with 503 would
 	// be lost.
-	storeTimeout = 5 * time.Second
+	StoreTimeout = 5 * time.Second
 	// claimSize is the approximate size of a claim in a batch, in bytes.
 	claimSize = 64
 )

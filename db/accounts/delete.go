@@ -8,6 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/db/watch"
 )
 
 // accountRows are the tables whose rows refer to an account without a foreign key that deletes
@@ -70,7 +71,7 @@ func (s *Store) DeleteAccount(ctx context.Context, by *model.User, now model.Ins
 			return err
 		}
 		// The sitekeys are deleted with the account's row.
-		if err := tx.Notify(ctx, db.SitekeyChanges, sitekeyIDs...); err != nil {
+		if err := tx.Notify(ctx, watch.Sitekeys, sitekeyIDs...); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, "DELETE FROM accounts WHERE id = ?", accountID); err != nil {
