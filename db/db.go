@@ -211,6 +211,18 @@ func (d *DB) UseApplicationKey(key model.ApplicationKey, previous ...model.Appli
 // ApplicationKeys returns the keys set by UseApplicationKey, the current one first.
 func (d *DB) ApplicationKeys() []model.ApplicationKey { return d.applicationKeys }
 
+// Setting returns the value stored under name. When there is none, it stores initial and returns
+// that. Concurrent processes all get the value that was stored first.
+func (d *DB) Setting(ctx context.Context, name, initial string) (stored string, err error) {
+	_, err = d.Write.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING",
+		name, initial)
+	if err != nil {
+		return "", err
+	}
+	err = d.Read.NewSelect().Table("settings").Column("value").Where("name = ?", name).Scan(ctx, &stored)
+	return stored, err
+}
+
 // Ping reports whether the database answers.
 func (d *DB) Ping(ctx context.Context) error { return d.Read.PingContext(ctx) }
 

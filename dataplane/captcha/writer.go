@@ -24,7 +24,7 @@ const (
 
 // claim is the request to consume a challenge or a token.
 type claim struct {
-	key     model.SpentKey
+	key     model.ConsumedKey
 	at      model.Instant
 	counted bool // against the quota of the account
 }
@@ -71,17 +71,17 @@ func newWriter(store ClaimStore, timeout time.Duration) *writer {
 
 // keysOf lists what a batch locks and claims, each key once and in order.
 func keysOf(claims []*claim) ingest.ClaimKeys {
-	keys := ingest.ClaimKeys{Spent: make([]model.SpentKey, len(claims))}
+	keys := ingest.ClaimKeys{Consumed: make([]model.ConsumedKey, len(claims))}
 	for i, c := range claims {
-		keys.Spent[i] = c.key
+		keys.Consumed[i] = c.key
 
 		if c.counted {
 			keys.Usage = append(keys.Usage, c.usageKey())
 		}
 	}
 
-	slices.SortFunc(keys.Spent, model.SpentKey.Compare)
-	keys.Spent = slices.Compact(keys.Spent)
+	slices.SortFunc(keys.Consumed, model.ConsumedKey.Compare)
+	keys.Consumed = slices.Compact(keys.Consumed)
 	slices.SortFunc(keys.Usage, model.CaptchaUsageKey.Compare)
 	keys.Usage = slices.Compact(keys.Usage)
 
@@ -94,7 +94,7 @@ func keysOf(claims []*claim) ingest.ClaimKeys {
 func decide(state *ingest.ClaimState, claims []*claim) (*ingest.ClaimChanges, []outcome) {
 	d := decision{
 		state:    state,
-		consumed: make(map[model.SpentKey]bool, len(claims)),
+		consumed: make(map[model.ConsumedKey]bool, len(claims)),
 		changes:  ingest.ClaimChanges{Usage: make(map[model.CaptchaUsageKey]model.CaptchaUsage, len(state.Usage))},
 	}
 
@@ -109,8 +109,8 @@ func decide(state *ingest.ClaimState, claims []*claim) (*ingest.ClaimChanges, []
 
 // decision is the work in progress of decide.
 type decision struct {
-	state    *ingest.ClaimState      // as it was read
-	consumed map[model.SpentKey]bool // by a claim of the batch
+	state    *ingest.ClaimState         // as it was read
+	consumed map[model.ConsumedKey]bool // by a claim of the batch
 	changes  ingest.ClaimChanges
 }
 
@@ -168,5 +168,5 @@ func (d *decision) listReleased() {
 		}
 	}
 
-	slices.SortFunc(d.changes.Release, model.SpentKey.Compare)
+	slices.SortFunc(d.changes.Release, model.ConsumedKey.Compare)
 }

@@ -14,8 +14,8 @@ import (
 // accountRows are the tables whose rows refer to an account without a foreign key that deletes
 // them. DeleteAccount empties them after it deleted the account's row, in this order. It is the
 // lock order of their writers: a mail is written under a lock on its user, a captcha quota notice
-// under one on the month's usage. captcha_spent is not listed because it may be large: DeleteSpent
-// deletes its rows within model.SpentRetention.
+// under one on the month's usage. captcha_spent is not listed because it may be large: DeleteConsumed
+// deletes its rows within model.ConsumedRetention.
 var accountRows = []string{"mails", "captcha_usage", "quota_notices"}
 
 // ErrLastOperator prevents removing the only operator while the installation has other accounts.
