@@ -26,6 +26,8 @@ var siteRows = []struct{ table, key string }{
 	{"quota_notices", "account_id, site_id, product, month, threshold"},
 	{"rejections", "site_id, day, endpoint, code"},
 	{"site_usage", "site_id, month"},
+	{"site_usage_days", "site_id, day"},
+	{"unknown_events", "site_id, day, name"},
 }
 
 // lateHits is how long hits and counts can still arrive for a deleted site, from processes that
