@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // housekeeping is what the schedule runs. Each task takes the database's time and is idempotent.
@@ -21,6 +22,8 @@ type housekeeping struct {
 	retention       *retention.Store
 	log             *slog.Logger
 	exports         exportPlanner
+	reports         *reportPlanner
+	sites           *sites.Store
 	retentionMonths int // see Options
 }
 
@@ -129,6 +132,20 @@ func (h *housekeeping) correctDates(ctx context.Context, now model.Instant) erro
 func (h *housekeeping) planDailyExports(ctx context.Context, now model.Instant) error {
 	n, err := h.exports.PlanDailyExports(ctx, now)
 	h.report(ctx, "parts of daily exports planned", int64(n))
+	return err
+}
+
+// countUsageDays counts each site's usage of the days that have ended.
+func (h *housekeeping) countUsageDays(ctx context.Context, now model.Instant) error {
+	n, err := h.sites.CountUsageDays(ctx, now)
+	h.report(ctx, "days of usage counted", n)
+	return err
+}
+
+// planReportMails queues the summaries and traffic alerts that are due.
+func (h *housekeeping) planReportMails(ctx context.Context, now model.Instant) error {
+	n, err := h.reports.plan(ctx, now)
+	h.report(ctx, "report mails queued", n)
 	return err
 }
 

@@ -28,6 +28,8 @@ func newSchedule(c *clock, h *housekeeping) []queue.Periodic {
 		{Name: "housekeeping:dates", Every: 5 * time.Minute, Run: c.whenCertain(h.correctDates)},
 		{Name: "housekeeping:old-records", Every: 24 * time.Hour, Run: c.whenCertain(h.deleteOldRecords)},
 		{Name: "exports:plan", Every: 5 * time.Minute, Run: c.whenCertain(h.planDailyExports)},
+		{Name: "usage:days", Every: 10 * time.Minute, Run: c.whenCertain(h.countUsageDays)},
+		{Name: "reports:mails", Every: time.Minute, Run: c.whenCertain(h.planReportMails)},
 		{Name: "quotas:note", Every: 5 * time.Minute, Run: c.withNow(h.noteQuotas)},
 	}
 }
