@@ -68,14 +68,30 @@ type loaders struct {
 	lastHits *siteLoader[model.Instant]
 	attempts *loader[outbox.DeliveryKey, []*model.DeliveryAttempt]
 
+	segments     *siteLoader[[]*model.Segment]
+	funnels      *siteLoader[[]*model.Funnel]
+	sharedLinks  *siteLoader[[]*model.SharedLink]
+	linkSegments *loader[int64, *model.Segment] // by the segment's number
+	sinceMonth   map[model.Month]*siteLoader[map[model.Month]int64]
+	verified     map[model.Month]*siteLoader[map[model.Month]int64] // by sitekey
+	sinceDay     map[model.Day]*siteLoader[map[model.Day]int64]
+	unknown      map[model.Day]*siteLoader[[]ingest.UnknownEvent]
+	active       map[model.Day]*siteLoader[[]*model.CaptchaActivity] // by sitekey
+	mailed       map[int64]*siteLoader[model.ReportMails]            // by user
+	noted        func(page sites.AnnotationPage) *siteLoader[[]*model.Annotation]
+
 	refused func(from model.Day) *siteLoader[[]ingest.Rejection]
 	sent    func(page deliveryPage) *siteLoader[[]*model.Delivery]
 
 	mu       sync.Mutex
 	expected []int64
 	listed   []outbox.DeliveryKey // deliveries
+	linked   []int64              // segments of shared links
+	sitekeys []int64
+	db       *db.DB
 	byDay    map[model.Day]*siteLoader[[]ingest.Rejection]
 	byPage   map[deliveryPage]*siteLoader[[]*model.Delivery]
+	byNote   map[sites.AnnotationPage]*siteLoader[[]*model.Annotation]
 }
 
 // deliveryPage is a page of each site's deliveries: up to limit of them with ids below before.
@@ -85,7 +101,12 @@ type deliveryPage struct {
 }
 
 func newLoaders(d *db.DB, month model.Month) *loaders {
-	l := &loaders{byDay: make(map[model.Day]*siteLoader[[]ingest.Rejection]), byPage: make(map[deliveryPage]*siteLoader[[]*model.Delivery])}
+	l := &loaders{
+		byDay:  make(map[model.Day]*siteLoader[[]ingest.Rejection]),
+		byPage: make(map[deliveryPage]*siteLoader[[]*model.Delivery]),
+		byNote: make(map[sites.AnnotationPage]*siteLoader[[]*model.Annotation]),
+	}
+
 	l.usage = newLoader(l, func(ctx context.Context, ids []int64) (map[int64]int64, error) {
 		return sites.New(d).MonthlyUsage(ctx, month, ids)
 	})
@@ -112,7 +133,112 @@ func newLoaders(d *db.DB, month model.Month) *loaders {
 		})
 	}
 
+	l.db = d
+	l.loadReportSettings(d)
 	return l
+}
+
+// loadReportSettings sets the loaders of what is stored for a site's reports.
+func (l *loaders) loadReportSettings(d *db.DB) {
+	store := sites.New(d)
+	l.segments = newLoader(l, store.SegmentsOfSites)
+	l.funnels = newLoader(l, store.FunnelsOfSites)
+	l.sharedLinks = newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.SharedLink, error) {
+		bySite, err := store.SharedLinksOfSites(ctx, ids)
+		for _, links := range bySite {
+			l.expectSegments(links)
+		}
+		return bySite, err
+	})
+	l.linkSegments = &loader[int64, *model.Segment]{
+		load: store.SegmentsByID, expected: l.segmentIDs, found: make(map[int64]*model.Segment),
+	}
+	l.noted = func(page sites.AnnotationPage) *siteLoader[[]*model.Annotation] {
+		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.Annotation, error) {
+			return store.AnnotationsOfSites(ctx, ids, page)
+		})
+	}
+}
+
+// usageSince returns the loader of the usage of sites by month.
+func (l *loaders) usageSince(from model.Month) *siteLoader[map[model.Month]int64] {
+	return cached(l, &l.sinceMonth, from, l.siteIDs,
+		func(ctx context.Context, ids []int64) (map[int64]map[model.Month]int64, error) {
+			return sites.New(l.db).UsageHistory(ctx, ids, from)
+		})
+}
+
+// verifiedSince returns the loader of the verifications of sitekeys by month.
+func (l *loaders) verifiedSince(from model.Month) *siteLoader[map[model.Month]int64] {
+	return cached(l, &l.verified, from, l.sitekeyIDs,
+		func(ctx context.Context, ids []int64) (map[int64]map[model.Month]int64, error) {
+			return ingest.New(l.db).CaptchaVerifications(ctx, ids, from)
+		})
+}
+
+// usageOfDays returns the loader of the usage of sites by day.
+func (l *loaders) usageOfDays(from model.Day) *siteLoader[map[model.Day]int64] {
+	return cached(l, &l.sinceDay, from, l.siteIDs,
+		func(ctx context.Context, ids []int64) (map[int64]map[model.Day]int64, error) {
+			return sites.New(l.db).UsageByDay(ctx, ids, from)
+		})
+}
+
+// unknownSince returns the loader of the unknown events of sites.
+func (l *loaders) unknownSince(from model.Day) *siteLoader[[]ingest.UnknownEvent] {
+	return cached(l, &l.unknown, from, l.siteIDs,
+		func(ctx context.Context, ids []int64) (map[int64][]ingest.UnknownEvent, error) {
+			return ingest.New(l.db).UnknownEventsOfSites(ctx, ids, from)
+		})
+}
+
+// activitySince returns the loader of what happened with sitekeys.
+func (l *loaders) activitySince(from model.Day) *siteLoader[[]*model.CaptchaActivity] {
+	return cached(l, &l.active, from, l.sitekeyIDs,
+		func(ctx context.Context, ids []int64) (map[int64][]*model.CaptchaActivity, error) {
+			return ingest.New(l.db).CaptchaActivity(ctx, ids, from)
+		})
+}
+
+// reportMails returns the loader of the mails about sites that a user gets.
+func (l *loaders) reportMails(userID int64) *siteLoader[model.ReportMails] {
+	return cached(l, &l.mailed, userID, l.siteIDs,
+		func(ctx context.Context, ids []int64) (map[int64]model.ReportMails, error) {
+			return sites.New(l.db).ReportMailsOfSites(ctx, userID, ids)
+		})
+}
+
+// cached returns the loader for an argument of a field, which it makes once.
+func cached[Arg comparable, V any](
+	l *loaders, made *map[Arg]*siteLoader[V], arg Arg, expected func() []int64,
+	load func(context.Context, []int64) (map[int64]V, error),
+) *siteLoader[V] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	if (*made)[arg] == nil {
+		if *made == nil {
+			*made = make(map[Arg]*siteLoader[V])
+		}
+		(*made)[arg] = &siteLoader[V]{load: load, expected: expected, found: make(map[int64]V)}
+	}
+
+	return (*made)[arg]
+}
+
+// expectSitekeys announces the sitekeys of a list.
+func (l *loaders) expectSitekeys(keys []*model.Sitekey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range keys {
+		l.sitekeys = append(l.sitekeys, key.ID)
+	}
+}
+
+func (l *loaders) sitekeyIDs() []int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.sitekeys)
 }
 
 func newLoader[V any](l *loaders, load func(context.Context, []int64) (map[int64]V, error)) *siteLoader[V] {
@@ -147,6 +273,33 @@ func (l *loaders) deliveryKeys() []outbox.DeliveryKey {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.listed)
+}
+
+// expectSegments announces the segments of shared links.
+func (l *loaders) expectSegments(links []*model.SharedLink) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, link := range links {
+		if link.SegmentID != 0 {
+			l.linked = append(l.linked, link.SegmentID)
+		}
+	}
+}
+
+func (l *loaders) segmentIDs() []int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.linked)
+}
+
+// annotations returns the loader of a page of annotations.
+func (l *loaders) annotations(page sites.AnnotationPage) *siteLoader[[]*model.Annotation] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byNote[page] == nil {
+		l.byNote[page] = l.noted(page)
+	}
+	return l.byNote[page]
 }
 
 // rejections returns the loader of the rejected calls since a day.

@@ -23,6 +23,7 @@ const (
 var openMutations = map[string]bool{
 	"signUp": true, "signIn": true, "signOut": true,
 	"requestPasswordReset": true, "resetPassword": true, "acceptInvitation": true,
+	"openSharedLink": true,
 }
 
 func newMutations() *turns.Queue {
