@@ -26,7 +26,7 @@ func (r *siteResolver) Annotations(
 		}
 	}
 
-	annotations, err := requestOf(ctx).loaders().annotations(position).of(ctx, obj.ID)
+	annotations, err := requestOf(ctx).loaders().Annotations(position).Of(ctx, obj.ID)
 	if err != nil {
 		return nil, err
 	}

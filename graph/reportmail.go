@@ -19,7 +19,7 @@ func (r *siteResolver) ReportMails(ctx context.Context, obj *model.Site) (*gener
 		return nil, err
 	}
 
-	mails, err := requestOf(ctx).loaders().reportMails(viewer.ID).of(ctx, obj.ID)
+	mails, err := requestOf(ctx).loaders().ReportMails(viewer.ID).Of(ctx, obj.ID)
 	return reportMails(mails), err
 }
 

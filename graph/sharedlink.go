@@ -37,7 +37,7 @@ func (r *queryResolver) SharedSite(ctx context.Context) (*generated.SharedSite, 
 }
 
 func (r *siteResolver) SharedLinks(ctx context.Context, obj *model.Site) ([]*model.SharedLink, error) {
-	links, err := requestOf(ctx).loaders().sharedLinks.of(ctx, obj.ID)
+	links, err := requestOf(ctx).loaders().SharedLinks.Of(ctx, obj.ID)
 	return orEmpty(links), err
 }
 
@@ -53,7 +53,7 @@ func (r *sharedLinkResolver) Segment(ctx context.Context, obj *model.SharedLink)
 	if obj.SegmentID == 0 {
 		return nil, nil
 	}
-	return requestOf(ctx).loaders().linkSegments.of(ctx, obj.SegmentID)
+	return requestOf(ctx).loaders().LinkSegments.Of(ctx, obj.SegmentID)
 }
 
 func (r *sharedLinkResolver) ExpiresAt(ctx context.Context, obj *model.SharedLink) (*model.Instant, error) {

@@ -18,7 +18,7 @@ func (r *siteResolver) UsageHistory(
 	if err != nil {
 		return nil, err
 	}
-	used, err := requestOf(ctx).loaders().usageSince(from).of(ctx, obj.ID)
+	used, err := requestOf(ctx).loaders().UsageHistory(from).Of(ctx, obj.ID)
 	return usageByMonth(ctx, from, used), err
 }
 
@@ -44,7 +44,7 @@ func (r *sitekeyResolver) UsageHistory(
 	if err != nil {
 		return nil, err
 	}
-	used, err := requestOf(ctx).loaders().verifiedSince(from).of(ctx, obj.ID)
+	used, err := requestOf(ctx).loaders().Verifications(from).Of(ctx, obj.ID)
 	return usageByMonth(ctx, from, used), err
 }
 
@@ -76,7 +76,7 @@ func (r *siteResolver) UsageByDay(ctx context.Context, obj *model.Site, days int
 	from, monthStart := today-model.Day(days)+1, model.At(request.now.Month().Start()).Day()
 
 	// The days of the month are needed for the current one.
-	used, err := request.loaders().usageOfDays(min(from, monthStart)).of(ctx, obj.ID)
+	used, err := request.loaders().UsageByDay(min(from, monthStart)).Of(ctx, obj.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (r *siteResolver) UsageByDay(ctx context.Context, obj *model.Site, days int
 
 	list := []*generated.DailyUsage{}
 	if counted == today-1 {
-		rest, err := request.loaders().usage.of(ctx, obj.ID)
+		rest, err := request.loaders().Usage.Of(ctx, obj.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +115,7 @@ const unknownEventDays = 30
 
 func (r *siteResolver) UnknownEvents(ctx context.Context, obj *model.Site) ([]*generated.UnknownEvent, error) {
 	request := requestOf(ctx)
-	events, err := request.loaders().unknownSince(request.now.Day()-unknownEventDays+1).of(ctx, obj.ID)
+	events, err := request.loaders().UnknownEvents(request.now.Day()-unknownEventDays+1).Of(ctx, obj.ID)
 	list := make([]*generated.UnknownEvent, len(events))
 	for i, event := range events {
 		list[i] = &generated.UnknownEvent{Name: event.Name, Count: event.Count, LastDay: event.Last}
@@ -146,7 +146,7 @@ func activityOf(ctx context.Context, key *model.Sitekey, days int) ([]*model.Cap
 		return nil, invalidArgument("days", fmt.Sprintf("The argument days must be from 1 to %d.", limits.MaxDays))
 	}
 	request := requestOf(ctx)
-	return request.loaders().activitySince(request.now.Day()-model.Day(days)+1).of(ctx, key.ID)
+	return request.loaders().Activity(request.now.Day()-model.Day(days)+1).Of(ctx, key.ID)
 }
 
 func refusalsOf(day *model.CaptchaActivity) []*generated.SitekeyRefusal {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
+	"github.com/tallygate/tallygate/dataplane/analytics/flood"
 	"github.com/tallygate/tallygate/dataplane/analytics/visitor"
 	"github.com/tallygate/tallygate/dataplane/counter"
 	"github.com/tallygate/tallygate/dataplane/rulecache"
@@ -44,8 +45,8 @@ type Options struct {
 	IsShared func(*http.Request) bool
 
 	// FloodBurst is the number of hits of one network for one site that are stored at once, and
-	// FloodRate the number per second after that; see flood. A burst of 0 disables the limit; with
-	// any other burst the rate must be positive.
+	// FloodRate the number per second after that; see package flood. A burst of 0 disables the
+	// limit; with any other burst the rate must be positive.
 	FloodBurst, FloodRate int
 
 	// Notify is called with deliveries after they were committed. It must not block. Nil is allowed.
@@ -69,7 +70,7 @@ type Service struct {
 	visitorKeys *visitor.Keys
 	rejections  *counter.Counter[ingest.RejectionKey]
 	unknown     *counter.Counter[ingest.UnknownEventKey] // names of events that could be registered
-	flood       *flood                                   // nil: no limit
+	flood       *flood.Limit                             // nil: no limit
 	writer      *writer
 
 	background sync.WaitGroup
@@ -110,7 +111,7 @@ func New(o Options) *Service {
 		rejections:  counter.New(store.AddRejections, counter.Options{Log: o.Log, What: "refused calls"}),
 		unknown: counter.NewGrouped(store.AddUnknownEvents, ingest.UnknownEventKey.Site, unknownAtOnce,
 			counter.Options{Log: o.Log, What: "unknown events"}),
-		flood:  newFlood(o.FloodBurst, o.FloodRate),
+		flood:  flood.New(o.FloodBurst, o.FloodRate),
 		writer: newWriter(o.Store, o.Notify),
 		cancel: func() {},
 	}

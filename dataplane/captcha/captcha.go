@@ -27,7 +27,8 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// Options configure a Service. All fields but Rotation, IsShared and NoTestSitekey are required.
+// Options configure a Service. All fields but Rotation, IsShared, Timeout and NoTestSitekey are
+// required.
 type Options struct {
 	DB         *db.DB
 	Secret     []byte             // application key, at least 16 bytes, from which the keys of challenges and tokens are derived
@@ -42,6 +43,9 @@ type Options struct {
 	// its network; see web.Clients. Nil means never.
 	IsShared func(*http.Request) bool
 
+	// Timeout bounds all of a request's waits for the database together. 0 means StoreTimeout.
+	Timeout time.Duration
+
 	// NoTestSitekey disables the test sitekey and its secret.
 	NoTestSitekey bool
 }
@@ -52,7 +56,7 @@ type Service struct {
 	isShared      func(*http.Request) bool
 	noTestSitekey bool
 	now           func() time.Time
-	timeout       time.Duration // for all of a request's waits for the database
+	timeout       time.Duration // see Options.Timeout
 	log           *slog.Logger
 
 	keys       *keys
@@ -68,9 +72,7 @@ type Service struct {
 }
 
 // New returns a service that stores claims after Start. It fails if the secret is too short.
-func New(o Options) (*Service, error) { return newService(o, storeTimeout) }
-
-func newService(o Options, timeout time.Duration) (*Service, error) {
+func New(o Options) (*Service, error) {
 	keys, err := newKeys(o.Secret, o.Rotation)
 	if err != nil {
 		return nil, err
@@ -78,13 +80,16 @@ func newService(o Options, timeout time.Duration) (*Service, error) {
 	if o.IsShared == nil {
 		o.IsShared = func(*http.Request) bool { return false }
 	}
+	if o.Timeout == 0 {
+		o.Timeout = StoreTimeout
+	}
 
 	return &Service{
 		clientAddr:    o.ClientAddr,
 		isShared:      o.IsShared,
 		noTestSitekey: o.NoTestSitekey,
 		now:           o.Now,
-		timeout:       timeout,
+		timeout:       o.Timeout,
 		log:           o.Log,
 		keys:          keys,
 		difficulty:    difficulty.New(o.Difficulty),
@@ -93,7 +98,7 @@ func newService(o Options, timeout time.Duration) (*Service, error) {
 			return sites.New(o.DB).SitekeyBySecret(ctx, []byte(hash))
 		}), o.Now),
 		watch:  sites.New(o.DB).WatchSitekeys,
-		writer: newWriter(o.Store, timeout),
+		writer: newWriter(o.Store, o.Timeout),
 		counts: counter.New(ingest.New(o.DB).AddCaptchaCounts, counter.Options{Log: o.Log, What: "captcha calls"}),
 		cancel: func() {},
 	}, nil

@@ -54,7 +54,7 @@ func (s *Service) exchange(r *http.Request, call *widgetCall, key *sitekey, host
 	}
 
 	result, err := s.claim(r.Context(), call.deadline, &claim{
-		key: model.SpentKey{AccountID: key.accountID, IssuedAt: model.At(work.Issued), ID: work.ID},
+		key: model.ConsumedKey{AccountID: key.accountID, IssuedAt: model.At(work.Issued), ID: work.ID},
 		at:  model.At(now),
 	})
 	if err != nil {
