@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // housekeeping is what the schedule runs. Each task takes the database's time and is idempotent.
@@ -21,9 +22,11 @@ type housekeeping struct {
 	accounts        *accounts.Store
 	outbox          *outbox.Store
 	retention       *retention.Store
-	reports         *reports.Store
+	builder         *reports.Store
 	log             *slog.Logger
 	exports         exportPlanner
+	reports         *reportPlanner
+	sites           *sites.Store
 	retentionMonths int // see Options
 	reportMonths    int // see Options
 }
@@ -103,7 +106,7 @@ func (h *housekeeping) dropOldData(ctx context.Context, now model.Instant) error
 	if err := h.buildReports(ctx, now); err != nil {
 		return err
 	}
-	ready, err := h.reports.Seal(ctx, before, now)
+	ready, err := h.builder.Seal(ctx, before, now)
 	if err != nil {
 		return err
 	}
@@ -127,10 +130,10 @@ func (h *housekeeping) buildReports(ctx context.Context, now model.Instant) erro
 	ctx, cancel := context.WithTimeoutCause(ctx, buildTime, errBuildTime)
 	defer cancel()
 
-	planned, err := h.reports.Plan(ctx, now)
+	planned, err := h.builder.Plan(ctx, now)
 	var built reports.Built
 	if err == nil {
-		built, err = h.reports.BuildDue(ctx)
+		built, err = h.builder.BuildDue(ctx)
 	}
 
 	h.report(ctx, "days entered for reports", planned)
@@ -189,6 +192,20 @@ func (h *housekeeping) correctDates(ctx context.Context, now model.Instant) erro
 func (h *housekeeping) planDailyExports(ctx context.Context, now model.Instant) error {
 	n, err := h.exports.PlanDailyExports(ctx, now)
 	h.report(ctx, "parts of daily exports planned", int64(n))
+	return err
+}
+
+// countUsageDays counts each site's usage of the days that have ended.
+func (h *housekeeping) countUsageDays(ctx context.Context, now model.Instant) error {
+	n, err := h.sites.CountUsageDays(ctx, now)
+	h.report(ctx, "days of usage counted", n)
+	return err
+}
+
+// planReportMails queues the summaries and traffic alerts that are due.
+func (h *housekeeping) planReportMails(ctx context.Context, now model.Instant) error {
+	n, err := h.reports.plan(ctx, now)
+	h.report(ctx, "report mails queued", n)
 	return err
 }
 

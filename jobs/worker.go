@@ -22,6 +22,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs/mail"
 	"github.com/tallygate/tallygate/jobs/queue"
 	"github.com/tallygate/tallygate/jobs/webhook"
@@ -43,6 +44,7 @@ type Options struct {
 	WebhookNets        []netip.Prefix // webhooks may call them in addition to hosts on the internet
 	WebhookAuthorities *x509.CertPool // sign the webhooks' certificates; nil: those that the system trusts
 	Mail               *mail.Server   // nil: mails are logged and not sent
+	Reports            ReportFigures  // of report mails; nil: none are sent
 	BaseURL            string         // origin of the control plane, which mails name and link to; "": they do not
 
 	// RetentionMonths is how many whole months before the current one visits, page views and events
@@ -112,8 +114,8 @@ func newWorker(s settings) (*Worker, error) {
 	if w.schedule = s.schedule; w.schedule == nil {
 		w.schedule = newSchedule(w.clock, &housekeeping{
 			db: s.DB, accounts: accounts.New(s.DB), outbox: outbox.New(s.DB), retention: retention.New(s.DB),
-			reports: reports.New(s.DB), log: s.Log, exports: w.webhooks,
-			retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths,
+			sites: sites.New(s.DB), reports: &reportPlanner{store: sites.New(s.DB), figures: s.Reports}, builder: reports.New(s.DB),
+			log: s.Log, exports: w.webhooks, retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths,
 		})
 	}
 

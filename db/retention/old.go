@@ -3,6 +3,7 @@ package retention
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -23,7 +24,8 @@ const (
 	// largeChunk is deleteChunk for report_segments, whose rows have up to 256 KiB.
 	largeChunk = 40
 
-	rejectionDays     = 400                 // a year and the same month of last year
+	rejectionDays     = 400                 // a year and the same month of last year; also of other counters by day
+	unknownDays       = 30                  // names of unknown events
 	usageMonths       = 25                  // two years and the current month
 	finishedRetention = 30 * 24 * time.Hour // deliveries that were made or given up, their attempts, and mails
 )
@@ -120,13 +122,22 @@ func chunkOf(table string) int {
 }
 
 // DeleteOldRecords deletes expired records that do not depend on the retention of visits:
-// rejections after 400 days, usage of months more than two years ago with its notices, and
+// rejections, usage of days and counts of captchas after 400 days, names of unknown events after 30
+// days, counts of deleted sitekeys, usage of months more than two years ago with its notices, and
 // deliveries and mails in a final state after 30 days. It returns the number of deleted rows.
 func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, rows := range []oldRows{
 		{table: "rejections", key: "site_id, day, endpoint, code", column: "day",
 			bound: int64(now.Day() - rejectionDays)},
+		{table: "unknown_events", key: "site_id, day, name", column: "day", bound: int64(now.Day() - unknownDays)},
+		{table: "site_usage_days", key: "site_id, day", column: "day", bound: int64(now.Day() - rejectionDays)},
+		{table: "captcha_counts", key: "sitekey_id, day, name", column: "day",
+			bound: int64(now.Day() - rejectionDays)},
+		{
+			table: "captcha_counts", key: "sitekey_id, day, name", column: "day", bound: math.MaxInt32,
+			condition: "AND NOT EXISTS (SELECT 1 FROM sitekeys k WHERE k.id = captcha_counts.sitekey_id)",
+		},
 		{table: "site_usage", key: "site_id, month", column: "month",
 			bound: int64(addMonths(now.Month(), 1-usageMonths))},
 		{table: "captcha_usage", key: "account_id, month", column: "month",

@@ -28,6 +28,8 @@ var siteRows = []struct{ table, key string }{
 	{"site_usage", "site_id, month"},
 	{"report_days", "site_id, day"},
 	{"report_segments", "site_id, first_day, days, chunk"},
+	{"site_usage_days", "site_id, day"},
+	{"unknown_events", "site_id, day, name"},
 }
 
 // lateHits is how long hits and counts can still arrive for a deleted site, from processes that
