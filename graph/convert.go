@@ -22,6 +22,14 @@ func orNil(s string) *string {
 	return &s
 }
 
+// orBlank returns the empty string for nil.
+func orBlank(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
 // orEmpty returns an empty list for nil.
 func orEmpty[T any](list []T) []T {
 	if list == nil {

@@ -38,6 +38,14 @@ func (r *queryResolver) Node(ctx context.Context, id string) (schema.Node, error
 		return asNode(r.sitekey(ctx, accountID, id))
 	case model.NodeDelivery:
 		return asNode(r.delivery(ctx, accountID, id))
+	case model.NodeAnnotation:
+		return asNode(ownObject(ctx, r.Resolver, kind, accountID, id, r.sites.Annotation))
+	case model.NodeSegment:
+		return asNode(ownObject(ctx, r.Resolver, kind, accountID, id, r.sites.Segment))
+	case model.NodeFunnel:
+		return asNode(ownObject(ctx, r.Resolver, kind, accountID, id, r.sites.Funnel))
+	case model.NodeSharedLink:
+		return asNode(ownObject(ctx, r.Resolver, kind, accountID, id, r.sites.SharedLink))
 	case model.NodeErasure:
 		return asNode(r.erasure(ctx, accountID, id))
 	}

@@ -57,6 +57,10 @@ type (
 	deliveryResolver          struct{ *Resolver }
 	deliveryAttemptResolver   struct{ *Resolver }
 	userDataErasureResolver   struct{ *Resolver }
+	annotationResolver        struct{ *Resolver }
+	segmentResolver           struct{ *Resolver }
+	funnelResolver            struct{ *Resolver }
+	sharedLinkResolver        struct{ *Resolver }
 )
 
 // Query implements generated.ResolverRoot.
@@ -105,6 +109,18 @@ func (r *Resolver) DeliveryAttempt() generated.DeliveryAttemptResolver {
 func (r *Resolver) UserDataErasure() generated.UserDataErasureResolver {
 	return &userDataErasureResolver{r}
 }
+
+// Annotation implements generated.ResolverRoot.
+func (r *Resolver) Annotation() generated.AnnotationResolver { return &annotationResolver{r} }
+
+// Segment implements generated.ResolverRoot.
+func (r *Resolver) Segment() generated.SegmentResolver { return &segmentResolver{r} }
+
+// Funnel implements generated.ResolverRoot.
+func (r *Resolver) Funnel() generated.FunnelResolver { return &funnelResolver{r} }
+
+// SharedLink implements generated.ResolverRoot.
+func (r *Resolver) SharedLink() generated.SharedLinkResolver { return &sharedLinkResolver{r} }
 
 // require returns the caller's user if it has the permission, and charges the request. It fails
 // with unauthenticated, forbidden or rate_limited. Every root field begins with it, except those

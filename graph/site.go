@@ -234,13 +234,16 @@ func (r *mutationResolver) CreateSite(
 	}
 
 	domain, domainErr := model.ParseDomain(input.Domain, r.allowLocal)
-	var nameErr error
-	name := domain
+	var nameErr, zoneErr error
+	name, zone := domain, model.DefaultTimeZone
 
 	if input.Name != nil {
 		name, nameErr = model.ParseName("name", *input.Name)
 	}
-	if err := errors.Join(domainErr, nameErr); err != nil {
+	if input.TimeZone != nil {
+		zone, zoneErr = model.ParseTimeZone("timeZone", *input.TimeZone)
+	}
+	if err := errors.Join(domainErr, nameErr, zoneErr); err != nil {
 		return nil, err
 	}
 
@@ -255,6 +258,7 @@ func (r *mutationResolver) CreateSite(
 		SiteKey:          model.NewSiteKey(),
 		Domain:           domain,
 		Name:             name,
+		TimeZone:         zone,
 		Plan:             r.plan,
 		MonthlyPageviews: r.planQuota,
 		CreatedAt:        model.At(r.now()),

@@ -45,6 +45,7 @@ func (r *mutationResolver) UpdateSite(
 		MeasureEcommerce:        input.MeasureEcommerce,
 		AllowPseudonymousUserID: input.AllowPseudonymousUserID,
 		AutomaticEvents:         input.AutomaticEvents,
+		TimeZone:                input.TimeZone,
 	}
 
 	if input.ExcludedAddresses != nil {

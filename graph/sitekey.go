@@ -43,6 +43,7 @@ func (r *queryResolver) Sitekeys(ctx context.Context, first int, after *string) 
 		edges[i] = &generated.SitekeyEdge{Cursor: cursors.encode(key.ID), Node: key}
 	}
 
+	requestOf(ctx).loaders().ExpectSitekeys(keys)
 	return &generated.SitekeyConnection{Edges: edges, PageInfo: page, AccountID: viewer.AccountID}, nil
 }
 

@@ -10,7 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs/queue"
 	"github.com/tallygate/tallygate/jobs/webhook"
 )
@@ -31,6 +33,11 @@ func NewWith(o Options, change ...func(*Settings)) (*Worker, error) {
 // clock.
 func Quick(sweepEvery, lease time.Duration) func(*Settings) {
 	return func(s *Settings) { s.sweepEvery, s.webhook.Lease = sweepEvery, lease }
+}
+
+// PlanReportMails runs the planner of report mails once.
+func PlanReportMails(ctx context.Context, store *sites.Store, figures ReportFigures, now model.Instant) (int64, error) {
+	return (&reportPlanner{store: store, figures: figures}).plan(ctx, now)
 }
 
 // LogTo replaces a worker's log.

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -10,7 +11,9 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // housekeeping is what the schedule runs. Each task takes the database's time and is idempotent.
@@ -19,9 +22,13 @@ type housekeeping struct {
 	accounts        *accounts.Store
 	outbox          *outbox.Store
 	retention       *retention.Store
+	builder         *reports.Store
 	log             *slog.Logger
 	exports         exportPlanner
+	reports         *reportPlanner
+	sites           *sites.Store
 	retentionMonths int // see Options
+	reportMonths    int // see Options
 }
 
 // exportPlanner plans the daily exports.
@@ -86,14 +93,70 @@ func (h *housekeeping) ensurePartitions(ctx context.Context, now model.Instant) 
 }
 
 // dropOldData removes visits, page views and events of months before the retention; see
-// Options.RetentionMonths.
+// Options.RetentionMonths. Months whose reports are not built yet wait.
 func (h *housekeeping) dropOldData(ctx context.Context, now model.Instant) error {
 	if h.retentionMonths == 0 {
 		return nil
 	}
+
+	before, err := h.retention.KeptFrom(ctx, now, h.retentionMonths)
+	if err != nil || before == 0 {
+		return err
+	}
+	if err := h.buildReports(ctx, now); err != nil {
+		return err
+	}
+	ready, err := h.builder.Seal(ctx, before, now)
+	if err != nil {
+		return err
+	}
+	if !ready {
+		h.log.InfoContext(ctx, "old months are kept until their reports are built", "before", before.String())
+		return nil
+	}
+
 	dropped, err := h.retention.DropOldData(ctx, now, h.retentionMonths)
 	h.report(ctx, "partitions of old months detached", dropped.Partitions)
 	h.report(ctx, "rows of old months deleted", dropped.Rows)
+	return err
+}
+
+// buildTime bounds one run of buildReports. It ends before the task's own deadline.
+const buildTime = 5 * time.Minute
+
+// buildReports builds the reports of finished days and merges those of finished months. After an
+// update from a release without reports the work of many runs is due.
+func (h *housekeeping) buildReports(ctx context.Context, now model.Instant) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, buildTime, errBuildTime)
+	defer cancel()
+
+	planned, err := h.builder.Plan(ctx, now)
+	var built reports.Built
+	if err == nil {
+		built, err = h.builder.BuildDue(ctx)
+	}
+
+	h.report(ctx, "days entered for reports", planned)
+	h.report(ctx, "months of reports merged", built.Months)
+	if built.Lost > 0 {
+		h.log.WarnContext(ctx, "page views or events without a visit are in no report", "count", built.Lost)
+	}
+	if err != nil && context.Cause(ctx) == errBuildTime {
+		// The next run continues.
+		return nil
+	}
+	return err
+}
+
+var errBuildTime = errors.New("the time of one run is over")
+
+// deleteOldReports deletes reports of months before their retention; see Options.ReportMonths.
+func (h *housekeeping) deleteOldReports(ctx context.Context, now model.Instant) error {
+	if h.reportMonths == 0 {
+		return nil
+	}
+	n, err := h.retention.DeleteOldReports(ctx, now, h.reportMonths)
+	h.report(ctx, "rows of old reports deleted", n)
 	return err
 }
 
@@ -129,6 +192,20 @@ func (h *housekeeping) correctDates(ctx context.Context, now model.Instant) erro
 func (h *housekeeping) planDailyExports(ctx context.Context, now model.Instant) error {
 	n, err := h.exports.PlanDailyExports(ctx, now)
 	h.report(ctx, "parts of daily exports planned", int64(n))
+	return err
+}
+
+// countUsageDays counts each site's usage of the days that have ended.
+func (h *housekeeping) countUsageDays(ctx context.Context, now model.Instant) error {
+	n, err := h.sites.CountUsageDays(ctx, now)
+	h.report(ctx, "days of usage counted", n)
+	return err
+}
+
+// planReportMails queues the summaries and traffic alerts that are due.
+func (h *housekeeping) planReportMails(ctx context.Context, now model.Instant) error {
+	n, err := h.reports.plan(ctx, now)
+	h.report(ctx, "report mails queued", n)
 	return err
 }
 

@@ -241,6 +241,14 @@ func TestMails(t *testing.T) {
 		{"password_changed", `{"at":1795168800000000,"tokens":["\"ci\" (READ, ends in wxyz)"],"page":"https://app.example/"}`,
 			"Your password was changed", "These API tokens are still valid: \"ci\" (READ, ends in wxyz). To revoke one"},
 		{
+			"report_summary",
+			`{"site":"shop.example","kind":"monthly","from":"2026-11-01","to":"2026-11-30","summary":{"figures":{"visitors":7},"pages":[{"value":"/<b>","visitors":4}]}}`,
+			"The month of shop.example",
+			"Pages by visitors:\r\n4  /<b>",
+		},
+		{"traffic_alert", `{"site":"shop.example","kind":"spike","visitors":120,"threshold":100}`,
+			"Many visitors on shop.example", "120 visitors on shop.example within 5 minutes: more than the 100 that you set."},
+		{
 			"operator_link",
 			`{}`,
 			"A link to set a new password was made for you",

@@ -27,7 +27,11 @@ func newSchedule(c *clock, h *housekeeping) []queue.Periodic {
 		{Name: "housekeeping:schedule", Every: 5 * time.Minute, Run: c.withNow(h.correctSchedule)},
 		{Name: "housekeeping:dates", Every: 5 * time.Minute, Run: c.whenCertain(h.correctDates)},
 		{Name: "housekeeping:old-records", Every: 24 * time.Hour, Run: c.whenCertain(h.deleteOldRecords)},
+		{Name: "reports:build", Every: time.Minute, Run: c.whenCertain(h.buildReports)},
+		{Name: "housekeeping:old-reports", Every: 24 * time.Hour, Run: c.whenCertain(h.deleteOldReports)},
 		{Name: "exports:plan", Every: 5 * time.Minute, Run: c.whenCertain(h.planDailyExports)},
+		{Name: "usage:days", Every: 10 * time.Minute, Run: c.whenCertain(h.countUsageDays)},
+		{Name: "reports:mails", Every: time.Minute, Run: c.whenCertain(h.planReportMails)},
 		{Name: "quotas:note", Every: 5 * time.Minute, Run: c.withNow(h.noteQuotas)},
 	}
 }

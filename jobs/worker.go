@@ -20,7 +20,9 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs/mail"
 	"github.com/tallygate/tallygate/jobs/queue"
 	"github.com/tallygate/tallygate/jobs/webhook"
@@ -42,11 +44,15 @@ type Options struct {
 	WebhookNets        []netip.Prefix // webhooks may call them in addition to hosts on the internet
 	WebhookAuthorities *x509.CertPool // sign the webhooks' certificates; nil: those that the system trusts
 	Mail               *mail.Server   // nil: mails are logged and not sent
+	Reports            ReportFigures  // of report mails; nil: none are sent
 	BaseURL            string         // origin of the control plane, which mails name and link to; "": they do not
 
 	// RetentionMonths is how many whole months before the current one visits, page views and events
 	// are kept; 0: forever.
 	RetentionMonths int
+	// ReportMonths is how many whole months before the current one reports are kept, which do not
+	// need visits, page views and events; 0: forever.
+	ReportMonths int
 }
 
 // settings are Options and what only tests change.
@@ -108,7 +114,8 @@ func newWorker(s settings) (*Worker, error) {
 	if w.schedule = s.schedule; w.schedule == nil {
 		w.schedule = newSchedule(w.clock, &housekeeping{
 			db: s.DB, accounts: accounts.New(s.DB), outbox: outbox.New(s.DB), retention: retention.New(s.DB),
-			log: s.Log, exports: w.webhooks, retentionMonths: s.RetentionMonths,
+			sites: sites.New(s.DB), reports: &reportPlanner{store: sites.New(s.DB), figures: s.Reports}, builder: reports.New(s.DB),
+			log: s.Log, exports: w.webhooks, retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths,
 		})
 	}
 

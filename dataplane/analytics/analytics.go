@@ -17,9 +17,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tallygate/tallygate/dataplane/analytics/event"
 	"github.com/tallygate/tallygate/dataplane/analytics/flood"
-	"github.com/tallygate/tallygate/dataplane/analytics/rejections"
 	"github.com/tallygate/tallygate/dataplane/analytics/visitor"
+	"github.com/tallygate/tallygate/dataplane/counter"
 	"github.com/tallygate/tallygate/dataplane/rulecache"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/ingest"
@@ -67,8 +68,9 @@ type Service struct {
 	compareClock func(context.Context, func() time.Time) (model.Instant, time.Duration, error)
 
 	visitorKeys *visitor.Keys
-	rejections  *rejections.Counter
-	flood       *flood.Limit // nil: no limit
+	rejections  *counter.Counter[ingest.RejectionKey]
+	unknown     *counter.Counter[ingest.UnknownEventKey] // names of events that could be registered
+	flood       *flood.Limit                             // nil: no limit
 	writer      *writer
 
 	background sync.WaitGroup
@@ -106,10 +108,12 @@ func New(o Options) *Service {
 		compareClock: o.DB.CompareClock,
 
 		visitorKeys: visitor.NewKeys(store, o.VisitorKey),
-		rejections:  rejections.New(store.AddRejections, rejections.Options{Log: o.Log}),
-		flood:       flood.New(o.FloodBurst, o.FloodRate),
-		writer:      newWriter(o.Store, o.Notify),
-		cancel:      func() {},
+		rejections:  counter.New(store.AddRejections, counter.Options{Log: o.Log, What: "refused calls"}),
+		unknown: counter.NewGrouped(store.AddUnknownEvents, ingest.UnknownEventKey.Site, unknownAtOnce,
+			counter.Options{Log: o.Log, What: "unknown events"}),
+		flood:  flood.New(o.FloodBurst, o.FloodRate),
+		writer: newWriter(o.Store, o.Notify),
+		cancel: func() {},
 	}
 }
 
@@ -122,6 +126,7 @@ const visitorKeyPeriod = 10 * time.Second
 func (s *Service) Start() {
 	s.writer.Start()
 	s.rejections.Start()
+	s.unknown.Start()
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.background.Go(func() { rulecache.Keep(ctx, s.watch, s.log.With("of", "sites"), s.bySiteKey, s.bySecret) })
@@ -179,7 +184,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	err := s.writer.Stop(ctx)
 	s.cancel()
 	s.background.Wait()
-	return errors.Join(err, s.rejections.Stop(ctx))
+	return errors.Join(err, s.rejections.Stop(ctx), s.unknown.Stop(ctx))
 }
 
 // visitorOf returns a visitor's pseudonym. No later step gets the address or the user agent.
@@ -215,7 +220,18 @@ func (s *Service) store(ctx context.Context, h *hit) (ignored string, err error)
 
 // count adds a refused or ignored call to the site's daily counters.
 func (s *Service) count(site *site, at model.Instant, endpoint, code string) {
-	s.rejections.Add(rejections.Key{SiteID: site.id, Day: at.Day(), Endpoint: endpoint, Code: code})
+	s.rejections.Add(ingest.RejectionKey{SiteID: site.id, Day: at.Day(), Endpoint: endpoint, Code: code})
+}
+
+// unknownAtOnce is how many different names of unknown events of one site are counted in a second.
+const unknownAtOnce = 20
+
+// countUnknown counts an event that was refused because its name is not registered. Names that no
+// owner can register are not kept.
+func (s *Service) countUnknown(site *site, at model.Instant, name string, err error) {
+	if errors.Is(err, event.ErrUnknown) && model.IsEventName(name) && !model.IsReservedEvent(name) {
+		s.unknown.Add(ingest.UnknownEventKey{SiteID: site.id, Day: at.Day(), Name: name})
+	}
 }
 
 // codeOf returns the code under which an error is counted.

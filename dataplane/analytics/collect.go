@@ -114,6 +114,7 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 			return ignoredOwnLink, nil
 		}
 		if err != nil {
+			s.countUnknown(site, h.at, p.event, err)
 			return "", err
 		}
 

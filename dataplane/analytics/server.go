@@ -163,6 +163,7 @@ func (s *Service) serve(r *http.Request, site *site, at model.Instant, deadline 
 	case errors.Is(err, event.ErrOwnLink):
 		return ignoredOwnLink, nil
 	case err != nil:
+		s.countUnknown(site, at, c.event, err)
 		return "", err
 	case bot.Is(userAgent):
 		return ignoredBot, nil

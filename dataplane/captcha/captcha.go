@@ -4,12 +4,14 @@
 // A token passes through these files: challenge.go issues a challenge, verify.go exchanges its
 // solution for a token, siteverify.go and compat.go redeem the token for the site's server.
 // widget.go holds what the two browser endpoints share, sitekeys.go finds sitekeys, keys.go holds
-// the signing keys, and writer.go consumes challenges and tokens. The packages pow and token define
-// challenges and tokens, and difficulty sets how hard challenges are.
+// the signing keys, writer.go consumes challenges and tokens, and counts.go counts calls for owners.
+// The packages pow and token define challenges and tokens, and difficulty sets how hard challenges
+// are.
 package captcha
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -17,8 +19,10 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/captcha/difficulty"
+	"github.com/tallygate/tallygate/dataplane/counter"
 	"github.com/tallygate/tallygate/dataplane/rulecache"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 )
@@ -61,6 +65,7 @@ type Service struct {
 	bySecret   *rulecache.Cache[sitekey] // keys are the bytes of a secret's hash
 	watch      rulecache.Watch
 	writer     *writer
+	counts     *counter.Counter[ingest.CaptchaCountKey] // by sitekey and day, for owners
 
 	background sync.WaitGroup
 	cancel     context.CancelFunc // ends the background work
@@ -94,6 +99,7 @@ func New(o Options) (*Service, error) {
 		}), o.Now),
 		watch:  sites.New(o.DB).WatchSitekeys,
 		writer: newWriter(o.Store, o.Timeout),
+		counts: counter.New(ingest.New(o.DB).AddCaptchaCounts, counter.Options{Log: o.Log, What: "captcha calls"}),
 		cancel: func() {},
 	}, nil
 }
@@ -104,6 +110,7 @@ func (s *Service) deadline() time.Time { return time.Now().Add(s.timeout) }
 // Start starts the writer and the watch for changed sitekeys. It is called once.
 func (s *Service) Start() {
 	s.writer.Start()
+	s.counts.Start()
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.background.Go(func() { rulecache.Keep(ctx, s.watch, s.log.With("of", "sitekeys"), s.bySitekey, s.bySecret) })
@@ -115,5 +122,5 @@ func (s *Service) Stop(ctx context.Context) error {
 	err := s.writer.Stop(ctx)
 	s.cancel()
 	s.background.Wait()
-	return err
+	return errors.Join(err, s.counts.Stop(ctx))
 }

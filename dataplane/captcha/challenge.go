@@ -4,12 +4,13 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/web"
 )
 
 // Config answers POST /api/v1/pow/config (captcha contract, section 4) with a challenge. It checks,
-// in this order: method, body, JSON, sitekey, domain, rate. It stores nothing, because a challenge
-// is signed.
+// in this order: method, body, JSON, sitekey, domain, rate. It waits for no write, because a
+// challenge is signed.
 func (s *Service) Config(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodOptions {
 		return preflight(w, r)
@@ -17,15 +18,19 @@ func (s *Service) Config(w http.ResponseWriter, r *http.Request) error {
 
 	_, key, _, err := s.openWidgetCall(w, r)
 	if err != nil {
+		s.countRefusal(key, configEndpoint, err)
 		return err
 	}
 
 	now := s.now()
 	difficulty, wait := s.nextDifficulty(r, key, now)
 	if wait > 0 {
-		return errTooMany(wait)
+		err := errTooMany(wait)
+		s.countRefusal(key, configEndpoint, err)
+		return err
 	}
 
+	s.count(key, now, model.CaptchaChallenge)
 	web.WriteJSON(w, s.keys.issue(key.text, difficulty, now))
 	return nil
 }

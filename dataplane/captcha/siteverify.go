@@ -70,6 +70,7 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !key.owns(call.secret) {
+		s.countRefusal(key, siteverifyEndpoint, errSecret)
 		return errSecret
 	}
 
@@ -92,8 +93,20 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 }
 
 // redeem consumes a token of the sitekey and counts it, in one committed transaction, or returns
-// why it cannot be consumed.
-func (s *Service) redeem(ctx context.Context, deadline time.Time, key *sitekey, text string) (outcome, *token.Token, error) {
+// why it cannot be consumed. It also counts the outcome for the owner, without waiting.
+func (s *Service) redeem(
+	ctx context.Context, deadline time.Time, key *sitekey, text string,
+) (outcome, *token.Token, error) {
+	result, t, err := s.consume(ctx, deadline, key, text)
+	if err == nil {
+		s.countRedeemed(key, result)
+	}
+	return result, t, err
+}
+
+func (s *Service) consume(
+	ctx context.Context, deadline time.Time, key *sitekey, text string,
+) (outcome, *token.Token, error) {
 	now := s.now()
 	t, err := s.keys.read(text, now)
 	if err != nil || t.Sitekey != key.inTokens {

@@ -19,20 +19,38 @@ func (s *Service) Verify(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	call, key, hostname, err := s.openWidgetCall(w, r)
-	switch {
-	case err != nil:
+
+	var text string
+	if err == nil {
+		text, err = s.exchange(r, &call, key, hostname)
+	}
+	if err != nil {
+		s.countRefusal(key, verifyEndpoint, err)
 		return err
+	}
+
+	web.WriteJSON(w, tokenAnswer{Token: text})
+	return nil
+}
+
+type tokenAnswer struct {
+	Token string `json:"token"`
+}
+
+// exchange consumes the challenge of a call and returns its token.
+func (s *Service) exchange(r *http.Request, call *widgetCall, key *sitekey, hostname string) (string, error) {
+	switch {
 	case call.challenge == "":
-		return missing("challenge")
+		return "", missing("challenge")
 	case !call.hasNonce:
-		return missing("nonce")
+		return "", missing("nonce")
 	}
 
 	// Whatever the reason, a new challenge resolves it, so that the client needs one error only.
 	now := s.now()
 	work, err := s.keys.verify(key.text, call.challenge, call.nonce, now)
 	if err != nil {
-		return errWork
+		return "", errWork
 	}
 
 	result, err := s.claim(r.Context(), call.deadline, &claim{
@@ -40,24 +58,22 @@ func (s *Service) Verify(w http.ResponseWriter, r *http.Request) error {
 		at:  model.At(now),
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	if result != claimed {
-		return errWork
+		return "", errWork
 	}
 
 	if !s.isShared(r) {
 		s.difficulty.Solved(key.id, s.clientAddr(r), work.Issued, now)
 	}
 
+	s.count(key, now, model.CaptchaSolved)
+	s.count(key, now, model.CaptchaWork(now.Sub(work.Issued)))
+
 	// rand.Read never returns an error.
 	t := token.Token{Sitekey: key.inTokens, Issued: now, Hostname: hostname}
 	rand.Read(t.ID[:])
 
-	web.WriteJSON(w, tokenAnswer{Token: s.keys.sign(&t)})
-	return nil
-}
-
-type tokenAnswer struct {
-	Token string `json:"token"`
+	return s.keys.sign(&t), nil
 }

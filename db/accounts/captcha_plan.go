@@ -52,3 +52,26 @@ func (s *Store) SetCaptchaPlan(ctx context.Context, accountID int64, plan model.
 
 	return err
 }
+
+// CaptchaUsageHistory returns the verifications of an account in each month since from. Months
+// without any are left out.
+func (s *Store) CaptchaUsageHistory(
+	ctx context.Context, accountID int64, from model.Month,
+) (map[model.Month]int64, error) {
+	var rows []struct {
+		Month model.Month
+		Used  int64
+	}
+	err := s.db.Read.NewSelect().Table("captcha_usage").Column("month", "used").Where("account_id = ?", accountID).
+		Where("month >= ?", from).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("read captcha usage of account %d: %w", accountID, err)
+	}
+
+	used := make(map[model.Month]int64, len(rows))
+	for _, row := range rows {
+		used[row.Month] = row.Used
+	}
+
+	return used, nil
+}

@@ -26,6 +26,8 @@ const (
 	MailSignUpKnown     = "sign_up_known"    // LinkMail, without a secret
 	MailWebhookChanged  = "webhook_changed"  // WebhookChangedMail
 	MailPasswordChanged = "password_changed" // PasswordChangedMail
+	MailReportSummary   = "report_summary"   // ReportSummaryMail
+	MailTrafficAlert    = "traffic_alert"    // TrafficAlertMail
 	MailOperatorLink    = "operator_link"    // none: the operator made a link to set a new password
 	MailTest            = "test"             // none
 )
@@ -33,7 +35,7 @@ const (
 // MailKinds lists every kind.
 var MailKinds = []string{
 	MailQuota80, MailQuota100, MailDeliveryFailed, MailInvitation, MailPasswordReset, MailSignUp, MailSignUpKnown,
-	MailWebhookChanged, MailPasswordChanged, MailOperatorLink, MailTest,
+	MailWebhookChanged, MailPasswordChanged, MailReportSummary, MailTrafficAlert, MailOperatorLink, MailTest,
 }
 
 // States of mails.

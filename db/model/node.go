@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
 )
 
 // NodeKind is what an opaque id identifies: an object of a type, or a position in a list. The
@@ -24,17 +25,25 @@ const (
 	NodeSitekey    NodeKind = 6
 	NodeDelivery   NodeKind = 7
 	NodeErasure    NodeKind = 8
+	NodeAnnotation NodeKind = 9
+	NodeSegment    NodeKind = 10
+	NodeFunnel     NodeKind = 11
+	NodeSharedLink NodeKind = 12
 
 	AfterSite     NodeKind = 65
 	AfterSitekey  NodeKind = 66
 	AfterDelivery NodeKind = 67
+
+	// AfterAnnotation is a position in the order of days, see OfDay.
+	AfterAnnotation NodeKind = 68
 )
 
 // nodePrefixes are the prefixes of ids, by which a person recognises the type.
 var nodePrefixes = map[NodeKind]string{
 	NodeAccount: "account_", NodeUser: "user_", NodeInvitation: "invitation_", NodeAPIToken: "token_",
 	NodeSite: "site_", NodeSitekey: "sitekey_", NodeDelivery: "delivery_", NodeErasure: "erasure_",
-	AfterSite: "after_", AfterSitekey: "after_", AfterDelivery: "after_",
+	NodeAnnotation: "annotation_", NodeSegment: "segment_", NodeFunnel: "funnel_", NodeSharedLink: "sharedlink_",
+	AfterSite: "after_", AfterSitekey: "after_", AfterDelivery: "after_", AfterAnnotation: "after_",
 }
 
 // NodeIDs encodes and decodes the ids that GraphQL, the export and webhook calls use for a row. An
@@ -44,7 +53,7 @@ var nodePrefixes = map[NodeKind]string{
 //
 // A block before its encryption, big-endian:
 //
-//	kind u8 | site of a delivery, else 0, u56 | row u64
+//	kind u8 | site of a delivery, day of a position in the order of days, else 0, u56 | row u64
 type NodeIDs struct{ block cipher.Block }
 
 // NodeIDKeySize is the size of a key of NodeIDs in bytes.
@@ -83,6 +92,16 @@ func (n *NodeIDs) Parse(kind NodeKind, s string) (id int64, ok bool) {
 func (n *NodeIDs) ParseDelivery(s string) (siteID, id int64, ok bool) {
 	kind, siteID, id, ok := n.open(s)
 	return siteID, id, ok && kind == NodeDelivery && siteID > 0 && id > 0
+}
+
+// OfDay returns the position of a row of a day in a list that is ordered by day and row. The day must
+// not be negative.
+func (n *NodeIDs) OfDay(kind NodeKind, day Day, id int64) string { return n.seal(kind, int64(day), id) }
+
+// ParseDay decodes a position that OfDay returns for a positive row, and accepts nothing else.
+func (n *NodeIDs) ParseDay(kind NodeKind, s string) (day Day, id int64, ok bool) {
+	got, number, id, ok := n.open(s)
+	return Day(number), id, ok && got == kind && number <= math.MaxInt32 && id > 0
 }
 
 // KindOf returns the kind of an id, or 0 for an invalid one.

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"net/netip"
+	"time"
 )
 
 // Site is one measured website (analytics contract, section 2).
@@ -15,6 +16,7 @@ type Site struct {
 	Name             string  `bun:",notnull"`
 	Plan             Plan    `bun:",notnull"`
 	MonthlyPageviews int64   `bun:",notnull"` // quota of page views and events per UTC month
+	TimeZone         string  `bun:",notnull"` // IANA name, see ParseTimeZone; its days are those of reports
 	CreatedAt        Instant `bun:",notnull"`
 
 	MeasureSiteSearch       bool   // site_search events are accepted
@@ -56,6 +58,10 @@ type SiteRules struct {
 
 // Domains returns every domain whose pages can send hits for the site; subdomains are implied.
 func (s *SiteRules) Domains() []string { return append([]string{s.Domain}, s.ExtraDomains...) }
+
+// Zone returns the site's time zone. It fails for a zone that this machine does not know, which a
+// process with a newer time zone database has set.
+func (s *Site) Zone() (*time.Location, error) { return TimeZone(s.TimeZone) }
 
 // NewSiteKey returns 32 random hexadecimal characters.
 func NewSiteKey() string {

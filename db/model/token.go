@@ -13,6 +13,7 @@ const (
 	ResetPrefix      = "tgr_"
 	InvitationPrefix = "tgi_"
 	SignUpPrefix     = "tgs_"
+	SharedLinkPrefix = "tgl_"
 )
 
 // Lifetimes of mailed secrets.

@@ -175,6 +175,33 @@ func mailNotice(ctx context.Context, tx *db.Tx, accountID int64, kind string, da
 	})
 }
 
+// MailMember queues a mail to one user of the account, with the limit of mailNotice. It queues none
+// if the user was removed.
+func MailMember(
+	ctx context.Context, tx *db.Tx, accountID, userID int64, kind, data string, now model.Instant,
+) error {
+	// The order of locks requires the account before its users.
+	if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+		return err
+	}
+
+	var recipients []string
+	q := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).Where("id = ?", userID)
+	tx.Lock(q, "KEY SHARE")
+	if err := q.Scan(ctx, &recipients); err != nil || len(recipients) == 0 {
+		return err
+	}
+
+	n, err := countNotices(ctx, tx, accountID, 1, now)
+	if err != nil || n == 0 {
+		return err
+	}
+
+	return QueueMails(ctx, tx, []model.Mail{
+		{AccountID: accountID, Recipient: recipients[0], Kind: kind, Data: data, CreatedAt: now},
+	})
+}
+
 // queueFailureMail mails a site's owners that a delivery has finally failed, at most once a day.
 func queueFailureMail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, class string, now model.Instant) error {
 	result, err := tx.ExecContext(ctx,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
 )
 
 // Erasure of everything stored about one pseudonymous user id of a site. No index finds the visits
@@ -130,8 +131,8 @@ func (s *Store) EraseUsers(ctx context.Context, now model.Instant) (int64, error
 // EraseUser continues an erasure, for at most a million visits of the site or until ctx ends, and
 // returns the number of deleted rows. An error does not undo its progress.
 func (s *Store) EraseUser(ctx context.Context, e *model.UserErasure, now model.Instant) (int64, error) {
-	r := &eraser{db: s.db, erasure: *e}
-	err := r.run(ctx, now)
+	r := &eraser{db: s.db, erasure: *e, now: now}
+	err := r.run(ctx)
 	if errors.Is(err, errStillActive) {
 		// The next run continues.
 		err = nil
@@ -148,6 +149,7 @@ func (s *Store) EraseUser(ctx context.Context, e *model.UserErasure, now model.I
 type eraser struct {
 	db      *db.DB
 	erasure model.UserErasure
+	now     model.Instant
 	deleted int64
 }
 
@@ -166,14 +168,14 @@ type ownVisit struct {
 }
 
 // run erases page by page until the last visit or the limit of one run.
-func (r *eraser) run(ctx context.Context, now model.Instant) error {
+func (r *eraser) run(ctx context.Context) error {
 	for range erasurePages {
 		own, last, err := r.visits(ctx)
 		if err != nil {
 			return err
 		}
 		if last == nil {
-			return r.finish(ctx, now)
+			return r.finish(ctx)
 		}
 
 		for len(own) > 0 {
@@ -432,7 +434,10 @@ func (r *eraser) eraseVisits(
 		}
 
 		erased = true
-		return r.delete(ctx, tx, "visits", "day = ? AND "+own, day)
+		if err := r.delete(ctx, tx, "visits", "day = ? AND "+own, day); err != nil {
+			return err
+		}
+		return reports.Invalidate(ctx, tx, r.erasure.SiteID, r.now, day)
 	})
 
 	return erased && err == nil, err
@@ -486,9 +491,9 @@ WHERE id = ?3 AND requested_at = ?4 AND (last_day, last_visitor, last_n) < (?0, 
 	return err
 }
 
-func (r *eraser) finish(ctx context.Context, now model.Instant) error {
+func (r *eraser) finish(ctx context.Context) error {
 	_, err := r.db.Write.ExecContext(ctx,
 		"UPDATE user_erasures SET finished_at = ? WHERE id = ? AND requested_at = ? AND finished_at = 0",
-		now, r.erasure.ID, r.erasure.RequestedAt)
+		r.now, r.erasure.ID, r.erasure.RequestedAt)
 	return err
 }

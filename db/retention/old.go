@@ -3,6 +3,7 @@ package retention
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -20,7 +21,11 @@ const (
 	// transactions.
 	deleteChunk = 1000
 
-	rejectionDays     = 400                 // a year and the same month of last year
+	// largeChunk is deleteChunk for report_segments, whose rows have up to 256 KiB.
+	largeChunk = 40
+
+	rejectionDays     = 400                 // a year and the same month of last year; also of other counters by day
+	unknownDays       = 30                  // names of unknown events
 	usageMonths       = 25                  // two years and the current month
 	finishedRetention = 30 * 24 * time.Hour // deliveries that were made or given up, their attempts, and mails
 )
@@ -44,7 +49,7 @@ func (s *Store) DropOldData(ctx context.Context, now model.Instant, months int) 
 		return all, err
 	}
 
-	before := addMonths(min(now, newest).Month(), -months)
+	before := keptFrom(now, newest, months)
 
 	// Visits come last, so that no page view or event is left without its visit.
 	for _, table := range partitionedTables {
@@ -74,14 +79,65 @@ func (s *Store) DropOldData(ctx context.Context, now model.Instant, months int) 
 	return all, nil
 }
 
+// keptFrom returns the first month whose rows are kept, see DropOldData.
+func keptFrom(now, newest model.Instant, months int) model.Month {
+	return addMonths(min(now, newest).Month(), -months)
+}
+
+// KeptFrom returns the first month that DropOldData keeps; 0 if it has nothing to delete.
+func (s *Store) KeptFrom(ctx context.Context, now model.Instant, months int) (model.Month, error) {
+	newest, err := s.newestHit(ctx, s.db.Read)
+	if err != nil || newest == 0 {
+		return 0, err
+	}
+	return keptFrom(now, newest, months), nil
+}
+
+// DeleteOldReports deletes the reports of months older than the current month and the given number
+// of whole months before it. It returns the number of deleted rows.
+func (s *Store) DeleteOldReports(ctx context.Context, now model.Instant, months int) (int64, error) {
+	bound := int64(model.At(addMonths(now.Month(), -months).Start()).Day())
+	var all int64
+
+	// The ledger comes first: a report reads only segments of days that it has.
+	for _, rows := range []oldRows{
+		{table: "report_days", key: "site_id, day", column: "day", bound: bound},
+		{table: "report_segments", key: "site_id, first_day, days, chunk", column: "first_day", bound: bound},
+	} {
+		n, err := s.deleteInChunks(ctx, rows)
+		all += n
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// chunkOf returns how many rows of a table one transaction deletes at most.
+func chunkOf(table string) int {
+	if table == "report_segments" {
+		return largeChunk
+	}
+	return deleteChunk
+}
+
 // DeleteOldRecords deletes expired records that do not depend on the retention of visits:
-// rejections after 400 days, usage of months more than two years ago with its notices, and
+// rejections, usage of days and counts of captchas after 400 days, names of unknown events after 30
+// days, counts of deleted sitekeys, usage of months more than two years ago with its notices, and
 // deliveries and mails in a final state after 30 days. It returns the number of deleted rows.
 func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, rows := range []oldRows{
 		{table: "rejections", key: "site_id, day, endpoint, code", column: "day",
 			bound: int64(now.Day() - rejectionDays)},
+		{table: "unknown_events", key: "site_id, day, name", column: "day", bound: int64(now.Day() - unknownDays)},
+		{table: "site_usage_days", key: "site_id, day", column: "day", bound: int64(now.Day() - rejectionDays)},
+		{table: "captcha_counts", key: "sitekey_id, day, name", column: "day",
+			bound: int64(now.Day() - rejectionDays)},
+		{
+			table: "captcha_counts", key: "sitekey_id, day, name", column: "day", bound: math.MaxInt32,
+			condition: "AND NOT EXISTS (SELECT 1 FROM sitekeys k WHERE k.id = captcha_counts.sitekey_id)",
+		},
 		{table: "site_usage", key: "site_id, month", column: "month",
 			bound: int64(addMonths(now.Month(), 1-usageMonths))},
 		{table: "captcha_usage", key: "account_id, month", column: "month",
@@ -151,7 +207,7 @@ func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error)
 	column, _, _ := strings.Cut(rows.key, ",")
 	old := fmt.Sprintf("FROM %s WHERE %s = ? AND %s < ? %s", rows.table, column, rows.column, rows.condition)
 	remove := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s %s ORDER BY %[2]s LIMIT %[4]d)", rows.table,
-		rows.key, old, deleteChunk)
+		rows.key, old, chunkOf(rows.table))
 	var all int64
 	nextTenant := fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[1]s > ? ORDER BY %[1]s LIMIT 1", column, rows.table)
 

@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 func TestOldMonthsAreDropped(t *testing.T) {
@@ -76,6 +77,11 @@ func TestOldRowsGoInChunks(t *testing.T) {
 func TestOldRecordsAreDeleted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+		account := dbtest.CaptchaAccount(t, d, "captcha")
+		if key, _, err := sites.New(d).CreateSitekey(t.Context(), account, "form", nil, now); err != nil || key.ID != 1 {
+			t.Fatalf("sitekey %+v, %v", key, err)
+		}
+
 		today, month := now.Day(), 24*time.Hour*30
 		for _, row := range []struct {
 			statement string
@@ -84,6 +90,13 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 			{"INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (1, ?, 'collect', 'bot', 1)", []any{today - 401}},
 			{"INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (1, ?, 'collect', 'bot', 1)", []any{today - 400}},
 			{"INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (2, ?, 'server', 'bot', 1)", []any{today - 500}},
+			{"INSERT INTO unknown_events (site_id, day, name, count) VALUES (1, ?, 'a', 1)", []any{today - 31}},
+			{"INSERT INTO unknown_events (site_id, day, name, count) VALUES (1, ?, 'a', 1)", []any{today - 30}},
+			{"INSERT INTO site_usage_days (site_id, day, used) VALUES (1, ?, 1)", []any{today - 401}},
+			{"INSERT INTO site_usage_days (site_id, day, used) VALUES (1, ?, 1)", []any{today - 400}},
+			{"INSERT INTO captcha_counts (sitekey_id, day, name, count) VALUES (1, ?, 'solved', 1)", []any{today - 401}},
+			{"INSERT INTO captcha_counts (sitekey_id, day, name, count) VALUES (1, ?, 'solved', 1)", []any{today - 400}},
+			{"INSERT INTO captcha_counts (sitekey_id, day, name, count) VALUES (2, ?, 'solved', 1)", []any{today}}, // a deleted sitekey
 			{"INSERT INTO site_usage (site_id, month, used) VALUES (1, ?, 1)", []any{202410}},
 			{"INSERT INTO site_usage (site_id, month, used) VALUES (1, ?, 1)", []any{202411}},
 		} {
@@ -130,12 +143,12 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 			}
 		}
 
-		if n, err := retention.New(d).DeleteOldRecords(t.Context(), now); err != nil || n != 12 {
-			t.Errorf("%d deleted, error %v; want 12", n, err)
+		if n, err := retention.New(d).DeleteOldRecords(t.Context(), now); err != nil || n != 16 {
+			t.Errorf("%d deleted, error %v; want 16", n, err)
 		}
 
 		for table, want := range map[string]int{"rejections": 1, "site_usage": 1, "deliveries": 2, "delivery_attempts": 2, "mails": 2,
-			"failure_notices": 1, "webhook_notices": 1, "quota_notices": 1} {
+			"failure_notices": 1, "webhook_notices": 1, "quota_notices": 1, "unknown_events": 1, "site_usage_days": 1, "captcha_counts": 1} {
 			if n, err := dbtest.Count(d, table); err != nil || n != want {
 				t.Errorf("%s: %d left, error %v; want %d", table, n, err, want)
 			}

@@ -27,6 +27,10 @@ var siteRows = []struct{ table, key string }{
 	{"quota_notices", "account_id, site_id, product, month, threshold"},
 	{"rejections", "site_id, day, endpoint, code"},
 	{"site_usage", "site_id, month"},
+	{"report_days", "site_id, day"},
+	{"report_segments", "site_id, first_day, days, chunk"},
+	{"site_usage_days", "site_id, day"},
+	{"unknown_events", "site_id, day, name"},
 }
 
 // lateHits is how long hits and counts can still arrive for a deleted site, from processes that
@@ -121,7 +125,7 @@ func (s *Store) sitesWithRows(ctx context.Context, table string, siteIDs []int64
 // purgeSite deletes the rows of a deleted site in a table.
 func (s *Store) purgeSite(ctx context.Context, table, key string, siteID int64) (int64, error) {
 	statement := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s FROM %[1]s WHERE site_id = ? ORDER BY %[2]s LIMIT %[3]d)",
-		table, key, deleteChunk)
+		table, key, chunkOf(table))
 	for all := int64(0); ; {
 		result, err := s.db.Write.ExecContext(ctx, statement, siteID)
 		if err != nil {
@@ -132,7 +136,7 @@ func (s *Store) purgeSite(ctx context.Context, table, key string, siteID int64) 
 		if err != nil {
 			return all, err
 		}
-		if all += n; n < deleteChunk {
+		if all += n; n < int64(chunkOf(table)) {
 			return all, nil
 		}
 	}

@@ -114,6 +114,7 @@ type SiteUpdate struct {
 	MeasureEcommerce        *bool
 	AllowPseudonymousUserID *bool
 	AutomaticEvents         *bool
+	TimeZone                *string         // IANA name
 	ExcludedAddresses       *[]netip.Prefix // the whole list; at most model.MaxExcludedNetworks
 }
 
@@ -122,15 +123,18 @@ type SiteUpdate struct {
 func (s *Store) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteUpdate) error {
 	var name string
 	var networks []string
-	var nameErr, networksErr error
+	var nameErr, zoneErr, networksErr error
 
 	if u.Name != nil {
 		name, nameErr = model.ParseName("name", *u.Name)
 	}
+	if u.TimeZone != nil {
+		_, zoneErr = model.ParseTimeZone("timeZone", *u.TimeZone)
+	}
 	if u.ExcludedAddresses != nil {
 		networks, networksErr = networkTexts(*u.ExcludedAddresses)
 	}
-	if err := errors.Join(nameErr, networksErr); err != nil {
+	if err := errors.Join(nameErr, zoneErr, networksErr); err != nil {
 		return err
 	}
 
@@ -143,9 +147,11 @@ func (s *Store) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteU
 		setIfGiven(&site.MeasureEcommerce, u.MeasureEcommerce)
 		setIfGiven(&site.AllowPseudonymousUserID, u.AllowPseudonymousUserID)
 		setIfGiven(&site.AutomaticEvents, u.AutomaticEvents)
+		setIfGiven(&site.TimeZone, u.TimeZone)
 
 		_, err := tx.NewUpdate().Model(site).WherePK().
-			Column("name", "measure_site_search", "measure_ecommerce", "allow_pseudonymous_user_id", "automatic_events").
+			Column("name", "measure_site_search", "measure_ecommerce", "allow_pseudonymous_user_id", "automatic_events",
+				"time_zone").
 			Exec(ctx)
 		if err != nil || u.ExcludedAddresses == nil {
 			return err

@@ -1,6 +1,7 @@
 package sites
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -12,8 +13,8 @@ import (
 )
 
 // CreateSite stores a site and returns it with its id. Its automatic events are enabled (analytics
-// contract). It fails with the Conflict domain_taken when another site of the account has the
-// domain, and with too_many_sites beyond model.MaxSites.
+// contract), and its time zone is UTC unless it has one. It fails with the Conflict domain_taken when
+// another site of the account has the domain, and with too_many_sites beyond model.MaxSites.
 func (s *Store) CreateSite(ctx context.Context, site model.Site) (*model.Site, error) {
 	return s.createSite(ctx, site, func(context.Context, *db.Tx, *model.Site) error { return nil })
 }
@@ -24,6 +25,8 @@ func (s *Store) createSite(
 	ctx context.Context, site model.Site, check func(context.Context, *db.Tx, *model.Site) error,
 ) (*model.Site, error) {
 	site.AutomaticEvents = true
+	site.TimeZone = cmp.Or(site.TimeZone, model.DefaultTimeZone)
+
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := tx.LockRow(ctx, "accounts", site.AccountID); err != nil {
 			return err

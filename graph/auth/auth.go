@@ -1,7 +1,7 @@
 // Package auth identifies the callers of the control plane: sign-up, sign-in, sign-out, passwords,
-// invitations, browser sessions and API tokens. The GraphQL handler and the export handler share
-// one Auth. It does not decide what a caller may do: that is a rule of db/model (User.May), and
-// each query's WHERE clause restricts the rows to the caller's account.
+// invitations, browser sessions, API tokens and shared links. The GraphQL handler and the export
+// handler share one Auth. It does not decide what a caller may do: that is a rule of db/model
+// (User.May), and each query's WHERE clause restricts the rows to the caller's account.
 package auth
 
 import (
@@ -19,6 +19,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // MinSecret is the minimum length of the application key, in bytes.
@@ -47,6 +48,7 @@ type Options struct {
 // Auth signs users up, in and out, and identifies callers. It is safe for concurrent use.
 type Auth struct {
 	accounts    *accounts.Store
+	sites       *sites.Store
 	signups     model.SignupPolicy
 	captchaPlan model.CaptchaPlan
 	noMail      bool
@@ -57,6 +59,7 @@ type Auth struct {
 	baseURL  string
 	sessions *store
 	devices  *devices
+	viewers  *cookieSigner // of viewer tokens
 	throttle throttleKey
 	hasher   *hasher
 }
@@ -86,6 +89,7 @@ func New(o Options) (*Auth, error) {
 	secure := base.Scheme == "https"
 	return &Auth{
 		accounts:    accounts.New(o.DB),
+		sites:       sites.New(o.DB),
 		signups:     o.Signups,
 		captchaPlan: o.CaptchaPlan,
 		noMail:      o.NoMail,
@@ -95,6 +99,7 @@ func New(o Options) (*Auth, error) {
 		baseURL:     strings.TrimSuffix(o.BaseURL, "/"),
 		sessions:    newStore(accounts.New(o.DB), newCookieSigner(o.Secret, o.Rotation, useSessions), secure, o.Now),
 		devices:     newDevices(newCookieSigner(o.Secret, o.Rotation, useDevices), secure),
+		viewers:     newCookieSigner(o.Secret, o.Rotation, useViewers),
 		throttle:    newThrottleKey(o.Secret, o.Rotation),
 		hasher:      newHasher(passwordCost, runtime.GOMAXPROCS(0), o.ServesHits),
 	}, nil

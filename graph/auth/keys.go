@@ -14,10 +14,12 @@ const (
 	useSessions = "tallygate session cookie"
 	useDevices  = "tallygate device cookie"
 	useThrottle = "tallygate sign-in throttle"
+	useViewers  = "tallygate viewer token"
 )
 
-// cookieSigner signs cookies with one application key and accepts the signatures of two during a
-// rotation. Signatures do not expire: a session's row does, and a device cookie has its own age.
+// cookieSigner signs cookies and viewer tokens with one application key and accepts the signatures of
+// two during a rotation. Signatures do not expire: a session's row does, and the others have an age
+// of their own.
 type cookieSigner struct {
 	current, previous *securecookie.SecureCookie // previous is nil without a rotation
 	rotation          *model.KeyRotation

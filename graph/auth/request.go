@@ -56,8 +56,8 @@ func passwordRequest(ctx context.Context) (*request, error) {
 	return r, nil
 }
 
-// identify looks the caller up: by the API token if there is one, whatever the cookies, else by the
-// session.
+// identify looks the caller up: by the API token or viewer token if there is one, whatever the
+// cookies, else by the session.
 func (r *request) identify() (Caller, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +68,9 @@ func (r *request) identify() (Caller, error) {
 
 	var err error
 
-	if secret, ok := bearer(r.http); ok {
+	if secret, ok := bearer(r.http); ok && strings.HasPrefix(secret, viewerTokenPrefix) {
+		r.caller, err = r.auth.sharedView(r.http.Context(), secret)
+	} else if ok {
 		r.caller, err = r.auth.token(r.http.Context(), secret)
 	} else {
 		r.caller, err = r.signedIn()
@@ -182,8 +184,8 @@ func (a *Auth) Downloader(r *http.Request) (*model.User, error) {
 	return caller.User, caller.check(model.MayExport)
 }
 
-// bearer returns the API token of a request. Other schemes are ignored: a proxy in front may use
-// them.
+// bearer returns the API token or viewer token of a request. Other schemes are ignored: a proxy in
+// front may use them.
 func bearer(r *http.Request) (string, bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")

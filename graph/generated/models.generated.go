@@ -28,6 +28,31 @@ type AcceptInvitationPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// A page of a list of annotations.
+type AnnotationConnection struct {
+	// The annotations with their cursors.
+	Edges []*AnnotationEdge `json:"edges"`
+	// The position of the page in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// An annotation in a list.
+type AnnotationEdge struct {
+	// Opaque cursor of the annotation, for `after`.
+	Cursor string `json:"cursor"`
+	// The annotation.
+	Node *model.Annotation `json:"node"`
+}
+
+// Payload of the mutations of annotations.
+type AnnotationPayload struct {
+	// The new, changed or deleted annotation.
+	Annotation *model.Annotation `json:"annotation,omitempty"`
+	// Errors in the input: `NOT_FOUND`; `createAnnotation`: `INVALID_DAY`, `INVALID_TEXT`, `TOO_MANY_ANNOTATIONS`; `updateAnnotation`:
+	// `INVALID_DAY`, `INVALID_TEXT`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // An account's usage of its captcha quota in the current calendar month (UTC).
 type CaptchaUsage struct {
 	// The month, as YYYY-MM.
@@ -82,6 +107,16 @@ type ConfirmSignUpPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `createAnnotation`.
+type CreateAnnotationInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// The day, from 1970 to 2069.
+	Day model.Day `json:"day"`
+	// The note: one line of 1 to 500 visible characters.
+	Text string `json:"text"`
+}
+
 // Input of `createApiToken`.
 type CreateAPITokenInput struct {
 	// Display name, 1 to 100 characters.
@@ -100,6 +135,50 @@ type CreateAPITokenPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `createFunnel`.
+type CreateFunnelInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// Display name, 1 to 100 characters, unique in the site.
+	Name string `json:"name"`
+	// 2 to 8 steps, in order.
+	Steps []*FunnelStepInput `json:"steps"`
+}
+
+// Input of `createSegment`.
+type CreateSegmentInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// Display name, 1 to 100 characters, unique in the site.
+	Name string `json:"name"`
+	// 1 to 10 filters, at most 16 KB as JSON. All of them must keep a visit.
+	Filters []*ReportFilterInput `json:"filters"`
+}
+
+// Input of `createSharedLink`.
+type CreateSharedLinkInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// Display name, 1 to 100 characters. Readers do not see it.
+	Name string `json:"name"`
+	// Password that readers must enter, 8 to 1,024 bytes. Default: none.
+	Password *string `json:"password,omitempty"`
+	// The global id of a segment of the site, whose filters readers cannot remove. Default: all visits.
+	SegmentID *string `json:"segmentId,omitempty"`
+	// When the link expires. Default: never.
+	ExpiresAt *model.Instant `json:"expiresAt,omitempty"`
+}
+
+// Payload of `createSharedLink`.
+type CreateSharedLinkPayload struct {
+	// The new link.
+	SharedLink *model.SharedLink `json:"sharedLink,omitempty"`
+	// The token of the link. Begins with `tgl_`. It is returned only here: the service stores its hash.
+	Token *string `json:"token,omitempty"`
+	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`, `INVALID_PASSWORD`, `INVALID_EXPIRY`, `TOO_MANY_SHARED_LINKS`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // Input of `createSite`.
 type CreateSiteInput struct {
 	// Domain name, for example `example.com`, without `https://`, port or path. International names are converted to ASCII. Must not be
@@ -107,13 +186,15 @@ type CreateSiteInput struct {
 	Domain string `json:"domain"`
 	// Display name, 1 to 100 characters. Default: the domain.
 	Name *string `json:"name,omitempty"`
+	// IANA name of the time zone for reports, such as `Europe/Berlin`. Default: `UTC`.
+	TimeZone *string `json:"timeZone,omitempty"`
 }
 
 // Payload of `createSite`.
 type CreateSitePayload struct {
 	// The new site.
 	Site *model.Site `json:"site,omitempty"`
-	// Errors in the input: `INVALID_DOMAIN`, `DOMAIN_TAKEN`, `INVALID_NAME`, `TOO_MANY_SITES`.
+	// Errors in the input: `INVALID_DOMAIN`, `DOMAIN_TAKEN`, `INVALID_NAME`, `INVALID_TIME_ZONE`, `TOO_MANY_SITES`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -124,6 +205,14 @@ type CreateSitekeyInput struct {
 	// Domain names, as in `createSite`, whose pages may use the sitekey, including their subdomains. At most 50. `localhost` is allowed
 	// for development; IP addresses are not. Empty: any page.
 	Domains []string `json:"domains"`
+}
+
+// Usage of one UTC day.
+type DailyUsage struct {
+	// The UTC day.
+	Day model.Day `json:"day"`
+	// Page views and events.
+	Used int64 `json:"used"`
 }
 
 // Input of `deleteAccount`.
@@ -138,6 +227,24 @@ type DeleteAccountPayload struct {
 	AccountID *string `json:"accountId,omitempty"`
 	// Errors in the input: `WRONG_CREDENTIALS`, `LAST_OPERATOR`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `deleteAnnotation`.
+type DeleteAnnotationInput struct {
+	// The annotation's global id.
+	AnnotationID string `json:"annotationId"`
+}
+
+// Input of `deleteFunnel`.
+type DeleteFunnelInput struct {
+	// The funnel's global id.
+	FunnelID string `json:"funnelId"`
+}
+
+// Input of `deleteSegment`.
+type DeleteSegmentInput struct {
+	// The segment's global id.
+	SegmentID string `json:"segmentId"`
 }
 
 // Input of `deleteSite`.
@@ -192,6 +299,35 @@ type DeliveryPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Payload of the mutations of funnels.
+type FunnelPayload struct {
+	// The new, changed or deleted funnel.
+	Funnel *model.Funnel `json:"funnel,omitempty"`
+	// Errors in the input: `NOT_FOUND`; `createFunnel`: `INVALID_NAME`, `INVALID_STEP`, `NAME_TAKEN`, `TOO_MANY_FUNNELS`; `updateFunnel`:
+	// `INVALID_NAME`, `INVALID_STEP`, `NAME_TAKEN`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// A step of a funnel: either a page or an event.
+type FunnelStep struct {
+	// The path of a page, or a pattern. Null for an event.
+	Page *string `json:"page,omitempty"`
+	// The name of an event. Null for a page.
+	Event *string `json:"event,omitempty"`
+	// Display name. The page or event if it has no other.
+	Label string `json:"label"`
+}
+
+// A step of a funnel: either a page or an event.
+type FunnelStepInput struct {
+	// The path of a page, or a pattern as in `MATCHES`. At most 2,048 characters.
+	Page *string `json:"page,omitempty"`
+	// The name of an event.
+	Event *string `json:"event,omitempty"`
+	// Display name, 1 to 100 characters. Default: the page or event.
+	Label *string `json:"label,omitempty"`
+}
+
 // Input of `inviteMember`.
 type InviteMemberInput struct {
 	// E-mail address, at most 254 characters.
@@ -208,9 +344,35 @@ type InviteMemberPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Usage of one calendar month (UTC).
+type MonthlyUsage struct {
+	// The month, as YYYY-MM.
+	Period string `json:"period"`
+	// What counts towards the quota: page views and events of a site, verifications of a captcha.
+	Used int64 `json:"used"`
+}
+
 // Write operations. Each takes one `input` and returns a payload with the changed object and `userErrors`, the errors in the input. If
 // `userErrors` is not empty, nothing was changed and the object is null.
 type Mutation struct {
+}
+
+// Input of `openSharedLink`.
+type OpenSharedLinkInput struct {
+	// The token of the shared link.
+	Token string `json:"token"`
+	// The password of the link, if it has one.
+	Password *string `json:"password,omitempty"`
+}
+
+// Payload of `openSharedLink`.
+type OpenSharedLinkPayload struct {
+	// The viewer token. Begins with `tgv_`.
+	ViewerToken *string `json:"viewerToken,omitempty"`
+	// When the viewer token expires: after 12 hours, or with the link.
+	ExpiresAt *model.Instant `json:"expiresAt,omitempty"`
+	// Errors in the input: `INVALID_LINK`, `PASSWORD_REQUIRED`, `WRONG_CREDENTIALS`.
+	UserErrors []*UserError `json:"userErrors"`
 }
 
 // The position of a page in a connection.
@@ -279,6 +441,48 @@ type RemoveMemberPayload struct {
 	Member *model.User `json:"member,omitempty"`
 	// Errors in the input: `NOT_FOUND`, `LAST_OWNER`, `LAST_OPERATOR`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// A filter of a segment.
+type ReportFilter struct {
+	// What the filter compares.
+	Dimension model.ReportDimension `json:"dimension"`
+	// The name of the property. Null for dimensions other than PROPERTY.
+	Property *string `json:"property,omitempty"`
+	// The events whose property is compared. Null for all events.
+	Event *string `json:"event,omitempty"`
+	// How the filter compares.
+	Operator model.ReportOperator `json:"operator"`
+	// The values, of which one must match. At most 50.
+	Values []string `json:"values"`
+}
+
+// A filter keeps or drops whole visits, so that all figures of a report are about the same visits. PAGE, EVENT and PROPERTY keep a visit
+// in which such a page view or event happened. Texts are compared exactly, with upper and lower case.
+type ReportFilterInput struct {
+	// What the filter compares.
+	Dimension model.ReportDimension `json:"dimension"`
+	// The name of the property. Required for PROPERTY; other dimensions do not take it.
+	Property *string `json:"property,omitempty"`
+	// For PROPERTY: only events of this name. Default: all events.
+	Event *string `json:"event,omitempty"`
+	// How the filter compares.
+	Operator model.ReportOperator `json:"operator"`
+	// 1 to 50 values of at most 2,048 characters, of which one must match. For IS and IS_NOT, the empty text stands for visits without a
+	// value.
+	Values []string `json:"values"`
+}
+
+// The mails about a site that one user gets. They are sent to the user's own address only.
+type ReportMails struct {
+	// Whether the user gets a summary of each week, on Monday at 6:00 in the site's time zone.
+	Weekly bool `json:"weekly"`
+	// Whether the user gets a summary of each month, on its first day at 6:00 in the site's time zone.
+	Monthly bool `json:"monthly"`
+	// The user is notified when more than this number of visitors are on the site at once, at most every 12 hours. Null: never.
+	SpikeAbove *int `json:"spikeAbove,omitempty"`
+	// The user is notified at 6:00 when the day before had fewer visitors than this. Null: never.
+	DropBelow *int `json:"dropBelow,omitempty"`
 }
 
 // Input of `requestPasswordReset`.
@@ -357,6 +561,12 @@ type RevokeSessionPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `revokeSharedLink`.
+type RevokeSharedLinkInput struct {
+	// The shared link's global id.
+	SharedLinkID string `json:"sharedLinkId"`
+}
+
 // Input of `rotateServerSecret`.
 type RotateServerSecretInput struct {
 	// The site's global id.
@@ -377,6 +587,15 @@ type RotateServerSecretPayload struct {
 type RotateSitekeySecretInput struct {
 	// The sitekey's global id.
 	SitekeyID string `json:"sitekeyId"`
+}
+
+// Payload of the mutations of segments.
+type SegmentPayload struct {
+	// The new, changed or deleted segment.
+	Segment *model.Segment `json:"segment,omitempty"`
+	// Errors in the input: `NOT_FOUND`; `createSegment`: `INVALID_NAME`, `INVALID_FILTER`, `NAME_TAKEN`, `TOO_MANY_SEGMENTS`;
+	// `updateSegment`: `INVALID_NAME`, `INVALID_FILTER`, `NAME_TAKEN`; `deleteSegment`: `SEGMENT_IN_USE`.
+	UserErrors []*UserError `json:"userErrors"`
 }
 
 // Input of `sendTestWebhook`.
@@ -458,6 +677,28 @@ type SetMemberRolePayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `setReportMails`. Omitted settings are not changed.
+type SetReportMailsInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// Whether to get a summary of each week.
+	Weekly *bool `json:"weekly,omitempty"`
+	// Whether to get a summary of each month.
+	Monthly *bool `json:"monthly,omitempty"`
+	// Number of visitors at once, 1 to 1,000,000,000, above which to be notified. Null: never.
+	SpikeAbove graphql.Omittable[*int] `json:"spikeAbove,omitempty"`
+	// Number of visitors of a day, 1 to 1,000,000,000, below which to be notified. Null: never.
+	DropBelow graphql.Omittable[*int] `json:"dropBelow,omitempty"`
+}
+
+// Payload of `setReportMails`.
+type SetReportMailsPayload struct {
+	// The caller's mails about the site.
+	ReportMails *ReportMails `json:"reportMails,omitempty"`
+	// Errors in the input: `NOT_FOUND`, `INVALID_THRESHOLD`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // Input of `setSitePlan`.
 type SetSitePlanInput struct {
 	// The site's global id.
@@ -478,6 +719,26 @@ type SetSitePlanPayload struct {
 	Usage *Usage `json:"usage,omitempty"`
 	// Errors in the input: `NOT_FOUND`, `INVALID_VOLUME`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Payload of `revokeSharedLink`.
+type SharedLinkPayload struct {
+	// The revoked link.
+	SharedLink *model.SharedLink `json:"sharedLink,omitempty"`
+	// Errors in the input: `NOT_FOUND`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// The site of a shared link, as its readers see it.
+type SharedSite struct {
+	// Display name of the site.
+	Name string `json:"name"`
+	// The site's own domain.
+	Domain string `json:"domain"`
+	// The IANA name of the time zone whose days reports show.
+	TimeZone string `json:"timeZone"`
+	// The reader's link and its site.
+	View *model.SharedView `json:"-"`
 }
 
 // Input of `signIn`.
@@ -568,12 +829,28 @@ type SiteEventInput struct {
 type SitePayload struct {
 	// The site after the change.
 	Site *model.Site `json:"site,omitempty"`
-	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_NETWORK`, `TOO_MANY_NETWORKS`;
-	// `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
+	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
+	// `TOO_MANY_NETWORKS`; `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
 	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
 	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
 	// `INVALID_URL`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// What happened with a sitekey on one UTC day.
+type SitekeyActivity struct {
+	// The UTC day.
+	Day model.Day `json:"day"`
+	// Challenges that were issued.
+	Challenges int64 `json:"challenges"`
+	// Challenges that were solved and exchanged for a token.
+	Solved int64 `json:"solved"`
+	// Tokens that were verified as valid.
+	Verified int64 `json:"verified"`
+	// The median time from the issue of a challenge to its solution in milliseconds, within a tenth. Null if none was solved.
+	MedianWorkMs *int64 `json:"medianWorkMs,omitempty"`
+	// Refused calls and tokens, by endpoint and code.
+	Refusals []*SitekeyRefusal `json:"refusals"`
 }
 
 // A page of a list of sitekeys.
@@ -604,6 +881,20 @@ type SitekeyPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// The calls for a sitekey that were refused for one reason on one day.
+type SitekeyRefusal struct {
+	// `config`, `verify` or `siteverify`. The last one stands for both endpoints that verify tokens.
+	Endpoint string `json:"endpoint"`
+	// The error code. For tokens that are not valid: `invalid_token`, `used_token` or `quota_exceeded`.
+	Code string `json:"code"`
+	// Number of calls.
+	Count int64 `json:"count"`
+	// Whether the refusal is the captcha's purpose, such as that of a repeated token.
+	Expected bool `json:"expected"`
+	// How to resolve the error, one sentence.
+	Advice string `json:"advice"`
+}
+
 // Payload of the mutations that create a secret.
 type SitekeySecretPayload struct {
 	// The sitekey.
@@ -613,6 +904,46 @@ type SitekeySecretPayload struct {
 	// Errors in the input. `createSitekey`: `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`, `TOO_MANY_SITEKEYS`;
 	// `rotateSitekeySecret`: `NOT_FOUND`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// A name of events that were refused because it is not registered.
+type UnknownEvent struct {
+	// The name.
+	Name string `json:"name"`
+	// Number of events in the last 30 days.
+	Count int64 `json:"count"`
+	// The UTC day of the last one.
+	LastDay model.Day `json:"lastDay"`
+}
+
+// Input of `updateAnnotation`. Omitted and null fields are not changed.
+type UpdateAnnotationInput struct {
+	// The annotation's global id.
+	AnnotationID string `json:"annotationId"`
+	// The day, from 1970 to 2069.
+	Day *model.Day `json:"day,omitempty"`
+	// The note: one line of 1 to 500 visible characters.
+	Text *string `json:"text,omitempty"`
+}
+
+// Input of `updateFunnel`. Omitted and null fields are not changed.
+type UpdateFunnelInput struct {
+	// The funnel's global id.
+	FunnelID string `json:"funnelId"`
+	// Display name, 1 to 100 characters, unique in the site.
+	Name *string `json:"name,omitempty"`
+	// The complete list of steps.
+	Steps []*FunnelStepInput `json:"steps,omitempty"`
+}
+
+// Input of `updateSegment`. Omitted and null fields are not changed.
+type UpdateSegmentInput struct {
+	// The segment's global id.
+	SegmentID string `json:"segmentId"`
+	// Display name, 1 to 100 characters, unique in the site.
+	Name *string `json:"name,omitempty"`
+	// The complete list of filters.
+	Filters []*ReportFilterInput `json:"filters,omitempty"`
 }
 
 // Input of `updateSite`. Omitted and null settings are not changed.
@@ -629,6 +960,8 @@ type UpdateSiteInput struct {
 	AllowPseudonymousUserID *bool `json:"allowPseudonymousUserId,omitempty"`
 	// Whether automatic events are accepted.
 	AutomaticEvents *bool `json:"automaticEvents,omitempty"`
+	// IANA name of the time zone for reports, such as `Europe/Berlin`. Stored hits do not change.
+	TimeZone *string `json:"timeZone,omitempty"`
 	// The complete list of addresses whose hits are not stored: IP addresses, or networks such as `2001:db8::/32`. At most 200.
 	ExcludedAddresses []string `json:"excludedAddresses,omitempty"`
 }
@@ -821,8 +1154,10 @@ const (
 	// Status 400. The query exceeds a limit: 12 levels, 10 root fields, 30 aliases, 500 fields with fragments expanded, 4,000 tokens, or
 	// a complexity of 5,000.
 	//
-	// Complexity: each field costs 1. The content of a connection is multiplied by `first`, that of `rejections` by the number of days,
-	// that of `attempts` by 10, that of `apiTokens` by 50, and that of `members`, `invitations` and `sessions` by 100. A mutation costs
+	// Complexity: each field costs 1. The content of a connection is multiplied by `first`, that of `rejections`, `usageByDay` and
+	// `activity` by the number of days, that of `usageHistory` and `captchaUsageHistory` by the number of months, that of `refusals` by 20,
+	// that of `attempts` by 10, those of `apiTokens`, `unknownEvents`, `segments`, `funnels` and `sharedLinks` by 50, those of
+	// `filters` by 10 and of `steps` by 8, and that of `members`, `invitations` and `sessions` by 100. A mutation costs
 	// 100, plus 1 for each item of the lists in its input. A mutation that checks a password or sends a mail costs 3,000, and one that
 	// erases a user's data 1,000.
 	ErrorCodeTooComplex ErrorCode = "TOO_COMPLEX"
@@ -977,6 +1312,36 @@ const (
 	UserErrorCodeNoMailServer UserErrorCode = "NO_MAIL_SERVER"
 	// The last owner of an account cannot be removed or get another role.
 	UserErrorCodeLastOwner UserErrorCode = "LAST_OWNER"
+	// The name is not that of a time zone in the IANA database.
+	UserErrorCodeInvalidTimeZone UserErrorCode = "INVALID_TIME_ZONE"
+	// The day is before 1970 or too far in the future.
+	UserErrorCodeInvalidDay UserErrorCode = "INVALID_DAY"
+	// The text is empty, longer than 500 characters, or contains control characters or other invisible characters.
+	UserErrorCodeInvalidText UserErrorCode = "INVALID_TEXT"
+	// A filter of a report breaks a rule of `ReportFilterInput`. The message states the rule.
+	UserErrorCodeInvalidFilter UserErrorCode = "INVALID_FILTER"
+	// A step of a funnel breaks a rule of `FunnelStepInput`, or there are fewer than 2 or more than 8 steps.
+	UserErrorCodeInvalidStep UserErrorCode = "INVALID_STEP"
+	// The site has an object of this kind with this name already.
+	UserErrorCodeNameTaken UserErrorCode = "NAME_TAKEN"
+	// The site has reached its limit of 1,000 annotations.
+	UserErrorCodeTooManyAnnotations UserErrorCode = "TOO_MANY_ANNOTATIONS"
+	// The site has reached its limit of 50 segments.
+	UserErrorCodeTooManySegments UserErrorCode = "TOO_MANY_SEGMENTS"
+	// The site has reached its limit of 50 funnels.
+	UserErrorCodeTooManyFunnels UserErrorCode = "TOO_MANY_FUNNELS"
+	// The site has reached its limit of 50 shared links.
+	UserErrorCodeTooManySharedLinks UserErrorCode = "TOO_MANY_SHARED_LINKS"
+	// A shared link has this segment.
+	UserErrorCodeSegmentInUse UserErrorCode = "SEGMENT_IN_USE"
+	// The time is in the past.
+	UserErrorCodeInvalidExpiry UserErrorCode = "INVALID_EXPIRY"
+	// The secret of the shared link is wrong, or the link was revoked or has expired.
+	UserErrorCodeInvalidLink UserErrorCode = "INVALID_LINK"
+	// The shared link has a password, and none was given.
+	UserErrorCodePasswordRequired UserErrorCode = "PASSWORD_REQUIRED"
+	// The number is not from 1 to 1,000,000,000.
+	UserErrorCodeInvalidThreshold UserErrorCode = "INVALID_THRESHOLD"
 	// The only operator cannot be deleted while the installation has other users.
 	UserErrorCodeLastOperator UserErrorCode = "LAST_OPERATOR"
 )
@@ -1020,12 +1385,27 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeTooManyMembers,
 	UserErrorCodeNoMailServer,
 	UserErrorCodeLastOwner,
+	UserErrorCodeInvalidTimeZone,
+	UserErrorCodeInvalidDay,
+	UserErrorCodeInvalidText,
+	UserErrorCodeInvalidFilter,
+	UserErrorCodeInvalidStep,
+	UserErrorCodeNameTaken,
+	UserErrorCodeTooManyAnnotations,
+	UserErrorCodeTooManySegments,
+	UserErrorCodeTooManyFunnels,
+	UserErrorCodeTooManySharedLinks,
+	UserErrorCodeSegmentInUse,
+	UserErrorCodeInvalidExpiry,
+	UserErrorCodeInvalidLink,
+	UserErrorCodePasswordRequired,
+	UserErrorCodeInvalidThreshold,
 	UserErrorCodeLastOperator,
 }
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

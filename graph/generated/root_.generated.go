@@ -22,12 +22,16 @@ type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 
 type ResolverRoot interface {
 	Account() AccountResolver
+	Annotation() AnnotationResolver
 	ApiToken() ApiTokenResolver
 	Delivery() DeliveryResolver
 	DeliveryAttempt() DeliveryAttemptResolver
+	Funnel() FunnelResolver
 	Invitation() InvitationResolver
 	Mutation() MutationResolver
 	Query() QueryResolver
+	Segment() SegmentResolver
+	SharedLink() SharedLinkResolver
 	Site() SiteResolver
 	SiteConnection() SiteConnectionResolver
 	Sitekey() SitekeyResolver
@@ -46,14 +50,37 @@ type ComplexityRoot struct {
 	}
 
 	Account struct {
-		CaptchaPlan  func(childComplexity int) int
-		CaptchaUsage func(childComplexity int) int
-		CreatedAt    func(childComplexity int) int
-		ID           func(childComplexity int) int
-		Invitations  func(childComplexity int) int
-		Members      func(childComplexity int) int
-		Name         func(childComplexity int) int
-		Sites        func(childComplexity int, first int, after *string) int
+		CaptchaPlan         func(childComplexity int) int
+		CaptchaUsage        func(childComplexity int) int
+		CaptchaUsageHistory func(childComplexity int, months int) int
+		CreatedAt           func(childComplexity int) int
+		ID                  func(childComplexity int) int
+		Invitations         func(childComplexity int) int
+		Members             func(childComplexity int) int
+		Name                func(childComplexity int) int
+		Sites               func(childComplexity int, first int, after *string) int
+	}
+
+	Annotation struct {
+		CreatedAt func(childComplexity int) int
+		Day       func(childComplexity int) int
+		ID        func(childComplexity int) int
+		Text      func(childComplexity int) int
+	}
+
+	AnnotationConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	AnnotationEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	AnnotationPayload struct {
+		Annotation func(childComplexity int) int
+		UserErrors func(childComplexity int) int
 	}
 
 	ApiToken struct {
@@ -93,9 +120,20 @@ type ComplexityRoot struct {
 		UserErrors func(childComplexity int) int
 	}
 
+	CreateSharedLinkPayload struct {
+		SharedLink func(childComplexity int) int
+		Token      func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
 	CreateSitePayload struct {
 		Site       func(childComplexity int) int
 		UserErrors func(childComplexity int) int
+	}
+
+	DailyUsage struct {
+		Day  func(childComplexity int) int
+		Used func(childComplexity int) int
 	}
 
 	DeleteAccountPayload struct {
@@ -142,6 +180,23 @@ type ComplexityRoot struct {
 		UserErrors func(childComplexity int) int
 	}
 
+	Funnel struct {
+		ID    func(childComplexity int) int
+		Name  func(childComplexity int) int
+		Steps func(childComplexity int) int
+	}
+
+	FunnelPayload struct {
+		Funnel     func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	FunnelStep struct {
+		Event func(childComplexity int) int
+		Label func(childComplexity int) int
+		Page  func(childComplexity int) int
+	}
+
 	Invitation struct {
 		CreatedAt func(childComplexity int) int
 		Email     func(childComplexity int) int
@@ -155,20 +210,33 @@ type ComplexityRoot struct {
 		UserErrors func(childComplexity int) int
 	}
 
+	MonthlyUsage struct {
+		Period func(childComplexity int) int
+		Used   func(childComplexity int) int
+	}
+
 	Mutation struct {
 		AcceptInvitation      func(childComplexity int, input AcceptInvitationInput) int
 		AddSiteDomain         func(childComplexity int, input SiteDomainInput) int
 		ChangePassword        func(childComplexity int, input ChangePasswordInput) int
 		ConfirmSignUp         func(childComplexity int, input ConfirmSignUpInput) int
 		CreateAPIToken        func(childComplexity int, input CreateAPITokenInput) int
+		CreateAnnotation      func(childComplexity int, input CreateAnnotationInput) int
+		CreateFunnel          func(childComplexity int, input CreateFunnelInput) int
+		CreateSegment         func(childComplexity int, input CreateSegmentInput) int
+		CreateSharedLink      func(childComplexity int, input CreateSharedLinkInput) int
 		CreateSite            func(childComplexity int, input CreateSiteInput) int
 		CreateSitekey         func(childComplexity int, input CreateSitekeyInput) int
 		DeleteAccount         func(childComplexity int, input DeleteAccountInput) int
+		DeleteAnnotation      func(childComplexity int, input DeleteAnnotationInput) int
+		DeleteFunnel          func(childComplexity int, input DeleteFunnelInput) int
+		DeleteSegment         func(childComplexity int, input DeleteSegmentInput) int
 		DeleteSite            func(childComplexity int, input DeleteSiteInput) int
 		DeleteSitekey         func(childComplexity int, input DeleteSitekeyInput) int
 		DeleteUserData        func(childComplexity int, input DeleteUserDataInput) int
 		InviteMember          func(childComplexity int, input InviteMemberInput) int
 		MarkKeyEvent          func(childComplexity int, input SiteEventInput) int
+		OpenSharedLink        func(childComplexity int, input OpenSharedLinkInput) int
 		Redeliver             func(childComplexity int, input RedeliverInput) int
 		RegisterEvent         func(childComplexity int, input SiteEventInput) int
 		RemoveMember          func(childComplexity int, input RemoveMemberInput) int
@@ -179,6 +247,7 @@ type ComplexityRoot struct {
 		RevokeInvitation      func(childComplexity int, input RevokeInvitationInput) int
 		RevokeServerSecret    func(childComplexity int, input RevokeServerSecretInput) int
 		RevokeSession         func(childComplexity int, input RevokeSessionInput) int
+		RevokeSharedLink      func(childComplexity int, input RevokeSharedLinkInput) int
 		RotateServerSecret    func(childComplexity int, input RotateServerSecretInput) int
 		RotateSitekeySecret   func(childComplexity int, input RotateSitekeySecretInput) int
 		SendTestWebhook       func(childComplexity int, input SendTestWebhookInput) int
@@ -186,14 +255,24 @@ type ComplexityRoot struct {
 		SetConversionWebhook  func(childComplexity int, input SetConversionWebhookInput) int
 		SetDailyExportWebhook func(childComplexity int, input SetDailyExportWebhookInput) int
 		SetMemberRole         func(childComplexity int, input SetMemberRoleInput) int
+		SetReportMails        func(childComplexity int, input SetReportMailsInput) int
 		SetSitePlan           func(childComplexity int, input SetSitePlanInput) int
 		SignIn                func(childComplexity int, input SignInInput) int
 		SignOut               func(childComplexity int, input *SignOutInput) int
 		SignUp                func(childComplexity int, input SignUpInput) int
 		UnmarkKeyEvent        func(childComplexity int, input SiteEventInput) int
 		UnregisterEvent       func(childComplexity int, input SiteEventInput) int
+		UpdateAnnotation      func(childComplexity int, input UpdateAnnotationInput) int
+		UpdateFunnel          func(childComplexity int, input UpdateFunnelInput) int
+		UpdateSegment         func(childComplexity int, input UpdateSegmentInput) int
 		UpdateSite            func(childComplexity int, input UpdateSiteInput) int
 		UpdateSitekey         func(childComplexity int, input UpdateSitekeyInput) int
+	}
+
+	OpenSharedLinkPayload struct {
+		ExpiresAt   func(childComplexity int) int
+		UserErrors  func(childComplexity int) int
+		ViewerToken func(childComplexity int) int
 	}
 
 	PageInfo struct {
@@ -204,15 +283,16 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
-		APITokens func(childComplexity int) int
-		Node      func(childComplexity int, id string) int
-		RateLimit func(childComplexity int) int
-		Sessions  func(childComplexity int) int
-		Site      func(childComplexity int, id string) int
-		Sitekey   func(childComplexity int, id string) int
-		Sitekeys  func(childComplexity int, first int, after *string) int
-		Sites     func(childComplexity int, first int, after *string) int
-		Viewer    func(childComplexity int) int
+		APITokens  func(childComplexity int) int
+		Node       func(childComplexity int, id string) int
+		RateLimit  func(childComplexity int) int
+		Sessions   func(childComplexity int) int
+		SharedSite func(childComplexity int) int
+		Site       func(childComplexity int, id string) int
+		Sitekey    func(childComplexity int, id string) int
+		Sitekeys   func(childComplexity int, first int, after *string) int
+		Sites      func(childComplexity int, first int, after *string) int
+		Viewer     func(childComplexity int) int
 	}
 
 	RateLimit struct {
@@ -234,6 +314,21 @@ type ComplexityRoot struct {
 	RemoveMemberPayload struct {
 		Member     func(childComplexity int) int
 		UserErrors func(childComplexity int) int
+	}
+
+	ReportFilter struct {
+		Dimension func(childComplexity int) int
+		Event     func(childComplexity int) int
+		Operator  func(childComplexity int) int
+		Property  func(childComplexity int) int
+		Values    func(childComplexity int) int
+	}
+
+	ReportMails struct {
+		DropBelow  func(childComplexity int) int
+		Monthly    func(childComplexity int) int
+		SpikeAbove func(childComplexity int) int
+		Weekly     func(childComplexity int) int
 	}
 
 	RequestPasswordResetPayload struct {
@@ -266,6 +361,17 @@ type ComplexityRoot struct {
 		UserErrors   func(childComplexity int) int
 	}
 
+	Segment struct {
+		Filters func(childComplexity int) int
+		ID      func(childComplexity int) int
+		Name    func(childComplexity int) int
+	}
+
+	SegmentPayload struct {
+		Segment    func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
 	Session struct {
 		CreatedAt  func(childComplexity int) int
 		Current    func(childComplexity int) int
@@ -286,11 +392,38 @@ type ComplexityRoot struct {
 		UserErrors func(childComplexity int) int
 	}
 
+	SetReportMailsPayload struct {
+		ReportMails func(childComplexity int) int
+		UserErrors  func(childComplexity int) int
+	}
+
 	SetSitePlanPayload struct {
 		Plan       func(childComplexity int) int
 		SiteID     func(childComplexity int) int
 		Usage      func(childComplexity int) int
 		UserErrors func(childComplexity int) int
+	}
+
+	SharedLink struct {
+		CreatedAt   func(childComplexity int) int
+		ExpiresAt   func(childComplexity int) int
+		HasPassword func(childComplexity int) int
+		ID          func(childComplexity int) int
+		LastUsedAt  func(childComplexity int) int
+		Name        func(childComplexity int) int
+		Segment     func(childComplexity int) int
+		TokenHint   func(childComplexity int) int
+	}
+
+	SharedLinkPayload struct {
+		SharedLink func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	SharedSite struct {
+		Domain   func(childComplexity int) int
+		Name     func(childComplexity int) int
+		TimeZone func(childComplexity int) int
 	}
 
 	SignInPayload struct {
@@ -310,6 +443,7 @@ type ComplexityRoot struct {
 
 	Site struct {
 		AllowPseudonymousUserID func(childComplexity int) int
+		Annotations             func(childComplexity int, first int, after *string) int
 		AutomaticEvents         func(childComplexity int) int
 		ConversionWebhookSigned func(childComplexity int) int
 		ConversionWebhookURL    func(childComplexity int) int
@@ -320,6 +454,7 @@ type ComplexityRoot struct {
 		Domain                  func(childComplexity int) int
 		ExcludedAddresses       func(childComplexity int) int
 		ExtraDomains            func(childComplexity int) int
+		Funnels                 func(childComplexity int) int
 		ID                      func(childComplexity int) int
 		KeyEvents               func(childComplexity int) int
 		LastHitAt               func(childComplexity int) int
@@ -330,10 +465,17 @@ type ComplexityRoot struct {
 		Plan                    func(childComplexity int) int
 		RegisteredEvents        func(childComplexity int) int
 		Rejections              func(childComplexity int, days int) int
+		ReportMails             func(childComplexity int) int
 		ScriptTag               func(childComplexity int) int
+		Segments                func(childComplexity int) int
 		ServerSecretHint        func(childComplexity int) int
+		SharedLinks             func(childComplexity int) int
 		SiteKey                 func(childComplexity int) int
+		TimeZone                func(childComplexity int) int
+		UnknownEvents           func(childComplexity int) int
 		Usage                   func(childComplexity int) int
+		UsageByDay              func(childComplexity int, days int) int
+		UsageHistory            func(childComplexity int, months int) int
 	}
 
 	SiteConnection struct {
@@ -353,15 +495,27 @@ type ComplexityRoot struct {
 	}
 
 	Sitekey struct {
+		Activity         func(childComplexity int, days int) int
 		CreatedAt        func(childComplexity int) int
 		CspLines         func(childComplexity int) int
 		Domains          func(childComplexity int) int
 		ID               func(childComplexity int) int
 		Name             func(childComplexity int) int
+		Notice           func(childComplexity int) int
 		OptionalCspLines func(childComplexity int) int
 		SecretHint       func(childComplexity int) int
 		Sitekey          func(childComplexity int) int
+		UsageHistory     func(childComplexity int, months int) int
 		WidgetTag        func(childComplexity int) int
+	}
+
+	SitekeyActivity struct {
+		Challenges   func(childComplexity int) int
+		Day          func(childComplexity int) int
+		MedianWorkMs func(childComplexity int) int
+		Refusals     func(childComplexity int) int
+		Solved       func(childComplexity int) int
+		Verified     func(childComplexity int) int
 	}
 
 	SitekeyConnection struct {
@@ -380,10 +534,24 @@ type ComplexityRoot struct {
 		UserErrors func(childComplexity int) int
 	}
 
+	SitekeyRefusal struct {
+		Advice   func(childComplexity int) int
+		Code     func(childComplexity int) int
+		Count    func(childComplexity int) int
+		Endpoint func(childComplexity int) int
+		Expected func(childComplexity int) int
+	}
+
 	SitekeySecretPayload struct {
 		Secret     func(childComplexity int) int
 		Sitekey    func(childComplexity int) int
 		UserErrors func(childComplexity int) int
+	}
+
+	UnknownEvent struct {
+		Count   func(childComplexity int) int
+		LastDay func(childComplexity int) int
+		Name    func(childComplexity int) int
 	}
 
 	Usage struct {
@@ -459,6 +627,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Account.CaptchaUsage(childComplexity), true
+	case "Account.captchaUsageHistory":
+		if e.ComplexityRoot.Account.CaptchaUsageHistory == nil {
+			break
+		}
+
+		args, err := ec.field_Account_captchaUsageHistory_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Account.CaptchaUsageHistory(childComplexity, args["months"].(int)), true
 	case "Account.createdAt":
 		if e.ComplexityRoot.Account.CreatedAt == nil {
 			break
@@ -500,6 +679,70 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Account.Sites(childComplexity, args["first"].(int), args["after"].(*string)), true
+
+	case "Annotation.createdAt":
+		if e.ComplexityRoot.Annotation.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Annotation.CreatedAt(childComplexity), true
+	case "Annotation.day":
+		if e.ComplexityRoot.Annotation.Day == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Annotation.Day(childComplexity), true
+	case "Annotation.id":
+		if e.ComplexityRoot.Annotation.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Annotation.ID(childComplexity), true
+	case "Annotation.text":
+		if e.ComplexityRoot.Annotation.Text == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Annotation.Text(childComplexity), true
+
+	case "AnnotationConnection.edges":
+		if e.ComplexityRoot.AnnotationConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AnnotationConnection.Edges(childComplexity), true
+	case "AnnotationConnection.pageInfo":
+		if e.ComplexityRoot.AnnotationConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AnnotationConnection.PageInfo(childComplexity), true
+
+	case "AnnotationEdge.cursor":
+		if e.ComplexityRoot.AnnotationEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AnnotationEdge.Cursor(childComplexity), true
+	case "AnnotationEdge.node":
+		if e.ComplexityRoot.AnnotationEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AnnotationEdge.Node(childComplexity), true
+
+	case "AnnotationPayload.annotation":
+		if e.ComplexityRoot.AnnotationPayload.Annotation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AnnotationPayload.Annotation(childComplexity), true
+	case "AnnotationPayload.userErrors":
+		if e.ComplexityRoot.AnnotationPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AnnotationPayload.UserErrors(childComplexity), true
 
 	case "ApiToken.createdAt":
 		if e.ComplexityRoot.ApiToken.CreatedAt == nil {
@@ -638,6 +881,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.CreateApiTokenPayload.UserErrors(childComplexity), true
 
+	case "CreateSharedLinkPayload.sharedLink":
+		if e.ComplexityRoot.CreateSharedLinkPayload.SharedLink == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateSharedLinkPayload.SharedLink(childComplexity), true
+	case "CreateSharedLinkPayload.token":
+		if e.ComplexityRoot.CreateSharedLinkPayload.Token == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateSharedLinkPayload.Token(childComplexity), true
+	case "CreateSharedLinkPayload.userErrors":
+		if e.ComplexityRoot.CreateSharedLinkPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateSharedLinkPayload.UserErrors(childComplexity), true
+
 	case "CreateSitePayload.site":
 		if e.ComplexityRoot.CreateSitePayload.Site == nil {
 			break
@@ -650,6 +912,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateSitePayload.UserErrors(childComplexity), true
+
+	case "DailyUsage.day":
+		if e.ComplexityRoot.DailyUsage.Day == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DailyUsage.Day(childComplexity), true
+	case "DailyUsage.used":
+		if e.ComplexityRoot.DailyUsage.Used == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DailyUsage.Used(childComplexity), true
 
 	case "DeleteAccountPayload.accountId":
 		if e.ComplexityRoot.DeleteAccountPayload.AccountID == nil {
@@ -796,6 +1071,57 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DeliveryPayload.UserErrors(childComplexity), true
 
+	case "Funnel.id":
+		if e.ComplexityRoot.Funnel.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Funnel.ID(childComplexity), true
+	case "Funnel.name":
+		if e.ComplexityRoot.Funnel.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Funnel.Name(childComplexity), true
+	case "Funnel.steps":
+		if e.ComplexityRoot.Funnel.Steps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Funnel.Steps(childComplexity), true
+
+	case "FunnelPayload.funnel":
+		if e.ComplexityRoot.FunnelPayload.Funnel == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FunnelPayload.Funnel(childComplexity), true
+	case "FunnelPayload.userErrors":
+		if e.ComplexityRoot.FunnelPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FunnelPayload.UserErrors(childComplexity), true
+
+	case "FunnelStep.event":
+		if e.ComplexityRoot.FunnelStep.Event == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FunnelStep.Event(childComplexity), true
+	case "FunnelStep.label":
+		if e.ComplexityRoot.FunnelStep.Label == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FunnelStep.Label(childComplexity), true
+	case "FunnelStep.page":
+		if e.ComplexityRoot.FunnelStep.Page == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FunnelStep.Page(childComplexity), true
+
 	case "Invitation.createdAt":
 		if e.ComplexityRoot.Invitation.CreatedAt == nil {
 			break
@@ -839,6 +1165,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.InviteMemberPayload.UserErrors(childComplexity), true
+
+	case "MonthlyUsage.period":
+		if e.ComplexityRoot.MonthlyUsage.Period == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MonthlyUsage.Period(childComplexity), true
+	case "MonthlyUsage.used":
+		if e.ComplexityRoot.MonthlyUsage.Used == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MonthlyUsage.Used(childComplexity), true
 
 	case "Mutation.acceptInvitation":
 		if e.ComplexityRoot.Mutation.AcceptInvitation == nil {
@@ -895,6 +1234,50 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateAPIToken(childComplexity, args["input"].(CreateAPITokenInput)), true
+	case "Mutation.createAnnotation":
+		if e.ComplexityRoot.Mutation.CreateAnnotation == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createAnnotation_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateAnnotation(childComplexity, args["input"].(CreateAnnotationInput)), true
+	case "Mutation.createFunnel":
+		if e.ComplexityRoot.Mutation.CreateFunnel == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createFunnel_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateFunnel(childComplexity, args["input"].(CreateFunnelInput)), true
+	case "Mutation.createSegment":
+		if e.ComplexityRoot.Mutation.CreateSegment == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createSegment_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateSegment(childComplexity, args["input"].(CreateSegmentInput)), true
+	case "Mutation.createSharedLink":
+		if e.ComplexityRoot.Mutation.CreateSharedLink == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createSharedLink_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateSharedLink(childComplexity, args["input"].(CreateSharedLinkInput)), true
 	case "Mutation.createSite":
 		if e.ComplexityRoot.Mutation.CreateSite == nil {
 			break
@@ -928,6 +1311,39 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.DeleteAccount(childComplexity, args["input"].(DeleteAccountInput)), true
+	case "Mutation.deleteAnnotation":
+		if e.ComplexityRoot.Mutation.DeleteAnnotation == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_deleteAnnotation_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DeleteAnnotation(childComplexity, args["input"].(DeleteAnnotationInput)), true
+	case "Mutation.deleteFunnel":
+		if e.ComplexityRoot.Mutation.DeleteFunnel == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_deleteFunnel_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DeleteFunnel(childComplexity, args["input"].(DeleteFunnelInput)), true
+	case "Mutation.deleteSegment":
+		if e.ComplexityRoot.Mutation.DeleteSegment == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_deleteSegment_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DeleteSegment(childComplexity, args["input"].(DeleteSegmentInput)), true
 	case "Mutation.deleteSite":
 		if e.ComplexityRoot.Mutation.DeleteSite == nil {
 			break
@@ -983,6 +1399,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.MarkKeyEvent(childComplexity, args["input"].(SiteEventInput)), true
+	case "Mutation.openSharedLink":
+		if e.ComplexityRoot.Mutation.OpenSharedLink == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_openSharedLink_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.OpenSharedLink(childComplexity, args["input"].(OpenSharedLinkInput)), true
 	case "Mutation.redeliver":
 		if e.ComplexityRoot.Mutation.Redeliver == nil {
 			break
@@ -1093,6 +1520,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.RevokeSession(childComplexity, args["input"].(RevokeSessionInput)), true
+	case "Mutation.revokeSharedLink":
+		if e.ComplexityRoot.Mutation.RevokeSharedLink == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_revokeSharedLink_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RevokeSharedLink(childComplexity, args["input"].(RevokeSharedLinkInput)), true
 	case "Mutation.rotateServerSecret":
 		if e.ComplexityRoot.Mutation.RotateServerSecret == nil {
 			break
@@ -1170,6 +1608,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SetMemberRole(childComplexity, args["input"].(SetMemberRoleInput)), true
+	case "Mutation.setReportMails":
+		if e.ComplexityRoot.Mutation.SetReportMails == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setReportMails_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetReportMails(childComplexity, args["input"].(SetReportMailsInput)), true
 	case "Mutation.setSitePlan":
 		if e.ComplexityRoot.Mutation.SetSitePlan == nil {
 			break
@@ -1236,6 +1685,39 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.UnregisterEvent(childComplexity, args["input"].(SiteEventInput)), true
+	case "Mutation.updateAnnotation":
+		if e.ComplexityRoot.Mutation.UpdateAnnotation == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateAnnotation_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateAnnotation(childComplexity, args["input"].(UpdateAnnotationInput)), true
+	case "Mutation.updateFunnel":
+		if e.ComplexityRoot.Mutation.UpdateFunnel == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateFunnel_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateFunnel(childComplexity, args["input"].(UpdateFunnelInput)), true
+	case "Mutation.updateSegment":
+		if e.ComplexityRoot.Mutation.UpdateSegment == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateSegment_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateSegment(childComplexity, args["input"].(UpdateSegmentInput)), true
 	case "Mutation.updateSite":
 		if e.ComplexityRoot.Mutation.UpdateSite == nil {
 			break
@@ -1258,6 +1740,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.UpdateSitekey(childComplexity, args["input"].(UpdateSitekeyInput)), true
+
+	case "OpenSharedLinkPayload.expiresAt":
+		if e.ComplexityRoot.OpenSharedLinkPayload.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OpenSharedLinkPayload.ExpiresAt(childComplexity), true
+	case "OpenSharedLinkPayload.userErrors":
+		if e.ComplexityRoot.OpenSharedLinkPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OpenSharedLinkPayload.UserErrors(childComplexity), true
+	case "OpenSharedLinkPayload.viewerToken":
+		if e.ComplexityRoot.OpenSharedLinkPayload.ViewerToken == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OpenSharedLinkPayload.ViewerToken(childComplexity), true
 
 	case "PageInfo.endCursor":
 		if e.ComplexityRoot.PageInfo.EndCursor == nil {
@@ -1314,6 +1815,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Sessions(childComplexity), true
+	case "Query.sharedSite":
+		if e.ComplexityRoot.Query.SharedSite == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.SharedSite(childComplexity), true
 	case "Query.site":
 		if e.ComplexityRoot.Query.Site == nil {
 			break
@@ -1440,6 +1947,62 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RemoveMemberPayload.UserErrors(childComplexity), true
 
+	case "ReportFilter.dimension":
+		if e.ComplexityRoot.ReportFilter.Dimension == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportFilter.Dimension(childComplexity), true
+	case "ReportFilter.event":
+		if e.ComplexityRoot.ReportFilter.Event == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportFilter.Event(childComplexity), true
+	case "ReportFilter.operator":
+		if e.ComplexityRoot.ReportFilter.Operator == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportFilter.Operator(childComplexity), true
+	case "ReportFilter.property":
+		if e.ComplexityRoot.ReportFilter.Property == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportFilter.Property(childComplexity), true
+	case "ReportFilter.values":
+		if e.ComplexityRoot.ReportFilter.Values == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportFilter.Values(childComplexity), true
+
+	case "ReportMails.dropBelow":
+		if e.ComplexityRoot.ReportMails.DropBelow == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMails.DropBelow(childComplexity), true
+	case "ReportMails.monthly":
+		if e.ComplexityRoot.ReportMails.Monthly == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMails.Monthly(childComplexity), true
+	case "ReportMails.spikeAbove":
+		if e.ComplexityRoot.ReportMails.SpikeAbove == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMails.SpikeAbove(childComplexity), true
+	case "ReportMails.weekly":
+		if e.ComplexityRoot.ReportMails.Weekly == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMails.Weekly(childComplexity), true
+
 	case "RequestPasswordResetPayload.userErrors":
 		if e.ComplexityRoot.RequestPasswordResetPayload.UserErrors == nil {
 			break
@@ -1518,6 +2081,38 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RotateServerSecretPayload.UserErrors(childComplexity), true
 
+	case "Segment.filters":
+		if e.ComplexityRoot.Segment.Filters == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Segment.Filters(childComplexity), true
+	case "Segment.id":
+		if e.ComplexityRoot.Segment.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Segment.ID(childComplexity), true
+	case "Segment.name":
+		if e.ComplexityRoot.Segment.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Segment.Name(childComplexity), true
+
+	case "SegmentPayload.segment":
+		if e.ComplexityRoot.SegmentPayload.Segment == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SegmentPayload.Segment(childComplexity), true
+	case "SegmentPayload.userErrors":
+		if e.ComplexityRoot.SegmentPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SegmentPayload.UserErrors(childComplexity), true
+
 	case "Session.createdAt":
 		if e.ComplexityRoot.Session.CreatedAt == nil {
 			break
@@ -1587,6 +2182,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SetMemberRolePayload.UserErrors(childComplexity), true
 
+	case "SetReportMailsPayload.reportMails":
+		if e.ComplexityRoot.SetReportMailsPayload.ReportMails == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetReportMailsPayload.ReportMails(childComplexity), true
+	case "SetReportMailsPayload.userErrors":
+		if e.ComplexityRoot.SetReportMailsPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetReportMailsPayload.UserErrors(childComplexity), true
+
 	case "SetSitePlanPayload.plan":
 		if e.ComplexityRoot.SetSitePlanPayload.Plan == nil {
 			break
@@ -1611,6 +2219,87 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SetSitePlanPayload.UserErrors(childComplexity), true
+
+	case "SharedLink.createdAt":
+		if e.ComplexityRoot.SharedLink.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SharedLink.CreatedAt(childComplexity), true
+	case "SharedLink.expiresAt":
+		if e.ComplexityRoot.SharedLink.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SharedLink.ExpiresAt(childComplexity), true
+	case "SharedLink.hasPassword":
+		if e.ComplexityRoot.SharedLink.HasPassword == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SharedLink.HasPassword(childComplexity), true
+	case "SharedLink.id":
+		if e.ComplexityRoot.SharedLink.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SharedLink.ID(childComplexity), true
+	case "SharedLink.lastUsedAt":
+		if e.ComplexityRoot.SharedLink.LastUsedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SharedLink.LastUsedAt(childComplexity), true
+	case "SharedLink.name":
+		if e.ComplexityRoot.SharedLink.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SharedLink.Name(childComplexity), true
+	case "SharedLink.segment":
+		if e.ComplexityRoot.SharedLink.Segment == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SharedLink.Segment(childComplexity), true
+	case "SharedLink.hint":
+		if e.ComplexityRoot.SharedLink.TokenHint == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SharedLink.TokenHint(childComplexity), true
+
+	case "SharedLinkPayload.sharedLink":
+		if e.ComplexityRoot.SharedLinkPayload.SharedLink == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SharedLinkPayload.SharedLink(childComplexity), true
+	case "SharedLinkPayload.userErrors":
+		if e.ComplexityRoot.SharedLinkPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SharedLinkPayload.UserErrors(childComplexity), true
+
+	case "SharedSite.domain":
+		if e.ComplexityRoot.SharedSite.Domain == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SharedSite.Domain(childComplexity), true
+	case "SharedSite.name":
+		if e.ComplexityRoot.SharedSite.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SharedSite.Name(childComplexity), true
+	case "SharedSite.timeZone":
+		if e.ComplexityRoot.SharedSite.TimeZone == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SharedSite.TimeZone(childComplexity), true
 
 	case "SignInPayload.userErrors":
 		if e.ComplexityRoot.SignInPayload.UserErrors == nil {
@@ -1657,6 +2346,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Site.AllowPseudonymousUserID(childComplexity), true
+	case "Site.annotations":
+		if e.ComplexityRoot.Site.Annotations == nil {
+			break
+		}
+
+		args, err := ec.field_Site_annotations_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Site.Annotations(childComplexity, args["first"].(int), args["after"].(*string)), true
 	case "Site.automaticEvents":
 		if e.ComplexityRoot.Site.AutomaticEvents == nil {
 			break
@@ -1722,6 +2422,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Site.ExtraDomains(childComplexity), true
+	case "Site.funnels":
+		if e.ComplexityRoot.Site.Funnels == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.Funnels(childComplexity), true
 	case "Site.id":
 		if e.ComplexityRoot.Site.ID == nil {
 			break
@@ -1787,30 +2493,82 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Site.Rejections(childComplexity, args["days"].(int)), true
+	case "Site.reportMails":
+		if e.ComplexityRoot.Site.ReportMails == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.ReportMails(childComplexity), true
 	case "Site.scriptTag":
 		if e.ComplexityRoot.Site.ScriptTag == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Site.ScriptTag(childComplexity), true
+	case "Site.segments":
+		if e.ComplexityRoot.Site.Segments == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.Segments(childComplexity), true
 	case "Site.serverSecretHint":
 		if e.ComplexityRoot.Site.ServerSecretHint == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Site.ServerSecretHint(childComplexity), true
+	case "Site.sharedLinks":
+		if e.ComplexityRoot.Site.SharedLinks == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.SharedLinks(childComplexity), true
 	case "Site.siteKey":
 		if e.ComplexityRoot.Site.SiteKey == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Site.SiteKey(childComplexity), true
+	case "Site.timeZone":
+		if e.ComplexityRoot.Site.TimeZone == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.TimeZone(childComplexity), true
+	case "Site.unknownEvents":
+		if e.ComplexityRoot.Site.UnknownEvents == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.UnknownEvents(childComplexity), true
 	case "Site.usage":
 		if e.ComplexityRoot.Site.Usage == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Site.Usage(childComplexity), true
+	case "Site.usageByDay":
+		if e.ComplexityRoot.Site.UsageByDay == nil {
+			break
+		}
+
+		args, err := ec.field_Site_usageByDay_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Site.UsageByDay(childComplexity, args["days"].(int)), true
+	case "Site.usageHistory":
+		if e.ComplexityRoot.Site.UsageHistory == nil {
+			break
+		}
+
+		args, err := ec.field_Site_usageHistory_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Site.UsageHistory(childComplexity, args["months"].(int)), true
 
 	case "SiteConnection.edges":
 		if e.ComplexityRoot.SiteConnection.Edges == nil {
@@ -1857,6 +2615,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SitePayload.UserErrors(childComplexity), true
 
+	case "Sitekey.activity":
+		if e.ComplexityRoot.Sitekey.Activity == nil {
+			break
+		}
+
+		args, err := ec.field_Sitekey_activity_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Sitekey.Activity(childComplexity, args["days"].(int)), true
 	case "Sitekey.createdAt":
 		if e.ComplexityRoot.Sitekey.CreatedAt == nil {
 			break
@@ -1887,6 +2656,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Sitekey.Name(childComplexity), true
+	case "Sitekey.notice":
+		if e.ComplexityRoot.Sitekey.Notice == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Sitekey.Notice(childComplexity), true
 	case "Sitekey.optionalCspLines":
 		if e.ComplexityRoot.Sitekey.OptionalCspLines == nil {
 			break
@@ -1905,12 +2680,60 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Sitekey.Sitekey(childComplexity), true
+	case "Sitekey.usageHistory":
+		if e.ComplexityRoot.Sitekey.UsageHistory == nil {
+			break
+		}
+
+		args, err := ec.field_Sitekey_usageHistory_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Sitekey.UsageHistory(childComplexity, args["months"].(int)), true
 	case "Sitekey.widgetTag":
 		if e.ComplexityRoot.Sitekey.WidgetTag == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Sitekey.WidgetTag(childComplexity), true
+
+	case "SitekeyActivity.challenges":
+		if e.ComplexityRoot.SitekeyActivity.Challenges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyActivity.Challenges(childComplexity), true
+	case "SitekeyActivity.day":
+		if e.ComplexityRoot.SitekeyActivity.Day == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyActivity.Day(childComplexity), true
+	case "SitekeyActivity.medianWorkMs":
+		if e.ComplexityRoot.SitekeyActivity.MedianWorkMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyActivity.MedianWorkMs(childComplexity), true
+	case "SitekeyActivity.refusals":
+		if e.ComplexityRoot.SitekeyActivity.Refusals == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyActivity.Refusals(childComplexity), true
+	case "SitekeyActivity.solved":
+		if e.ComplexityRoot.SitekeyActivity.Solved == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyActivity.Solved(childComplexity), true
+	case "SitekeyActivity.verified":
+		if e.ComplexityRoot.SitekeyActivity.Verified == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyActivity.Verified(childComplexity), true
 
 	case "SitekeyConnection.edges":
 		if e.ComplexityRoot.SitekeyConnection.Edges == nil {
@@ -1957,6 +2780,37 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SitekeyPayload.UserErrors(childComplexity), true
 
+	case "SitekeyRefusal.advice":
+		if e.ComplexityRoot.SitekeyRefusal.Advice == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyRefusal.Advice(childComplexity), true
+	case "SitekeyRefusal.code":
+		if e.ComplexityRoot.SitekeyRefusal.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyRefusal.Code(childComplexity), true
+	case "SitekeyRefusal.count":
+		if e.ComplexityRoot.SitekeyRefusal.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyRefusal.Count(childComplexity), true
+	case "SitekeyRefusal.endpoint":
+		if e.ComplexityRoot.SitekeyRefusal.Endpoint == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyRefusal.Endpoint(childComplexity), true
+	case "SitekeyRefusal.expected":
+		if e.ComplexityRoot.SitekeyRefusal.Expected == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyRefusal.Expected(childComplexity), true
+
 	case "SitekeySecretPayload.secret":
 		if e.ComplexityRoot.SitekeySecretPayload.Secret == nil {
 			break
@@ -1975,6 +2829,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SitekeySecretPayload.UserErrors(childComplexity), true
+
+	case "UnknownEvent.count":
+		if e.ComplexityRoot.UnknownEvent.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UnknownEvent.Count(childComplexity), true
+	case "UnknownEvent.lastDay":
+		if e.ComplexityRoot.UnknownEvent.LastDay == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UnknownEvent.LastDay(childComplexity), true
+	case "UnknownEvent.name":
+		if e.ComplexityRoot.UnknownEvent.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UnknownEvent.Name(childComplexity), true
 
 	case "Usage.pageviews":
 		if e.ComplexityRoot.Usage.Pageviews == nil {
@@ -2117,22 +2990,33 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputAcceptInvitationInput,
 		ec.unmarshalInputChangePasswordInput,
 		ec.unmarshalInputConfirmSignUpInput,
+		ec.unmarshalInputCreateAnnotationInput,
 		ec.unmarshalInputCreateApiTokenInput,
+		ec.unmarshalInputCreateFunnelInput,
+		ec.unmarshalInputCreateSegmentInput,
+		ec.unmarshalInputCreateSharedLinkInput,
 		ec.unmarshalInputCreateSiteInput,
 		ec.unmarshalInputCreateSitekeyInput,
 		ec.unmarshalInputDeleteAccountInput,
+		ec.unmarshalInputDeleteAnnotationInput,
+		ec.unmarshalInputDeleteFunnelInput,
+		ec.unmarshalInputDeleteSegmentInput,
 		ec.unmarshalInputDeleteSiteInput,
 		ec.unmarshalInputDeleteSitekeyInput,
 		ec.unmarshalInputDeleteUserDataInput,
+		ec.unmarshalInputFunnelStepInput,
 		ec.unmarshalInputInviteMemberInput,
+		ec.unmarshalInputOpenSharedLinkInput,
 		ec.unmarshalInputRedeliverInput,
 		ec.unmarshalInputRemoveMemberInput,
+		ec.unmarshalInputReportFilterInput,
 		ec.unmarshalInputRequestPasswordResetInput,
 		ec.unmarshalInputResetPasswordInput,
 		ec.unmarshalInputRevokeApiTokenInput,
 		ec.unmarshalInputRevokeInvitationInput,
 		ec.unmarshalInputRevokeServerSecretInput,
 		ec.unmarshalInputRevokeSessionInput,
+		ec.unmarshalInputRevokeSharedLinkInput,
 		ec.unmarshalInputRotateServerSecretInput,
 		ec.unmarshalInputRotateSitekeySecretInput,
 		ec.unmarshalInputSendTestWebhookInput,
@@ -2140,12 +3024,16 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputSetConversionWebhookInput,
 		ec.unmarshalInputSetDailyExportWebhookInput,
 		ec.unmarshalInputSetMemberRoleInput,
+		ec.unmarshalInputSetReportMailsInput,
 		ec.unmarshalInputSetSitePlanInput,
 		ec.unmarshalInputSignInInput,
 		ec.unmarshalInputSignOutInput,
 		ec.unmarshalInputSignUpInput,
 		ec.unmarshalInputSiteDomainInput,
 		ec.unmarshalInputSiteEventInput,
+		ec.unmarshalInputUpdateAnnotationInput,
+		ec.unmarshalInputUpdateFunnelInput,
+		ec.unmarshalInputUpdateSegmentInput,
 		ec.unmarshalInputUpdateSiteInput,
 		ec.unmarshalInputUpdateSitekeyInput,
 	)
@@ -2370,6 +3258,92 @@ input SignOutInput {
 "Payload of ` + "`" + `signOut` + "`" + `."
 type SignOutPayload {
   "Always empty."
+  userErrors: [UserError!]!
+}
+`, BuiltIn: false},
+	{Name: "../schema/annotation.graphqls", Input: `extend type Mutation {
+  "Adds a note on a day to a site, which can have 1,000. Requires the role MEMBER or OWNER."
+  createAnnotation(input: CreateAnnotationInput!): AnnotationPayload
+
+  "Changes day and text: all given ones, or none if one is invalid. Requires the role MEMBER or OWNER."
+  updateAnnotation(input: UpdateAnnotationInput!): AnnotationPayload
+
+  "Deletes an annotation. Requires the role MEMBER or OWNER."
+  deleteAnnotation(input: DeleteAnnotationInput!): AnnotationPayload
+}
+
+extend type Site {
+  "Notes on days, newest day first. At most 1,000."
+  annotations(
+    "Page size, 1 to 100."
+    first: Int! = 20
+    "The cursor after which the page begins. Default: the beginning of the list."
+    after: String
+  ): AnnotationConnection
+}
+
+"A note on a day, such as the start of a campaign, that is shown with a site's reports."
+type Annotation implements Node {
+  "Global id."
+  id: ID!
+  "The day, in the site's time zone."
+  day: Date!
+  "The note, 1 to 500 characters."
+  text: String!
+  "When the annotation was created."
+  createdAt: DateTime!
+}
+
+"A page of a list of annotations."
+type AnnotationConnection {
+  "The annotations with their cursors."
+  edges: [AnnotationEdge!]!
+  "The position of the page in the list."
+  pageInfo: PageInfo!
+}
+
+"An annotation in a list."
+type AnnotationEdge {
+  "Opaque cursor of the annotation, for ` + "`" + `after` + "`" + `."
+  cursor: String!
+  "The annotation."
+  node: Annotation!
+}
+
+"Input of ` + "`" + `createAnnotation` + "`" + `."
+input CreateAnnotationInput {
+  "The site's global id."
+  siteId: ID!
+  "The day, from 1970 to 2069."
+  day: Date!
+  "The note: one line of 1 to 500 visible characters."
+  text: String!
+}
+
+"Input of ` + "`" + `updateAnnotation` + "`" + `. Omitted and null fields are not changed."
+input UpdateAnnotationInput {
+  "The annotation's global id."
+  annotationId: ID!
+  "The day, from 1970 to 2069."
+  day: Date
+  "The note: one line of 1 to 500 visible characters."
+  text: String
+}
+
+"Input of ` + "`" + `deleteAnnotation` + "`" + `."
+input DeleteAnnotationInput {
+  "The annotation's global id."
+  annotationId: ID!
+}
+
+"Payload of the mutations of annotations."
+type AnnotationPayload {
+  "The new, changed or deleted annotation."
+  annotation: Annotation
+  """
+  Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `createAnnotation` + "`" + `: ` + "`" + `INVALID_DAY` + "`" + `, ` + "`" + `INVALID_TEXT` + "`" + `, ` + "`" + `TOO_MANY_ANNOTATIONS` + "`" + `; ` + "`" + `updateAnnotation` + "`" + `:
+  ` + "`" + `INVALID_DAY` + "`" + `, ` + "`" + `INVALID_TEXT` + "`" + `.
+  """
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -2624,6 +3598,36 @@ enum UserErrorCode {
   NO_MAIL_SERVER
   "The last owner of an account cannot be removed or get another role."
   LAST_OWNER
+  "The name is not that of a time zone in the IANA database."
+  INVALID_TIME_ZONE
+  "The day is before 1970 or too far in the future."
+  INVALID_DAY
+  "The text is empty, longer than 500 characters, or contains control characters or other invisible characters."
+  INVALID_TEXT
+  "A filter of a report breaks a rule of ` + "`" + `ReportFilterInput` + "`" + `. The message states the rule."
+  INVALID_FILTER
+  "A step of a funnel breaks a rule of ` + "`" + `FunnelStepInput` + "`" + `, or there are fewer than 2 or more than 8 steps."
+  INVALID_STEP
+  "The site has an object of this kind with this name already."
+  NAME_TAKEN
+  "The site has reached its limit of 1,000 annotations."
+  TOO_MANY_ANNOTATIONS
+  "The site has reached its limit of 50 segments."
+  TOO_MANY_SEGMENTS
+  "The site has reached its limit of 50 funnels."
+  TOO_MANY_FUNNELS
+  "The site has reached its limit of 50 shared links."
+  TOO_MANY_SHARED_LINKS
+  "A shared link has this segment."
+  SEGMENT_IN_USE
+  "The time is in the past."
+  INVALID_EXPIRY
+  "The secret of the shared link is wrong, or the link was revoked or has expired."
+  INVALID_LINK
+  "The shared link has a password, and none was given."
+  PASSWORD_REQUIRED
+  "The number is not from 1 to 1,000,000,000."
+  INVALID_THRESHOLD
   "The only operator cannot be deleted while the installation has other users."
   LAST_OPERATOR
 }
@@ -2666,8 +3670,10 @@ enum ErrorCode {
   Status 400. The query exceeds a limit: 12 levels, 10 root fields, 30 aliases, 500 fields with fragments expanded, 4,000 tokens, or
   a complexity of 5,000.
 
-  Complexity: each field costs 1. The content of a connection is multiplied by ` + "`" + `first` + "`" + `, that of ` + "`" + `rejections` + "`" + ` by the number of days,
-  that of ` + "`" + `attempts` + "`" + ` by 10, that of ` + "`" + `apiTokens` + "`" + ` by 50, and that of ` + "`" + `members` + "`" + `, ` + "`" + `invitations` + "`" + ` and ` + "`" + `sessions` + "`" + ` by 100. A mutation costs
+  Complexity: each field costs 1. The content of a connection is multiplied by ` + "`" + `first` + "`" + `, that of ` + "`" + `rejections` + "`" + `, ` + "`" + `usageByDay` + "`" + ` and
+  ` + "`" + `activity` + "`" + ` by the number of days, that of ` + "`" + `usageHistory` + "`" + ` and ` + "`" + `captchaUsageHistory` + "`" + ` by the number of months, that of ` + "`" + `refusals` + "`" + ` by 20,
+  that of ` + "`" + `attempts` + "`" + ` by 10, those of ` + "`" + `apiTokens` + "`" + `, ` + "`" + `unknownEvents` + "`" + `, ` + "`" + `segments` + "`" + `, ` + "`" + `funnels` + "`" + ` and ` + "`" + `sharedLinks` + "`" + ` by 50, those of
+  ` + "`" + `filters` + "`" + ` by 10 and of ` + "`" + `steps` + "`" + ` by 8, and that of ` + "`" + `members` + "`" + `, ` + "`" + `invitations` + "`" + ` and ` + "`" + `sessions` + "`" + ` by 100. A mutation costs
   100, plus 1 for each item of the lists in its input. A mutation that checks a password or sends a mail costs 3,000, and one that
   erases a user's data 1,000.
   """
@@ -2820,8 +3826,8 @@ an API token, see ` + "`" + `createApiToken` + "`" + `.
 """
 type Query {
   """
-  An object by its global id. The caller needs the same rights as elsewhere in the schema: users, sites, sitekeys, deliveries and
-  erasures of the own account; its invitations for owners; the own sessions and API tokens with a session. Null if no such object
+  An object by its global id. The caller needs the same rights as elsewhere in the schema: users, sites with what belongs to them,
+  sitekeys, deliveries and erasures of the own account; its invitations for owners; the own sessions and API tokens with a session. Null if no such object
   exists or the caller must not read it.
   Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` if the caller is not signed in.
   """
@@ -2861,11 +3867,294 @@ type PageInfo {
 "A time in RFC 3339 format and UTC, for example ` + "`" + `2026-11-20T09:30:00Z` + "`" + `."
 scalar DateTime @specifiedBy(url: "https://www.rfc-editor.org/rfc/rfc3339")
 
+"A day of the calendar as YYYY-MM-DD, for example ` + "`" + `2026-11-20` + "`" + `."
+scalar Date
+
 """
 An integer that may exceed the 32 bits of ` + "`" + `Int` + "`" + `, written as a JSON number. All values stay below 2^53, so JSON parsers read them
 exactly.
 """
 scalar Int64
+`, BuiltIn: false},
+	{Name: "../schema/reportmail.graphqls", Input: `extend type Mutation {
+  """
+  Sets which mails about a site the caller gets: all given settings, or none if one is invalid. Open to every role. Requires a session.
+  """
+  setReportMails(input: SetReportMailsInput!): SetReportMailsPayload
+}
+
+extend type Site {
+  "The mails about the site that the caller gets. Each member chooses their own."
+  reportMails: ReportMails!
+}
+
+"The mails about a site that one user gets. They are sent to the user's own address only."
+type ReportMails {
+  "Whether the user gets a summary of each week, on Monday at 6:00 in the site's time zone."
+  weekly: Boolean!
+  "Whether the user gets a summary of each month, on its first day at 6:00 in the site's time zone."
+  monthly: Boolean!
+  "The user is notified when more than this number of visitors are on the site at once, at most every 12 hours. Null: never."
+  spikeAbove: Int
+  "The user is notified at 6:00 when the day before had fewer visitors than this. Null: never."
+  dropBelow: Int
+}
+
+"Input of ` + "`" + `setReportMails` + "`" + `. Omitted settings are not changed."
+input SetReportMailsInput {
+  "The site's global id."
+  siteId: ID!
+  "Whether to get a summary of each week."
+  weekly: Boolean
+  "Whether to get a summary of each month."
+  monthly: Boolean
+  "Number of visitors at once, 1 to 1,000,000,000, above which to be notified. Null: never."
+  spikeAbove: Int
+  "Number of visitors of a day, 1 to 1,000,000,000, below which to be notified. Null: never."
+  dropBelow: Int
+}
+
+"Payload of ` + "`" + `setReportMails` + "`" + `."
+type SetReportMailsPayload {
+  "The caller's mails about the site."
+  reportMails: ReportMails
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_THRESHOLD` + "`" + `."
+  userErrors: [UserError!]!
+}
+`, BuiltIn: false},
+	{Name: "../schema/segment.graphqls", Input: `extend type Mutation {
+  "Saves filters under a name. A site can have 50 segments. Requires the role MEMBER or OWNER."
+  createSegment(input: CreateSegmentInput!): SegmentPayload
+
+  """
+  Changes name and filters: all given ones, or none if one is invalid. Shared links with this segment show the new filters from then
+  on. Requires the role MEMBER or OWNER.
+  """
+  updateSegment(input: UpdateSegmentInput!): SegmentPayload
+
+  "Deletes a segment that no shared link has. Requires the role MEMBER or OWNER."
+  deleteSegment(input: DeleteSegmentInput!): SegmentPayload
+
+  "Saves steps under a name. A site can have 50 funnels. Requires the role MEMBER or OWNER."
+  createFunnel(input: CreateFunnelInput!): FunnelPayload
+
+  "Changes name and steps: all given ones, or none if one is invalid. Requires the role MEMBER or OWNER."
+  updateFunnel(input: UpdateFunnelInput!): FunnelPayload
+
+  "Deletes a funnel. Requires the role MEMBER or OWNER."
+  deleteFunnel(input: DeleteFunnelInput!): FunnelPayload
+}
+
+extend type Site {
+  "Saved filters, oldest first. At most 50."
+  segments: [Segment!]!
+  "Saved funnels, oldest first. At most 50."
+  funnels: [Funnel!]!
+}
+
+"What reports break visits, page views and events down by, and filter by."
+enum ReportDimension {
+  "The path of a page view."
+  PAGE
+  "The path of the first page view of a visit."
+  ENTRY_PAGE
+  "The path of the last page view of a visit."
+  EXIT_PAGE
+  "The channel that brought the visit."
+  CHANNEL
+  "` + "`" + `utm_source` + "`" + ` or, without one, the referring host."
+  SOURCE
+  "Host and path of the referring page."
+  REFERRER
+  "The campaign value ` + "`" + `utm_source` + "`" + `."
+  UTM_SOURCE
+  "The campaign value ` + "`" + `utm_medium` + "`" + `."
+  UTM_MEDIUM
+  "The campaign value ` + "`" + `utm_campaign` + "`" + `."
+  UTM_CAMPAIGN
+  "The campaign value ` + "`" + `utm_content` + "`" + `."
+  UTM_CONTENT
+  "The campaign value ` + "`" + `utm_term` + "`" + `."
+  UTM_TERM
+  "The ad platform of the visit's click id: google, bing or facebook."
+  AD_PLATFORM
+  "The language of the browser, two letters."
+  LANGUAGE
+  "The range of the screen's width in CSS pixels, such as 768-991."
+  SCREEN_WIDTH
+  "The name of an event."
+  EVENT
+  "The value of a property of an event: a text, a number, true or false. Lists and objects are not broken down."
+  PROPERTY
+  "The day of the week of a visit's start, in the site's time zone: 1 for Monday to 7 for Sunday."
+  DAY_OF_WEEK
+  "The hour of a visit's start, in the site's time zone: 00 to 23."
+  HOUR_OF_DAY
+}
+
+"How a filter compares. The negative operators drop the visits that the positive ones keep."
+enum ReportOperator {
+  "The value equals one of the filter's."
+  IS
+  "The opposite of IS."
+  IS_NOT
+  "The value contains one of the filter's."
+  CONTAINS
+  "The opposite of CONTAINS."
+  CONTAINS_NOT
+  "The whole value matches one of the filter's patterns: ` + "`" + `*` + "`" + ` is any text without a slash, ` + "`" + `**` + "`" + ` is any text."
+  MATCHES
+  "The opposite of MATCHES."
+  MATCHES_NOT
+}
+
+"""
+A filter keeps or drops whole visits, so that all figures of a report are about the same visits. PAGE, EVENT and PROPERTY keep a visit
+in which such a page view or event happened. Texts are compared exactly, with upper and lower case.
+"""
+input ReportFilterInput {
+  "What the filter compares."
+  dimension: ReportDimension!
+  "The name of the property. Required for PROPERTY; other dimensions do not take it."
+  property: String
+  "For PROPERTY: only events of this name. Default: all events."
+  event: String
+  "How the filter compares."
+  operator: ReportOperator! = IS
+  """
+  1 to 50 values of at most 2,048 characters, of which one must match. For IS and IS_NOT, the empty text stands for visits without a
+  value.
+  """
+  values: [String!]!
+}
+
+"A filter of a segment."
+type ReportFilter {
+  "What the filter compares."
+  dimension: ReportDimension!
+  "The name of the property. Null for dimensions other than PROPERTY."
+  property: String
+  "The events whose property is compared. Null for all events."
+  event: String
+  "How the filter compares."
+  operator: ReportOperator!
+  "The values, of which one must match. At most 50."
+  values: [String!]!
+}
+
+"A step of a funnel: either a page or an event."
+input FunnelStepInput {
+  "The path of a page, or a pattern as in ` + "`" + `MATCHES` + "`" + `. At most 2,048 characters."
+  page: String
+  "The name of an event."
+  event: String
+  "Display name, 1 to 100 characters. Default: the page or event."
+  label: String
+}
+
+"A step of a funnel: either a page or an event."
+type FunnelStep {
+  "The path of a page, or a pattern. Null for an event."
+  page: String
+  "The name of an event. Null for a page."
+  event: String
+  "Display name. The page or event if it has no other."
+  label: String!
+}
+
+"Filters that were saved under a name."
+type Segment implements Node {
+  "Global id."
+  id: ID!
+  "Display name, unique in the site."
+  name: String!
+  "The filters, all of which must keep a visit. 1 to 10."
+  filters: [ReportFilter!]!
+}
+
+"Steps that were saved under a name."
+type Funnel implements Node {
+  "Global id."
+  id: ID!
+  "Display name, unique in the site."
+  name: String!
+  "The steps, in order. 2 to 8."
+  steps: [FunnelStep!]!
+}
+
+"Input of ` + "`" + `createSegment` + "`" + `."
+input CreateSegmentInput {
+  "The site's global id."
+  siteId: ID!
+  "Display name, 1 to 100 characters, unique in the site."
+  name: String!
+  "1 to 10 filters, at most 16 KB as JSON. All of them must keep a visit."
+  filters: [ReportFilterInput!]!
+}
+
+"Input of ` + "`" + `updateSegment` + "`" + `. Omitted and null fields are not changed."
+input UpdateSegmentInput {
+  "The segment's global id."
+  segmentId: ID!
+  "Display name, 1 to 100 characters, unique in the site."
+  name: String
+  "The complete list of filters."
+  filters: [ReportFilterInput!]
+}
+
+"Input of ` + "`" + `deleteSegment` + "`" + `."
+input DeleteSegmentInput {
+  "The segment's global id."
+  segmentId: ID!
+}
+
+"Payload of the mutations of segments."
+type SegmentPayload {
+  "The new, changed or deleted segment."
+  segment: Segment
+  """
+  Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `createSegment` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_FILTER` + "`" + `, ` + "`" + `NAME_TAKEN` + "`" + `, ` + "`" + `TOO_MANY_SEGMENTS` + "`" + `;
+  ` + "`" + `updateSegment` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_FILTER` + "`" + `, ` + "`" + `NAME_TAKEN` + "`" + `; ` + "`" + `deleteSegment` + "`" + `: ` + "`" + `SEGMENT_IN_USE` + "`" + `.
+  """
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `createFunnel` + "`" + `."
+input CreateFunnelInput {
+  "The site's global id."
+  siteId: ID!
+  "Display name, 1 to 100 characters, unique in the site."
+  name: String!
+  "2 to 8 steps, in order."
+  steps: [FunnelStepInput!]!
+}
+
+"Input of ` + "`" + `updateFunnel` + "`" + `. Omitted and null fields are not changed."
+input UpdateFunnelInput {
+  "The funnel's global id."
+  funnelId: ID!
+  "Display name, 1 to 100 characters, unique in the site."
+  name: String
+  "The complete list of steps."
+  steps: [FunnelStepInput!]
+}
+
+"Input of ` + "`" + `deleteFunnel` + "`" + `."
+input DeleteFunnelInput {
+  "The funnel's global id."
+  funnelId: ID!
+}
+
+"Payload of the mutations of funnels."
+type FunnelPayload {
+  "The new, changed or deleted funnel."
+  funnel: Funnel
+  """
+  Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `createFunnel` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_STEP` + "`" + `, ` + "`" + `NAME_TAKEN` + "`" + `, ` + "`" + `TOO_MANY_FUNNELS` + "`" + `; ` + "`" + `updateFunnel` + "`" + `:
+  ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_STEP` + "`" + `, ` + "`" + `NAME_TAKEN` + "`" + `.
+  """
+  userErrors: [UserError!]!
+}
 `, BuiltIn: false},
 	{Name: "../schema/session.graphqls", Input: `extend type Query {
   "The caller's sessions, last used first. At most 100. Requires a session."
@@ -2967,6 +4256,123 @@ type ResetPasswordPayload {
   "The user's API tokens, which stay valid; sign in and revoke unneeded ones with ` + "`" + `revokeApiToken` + "`" + `. At most 50. Empty if nothing was changed."
   apiTokens: [ApiToken!]!
   "Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `."
+  userErrors: [UserError!]!
+}
+`, BuiltIn: false},
+	{Name: "../schema/sharedlink.graphqls", Input: `extend type Query {
+  """
+  The site of the shared link that the caller has opened. Null for other callers. A caller with a viewer token, see
+  ` + "`" + `openSharedLink` + "`" + `, can read this field and nothing else.
+  """
+  sharedSite: SharedSite
+}
+
+extend type Mutation {
+  """
+  Creates a link to the reports of a site. A site can have 50. Requires the role MEMBER or OWNER; an API token needs the scopes WRITE
+  and EXPORT.
+  """
+  createSharedLink(input: CreateSharedLinkInput!): CreateSharedLinkPayload
+
+  "Revokes a shared link. Its readers can read nothing from then on. Requires the role MEMBER or OWNER."
+  revokeSharedLink(input: RevokeSharedLinkInput!): SharedLinkPayload
+
+  """
+  Exchanges the token of a shared link for a viewer token, which is valid for 12 hours. Send that as
+  ` + "`" + `Authorization: Bearer <viewerToken>` + "`" + ` to read ` + "`" + `sharedSite` + "`" + `. Open to every caller without an API token. After 30 wrong passwords
+  from one network, each further attempt is delayed as described at ` + "`" + `signIn` + "`" + `; after 100 for one link, by up to 30 seconds.
+  """
+  openSharedLink(input: OpenSharedLinkInput!): OpenSharedLinkPayload
+}
+
+extend type Site {
+  "The links to the site's reports, oldest first, including expired ones. At most 50."
+  sharedLinks: [SharedLink!]!
+}
+
+"A link to the reports of a site, for readers without an account. It gives access to nothing else."
+type SharedLink implements Node {
+  "Global id."
+  id: ID!
+  "Display name, 1 to 100 characters."
+  name: String!
+  "The last characters of the token."
+  hint: String!
+  "Whether readers need a password."
+  hasPassword: Boolean!
+  "The segment whose filters apply to every report of the link. Null if there is none."
+  segment: Segment
+  "When the link was created."
+  createdAt: DateTime!
+  "When the link expires. Null if it does not."
+  expiresAt: DateTime
+  "When the link was last used, rounded down to the minute. Null if it was never used."
+  lastUsedAt: DateTime
+}
+
+"The site of a shared link, as its readers see it."
+type SharedSite {
+  "Display name of the site."
+  name: String!
+  "The site's own domain."
+  domain: String!
+  "The IANA name of the time zone whose days reports show."
+  timeZone: String!
+}
+
+"Input of ` + "`" + `createSharedLink` + "`" + `."
+input CreateSharedLinkInput {
+  "The site's global id."
+  siteId: ID!
+  "Display name, 1 to 100 characters. Readers do not see it."
+  name: String!
+  "Password that readers must enter, 8 to 1,024 bytes. Default: none."
+  password: String
+  "The global id of a segment of the site, whose filters readers cannot remove. Default: all visits."
+  segmentId: ID
+  "When the link expires. Default: never."
+  expiresAt: DateTime
+}
+
+"Payload of ` + "`" + `createSharedLink` + "`" + `."
+type CreateSharedLinkPayload {
+  "The new link."
+  sharedLink: SharedLink
+  "The token of the link. Begins with ` + "`" + `tgl_` + "`" + `. It is returned only here: the service stores its hash."
+  token: String
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `INVALID_EXPIRY` + "`" + `, ` + "`" + `TOO_MANY_SHARED_LINKS` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `revokeSharedLink` + "`" + `."
+input RevokeSharedLinkInput {
+  "The shared link's global id."
+  sharedLinkId: ID!
+}
+
+"Payload of ` + "`" + `revokeSharedLink` + "`" + `."
+type SharedLinkPayload {
+  "The revoked link."
+  sharedLink: SharedLink
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `openSharedLink` + "`" + `."
+input OpenSharedLinkInput {
+  "The token of the shared link."
+  token: String!
+  "The password of the link, if it has one."
+  password: String
+}
+
+"Payload of ` + "`" + `openSharedLink` + "`" + `."
+type OpenSharedLinkPayload {
+  "The viewer token. Begins with ` + "`" + `tgv_` + "`" + `."
+  viewerToken: String
+  "When the viewer token expires: after 12 hours, or with the link."
+  expiresAt: DateTime
+  "Errors in the input: ` + "`" + `INVALID_LINK` + "`" + `, ` + "`" + `PASSWORD_REQUIRED` + "`" + `, ` + "`" + `WRONG_CREDENTIALS` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -3107,6 +4513,8 @@ type Site implements Node {
   scriptTag: String!
   "What a Content-Security-Policy of the site's pages must allow, one directive per item."
   cspLines: [String!]!
+  "The IANA name of the time zone whose days reports show. Default: ` + "`" + `UTC` + "`" + `."
+  timeZone: String!
   "When the site was created."
   createdAt: DateTime!
 }
@@ -3186,13 +4594,15 @@ input CreateSiteInput {
   domain: String!
   "Display name, 1 to 100 characters. Default: the domain."
   name: String
+  "IANA name of the time zone for reports, such as ` + "`" + `Europe/Berlin` + "`" + `. Default: ` + "`" + `UTC` + "`" + `."
+  timeZone: String
 }
 
 "Payload of ` + "`" + `createSite` + "`" + `."
 type CreateSitePayload {
   "The new site."
   site: Site
-  "Errors in the input: ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `DOMAIN_TAKEN` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `TOO_MANY_SITES` + "`" + `."
+  "Errors in the input: ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `DOMAIN_TAKEN` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_TIME_ZONE` + "`" + `, ` + "`" + `TOO_MANY_SITES` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -3201,8 +4611,8 @@ type SitePayload {
   "The site after the change."
   site: Site
   """
-  Errors in the input. Any mutation: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `updateSite` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_NETWORK` + "`" + `, ` + "`" + `TOO_MANY_NETWORKS` + "`" + `;
-  ` + "`" + `addSiteDomain` + "`" + `: ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `OWN_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `; ` + "`" + `removeSiteDomain` + "`" + `: ` + "`" + `INVALID_DOMAIN` + "`" + `; ` + "`" + `registerEvent` + "`" + `:
+  Errors in the input. Any mutation: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `updateSite` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_TIME_ZONE` + "`" + `, ` + "`" + `INVALID_NETWORK` + "`" + `,
+  ` + "`" + `TOO_MANY_NETWORKS` + "`" + `; ` + "`" + `addSiteDomain` + "`" + `: ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `OWN_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `; ` + "`" + `removeSiteDomain` + "`" + `: ` + "`" + `INVALID_DOMAIN` + "`" + `; ` + "`" + `registerEvent` + "`" + `:
   ` + "`" + `INVALID_EVENT_NAME` + "`" + `, ` + "`" + `RESERVED_EVENT_NAME` + "`" + `, ` + "`" + `TOO_MANY_EVENTS` + "`" + `; ` + "`" + `markKeyEvent` + "`" + `: ` + "`" + `EVENT_NOT_REGISTERED` + "`" + `; ` + "`" + `unmarkKeyEvent` + "`" + `:
   ` + "`" + `ALWAYS_KEY_EVENT` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + `: ` + "`" + `INVALID_URL` + "`" + `, ` + "`" + `INVALID_SECRET` + "`" + `, ` + "`" + `SECRET_TOO_SHORT` + "`" + `; ` + "`" + `setDailyExportWebhook` + "`" + `:
   ` + "`" + `INVALID_URL` + "`" + `.
@@ -3224,6 +4634,8 @@ input UpdateSiteInput {
   allowPseudonymousUserId: Boolean
   "Whether automatic events are accepted."
   automaticEvents: Boolean
+  "IANA name of the time zone for reports, such as ` + "`" + `Europe/Berlin` + "`" + `. Stored hits do not change."
+  timeZone: String
   "The complete list of addresses whose hits are not stored: IP addresses, or networks such as ` + "`" + `2001:db8::/32` + "`" + `. At most 200."
   excludedAddresses: [String!]
 }
@@ -3627,6 +5039,113 @@ type RevokeApiTokenPayload {
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
+	{Name: "../schema/usage.graphqls", Input: `extend type Site {
+  "Page views and events by month, newest first. Months without any are included."
+  usageHistory(
+    "Number of UTC months including the current one, 1 to 25."
+    months: Int! = 12
+  ): [MonthlyUsage!]!
+  """
+  Page views and events by day, newest first, without days that have none. A finished day is counted within the first half hour of the
+  next one, without what was erased until then. The current day is the month's usage less that of its finished days; it is left out
+  while the day before is not counted.
+  """
+  usageByDay(
+    "Number of UTC days including today, 1 to 90."
+    days: Int! = 30
+  ): [DailyUsage!]!
+  """
+  Names of events of the last 30 days that were refused because they are not registered, most frequent first. At most 50. ` + "`" + `registerEvent` + "`" + `
+  accepts them from then on.
+  """
+  unknownEvents: [UnknownEvent!]!
+}
+
+extend type Account {
+  "Verifications of all sitekeys by month, newest first. Months without any are included."
+  captchaUsageHistory(
+    "Number of UTC months including the current one, 1 to 25."
+    months: Int! = 12
+  ): [MonthlyUsage!]!
+}
+
+extend type Sitekey {
+  "Successful verifications by month, newest first. Months without any are included."
+  usageHistory(
+    "Number of UTC months including the current one, 1 to 13."
+    months: Int! = 12
+  ): [MonthlyUsage!]!
+  """
+  What happened with the sitekey by day, newest first, without days on which nothing did. Counted in memory and stored once a second: a
+  crash of a process loses the counts of its last second. The quota is counted apart from this, and exactly.
+  """
+  activity(
+    "Number of UTC days including today, 1 to 90."
+    days: Int! = 7
+  ): [SitekeyActivity!]!
+  """
+  A message if calls were refused in the last 7 days for a reason that the owner can resolve, else null. Forged, repeated and late work
+  and tokens do not count.
+  """
+  notice: String
+}
+
+"Usage of one calendar month (UTC)."
+type MonthlyUsage {
+  "The month, as YYYY-MM."
+  period: String!
+  "What counts towards the quota: page views and events of a site, verifications of a captcha."
+  used: Int64!
+}
+
+"Usage of one UTC day."
+type DailyUsage {
+  "The UTC day."
+  day: Date!
+  "Page views and events."
+  used: Int64!
+}
+
+"A name of events that were refused because it is not registered."
+type UnknownEvent {
+  "The name."
+  name: String!
+  "Number of events in the last 30 days."
+  count: Int64!
+  "The UTC day of the last one."
+  lastDay: Date!
+}
+
+"What happened with a sitekey on one UTC day."
+type SitekeyActivity {
+  "The UTC day."
+  day: Date!
+  "Challenges that were issued."
+  challenges: Int64!
+  "Challenges that were solved and exchanged for a token."
+  solved: Int64!
+  "Tokens that were verified as valid."
+  verified: Int64!
+  "The median time from the issue of a challenge to its solution in milliseconds, within a tenth. Null if none was solved."
+  medianWorkMs: Int64
+  "Refused calls and tokens, by endpoint and code."
+  refusals: [SitekeyRefusal!]!
+}
+
+"The calls for a sitekey that were refused for one reason on one day."
+type SitekeyRefusal {
+  "` + "`" + `config` + "`" + `, ` + "`" + `verify` + "`" + ` or ` + "`" + `siteverify` + "`" + `. The last one stands for both endpoints that verify tokens."
+  endpoint: String!
+  "The error code. For tokens that are not valid: ` + "`" + `invalid_token` + "`" + `, ` + "`" + `used_token` + "`" + ` or ` + "`" + `quota_exceeded` + "`" + `."
+  code: String!
+  "Number of calls."
+  count: Int64!
+  "Whether the refusal is the captcha's purpose, such as that of a repeated token."
+  expected: Boolean!
+  "How to resolve the error, one sentence."
+  advice: String!
+}
+`, BuiltIn: false},
 }
 var parsedSchema = gqlparser.MustLoadSchema(sources...)
 
@@ -3662,8 +5181,54 @@ func (ec *executionContext) childFields_Account(ctx context.Context, field graph
 		return ec.fieldContext_Account_captchaPlan(ctx, field)
 	case "captchaUsage":
 		return ec.fieldContext_Account_captchaUsage(ctx, field)
+	case "captchaUsageHistory":
+		return ec.fieldContext_Account_captchaUsageHistory(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Account", field.Name)
+}
+
+func (ec *executionContext) childFields_Annotation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Annotation_id(ctx, field)
+	case "day":
+		return ec.fieldContext_Annotation_day(ctx, field)
+	case "text":
+		return ec.fieldContext_Annotation_text(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_Annotation_createdAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Annotation", field.Name)
+}
+
+func (ec *executionContext) childFields_AnnotationConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_AnnotationConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_AnnotationConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AnnotationConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_AnnotationEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_AnnotationEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_AnnotationEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AnnotationEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_AnnotationPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "annotation":
+		return ec.fieldContext_AnnotationPayload_annotation(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_AnnotationPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AnnotationPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_ApiToken(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3740,6 +5305,18 @@ func (ec *executionContext) childFields_CreateApiTokenPayload(ctx context.Contex
 	return nil, fmt.Errorf("no field named %q was found under type CreateApiTokenPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_CreateSharedLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "sharedLink":
+		return ec.fieldContext_CreateSharedLinkPayload_sharedLink(ctx, field)
+	case "token":
+		return ec.fieldContext_CreateSharedLinkPayload_token(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_CreateSharedLinkPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CreateSharedLinkPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_CreateSitePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "site":
@@ -3748,6 +5325,16 @@ func (ec *executionContext) childFields_CreateSitePayload(ctx context.Context, f
 		return ec.fieldContext_CreateSitePayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CreateSitePayload", field.Name)
+}
+
+func (ec *executionContext) childFields_DailyUsage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "day":
+		return ec.fieldContext_DailyUsage_day(ctx, field)
+	case "used":
+		return ec.fieldContext_DailyUsage_used(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DailyUsage", field.Name)
 }
 
 func (ec *executionContext) childFields_DeleteAccountPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3838,6 +5425,40 @@ func (ec *executionContext) childFields_DeliveryPayload(ctx context.Context, fie
 	return nil, fmt.Errorf("no field named %q was found under type DeliveryPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_Funnel(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Funnel_id(ctx, field)
+	case "name":
+		return ec.fieldContext_Funnel_name(ctx, field)
+	case "steps":
+		return ec.fieldContext_Funnel_steps(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Funnel", field.Name)
+}
+
+func (ec *executionContext) childFields_FunnelPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "funnel":
+		return ec.fieldContext_FunnelPayload_funnel(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_FunnelPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FunnelPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_FunnelStep(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "page":
+		return ec.fieldContext_FunnelStep_page(ctx, field)
+	case "event":
+		return ec.fieldContext_FunnelStep_event(ctx, field)
+	case "label":
+		return ec.fieldContext_FunnelStep_label(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FunnelStep", field.Name)
+}
+
 func (ec *executionContext) childFields_Invitation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -3862,6 +5483,28 @@ func (ec *executionContext) childFields_InviteMemberPayload(ctx context.Context,
 		return ec.fieldContext_InviteMemberPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type InviteMemberPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_MonthlyUsage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "period":
+		return ec.fieldContext_MonthlyUsage_period(ctx, field)
+	case "used":
+		return ec.fieldContext_MonthlyUsage_used(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MonthlyUsage", field.Name)
+}
+
+func (ec *executionContext) childFields_OpenSharedLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "viewerToken":
+		return ec.fieldContext_OpenSharedLinkPayload_viewerToken(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_OpenSharedLinkPayload_expiresAt(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_OpenSharedLinkPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type OpenSharedLinkPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3918,6 +5561,36 @@ func (ec *executionContext) childFields_RemoveMemberPayload(ctx context.Context,
 		return ec.fieldContext_RemoveMemberPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RemoveMemberPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportFilter(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "dimension":
+		return ec.fieldContext_ReportFilter_dimension(ctx, field)
+	case "property":
+		return ec.fieldContext_ReportFilter_property(ctx, field)
+	case "event":
+		return ec.fieldContext_ReportFilter_event(ctx, field)
+	case "operator":
+		return ec.fieldContext_ReportFilter_operator(ctx, field)
+	case "values":
+		return ec.fieldContext_ReportFilter_values(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportFilter", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportMails(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "weekly":
+		return ec.fieldContext_ReportMails_weekly(ctx, field)
+	case "monthly":
+		return ec.fieldContext_ReportMails_monthly(ctx, field)
+	case "spikeAbove":
+		return ec.fieldContext_ReportMails_spikeAbove(ctx, field)
+	case "dropBelow":
+		return ec.fieldContext_ReportMails_dropBelow(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportMails", field.Name)
 }
 
 func (ec *executionContext) childFields_RequestPasswordResetPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3980,6 +5653,28 @@ func (ec *executionContext) childFields_RotateServerSecretPayload(ctx context.Co
 	return nil, fmt.Errorf("no field named %q was found under type RotateServerSecretPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_Segment(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Segment_id(ctx, field)
+	case "name":
+		return ec.fieldContext_Segment_name(ctx, field)
+	case "filters":
+		return ec.fieldContext_Segment_filters(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Segment", field.Name)
+}
+
+func (ec *executionContext) childFields_SegmentPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "segment":
+		return ec.fieldContext_SegmentPayload_segment(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_SegmentPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SegmentPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_Session(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -4020,6 +5715,16 @@ func (ec *executionContext) childFields_SetMemberRolePayload(ctx context.Context
 	return nil, fmt.Errorf("no field named %q was found under type SetMemberRolePayload", field.Name)
 }
 
+func (ec *executionContext) childFields_SetReportMailsPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "reportMails":
+		return ec.fieldContext_SetReportMailsPayload_reportMails(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_SetReportMailsPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SetReportMailsPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_SetSitePlanPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "siteId":
@@ -4032,6 +5737,50 @@ func (ec *executionContext) childFields_SetSitePlanPayload(ctx context.Context, 
 		return ec.fieldContext_SetSitePlanPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SetSitePlanPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_SharedLink(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_SharedLink_id(ctx, field)
+	case "name":
+		return ec.fieldContext_SharedLink_name(ctx, field)
+	case "hint":
+		return ec.fieldContext_SharedLink_hint(ctx, field)
+	case "hasPassword":
+		return ec.fieldContext_SharedLink_hasPassword(ctx, field)
+	case "segment":
+		return ec.fieldContext_SharedLink_segment(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_SharedLink_createdAt(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_SharedLink_expiresAt(ctx, field)
+	case "lastUsedAt":
+		return ec.fieldContext_SharedLink_lastUsedAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SharedLink", field.Name)
+}
+
+func (ec *executionContext) childFields_SharedLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "sharedLink":
+		return ec.fieldContext_SharedLinkPayload_sharedLink(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_SharedLinkPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SharedLinkPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_SharedSite(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_SharedSite_name(ctx, field)
+	case "domain":
+		return ec.fieldContext_SharedSite_domain(ctx, field)
+	case "timeZone":
+		return ec.fieldContext_SharedSite_timeZone(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SharedSite", field.Name)
 }
 
 func (ec *executionContext) childFields_SignInPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -4114,8 +5863,26 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 		return ec.fieldContext_Site_scriptTag(ctx, field)
 	case "cspLines":
 		return ec.fieldContext_Site_cspLines(ctx, field)
+	case "timeZone":
+		return ec.fieldContext_Site_timeZone(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Site_createdAt(ctx, field)
+	case "annotations":
+		return ec.fieldContext_Site_annotations(ctx, field)
+	case "reportMails":
+		return ec.fieldContext_Site_reportMails(ctx, field)
+	case "segments":
+		return ec.fieldContext_Site_segments(ctx, field)
+	case "funnels":
+		return ec.fieldContext_Site_funnels(ctx, field)
+	case "sharedLinks":
+		return ec.fieldContext_Site_sharedLinks(ctx, field)
+	case "usageHistory":
+		return ec.fieldContext_Site_usageHistory(ctx, field)
+	case "usageByDay":
+		return ec.fieldContext_Site_usageByDay(ctx, field)
+	case "unknownEvents":
+		return ec.fieldContext_Site_unknownEvents(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Site", field.Name)
 }
@@ -4172,8 +5939,32 @@ func (ec *executionContext) childFields_Sitekey(ctx context.Context, field graph
 		return ec.fieldContext_Sitekey_optionalCspLines(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Sitekey_createdAt(ctx, field)
+	case "usageHistory":
+		return ec.fieldContext_Sitekey_usageHistory(ctx, field)
+	case "activity":
+		return ec.fieldContext_Sitekey_activity(ctx, field)
+	case "notice":
+		return ec.fieldContext_Sitekey_notice(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Sitekey", field.Name)
+}
+
+func (ec *executionContext) childFields_SitekeyActivity(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "day":
+		return ec.fieldContext_SitekeyActivity_day(ctx, field)
+	case "challenges":
+		return ec.fieldContext_SitekeyActivity_challenges(ctx, field)
+	case "solved":
+		return ec.fieldContext_SitekeyActivity_solved(ctx, field)
+	case "verified":
+		return ec.fieldContext_SitekeyActivity_verified(ctx, field)
+	case "medianWorkMs":
+		return ec.fieldContext_SitekeyActivity_medianWorkMs(ctx, field)
+	case "refusals":
+		return ec.fieldContext_SitekeyActivity_refusals(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SitekeyActivity", field.Name)
 }
 
 func (ec *executionContext) childFields_SitekeyConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -4208,6 +5999,22 @@ func (ec *executionContext) childFields_SitekeyPayload(ctx context.Context, fiel
 	return nil, fmt.Errorf("no field named %q was found under type SitekeyPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_SitekeyRefusal(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "endpoint":
+		return ec.fieldContext_SitekeyRefusal_endpoint(ctx, field)
+	case "code":
+		return ec.fieldContext_SitekeyRefusal_code(ctx, field)
+	case "count":
+		return ec.fieldContext_SitekeyRefusal_count(ctx, field)
+	case "expected":
+		return ec.fieldContext_SitekeyRefusal_expected(ctx, field)
+	case "advice":
+		return ec.fieldContext_SitekeyRefusal_advice(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SitekeyRefusal", field.Name)
+}
+
 func (ec *executionContext) childFields_SitekeySecretPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "sitekey":
@@ -4218,6 +6025,18 @@ func (ec *executionContext) childFields_SitekeySecretPayload(ctx context.Context
 		return ec.fieldContext_SitekeySecretPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SitekeySecretPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_UnknownEvent(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_UnknownEvent_name(ctx, field)
+	case "count":
+		return ec.fieldContext_UnknownEvent_count(ctx, field)
+	case "lastDay":
+		return ec.fieldContext_UnknownEvent_lastDay(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UnknownEvent", field.Name)
 }
 
 func (ec *executionContext) childFields_Usage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
 )
@@ -12,7 +13,11 @@ import (
 // Bounds of arguments that multiply a field's cost.
 const (
 	MaxPage = 100 // items on a page of a connection
-	MaxDays = 90  // days of Site.rejections
+	MaxDays = 90  // days of rejections, usage and activity
+
+	MaxMonths        = 25 // of the usage of sites and accounts
+	MaxSitekeyMonths = 13 // of the usage of sitekeys
+	maxRefusals      = 20 // reasons for which calls of a sitekey are refused on a day, rounded up
 )
 
 // The cost of fields, beyond the 1 of each. ErrorCode.TOO_COMPLEX in errors.graphqls documents the
@@ -31,11 +36,17 @@ func Complexity() generated.ComplexityRoot {
 	page := func(child, first int, _ *string) int { return 1 + child*min(max(first, 1), MaxPage) }
 	list := func(most int) func(int) int { return func(child int) int { return 1 + child*most } }
 
+	days := func(child, days int) int { return 1 + child*min(max(days, 1), MaxDays) }
+	months := func(most int) func(int, int) int {
+		return func(child, months int) int { return 1 + child*min(max(months, 1), most) }
+	}
+
 	var c generated.ComplexityRoot
 	c.Query.Sites = page
 	c.Query.Sitekeys = page
 	c.Account.Sites = page
 	c.Site.Deliveries = page
+	c.Site.Annotations = page
 
 	c.Account.Members = list(model.MaxMembers)
 	c.Account.Invitations = list(model.MaxMembers)
@@ -43,8 +54,21 @@ func Complexity() generated.ComplexityRoot {
 	c.ChangePasswordPayload.APITokens = list(model.MaxAPITokens)
 	c.ResetPasswordPayload.APITokens = list(model.MaxAPITokens)
 	c.Query.Sessions = list(model.MaxSessions)
+	c.Site.Segments = list(model.MaxSegments)
+	c.Site.Funnels = list(model.MaxFunnels)
+	c.Site.SharedLinks = list(model.MaxSharedLinks)
+	c.Segment.Filters = list(model.MaxReportFilters)
+	c.Funnel.Steps = list(model.MaxFunnelSteps)
 	c.Delivery.Attempts = list(model.ShownAttempts)
-	c.Site.Rejections = func(child, days int) int { return 1 + child*min(max(days, 1), MaxDays) }
+	c.Site.Rejections = days
+
+	c.Site.UnknownEvents = list(ingest.ShownUnknownEvents)
+	c.Site.UsageByDay = days
+	c.Sitekey.Activity = days
+	c.SitekeyActivity.Refusals = list(maxRefusals)
+	c.Site.UsageHistory = months(MaxMonths)
+	c.Account.CaptchaUsageHistory = months(MaxMonths)
+	c.Sitekey.UsageHistory = months(MaxSitekeyMonths)
 
 	c.Mutation.SignUp = costly[generated.SignUpInput]
 	c.Mutation.ConfirmSignUp = costly[generated.ConfirmSignUpInput]
@@ -55,6 +79,8 @@ func Complexity() generated.ComplexityRoot {
 	c.Mutation.InviteMember = costly[generated.InviteMemberInput]
 	c.Mutation.AcceptInvitation = costly[generated.AcceptInvitationInput]
 	c.Mutation.DeleteAccount = costly[generated.DeleteAccountInput]
+	c.Mutation.CreateSharedLink = costly[generated.CreateSharedLinkInput]
+	c.Mutation.OpenSharedLink = costly[generated.OpenSharedLinkInput]
 	c.Mutation.DeleteUserData = func(child int, _ generated.DeleteUserDataInput) int { return erasureComplexity + child }
 
 	return c

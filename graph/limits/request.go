@@ -54,7 +54,8 @@ func (r *Request) setRetryAfter(d time.Duration) {
 	r.retryAfter = d
 }
 
-// Charge charges the request to the caller's account, once, as soon as the caller is known. It
+// Charge charges the request to the caller's account or shared link, once, as soon as the caller is
+// known. It
 // returns the model.Error rate_limited over the limit. Requests of unauthenticated callers are not
 // charged: the mutations open to them have throttles of their own.
 func (r *Request) Charge(ctx context.Context, caller auth.Caller) error {
@@ -116,8 +117,14 @@ func (r *Request) ChargeIntrospection(ctx context.Context) *gqlerror.Error {
 		"The schema was read too often from this network without signing in.")
 }
 
-// accountKey is the caller's account as the key of its counters and queues.
-func accountKey(caller auth.Caller) string { return strconv.FormatInt(caller.User.AccountID, 10) }
+// accountKey is the caller's account as the key of its counters and queues. A shared link has counters
+// of its own, so that its readers cannot use up those of the account.
+func accountKey(caller auth.Caller) string {
+	if caller.Shared != nil {
+		return "link " + strconv.FormatInt(caller.Shared.Link.ID, 10)
+	}
+	return strconv.FormatInt(caller.User.AccountID, 10)
+}
 
 // TakeTurn waits for a mutation's turn, charged for the request, and returns the function that ends
 // it. After the first mutation without a turn, all later ones of the request are refused too:

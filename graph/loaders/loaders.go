@@ -71,6 +71,8 @@ type Set struct {
 	LastHits *BySite[model.Instant]
 	Attempts *Loader[outbox.DeliveryKey, []*model.DeliveryAttempt]
 
+	reports
+
 	refused func(from model.Day) *BySite[[]ingest.Rejection]
 	sent    func(page DeliveryPage) *BySite[[]*model.Delivery]
 
@@ -116,6 +118,7 @@ func New(d *db.DB, month model.Month) *Set {
 		})
 	}
 
+	l.reports = newReports(l, d)
 	return l
 }
 

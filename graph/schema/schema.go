@@ -27,6 +27,19 @@ func MarshalDateTime(i model.Instant) graphql.Marshaler {
 	})
 }
 
+// MarshalDate writes a day as YYYY-MM-DD.
+func MarshalDate(d model.Day) graphql.Marshaler { return graphql.MarshalString(d.String()) }
+
+// UnmarshalDate reads YYYY-MM-DD.
+func UnmarshalDate(v any) (model.Day, error) {
+	if s, ok := v.(string); ok {
+		if day, err := model.ParseDay(s); err == nil {
+			return day, nil
+		}
+	}
+	return 0, &model.Error{Kind: model.Invalid, Code: "invalid_argument", Message: "A Date has the form 2026-11-20."}
+}
+
 // UnmarshalDateTime reads RFC 3339 with any offset.
 func UnmarshalDateTime(v any) (model.Instant, error) {
 	s, ok := v.(string)

@@ -27,7 +27,7 @@ func byID() (fields []*ast.FieldDefinition, operation map[string]ast.Operation) 
 	}
 
 	deletes := func(f *ast.FieldDefinition) int {
-		for i, prefix := range []string{"deleteUserData", "revoke", "remove", "delete"} {
+		for i, prefix := range []string{"deleteUserData", "revoke", "remove", "deleteSegment", "delete"} {
 			if strings.HasPrefix(f.Name, prefix) {
 				return i + 1
 			}
@@ -107,6 +107,7 @@ func TestAnotherTenantsIDsAnswerLikeUnknownOnes(t *testing.T) {
 var nodes = map[string]string{
 	"Account": "accountId", "User": "userId", "Invitation": "invitationId", "ApiToken": "apiTokenId", "Session": "sessionId",
 	"Site": "siteId", "Sitekey": "sitekeyId", "Delivery": "deliveryId", "UserDataErasure": "erasureId",
+	"Annotation": "annotationId", "Segment": "segmentId", "Funnel": "funnelId", "SharedLink": "sharedLinkId",
 }
 
 // TestNodeAnswersEveryType: each type that implements Node is readable by its owner. For another
@@ -211,6 +212,17 @@ func TestRoles(t *testing.T) {
 		"redeliver": {role: member, scope: "WRITE"}, "createSitekey": {role: member, scope: "WRITE"},
 		"updateSitekey": {role: member, scope: "WRITE"}, "rotateSitekeySecret": {role: member, scope: "WRITE"},
 
+		"createAnnotation": {role: member, scope: "WRITE"}, "updateAnnotation": {role: member, scope: "WRITE"},
+		"deleteAnnotation": {role: member, scope: "WRITE"}, "createSegment": {role: member, scope: "WRITE"},
+		"updateSegment": {role: member, scope: "WRITE"}, "deleteSegment": {role: member, scope: "WRITE"},
+		"createFunnel": {role: member, scope: "WRITE"}, "updateFunnel": {role: member, scope: "WRITE"},
+		"deleteFunnel": {role: member, scope: "WRITE"}, "createSharedLink": {role: member, scope: "WRITE", export: true},
+		"revokeSharedLink": {role: member, scope: "WRITE"},
+
+		"setReportMails": {role: viewer},
+
+		"openSharedLink": {role: anyRole}, "sharedSite": {role: anyRole, scope: "READ"},
+
 		"deleteUserData": {role: member},
 
 		"deleteSite": {role: owner}, "deleteSitekey": {role: owner}, "inviteMember": {role: owner}, "revokeInvitation": {role: owner}, "setMemberRole": {role: owner},
@@ -221,7 +233,9 @@ func TestRoles(t *testing.T) {
 
 	kinds := map[string]model.NodeKind{
 		"siteId": model.NodeSite, "id": model.NodeSite, "userId": model.NodeUser, "invitationId": model.NodeInvitation,
-		"apiTokenId": model.NodeAPIToken, "sitekeyId": model.NodeSitekey, "accountId": model.NodeAccount, "deliveryId": model.NodeDelivery,
+		"annotationId": model.NodeAnnotation, "segmentId": model.NodeSegment, "funnelId": model.NodeFunnel,
+		"sharedLinkId": model.NodeSharedLink,
+		"apiTokenId":   model.NodeAPIToken, "sitekeyId": model.NodeSitekey, "accountId": model.NodeAccount, "deliveryId": model.NodeDelivery,
 	}
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -245,6 +259,7 @@ func TestRoles(t *testing.T) {
 			operator bool
 			scopes   []string // of a token; nil for a session
 			header   []string
+			shared   bool // a reader of a shared link
 		}{
 			{name: "unauthenticated", client: a.client(), role: anyRole},
 			{name: "viewer", client: a.join(first, "viewer@example.com", model.RoleViewer), role: viewer},
@@ -261,9 +276,15 @@ func TestRoles(t *testing.T) {
 			c.header = []string{"Authorization", "Bearer " + owners.secret}
 		}
 
-		viewers := callers[1].client.createToken("READ", "WRITE", "EXPORT")
+		// A reader of a shared link has no role and no permission.
+		reader := first.reader(first.siteOf("shared.example"))
 		callers = append(callers, callers[0])
 		c := &callers[len(callers)-1]
+		c.name, c.client, c.shared, c.header = "reader of a shared link", a.client(), true, []string{"Authorization", "Bearer " + reader}
+
+		viewers := callers[1].client.createToken("READ", "WRITE", "EXPORT")
+		callers = append(callers, callers[0])
+		c = &callers[len(callers)-1]
 		c.name, c.client, c.role, c.scopes = "token of the viewer", a.client(), viewer, []string{"READ", "WRITE"}
 		c.header = []string{"Authorization", "Bearer " + viewers.secret}
 
@@ -301,6 +322,10 @@ func TestRoles(t *testing.T) {
 
 					if open := limits.NeedsNoAccount(f.Name); op == ast.Mutation && open != (rule.role == anyRole) {
 						t.Errorf("%s waits for the turn of its network: %v; everybody can call it: %v", f.Name, open, rule.role == anyRole)
+					}
+
+					if caller.shared && f.Name != "sharedSite" && f.Name != "viewer" {
+						want = "FORBIDDEN"
 					}
 
 					sender := caller.client

@@ -14,7 +14,13 @@ import (
 
 // everything reads all fields of the account's sites.
 var everything = `query($first: Int!) { viewer { email account { name members { email }
-	sites(first: $first) ` + selection("SiteConnection", 4) + ` } } }`
+	sites(first: $first) ` + selection("SiteConnection", 4, wholeLists...) + ` } } }`
+
+// wholeLists are the fields of a site that cost too much for a request that reads all other fields of
+// 50 sites: whole lists, and the caller's mails.
+var wholeLists = []string{
+	"segments", "funnels", "sharedLinks", "usageHistory", "usageByDay", "unknownEvents", "reportMails",
+}
 
 // sites creates sites of the first account, each with an item in every list.
 func makeSites(t testing.TB, d *db.DB, n int) {
@@ -83,6 +89,69 @@ func TestManySitesTakeAsManyStatementsAsOne(t *testing.T) {
 		}
 
 		t.Logf("%s statements", taken[0])
+	})
+}
+
+// TestManySitesWithTheirListsTakeAsManyStatementsAsOne: those of wholeLists, and of sitekeys.
+func TestManySitesWithTheirListsTakeAsManyStatementsAsOne(t *testing.T) {
+	const query = `query($first: Int!) { sites(first: $first) { edges { node { segments { name } funnels { name }
+		sharedLinks { segment { name } } usageHistory(months: 2) { used } usageByDay(days: 2) { used } unknownEvents { name }
+		annotations(first: 1) { edges { node { text } } } reportMails { weekly } } } }
+		sitekeys(first: $first) { edges { node { notice usageHistory(months: 2) { used } activity(days: 2) { challenges } } } } }`
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		statements := dbtest.WatchStatements(d)
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		makeSites(t, d, 10)
+
+		today := model.At(start).Day()
+		for i := range 10 {
+			c.createSitekey("form").ok(t, "createSitekey")
+
+			for _, statement := range []string{
+				"INSERT INTO segments (site_id, name, filters) VALUES (%[1]d, 's', '[]')",
+				"INSERT INTO funnels (site_id, name, steps) VALUES (%[1]d, 'f', '[]')",
+				"INSERT INTO shared_links (site_id, name, token_hash, token_hint, segment_id, created_at) SELECT %[1]d, 'l', '%[1]d', '', id, 1 FROM segments WHERE site_id = %[1]d",
+				"INSERT INTO site_usage_days (site_id, day, used) VALUES (%[1]d, %[2]d - 1, 4)",
+				"INSERT INTO unknown_events (site_id, day, name, count) VALUES (%[1]d, %[2]d, 'buy', 3)",
+				"INSERT INTO annotations (site_id, day, text, created_at) VALUES (%[1]d, 1, 'note', 1)",
+				"INSERT INTO report_mails (site_id, user_id, kind, threshold, day, due_at) VALUES (%[1]d, 1, 'weekly', 1, 1, 1)",
+				"INSERT INTO captcha_counts (sitekey_id, day, name, count) VALUES (%[1]d, %[2]d, 'challenge', 8)",
+			} {
+				if err := dbtest.Exec(d, fmt.Sprintf(statement, i+1, today)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := dbtest.Exec(d, fmt.Sprintf("INSERT INTO settings (name, value) VALUES ('usage_day_counted', '%d')", today-1)); err != nil {
+			t.Fatal(err)
+		}
+
+		var taken []int
+		for _, first := range []int{1, 10} {
+			statements.Take()
+			got := c.query(query, "first", first).ok(t, "")
+			taken = append(taken, len(statements.Take()))
+
+			last := fmt.Sprintf("sites.edges.%d.node.", first-1)
+			for path, want := range map[string]any{
+				"segments.0.name": "s", "funnels.0.name": "f", "sharedLinks.0.segment.name": "s", "usageHistory.0.used": 7.0, "usageHistory.1.used": 8.0,
+				"usageByDay.0.used": 3.0, "usageByDay.1.used": 4.0, "unknownEvents.0.name": "buy", "annotations.edges.0.node.text": "note",
+				"reportMails.weekly": true,
+			} {
+				if value := got.at(last + path); value != want {
+					t.Errorf("%s is %v, want %v", path, value, want)
+				}
+			}
+			if value := got.at(fmt.Sprintf("sitekeys.edges.%d.node.activity.0.challenges", first-1)); value != 8.0 {
+				t.Errorf("the sitekey's challenges are %v", value)
+			}
+		}
+
+		if taken[0] != taken[1] {
+			t.Errorf("one of each takes %d statements, 10 take %d", taken[0], taken[1])
+		}
 	})
 }
 

@@ -26,13 +26,25 @@ func fieldsOf(t *ast.Definition) []*ast.FieldDefinition {
 	})
 }
 
-// selection returns a selection of all fields of a type that need no arguments, down to a depth.
-func selection(name string, depth int) string {
+// selection returns a selection of all fields of a type that need no arguments, down to a depth,
+// except for the fields named in but.
+func selection(name string, depth int, but ...string) string {
 	def := schema.Types[name]
 	if def.Kind == ast.Interface {
 		var parts []string
+		types := map[string]string{}
 		for _, possible := range schema.GetPossibleTypes(def) {
-			parts = append(parts, "... on "+possible.Name+" "+selection(possible.Name, depth))
+			// Two types may have fields of the same name and of other types, which one query cannot
+			// select without an alias.
+			without := slices.Clone(but)
+			for _, f := range fieldsOf(possible) {
+				if other, ok := types[f.Name]; ok && other != f.Type.String() {
+					without = append(without, f.Name)
+				}
+				types[f.Name] = f.Type.String()
+			}
+
+			parts = append(parts, "... on "+possible.Name+" "+selection(possible.Name, depth, without...))
 		}
 
 		return "{ __typename " + strings.Join(parts, " ") + " }"
@@ -45,12 +57,12 @@ func selection(name string, depth int) string {
 	var parts []string
 	for _, f := range fieldsOf(def) {
 		leaf := schema.Types[f.Type.Name()].IsLeafType()
-		if !leaf && depth == 1 {
+		if !leaf && depth == 1 || slices.Contains(but, f.Name) {
 			continue
 		}
 
 		// Skip objects that contain only objects.
-		if inner := selection(f.Type.Name(), depth-1); leaf || inner != "{  }" {
+		if inner := selection(f.Type.Name(), depth-1, but...); leaf || inner != "{  }" {
 			parts = append(parts, f.Name+" "+inner)
 		}
 	}
@@ -65,6 +77,9 @@ var samples = map[string]any{
 	"password": "another long password", "currentPassword": "not the password", "token": "tgr_wrong", "everywhere": false,
 	"measureSiteSearch": true, "measureEcommerce": true, "allowPseudonymousUserId": true, "automaticEvents": true,
 	"excludedAddresses": []string{"192.0.2.0/24"}, "first": 2, "after": nil, "days": 7,
+	"timeZone": "Europe/Berlin", "day": "2026-11-20", "text": "A note", "label": "A step", "page": "/pricing", "event": nil,
+	"dimension": "PROPERTY", "property": "plan", "operator": "IS", "values": []string{"pro"}, "expiresAt": "2027-01-01T00:00:00Z",
+	"weekly": true, "monthly": true, "spikeAbove": 100, "dropBelow": 10, "months": 2,
 	"userId": strings.Repeat("0123456789abcdef", 4), "secret": "a webhook secret", "domains": []string{"extra.example.org"},
 }
 
@@ -109,6 +124,11 @@ func sample(t *testing.T, name string, typ *ast.Type, ids func(string) string) a
 
 	if typ.Name() == "ID" {
 		return ids(name)
+	}
+
+	if typ.Elem != nil && schema.Types[typ.Elem.Name()].Kind == ast.InputObject {
+		// Two items satisfy every list of objects.
+		return []any{sample(t, name, typ.Elem, ids), sample(t, name, typ.Elem, ids)}
 	}
 
 	if def := schema.Types[typ.Name()]; def.Kind == ast.InputObject {
@@ -178,6 +198,12 @@ func (a *app) tenant(domain string) *tenant {
 		erasure { id } userErrors { code } } }`, "id", site, "user", samples["userId"])
 
 	token := c.createToken("READ")
+	settings := c.query(`mutation($id: ID!) {
+		createAnnotation(input: {siteId: $id, day: "2026-11-20", text: "note"}) { annotation { id } userErrors { code } }
+		createSegment(input: {siteId: $id, name: "segment", filters: [{dimension: PAGE, values: ["/"]}]}) { segment { id } userErrors { code } }
+		createFunnel(input: {siteId: $id, name: "funnel", steps: [{page: "/"}, {event: "signup"}]}) { funnel { id } userErrors { code } }
+		createSharedLink(input: {siteId: $id, name: "link"}) { sharedLink { id } userErrors { code } }
+		setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } } }`, "id", site).ok(a.t, "createFunnel")
 
 	// Start a second session.
 	a.client().signIn("owner@"+domain, password).ok(a.t, "signIn")
@@ -196,6 +222,10 @@ func (a *app) tenant(domain string) *tenant {
 		"userId":       text(member.query(`{ viewer { id } }`), "viewer.id"),
 		"invitationId": text(invited.ok(a.t, "inviteMember"), "inviteMember.invitation.id"),
 		"apiTokenId":   token.id,
+		"annotationId": text(settings, "createAnnotation.annotation.id"),
+		"segmentId":    text(settings, "createSegment.segment.id"),
+		"funnelId":     text(settings, "createFunnel.funnel.id"),
+		"sharedLinkId": text(settings, "createSharedLink.sharedLink.id"),
 		"sessionId":    session,
 		"erasureId":    text(erasure.ok(a.t, "deleteUserData"), "deleteUserData.erasure.id"),
 	}}

@@ -24,6 +24,8 @@ var texts = map[string]func(data []byte) (*text, error){
 	model.MailSignUpKnown:     withData(signUpKnownText),
 	model.MailWebhookChanged:  withData(webhookChangedText),
 	model.MailPasswordChanged: withData(passwordChangedText),
+	model.MailReportSummary:   withData(reportSummaryText),
+	model.MailTrafficAlert:    withData(trafficAlertText),
 	model.MailOperatorLink:    withData(operatorLinkText),
 	model.MailTest:            withData(testText),
 }

@@ -32,6 +32,8 @@ type adminCommands struct {
 	Backup       backupCommand       `cmd:"" help:"Copy the embedded SQLite database into a new file, even while the service runs. The copy has no daily salts."`
 	RestoreMonth restoreMonthCommand `cmd:"" help:"Restore a month that retention removed from PostgreSQL within the last 24 hours; without a month, list these months."`
 
+	CheckReports checkReportsCommand `cmd:"" help:"Recount the reports of finished days from the stored visits, page views and events, and print the figures that differ."`
+
 	SetCaptchaPlan setCaptchaPlanCommand `cmd:"" help:"Set the captcha plan of an account, effective from its next verification."`
 
 	RotateSecret rotateSecretCommand `cmd:"" help:"Replace the application key: seal with the new one what is stored with the previous one. See docs/operations.md, \"Change the application key\"."`

@@ -46,6 +46,7 @@ type siteFile struct {
 	MeasureEcommerce        *bool     `yaml:"measureEcommerce"`
 	AllowPseudonymousUserID *bool     `yaml:"allowPseudonymousUserId"`
 	AutomaticEvents         *bool     `yaml:"automaticEvents"`
+	TimeZone                *string   `yaml:"timeZone"`
 	ConversionWebhookURL    *string   `yaml:"conversionWebhookUrl"`
 	DailyExportURL          *string   `yaml:"dailyExportUrl"`
 	Plan                    *string   `yaml:"plan"`
@@ -201,6 +202,7 @@ func (c *applyCommand) changeSite(ctx context.Context, store *sites.Store, accou
 	update := sites.SiteUpdate{
 		Name: file.Name, MeasureSiteSearch: file.MeasureSiteSearch, MeasureEcommerce: file.MeasureEcommerce,
 		AllowPseudonymousUserID: file.AllowPseudonymousUserID, AutomaticEvents: file.AutomaticEvents,
+		TimeZone: file.TimeZone,
 	}
 
 	if file.ExcludedAddresses != nil {
@@ -361,6 +363,7 @@ func differences(before, after *model.SiteRules) []string {
 		{"measureEcommerce", func(s *model.SiteRules) any { return s.MeasureEcommerce }},
 		{"allowPseudonymousUserId", func(s *model.SiteRules) any { return s.AllowPseudonymousUserID }},
 		{"automaticEvents", func(s *model.SiteRules) any { return s.AutomaticEvents }},
+		{"timeZone", func(s *model.SiteRules) any { return s.TimeZone }},
 		{"conversionWebhookUrl", func(s *model.SiteRules) any { return s.ConversionWebhookURL }},
 		{"dailyExportUrl", func(s *model.SiteRules) any { return s.DailyExportURL }},
 		{"plan", func(s *model.SiteRules) any { return s.Plan }},

@@ -48,6 +48,7 @@ type Config struct {
 	FloodBurst         int                `env:"TALLYGATE_FLOOD_BURST" default:"1000" placeholder:"HITS" help:"Hits of one network (IPv4 /24, IPv6 /64) for one site that are stored in a burst: 1 to 1000000000. Further ones are answered but not stored or counted. 0 turns the limit off." docs:"See [the flood limit](adr/014-flood-limit.md)."`
 	FloodRate          int                `env:"TALLYGATE_FLOOD_RATE" default:"10" placeholder:"HITS" help:"Hits a second by which a network's burst refills: 1 to 1000000."`
 	RetentionMonths    int                `env:"TALLYGATE_RETENTION_MONTHS" default:"0" placeholder:"MONTHS" help:"Whole months before the current one for which visits, page views and events are kept: 1 to 120. 0 keeps everything. Months are counted from the newest stored row."`
+	ReportMonths       int                `name:"report-retention-months" env:"TALLYGATE_REPORT_RETENTION_MONTHS" default:"0" placeholder:"MONTHS" help:"Whole months before the current one for which reports are kept: 1 to 120. 0 keeps everything. Reports do not need the visits, page views and events that they were counted from."`
 	AllowLocalDomains  bool               `env:"TALLYGATE_ALLOW_LOCAL_DOMAINS" help:"Accept names under .localhost as a site's domain. For demos and tests."`
 	WebhookAllowNets   []Network          `env:"TALLYGATE_WEBHOOK_ALLOW_NETS" placeholder:"CIDR" help:"Networks that webhooks may call in addition to the internet, on any port. Empty: none."`
 	WebhookCAFile      string             `env:"TALLYGATE_WEBHOOK_CA_FILE" placeholder:"FILE" help:"PEM file of authorities that webhooks trust in addition to the system's."`
@@ -94,6 +95,9 @@ func (c *Config) Validate() error {
 	}
 	if c.RetentionMonths < 0 || c.RetentionMonths > maxRetentionMonths {
 		return fmt.Errorf("--retention-months: %d is not from 0 to %d", c.RetentionMonths, maxRetentionMonths)
+	}
+	if c.ReportMonths < 0 || c.ReportMonths > maxRetentionMonths {
+		return fmt.Errorf("--report-retention-months: %d is not from 0 to %d", c.ReportMonths, maxRetentionMonths)
 	}
 
 	return nil

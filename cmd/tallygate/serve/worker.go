@@ -55,6 +55,7 @@ func (a *App) openJobs() error {
 		Now:                time.Now,
 		Log:                a.log,
 		RetentionMonths:    c.RetentionMonths,
+		ReportMonths:       c.ReportMonths,
 		WebhookNets:        config.Prefixes(c.WebhookAllowNets),
 		WebhookAuthorities: authorities,
 		Mail:               server,

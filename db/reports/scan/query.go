@@ -127,6 +127,15 @@ func (d Date) Compare(other Date) int {
 	return d.utc().Compare(other.utc())
 }
 
+// DaysUntil returns the number of days from d to other, negative if other is earlier.
+func (d Date) DaysUntil(other Date) int { return int(other.utc().Sub(d.utc()) / (24 * time.Hour)) }
+
+// Weekday returns the day of the week, 0 for Sunday.
+func (d Date) Weekday() int { return int(d.utc().Weekday()) }
+
+// String formats the date as YYYY-MM-DD.
+func (d Date) String() string { return d.utc().Format(time.DateOnly) }
+
 func (d Date) utc() time.Time { return time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, time.UTC) }
 
 // PropertyNames asks for the names of the properties that events carried.

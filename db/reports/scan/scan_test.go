@@ -2,143 +2,35 @@ package scan_test
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"reflect"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/recount"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// zones have offsets of hours, halves and quarters, daylight saving at midnight and of half an
-// hour, and a calendar day that was skipped. Each comes with the UTC day of something unusual.
-var zones = []struct {
-	name string
-	day  string
-}{
-	{"UTC", "2026-03-01"},
-	{"Europe/Berlin", "2026-03-28"},
-	{"America/New_York", "2026-10-31"},
-	{"Australia/Lord_Howe", "2026-04-04"},
-	{"Asia/Kathmandu", "2026-01-30"},
-	{"Africa/Cairo", "2026-04-23"},
-	{"Asia/Beirut", "2026-03-28"},
-	{"Pacific/Apia", "2011-12-28"},
-	{"Pacific/Kiritimati", "2026-02-27"},
-}
-
-// world makes the rows of a few UTC days: few visitors and few values, so that they meet.
-func world(r *rand.Rand, first model.Day, days int) []segment.Rows {
-	all := make([]segment.Rows, days)
-	for i := range all {
-		rows := segment.Rows{Day: first + model.Day(i)}
-		for visitor := range 1 + r.IntN(5) {
-			start := rows.Day.Start()
-			for n := range 1 + r.IntN(3) {
-				start = start.Add(time.Duration(r.IntN(7*60)) * time.Minute)
-				if start.Day() != rows.Day {
-					break
-				}
-				addVisit(r, &rows, segment.VisitKey{Visitor: model.VisitorID{byte(visitor), byte(i)}, N: int16(n + 1)}, start)
-			}
-		}
-		all[i] = rows
-	}
-	return all
-}
-
-func addVisit(r *rand.Rand, rows *segment.Rows, key segment.VisitKey, start model.Instant) {
-	pick := func(texts ...string) string { return texts[r.IntN(len(texts))] }
-	v := segment.Visit{VisitKey: key, StartedAt: start, UserID: pick("", "", "", "user-a", "user-b"),
-		Channel: pick("direct", "email", "referral"), Referrer: pick("", "a.example/", "b.example/page")}
-	v.Source, v.Medium, v.Name = pick("", "", "news"), pick("", "mail"), pick("", "spring")
-	v.Content, v.Term = pick("", "top"), pick("", "shoes")
-	v.Gclid, v.Msclkid, v.Fbclid = pick("", "", "g1"), pick("", "", "m1"), pick("", "", "f1")
-	rows.Visits = append(rows.Visits, v)
-
-	last := (rows.Day + 1).Start() - 1
-	for range r.IntN(4) {
-		rows.Views = append(rows.Views, segment.View{VisitKey: key, At: min(start.Add(time.Duration(r.IntN(100*60))*time.Second), last),
-			ID: r.Int64(), Path: pick("/", "/a", "/b"), Language: pick("", "en", "de"), Width: []int16{-1, 0, 1920}[r.IntN(3)],
-			EngagedMS: int32(r.IntN(15_000)), Scroll: int16(r.IntN(3) * 50)})
-	}
-	for range r.IntN(3) {
-		e := segment.Event{VisitKey: key, At: min(start.Add(time.Duration(r.IntN(100*60))*time.Second), last), ID: r.Int64(),
-			Name: pick("scroll", "signup", "purchase", "refund", "add_to_cart"), Path: pick("/", "/a"),
-			Properties: pick("", `{"plan":"pro","n":1.50,"list":[1],"gone":null}`, `{"plan":"free","ok":true}`)}
-		switch e.Name {
-		case "purchase", "add_to_cart":
-			e.Value, e.Currency = model.Money(r.IntN(5_000_000)), pick("EUR", "USD")
-		case "refund":
-			e.Value, e.Currency = -model.Money(r.IntN(5_000_000)), "EUR"
-		}
-		rows.Events = append(rows.Events, e)
-	}
-}
-
-// allBreakdowns ask for every dimension.
-func allBreakdowns() (all []scan.Breakdown) {
-	for by := scan.EntryPage; by <= scan.HourOfDay; by++ {
-		all = append(all, scan.Breakdown{By: by, Property: "plan"})
-	}
-	return append(all, scan.Breakdown{By: scan.Property, Property: "n", Event: "signup"}, scan.Breakdown{By: scan.Property, Property: "list"})
-}
-
-func query(r *rand.Rand, zone *time.Location, first model.Day, days int) *scan.Query {
-	from := scan.DateOf(first.Start().Time().In(zone)).AddDays(r.IntN(3) - 1)
-	q := &scan.Query{Zone: zone, From: from, To: from.AddDays(r.IntN(days + 1)), Breakdowns: allBreakdowns(),
-		KeyEvents: map[string]bool{"signup": true, "purchase": r.IntN(2) == 0}}
-
-	if r.IntN(4) == 0 {
-		q.Until = q.To.Start(zone).Add(time.Duration(r.IntN(24*60)) * time.Minute)
-	}
-
-	// Points of hours, days, or none.
-	switch end := q.To.AddDays(1).Start(zone); r.IntN(3) {
-	case 0:
-		for t := q.From.Start(zone); t.Before(end); t = t.Add(time.Hour) {
-			q.Points = append(q.Points, t)
-		}
-		q.Points = append(q.Points, end)
-	case 1:
-		for d := q.From; d.Compare(q.To.AddDays(1)) <= 0; d = d.AddDays(1 + r.IntN(2)) {
-			q.Points = append(q.Points, d.Start(zone))
-		}
-		q.Points = slices.Compact(q.Points)
-	}
-
-	for range r.IntN(3) {
-		b := q.Breakdowns[r.IntN(len(q.Breakdowns))]
-		want := []string{"", "/", "/a", "direct", "news", "signup", "pro", "1", "3", "14", "en", "a.example"}[r.IntN(12)]
-		q.Filters = append(q.Filters, scan.Filter{Breakdown: b, Not: r.IntN(3) == 0, Match: func(s string) bool { return strings.HasPrefix(s, want) }})
-	}
-	return q
-}
-
 // TestScanEqualsNaiveCount compares random queries over random worlds with a count by maps: over
 // the days as they were built, encoded and decoded, and over all days merged.
 func TestScanEqualsNaiveCount(t *testing.T) {
-	for _, z := range zones {
-		t.Run(z.name, func(t *testing.T) {
+	for _, z := range recount.Zones {
+		t.Run(z.Name, func(t *testing.T) {
 			t.Parallel()
-			zone, err := time.LoadLocation(z.name)
+			zone, err := time.LoadLocation(z.Name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			first, err := model.ParseDay(z.day)
+			first, err := model.ParseDay(z.Day)
 			if err != nil {
 				t.Fatal(err)
 			}
 
 			for seed := range uint64(100) {
 				r := rand.New(rand.NewPCG(seed, 17))
-				days := world(r, first, 1+r.IntN(4))
-				q := query(r, zone, first, len(days))
+				days := recount.World(r, first, 1+r.IntN(4))
+				q := recount.Query(r, zone, first, len(days))
 				compare(t, fmt.Sprintf("seed %d", seed), q, days)
 			}
 		})
@@ -147,7 +39,7 @@ func TestScanEqualsNaiveCount(t *testing.T) {
 
 func compare(t *testing.T, name string, q *scan.Query, days []segment.Rows) {
 	t.Helper()
-	want := count(q, days)
+	want := recount.Count(q, days)
 
 	var segments []*segment.Segment
 	for _, rows := range days {
@@ -164,13 +56,13 @@ func compare(t *testing.T, name string, q *scan.Query, days []segment.Rows) {
 		}
 		segments = append(segments, s)
 	}
-	check(t, name+", days", want, result(t, q, segments))
+	recount.Check(t, name+", days", want, result(t, q, segments))
 
 	merged, err := segment.Merge(segments)
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(t, name+", merged", want, result(t, q, []*segment.Segment{merged}))
+	recount.Check(t, name+", merged", want, result(t, q, []*segment.Segment{merged}))
 }
 
 func result(t *testing.T, q *scan.Query, segments []*segment.Segment) *scan.Result {
@@ -182,32 +74,4 @@ func result(t *testing.T, q *scan.Query, segments []*segment.Segment) *scan.Resu
 		}
 	}
 	return s.Result()
-}
-
-func check(t *testing.T, name string, want, got *scan.Result) {
-	t.Helper()
-	if !reflect.DeepEqual(got.Totals, want.Totals) {
-		t.Errorf("%s: totals\ngot  %+v\nwant %+v", name, got.Totals, want.Totals)
-	}
-	if len(got.Points) != len(want.Points) {
-		t.Fatalf("%s: %d points, want %d", name, len(got.Points), len(want.Points))
-	}
-	for i := range want.Points {
-		if !reflect.DeepEqual(got.Points[i], want.Points[i]) {
-			t.Errorf("%s: point %d\ngot  %+v\nwant %+v", name, i, got.Points[i], want.Points[i])
-		}
-	}
-	for i := range want.Breakdowns {
-		for _, value := range slices.Sorted(maps.Keys(want.Breakdowns[i])) {
-			if g, w := got.Breakdowns[i][value], want.Breakdowns[i][value]; !reflect.DeepEqual(g, w) {
-				t.Errorf("%s: breakdown %d of %q\ngot  %+v\nwant %+v", name, i, value, g, w)
-			}
-		}
-		if len(got.Breakdowns[i]) != len(want.Breakdowns[i]) {
-			t.Errorf("%s: breakdown %d has values %q, want %q", name, i, slices.Sorted(maps.Keys(got.Breakdowns[i])), slices.Sorted(maps.Keys(want.Breakdowns[i])))
-		}
-	}
-	if t.Failed() {
-		t.FailNow()
-	}
 }

@@ -89,3 +89,12 @@ func appendShifted(to, from []uint32, by uint32) []uint32 {
 	}
 	return to
 }
+
+// WithoutUsers returns a copy without user ids, whose visits all count by visitor. It shares the
+// other columns.
+func (s *Segment) WithoutUsers() *Segment {
+	c := *s
+	c.Texts[User] = []string{""}
+	c.Columns[User] = Column{U8: make([]uint8, len(s.New))}
+	return &c
+}

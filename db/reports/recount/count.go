@@ -1,4 +1,4 @@
-package scan_test
+package recount
 
 import (
 	"encoding/json"
@@ -39,8 +39,10 @@ type naiveVisit struct {
 	events []segment.Event
 }
 
-func count(q *scan.Query, days []segment.Rows) *scan.Result {
-	n := &naive{q: q, totals: newNaiveRow(), by: make([]map[string]*naiveRow, len(q.Breakdowns)), until: q.To.AddDays(1).Start(q.Zone)}
+// Count counts a query over the rows of days. It does not count funnels and property names.
+func Count(q *scan.Query, days []segment.Rows) *scan.Result {
+	n := &naive{q: q, totals: newNaiveRow(), by: make([]map[string]*naiveRow, len(q.Breakdowns)),
+		until: q.To.AddDays(1).Start(q.Zone)}
 	if !q.Until.IsZero() && q.Until.Before(n.until) {
 		n.until = q.Until
 	}
@@ -66,7 +68,8 @@ func count(q *scan.Query, days []segment.Rows) *scan.Result {
 	for _, table := range n.by {
 		figures := map[string]scan.Figures{}
 		for value, row := range table {
-			if f := row.done(); f.Visitors != 0 || f.Visits != 0 || f.Pageviews != 0 || f.Events != 0 || f.Exits != 0 || f.Revenue != nil {
+			f := row.done()
+			if f.Visitors|f.Visits|f.Pageviews|f.Events|f.Exits != 0 || f.Revenue != nil {
 				figures[value] = f
 			}
 		}

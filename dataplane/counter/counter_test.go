@@ -1,4 +1,4 @@
-package rejections_test
+package counter_test
 
 import (
 	"bytes"
@@ -14,7 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane/analytics/rejections"
+	"github.com/tallygate/tallygate/dataplane/counter"
+	"github.com/tallygate/tallygate/db/ingest"
 )
 
 var errAway = errors.New("the database is away")
@@ -23,11 +24,11 @@ var errAway = errors.New("the database is away")
 type memory struct {
 	mu     sync.Mutex
 	away   error
-	stored map[rejections.Key]int64
+	stored map[ingest.RejectionKey]int64
 	calls  int
 }
 
-func (m *memory) store(_ context.Context, counts map[rejections.Key]int64) error {
+func (m *memory) store(_ context.Context, counts map[ingest.RejectionKey]int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 
@@ -36,7 +37,7 @@ func (m *memory) store(_ context.Context, counts map[rejections.Key]int64) error
 		return m.away
 	}
 	if m.stored == nil {
-		m.stored = make(map[rejections.Key]int64)
+		m.stored = make(map[ingest.RejectionKey]int64)
 	}
 
 	for key, n := range counts {
@@ -59,7 +60,7 @@ func (m *memory) attempts() int {
 	return m.calls
 }
 
-func (m *memory) want(t *testing.T, want map[rejections.Key]int64) {
+func (m *memory) want(t *testing.T, want map[ingest.RejectionKey]int64) {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,14 +69,14 @@ func (m *memory) want(t *testing.T, want map[rejections.Key]int64) {
 	}
 }
 
-func key(site int64, code string) rejections.Key {
-	return rejections.Key{SiteID: site, Day: 20777, Endpoint: "collect", Code: code}
+func key(site int64, code string) ingest.RejectionKey {
+	return ingest.RejectionKey{SiteID: site, Day: 20777, Endpoint: "collect", Code: code}
 }
 
 func TestFlushesEverySecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m memory
-		c := rejections.New(m.store, rejections.Options{})
+		c := counter.New(m.store, counter.Options{})
 		c.Start()
 		c.Start()
 		c.Add(key(1, "bad_json"))
@@ -84,7 +85,7 @@ func TestFlushesEverySecond(t *testing.T) {
 		m.want(t, nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		m.want(t, map[rejections.Key]int64{key(1, "bad_json"): 2, key(2, "bot"): 1})
+		m.want(t, map[ingest.RejectionKey]int64{key(1, "bad_json"): 2, key(2, "bot"): 1})
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 
@@ -101,7 +102,7 @@ func TestStopFlushes(t *testing.T) {
 	for _, started := range []bool{true, false} {
 		t.Run(fmt.Sprintf("started %v", started), func(t *testing.T) {
 			var m memory
-			c := rejections.New(m.store, rejections.Options{})
+			c := counter.New(m.store, counter.Options{})
 
 			if started {
 				c.Start()
@@ -113,7 +114,7 @@ func TestStopFlushes(t *testing.T) {
 				t.Error(err)
 			}
 
-			m.want(t, map[rejections.Key]int64{key(1, "bot"): 1})
+			m.want(t, map[ingest.RejectionKey]int64{key(1, "bot"): 1})
 
 			// A late call is harmless.
 			c.Start()
@@ -123,7 +124,7 @@ func TestStopFlushes(t *testing.T) {
 				t.Error(err)
 			}
 
-			m.want(t, map[rejections.Key]int64{key(1, "bot"): 2})
+			m.want(t, map[ingest.RejectionKey]int64{key(1, "bot"): 2})
 		})
 	}
 }
@@ -131,7 +132,7 @@ func TestStopFlushes(t *testing.T) {
 // TestStopFailsAndMayBeRepeated: what the last flush could not store is there for another Stop.
 func TestStopFailsAndMayBeRepeated(t *testing.T) {
 	m := memory{away: errAway}
-	c := rejections.New(m.store, rejections.Options{})
+	c := counter.New(m.store, counter.Options{})
 	c.Start()
 	c.Add(key(1, "bot"))
 
@@ -145,15 +146,15 @@ func TestStopFailsAndMayBeRepeated(t *testing.T) {
 		t.Error(err)
 	}
 
-	m.want(t, map[rejections.Key]int64{key(1, "bot"): 1})
+	m.want(t, map[ingest.RejectionKey]int64{key(1, "bot"): 1})
 }
 
 func TestStopGivesUpWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := rejections.New(func(ctx context.Context, _ map[rejections.Key]int64) error {
+		c := counter.New(func(ctx context.Context, _ map[ingest.RejectionKey]int64) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}, rejections.Options{})
+		}, counter.Options{})
 
 		c.Start()
 		c.Add(key(1, "bot"))
@@ -176,7 +177,7 @@ func TestFailedFlushIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		m := memory{away: errAway}
-		c := rejections.New(m.store, rejections.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		c := counter.New(m.store, counter.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		c.Start()
 
 		for range 10 {
@@ -187,7 +188,7 @@ func TestFailedFlushIsTriedAgain(t *testing.T) {
 		m.setAway(nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		m.want(t, map[rejections.Key]int64{key(1, "bot"): 10})
+		m.want(t, map[ingest.RejectionKey]int64{key(1, "bot"): 10})
 
 		if n := m.attempts(); n < 10 {
 			t.Errorf("%d attempts in 11 s, want one each second", n)
@@ -207,13 +208,13 @@ func TestHangingStoreIsGivenUp(t *testing.T) {
 		var hangs atomic.Bool
 		hangs.Store(true)
 		var m memory
-		c := rejections.New(func(ctx context.Context, counts map[rejections.Key]int64) error {
+		c := counter.New(func(ctx context.Context, counts map[ingest.RejectionKey]int64) error {
 			if hangs.Load() {
 				<-ctx.Done()
 				return ctx.Err()
 			}
 			return m.store(ctx, counts)
-		}, rejections.Options{})
+		}, counter.Options{})
 
 		c.Start()
 		c.Add(key(1, "bot"))
@@ -222,7 +223,7 @@ func TestHangingStoreIsGivenUp(t *testing.T) {
 		hangs.Store(false)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		m.want(t, map[rejections.Key]int64{key(1, "bot"): 1})
+		m.want(t, map[ingest.RejectionKey]int64{key(1, "bot"): 1})
 
 		if err := c.Stop(t.Context()); err != nil {
 			t.Error(err)
@@ -233,7 +234,7 @@ func TestHangingStoreIsGivenUp(t *testing.T) {
 // TestBound: beyond MaxKeys, known keys count on, new ones are dropped, and the drops are known.
 func TestBound(t *testing.T) {
 	var m memory
-	c := rejections.New(m.store, rejections.Options{MaxKeys: 3})
+	c := counter.New(m.store, counter.Options{MaxKeys: 3})
 
 	for range 2 {
 		for site := range int64(5) {
@@ -248,7 +249,7 @@ func TestBound(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	m.want(t, map[rejections.Key]int64{key(0, "bot"): 2, key(1, "bot"): 2, key(2, "bot"): 2})
+	m.want(t, map[ingest.RejectionKey]int64{key(0, "bot"): 2, key(1, "bot"): 2, key(2, "bot"): 2})
 
 	// There is room again.
 	c.Add(key(4, "bot"))
@@ -257,16 +258,16 @@ func TestBound(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	m.want(t, map[rejections.Key]int64{key(0, "bot"): 2, key(1, "bot"): 2, key(2, "bot"): 2, key(4, "bot"): 1})
+	m.want(t, map[ingest.RejectionKey]int64{key(0, "bot"): 2, key(1, "bot"): 2, key(2, "bot"): 2, key(4, "bot"): 1})
 }
 
 // TestBoundWhileFailing: what comes back from a failed flush stays within the bound too, together
 // with what came since.
 func TestBoundWhileFailing(t *testing.T) {
 	m := memory{}
-	var c *rejections.Counter
+	var c *counter.Counter[ingest.RejectionKey]
 	first := true
-	c = rejections.New(func(ctx context.Context, counts map[rejections.Key]int64) error {
+	c = counter.New(func(ctx context.Context, counts map[ingest.RejectionKey]int64) error {
 		// Two other keys and one of the same arrive during the flush.
 		if first {
 			first = false
@@ -279,7 +280,7 @@ func TestBoundWhileFailing(t *testing.T) {
 		}
 
 		return m.store(ctx, counts)
-	}, rejections.Options{MaxKeys: 3})
+	}, counter.Options{MaxKeys: 3})
 	for site := range int64(3) {
 		c.Add(key(site, "bot"))
 	}
@@ -294,7 +295,7 @@ func TestBoundWhileFailing(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	m.want(t, map[rejections.Key]int64{key(2, "bot"): 2, key(3, "bot"): 1, key(4, "bot"): 1})
+	m.want(t, map[ingest.RejectionKey]int64{key(2, "bot"): 2, key(3, "bot"): 1, key(4, "bot"): 1})
 }
 
 // TestExactInParallel: many requests count while flushes run, every third of which fails.
@@ -304,12 +305,12 @@ func TestExactInParallel(t *testing.T) {
 
 	// Used by the flushing goroutine only, and by Stop after it.
 	attempt := 0
-	c := rejections.New(func(ctx context.Context, counts map[rejections.Key]int64) error {
+	c := counter.New(func(ctx context.Context, counts map[ingest.RejectionKey]int64) error {
 		if attempt++; attempt%3 == 0 {
 			return errAway
 		}
 		return m.store(ctx, counts)
-	}, rejections.Options{Interval: 100 * time.Microsecond})
+	}, counter.Options{Interval: 100 * time.Microsecond})
 
 	c.Start()
 	var wg sync.WaitGroup
@@ -329,7 +330,7 @@ func TestExactInParallel(t *testing.T) {
 		}
 	}
 
-	want := make(map[rejections.Key]int64)
+	want := make(map[ingest.RejectionKey]int64)
 	for i := range int64(each) {
 		want[key(i%sites, "bot")] += requests
 	}
@@ -346,7 +347,7 @@ func BenchmarkAdd(b *testing.B) {
 	// The last keys do not fit.
 	for _, sites := range []int64{1, 1_000, 20_000} {
 		b.Run(fmt.Sprintf("sites=%d", sites), func(b *testing.B) {
-			c := rejections.New(func(context.Context, map[rejections.Key]int64) error { return nil }, rejections.Options{})
+			c := counter.New(func(context.Context, map[ingest.RejectionKey]int64) error { return nil }, counter.Options{})
 			b.ReportAllocs()
 			b.RunParallel(func(p *testing.PB) {
 				for i := int64(0); p.Next(); i++ {
@@ -354,5 +355,27 @@ func BenchmarkAdd(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+// TestGroupsAreBounded: one group fills its own room only, and again after a flush.
+func TestGroupsAreBounded(t *testing.T) {
+	var m memory
+	c := counter.NewGrouped(m.store, func(k ingest.RejectionKey) int64 { return k.SiteID }, 2, counter.Options{})
+	for range 2 {
+		for i := range 100 {
+			c.Add(key(1, fmt.Sprint("name", i)))
+		}
+		c.Add(key(2, "other"))
+
+		if err := c.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	m.want(t, map[ingest.RejectionKey]int64{key(1, "name0"): 2, key(1, "name1"): 2, key(2, "other"): 2})
+
+	if n := c.Dropped(); n != 196 {
+		t.Errorf("%d dropped, want 196", n)
 	}
 }

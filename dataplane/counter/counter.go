@@ -1,21 +1,16 @@
-// Package rejections counts the calls of a site that were refused or ignored, for its owner
-// (analytics contract, section 6). Package analytics counts calls of known sites only, so that a
-// flood of unknown keys costs nothing here. Counting takes one addition in memory. A background
-// flush stores the counts once a second.
-package rejections
+// Package counter counts what owners read by day and that no quota depends on: refused and ignored
+// calls, names of unknown events, and what happens with the challenges of a captcha. The data plane
+// counts for known sites and sitekeys only, so that a flood of unknown keys costs nothing here.
+// Counting takes one addition in memory. A background flush stores the counts once a second; a crash
+// loses those of the last one.
+package counter
 
 import (
 	"context"
 	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/tallygate/tallygate/db/ingest"
 )
-
-// Key names what is counted: calls of one site on one UTC day to one endpoint that were answered
-// with one code.
-type Key = ingest.RejectionKey
 
 // storeTimeout bounds one attempt to store counts, so that a database that does not answer is tried
 // again.
@@ -26,17 +21,22 @@ type Options struct {
 	Interval time.Duration // between two flushes; default 1 s
 	MaxKeys  int           // most distinct keys waiting for a flush; counts of further ones are dropped; default 10,000
 	Log      *slog.Logger  // of failed flushes and dropped counts; default none
+	What     string        // is counted, for the log
 }
 
-// Counter keeps counts until they are stored. It is safe for concurrent use.
-type Counter struct {
-	store    func(ctx context.Context, counts map[Key]int64) error
-	interval time.Duration
-	max      int
-	log      *slog.Logger
+// Counter keeps counts by key until they are stored. It is safe for concurrent use.
+type Counter[Key comparable] struct {
+	store       func(ctx context.Context, counts map[Key]int64) error
+	group       func(Key) int64
+	maxPerGroup int // 0: groups are not bounded
+	interval    time.Duration
+	max         int
+	log         *slog.Logger
+	what        string
 
 	mu      sync.Mutex
 	counts  map[Key]int64 // waiting for the next flush; at most max keys
+	grouped map[int64]int // keys of each group among them
 	dropped int64         // counts, not keys
 
 	start, stop sync.Once
@@ -51,7 +51,15 @@ type Counter struct {
 // store adds counts to the stored ones, all of them or none, and must not keep the map. After an
 // error the counts are kept and handed over again with the next flush. An error after the counts
 // were stored therefore counts them twice.
-func New(store func(ctx context.Context, counts map[Key]int64) error, o Options) *Counter {
+func New[Key comparable](store func(ctx context.Context, counts map[Key]int64) error, o Options) *Counter[Key] {
+	return NewGrouped(store, func(Key) int64 { return 0 }, 0, o)
+}
+
+// NewGrouped returns a counter that keeps at most maxPerGroup distinct keys of a group between two
+// flushes, so that the keys of one site cannot use up the room of all others.
+func NewGrouped[Key comparable](
+	store func(ctx context.Context, counts map[Key]int64) error, group func(Key) int64, maxPerGroup int, o Options,
+) *Counter[Key] {
 	if o.Interval <= 0 {
 		o.Interval = time.Second
 	}
@@ -63,50 +71,56 @@ func New(store func(ctx context.Context, counts map[Key]int64) error, o Options)
 	}
 
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Counter{
-		store:    store,
-		interval: o.Interval,
-		max:      o.MaxKeys,
-		log:      o.Log,
-		counts:   make(map[Key]int64),
-		stopping: make(chan struct{}),
-		stopped:  make(chan struct{}),
-		ctx:      ctx,
-		cancel:   cancel,
+	return &Counter[Key]{
+		store:       store,
+		group:       group,
+		maxPerGroup: maxPerGroup,
+		interval:    o.Interval,
+		max:         o.MaxKeys,
+		log:         o.Log,
+		what:        o.What,
+		counts:      make(map[Key]int64),
+		grouped:     make(map[int64]int),
+		stopping:    make(chan struct{}),
+		stopped:     make(chan struct{}),
+		ctx:         ctx,
+		cancel:      cancel,
 	}
 }
 
 // Add counts one call. It never waits for the database.
-func (c *Counter) Add(key Key) {
+func (c *Counter[Key]) Add(key Key) {
 	c.mu.Lock()
 	c.add(key, 1)
 	c.mu.Unlock()
 }
 
-func (c *Counter) add(key Key, n int64) {
-	if len(c.counts) >= c.max {
-		if _, ok := c.counts[key]; !ok {
+func (c *Counter[Key]) add(key Key, n int64) {
+	if _, known := c.counts[key]; !known {
+		group := c.group(key)
+		if len(c.counts) >= c.max || c.maxPerGroup > 0 && c.grouped[group] >= c.maxPerGroup {
 			c.dropped += n
 			return
 		}
+		c.grouped[group]++
 	}
 	c.counts[key] += n
 }
 
-// Dropped returns the number of calls that were not counted because too many keys were waiting.
-func (c *Counter) Dropped() int64 {
+// Dropped returns what was not counted because too many keys were waiting.
+func (c *Counter[Key]) Dropped() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.dropped
 }
 
 // Start starts the flushes. Later calls do nothing.
-func (c *Counter) Start() { c.start.Do(func() { go c.run() }) }
+func (c *Counter[Key]) Start() { c.start.Do(func() { go c.run() }) }
 
 // Stop ends the regular flushes and stores the remaining counts. When ctx ends first, the flush in
 // progress is cancelled and an error is returned. A later call stores what was added, or had failed,
 // since.
-func (c *Counter) Stop(ctx context.Context) error {
+func (c *Counter[Key]) Stop(ctx context.Context) error {
 	// A counter that was not started never will be.
 	c.start.Do(func() { close(c.stopped) })
 	c.stop.Do(func() { close(c.stopping) })
@@ -122,13 +136,13 @@ func (c *Counter) Stop(ctx context.Context) error {
 	return c.flush(ctx)
 }
 
-func (c *Counter) run() {
+func (c *Counter[Key]) run() {
 	defer close(c.stopped)
 
 	ticker := time.NewTicker(c.interval)
 	defer ticker.Stop()
 
-	report := reporter{log: c.log}
+	report := reporter{log: c.log, what: c.what}
 	for {
 		select {
 		case <-c.stopping:
@@ -141,7 +155,7 @@ func (c *Counter) run() {
 }
 
 // flush stores the waiting counts. Counts that could not be stored wait for the next flush.
-func (c *Counter) flush(ctx context.Context) error {
+func (c *Counter[Key]) flush(ctx context.Context) error {
 	counts := c.take()
 	if len(counts) == 0 {
 		return nil
@@ -158,7 +172,7 @@ func (c *Counter) flush(ctx context.Context) error {
 	return err
 }
 
-func (c *Counter) take() map[Key]int64 {
+func (c *Counter[Key]) take() map[Key]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
@@ -168,11 +182,12 @@ func (c *Counter) take() map[Key]int64 {
 
 	counts := c.counts
 	c.counts = make(map[Key]int64, len(counts))
+	clear(c.grouped)
 	return counts
 }
 
 // putBack adds counts that could not be stored to those that came since, within the bound.
-func (c *Counter) putBack(counts map[Key]int64) {
+func (c *Counter[Key]) putBack(counts map[Key]int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, n := range counts {
@@ -184,6 +199,7 @@ func (c *Counter) putBack(counts map[Key]int64) {
 // not at every attempt.
 type reporter struct {
 	log     *slog.Logger
+	what    string
 	failing bool
 	dropped int64
 }
@@ -191,14 +207,15 @@ type reporter struct {
 func (r *reporter) flushed(ctx context.Context, err error, dropped int64) {
 	switch {
 	case err != nil && !r.failing:
-		r.log.WarnContext(ctx, "refused calls are not stored; they are kept in memory", "error", err)
+		r.log.WarnContext(ctx, "counts are not stored; they are kept in memory", "of", r.what, "error", err)
 	case err == nil && r.failing:
-		r.log.InfoContext(ctx, "refused calls are stored again")
+		r.log.InfoContext(ctx, "counts are stored again", "of", r.what)
 	}
 
 	r.failing = err != nil
 	if dropped > r.dropped && !r.failing {
-		r.log.WarnContext(ctx, "too many kinds of refused calls at once; some were not counted", "dropped", dropped-r.dropped)
+		r.log.WarnContext(ctx, "too many different counts at once; some were dropped", "of", r.what,
+			"dropped", dropped-r.dropped)
 		r.dropped = dropped
 	}
 }

@@ -1,0 +1,67 @@
+package command
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+type checkReportsCommand struct {
+	config.Config `embed:""`
+	SiteKey       string `arg:"" optional:"" help:"The key of one site, 32 hexadecimal characters. Default: all sites."`
+}
+
+// Run counts each day by SQL and compares. It fails if a figure differs.
+func (c *checkReportsCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		check := &reportsCheck{store: reports.New(d), term: term}
+		if c.SiteKey == "" {
+			if err := check.store.CheckSites(ctx, func(id int64) error { return check.site(ctx, id) }); err != nil {
+				return err
+			}
+			return check.summary()
+		}
+
+		site, err := sites.New(d).SiteRulesByKey(ctx, c.SiteKey)
+		if err != nil {
+			return err
+		}
+		if err := check.site(ctx, site.ID); err != nil {
+			return err
+		}
+		return check.summary()
+	})
+}
+
+// reportsCheck adds up what was checked.
+type reportsCheck struct {
+	store       *reports.Store
+	term        terminal
+	total       reports.Checked
+	differences int
+}
+
+// site checks the days of one site.
+func (c *reportsCheck) site(ctx context.Context, id int64) error {
+	checked, err := c.store.Check(ctx, id, func(d reports.Difference) {
+		c.differences++
+		fmt.Fprintf(c.term.out, "site %d, %v, %s: %d in the report, %d in the rows\n", d.SiteID, d.Day, d.Figure, d.Segment, d.Rows)
+	})
+	c.total.Days += checked.Days
+	c.total.Skipped += checked.Skipped
+	return err
+}
+
+// summary prints the result. It is an error if a figure differs.
+func (c *reportsCheck) summary() error {
+	fmt.Fprintf(c.term.out, "Checked %d days. Skipped %d that still change or whose rows may be deleted.\n",
+		c.total.Days, c.total.Skipped)
+	if c.differences > 0 {
+		return fmt.Errorf("%d figures differ", c.differences)
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
+)
+
+// TestCheckReports checks that the operator's command agrees with right reports, and names each
+// figure that is wrong.
+func TestCheckReports(t *testing.T) {
+	t.Parallel()
+
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		settings := settingsFor(t, databaseURL)
+		if settings["TALLYGATE_DATABASE_URL"] == "" {
+			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
+		}
+		check := func(ok bool, want string, args ...string) {
+			t.Helper()
+			out, err := newCommand(settings, append([]string{"admin", "check-reports"}, args...)...).CombinedOutput()
+			if (err == nil) != ok || !strings.Contains(string(out), want) {
+				t.Errorf("%v: %v\n%s\nwant %q", args, err, out, want)
+			}
+		}
+		check(true, "Checked 0 days.")
+
+		d := dbtest.Open(t, databaseURL)
+		site := dbtest.NewOwnSite(t, d, "example.com")
+		at := dbtest.Noon
+		for _, statement := range []string{
+			"INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) SELECT ?0, ?1, ?2, ?3, ?3, 1, 'direct'",
+			"INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) SELECT ?0, ?3, 1, ?1, 0, 0, 0, false, '/pricing'",
+		} {
+			if err := dbtest.Exec(d, statement, site.ID, model.FirstTimeID(at), make([]byte, 16), at); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		now := at.Add(4 * 24 * time.Hour)
+		dbtest.SetClock(d, now.Time)
+		store := reports.New(d)
+		if _, err := store.Plan(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.BuildDue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		check(true, "Checked 1 days.", site.SiteKey)
+
+		if err := dbtest.Exec(d, "UPDATE pageviews SET engaged_ms = 12000"); err != nil {
+			t.Fatal(err)
+		}
+		check(false, "site 1, 2026-11-20, time in view of /pricing: 0 in the report, 12000 in the rows")
+		check(false, "bounces: 1 in the report, 0 in the rows")
+		check(false, "No such object.", strings.Repeat("0", 32))
+	})
+}

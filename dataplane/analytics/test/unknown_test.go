@@ -1,0 +1,43 @@
+package analytics_test
+
+import (
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
+)
+
+// TestUnknownEventsAreNamed: the owner sees the names of refused events that could be registered, and
+// no reserved or malformed one.
+func TestUnknownEventsAreNamed(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		site := p.site("example.com", quota)
+
+		for range 2 {
+			p.collect(eventCall(site, "", "newsletter", nil, nil))
+		}
+		for _, name := range []string{"lead", "purchase", "scroll", "Not A Name", "pageview"} {
+			p.collect(eventCall(site, "", name, nil, nil))
+		}
+
+		foreign := eventCall(site, "", "foreign", nil, nil)
+		foreign.origin = "https://example.org"
+		p.collect(foreign)
+		p.stop()
+
+		events, err := ingest.New(d).UnknownEventsOfSites(t.Context(), []int64{site.ID}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		got := map[string]int64{}
+		for _, event := range events[site.ID] {
+			got[event.Name] = event.Count
+		}
+		if len(got) != 2 || got["newsletter"] != 2 || got["lead"] != 1 {
+			t.Errorf("unknown events %v", got)
+		}
+	})
+}

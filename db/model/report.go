@@ -1,0 +1,321 @@
+package model
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ReportDimension is what reports break visits, page views and events down by, and filter by.
+type ReportDimension string
+
+// The dimensions.
+const (
+	DimensionPage        ReportDimension = "PAGE"
+	DimensionEntryPage   ReportDimension = "ENTRY_PAGE"
+	DimensionExitPage    ReportDimension = "EXIT_PAGE"
+	DimensionChannel     ReportDimension = "CHANNEL"
+	DimensionSource      ReportDimension = "SOURCE"
+	DimensionReferrer    ReportDimension = "REFERRER"
+	DimensionUTMSource   ReportDimension = "UTM_SOURCE"
+	DimensionUTMMedium   ReportDimension = "UTM_MEDIUM"
+	DimensionUTMCampaign ReportDimension = "UTM_CAMPAIGN"
+	DimensionUTMContent  ReportDimension = "UTM_CONTENT"
+	DimensionUTMTerm     ReportDimension = "UTM_TERM"
+	DimensionAdPlatform  ReportDimension = "AD_PLATFORM"
+	DimensionLanguage    ReportDimension = "LANGUAGE"
+	DimensionScreenWidth ReportDimension = "SCREEN_WIDTH"
+	DimensionEvent       ReportDimension = "EVENT"
+	DimensionProperty    ReportDimension = "PROPERTY" // of ReportFilter.Property
+	DimensionDayOfWeek   ReportDimension = "DAY_OF_WEEK"
+	DimensionHourOfDay   ReportDimension = "HOUR_OF_DAY"
+)
+
+// ReportDimensions lists every dimension.
+var ReportDimensions = []ReportDimension{
+	DimensionPage, DimensionEntryPage, DimensionExitPage, DimensionChannel, DimensionSource, DimensionReferrer,
+	DimensionUTMSource, DimensionUTMMedium, DimensionUTMCampaign, DimensionUTMContent, DimensionUTMTerm,
+	DimensionAdPlatform, DimensionLanguage, DimensionScreenWidth, DimensionEvent, DimensionProperty,
+	DimensionDayOfWeek, DimensionHourOfDay,
+}
+
+// ReportOperator is how a filter compares a value with its own.
+type ReportOperator string
+
+// The operators. The negative ones drop the visits that the positive ones keep.
+const (
+	OperatorIs          ReportOperator = "IS"
+	OperatorIsNot       ReportOperator = "IS_NOT"
+	OperatorContains    ReportOperator = "CONTAINS"
+	OperatorContainsNot ReportOperator = "CONTAINS_NOT"
+	OperatorMatches     ReportOperator = "MATCHES"
+	OperatorMatchesNot  ReportOperator = "MATCHES_NOT"
+)
+
+// ReportOperators lists every operator.
+var ReportOperators = []ReportOperator{
+	OperatorIs, OperatorIsNot, OperatorContains, OperatorContainsNot, OperatorMatches, OperatorMatchesNot,
+}
+
+// IsNegative reports whether the operator drops the visits that match.
+func (o ReportOperator) IsNegative() bool {
+	return o == OperatorIsNot || o == OperatorContainsNot || o == OperatorMatchesNot
+}
+
+// Limits of filters and funnels. The contract sets none.
+const (
+	MaxReportFilters = 10
+	MaxFilterValues  = 50
+	MaxFilterText    = 2_048 // characters of a value or of the name of a property
+	MinFunnelSteps   = 2
+	MaxFunnelSteps   = 8
+	MaxStepLabel     = 100 // characters
+)
+
+// ReportFilter keeps or drops whole visits. DimensionPage, DimensionEvent and DimensionProperty keep
+// a visit in which such a page view or event happened. The JSON form is stored.
+type ReportFilter struct {
+	Dimension ReportDimension `json:"dimension"`
+	Operator  ReportOperator  `json:"operator"`
+	Values    []string        `json:"values"` // of which one must match; the empty text means "none"
+
+	// Property is the name of the property of DimensionProperty, and Event the name of the events
+	// that it is of; empty for all events.
+	Property string `json:"property,omitempty"`
+	Event    string `json:"event,omitempty"`
+}
+
+// CheckReportFilters checks filters by the rules of the schema. It reports up to MaxListErrors wrong
+// filters, with the code invalid_filter and their index in the field.
+func CheckReportFilters(field string, filters []ReportFilter) error {
+	if len(filters) > MaxReportFilters {
+		return InvalidField(field, "invalid_filter", fmt.Sprintf("Use at most %d filters.", MaxReportFilters))
+	}
+
+	var wrong []error
+	for i := range filters {
+		if problem := filters[i].problem(); problem != "" {
+			wrong = append(wrong, InvalidItem(field, i, "invalid_filter", problem))
+		}
+	}
+
+	return errors.Join(wrong...)
+}
+
+// problem returns what is wrong with the filter as a sentence, or "".
+func (f *ReportFilter) problem() string {
+	switch {
+	case !slices.Contains(ReportDimensions, f.Dimension):
+		return "There is no such dimension."
+	case !slices.Contains(ReportOperators, f.Operator):
+		return "There is no such operator."
+	case f.Dimension == DimensionProperty && f.Property == "":
+		return "A filter by PROPERTY needs the name of the property."
+	case f.Dimension != DimensionProperty && (f.Property != "" || f.Event != ""):
+		return "Only a filter by PROPERTY takes property and event."
+	case !isReportText(f.Property):
+		return fmt.Sprintf("The name of a property has at most %d characters and no NUL.", MaxFilterText)
+	case f.Event != "" && !IsEventName(f.Event):
+		return "The event is not a name of 1 to 48 lower-case letters, digits, underscores and hyphens."
+	case len(f.Values) == 0 || len(f.Values) > MaxFilterValues:
+		return fmt.Sprintf("A filter has 1 to %d values.", MaxFilterValues)
+	}
+
+	for _, value := range f.Values {
+		if !isReportText(value) {
+			return fmt.Sprintf("A value has at most %d characters and no NUL.", MaxFilterText)
+		}
+		if value == "" && f.Operator != OperatorIs && f.Operator != OperatorIsNot {
+			return "Only IS and IS_NOT take an empty value."
+		}
+	}
+
+	return ""
+}
+
+// isReportText reports whether both databases store the text, and whether it is short enough.
+func isReportText(s string) bool { return IsStorable(s) && cut(s, MaxFilterText) == s }
+
+// Matcher returns the function that reports whether a value is one of the filter's, with the
+// operator's negation left out: see ReportOperator.IsNegative. Texts compare byte by byte. The filter
+// must have passed CheckReportFilters.
+func (f *ReportFilter) Matcher() func(value string) bool {
+	switch f.Operator {
+	case OperatorContains, OperatorContainsNot:
+		return func(value string) bool {
+			return slices.ContainsFunc(f.Values, func(part string) bool { return strings.Contains(value, part) })
+		}
+	case OperatorMatches, OperatorMatchesNot:
+		return PatternMatcher(f.Values...)
+	}
+
+	wanted := make(map[string]bool, len(f.Values))
+	for _, value := range f.Values {
+		wanted[value] = true
+	}
+
+	return func(value string) bool { return wanted[value] }
+}
+
+// PatternMatcher returns the function that reports whether a whole text matches one of the patterns,
+// in which * is any text without a slash and ** any text. Its time is linear in the text, whatever
+// the patterns. Without a pattern nothing matches.
+func PatternMatcher(patterns ...string) func(text string) bool {
+	if len(patterns) == 0 {
+		return func(string) bool { return false }
+	}
+
+	expressions := make([]string, len(patterns))
+	for i, pattern := range patterns {
+		expressions[i] = patternExpression(pattern)
+	}
+
+	return regexp.MustCompile(`(?s)\A(?:` + strings.Join(expressions, "|") + `)\z`).MatchString
+}
+
+// patternExpression returns the regular expression of a pattern. Every run of more than one
+// asterisk is the same as two.
+func patternExpression(pattern string) string {
+	var b strings.Builder
+	for pattern != "" {
+		literal, _, _ := strings.Cut(pattern, "*")
+		b.WriteString(regexp.QuoteMeta(literal))
+		pattern = pattern[len(literal):]
+
+		rest := strings.TrimLeft(pattern, "*")
+		switch len(pattern) - len(rest) {
+		case 0:
+		case 1:
+			b.WriteString("[^/]*")
+		default:
+			b.WriteString(".*")
+		}
+		pattern = rest
+	}
+	return b.String()
+}
+
+// FunnelStep is a page view or an event. The JSON form is stored.
+type FunnelStep struct {
+	Page  string `json:"page,omitempty"`  // a pattern, see PatternMatcher; empty for an event
+	Event string `json:"event,omitempty"` // name; empty for a page
+	Label string `json:"label,omitempty"` // for display; empty: the page or event
+}
+
+// CheckFunnelSteps checks the steps of a funnel by the rules of the schema, and reports every wrong
+// one with the code invalid_step and its index in the field.
+func CheckFunnelSteps(field string, steps []FunnelStep) error {
+	if len(steps) < MinFunnelSteps || len(steps) > MaxFunnelSteps {
+		return InvalidField(field, "invalid_step",
+			fmt.Sprintf("A funnel has %d to %d steps.", MinFunnelSteps, MaxFunnelSteps))
+	}
+
+	var wrong []error
+	for i := range steps {
+		if problem := steps[i].problem(); problem != "" {
+			wrong = append(wrong, InvalidItem(field, i, "invalid_step", problem))
+		}
+	}
+
+	return errors.Join(wrong...)
+}
+
+// Name returns the label of the step, or else its page or event.
+func (s *FunnelStep) Name() string { return cmp.Or(s.Label, s.Page, s.Event) }
+
+// problem returns what is wrong with the step as a sentence, or "".
+func (s *FunnelStep) problem() string {
+	switch {
+	case (s.Page == "") == (s.Event == ""):
+		return "A step is either a page or an event."
+	case !isReportText(s.Page):
+		return fmt.Sprintf("A page has at most %d characters and no NUL.", MaxFilterText)
+	case s.Event != "" && !IsEventName(s.Event):
+		return "The event is not a name of 1 to 48 lower-case letters, digits, underscores and hyphens."
+	case s.Label != "" && (cut(s.Label, MaxStepLabel) != s.Label || !IsVisible(s.Label)):
+		return fmt.Sprintf("A label has at most %d visible characters.", MaxStepLabel)
+	}
+	return ""
+}
+
+// Limits of what a site's owner stores for reports. The contract sets none.
+const (
+	MaxAnnotations     = 1_000
+	MaxSegments        = 50
+	MaxFunnels         = 50
+	MaxSharedLinks     = 50
+	MaxAnnotationText  = 500    // characters
+	MaxSegmentBytes    = 16_384 // of the filters of a segment, as JSON
+	maxAnnotationYears = 100    // from 1970 until 2070
+)
+
+// LastAnnotationDay is the latest day of an annotation. The first one is day 0.
+const LastAnnotationDay Day = maxAnnotationYears * 365
+
+// Annotation is a note on a day of a site's time zone, shown with its reports.
+type Annotation struct {
+	ID        int64   `bun:",pk,autoincrement"`
+	SiteID    int64   `bun:",notnull"`
+	Day       Day     `bun:",notnull"`
+	Text      string  `bun:",notnull"`
+	CreatedAt Instant `bun:",notnull"`
+}
+
+// CheckAnnotation checks the day and the text of an annotation, and reports every wrong field.
+func CheckAnnotation(day Day, text string) error {
+	var dayErr, textErr error
+	if day < 0 || day > LastAnnotationDay {
+		dayErr = InvalidField("day", "invalid_day", "Use a day from 1970-01-01 to "+LastAnnotationDay.String()+".")
+	}
+	if cut(text, MaxAnnotationText) != text || !IsVisible(text) {
+		textErr = InvalidField("text", "invalid_text",
+			fmt.Sprintf("Use 1 to %d visible characters in one line.", MaxAnnotationText))
+	}
+	return errors.Join(dayErr, textErr)
+}
+
+// Segment is a named list of filters of a site.
+type Segment struct {
+	ID      int64          `bun:",pk,autoincrement"`
+	SiteID  int64          `bun:",notnull"`
+	Name    string         `bun:",notnull"`
+	Filters []ReportFilter `bun:"filters,type:text,notnull"`
+}
+
+// Funnel is a named list of steps of a site.
+type Funnel struct {
+	ID     int64        `bun:",pk,autoincrement"`
+	SiteID int64        `bun:",notnull"`
+	Name   string       `bun:",notnull"`
+	Steps  []FunnelStep `bun:"steps,type:text,notnull"`
+}
+
+// SharedLink lets anybody who has its secret read the reports of one site.
+type SharedLink struct {
+	ID           int64   `bun:",pk,autoincrement"`
+	SiteID       int64   `bun:",notnull"`
+	Name         string  `bun:",notnull"`
+	TokenHash    []byte  `bun:",notnull"`  // SHA-256, see HashToken
+	TokenHint    string  `bun:",notnull"`  // the last characters
+	PasswordHash string  `bun:",nullzero"` // argon2id in PHC string form; empty without a password
+	SegmentID    int64   `bun:",nullzero"` // whose filters apply to every report; 0 without one
+	CreatedAt    Instant `bun:",notnull"`
+	ExpiresAt    Instant `bun:",nullzero"` // 0: never
+	LastUsedAt   Instant `bun:",nullzero"` // to the minute; 0 before the first use
+}
+
+// Expired reports whether the link has expired at the given time.
+func (l *SharedLink) Expired(at Instant) bool { return l.ExpiresAt != 0 && at >= l.ExpiresAt }
+
+// SharedViewLifetime is how long a shared link can be read after it was opened.
+const SharedViewLifetime = 12 * time.Hour
+
+// SharedView is a reader of a shared link.
+type SharedView struct {
+	Link *SharedLink
+	Site *Site
+}

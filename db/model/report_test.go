@@ -1,0 +1,194 @@
+package model_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// many returns n copies of a text.
+func many(n int, text string) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = text
+	}
+	return list
+}
+
+func TestReportFilters(t *testing.T) {
+	long := strings.Repeat("ä", model.MaxFilterText)
+
+	for name, test := range map[string]struct {
+		filter model.ReportFilter
+		ok     bool
+	}{
+		"page":                    {model.ReportFilter{Dimension: "PAGE", Operator: "IS", Values: []string{"/"}}, true},
+		"no value of a campaign":  {model.ReportFilter{Dimension: "UTM_SOURCE", Operator: "IS_NOT", Values: []string{""}}, true},
+		"most values":             {model.ReportFilter{Dimension: "SOURCE", Operator: "CONTAINS", Values: many(50, "a")}, true},
+		"longest value":           {model.ReportFilter{Dimension: "PAGE", Operator: "MATCHES", Values: []string{long}}, true},
+		"property of all events":  {model.ReportFilter{Dimension: "PROPERTY", Property: "plan", Operator: "IS", Values: []string{"pro"}}, true},
+		"property of one event":   {model.ReportFilter{Dimension: "PROPERTY", Property: "plan", Event: "signup", Operator: "IS", Values: []string{"1"}}, true},
+		"unknown dimension":       {model.ReportFilter{Dimension: "COUNTRY", Operator: "IS", Values: []string{"DE"}}, false},
+		"unknown operator":        {model.ReportFilter{Dimension: "PAGE", Operator: "LIKE", Values: []string{"/"}}, false},
+		"no value":                {model.ReportFilter{Dimension: "PAGE", Operator: "IS"}, false},
+		"too many values":         {model.ReportFilter{Dimension: "PAGE", Operator: "IS", Values: many(51, "a")}, false},
+		"too long a value":        {model.ReportFilter{Dimension: "PAGE", Operator: "IS", Values: []string{long + "x"}}, false},
+		"NUL":                     {model.ReportFilter{Dimension: "PAGE", Operator: "IS", Values: []string{"a\x00"}}, false},
+		"no UTF-8":                {model.ReportFilter{Dimension: "PAGE", Operator: "IS", Values: []string{"\xff"}}, false},
+		"contains nothing":        {model.ReportFilter{Dimension: "PAGE", Operator: "CONTAINS", Values: []string{""}}, false},
+		"property without a name": {model.ReportFilter{Dimension: "PROPERTY", Operator: "IS", Values: []string{"1"}}, false},
+		"too long a property":     {model.ReportFilter{Dimension: "PROPERTY", Property: long + "x", Operator: "IS", Values: []string{"1"}}, false},
+		"malformed event":         {model.ReportFilter{Dimension: "PROPERTY", Property: "p", Event: "A b", Operator: "IS", Values: []string{"1"}}, false},
+		"page with a property":    {model.ReportFilter{Dimension: "PAGE", Property: "plan", Operator: "IS", Values: []string{"/"}}, false},
+		"page with an event":      {model.ReportFilter{Dimension: "PAGE", Event: "signup", Operator: "IS", Values: []string{"/"}}, false},
+	} {
+		err := model.CheckReportFilters("filters", []model.ReportFilter{test.filter})
+		if (err == nil) != test.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !test.ok && !strings.Contains(fmt.Sprint(err), "invalid_filter") {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+
+	page := model.ReportFilter{Dimension: "PAGE", Operator: "IS", Values: []string{"/"}}
+	for n, ok := range map[int]bool{0: true, 10: true, 11: false} {
+		filters := make([]model.ReportFilter, n)
+		for i := range filters {
+			filters[i] = page
+		}
+		if err := model.CheckReportFilters("filters", filters); (err == nil) != ok {
+			t.Errorf("%d filters: %v", n, err)
+		}
+	}
+}
+
+func TestFilterMatchers(t *testing.T) {
+	for _, test := range []struct {
+		operator model.ReportOperator
+		values   []string
+		value    string
+		want     bool
+	}{
+		{"IS", []string{"/a", "/b"}, "/b", true},
+		{"IS", []string{"/a"}, "/A", false},
+		{"IS", []string{""}, "", true},
+		{"IS_NOT", []string{"/a"}, "/a", true}, // the caller negates
+		{"CONTAINS", []string{"x", "log"}, "/blog/1", true},
+		{"CONTAINS_NOT", []string{"LOG"}, "/blog/1", false},
+		{"MATCHES", []string{"/blog/*"}, "/blog/1", true},
+		{"MATCHES", []string{"/blog/*"}, "/blog/1/2", false},
+		{"MATCHES", []string{"/blog/*"}, "/blog/", true},
+		{"MATCHES", []string{"/blog/**"}, "/blog/1/2", true},
+		{"MATCHES", []string{"/blog/***"}, "/blog/1/2", true},
+		{"MATCHES", []string{"/a.b"}, "/axb", false},
+		{"MATCHES", []string{"/*/(x)|y"}, "/1/(x)|y", true},
+		{"MATCHES", []string{"a", "b"}, "ab", false},
+		{"MATCHES", []string{"**"}, "a\nb", true},
+		{"MATCHES_NOT", []string{"*.pdf"}, "a.pdf", true},
+	} {
+		f := model.ReportFilter{Dimension: "PAGE", Operator: test.operator, Values: test.values}
+		if got := f.Matcher()(test.value); got != test.want {
+			t.Errorf("%s %q of %q is %t", test.operator, test.values, test.value, got)
+		}
+	}
+
+	for _, o := range model.ReportOperators {
+		if o.IsNegative() != strings.HasSuffix(string(o), "_NOT") {
+			t.Errorf("%s is negative: %t", o, o.IsNegative())
+		}
+	}
+	if model.PatternMatcher()("") {
+		t.Error("no pattern matches the empty text")
+	}
+}
+
+// FuzzPatterns compares the matcher with one that tries every split, and checks that no pattern
+// panics.
+func FuzzPatterns(f *testing.F) {
+	for _, seed := range [][2]string{{"/a/*", "/a/b"}, {"**/x", "a/b/x"}, {"***", ""}, {"*\\E*", "a\\Eb"}, {"\xff", "\xff"}} {
+		f.Add(seed[0], seed[1])
+	}
+
+	f.Fuzz(func(t *testing.T, pattern, text string) {
+		if len(pattern) > 20 || len(text) > 40 {
+			return
+		}
+		filter := model.ReportFilter{Dimension: "PAGE", Operator: "MATCHES", Values: []string{pattern}}
+		if model.CheckReportFilters("", []model.ReportFilter{filter}) != nil ||
+			model.CheckReportFilters("", []model.ReportFilter{{Dimension: "PAGE", Operator: "IS", Values: []string{text}}}) != nil {
+			return
+		}
+		if got, want := filter.Matcher()(text), slowMatch(pattern, text); got != want {
+			t.Errorf("%q matches %q: %t, want %t", pattern, text, got, want)
+		}
+	})
+}
+
+func slowMatch(pattern, text string) bool {
+	if pattern == "" {
+		return text == ""
+	}
+	if pattern[0] != '*' {
+		return text != "" && text[0] == pattern[0] && slowMatch(pattern[1:], text[1:])
+	}
+
+	rest := strings.TrimLeft(pattern, "*")
+	for n := range len(text) + 1 {
+		if len(pattern)-len(rest) == 1 && strings.Contains(text[:n], "/") {
+			return false
+		}
+		if slowMatch(rest, text[n:]) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestFunnelSteps(t *testing.T) {
+	page, event := model.FunnelStep{Page: "/a"}, model.FunnelStep{Event: "signup", Label: "Signed up"}
+	for name, test := range map[string]struct {
+		steps []model.FunnelStep
+		ok    bool
+	}{
+		"two":             {[]model.FunnelStep{page, event}, true},
+		"eight":           {[]model.FunnelStep{page, event, page, event, page, event, page, event}, true},
+		"one":             {[]model.FunnelStep{page}, false},
+		"nine":            {[]model.FunnelStep{page, event, page, event, page, event, page, event, page}, false},
+		"both":            {[]model.FunnelStep{page, {Page: "/a", Event: "signup"}}, false},
+		"neither":         {[]model.FunnelStep{page, {Label: "x"}}, false},
+		"malformed event": {[]model.FunnelStep{page, {Event: "Sign up"}}, false},
+		"NUL":             {[]model.FunnelStep{page, {Page: "\x00"}}, false},
+		"long label":      {[]model.FunnelStep{page, {Page: "/", Label: strings.Repeat("x", 101)}}, false},
+		"invisible label": {[]model.FunnelStep{page, {Page: "/", Label: "\u202e"}}, false},
+	} {
+		if err := model.CheckFunnelSteps("steps", test.steps); (err == nil) != test.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if page.Name() != "/a" || event.Name() != "Signed up" || (&model.FunnelStep{Event: "lead"}).Name() != "lead" {
+		t.Error("the name of a step is its label, or else its page or event")
+	}
+}
+
+func TestTimeZones(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"UTC": true, "Europe/Berlin": true, "America/Argentina/Buenos_Aires": true, "Etc/GMT+5": true, "Asia/Kolkata": true,
+		"": false, "Local": false, "localtime": false, "right/Europe/Berlin": false, "posix/Europe/Berlin": false, "Factory": false,
+		"Europe/Nowhere": false, "../etc/passwd": false, "/etc/localtime": false, "Europe/../UTC": false, "europe/berlin": false,
+		"Europe/Berlin\x00": false, "UTC+1": false,
+	} {
+		got, err := model.ParseTimeZone("timeZone", name)
+		if (err == nil) != ok || ok && got != name {
+			t.Errorf("%q: %q, %v", name, got, err)
+		}
+	}
+
+	site := model.Site{TimeZone: "Pacific/Auckland"}
+	zone, err := site.Zone()
+	if err != nil || zone.String() != site.TimeZone {
+		t.Errorf("the zone of a site is %v, %v", zone, err)
+	}
+}

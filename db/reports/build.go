@@ -1,0 +1,314 @@
+package reports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/segment"
+)
+
+// errOutdated means that a day was changed or claimed again while it was built. The result is
+// dropped, since the other worker or the next run has the newer one.
+var errOutdated = errors.New("the day was claimed again")
+
+// claimed is how many days a worker leases at once.
+const claimed = 20
+
+// Built counts what BuildDue has done.
+type Built struct {
+	Days   int64 // built from rows
+	Months int64 // merged
+	Lost   int64 // page views and events without a visit, which no report counts
+}
+
+// BuildDue builds the segments of the days that are due and merges the months that are, until
+// nothing is due or ctx ends. A failure for one site does not keep it from the others; the site's
+// days are tried again after leaseFor.
+func (s *Store) BuildDue(ctx context.Context) (Built, error) {
+	var built Built
+	var failed error
+
+	for {
+		now, err := s.db.Now(ctx)
+		if err != nil {
+			return built, errors.Join(failed, err)
+		}
+		work, err := s.claim(ctx, now, claimed)
+		if err != nil {
+			return built, errors.Join(failed, fmt.Errorf("claim days to build: %w", err))
+		}
+		if len(work) == 0 {
+			return built, failed
+		}
+
+		for _, day := range work {
+			err := s.process(ctx, day, now, &built)
+			if ctx.Err() != nil {
+				return built, ctx.Err()
+			}
+			if err != nil && !errors.Is(err, errOutdated) && failed == nil {
+				failed = fmt.Errorf("build the report of site %d on %v: %w", day.SiteID, day.Day, err)
+			}
+		}
+	}
+}
+
+// process does what is due for a claimed day.
+func (s *Store) process(ctx context.Context, day dayRow, now model.Instant, built *Built) error {
+	first, last := monthOf(day.Day)
+	month, err := days(ctx, s.db.Read, day.SiteID, first, last)
+	if err != nil {
+		return err
+	}
+
+	i := slices.IndexFunc(month, func(d dayRow) bool { return d.Day == day.Day })
+	if i < 0 || month[i].Version != day.Version || month[i].State != day.State {
+		// Also when this worker has just merged the month because of another of its days.
+		return errOutdated
+	}
+
+	has := func(st state) bool { return slices.ContainsFunc(month, func(d dayRow) bool { return d.State == st }) }
+	switch {
+	case has(sealed):
+		// The month cannot be built again. A day that was entered later keeps its own segment.
+		if day.State == open {
+			return s.buildDay(ctx, day, true, now, built)
+		}
+		return s.setDue(ctx, day, 0)
+	case has(merged) && now < (last+1).Start().Add(finalAfter):
+		return s.splitMonth(ctx, day, now)
+	case has(merged):
+		return s.rebuildMonth(ctx, month, now, built)
+	case day.State == open:
+		return s.buildDay(ctx, day, false, now, built)
+	case has(open):
+		return s.setDue(ctx, day, now.Add(postpone))
+	default:
+		return s.mergeMonth(ctx, month, now, built)
+	}
+}
+
+// setDue ends the lease of a day; at 0, nothing more is due.
+func (s *Store) setDue(ctx context.Context, day dayRow, at model.Instant) error {
+	_, err := s.db.Write.NewUpdate().Model((*dayRow)(nil)).Set("due_at = nullif(?, 0)", at).
+		Where("site_id = ? AND day = ? AND version = ?", day.SiteID, day.Day, day.Version).Exec(ctx)
+	return err
+}
+
+// read builds the segment of a day from its rows, in its stored form. packed is nil for a day
+// without rows.
+func (s *Store) read(ctx context.Context, siteID int64, day model.Day, built *Built) (
+	g *segment.Segment, packed []byte, err error,
+) {
+	rows, err := s.readDay(ctx, siteID, day)
+	if err != nil {
+		return nil, nil, err
+	}
+	if g, err = segment.Build(rows.Rows); err != nil {
+		return nil, nil, err
+	}
+
+	built.Days++
+	built.Lost += int64(rows.lost)
+	if len(g.New) > 0 {
+		packed, err = pack(g)
+	}
+	return g, packed, err
+}
+
+// buildDay builds a day that has a segment of its own. seal makes it like the sealed days of its
+// month.
+func (s *Store) buildDay(ctx context.Context, day dayRow, seal bool, now model.Instant, built *Built) error {
+	g, packed, err := s.read(ctx, day.SiteID, day.Day, built)
+	if err != nil {
+		return err
+	}
+
+	st, due := next(day.Day, now)
+	if seal {
+		st, due = sealed, 0
+		if g, packed, err = withoutUsers(g, packed); err != nil {
+			return err
+		}
+	}
+
+	// A day without rows has no segment.
+	checksum, total := checksumOf(packed), g.Total()
+	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		err := changeOne(tx.NewUpdate().Model((*dayRow)(nil)).
+			Set("state = ?, due_at = nullif(?, 0), built_at = ?, checksum = ?", st, due, now, checksum).
+			Set("visits = ?, pageviews = ?, events = ?", total.Visits, total.Views, total.Events).
+			Where("site_id = ? AND day = ? AND version = ?", day.SiteID, day.Day, day.Version).Exec(ctx))
+		if err != nil || day.BuiltAt != 0 && day.Checksum == checksum {
+			return err
+		}
+
+		if err := deleteSegments(ctx, tx, day.SiteID, day.Day, day.Day); err != nil {
+			return err
+		}
+		return s.putSegment(ctx, tx.Tx, day.SiteID, day.Day, 1, packed)
+	})
+}
+
+// next returns the state of a day that is built now, and when its next work is due.
+func next(day model.Day, now model.Instant) (state, model.Instant) {
+	end := (day + 1).Start()
+	if at := end.Add(finalAfter); now < at {
+		return open, min(now.Add(rebuildEvery), at)
+	}
+	_, last := monthOf(day)
+	return final, (last + 1).Start().Add(finalAfter + postpone)
+}
+
+// mergeMonth joins the segments of the days of a month, which are all final.
+func (s *Store) mergeMonth(ctx context.Context, month []dayRow, now model.Instant, built *Built) error {
+	all := span{month[0].Day, month[len(month)-1].Day}
+	segments, err := s.readSegments(ctx, month[0].SiteID, all.first, all)
+	unusable := errors.Is(err, segment.ErrDamaged) || errors.Is(err, segment.ErrVersion)
+	switch {
+	case unusable || err == nil && !agree(month, segments):
+		return s.rebuildMonth(ctx, month, now, built)
+	case err != nil:
+		return err
+	}
+
+	built.Months++
+	return s.storeMonth(ctx, merged, month, segments, now)
+}
+
+// agree reports whether the segments, one for each day with rows, have the counts of the ledger.
+func agree(month []dayRow, segments []*segment.Segment) bool {
+	for _, day := range month {
+		if day.Visits == 0 {
+			continue
+		}
+		if len(segments) == 0 || segments[0].First != day.Day || len(segments[0].Days) != 1 {
+			return false
+		}
+		if t := segments[0].Total(); int64(t.Visits) != day.Visits || int64(t.Views) != day.Pageviews || int64(t.Events) != day.Events {
+			return false
+		}
+		segments = segments[1:]
+	}
+	return len(segments) == 0
+}
+
+// splitMonth takes apart a month that a clock that was ahead has merged too early. Its days are built
+// again, one by one.
+func (s *Store) splitMonth(ctx context.Context, day dayRow, now model.Instant) error {
+	first, last := monthOf(day.Day)
+	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		err := changeOne(tx.NewUpdate().Model((*dayRow)(nil)).
+			Set("version = version + 1, state = ?, built_at = 0, checksum = 0, due_at = ?", open, now).
+			Where("site_id = ? AND day >= ? AND day <= ?", day.SiteID, first, last).Exec(ctx))
+		if err != nil {
+			return err
+		}
+		return deleteSegments(ctx, tx, day.SiteID, first, last)
+	})
+}
+
+// rebuildMonth builds all days of a month from their rows and joins them.
+func (s *Store) rebuildMonth(ctx context.Context, month []dayRow, now model.Instant, built *Built) error {
+	var segments []*segment.Segment
+	for i := range month {
+		g, packed, err := s.read(ctx, month[i].SiteID, month[i].Day, built)
+		if err != nil {
+			return err
+		}
+
+		total := g.Total()
+		month[i].Visits, month[i].Pageviews, month[i].Events = int64(total.Visits), int64(total.Views), int64(total.Events)
+		month[i].Checksum = checksumOf(packed)
+		if packed != nil {
+			segments = append(segments, g)
+		}
+	}
+	built.Months++
+	return s.storeMonth(ctx, merged, month, segments, now)
+}
+
+// storeMonth joins the segments of a month's days and stores the result in place of all segments of
+// the month. It sets the state of the days. It fails with errOutdated if one of the days has changed since it was read.
+func (s *Store) storeMonth(
+	ctx context.Context, to state, month []dayRow, segments []*segment.Segment, now model.Instant,
+) error {
+	var packed []byte
+	var joined *segment.Segment
+	if len(segments) > 0 {
+		complete, err := withGaps(segments)
+		if err != nil {
+			return err
+		}
+		if joined, err = segment.Merge(complete); err != nil {
+			return err
+		}
+		if packed, err = pack(joined); err != nil {
+			return err
+		}
+	}
+
+	siteID := month[0].SiteID
+	first, last := monthOf(month[0].Day)
+	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		for _, day := range month {
+			err := changeOne(tx.NewUpdate().Model((*dayRow)(nil)).
+				Set("state = ?, due_at = NULL, built_at = ?, checksum = ?", to, now, day.Checksum).
+				Set("visits = ?, pageviews = ?, events = ?", day.Visits, day.Pageviews, day.Events).
+				Where("site_id = ? AND day = ? AND version = ?", siteID, day.Day, day.Version).Exec(ctx))
+			if err != nil {
+				return err
+			}
+		}
+
+		// A day that was entered meanwhile would lose its segment.
+		n, err := tx.NewSelect().Model((*dayRow)(nil)).Where("site_id = ? AND day >= ? AND day <= ?", siteID, first, last).
+			Count(ctx)
+		if err != nil {
+			return err
+		}
+		if int(n) != len(month) {
+			return errOutdated
+		}
+
+		if err := deleteSegments(ctx, tx, siteID, first, last); err != nil || packed == nil {
+			return err
+		}
+		return s.putSegment(ctx, tx.Tx, siteID, joined.First, len(joined.Days), packed)
+	})
+}
+
+// withGaps returns the segments with empty ones for the days between them.
+func withGaps(segments []*segment.Segment) ([]*segment.Segment, error) {
+	var complete []*segment.Segment
+	for _, g := range segments {
+		if len(complete) > 0 {
+			end := complete[len(complete)-1]
+			for day := end.First + model.Day(len(end.Days)); day < g.First; day++ {
+				empty, err := segment.Build(segment.Rows{Day: day})
+				if err != nil {
+					return nil, err
+				}
+				complete = append(complete, empty)
+			}
+		}
+		complete = append(complete, g)
+	}
+	return complete, nil
+}
+
+// changeOne turns a change of no row into errOutdated.
+func changeOne(result interface{ RowsAffected() (int64, error) }, err error) error {
+	if err != nil {
+		return err
+	}
+	n, err := result.RowsAffected()
+	if err == nil && n == 0 {
+		err = errOutdated
+	}
+	return err
+}

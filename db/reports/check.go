@@ -1,0 +1,232 @@
+package reports
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/db/reports/segment"
+)
+
+// Difference is a figure of a day that its segment and its rows give differently.
+type Difference struct {
+	SiteID  int64
+	Day     model.Day
+	Figure  string // such as "page views of /pricing"
+	Segment int64
+	Rows    int64
+}
+
+// Checked counts what Check has compared.
+type Checked struct {
+	Days    int64
+	Skipped int64 // open days, whose engagement still changes, and days whose rows may be deleted
+}
+
+// Check counts each built day of a site by SQL from its rows and reports the figures that its
+// segment gives differently. It reads all rows of the site.
+func (s *Store) Check(ctx context.Context, siteID int64, report func(Difference)) (Checked, error) {
+	var checked Checked
+	all, err := days(ctx, s.db.Read, siteID, firstDay, 1<<30)
+	if err != nil {
+		return checked, err
+	}
+
+	for len(all) > 0 {
+		first, last := monthOf(all[0].Day)
+		n := 1
+		for n < len(all) && all[n].Day <= last {
+			n++
+		}
+
+		segments, err := s.readSegments(ctx, siteID, first, span{first, last})
+		if err != nil {
+			return checked, err
+		}
+		for _, day := range all[:n] {
+			if day.State != final && day.State != merged {
+				checked.Skipped++
+				continue
+			}
+			if err := s.checkDay(ctx, day, segments, report); err != nil {
+				return checked, err
+			}
+			checked.Days++
+		}
+		all = all[n:]
+	}
+	return checked, nil
+}
+
+// CheckSites calls each with the ids of all sites that have reports, in order.
+func (s *Store) CheckSites(ctx context.Context, each func(siteID int64) error) error {
+	for after := int64(0); ; {
+		var next []int64
+		err := s.db.Read.NewSelect().Table("report_days").Column("site_id").Where("site_id > ?", after).
+			Order("site_id").Limit(1).Scan(ctx, &next)
+		if err != nil || len(next) == 0 {
+			return err
+		}
+		if err := each(next[0]); err != nil {
+			return err
+		}
+		after = next[0]
+	}
+}
+
+// checkDay compares one day. Its figures are those of a report in UTC of this day alone.
+func (s *Store) checkDay(ctx context.Context, day dayRow, segments []*segment.Segment, report func(Difference)) error {
+	got, err := scanDay(day.Day, segments)
+	if err != nil {
+		return err
+	}
+
+	var want figures
+	err = s.snapshot(ctx, func(ctx context.Context, tx bun.Tx) error {
+		want, err = countBySQL(ctx, tx, s.db.IsPostgres(), day.SiteID, day.Day)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("count site %d on %v by SQL: %w", day.SiteID, day.Day, err)
+	}
+
+	names := maps.Clone(got)
+	maps.Copy(names, want)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if got[name] != want[name] {
+			report(Difference{day.SiteID, day.Day, name, got[name], want[name]})
+		}
+	}
+	return nil
+}
+
+// figures are counts by their names. A count of 0 is left out.
+type figures map[string]int64
+
+func (f figures) add(name string, n int64) {
+	if n != 0 {
+		f[name] += n
+	}
+}
+
+// scanDay counts a day from segments.
+func scanDay(day model.Day, segments []*segment.Segment) (figures, error) {
+	date := scan.DateOf(day.Start().Time())
+	scanner := scan.New(&scan.Query{Zone: time.UTC, From: date, To: date,
+		Breakdowns: []scan.Breakdown{{By: scan.Page}, {By: scan.Event}, {By: scan.Channel}, {By: scan.EntryPage}, {By: scan.ExitPage}}})
+	for _, g := range segments {
+		if err := scanner.Add(g); err != nil {
+			return nil, err
+		}
+	}
+
+	r, f := scanner.Result(), make(figures)
+	f.add("visitors", r.Totals.Visitors)
+	f.add("visits", r.Totals.Visits)
+	f.add("page views", r.Totals.Pageviews)
+	f.add("bounces", r.Totals.Bounces)
+	f.add("time in view", r.Totals.ViewMS)
+	f.add("scroll depth", r.Totals.ScrollSum)
+	f.add("events", r.Totals.Events)
+	for currency, revenue := range r.Totals.Revenue {
+		f.add("revenue in "+currency, int64(revenue.Net()))
+		f.add("purchases and refunds in "+currency, revenue.Purchases+revenue.Refunds)
+	}
+
+	for value, row := range r.Breakdowns[0] {
+		f.add("page views of "+value, row.Pageviews)
+		f.add("time in view of "+value, row.ViewMS)
+	}
+	for value, row := range r.Breakdowns[1] {
+		f.add("events named "+value, row.Events)
+	}
+	for value, row := range r.Breakdowns[2] {
+		f.add("visits by "+value, row.Visits)
+	}
+	for value, row := range r.Breakdowns[3] {
+		f.add("visits that began on "+value, row.Visits)
+	}
+	for value, row := range r.Breakdowns[4] {
+		f.add("visits that ended on "+value, row.Visits)
+	}
+	return f, nil
+}
+
+// countSQL counts a day of the site ?0 with the visits from ?1 below ?2 and the rows from ?3 before
+// ?4. Each of its rows is a name and a count. A visit without a user id has the last earlier id of
+// its visitor, or else the first later one.
+const countSQL = `
+WITH numbered AS (
+  SELECT id, visitor, channel, {{hexuser}} AS own, count(user_id) OVER (PARTITION BY visitor ORDER BY started_at, id) AS ids
+  FROM visits WHERE site_id = ?0 AND id >= ?1 AND id < ?2),
+v AS MATERIALIZED (
+  SELECT id, channel, {{hexvisitor}} AS visitor,
+    coalesce(max(own) OVER (PARTITION BY visitor, ids), max(CASE ids WHEN 1 THEN own END) OVER (PARTITION BY visitor)) AS own
+  FROM numbered),
+p AS MATERIALIZED (
+  SELECT visit_id, path, engaged_ms, scroll,
+    row_number() OVER (PARTITION BY visit_id ORDER BY at, id) AS n,
+    row_number() OVER (PARTITION BY visit_id ORDER BY at DESC, id DESC) AS back
+  FROM pageviews WHERE site_id = ?0 AND at >= ?3 AND at < ?4 AND visit_id IN (SELECT id FROM v)),
+e AS MATERIALIZED (
+  SELECT visit_id, name, value, currency FROM events
+  WHERE site_id = ?0 AND at >= ?3 AND at < ?4 AND visit_id IN (SELECT id FROM v)),
+own AS MATERIALIZED (
+  SELECT visit_id FROM e WHERE name NOT IN ('outbound_click', 'file_download', 'scroll', 'site_search')),
+seen AS MATERIALIZED (SELECT visit_id, count(*) AS views, sum(engaged_ms) AS ms FROM p GROUP BY visit_id),
+visit AS MATERIALIZED (
+  SELECT v.id, v.channel, v.own, CASE WHEN v.own IS NULL THEN v.visitor END AS visitor, seen.views, seen.ms
+  FROM seen JOIN v ON v.id = seen.visit_id)
+SELECT 'visitors' AS name, count(*) AS n FROM (SELECT DISTINCT own, visitor FROM visit) AS people
+UNION ALL SELECT 'visits', count(*) FROM visit
+UNION ALL SELECT 'page views', count(*) FROM p
+UNION ALL SELECT 'bounces', count(*) FROM visit WHERE views = 1 AND ms < 10000
+  AND id NOT IN (SELECT visit_id FROM own)
+UNION ALL SELECT 'time in view', coalesce(sum(engaged_ms), 0) FROM p
+UNION ALL SELECT 'scroll depth', coalesce(sum(scroll), 0) FROM p
+UNION ALL SELECT 'events', count(*) FROM own
+UNION ALL SELECT 'revenue in ' || currency, sum(value) FROM e WHERE currency IS NOT NULL AND name IN ('purchase', 'refund') GROUP BY currency
+UNION ALL SELECT 'purchases and refunds in ' || currency, count(*) FROM e WHERE currency IS NOT NULL AND name IN ('purchase', 'refund') GROUP BY currency
+UNION ALL SELECT 'page views of ' || path, count(*) FROM p GROUP BY path
+UNION ALL SELECT 'time in view of ' || path, sum(engaged_ms) FROM p GROUP BY path
+UNION ALL SELECT 'events named ' || name, count(*) FROM e GROUP BY name
+UNION ALL SELECT 'visits by ' || channel, count(*) FROM visit GROUP BY channel
+UNION ALL SELECT 'visits that began on ' || path, count(*) FROM p WHERE n = 1 GROUP BY path
+UNION ALL SELECT 'visits that ended on ' || path, count(*) FROM p WHERE back = 1 GROUP BY path`
+
+// countBySQL counts a day from its rows.
+func countBySQL(ctx context.Context, tx bun.Tx, postgres bool, siteID int64, day model.Day) (figures, error) {
+	// hex of SQLite returns an empty text for NULL.
+	words := strings.NewReplacer("{{hexuser}}", "CASE WHEN user_id IS NOT NULL THEN hex(user_id) END", "{{hexvisitor}}", "hex(visitor)")
+	if postgres {
+		words = strings.NewReplacer("{{hexuser}}", "encode(user_id, 'hex')", "{{hexvisitor}}", "encode(visitor, 'hex')")
+
+		// Without statistics of the steps, PostgreSQL would compare each row with all others.
+		if _, err := tx.ExecContext(ctx, "SET LOCAL enable_nestloop = off"); err != nil {
+			return nil, err
+		}
+	}
+	text := words.Replace(countSQL)
+
+	var rows []struct {
+		Name string
+		N    int64
+	}
+	first, end := visitIDs(day)
+	if err := tx.NewRaw(text, siteID, first, end, day.Start(), (day+1).Start()).Scan(ctx, &rows); err != nil {
+		return nil, err
+	}
+
+	f := make(figures)
+	for _, row := range rows {
+		f.add(row.Name, row.N)
+	}
+	return f, nil
+}

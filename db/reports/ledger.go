@@ -1,0 +1,293 @@
+package reports
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// state is how far a day of the ledger is.
+type state int16
+
+const (
+	open   state = iota // built again until engagement is no longer accepted
+	final               // has a segment of its own, if it has rows
+	merged              // is part of its month's segment
+	sealed              // like merged; without user ids, because its rows may be deleted
+)
+
+// dayRow is a day of the ledger.
+type dayRow struct {
+	bun.BaseModel `bun:"table:report_days"`
+
+	SiteID    int64         `bun:",pk"`
+	Day       model.Day     `bun:",pk"`
+	State     state         `bun:",notnull"`
+	Version   int64         `bun:",notnull"`
+	DueAt     model.Instant `bun:",nullzero"`
+	BuiltAt   model.Instant `bun:",notnull"` // 0: not yet
+	Visits    int64         `bun:",notnull"`
+	Pageviews int64         `bun:",notnull"`
+	Events    int64         `bun:",notnull"`
+	Checksum  int64         `bun:",notnull"`
+}
+
+// The progress of Plan, in the settings.
+const (
+	plannedSetting  = "reports_planned"  // the last day that was planned
+	backfillSetting = "reports_backfill" // the last site whose earlier days were planned, or backfillDone
+)
+
+const backfillDone = -1
+
+const planPage = 500 // sites that one statement checks
+
+// replanDays is how many earlier days are planned again with each day, for hits that a slow clock
+// has stored late.
+const replanDays = 2
+
+// Plan enters the days that have ended into the ledger, for each site with visits on them, and
+// returns their number. Its cost follows the sites with hits in the month. After an update from a
+// release without reports it also enters all earlier days, once.
+func (s *Store) Plan(ctx context.Context, now model.Instant) (int64, error) {
+	last := now.Add(-buildDelay).Day() - 1
+	stored, err := s.db.Setting(ctx, plannedSetting, strconv.Itoa(int(last)))
+	if err != nil {
+		return 0, fmt.Errorf("read the last planned day: %w", err)
+	}
+	number, err := strconv.Atoi(stored)
+	if err != nil {
+		return 0, fmt.Errorf("read the last planned day: %w", err)
+	}
+
+	if model.Day(number) > last {
+		// Days that ended since the clock was ahead were planned before they had rows.
+		number = int(last - correctDays)
+		if err := s.correct(ctx, model.Day(number), now); err != nil {
+			return 0, fmt.Errorf("correct the reports of days in the future: %w", err)
+		}
+	}
+
+	var all int64
+	for day := model.Day(number) + 1; day <= last; day++ {
+		for earlier := day - replanDays; earlier <= day; earlier++ {
+			n, err := s.planDay(ctx, earlier, now)
+			all += n
+			if err != nil {
+				return all, fmt.Errorf("plan the reports of %v: %w", earlier, err)
+			}
+		}
+		if err := s.set(ctx, plannedSetting, int64(day)); err != nil {
+			return all, err
+		}
+		number = int(day)
+	}
+
+	n, err := s.backfill(ctx, model.Day(number), now)
+	return all + n, err
+}
+
+// correct removes the effects of a clock that was ahead: days that were built before their end are
+// built again, and days after planned are planned again.
+func (s *Store) correct(ctx context.Context, planned model.Day, now model.Instant) error {
+	_, err := s.db.Write.ExecContext(ctx, `UPDATE report_days SET version = version + 1, due_at = ?0,
+  state = CASE state WHEN ?1 THEN ?2 ELSE state END
+WHERE (built_at > ?0 OR due_at > ?3) AND state <> ?4`, now, final, open, now.Add(maxDue), sealed)
+	if err != nil {
+		return err
+	}
+	return s.set(ctx, plannedSetting, int64(planned))
+}
+
+const (
+	// maxDue exceeds the time until any day's next work.
+	maxDue = 40 * 24 * time.Hour
+
+	// correctDays is how many days are planned again after a clock was ahead.
+	correctDays = 60
+)
+
+func (s *Store) set(ctx context.Context, name string, value int64) error {
+	_, err := s.db.Write.ExecContext(ctx, "UPDATE settings SET value = ? WHERE name = ?", strconv.FormatInt(value, 10), name)
+	return err
+}
+
+// planDay enters one day for all sites with visits on it.
+func (s *Store) planDay(ctx context.Context, day model.Day, now model.Instant) (int64, error) {
+	first, end := visitIDs(day)
+	var all int64
+
+	for after := int64(0); ; {
+		var sites []int64
+		err := s.db.Read.NewSelect().TableExpr("site_usage AS u").Join("JOIN sites AS s ON s.id = u.site_id").
+			Column("u.site_id").
+			Where("u.month = ? AND u.site_id > ?", day.Start().Month(), after).
+			Where(hasVisits, first, end).
+			Where("NOT EXISTS (SELECT 1 FROM report_days AS d WHERE d.site_id = u.site_id AND d.day = ?)", day).
+			Order("u.site_id").Limit(planPage).Scan(ctx, &sites)
+		if err != nil || len(sites) == 0 {
+			return all, err
+		}
+
+		days := make([]dayRow, len(sites))
+		for i, id := range sites {
+			days[i] = dayRow{SiteID: id, Day: day, DueAt: now}
+		}
+		n, err := s.enter(ctx, days)
+		if err != nil {
+			return all, err
+		}
+
+		all += n
+		after = sites[len(sites)-1]
+	}
+}
+
+// enter adds days to the ledger that it does not have.
+func (s *Store) enter(ctx context.Context, days []dayRow) (int64, error) {
+	if len(days) == 0 {
+		return 0, nil
+	}
+	result, err := s.db.Write.NewInsert().Model(&days).On("CONFLICT DO NOTHING").Exec(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// backfill enters the days up to last of all sites, site by site. It reads one visit for each day.
+func (s *Store) backfill(ctx context.Context, last model.Day, now model.Instant) (int64, error) {
+	stored, err := s.db.Setting(ctx, backfillSetting, "0")
+	if err != nil {
+		return 0, fmt.Errorf("read the progress of the first reports: %w", err)
+	}
+	after, err := strconv.ParseInt(stored, 10, 64)
+	if err != nil || after == backfillDone {
+		return 0, err
+	}
+
+	var all int64
+	for {
+		var sites []int64
+		if err := s.db.Read.NewSelect().Table("sites").Column("id").Where("id > ?", after).Order("id").Limit(planPage).
+			Scan(ctx, &sites); err != nil {
+			return all, err
+		}
+		if len(sites) == 0 {
+			return all, s.set(ctx, backfillSetting, backfillDone)
+		}
+
+		for _, id := range sites {
+			n, err := s.backfillSite(ctx, id, last, now)
+			all += n
+			if err != nil {
+				return all, fmt.Errorf("plan the first reports of site %d: %w", id, err)
+			}
+			if err := s.set(ctx, backfillSetting, id); err != nil {
+				return all, err
+			}
+			after = id
+		}
+	}
+}
+
+// backfillSite enters the site's days up to last. The newest become due first, because they are the
+// ones most looked at.
+func (s *Store) backfillSite(ctx context.Context, siteID int64, last model.Day, now model.Instant) (int64, error) {
+	var days []dayRow
+	for from := model.Day(0); ; {
+		day, ok, err := s.nextVisit(ctx, siteID, max(from, firstDay))
+		if err != nil {
+			return 0, err
+		}
+		if !ok || day > last {
+			break
+		}
+		days = append(days, dayRow{SiteID: siteID, Day: day, DueAt: now + model.Instant(last-day) - model.Instant(last-firstDay)})
+		from = day + 1
+	}
+
+	var all int64
+	for page := range slices.Chunk(days, planPage) {
+		n, err := s.enter(ctx, page)
+		all += n
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// firstDay is 2020-01-01, before which no visit has an id.
+var firstDay = model.TimeOfID(0).Day()
+
+// claim leases up to limit due days to this worker, in the order in which they became due.
+func (s *Store) claim(ctx context.Context, now model.Instant, limit int) ([]dayRow, error) {
+	due := s.db.Read.NewSelect().Table("report_days").Column("site_id", "day").Where("due_at <= ?", now).
+		Order("due_at", "site_id", "day").Limit(int64(limit))
+
+	// Query first: even an update of nothing makes SQLite's writers wait.
+	any, err := due.Exists(ctx)
+	if err != nil || !any {
+		return nil, err
+	}
+
+	var days []dayRow
+	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		q := tx.NewSelect().Table("report_days").Column("site_id", "day").Where("due_at <= ?", now).
+			Order("due_at", "site_id", "day").Limit(int64(limit))
+		if s.db.IsPostgres() {
+			q.For("UPDATE SKIP LOCKED")
+		}
+		days = nil
+		return tx.NewRaw("UPDATE report_days SET version = version + 1, due_at = ? WHERE (site_id, day) IN (?) RETURNING *",
+			now.Add(leaseFor), q).Scan(ctx, &days)
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	slices.SortFunc(days, func(a, b dayRow) int { return cmp.Or(cmp.Compare(b.Day, a.Day), cmp.Compare(a.SiteID, b.SiteID)) })
+	return days, nil
+}
+
+// Invalidate makes the days of a site due, after a change of their rows in the same transaction. A
+// build that has read the rows before cannot be stored any more. Days whose rows may be deleted by
+// retention stay as they are.
+func Invalidate(ctx context.Context, tx bun.IDB, siteID int64, now model.Instant, days ...model.Day) error {
+	if len(days) == 0 {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, `UPDATE report_days SET version = version + 1, due_at = ?0,
+  state = CASE state WHEN ?1 THEN ?2 ELSE state END
+WHERE site_id = ?3 AND day IN (?4) AND state <> ?5`, now, final, open, siteID, bun.In(days), sealed)
+	if err != nil {
+		return fmt.Errorf("request new reports of site %d: %w", siteID, err)
+	}
+	return nil
+}
+
+// days returns the ledger's days of a site from first to last, in order.
+func days(ctx context.Context, idb bun.IDB, siteID int64, first, last model.Day) ([]dayRow, error) {
+	var rows []dayRow
+	err := idb.NewSelect().Model(&rows).Where("site_id = ? AND day >= ? AND day <= ?", siteID, first, last).Order("day").
+		Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the report days of site %d: %w", siteID, err)
+	}
+	return rows, nil
+}
+
+// monthOf returns the first and the last day of the month that contains a day.
+func monthOf(day model.Day) (first, last model.Day) {
+	month := day.Start().Month()
+	return model.At(month.Start()).Day(), model.At(month.Next().Start()).Day() - 1
+}

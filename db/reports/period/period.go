@@ -1,0 +1,237 @@
+// Package period computes the days of reports: presets, the period to compare with, and the points
+// of a series. All days are of the site's time zone. The package reads no clock.
+package period
+
+import (
+	"time"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/scan"
+)
+
+// Preset names days relative to today.
+type Preset string
+
+// The presets.
+const (
+	Today        Preset = "TODAY"
+	Yesterday    Preset = "YESTERDAY"
+	Last7Days    Preset = "LAST_7_DAYS" // the days before today; likewise the next ones
+	Last28Days   Preset = "LAST_28_DAYS"
+	Last30Days   Preset = "LAST_30_DAYS"
+	Last91Days   Preset = "LAST_91_DAYS"
+	MonthToDate  Preset = "MONTH_TO_DATE"
+	LastMonth    Preset = "LAST_MONTH"
+	YearToDate   Preset = "YEAR_TO_DATE"
+	Last12Months Preset = "LAST_12_MONTHS" // whole months before the current one
+	AllTime      Preset = "ALL_TIME"
+)
+
+// MaxYears is how long a period can be.
+const MaxYears = 5
+
+// Period is the days from From to To, both included.
+type Period struct{ From, To scan.Date }
+
+// Of returns the days of a preset. first is the first day with figures, for AllTime. ok is false for
+// an unknown preset.
+func Of(preset Preset, today, first scan.Date) (p Period, ok bool) {
+	yesterday := today.AddDays(-1)
+	month := scan.Date{Year: today.Year, Month: today.Month, Day: 1}
+
+	switch preset {
+	case Today:
+		return Period{today, today}, true
+	case Yesterday:
+		return Period{yesterday, yesterday}, true
+	case Last7Days:
+		return Period{today.AddDays(-7), yesterday}, true
+	case Last28Days:
+		return Period{today.AddDays(-28), yesterday}, true
+	case Last30Days:
+		return Period{today.AddDays(-30), yesterday}, true
+	case Last91Days:
+		return Period{today.AddDays(-91), yesterday}, true
+	case MonthToDate:
+		return Period{month, today}, true
+	case LastMonth:
+		return Period{addMonths(month, -1), month.AddDays(-1)}, true
+	case YearToDate:
+		return Period{scan.Date{Year: today.Year, Month: time.January, Day: 1}, today}, true
+	case Last12Months:
+		return Period{addMonths(month, -12), month.AddDays(-1)}, true
+	case AllTime:
+		if first.Compare(today) > 0 {
+			first = today
+		}
+		return Period{first, today}, true
+	}
+	return Period{}, false
+}
+
+// addMonths moves the first day of a month.
+func addMonths(first scan.Date, n int) scan.Date {
+	return scan.Date{Year: first.Year, Month: first.Month + time.Month(n), Day: 1}.AddDays(0)
+}
+
+// Check returns the error of a period that ends before it begins, is longer than MaxYears or lies
+// before 1970 or after 2090, in the named field.
+func (p Period) Check(field string) error {
+	switch {
+	case p.From.Compare(p.To) > 0:
+		return model.InvalidField(field, "invalid_argument", "The last day of a period must not be before its first day.")
+	case p.From.AddDays(MaxYears*366).Compare(p.To) < 0:
+		return model.InvalidField(field, "invalid_argument", "A period has at most 5 years.")
+	case p.From.Year < 1970 || p.To.Year > 2090:
+		return model.InvalidField(field, "invalid_argument", "A period lies between 1970 and 2090.")
+	}
+	return nil
+}
+
+// Days returns the number of days.
+func (p Period) Days() int { return p.From.DaysUntil(p.To) + 1 }
+
+// Shift moves days to the period to compare with: by whole days, or to another year.
+type Shift struct {
+	days  int
+	years int
+}
+
+// Before returns the shift to as many days before. matchWeekday moves it to the nearest number of
+// whole weeks, at least one.
+func Before(p Period, matchWeekday bool) Shift { return Shift{days: -toWeeks(p.Days(), matchWeekday)} }
+
+// YearBefore returns the shift to the same dates of the year before, or with matchWeekday to the
+// nearest same day of the week, 52 weeks before.
+func YearBefore(matchWeekday bool) Shift {
+	if matchWeekday {
+		return Shift{days: -52 * 7}
+	}
+	return Shift{years: -1}
+}
+
+// To returns the shift to a period that begins on a day. matchWeekday moves it by up to 3 days.
+func To(p Period, from scan.Date, matchWeekday bool) Shift {
+	days := p.From.DaysUntil(from)
+	if days < 0 {
+		return Shift{days: -toWeeks(-days, matchWeekday)}
+	}
+	return Shift{days: toWeeks(days, matchWeekday)}
+}
+
+// toWeeks rounds a positive number of days to whole weeks, at least one.
+func toWeeks(days int, round bool) int {
+	if !round || days == 0 {
+		return days
+	}
+	return max(1, (days+3)/7) * 7
+}
+
+// Date moves a day. 29 February becomes 28 February in other years.
+func (s Shift) Date(d scan.Date) scan.Date {
+	moved := scan.Date{Year: d.Year + s.years, Month: d.Month, Day: d.Day}
+	if shifted := moved.AddDays(0); shifted.Month != d.Month {
+		moved.Day--
+	}
+	return moved.AddDays(s.days)
+}
+
+// Period moves a period.
+func (s Shift) Period(p Period) Period { return Period{s.Date(p.From), s.Date(p.To)} }
+
+// Interval is the length of a point of a series.
+type Interval string
+
+// The intervals.
+const (
+	Hour  Interval = "HOUR"
+	Day   Interval = "DAY"
+	Week  Interval = "WEEK" // from Monday
+	Month Interval = "MONTH"
+)
+
+// MaxPoints is how many points a series has at most.
+const MaxPoints = 400
+
+// Default returns the interval of a series that does not ask for one.
+func (p Period) Default() Interval {
+	switch days := p.Days(); {
+	case days <= 2:
+		return Hour
+	case days <= 92:
+		return Day
+	case days <= 366:
+		return Week
+	default:
+		return Month
+	}
+}
+
+// bound is the start of a point: so many hours after the start of a day.
+type bound struct {
+	day   scan.Date
+	hours int
+}
+
+// bounds returns the starts of a series' points. ok is false for an unknown interval or more than
+// MaxPoints points.
+func (p Period) bounds(zone *time.Location, interval Interval) (starts []bound, ok bool) {
+	for day := p.From; day.Compare(p.To) <= 0; {
+		end := day.AddDays(1)
+		switch interval {
+		case Hour:
+			length := end.Start(zone).Sub(day.Start(zone))
+			for n := 0; time.Duration(n)*time.Hour < length; n++ {
+				starts = append(starts, bound{day, n})
+			}
+		case Day:
+			// A zone that crossed the date line has skipped a day.
+			if end.Start(zone).After(day.Start(zone)) {
+				starts = append(starts, bound{day, 0})
+			}
+		case Week:
+			starts = append(starts, bound{day, 0})
+			end = day.AddDays(7 - (day.Weekday()+6)%7)
+		case Month:
+			starts = append(starts, bound{day, 0})
+			end = addMonths(scan.Date{Year: day.Year, Month: day.Month, Day: 1}, 1)
+		default:
+			return nil, false
+		}
+
+		if day = end; len(starts) > MaxPoints {
+			return nil, false
+		}
+	}
+	return starts, true
+}
+
+// Points returns the starts of the points of a series, and the end of the last one. ok is false for
+// an unknown interval or more than MaxPoints points.
+func (p Period) Points(zone *time.Location, interval Interval) (times []time.Time, ok bool) {
+	return p.points(zone, interval, Shift{})
+}
+
+// ComparedPoints returns, for each point of Points, the same part of the shifted period.
+func (p Period) ComparedPoints(zone *time.Location, interval Interval, shift Shift) (times []time.Time, ok bool) {
+	return p.points(zone, interval, shift)
+}
+
+func (p Period) points(zone *time.Location, interval Interval, shift Shift) ([]time.Time, bool) {
+	starts, ok := p.bounds(zone, interval)
+	if !ok {
+		return nil, false
+	}
+
+	times := make([]time.Time, 0, len(starts)+1)
+	for _, b := range starts {
+		day := shift.Date(b.day)
+		at, end := day.Start(zone).Add(time.Duration(b.hours)*time.Hour), day.AddDays(1).Start(zone)
+		if at.After(end) {
+			// The hour exists only once a year.
+			at = end
+		}
+		times = append(times, at)
+	}
+	return append(times, shift.Date(p.To).AddDays(1).Start(zone)), true
+}

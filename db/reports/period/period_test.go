@@ -1,0 +1,184 @@
+package period_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/period"
+	"github.com/tallygate/tallygate/db/reports/scan"
+)
+
+func date(t *testing.T, text string) scan.Date {
+	t.Helper()
+	at, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scan.DateOf(at)
+}
+
+func between(t *testing.T, from, to string) period.Period {
+	t.Helper()
+	return period.Period{From: date(t, from), To: date(t, to)}
+}
+
+func TestPresets(t *testing.T) {
+	today, first := date(t, "2028-03-31"), date(t, "2026-11-20")
+	for preset, want := range map[period.Preset][2]string{
+		period.Today:        {"2028-03-31", "2028-03-31"},
+		period.Yesterday:    {"2028-03-30", "2028-03-30"},
+		period.Last7Days:    {"2028-03-24", "2028-03-30"},
+		period.Last28Days:   {"2028-03-03", "2028-03-30"},
+		period.Last30Days:   {"2028-03-01", "2028-03-30"},
+		period.Last91Days:   {"2027-12-31", "2028-03-30"},
+		period.MonthToDate:  {"2028-03-01", "2028-03-31"},
+		period.LastMonth:    {"2028-02-01", "2028-02-29"},
+		period.YearToDate:   {"2028-01-01", "2028-03-31"},
+		period.Last12Months: {"2027-03-01", "2028-02-29"},
+		period.AllTime:      {"2026-11-20", "2028-03-31"},
+	} {
+		if got, ok := period.Of(preset, today, first); !ok || got != between(t, want[0], want[1]) {
+			t.Errorf("%s: %v, want %v", preset, got, want)
+		}
+	}
+	if _, ok := period.Of("FOREVER", today, first); ok {
+		t.Error("an unknown preset has days")
+	}
+	if got, _ := period.Of(period.AllTime, today, date(t, "2030-01-01")); got != between(t, "2028-03-31", "2028-03-31") {
+		t.Errorf("without figures: %v", got)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, test := range []struct {
+		from, to string
+		ok       bool
+	}{
+		{"2026-01-01", "2026-01-01", true},
+		{"2026-01-02", "2026-01-01", false},
+		{"2020-01-01", "2024-12-31", true},
+		{"2020-01-01", "2025-01-06", false},
+		{"1969-12-31", "1970-01-01", false},
+		{"2090-12-31", "2091-01-01", false},
+	} {
+		err := between(t, test.from, test.to).Check("period")
+		if (err == nil) != test.ok || err != nil && model.KindOf(err) != model.Invalid {
+			t.Errorf("%s to %s: %v", test.from, test.to, err)
+		}
+	}
+}
+
+func TestShift(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		from, to string
+		shift    func(period.Period) period.Shift
+		want     [2]string
+	}{
+		{"days before", "2026-03-01", "2026-03-30", func(p period.Period) period.Shift { return period.Before(p, false) }, [2]string{"2026-01-30", "2026-02-28"}},
+		{"weeks before", "2026-03-01", "2026-03-30", func(p period.Period) period.Shift { return period.Before(p, true) }, [2]string{"2026-02-01", "2026-03-02"}},
+		{"the day before", "2026-03-10", "2026-03-10", func(p period.Period) period.Shift { return period.Before(p, false) }, [2]string{"2026-03-09", "2026-03-09"}},
+		{"the same weekday", "2026-03-10", "2026-03-10", func(p period.Period) period.Shift { return period.Before(p, true) }, [2]string{"2026-03-03", "2026-03-03"}},
+		{"91 days", "2026-03-01", "2026-05-30", func(p period.Period) period.Shift { return period.Before(p, true) }, [2]string{"2025-11-30", "2026-02-28"}},
+		{"the year before", "2028-02-01", "2028-02-29", func(period.Period) period.Shift { return period.YearBefore(false) }, [2]string{"2027-02-01", "2027-02-28"}},
+		{"52 weeks", "2026-11-20", "2026-11-20", func(period.Period) period.Shift { return period.YearBefore(true) }, [2]string{"2025-11-21", "2025-11-21"}},
+		{"days of choice", "2026-03-01", "2026-03-03", func(p period.Period) period.Shift { return period.To(p, date(t, "2026-01-09"), false) }, [2]string{"2026-01-09", "2026-01-11"}},
+		{"weekdays of choice", "2026-03-01", "2026-03-03", func(p period.Period) period.Shift { return period.To(p, date(t, "2026-01-09"), true) }, [2]string{"2026-01-11", "2026-01-13"}},
+		{"later", "2026-03-01", "2026-03-03", func(p period.Period) period.Shift { return period.To(p, date(t, "2026-03-09"), true) }, [2]string{"2026-03-08", "2026-03-10"}},
+	} {
+		p := between(t, test.from, test.to)
+		if got := test.shift(p).Period(p); got != between(t, test.want[0], test.want[1]) {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+// TestPoints checks the number of points, and that they cover the period without a gap.
+func TestPoints(t *testing.T) {
+	for _, test := range []struct {
+		zone, from, to string
+		interval       period.Interval
+		n              int
+		second         string
+	}{
+		{"UTC", "2026-03-01", "2026-03-01", period.Hour, 24, "2026-03-01T01:00:00Z"},
+		{"Europe/Berlin", "2026-03-29", "2026-03-29", period.Hour, 23, "2026-03-29T01:00:00+01:00"},
+		{"Europe/Berlin", "2026-10-25", "2026-10-25", period.Hour, 25, "2026-10-25T01:00:00+02:00"},
+		{"Asia/Kathmandu", "2026-03-01", "2026-03-02", period.Hour, 48, "2026-03-01T01:00:00+05:45"},
+		{"Australia/Lord_Howe", "2026-04-05", "2026-04-05", period.Hour, 25, "2026-04-05T01:00:00+11:00"},
+		{"Europe/Berlin", "2026-03-28", "2026-03-30", period.Day, 3, "2026-03-29T00:00:00+01:00"},
+		{"Pacific/Apia", "2011-12-29", "2011-12-31", period.Day, 2, "2011-12-31T00:00:00+14:00"},
+		{"UTC", "2026-03-04", "2026-03-31", period.Week, 5, "2026-03-09T00:00:00Z"},
+		{"UTC", "2026-01-15", "2026-12-31", period.Month, 12, "2026-02-01T00:00:00Z"},
+		{"UTC", "2026-01-01", "2026-01-16", period.Hour, 384, "2026-01-01T01:00:00Z"},
+		{"UTC", "2026-01-01", "2026-01-17", period.Hour, 0, ""},
+		{"UTC", "2026-01-01", "2026-01-17", "MINUTE", 0, ""},
+	} {
+		zone, err := time.LoadLocation(test.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		p := between(t, test.from, test.to)
+		name := fmt.Sprintf("%s %v %s", test.zone, p, test.interval)
+		times, ok := p.Points(zone, test.interval)
+		if ok != (test.n > 0) || ok && len(times) != test.n+1 {
+			t.Errorf("%s: %d points, want %d", name, len(times)-1, test.n)
+			continue
+		}
+		if !ok {
+			continue
+		}
+
+		if got := times[1].Format(time.RFC3339); got != test.second {
+			t.Errorf("%s: the second point begins at %s, want %s", name, got, test.second)
+		}
+		if !times[0].Equal(p.From.Start(zone)) || !times[test.n].Equal(p.To.AddDays(1).Start(zone)) {
+			t.Errorf("%s: from %v to %v", name, times[0], times[test.n])
+		}
+		for i := range test.n {
+			if !times[i].Before(times[i+1]) {
+				t.Errorf("%s: point %d is empty", name, i)
+			}
+		}
+	}
+}
+
+// TestComparedPoints checks that the points of both periods correspond.
+func TestComparedPoints(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := between(t, "2026-03-29", "2026-03-29") // 23 hours
+	for name, test := range map[string]struct {
+		shift period.Shift
+		n     int
+		last  string
+	}{
+		"a usual day": {period.Before(p, true), 24, "2026-03-23T00:00:00+01:00"},
+		"24 hours":    {period.To(p, date(t, "2026-10-25"), false), 24, "2026-10-26T00:00:00+01:00"},
+	} {
+		times, ok := p.ComparedPoints(berlin, period.Hour, test.shift)
+		if !ok || len(times) != test.n || times[len(times)-1].Format(time.RFC3339) != test.last {
+			t.Errorf("%s: %d times to %v", name, len(times), times[len(times)-1])
+		}
+	}
+
+	year := between(t, "2026-01-01", "2026-12-31")
+	months, ok := year.ComparedPoints(time.UTC, period.Month, period.YearBefore(false))
+	if !ok || len(months) != 13 || months[2].Format(time.DateOnly) != "2025-03-01" {
+		t.Errorf("months of the year before: %v", months)
+	}
+}
+
+func TestDefaultInterval(t *testing.T) {
+	for to, want := range map[string]period.Interval{"2026-01-02": period.Hour, "2026-01-03": period.Day, "2026-04-02": period.Day, "2026-04-03": period.Week,
+		"2026-12-31": period.Week, "2027-01-02": period.Month} {
+		if got := between(t, "2026-01-01", to).Default(); got != want {
+			t.Errorf("to %s: %s, want %s", to, got, want)
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package reports
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/db/reports/segment"
+)
+
+// Request asks for the figures of one site.
+type Request struct {
+	SiteID int64
+	Now    model.Instant // of the request; days after it are empty
+	// Periods are counted together, for instance a period and the one it is compared with.
+	Periods []*scan.Query
+}
+
+// Answer has the result of each period of a Request.
+type Answer struct {
+	Results []*scan.Result
+	// AsOf is the time until which everything committed is counted, except engagement with page
+	// views of days that are not over for 48 hours, which may be an hour behind.
+	AsOf model.Instant
+}
+
+// Report counts a request. The caller must have loaded the site, which checks the right to see it.
+// It fails with ErrTooExpensive and ErrNotBuilt before it reads any figure. It waits for a slot
+// until ctx ends. Memory is bounded by two months of the site and the values found.
+func (s *Store) Report(ctx context.Context, r Request) (*Answer, error) {
+	p, err := s.prepare(ctx, &r)
+	if err != nil {
+		return nil, err
+	}
+
+	select {
+	case s.scans <- struct{}{}:
+		defer func() { <-s.scans }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+
+	scanners := make([]*scan.Scanner, len(r.Periods))
+	for i, q := range r.Periods {
+		scanners[i] = scan.New(q)
+	}
+
+	asOf, err := s.scan(ctx, &r, p, scanners)
+	if err != nil {
+		return nil, err
+	}
+
+	answer := &Answer{AsOf: asOf, Results: make([]*scan.Result, len(scanners))}
+	for i, scanner := range scanners {
+		answer.Results[i] = scanner.Result()
+	}
+	return answer, nil
+}
+
+// Pageviews returns how many page views of finished days a request reads, which is its cost.
+func (s *Store) Pageviews(ctx context.Context, r Request) (int64, error) {
+	p := newPlan(&r)
+	err := s.readLedger(ctx, &r, p)
+	return p.pageviews, err
+}
+
+// FirstDay returns the first UTC day for which the site has figures. ok is false if there is none.
+func (s *Store) FirstDay(ctx context.Context, siteID int64) (day model.Day, ok bool, err error) {
+	var first []model.Day
+	err = s.db.Read.NewSelect().Table("report_days").Column("day").Where("site_id = ?", siteID).Order("day").Limit(1).
+		Scan(ctx, &first)
+	if err != nil {
+		return 0, false, fmt.Errorf("read the first report day of site %d: %w", siteID, err)
+	}
+
+	day, ok, err = s.nextVisit(ctx, siteID, firstDay)
+	if err != nil {
+		return 0, false, fmt.Errorf("read the first visit of site %d: %w", siteID, err)
+	}
+	if len(first) > 0 && (!ok || first[0] < day) {
+		return first[0], true, nil
+	}
+	return day, ok, nil
+}
+
+// span is a range of UTC days.
+type span struct{ first, last model.Day }
+
+func (s span) has(day model.Day) bool { return s.first <= day && day <= s.last }
+
+// plan is what a request reads.
+type plan struct {
+	spans     []span             // of the periods, without future days
+	built     map[model.Day]bool // days of the ledger that have been built
+	live      []model.Day        // days to build from rows, ascending
+	pageviews int64              // of the built days
+}
+
+func newPlan(r *Request) *plan {
+	p := &plan{built: make(map[model.Day]bool)}
+	today := r.Now.Day()
+	for _, q := range r.Periods {
+		first, last := q.UTCDays()
+		p.spans = append(p.spans, span{max(first, firstDay), min(last, today)})
+	}
+	return p
+}
+
+// needs reports whether a period contains the day.
+func (p *plan) needs(day model.Day) bool {
+	return slices.ContainsFunc(p.spans, func(s span) bool { return s.has(day) })
+}
+
+// prepare decides what to read, and refuses what is too much.
+func (s *Store) prepare(ctx context.Context, r *Request) (*plan, error) {
+	p := newPlan(r)
+	if err := s.readLedger(ctx, r, p); err != nil {
+		return nil, err
+	}
+	if p.pageviews > MaxPageviews {
+		return nil, ErrTooExpensive
+	}
+
+	known, complete, err := s.planned(ctx, r.SiteID)
+	if err != nil {
+		return nil, err
+	}
+	for _, sp := range p.spans {
+		if !complete {
+			known = sp.first - 1
+		}
+		if err := s.addUnplanned(ctx, r.SiteID, p, span{max(sp.first, known+1), sp.last}); err != nil {
+			return nil, err
+		}
+	}
+
+	slices.Sort(p.live)
+	p.live = slices.Compact(p.live)
+	if len(p.live) > maxLiveDays {
+		return nil, ErrNotBuilt
+	}
+	return p, nil
+}
+
+// readLedger adds the days of the ledger to the plan.
+func (s *Store) readLedger(ctx context.Context, r *Request, p *plan) error {
+	for _, sp := range p.spans {
+		rows, err := days(ctx, s.db.Read, r.SiteID, sp.first, sp.last)
+		if err != nil {
+			return err
+		}
+
+		for _, row := range rows {
+			if row.BuiltAt == 0 {
+				p.live = append(p.live, row.Day)
+				continue
+			}
+			p.built[row.Day] = true
+			p.pageviews += row.Pageviews
+		}
+	}
+	return nil
+}
+
+// planned returns the last day that Plan has entered. complete is false while the site's earlier
+// days may be missing.
+func (s *Store) planned(ctx context.Context, siteID int64) (last model.Day, complete bool, err error) {
+	var settings []struct{ Name, Value string }
+	err = s.db.Read.NewSelect().Table("settings").Column("name", "value").
+		Where("name IN (?, ?)", plannedSetting, backfillSetting).Scan(ctx, &settings)
+	if err != nil {
+		return 0, false, fmt.Errorf("read which report days are planned: %w", err)
+	}
+
+	var day, backfilled int64
+	for _, setting := range settings {
+		to := &day
+		if setting.Name == backfillSetting {
+			to = &backfilled
+		}
+		if *to, err = strconv.ParseInt(setting.Value, 10, 64); err != nil {
+			return 0, false, fmt.Errorf("read the setting %s: %w", setting.Name, err)
+		}
+	}
+	return model.Day(day), backfilled == backfillDone || backfilled >= siteID, nil
+}
+
+// addUnplanned adds the days of a span that are not in the ledger and have visits. It stops at more
+// days than a report may read. A single day, usually today, is added without a look.
+func (s *Store) addUnplanned(ctx context.Context, siteID int64, p *plan, sp span) error {
+	if sp.first == sp.last && !p.built[sp.first] {
+		p.live = append(p.live, sp.first)
+		return nil
+	}
+
+	for from := sp.first; len(p.live) <= maxLiveDays; {
+		day, ok, err := s.nextVisit(ctx, siteID, from)
+		if err != nil {
+			return fmt.Errorf("look for visits of site %d: %w", siteID, err)
+		}
+		if !ok || day > sp.last {
+			return nil
+		}
+		if !p.built[day] {
+			p.live = append(p.live, day)
+		}
+		from = day + 1
+	}
+	return nil
+}
+
+// scan adds the segments of all days to the scanners, month by month, and returns the time until
+// which everything is counted. A month is read while the previous one is counted.
+func (s *Store) scan(ctx context.Context, r *Request, p *plan, scanners []*scan.Scanner) (model.Instant, error) {
+	group, reading := errgroup.WithContext(ctx)
+	read := make(chan []*segment.Segment)
+	group.Go(func() error {
+		defer close(read)
+		return s.readMonths(reading, r.SiteID, p, read)
+	})
+
+	// A segment that was built since the plan was made replaces a live day.
+	covered := make(map[model.Day]bool)
+	group.Go(func() error {
+		for segments := range read {
+			for _, g := range segments {
+				for n := range g.Days {
+					covered[g.First+model.Day(n)] = true
+				}
+				if err := p.add(g, scanners); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+
+	asOf := r.Now
+	for _, day := range p.live {
+		if covered[day] {
+			continue
+		}
+		d, err := s.liveDay(ctx, r.SiteID, day, r.Now)
+		if err != nil {
+			return 0, err
+		}
+		asOf = min(asOf, d.at)
+		if err := p.add(d.Segment, scanners); err != nil {
+			return 0, err
+		}
+	}
+	return asOf, nil
+}
+
+// add adds a segment to the scanners of the periods that it overlaps.
+func (p *plan) add(g *segment.Segment, scanners []*scan.Scanner) error {
+	last := g.First + model.Day(len(g.Days)) - 1
+	for i, scanner := range scanners {
+		if sp := p.spans[i]; g.First <= sp.last && last >= sp.first {
+			if err := scanner.Add(g); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readMonths sends the segments of each month that has days of the plan.
+func (s *Store) readMonths(ctx context.Context, siteID int64, p *plan, to chan<- []*segment.Segment) error {
+	for _, want := range p.months() {
+		first, _ := monthOf(want.first)
+		segments, err := s.readSegments(ctx, siteID, first, want)
+		if err != nil {
+			return err
+		}
+
+		select {
+		case to <- segments:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// months returns, for each month with days that have or may get a segment, the first and the last
+// of these days.
+func (p *plan) months() []span {
+	wanted := make(map[model.Month]span)
+	want := func(day model.Day) {
+		month := day.Start().Month()
+		sp, ok := wanted[month]
+		if !ok {
+			sp = span{day, day}
+		}
+		wanted[month] = span{min(sp.first, day), max(sp.last, day)}
+	}
+
+	for day := range p.built {
+		want(day)
+	}
+	for _, day := range p.live {
+		want(day)
+	}
+
+	spans := make([]span, 0, len(wanted))
+	for _, sp := range wanted {
+		spans = append(spans, sp)
+	}
+	slices.SortFunc(spans, func(a, b span) int { return int(a.first - b.first) })
+	return spans
+}

@@ -1,0 +1,73 @@
+// Package reports stores column segments of finished days and counts reports from them. It is the
+// only package that knows both the rows of hits and segments.
+//
+// The worker calls Plan, which enters finished days into a ledger, and BuildDue, which builds their
+// segments and merges the days of a finished month. The control plane calls Report and Live. Days
+// without a segment, such as today, are built from their rows when a report asks for them and are
+// kept in memory for seconds. docs/reports.md has the definitions of all figures.
+package reports
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+const (
+	// buildDelay is how long after its end a day is first built. A hit waits a few seconds for its
+	// commit, and clocks differ by at most a minute.
+	buildDelay = 10 * time.Minute
+
+	// rebuildEvery is the interval at which a day is built again while engagement for its page
+	// views is accepted.
+	rebuildEvery = time.Hour
+
+	// finalAfter is how long after its end a day is built for the last time.
+	finalAfter = 48*time.Hour + buildDelay
+
+	// leaseFor is how long a worker has for the days that it claims at once. A slower worker loses
+	// its result, not its correctness.
+	leaseFor = 10 * time.Minute
+
+	// postpone is how long a month waits for those of its days that are not final.
+	postpone = 10 * time.Minute
+)
+
+// MaxPageviews is how many page views a report may read, both periods together.
+const MaxPageviews = 50_000_000
+
+// maxLiveDays is how many days without a segment a report may read from their rows. More are
+// missing only while the worker catches up.
+const maxLiveDays = 4
+
+// ErrTooExpensive is returned for a report of more than MaxPageviews page views.
+var ErrTooExpensive = &model.Error{
+	Kind: model.Invalid, Code: "too_expensive", Field: "period",
+	Message: "The report would read more than 50 million page views. Choose a shorter period.",
+}
+
+// ErrNotBuilt is returned while too many days of the period have no segment yet, for instance after
+// an update from a release without reports.
+var ErrNotBuilt = &model.Error{
+	Kind: model.Unavailable, Code: "unavailable", RetryAfter: time.Minute,
+	Message: "The reports of this period are being prepared. Try again in a few minutes.",
+}
+
+// Store builds and reads reports. It is safe for concurrent use.
+type Store struct {
+	db    *db.DB
+	scans chan struct{} // holds one value for each running scan
+	live  *liveDays
+}
+
+// New returns the reports of a database. A process should use one Store, because its cache and its
+// limit of concurrent scans belong to it.
+func New(d *db.DB) *Store {
+	return &Store{
+		db:    d,
+		scans: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		live:  newLiveDays(),
+	}
+}

@@ -1,0 +1,391 @@
+package reports_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/reports/recount"
+	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+var startDay = dbtest.Start.Day()
+
+// whole asks for the totals and pages of some days from startDay on, in UTC.
+func whole(days int) *scan.Query {
+	from := scan.DateOf(startDay.Start().Time())
+	return &scan.Query{Zone: time.UTC, From: from, To: from.AddDays(days - 1), Breakdowns: []scan.Breakdown{{By: scan.Page}}}
+}
+
+// storeVisits stores n visits of one page view each on a day.
+func (f *fixture) storeVisits(day model.Day, n int) {
+	f.t.Helper()
+	rows := segment.Rows{Day: day}
+	for i := range n {
+		key := segment.VisitKey{Visitor: model.VisitorID{byte(i), byte(i >> 8), byte(day)}, N: 1}
+		at := day.Start().Add(time.Duration(i) * time.Second)
+		rows.Visits = append(rows.Visits, segment.Visit{VisitKey: key, StartedAt: at, Channel: "direct"})
+		rows.Views = append(rows.Views, segment.View{VisitKey: key, At: at, ID: int64(day)<<32 | int64(i), Path: "/", Width: -1})
+	}
+	f.store(f.site.ID, rows)
+}
+
+// equal compares the totals of a report with a recount of the export.
+func (f *fixture) equal(name string, q *scan.Query) {
+	f.t.Helper()
+	recount.Check(f.t, name, recount.Count(q, f.exported()), f.report(q).Results[0])
+}
+
+// TestTwoWorkersOnOneDay checks that a worker that read the rows first but stores last does not
+// replace the newer segment.
+func TestTwoWorkersOnOneDay(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		d := dbtest.Open(t, databaseURL)
+		f := newFixture(t, dbtest.Open(t, databaseURL), 1)
+		dbtest.SetClock(d, f.clock.Now)
+		f.storeVisits(startDay, 3)
+
+		f.clock.now = (startDay + 1).Start().Add(time.Hour)
+		if _, err := f.reports.Plan(t.Context(), f.clock.now); err != nil {
+			t.Fatal(err)
+		}
+
+		// The snapshot of the slow worker begins with its first query.
+		var met atomic.Bool
+		dbtest.OnStatement(d, func(statement string) {
+			if !strings.Contains(statement, "FROM pageviews") || !met.CompareAndSwap(false, true) {
+				return
+			}
+			f.exec("UPDATE pageviews SET engaged_ms = 12345 WHERE site_id = ?", f.site.ID)
+			f.invalidate(startDay)
+			if built, err := f.reports.BuildDue(context.Background()); err != nil || built.Days != 1 {
+				t.Errorf("the fast worker built %+v, error %v", built, err)
+			}
+		})
+		if _, err := reports.New(d).BuildDue(t.Context()); err != nil || !met.Load() {
+			t.Fatalf("the slow worker: error %v, met %v", err, met.Load())
+		}
+		f.equal("after both", whole(1))
+		f.check(false)
+	})
+}
+
+func (f *fixture) invalidate(day model.Day) {
+	err := f.d.InTx(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+		return reports.Invalidate(ctx, tx, f.site.ID, f.clock.now, day)
+	})
+	if err != nil {
+		f.t.Error(err)
+	}
+}
+
+// TestCrashDuringBuild checks that a worker that ends in the middle of storing a day leaves nothing
+// of it, and that the day is built when the lease has ended.
+func TestCrashDuringBuild(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		d := dbtest.Open(t, databaseURL)
+		f := newFixture(t, dbtest.Open(t, databaseURL), 1)
+		dbtest.SetClock(d, f.clock.Now)
+		f.storeVisits(startDay, 3)
+		f.clock.now = (startDay + 1).Start().Add(time.Hour)
+		if _, err := f.reports.Plan(t.Context(), f.clock.now); err != nil {
+			t.Fatal(err)
+		}
+
+		ctx, crash := context.WithCancel(t.Context())
+		dbtest.OnStatement(d, func(statement string) {
+			if strings.Contains(statement, "DELETE FROM report_segments") {
+				crash()
+			}
+		})
+		if _, err := reports.New(d).BuildDue(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatalf("error %v, want canceled", err)
+		}
+
+		f.equal("after the crash", whole(1))
+		if n, err := dbtest.Count(f.d, "report_segments"); n != 0 || err != nil {
+			t.Errorf("%d rows of segments, error %v", n, err)
+		}
+
+		if built, err := f.reports.BuildDue(t.Context()); built.Days != 0 || err != nil {
+			t.Errorf("during the lease: built %+v, error %v", built, err)
+		}
+		f.clock.now = f.clock.now.Add(11 * time.Minute)
+		if built, err := f.reports.BuildDue(t.Context()); built.Days != 1 || err != nil {
+			t.Errorf("after the lease: built %+v, error %v", built, err)
+		}
+		f.equal("built", whole(1))
+	})
+}
+
+// TestSchedule checks when a day is built, and that the worker's cost is constant when nothing is
+// due.
+func TestSchedule(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		d := dbtest.Open(t, databaseURL)
+		statements := dbtest.WatchStatements(d)
+		f := newFixture(t, d, 1)
+		f.storeVisits(startDay, 2)
+		f.work(startDay.Start().Add(time.Hour)) // plans no day yet
+		end := (startDay + 1).Start()
+
+		for _, test := range []struct {
+			after time.Duration // since the end of the day
+			days  int64
+			state int
+		}{
+			{9 * time.Minute, 0, -1},
+			{10 * time.Minute, 1, open},
+			{time.Hour, 0, open},
+			{71 * time.Minute, 1, open},
+			{48 * time.Hour, 1, open},
+			{48*time.Hour + 9*time.Minute, 0, open},
+			{48*time.Hour + 10*time.Minute, 1, final},
+			{10 * 24 * time.Hour, 0, final},
+			{14 * 24 * time.Hour, 0, merged}, // the month ended on 30 November
+		} {
+			f.clock.now = end.Add(test.after)
+			if _, err := f.reports.Plan(t.Context(), f.clock.now); err != nil {
+				t.Fatal(err)
+			}
+			built, err := f.reports.BuildDue(t.Context())
+			want := map[int]int{test.state: 1}
+			if test.state < 0 {
+				want = map[int]int{}
+			}
+			if states := f.states(); err != nil || built.Days != test.days || !reflect.DeepEqual(states, want) {
+				t.Errorf("%v after the day: built %+v, error %v, states %v; want %d days, %v", test.after, built, err, states, test.days, want)
+			}
+		}
+
+		statements.Take()
+		f.work(f.clock.now.Add(time.Minute))
+		if list := statements.Take(); len(list) > 6 {
+			t.Errorf("%d statements while nothing is due: %q", len(list), list)
+		}
+	})
+}
+
+// TestUnchangedDayIsNotWritten checks that an hourly build without a change writes no segment.
+func TestUnchangedDayIsNotWritten(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	statements := dbtest.WatchStatements(d)
+	f := newFixture(t, d, 1)
+	f.storeVisits(startDay, 2)
+	f.work((startDay + 1).Start().Add(time.Hour))
+
+	statements.Take()
+	f.work(f.clock.now.Add(time.Hour))
+	for _, statement := range statements.Take() {
+		if strings.Contains(statement, "DELETE FROM report_segments") {
+			t.Errorf("written again: %s", statement)
+		}
+	}
+	f.exec("UPDATE pageviews SET scroll = 40")
+	f.work(f.clock.now.Add(time.Hour))
+	f.equal("changed", whole(1))
+}
+
+// TestLargeDay checks a segment of several chunks, alone and merged.
+func TestLargeDay(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		const n = 20_000
+		at, visit := startDay.Start(), model.FirstTimeID(startDay.Start())
+		numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT i + 1 FROM n WHERE i + 1 < %d) ", n)
+		visitor := "cast(printf('%016d', i / 2) AS blob)"
+		if d.IsPostgres() {
+			visitor = "convert_to(lpad((i / 2)::text, 16, '0'), 'UTF8')"
+		}
+		f.exec(numbers+`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, n, channel)
+SELECT ?0, ?1 + i * 4096000000, `+visitor+`, ?2 + i * 1000000, 0, 1, 1, 'direct' FROM n`, f.site.ID, visit, at)
+		f.exec(numbers+`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
+SELECT ?0, ?2 + i * 1000000, i, ?1 + i * 4096000000, i, i % 100, 0, false, '/a/path/of/usual/length/' || (i * 7919) FROM n`, f.site.ID, visit, at)
+		f.exec("INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 1)", f.site.ID)
+		f.storeVisits(startDay+3, 2)
+
+		for _, day := range []model.Day{startDay + 1, startDay + 20} {
+			name := day.String()
+			f.work(day.Start().Add(time.Hour))
+			chunks, err := dbtest.Count(d, "report_segments")
+			if err != nil || chunks < 4 {
+				t.Fatalf("%s: %d chunks, error %v", name, chunks, err)
+			}
+			totals := f.report(whole(10)).Results[0].Totals
+			if totals.Visits < n || totals.Visitors < n/2 || totals.ViewMS != n*(n-1)/2 {
+				t.Errorf("%s: %+v", name, totals)
+			}
+		}
+		f.check(true)
+	})
+}
+
+// TestLimits checks that a report is refused before it reads figures.
+func TestLimits(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		for i := range 6 {
+			f.storeVisits(startDay+model.Day(i), 1)
+		}
+		f.clock.now = (startDay + 6).Start().Add(time.Hour)
+		ask := func(days int) error {
+			_, err := f.reports.Report(t.Context(), reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{whole(days)}})
+			return err
+		}
+
+		if err := ask(4); err != nil {
+			t.Errorf("4 days without a segment: %v", err)
+		}
+		if err := ask(5); !errors.Is(err, reports.ErrNotBuilt) {
+			t.Errorf("5 days without a segment: %v", err)
+		}
+
+		f.work(f.clock.now)
+		if err := ask(6); err != nil {
+			t.Errorf("built: %v", err)
+		}
+
+		f.exec("UPDATE report_days SET pageviews = 25000000")
+		if err := ask(2); err != nil {
+			t.Errorf("50 million page views: %v", err)
+		}
+		if err := ask(3); !errors.Is(err, reports.ErrTooExpensive) {
+			t.Errorf("75 million page views: %v", err)
+		}
+		if n, err := f.reports.Pageviews(t.Context(), reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{whole(3)}}); n != 75_000_000 || err != nil {
+			t.Errorf("cost %d, error %v", n, err)
+		}
+	})
+}
+
+// TestDamage checks that a damaged segment gives an error instead of figures, and that merging
+// replaces it.
+func TestDamage(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		f.storeVisits(startDay, 20)
+		f.work((startDay + 3).Start())
+
+		type row struct{ Data []byte }
+		rows, err := dbtest.Rows[row](d, "SELECT data FROM report_segments")
+		if err != nil || len(rows) != 1 {
+			t.Fatal(rows, err)
+		}
+		for _, at := range []int{0, 9, 20, 100, len(rows[0].Data) - 1} {
+			data := append([]byte(nil), rows[0].Data...)
+			data[at] ^= 0x55
+			f.exec("UPDATE report_segments SET data = ?", data)
+
+			answer, err := f.reports.Report(t.Context(), reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{whole(1)}})
+			if err == nil && answer.Results[0].Totals.Visits != 20 {
+				t.Errorf("byte %d: %+v", at, answer.Results[0].Totals)
+			}
+		}
+
+		f.work((startDay + 20).Start())
+		f.equal("merged", whole(1))
+		f.check(true)
+	})
+}
+
+// TestLiveDay checks that today is read once in ten seconds, and says until when it counts.
+func TestLiveDay(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		d := dbtest.Open(t, databaseURL)
+		var reads atomic.Int64
+		dbtest.OnStatement(d, func(statement string) {
+			if strings.Contains(statement, "FROM pageviews") {
+				reads.Add(1)
+			}
+		})
+		f := newFixture(t, d, 1)
+		f.storeVisits(startDay, 2)
+		f.clock.now = dbtest.Noon
+
+		first := f.report(whole(1))
+		f.exec("UPDATE pageviews SET path = '/new'")
+		f.clock.now = dbtest.Noon.Add(9 * time.Second)
+		if again := f.report(whole(1)); reads.Load() != 1 || again.AsOf != dbtest.Noon || !reflect.DeepEqual(first, again) {
+			t.Errorf("after 9 s: %d reads, %+v; want the first answer", reads.Load(), again)
+		}
+
+		f.clock.now = dbtest.Noon.Add(3 * time.Minute)
+		if later := f.report(whole(1)); reads.Load() != 2 || later.AsOf != f.clock.now || later.Results[0].Breakdowns[0]["/new"].Visits != 2 {
+			t.Errorf("after 3 minutes: %d reads, %+v", reads.Load(), later)
+		}
+	})
+}
+
+// TestDeletion checks that a deleted site's reports go with its rows, and that old reports are
+// deleted by month.
+func TestDeletion(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		f.storeVisits(startDay, 3)
+		f.storeVisits(startDay+40, 3)
+		own := f.site
+		f.site = dbtest.NewSite(t, d, own.AccountID, "deleted.example")
+		f.storeVisits(startDay, 3)
+		f.work((startDay + 42).Start())
+
+		if _, err := sites.New(d).DeleteSite(t.Context(), own.AccountID, f.site.ID, f.clock.now); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := retention.New(d).PurgeSites(t.Context(), []int64{f.site.ID}); err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range []string{"report_days", "report_segments"} {
+			if n, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM "+table+" WHERE site_id = ?", f.site.ID); err != nil || n[0].N != 0 {
+				t.Errorf("%s has %v of the deleted site, error %v", table, n, err)
+			}
+		}
+		f.work(f.clock.now.Add(24 * time.Hour)) // plans nothing for it
+
+		f.site = own
+		f.equal("the other site", whole(41))
+		if _, err := retention.New(d).DeleteOldReports(t.Context(), f.clock.now, 1); err != nil {
+			t.Fatal(err)
+		}
+		if visits := f.report(whole(41)).Results[0].Totals.Visits; visits != 3 {
+			t.Errorf("%d visits are left, want those of December", visits)
+		}
+	})
+}
+
+// TestClockAhead checks that days that were planned and built by a clock months ahead are built
+// again, and that days are planned when they end.
+func TestClockAhead(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		f.storeVisits(startDay, 3)
+		f.work(dbtest.Start)
+		f.work(dbtest.Start.Add(60 * 24 * time.Hour))
+		if states := f.states(); states[merged] != 1 {
+			t.Fatalf("months ahead, days by state %v; want the day merged", states)
+		}
+
+		f.storeVisits(startDay+1, 2)
+		late := segment.VisitKey{Visitor: model.VisitorID{200}, N: 1}
+		at := dbtest.Start.Add(time.Hour)
+		f.store(f.site.ID, segment.Rows{Day: startDay, Visits: []segment.Visit{{VisitKey: late, StartedAt: at, Channel: "direct"}},
+			Views: []segment.View{{VisitKey: late, At: at, ID: 1, Path: "/late", Width: -1}}})
+
+		f.work((startDay + 2).Start().Add(time.Hour))
+		f.equal("put right", whole(2))
+		if states := f.states(); states[open] != 2 || len(states) != 1 {
+			t.Errorf("days by state %v", states)
+		}
+	})
+}

@@ -1,0 +1,325 @@
+package reports_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/exports"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/reports/recount"
+	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/db/retention"
+)
+
+// clock is the time of a test.
+type clock struct{ now model.Instant }
+
+func (c *clock) Now() time.Time { return c.now.Time() }
+
+// fixture stores rows of a site and compares reports with a recount of the export.
+type fixture struct {
+	t       *testing.T
+	d       *db.DB
+	clock   *clock
+	reports *reports.Store
+	site    *model.Site
+	random  *rand.Rand
+	n       int64 // ids
+}
+
+func newFixture(t *testing.T, d *db.DB, seed uint64) *fixture {
+	t.Helper()
+	f := &fixture{t: t, d: d, clock: &clock{dbtest.Noon}, random: rand.New(rand.NewPCG(seed, 99))}
+	dbtest.SetClock(d, f.clock.Now)
+	f.reports = reports.New(d)
+	f.site = dbtest.NewOwnSite(t, d, fmt.Sprintf("site%d.example", seed))
+	return f
+}
+
+func (f *fixture) exec(statement string, args ...any) {
+	f.t.Helper()
+	if err := dbtest.Exec(f.d, statement, args...); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// nullable returns nil for an empty value.
+func nullable[T ~string](text T) any {
+	if text == "" {
+		return nil
+	}
+	return string(text)
+}
+
+// store stores the rows of days, in the way ingestion does.
+func (f *fixture) store(siteID int64, all ...segment.Rows) {
+	f.t.Helper()
+	err := f.d.InTx(f.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		for i := range all {
+			if err := f.storeDay(ctx, tx, siteID, &all[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) storeDay(ctx context.Context, tx *db.Tx, siteID int64, rows *segment.Rows) error {
+	var failed error
+	exec := func(statement string, args ...any) {
+		if _, err := tx.ExecContext(ctx, statement, args...); err != nil && failed == nil {
+			failed = err
+		}
+	}
+	ids := map[segment.VisitKey]int64{}
+	for j := range rows.Visits {
+		v := &rows.Visits[j]
+		f.n++
+		ids[v.VisitKey] = model.FirstTimeID(v.StartedAt) + f.n
+		var user any
+		if v.UserID != "" {
+			user = []byte(v.UserID)
+		}
+		exec(`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, n, channel, user_id, referrer,
+utm_source, utm_medium, utm_campaign, utm_content, utm_term, gclid, fbclid, msclkid) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			siteID, ids[v.VisitKey], v.Visitor[:], v.StartedAt, v.StartedAt, v.N, v.Channel, user, nullable(v.Referrer),
+			nullable(v.Source), nullable(v.Medium), nullable(v.Name), nullable(v.Content), nullable(v.Term),
+			nullable(v.Gclid), nullable(v.Fbclid), nullable(v.Msclkid))
+	}
+	for j := range rows.Views {
+		v := &rows.Views[j]
+		exec(`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path, language)
+VALUES (?, ?, ?, ?, ?, ?, ?, false, ?, ?)`,
+			siteID, v.At, v.ID, ids[v.VisitKey], v.EngagedMS, v.Scroll, v.Width, v.Path, nullable(v.Language))
+	}
+	for j := range rows.Events {
+		e := &rows.Events[j]
+		var value any
+		if e.Currency != "" {
+			value = int64(e.Value)
+		}
+		exec("INSERT INTO events (site_id, at, id, visit_id, name, path, value, currency, properties) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			siteID, e.At, e.ID, ids[e.VisitKey], e.Name, e.Path, value, nullable(e.Currency), nullable(e.Properties))
+	}
+	exec("INSERT INTO site_usage (site_id, month, used) VALUES (?, ?, 1) ON CONFLICT DO NOTHING", siteID, rows.Day.Start().Month())
+	return failed
+}
+
+// work runs the worker's tasks at a time.
+func (f *fixture) work(now model.Instant) {
+	f.t.Helper()
+	f.clock.now = now
+	if _, err := f.reports.Plan(f.t.Context(), now); err != nil {
+		f.t.Fatal(err)
+	}
+	if built, err := f.reports.BuildDue(f.t.Context()); err != nil || built.Lost != 0 {
+		f.t.Fatalf("built %+v, error %v", built, err)
+	}
+}
+
+// exported reads the rows of the site from its export, as JSON.
+func (f *fixture) exported() []segment.Rows {
+	f.t.Helper()
+	all := exports.Range{SiteID: f.site.ID, To: 1 << 60, Limit: 1 << 30}
+	var views, events []recount.Row
+	add := func(to *[]recount.Row, fields []exports.Field) error {
+		text, err := exports.AppendJSON(nil, fields)
+		if err != nil {
+			return err
+		}
+		var row recount.Row
+		if err := json.Unmarshal(text, &row); err != nil {
+			return fmt.Errorf("%s: %w", text, err)
+		}
+		*to = append(*to, row)
+		return nil
+	}
+
+	store := exports.New(f.d)
+	if err := store.ExportPageviews(f.t.Context(), all, func(p *exports.Pageview) error { return add(&views, p.Fields()) }); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := store.ExportEvents(f.t.Context(), all, func(e *exports.Event) error { return add(&events, e.Fields()) }); err != nil {
+		f.t.Fatal(err)
+	}
+	days, err := recount.Days(views, events)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return days
+}
+
+// report returns the answer of the store.
+func (f *fixture) report(periods ...*scan.Query) *reports.Answer {
+	f.t.Helper()
+	answer, err := f.reports.Report(f.t.Context(), reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: periods})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return answer
+}
+
+// compare compares random reports with a recount of the export. Each has two periods.
+func (f *fixture) compare(name string, zone *time.Location, first model.Day, days int) {
+	f.t.Helper()
+	rows := f.exported()
+	f.reports = reports.New(f.d) // without the live days of an earlier time
+	for i := range 4 {
+		a, b := recount.Query(f.random, zone, first, days), recount.Query(f.random, zone, first, days)
+		answer := f.report(a, b)
+		recount.Check(f.t, fmt.Sprintf("%s, report %d", name, i), recount.Count(a, rows), answer.Results[0])
+		recount.Check(f.t, fmt.Sprintf("%s, report %d compared", name, i), recount.Count(b, rows), answer.Results[1])
+	}
+}
+
+// check compares the segments with a count by SQL.
+func (f *fixture) check(wantDays bool) {
+	f.t.Helper()
+	checked, err := f.reports.Check(f.t.Context(), f.site.ID, func(d reports.Difference) { f.t.Errorf("segment and rows differ: %+v", d) })
+	if err != nil || (checked.Days > 0) != wantDays {
+		f.t.Fatalf("checked %+v, error %v", checked, err)
+	}
+}
+
+// states returns how many days have each state.
+func (f *fixture) states() map[int]int {
+	f.t.Helper()
+	type row struct{ State, N int }
+	rows, err := dbtest.Rows[row](f.d, "SELECT state, count(*) AS n FROM report_days WHERE site_id = ? GROUP BY state", f.site.ID)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	states := map[int]int{}
+	for _, r := range rows {
+		states[r.State] = r.N
+	}
+	return states
+}
+
+// The states of report_days.
+const (
+	open, final, merged, sealed = 0, 1, 2, 3
+)
+
+// TestReportsEqualTheExport follows random worlds through all that happens to a day: its rows
+// alone, builds, late engagement, erasures, the merge of its month, an erasure after that, and the
+// deletion of its rows. After each step, random reports must equal a recount of the export, and the
+// segments a count by SQL.
+func TestReportsEqualTheExport(t *testing.T) {
+	for i, z := range recount.Zones {
+		day, err := model.ParseDay(z.Day)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if day.Start().Time().Year() < 2020 {
+			continue
+		}
+		t.Run(z.Name, func(t *testing.T) {
+			zone, err := time.LoadLocation(z.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			follow := func(t *testing.T, d *db.DB) { followWorld(t, newFixture(t, d, uint64(i)), zone, day) }
+			if i%3 == 0 {
+				dbtest.Each(t, follow)
+				return
+			}
+			follow(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
+		})
+	}
+}
+
+func followWorld(t *testing.T, f *fixture, zone *time.Location, first model.Day) {
+	const days = 5
+	subject := []byte("user-a..........")[:16]
+	world := recount.World(f.random, first, days)
+	for i := range world {
+		for j := range world[i].Visits {
+			if v := &world[i].Visits[j]; v.UserID != "" {
+				v.UserID = (v.UserID + "..........")[:16]
+			}
+		}
+	}
+	f.store(f.site.ID, world[:3]...)
+
+	// Rows of another site must not count.
+	other := dbtest.NewSite(t, f.d, f.site.AccountID, "other.example")
+	f.store(other.ID, recount.World(f.random, first, days)...)
+
+	// The worker has not run yet.
+	f.clock.now = (first + 2).Start().Add(20 * time.Hour)
+	f.compare("from rows", zone, first, 2)
+
+	f.store(f.site.ID, world[3:]...)
+	f.work((first + days).Start().Add(time.Hour))
+	f.compare("built", zone, first, days)
+	f.check(true)
+
+	// Engagement arrives for the last two days until 48 hours after their end.
+	f.exec("UPDATE pageviews SET engaged_ms = engaged_ms + 4000, scroll = 70 WHERE site_id = ? AND at >= ?",
+		f.site.ID, (first + days - 2).Start())
+	f.work(f.clock.now.Add(time.Hour))
+	f.compare("late engagement", zone, first, days)
+
+	f.work((first + days).Start().Add(50 * time.Hour))
+	f.compare("final", zone, first, days)
+	f.check(true)
+
+	erase := func(name string) {
+		t.Helper()
+		e := &model.UserErasure{SiteID: f.site.ID, Subject: subject, RequestedAt: f.clock.now}
+		if _, err := retention.New(f.d).EraseUser(t.Context(), e, f.clock.now); err != nil {
+			t.Fatal(err)
+		}
+		f.work(f.clock.now)
+		f.compare(name, zone, first, days)
+		f.check(true)
+	}
+	erase("erased")
+
+	// The days of each month are merged two days after its end.
+	f.work((first + 70).Start())
+	if states := f.states(); states[merged] == 0 || len(states) != 1 {
+		t.Fatalf("days by state %v; want all merged", states)
+	}
+	f.compare("merged", zone, first, days)
+	f.check(true)
+
+	subject = []byte("user-b..........")[:16]
+	erase("erased after the merge")
+
+	f.seal(zone, first, days)
+}
+
+// seal deletes the rows and compares what is left with reports of before, without users.
+func (f *fixture) seal(zone *time.Location, first model.Day, days int) {
+	f.t.Helper()
+	q := &scan.Query{Zone: zone, From: scan.DateOf(first.Start().Time()).AddDays(-2), To: scan.DateOf(first.Start().Time()).AddDays(days + 2),
+		Breakdowns: recount.AllBreakdowns(), KeyEvents: map[string]bool{"signup": true}}
+	f.exec("UPDATE visits SET user_id = NULL WHERE site_id = ?", f.site.ID)
+	want := recount.Count(q, f.exported())
+
+	before := (first + 70).Start().Month()
+	if ready, err := f.reports.Seal(f.t.Context(), before, f.clock.now); err != nil || !ready {
+		f.t.Fatalf("sealed: %v, %v", ready, err)
+	}
+	if _, err := retention.New(f.d).DropOldData(f.t.Context(), f.clock.now.Add(300*24*time.Hour), 1); err != nil {
+		f.t.Fatal(err)
+	}
+	if states := f.states(); states[sealed] == 0 || len(states) != 1 {
+		f.t.Fatalf("days by state %v; want all sealed", states)
+	}
+	recount.Check(f.t, "sealed", want, f.report(q).Results[0])
+	f.check(false)
+}

@@ -1,0 +1,137 @@
+package sites_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// TestObjectsAreBounded: of 60 objects that two processes create concurrently, exactly as many are
+// stored as a site can have.
+func TestObjectsAreBounded(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		processes := []*db.DB{dbtest.Open(t, databaseURL), dbtest.Open(t, databaseURL)}
+		site := dbtest.NewOwnSite(t, processes[0], "example.com")
+
+		for _, kind := range []struct {
+			table, code string
+			create      func(s *sites.Store, name string) error
+		}{
+			{"segments", "too_many_segments", func(s *sites.Store, name string) error {
+				_, err := s.CreateSegment(t.Context(), site.AccountID, model.Segment{SiteID: site.ID, Name: name,
+					Filters: []model.ReportFilter{{Dimension: "PAGE", Operator: "IS", Values: []string{"/"}}}})
+				return err
+			}},
+			{"funnels", "too_many_funnels", func(s *sites.Store, name string) error {
+				_, err := s.CreateFunnel(t.Context(), site.AccountID, model.Funnel{SiteID: site.ID, Name: name,
+					Steps: []model.FunnelStep{{Page: "/"}, {Event: "signup"}}})
+				return err
+			}},
+			{"shared_links", "too_many_shared_links", func(s *sites.Store, name string) error {
+				_, err := s.CreateSharedLink(t.Context(), site.AccountID, model.SharedLink{SiteID: site.ID, Name: name,
+					TokenHash: model.HashToken(name), TokenHint: "hint", CreatedAt: dbtest.Start})
+				return err
+			}},
+		} {
+			var creators sync.WaitGroup
+			errs := make([]error, 60)
+			for i := range errs {
+				creators.Go(func() { errs[i] = kind.create(sites.New(processes[i%2]), fmt.Sprint("object ", i)) })
+			}
+			creators.Wait()
+
+			refused := 0
+			for _, err := range errs {
+				if e, ok := errors.AsType[*model.Error](err); ok && e.Code == kind.code {
+					refused++
+				} else if err != nil {
+					t.Errorf("%s: %v", kind.table, err)
+				}
+			}
+			if n, err := dbtest.Count(processes[0], kind.table); err != nil || n != 50 || refused != 10 {
+				t.Errorf("%s: %d stored, %d refused, %v", kind.table, n, refused, err)
+			}
+		}
+	})
+}
+
+// TestAnnotationsAreBounded: the 1,001st annotation of a site is refused.
+func TestAnnotationsAreBounded(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.NewOwnSite(t, d, "example.com")
+		err := dbtest.Exec(d, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
+			INSERT INTO annotations (site_id, day, text, created_at) SELECT ?, i, 'note', 1 FROM n`, site.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		note := model.Annotation{SiteID: site.ID, Day: 1, Text: "note"}
+		if _, err := sites.New(d).CreateAnnotation(t.Context(), site.AccountID, note); err != nil {
+			t.Fatal(err)
+		}
+		_, err = sites.New(d).CreateAnnotation(t.Context(), site.AccountID, note)
+		dbtest.WantCode(t, err, model.Conflict, "too_many_annotations", "")
+	})
+}
+
+// TestReportMailsAreFinishedOnce: of several planners that read the same mail, one queues it, and a
+// removed user gets none.
+func TestReportMailsAreFinishedOnce(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		store := sites.New(d)
+		user := dbtest.NewUser(t, d, "owner@example.com")
+		site := dbtest.NewSite(t, d, user.AccountID, "example.com")
+		weekly := true
+		if err := store.SetReportMails(t.Context(), user, site.ID, sites.ReportMailsUpdate{Weekly: &weekly}, dbtest.Start); err != nil {
+			t.Fatal(err)
+		}
+
+		if due, err := store.DueReportMails(t.Context(), dbtest.Start, 10); err != nil || len(due) != 0 {
+			t.Errorf("due at once: %v, %v", due, err)
+		}
+
+		later := dbtest.Start.Add(4 * 24 * 3600e9)
+		due, err := store.DueReportMails(t.Context(), later, 10)
+		if err != nil || len(due) != 1 || due[0].Kind != model.ReportWeekly {
+			t.Fatalf("due %v, %v", due, err)
+		}
+
+		next := due[0]
+		next.Day, next.DueAt = next.Day+7, later+1
+		var planners sync.WaitGroup
+		for range 4 {
+			planners.Go(func() {
+				err := store.FinishReportMail(t.Context(), due[0], next, user.AccountID, model.MailReportSummary, model.ReportSummaryMail{Site: "example.com"}, later)
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		planners.Wait()
+
+		if n, err := dbtest.Count(d, "mails"); err != nil || n != 1 {
+			t.Errorf("%d mails, %v", n, err)
+		}
+
+		// Setting it again keeps the time.
+		if err := store.SetReportMails(t.Context(), user, site.ID, sites.ReportMailsUpdate{Weekly: &weekly}, dbtest.Start); err != nil {
+			t.Fatal(err)
+		}
+		if due, err := store.DueReportMails(t.Context(), later+1, 10); err != nil || len(due) != 1 || due[0].Day != next.Day {
+			t.Errorf("next %v, %v", due, err)
+		}
+
+		if err := dbtest.Exec(d, "DELETE FROM users WHERE id = ?", user.ID); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := dbtest.Count(d, "report_mails"); err != nil || n != 0 {
+			t.Errorf("%d mails of a deleted user, %v", n, err)
+		}
+	})
+}

@@ -1,0 +1,145 @@
+package sites
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Saved filters and saved funnels of a site. Their content is checked like that of a report's
+// arguments, so a stored one can always be used.
+
+// CreateSegment saves filters under a name that is unique in the site, which can have
+// model.MaxSegments. It returns the segment with its id.
+func (s *Store) CreateSegment(ctx context.Context, accountID int64, segment model.Segment) (*model.Segment, error) {
+	if err := checkSegment(&segment); err != nil {
+		return nil, err
+	}
+
+	err := createObject(ctx, s, accountID, segment.SiteID, &segment, segmentLimit, unchecked)
+	if err != nil {
+		return nil, err
+	}
+
+	return &segment, nil
+}
+
+// UpdateSegment changes the given ones of name and filters, or nothing if one of them is refused. A
+// shared link with this segment shows the new filters.
+func (s *Store) UpdateSegment(
+	ctx context.Context, accountID, id int64, name *string, filters *[]model.ReportFilter,
+) (*model.Segment, error) {
+	return changeObject(ctx, s, accountID, id, "segments", func(tx *db.Tx, segment *model.Segment) error {
+		setIfGiven(&segment.Name, name)
+		setIfGiven(&segment.Filters, filters)
+		if err := checkSegment(segment); err != nil {
+			return err
+		}
+		return updateObject(ctx, tx, segment, "name", "filters")
+	})
+}
+
+// checkSegment normalises the name and checks the filters. It reports every wrong field.
+func checkSegment(segment *model.Segment) error {
+	name, nameErr := model.ParseName("name", segment.Name)
+	segment.Name = name
+
+	filtersErr := model.CheckReportFilters("filters", segment.Filters)
+	if filtersErr == nil && len(segment.Filters) == 0 {
+		filtersErr = model.InvalidField("filters", "invalid_filter", "A segment has at least one filter.")
+	}
+
+	text, err := json.Marshal(segment.Filters)
+	if filtersErr == nil && (err != nil || len(text) > model.MaxSegmentBytes) {
+		filtersErr = model.InvalidField("filters", "invalid_filter",
+			fmt.Sprintf("The filters of a segment have at most %d bytes as JSON.", model.MaxSegmentBytes))
+	}
+
+	return errors.Join(nameErr, filtersErr)
+}
+
+// DeleteSegment deletes a segment of the account and returns it. It fails with the Conflict
+// segment_in_use while a shared link has it: without the segment the link would show more.
+func (s *Store) DeleteSegment(ctx context.Context, accountID, id int64) (*model.Segment, error) {
+	return changeObject(ctx, s, accountID, id, "segments", func(tx *db.Tx, segment *model.Segment) error {
+		used, err := tx.NewSelect().Table("shared_links").Where("site_id = ?", segment.SiteID).
+			Where("segment_id = ?", id).Exists(ctx)
+		if err != nil {
+			return err
+		}
+		if used {
+			return &model.Error{Kind: model.Conflict, Code: "segment_in_use", Field: "segmentId",
+				Message: "A shared link has this segment. Revoke the link first."}
+		}
+
+		_, err = tx.NewDelete().Model(segment).WherePK().Exec(ctx)
+		return err
+	})
+}
+
+// Segment returns a segment of the account, or model.ErrNotFound.
+func (s *Store) Segment(ctx context.Context, accountID, id int64) (*model.Segment, error) {
+	return objectOf[model.Segment](ctx, s, accountID, id)
+}
+
+// SegmentsOfSites returns the segments of each site, oldest first. The caller must have loaded the sites,
+// which checks the right to see them.
+func (s *Store) SegmentsOfSites(ctx context.Context, siteIDs []int64) (map[int64][]*model.Segment, error) {
+	return objectsOf(ctx, s, siteIDs, func(segment *model.Segment) int64 { return segment.SiteID })
+}
+
+// CreateFunnel saves steps under a name that is unique in the site, which can have model.MaxFunnels.
+// It returns the funnel with its id.
+func (s *Store) CreateFunnel(ctx context.Context, accountID int64, funnel model.Funnel) (*model.Funnel, error) {
+	if err := checkFunnel(&funnel); err != nil {
+		return nil, err
+	}
+
+	err := createObject(ctx, s, accountID, funnel.SiteID, &funnel, funnelLimit, unchecked)
+	if err != nil {
+		return nil, err
+	}
+
+	return &funnel, nil
+}
+
+// UpdateFunnel changes the given ones of name and steps, or nothing if one of them is refused.
+func (s *Store) UpdateFunnel(
+	ctx context.Context, accountID, id int64, name *string, steps *[]model.FunnelStep,
+) (*model.Funnel, error) {
+	return changeObject(ctx, s, accountID, id, "funnels", func(tx *db.Tx, funnel *model.Funnel) error {
+		setIfGiven(&funnel.Name, name)
+		setIfGiven(&funnel.Steps, steps)
+		if err := checkFunnel(funnel); err != nil {
+			return err
+		}
+		return updateObject(ctx, tx, funnel, "name", "steps")
+	})
+}
+
+// checkFunnel normalises the name and checks the steps. It reports every wrong field.
+func checkFunnel(funnel *model.Funnel) error {
+	name, err := model.ParseName("name", funnel.Name)
+	funnel.Name = name
+	return errors.Join(err, model.CheckFunnelSteps("steps", funnel.Steps))
+}
+
+// DeleteFunnel deletes a funnel of the account and returns it.
+func (s *Store) DeleteFunnel(ctx context.Context, accountID, id int64) (*model.Funnel, error) {
+	return deleteObject[model.Funnel](ctx, s, accountID, id, "funnels")
+}
+
+// Funnel returns a funnel of the account, or model.ErrNotFound.
+func (s *Store) Funnel(ctx context.Context, accountID, id int64) (*model.Funnel, error) {
+	return objectOf[model.Funnel](ctx, s, accountID, id)
+}
+
+// FunnelsOfSites returns the funnels of each site, oldest first. The caller must have loaded the sites,
+// which checks the right to see them.
+func (s *Store) FunnelsOfSites(ctx context.Context, siteIDs []int64) (map[int64][]*model.Funnel, error) {
+	return objectsOf(ctx, s, siteIDs, func(funnel *model.Funnel) int64 { return funnel.SiteID })
+}

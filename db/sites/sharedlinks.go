@@ -1,0 +1,125 @@
+package sites
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// sharedLinkTouch is the precision of a link's last use, so that most requests write nothing.
+const sharedLinkTouch = time.Minute
+
+// CreateSharedLink stores a link to the reports of a site of the account, which can have
+// model.MaxSharedLinks, and returns it with its id. The segment of the link, if any, must be one of
+// the site: any other is the NotFound not_found of the field segmentId.
+func (s *Store) CreateSharedLink(
+	ctx context.Context, accountID int64, link model.SharedLink,
+) (*model.SharedLink, error) {
+	name, err := model.ParseName("name", link.Name)
+	if err != nil {
+		return nil, err
+	}
+
+	link.Name = name
+	err = createObject(ctx, s, accountID, link.SiteID, &link, linkLimit, func(tx *db.Tx) error {
+		if link.SegmentID == 0 {
+			return nil
+		}
+
+		found, err := tx.NewSelect().Table("segments").Where("id = ?", link.SegmentID).
+			Where("site_id = ?", link.SiteID).Exists(ctx)
+		if err == nil && !found {
+			err = &model.Error{Kind: model.NotFound, Code: model.ErrNotFound.Code, Field: "segmentId",
+				Message: model.ErrNotFound.Message}
+		}
+
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	return &link, nil
+}
+
+// RevokeSharedLink deletes a link of the account and returns it. Its readers can read nothing from
+// then on.
+func (s *Store) RevokeSharedLink(ctx context.Context, accountID, id int64) (*model.SharedLink, error) {
+	return deleteObject[model.SharedLink](ctx, s, accountID, id, "shared_links")
+}
+
+// SharedLink returns a link of the account, or model.ErrNotFound.
+func (s *Store) SharedLink(ctx context.Context, accountID, id int64) (*model.SharedLink, error) {
+	return objectOf[model.SharedLink](ctx, s, accountID, id)
+}
+
+// SharedLinksOfSites returns the links of each site, oldest first, also expired ones. The caller must
+// have loaded the sites, which checks the right to see them.
+func (s *Store) SharedLinksOfSites(ctx context.Context, siteIDs []int64) (map[int64][]*model.SharedLink, error) {
+	return objectsOf(ctx, s, siteIDs, func(link *model.SharedLink) int64 { return link.SiteID })
+}
+
+// SegmentsByID returns segments by their numbers, for shared links that the caller has loaded.
+func (s *Store) SegmentsByID(ctx context.Context, ids []int64) (map[int64]*model.Segment, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+
+	var rows []*model.Segment
+	if err := s.db.Read.NewSelect().Model(&rows).Where("id IN ?", bun.Tuple(ids)).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("read %d segments: %w", len(ids), err)
+	}
+
+	byID := make(map[int64]*model.Segment, len(rows))
+	for _, row := range rows {
+		byID[row.ID] = row
+	}
+
+	return byID, nil
+}
+
+// SharedLinkByToken returns the link whose secret has this hash, or model.ErrNotFound if there is none
+// or it has expired.
+func (s *Store) SharedLinkByToken(ctx context.Context, hash []byte, now model.Instant) (*model.SharedLink, error) {
+	var link model.SharedLink
+	if err := s.db.Read.NewSelect().Model(&link).Where("token_hash = ?", hash).Scan(ctx); err != nil {
+		return nil, db.OrNotFound(err)
+	}
+	if link.Expired(now) {
+		return nil, model.ErrNotFound
+	}
+	return &link, nil
+}
+
+// SharedView returns a link that a reader has opened, with its site, and records its use. It returns
+// model.ErrNotFound for a link that was revoked or has expired since.
+func (s *Store) SharedView(ctx context.Context, linkID int64, now model.Instant) (*model.SharedView, error) {
+	var link model.SharedLink
+	if err := s.db.Read.NewSelect().Model(&link).Where("id = ?", linkID).Scan(ctx); err != nil {
+		return nil, db.OrNotFound(err)
+	}
+	if link.Expired(now) {
+		return nil, model.ErrNotFound
+	}
+
+	var site model.Site
+	if err := s.db.Read.NewSelect().Model(&site).Where("id = ?", link.SiteID).Scan(ctx); err != nil {
+		return nil, db.OrNotFound(err)
+	}
+
+	if seen := now.Add(-sharedLinkTouch); link.LastUsedAt <= seen {
+		// The condition lets only one of several concurrent requests write.
+		_, err := s.db.Write.NewUpdate().Model((*model.SharedLink)(nil)).Set("last_used_at = ?", now).
+			Where("id = ?", link.ID).Where("last_used_at IS NULL OR last_used_at <= ?", seen).Exec(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("note use of shared link %d: %w", link.ID, err)
+		}
+	}
+
+	return &model.SharedView{Link: &link, Site: &site}, nil
+}

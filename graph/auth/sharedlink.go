@@ -1,0 +1,141 @@
+package auth
+
+import (
+	"context"
+	"encoding/binary"
+	"strings"
+	"time"
+
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Shared links: a reader exchanges the secret of a link, and its password if it has one, for a viewer
+// token. The viewer token is signed and not stored. Each request with it reads the link again, so that
+// a revoked link ends at once.
+
+// viewerTokenPrefix is the prefix of viewer tokens.
+const viewerTokenPrefix = "tgv_"
+
+// The throttle of wrong passwords of one link, from all networks together. Its delay is short, because
+// one reader could otherwise lock out all others.
+const (
+	linkFailures = 100
+	linkDelay    = 30 * time.Second
+)
+
+var (
+	errSharedLink = model.InvalidField("token", "invalid_link", "The shared link is wrong, revoked or expired.")
+	errLinkLocked = model.InvalidField("password", "password_required", "This shared link has a password.")
+	errViewer     = &model.Error{Kind: model.Unauthenticated, Code: "unauthenticated",
+		Message: "The viewer token has expired, or its shared link was revoked. Open the link again."}
+)
+
+// HashLinkPassword checks the password of a new shared link and returns its hash.
+func (a *Auth) HashLinkPassword(ctx context.Context, password string) (string, error) {
+	if err := model.CheckPassword(password); err != nil {
+		return "", err
+	}
+
+	release, err := a.hasher.reserve(false)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+
+	return a.hasher.hash(ctx, password)
+}
+
+// OpenSharedLink returns a viewer token for a shared link and when it expires: after
+// model.SharedViewLifetime, or with the link. It fails with the model.Errors invalid_link,
+// password_required, wrong_credentials and, after too many wrong passwords, rate_limited.
+func (a *Auth) OpenSharedLink(ctx context.Context, secret, password string) (string, model.Instant, error) {
+	r, err := passwordRequest(ctx)
+	if err != nil {
+		return "", 0, err
+	}
+
+	// A mistyped secret costs no lookup.
+	if !model.IsSecret(model.SharedLinkPrefix, secret) {
+		return "", 0, errSharedLink
+	}
+
+	now := model.At(a.now())
+	link, err := a.sites.SharedLinkByToken(ctx, model.HashToken(secret), now)
+	if model.KindOf(err) == model.NotFound {
+		err = errSharedLink
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	if err := a.checkLinkPassword(ctx, r, link, password); err != nil {
+		return "", 0, err
+	}
+
+	expires := now.Add(model.SharedViewLifetime)
+	if link.ExpiresAt != 0 {
+		expires = min(expires, link.ExpiresAt)
+	}
+
+	text, err := a.viewers.Encode(viewerTokenPrefix, viewerToken(link.ID, expires))
+	return viewerTokenPrefix + text, expires, err
+}
+
+// checkLinkPassword compares the password of a link that has one, and counts wrong ones.
+func (a *Auth) checkLinkPassword(ctx context.Context, r *request, link *model.SharedLink, password string) error {
+	switch {
+	case link.PasswordHash == "":
+		return nil
+	case password == "":
+		return errLinkLocked
+	case model.CheckPassword(password) != nil:
+		return wrongPassword("password")
+	}
+
+	limits := append(a.networkLimits(r.http, "shared link network", networkFailures), accounts.SignInLimit{
+		Key:  a.throttle.hash("shared link", binary.BigEndian.AppendUint64(nil, uint64(link.ID))),
+		Free: linkFailures, Cap: linkDelay,
+	})
+	release, err := a.admit(ctx, false, limits)
+	if err != nil {
+		return err
+	}
+	defer release()
+
+	matches, _, err := a.hasher.check(ctx, password, link.PasswordHash)
+	switch {
+	case err != nil:
+		return a.uncount(ctx, limits, err)
+	case !matches:
+		return wrongPassword("password")
+	}
+
+	return a.uncount(ctx, limits, nil)
+}
+
+// viewerToken is the signed content of a viewer token.
+func viewerToken(linkID int64, expires model.Instant) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(linkID)), uint64(expires))
+}
+
+// sharedView returns the caller with a viewer token.
+func (a *Auth) sharedView(ctx context.Context, secret string) (Caller, error) {
+	var content []byte
+	err := a.viewers.Decode(viewerTokenPrefix, strings.TrimPrefix(secret, viewerTokenPrefix), &content)
+	if err != nil || len(content) != 16 {
+		return Caller{}, errViewer
+	}
+
+	now := model.At(a.now())
+	linkID, expires := int64(binary.BigEndian.Uint64(content)), model.Instant(binary.BigEndian.Uint64(content[8:]))
+	if now >= expires {
+		return Caller{}, errViewer
+	}
+
+	view, err := a.sites.SharedView(ctx, linkID, now)
+	if model.KindOf(err) == model.NotFound {
+		err = errViewer
+	}
+
+	return Caller{Shared: view}, err
+}

@@ -1,0 +1,155 @@
+package loaders
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// reports are the loaders of what is stored for the reports of sites, of usage, and of sitekeys.
+type reports struct {
+	Segments     *BySite[[]*model.Segment]
+	Funnels      *BySite[[]*model.Funnel]
+	SharedLinks  *BySite[[]*model.SharedLink]
+	LinkSegments *Loader[int64, *model.Segment] // of shared links, by the segment's number
+
+	db          *db.DB
+	linked      []int64 // segments of shared links
+	sitekeys    []int64
+	annotations map[sites.AnnotationPage]*BySite[[]*model.Annotation]
+	history     map[model.Month]*BySite[map[model.Month]int64]
+	byDay       map[model.Day]*BySite[map[model.Day]int64]
+	unknown     map[model.Day]*BySite[[]ingest.UnknownEvent]
+	mails       map[int64]*BySite[model.ReportMails] // by user
+	verified    map[model.Month]*Loader[int64, map[model.Month]int64]
+	activity    map[model.Day]*Loader[int64, []*model.CaptchaActivity]
+}
+
+func newReports(l *Set, d *db.DB) reports {
+	store := sites.New(d)
+	return reports{
+		db:       d,
+		Segments: newLoader(l, store.SegmentsOfSites),
+		Funnels:  newLoader(l, store.FunnelsOfSites),
+		SharedLinks: newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.SharedLink, error) {
+			bySite, err := store.SharedLinksOfSites(ctx, ids)
+			for _, links := range bySite {
+				l.expectSegments(links)
+			}
+			return bySite, err
+		}),
+		LinkSegments: &Loader[int64, *model.Segment]{
+			load: store.SegmentsByID, expected: l.segmentIDs, found: make(map[int64]*model.Segment),
+		},
+	}
+}
+
+// ExpectSitekeys announces the sitekeys of a list.
+func (l *Set) ExpectSitekeys(keys []*model.Sitekey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range keys {
+		l.reports.sitekeys = append(l.reports.sitekeys, key.ID)
+	}
+}
+
+func (l *Set) sitekeyIDs() []int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.reports.sitekeys)
+}
+
+// expectSegments announces the segments of shared links.
+func (l *Set) expectSegments(links []*model.SharedLink) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, link := range links {
+		if link.SegmentID != 0 {
+			l.reports.linked = append(l.reports.linked, link.SegmentID)
+		}
+	}
+}
+
+func (l *Set) segmentIDs() []int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.reports.linked)
+}
+
+// Annotations returns the loader of a page of annotations.
+func (l *Set) Annotations(page sites.AnnotationPage) *BySite[[]*model.Annotation] {
+	return made(l, &l.reports.annotations, page, l.siteIDs,
+		func(ctx context.Context, ids []int64) (map[int64][]*model.Annotation, error) {
+			return sites.New(l.db).AnnotationsOfSites(ctx, ids, page)
+		})
+}
+
+// UsageHistory returns the loader of the usage of sites by month, since from.
+func (l *Set) UsageHistory(from model.Month) *BySite[map[model.Month]int64] {
+	return made(l, &l.reports.history, from, l.siteIDs,
+		func(ctx context.Context, ids []int64) (map[int64]map[model.Month]int64, error) {
+			return sites.New(l.db).UsageHistory(ctx, ids, from)
+		})
+}
+
+// UsageByDay returns the loader of the usage of sites by day, since from.
+func (l *Set) UsageByDay(from model.Day) *BySite[map[model.Day]int64] {
+	return made(l, &l.reports.byDay, from, l.siteIDs,
+		func(ctx context.Context, ids []int64) (map[int64]map[model.Day]int64, error) {
+			return sites.New(l.db).UsageByDay(ctx, ids, from)
+		})
+}
+
+// UnknownEvents returns the loader of the unknown events of sites, since from.
+func (l *Set) UnknownEvents(from model.Day) *BySite[[]ingest.UnknownEvent] {
+	return made(l, &l.reports.unknown, from, l.siteIDs,
+		func(ctx context.Context, ids []int64) (map[int64][]ingest.UnknownEvent, error) {
+			return ingest.New(l.db).UnknownEventsOfSites(ctx, ids, from)
+		})
+}
+
+// ReportMails returns the loader of the mails about sites that a user gets.
+func (l *Set) ReportMails(userID int64) *BySite[model.ReportMails] {
+	return made(l, &l.reports.mails, userID, l.siteIDs,
+		func(ctx context.Context, ids []int64) (map[int64]model.ReportMails, error) {
+			return sites.New(l.db).ReportMailsOfSites(ctx, userID, ids)
+		})
+}
+
+// Verifications returns the loader of the verifications of sitekeys by month, since from.
+func (l *Set) Verifications(from model.Month) *Loader[int64, map[model.Month]int64] {
+	return made(l, &l.reports.verified, from, l.sitekeyIDs,
+		func(ctx context.Context, ids []int64) (map[int64]map[model.Month]int64, error) {
+			return ingest.New(l.db).CaptchaVerifications(ctx, ids, from)
+		})
+}
+
+// Activity returns the loader of what happened with sitekeys, since from.
+func (l *Set) Activity(from model.Day) *Loader[int64, []*model.CaptchaActivity] {
+	return made(l, &l.reports.activity, from, l.sitekeyIDs,
+		func(ctx context.Context, ids []int64) (map[int64][]*model.CaptchaActivity, error) {
+			return ingest.New(l.db).CaptchaActivity(ctx, ids, from)
+		})
+}
+
+// made returns the loader for an argument of a field, which it makes once.
+func made[Arg comparable, V any](
+	l *Set, byArg *map[Arg]*Loader[int64, V], arg Arg, expected func() []int64,
+	load func(context.Context, []int64) (map[int64]V, error),
+) *Loader[int64, V] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	if (*byArg)[arg] == nil {
+		if *byArg == nil {
+			*byArg = make(map[Arg]*Loader[int64, V])
+		}
+		(*byArg)[arg] = &Loader[int64, V]{load: load, expected: expected, found: make(map[int64]V)}
+	}
+
+	return (*byArg)[arg]
+}

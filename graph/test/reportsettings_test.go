@@ -1,0 +1,407 @@
+package graph_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+const (
+	createLinkMutation = `mutation($site: ID!, $password: String, $segment: ID, $expires: DateTime) {
+		createSharedLink(input: {siteId: $site, name: "link", password: $password, segmentId: $segment, expiresAt: $expires}) {
+			sharedLink { id name hint hasPassword segment { id name } expiresAt lastUsedAt } token userErrors { field code } } }`
+	openLinkMutation = `mutation($token: String!, $password: String) {
+		openSharedLink(input: {token: $token, password: $password}) { viewerToken expiresAt userErrors { field code } } }`
+	sharedSiteQuery = `{ sharedSite { name domain timeZone } }`
+)
+
+// reader creates a shared link of a site and returns a viewer token for it.
+func (c *client) reader(siteID string) string {
+	c.t.Helper()
+	token := c.query(createLinkMutation, "site", siteID).ok(c.t, "createSharedLink").at("createSharedLink.token").(string)
+	opened := c.app.client().query(openLinkMutation, "token", token).ok(c.t, "openSharedLink")
+	return opened.at("openSharedLink.viewerToken").(string)
+}
+
+func TestTimeZoneOfASite(t *testing.T) {
+	const create = `mutation($zone: String) { createSite(input: {domain: "zone.example", timeZone: $zone}) { site { id timeZone } userErrors { field code } } }`
+	const update = `mutation($id: ID!, $zone: String) { updateSite(input: {siteId: $id, timeZone: $zone}) { site { timeZone } userErrors { field code } } }`
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		c := newApp(t, d).owner("owner@example.com")
+		if got := c.query(create, "zone", "Mars/Olympus"); got.userErrors("createSite") != "timeZone:INVALID_TIME_ZONE" {
+			t.Errorf("an unknown zone: %s", got.Body)
+		}
+
+		got := c.query(create, "zone", "Asia/Kolkata").ok(t, "createSite")
+		id := got.at("createSite.site.id")
+		if got.at("createSite.site.timeZone") != "Asia/Kolkata" {
+			t.Errorf("a new site: %s", got.Body)
+		}
+
+		for _, test := range []struct{ zone, want, errors any }{
+			{"Pacific/Auckland", "Pacific/Auckland", ""},
+			{nil, "Pacific/Auckland", ""},
+			{"Local", nil, "timeZone:INVALID_TIME_ZONE"},
+		} {
+			got := c.query(update, "id", id, "zone", test.zone)
+			if got.at("updateSite.site.timeZone") != test.want || got.userErrors("updateSite") != test.errors {
+				t.Errorf("%v: %s", test.zone, got.Body)
+			}
+		}
+	})
+}
+
+// TestAnnotationsArePagedByDay: pages follow each other without a gap, newest day first, while notes
+// of the same day are created and deleted.
+func TestAnnotationsArePagedByDay(t *testing.T) {
+	const create = `mutation($site: ID!, $day: Date!, $text: String!) {
+		createAnnotation(input: {siteId: $site, day: $day, text: $text}) { annotation { id day text } userErrors { field code } } }`
+	const page = `query($site: ID!, $first: Int!, $after: String) { site(id: $site) { annotations(first: $first, after: $after) {
+		edges { cursor node { id day text } } pageInfo { hasNextPage endCursor } } } }`
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		c := newApp(t, d).owner("owner@example.com")
+		site := c.siteOf("example.com")
+		for _, test := range []struct{ day, text, errors string }{
+			{"2026-11-18", "b", ""}, {"2026-11-20", "d", ""}, {"1970-01-01", "a", ""}, {"2026-11-18", "c", ""},
+			{"1969-12-31", "x", "day:INVALID_DAY"}, {"2099-01-01", "\n", "day:INVALID_DAY text:INVALID_TEXT"},
+			{"2026-11-18", strings.Repeat("x", 501), "text:INVALID_TEXT"},
+		} {
+			if got := c.query(create, "site", site, "day", test.day, "text", test.text); got.userErrors("createAnnotation") != test.errors {
+				t.Errorf("%s %q: %s", test.day, test.text, got.Body)
+			}
+		}
+
+		var texts string
+		var after any
+		for range 10 {
+			got := c.query(page, "site", site, "first", 1, "after", after).ok(t, "")
+			texts += got.at("site.annotations.edges.0.node.text").(string)
+			if after = got.at("site.annotations.pageInfo.endCursor"); got.at("site.annotations.pageInfo.hasNextPage") == false {
+				break
+			}
+
+			if texts == "d" {
+				// It belongs before the position and must not appear.
+				c.query(create, "site", site, "day", "2026-11-20", "text", "e").ok(t, "createAnnotation")
+			}
+		}
+		if texts != "dcba" {
+			t.Errorf("the pages have %q", texts)
+		}
+
+		if got := c.query(page, "site", site, "first", 1, "after", "after_x"); got.codes() != "INVALID_ARGUMENT" {
+			t.Errorf("an invalid cursor: %s", got.Body)
+		}
+		if got := c.query(page, "site", site, "first", 101); got.codes() != "INVALID_ARGUMENT" {
+			t.Errorf("a page of 101: %s", got.Body)
+		}
+
+		id := c.query(page, "site", site, "first", 1).at("site.annotations.edges.0.node.id")
+		const change = `mutation($id: ID!) { updateAnnotation(input: {annotationId: $id, text: "changed"}) { annotation { day text } userErrors { code } }
+			deleteAnnotation(input: {annotationId: $id}) { annotation { id text } userErrors { code } } }`
+		got := c.query(change, "id", id).ok(t, "updateAnnotation")
+		if got.at("updateAnnotation.annotation.day") != "2026-11-20" || got.at("deleteAnnotation.annotation.text") != "changed" {
+			t.Errorf("changed and deleted: %s", got.Body)
+		}
+	})
+}
+
+// TestSegmentsAndFunnels: they are returned as they were saved, and refused ones change nothing.
+func TestSegmentsAndFunnels(t *testing.T) {
+	const read = `query($id: ID!) { site(id: $id) { segments { id name filters { dimension property event operator values } }
+		funnels { id name steps { page event label } } } }`
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		c := newApp(t, d).owner("owner@example.com")
+		site := c.siteOf("example.com")
+		segment := func(name, filters string) *answer {
+			return c.query(`mutation($id: ID!) { createSegment(input: {siteId: $id, name: "`+name+`", filters: [`+filters+`]}) {
+				segment { id } userErrors { field code } } }`, "id", site)
+		}
+		funnel := func(name, steps string) *answer {
+			return c.query(`mutation($id: ID!) { createFunnel(input: {siteId: $id, name: "`+name+`", steps: [`+steps+`]}) {
+				funnel { id } userErrors { field code } } }`, "id", site)
+		}
+
+		made := segment("Blog", `{dimension: PAGE, operator: MATCHES, values: ["/blog/**"]},
+			{dimension: PROPERTY, property: "plan", event: "signup", values: ["pro", ""]}`).ok(t, "createSegment").at("createSegment.segment.id")
+		steps := funnel("Sign-up", `{page: "/"}, {event: "signup", label: "Signed up"}`).ok(t, "createFunnel").at("createFunnel.funnel.id")
+		want := `{"data":{"site":{"segments":[{"id":"` + made.(string) + `","name":"Blog","filters":[` +
+			`{"dimension":"PAGE","property":null,"event":null,"operator":"MATCHES","values":["/blog/**"]},` +
+			`{"dimension":"PROPERTY","property":"plan","event":"signup","operator":"IS","values":["pro",""]}]}],` +
+			`"funnels":[{"id":"` + steps.(string) + `","name":"Sign-up","steps":[{"page":"/","event":null,"label":"/"},` +
+			`{"page":null,"event":"signup","label":"Signed up"}]}]}}}`
+
+		for what, test := range map[string]struct {
+			got            *answer
+			mutation, want string
+		}{
+			"a name that exists":     {segment("Blog", `{dimension: PAGE, values: ["/"]}`), "createSegment", "name:NAME_TAKEN"},
+			"no filter":              {segment("x", ``), "createSegment", "filters:INVALID_FILTER"},
+			"a filter without value": {segment("x", `{dimension: PAGE, values: ["/"]}, {dimension: PAGE, values: []}`), "createSegment", "filters.1:INVALID_FILTER"},
+			"name and filter":        {segment("", `{dimension: PAGE, property: "x", values: ["/"]}`), "createSegment", "name:INVALID_NAME filters.0:INVALID_FILTER"},
+			"a funnel's name":        {funnel("Sign-up", `{page: "/"}, {page: "/b"}`), "createFunnel", "name:NAME_TAKEN"},
+			"one step":               {funnel("x", `{page: "/"}`), "createFunnel", "steps:INVALID_STEP"},
+			"a step without content": {funnel("x", `{page: "/"}, {label: "x"}`), "createFunnel", "steps.1:INVALID_STEP"},
+			"a change to a bad filter": {c.query(`mutation($id: ID!) { updateSegment(input: {segmentId: $id, name: "New",
+				filters: [{dimension: EVENT, values: []}]}) { segment { id } userErrors { field code } } }`, "id", made), "updateSegment", "filters.0:INVALID_FILTER"},
+			"a change to one step": {c.query(`mutation($id: ID!) { updateFunnel(input: {funnelId: $id, name: "New", steps: []}) {
+				funnel { id } userErrors { field code } } }`, "id", steps), "updateFunnel", "steps:INVALID_STEP"},
+		} {
+			if test.got.userErrors(test.mutation) != test.want || test.got.codes() != "" {
+				t.Errorf("%s: %s, want %s", what, test.got.Body, test.want)
+			}
+		}
+
+		if got := c.query(read, "id", site); got.Body != want {
+			t.Errorf("saved %s, want %s", got.Body, want)
+		}
+
+		got := c.query(`mutation($segment: ID!, $funnel: ID!) {
+			updateSegment(input: {segmentId: $segment, name: "News"}) { segment { name filters { dimension } } userErrors { code } }
+			updateFunnel(input: {funnelId: $funnel, steps: [{page: "/a"}, {page: "/b"}]}) { funnel { name steps { label } } userErrors { code } }
+			deleteSegment(input: {segmentId: $segment}) { segment { name } userErrors { code } }
+			deleteFunnel(input: {funnelId: $funnel}) { funnel { name } userErrors { code } } }`, "segment", made, "funnel", steps).ok(t, "deleteSegment")
+		if got.at("updateSegment.segment.filters.1.dimension") != "PROPERTY" || got.at("deleteSegment.segment.name") != "News" ||
+			got.at("updateFunnel.funnel.steps.1.label") != "/b" || got.at("deleteFunnel.funnel.name") != "Sign-up" {
+			t.Errorf("changed and deleted: %s", got.Body)
+		}
+	})
+}
+
+// TestSharedLinkLifecycle: a link is opened with its token and password, until it expires or is
+// revoked.
+func TestSharedLinkLifecycle(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		site := c.siteOf("example.com")
+		anybody := a.client()
+		open := func(token string, password any) *answer {
+			return anybody.query(openLinkMutation, "token", token, "password", password)
+		}
+		read := func(viewer string) *answer { return a.with(viewer, sharedSiteQuery) }
+
+		for field, variables := range map[string][]any{
+			"password:INVALID_PASSWORD": {"password", "short"},
+			"expiresAt:INVALID_EXPIRY":  {"expires", "2020-01-01T00:00:00Z"},
+			"segmentId:NOT_FOUND":       {"segment", site},
+		} {
+			if got := c.query(createLinkMutation, append([]any{"site", site}, variables...)...); got.userErrors("createSharedLink") != field ||
+				got.at("createSharedLink.token") != nil {
+				t.Errorf("%v: %s, want %s", variables, got.Body, field)
+			}
+		}
+
+		expires := a.clock.Now().Add(30 * time.Hour).Format(time.RFC3339)
+		made := c.query(createLinkMutation, "site", site, "password", "the link's password", "expires", expires).ok(t, "createSharedLink")
+		token := made.at("createSharedLink.token").(string)
+		if made.at("createSharedLink.sharedLink.hasPassword") != true || made.at("createSharedLink.sharedLink.lastUsedAt") != nil ||
+			!strings.HasSuffix(token, made.at("createSharedLink.sharedLink.hint").(string)) {
+			t.Errorf("a new link: %s", made.Body)
+		}
+		if dump := a.dump(); strings.Contains(dump, token) || strings.Contains(dump, "the link's password") {
+			t.Error("the token or the password is stored")
+		}
+
+		for _, test := range []struct {
+			token          string
+			password, want any
+		}{
+			{token, nil, "password:PASSWORD_REQUIRED"}, {token, "", "password:PASSWORD_REQUIRED"},
+			{token, "another password", "password:WRONG_CREDENTIALS"}, {token, "x", "password:WRONG_CREDENTIALS"},
+			{token + "x", "the link's password", "token:INVALID_LINK"}, {"tgl_" + strings.Repeat("0", 36), nil, "token:INVALID_LINK"},
+		} {
+			if got := open(test.token, test.password); got.userErrors("openSharedLink") != test.want || got.at("openSharedLink.viewerToken") != nil {
+				t.Errorf("%s with %v: %s, want %s", test.token, test.password, got.Body, test.want)
+			}
+		}
+
+		viewer := open(token, "the link's password").ok(t, "openSharedLink").at("openSharedLink.viewerToken").(string)
+		if got := read(viewer); got.at("sharedSite.domain") != "example.com" || got.at("sharedSite.timeZone") != "UTC" {
+			t.Errorf("a reader sees %s", got.Body)
+		}
+		if got := c.query(`query($id: ID!) { site(id: $id) { sharedLinks { lastUsedAt } } }`, "id", site); got.at("site.sharedLinks.0.lastUsedAt") == nil {
+			t.Errorf("the use is not recorded: %s", got.Body)
+		}
+
+		// Another token of the same form, and one with a changed character, are refused.
+		for _, wrong := range []string{viewer[:len(viewer)-6] + "AAAAA=", "tgv_x", "tgv_"} {
+			if got := read(wrong); got.codes() != "UNAUTHENTICATED" {
+				t.Errorf("the viewer token %q: %s", wrong, got.Body)
+			}
+		}
+
+		a.clock.Advance(12*time.Hour + time.Second)
+		if got := read(viewer); got.codes() != "UNAUTHENTICATED" {
+			t.Errorf("after 12 hours: %s", got.Body)
+		}
+
+		a.clock.Advance(12 * time.Hour)
+		again := open(token, "the link's password").ok(t, "openSharedLink")
+		if got := again.at("openSharedLink.expiresAt"); got != expires {
+			t.Errorf("a viewer token of a link that ends at %s is valid until %v", expires, got)
+		}
+
+		a.clock.Advance(6 * time.Hour)
+		if got := read(again.at("openSharedLink.viewerToken").(string)); got.codes() != "UNAUTHENTICATED" {
+			t.Errorf("after the link has expired: %s", got.Body)
+		}
+		if got := open(token, "the link's password"); got.userErrors("openSharedLink") != "token:INVALID_LINK" {
+			t.Errorf("an expired link: %s", got.Body)
+		}
+
+		c = a.client()
+		c.signIn("owner@example.com", password).ok(t, "signIn")
+		open2 := c.reader(site)
+		read(open2).ok(t, "")
+
+		links := c.query(`query($id: ID!) { site(id: $id) { sharedLinks { id } } }`, "id", site).ok(t, "")
+		c.query(`mutation($id: ID!) { revokeSharedLink(input: {sharedLinkId: $id}) { sharedLink { id } userErrors { code } } }`,
+			"id", links.at("site.sharedLinks.1.id")).ok(t, "revokeSharedLink")
+		if got := read(open2); got.codes() != "UNAUTHENTICATED" {
+			t.Errorf("after the link was revoked: %s", got.Body)
+		}
+
+		third := c.reader(site)
+		c.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id}) { userErrors { code } } }`, "id", site).ok(t, "deleteSite")
+		if got := read(third); got.codes() != "UNAUTHENTICATED" {
+			t.Errorf("after the site was deleted: %s", got.Body)
+		}
+	})
+}
+
+// TestSharedLinkKeepsItsSegment: a segment of a link must belong to the same site, and is not deleted
+// before the link.
+func TestSharedLinkKeepsItsSegment(t *testing.T) {
+	const create = `mutation($id: ID!) { createSegment(input: {siteId: $id, name: "s", filters: [{dimension: PAGE, values: ["/"]}]}) {
+		segment { id } userErrors { code } } }`
+	const remove = `mutation($id: ID!) { deleteSegment(input: {segmentId: $id}) { segment { id } userErrors { field code } } }`
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		site, other := c.siteOf("example.com"), c.siteOf("other.example")
+		own := c.query(create, "id", site).ok(t, "createSegment").at("createSegment.segment.id")
+		foreign := c.query(create, "id", other).ok(t, "createSegment").at("createSegment.segment.id")
+
+		if got := c.query(createLinkMutation, "site", site, "segment", foreign); got.userErrors("createSharedLink") != "segmentId:NOT_FOUND" {
+			t.Errorf("another site's segment: %s", got.Body)
+		}
+
+		link := c.query(createLinkMutation, "site", site, "segment", own).ok(t, "createSharedLink")
+		if link.at("createSharedLink.sharedLink.segment.name") != "s" {
+			t.Errorf("the link's segment: %s", link.Body)
+		}
+		if got := c.query(remove, "id", own); got.userErrors("deleteSegment") != "segmentId:SEGMENT_IN_USE" {
+			t.Errorf("a segment in use: %s", got.Body)
+		}
+
+		c.query(`mutation($id: ID!) { revokeSharedLink(input: {sharedLinkId: $id}) { userErrors { code } } }`,
+			"id", link.at("createSharedLink.sharedLink.id")).ok(t, "revokeSharedLink")
+		c.query(remove, "id", own).ok(t, "deleteSegment")
+	})
+}
+
+// TestReadersReachNothingElse: a reader reads no other root field, uses up no budget of the account,
+// and downloads nothing. A session in the same browser gives no rights to a viewer token.
+func TestReadersReachNothingElse(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 12_000 })
+		tenant := a.tenant("first.example")
+		a.clock.Advance(time.Minute)
+		viewer := tenant.owner.reader(tenant.ids["siteId"])
+		a.clock.Advance(time.Minute)
+		bearer := []string{"Authorization", "Bearer " + viewer}
+
+		for op, def := range map[ast.Operation]*ast.Definition{ast.Query: schema.Query, ast.Mutation: schema.Mutation} {
+			for _, f := range fieldsOf(def) {
+				id := func(name string) string {
+					if name == "id" && f.Name == "sitekey" {
+						return tenant.ids["sitekeyId"]
+					}
+					if name == "id" {
+						return tenant.ids["siteId"]
+					}
+					return tenant.ids[name]
+				}
+
+				got := tenant.owner.call(t, op, f, id, bearer...)
+				switch f.Name {
+				case "sharedSite":
+					if got.at("sharedSite.domain") != "first.example" {
+						t.Errorf("sharedSite: %s", got.Body)
+					}
+				case "viewer":
+					if got.Body != `{"data":{"viewer":null}}` {
+						t.Errorf("viewer: %s", got.Body)
+					}
+				default:
+					if got.codes() != "FORBIDDEN" {
+						t.Errorf("%s: %s", f.Name, got.Body)
+					}
+				}
+			}
+		}
+
+		// The fields of the type are all that a reader can select.
+		var fields []string
+		for _, f := range fieldsOf(schema.Types["SharedSite"]) {
+			fields = append(fields, f.Name)
+		}
+		if got := fmt.Sprint(fields); got != "[name domain timeZone]" {
+			t.Errorf("a shared site has %s: check that a reader may see all of it", got)
+		}
+
+		var often string
+		for i := range 10 {
+			often += fmt.Sprintf("x%d: sharedSite { name domain timeZone } ", i)
+		}
+		// Each of these costs 40.
+		var last *answer
+		for range 1 + 12_000/40 {
+			last = a.with(viewer, "{ "+often+"}")
+		}
+
+		if !strings.HasPrefix(last.codes(), "RATE_LIMITED") {
+			t.Errorf("the link's budget is not used up: %s", last.Body)
+		}
+		tenant.owner.query(`{ viewer { email } }`).ok(t, "")
+	})
+}
+
+// TestWrongLinkPasswordsAreDelayed: after 30 wrong passwords of one network the next one waits, and
+// readers of other networks do not.
+func TestWrongLinkPasswordsAreDelayed(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		token := c.query(createLinkMutation, "site", c.siteOf("example.com"), "password", "the link's password").
+			ok(t, "createSharedLink").at("createSharedLink.token").(string)
+
+		guesser, reader := a.client(), a.client()
+		guesser.address, reader.address = "198.51.100.1", "198.51.100.2"
+		refused := 0
+		for refused = 0; refused < 40; refused++ {
+			if guesser.query(openLinkMutation, "token", token, "password", "a wrong guess").codes() == "RATE_LIMITED" {
+				break
+			}
+		}
+		if refused != 30 && refused != 31 {
+			t.Errorf("%d guesses before the first delay", refused)
+		}
+
+		reader.query(openLinkMutation, "token", token, "password", "the link's password").ok(t, "openSharedLink")
+		if got := guesser.query(openLinkMutation, "token", token, "password", "the link's password"); got.codes() != "RATE_LIMITED" {
+			t.Errorf("the right password during the delay: %s", got.Body)
+		}
+	})
+}

@@ -1,0 +1,60 @@
+package jobs_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/jobs"
+)
+
+// TestReportsAreBuilt checks that the worker builds the days that have ended, and that old rows are
+// deleted only with their reports in place.
+func TestReportsAreBuilt(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.NewOwnSite(t, d, "example.com")
+		clock := &clock{now: noon}
+		dbtest.SetClock(d, clock.Now)
+
+		for i, at := range []model.Instant{model.At(noon.AddDate(0, 0, -1)), model.At(noon.AddDate(0, -3, 0))} {
+			for _, statement := range []string{
+				`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel)
+SELECT ?0, ?1, ?2, ?3, ?3, 1, 'direct'`,
+				`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
+SELECT ?0, ?3, ?4, ?1, 0, 0, 0, false, '/'`,
+			} {
+				if err := dbtest.Exec(d, statement, site.ID, model.FirstTimeID(at), make([]byte, 16), at, i); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+
+		worker := startWorkerWith(t, jobs.Options{DB: d, Now: clock.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), RetentionMonths: 1})
+		awaitThat(t, func() (string, bool) {
+			days, err := dbtest.Count(d, "report_segments")
+			visits, err2 := dbtest.Count(d, "visits")
+			if err := errors.Join(err, err2); err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprintf("%d segments and %d visits, want 2 and 1", days, visits), days == 2 && visits == 1
+		})
+		if err := worker.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+
+		today := scan.DateOf(noon)
+		answer, err := reports.New(d).Report(t.Context(), reports.Request{SiteID: site.ID, Now: model.At(noon),
+			Periods: []*scan.Query{{Zone: time.UTC, From: today.AddDays(-200), To: today}}})
+		if err != nil || answer.Results[0].Totals.Visits != 2 {
+			t.Errorf("%+v, error %v; want both visits", answer, err)
+		}
+	})
+}
