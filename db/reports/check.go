@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/db/tables"
 )
 
 // Difference is a figure of a day that its segment and its rows give differently.
@@ -159,36 +161,40 @@ func scanDay(day model.Day, segments []*segment.Segment) (figures, error) {
 	return f, nil
 }
 
-// countSQL counts a day of the site ?0 with the visits from ?1 below ?2 and the rows from ?3 before
-// ?4. Each of its rows is a name and a count. A visit without a user id has the last earlier id of
-// its visitor, or else the first later one.
+// countSQL counts the day ?1 of the site ?0, which has the rows from ?2 before ?3. Each of its rows is
+// a name and a count. A visit without a user id has the last earlier id of its visitor, or else the
+// first later one.
 const countSQL = `
 WITH numbered AS (
-  SELECT id, visitor, channel, {{hexuser}} AS own, count(user_id) OVER (PARTITION BY visitor ORDER BY started_at, id) AS ids
-  FROM visits WHERE site_id = ?0 AND id >= ?1 AND id < ?2),
-v AS MATERIALIZED (
-  SELECT id, channel, {{hexvisitor}} AS visitor,
-    coalesce(max(own) OVER (PARTITION BY visitor, ids), max(CASE ids WHEN 1 THEN own END) OVER (PARTITION BY visitor)) AS own
+  SELECT visitor, n, started_at, channel, CASE WHEN length(user_id) > 0 THEN {{hex}} END AS own
+  FROM visits WHERE site_id = ?0 AND day = ?1),
+known AS (
+  SELECT visitor, n, channel, own, count(own) OVER (PARTITION BY visitor ORDER BY started_at, n) AS ids
   FROM numbered),
+v AS MATERIALIZED (
+  SELECT visitor, n, channel,
+    coalesce(max(own) OVER (PARTITION BY visitor, ids), max(CASE ids WHEN 1 THEN own END) OVER (PARTITION BY visitor)) AS own
+  FROM known),
 p AS MATERIALIZED (
-  SELECT visit_id, path, engaged_ms, scroll,
-    row_number() OVER (PARTITION BY visit_id ORDER BY at, id) AS n,
-    row_number() OVER (PARTITION BY visit_id ORDER BY at DESC, id DESC) AS back
-  FROM pageviews WHERE site_id = ?0 AND at >= ?3 AND at < ?4 AND visit_id IN (SELECT id FROM v)),
+  SELECT r.visitor, r.n, r.path, {{ms}} AS engaged_ms, {{scroll}} AS scroll,
+    row_number() OVER (PARTITION BY r.visitor, r.n ORDER BY r.at, r.id) AS forth,
+    row_number() OVER (PARTITION BY r.visitor, r.n ORDER BY r.at DESC, r.id DESC) AS back
+  FROM pageviews AS r {{join}}
+  WHERE r.site_id = ?0 AND r.at >= ?2 AND r.at < ?3 AND (r.visitor, r.n) IN (SELECT visitor, n FROM v)),
 e AS MATERIALIZED (
-  SELECT visit_id, name, value, currency FROM events
-  WHERE site_id = ?0 AND at >= ?3 AND at < ?4 AND visit_id IN (SELECT id FROM v)),
+  SELECT visitor, n, name, value, currency FROM events
+  WHERE site_id = ?0 AND at >= ?2 AND at < ?3 AND (visitor, n) IN (SELECT visitor, n FROM v)),
 own AS MATERIALIZED (
-  SELECT visit_id FROM e WHERE name NOT IN ('outbound_click', 'file_download', 'scroll', 'site_search')),
-seen AS MATERIALIZED (SELECT visit_id, count(*) AS views, sum(engaged_ms) AS ms FROM p GROUP BY visit_id),
+  SELECT visitor, n FROM e WHERE name NOT IN ('outbound_click', 'file_download', 'scroll', 'site_search')),
+seen AS MATERIALIZED (SELECT visitor, n, count(*) AS views, sum(engaged_ms) AS ms FROM p GROUP BY visitor, n),
 visit AS MATERIALIZED (
-  SELECT v.id, v.channel, v.own, CASE WHEN v.own IS NULL THEN v.visitor END AS visitor, seen.views, seen.ms
-  FROM seen JOIN v ON v.id = seen.visit_id)
-SELECT 'visitors' AS name, count(*) AS n FROM (SELECT DISTINCT own, visitor FROM visit) AS people
+  SELECT v.visitor, v.n, v.channel, v.own, CASE WHEN v.own IS NULL THEN v.visitor END AS person, seen.views, seen.ms
+  FROM seen JOIN v ON v.visitor = seen.visitor AND v.n = seen.n)
+SELECT 'visitors' AS name, count(*) AS n FROM (SELECT DISTINCT own, person FROM visit) AS people
 UNION ALL SELECT 'visits', count(*) FROM visit
 UNION ALL SELECT 'page views', count(*) FROM p
 UNION ALL SELECT 'bounces', count(*) FROM visit WHERE views = 1 AND ms < 10000
-  AND id NOT IN (SELECT visit_id FROM own)
+  AND (visitor, n) NOT IN (SELECT visitor, n FROM own)
 UNION ALL SELECT 'time in view', coalesce(sum(engaged_ms), 0) FROM p
 UNION ALL SELECT 'scroll depth', coalesce(sum(scroll), 0) FROM p
 UNION ALL SELECT 'events', count(*) FROM own
@@ -197,36 +203,50 @@ UNION ALL SELECT 'purchases and refunds in ' || currency, count(*) FROM e WHERE 
 UNION ALL SELECT 'page views of ' || path, count(*) FROM p GROUP BY path
 UNION ALL SELECT 'time in view of ' || path, sum(engaged_ms) FROM p GROUP BY path
 UNION ALL SELECT 'events named ' || name, count(*) FROM e GROUP BY name
-UNION ALL SELECT 'visits by ' || channel, count(*) FROM visit GROUP BY channel
-UNION ALL SELECT 'visits that began on ' || path, count(*) FROM p WHERE n = 1 GROUP BY path
+UNION ALL SELECT 'visits by number ' || channel, count(*) FROM visit GROUP BY channel
+UNION ALL SELECT 'visits that began on ' || path, count(*) FROM p WHERE forth = 1 GROUP BY path
 UNION ALL SELECT 'visits that ended on ' || path, count(*) FROM p WHERE back = 1 GROUP BY path`
 
 // countBySQL counts a day from its rows.
 func countBySQL(ctx context.Context, tx bun.Tx, postgres bool, siteID int64, day model.Day) (figures, error) {
-	// hex of SQLite returns an empty text for NULL.
-	words := strings.NewReplacer("{{hexuser}}", "CASE WHEN user_id IS NOT NULL THEN hex(user_id) END", "{{hexvisitor}}", "hex(visitor)")
+	hex := "hex(user_id)"
 	if postgres {
-		words = strings.NewReplacer("{{hexuser}}", "encode(user_id, 'hex')", "{{hexvisitor}}", "encode(visitor, 'hex')")
+		hex = "encode(user_id, 'hex')"
 
 		// Without statistics of the steps, PostgreSQL would compare each row with all others.
 		if _, err := tx.ExecContext(ctx, "SET LOCAL enable_nestloop = off"); err != nil {
 			return nil, err
 		}
 	}
-	text := words.Replace(countSQL)
+
+	text := strings.NewReplacer("{{hex}}", hex,
+		"{{ms}}", tables.EngagedMS(postgres), "{{scroll}}", tables.EngagedScroll(postgres),
+		"{{join}}", tables.EngagementJoin(postgres, day.Start(), (day+1).Start())).Replace(countSQL)
 
 	var rows []struct {
 		Name string
 		N    int64
 	}
-	first, end := visitIDs(day)
-	if err := tx.NewRaw(text, siteID, first, end, day.Start(), (day+1).Start()).Scan(ctx, &rows); err != nil {
+	if err := tx.NewRaw(text, siteID, day, day.Start(), (day+1).Start()).Scan(ctx, &rows); err != nil {
 		return nil, err
 	}
 
 	f := make(figures)
 	for _, row := range rows {
-		f.add(row.Name, row.N)
+		f.add(namedChannel(row.Name), row.N)
 	}
 	return f, nil
+}
+
+// namedChannel replaces the number of a channel in a figure's name by the channel's name.
+func namedChannel(figure string) string {
+	number, ok := strings.CutPrefix(figure, "visits by number ")
+	if !ok {
+		return figure
+	}
+	n, err := strconv.ParseInt(number, 10, 16)
+	if err != nil {
+		return figure
+	}
+	return "visits by " + string(model.ChannelOf(int16(n)))
 }

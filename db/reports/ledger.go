@@ -122,7 +122,6 @@ func (s *Store) set(ctx context.Context, name string, value int64) error {
 
 // planDay enters one day for all sites with visits on it.
 func (s *Store) planDay(ctx context.Context, day model.Day, now model.Instant) (int64, error) {
-	first, end := visitIDs(day)
 	var all int64
 
 	for after := int64(0); ; {
@@ -130,7 +129,7 @@ func (s *Store) planDay(ctx context.Context, day model.Day, now model.Instant) (
 		err := s.db.Read.NewSelect().TableExpr("site_usage AS u").Join("JOIN sites AS s ON s.id = u.site_id").
 			Column("u.site_id").
 			Where("u.month = ? AND u.site_id > ?", day.Start().Month(), after).
-			Where(hasVisits, first, end).
+			Where(hasVisits, day).
 			Where("NOT EXISTS (SELECT 1 FROM report_days AS d WHERE d.site_id = u.site_id AND d.day = ?)", day).
 			Order("u.site_id").Limit(planPage).Scan(ctx, &sites)
 		if err != nil || len(sites) == 0 {

@@ -1,43 +1,42 @@
 package reports
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
 	"slices"
+	"strings"
 
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/db/tables"
 )
 
 // All queries of visits, page views and events. Each reads rows of one site by a range of its
 // primary key, so that its cost depends on that site alone.
 
-// hasVisits is the condition that the site ?0 has visits with ids from ?1, below ?2. LIMIT keeps
+// hasVisits is the condition that the site of a usage row u has visits on the day ?. LIMIT keeps
 // PostgreSQL from a join, which would read the visits of all sites.
-const hasVisits = "(SELECT 1 FROM visits AS v WHERE v.site_id = u.site_id AND v.id >= ? AND v.id < ? LIMIT 1) IS NOT NULL"
-
-// visitIDs returns the ids of the visits of a UTC day: from first, below end.
-func visitIDs(day model.Day) (first, end int64) {
-	return model.FirstTimeID(day.Start()), model.FirstTimeID((day + 1).Start())
-}
+const hasVisits = "(SELECT 1 FROM visits AS v WHERE v.site_id = u.site_id AND v.day = ? LIMIT 1) IS NOT NULL"
 
 // The columns that a segment is built from.
 const (
-	dayVisits = `SELECT id, visitor, started_at, coalesce(user_id, ''), channel, coalesce(referrer, ''),
-  coalesce(utm_source, ''), coalesce(utm_medium, ''), coalesce(utm_campaign, ''), coalesce(utm_content, ''),
-  coalesce(utm_term, ''), gclid IS NOT NULL OR gbraid IS NOT NULL OR wbraid IS NOT NULL, fbclid IS NOT NULL,
-  msclkid IS NOT NULL
-FROM visits WHERE site_id = ? AND id >= ? AND id < ?`
+	dayVisits = "SELECT visitor, n, started_at, channel, user_id, attribution FROM visits WHERE site_id = ? AND day = ?"
 
-	dayViews = `SELECT visit_id, at, id, path, coalesce(language, ''), width_range, engaged_ms, scroll
-FROM pageviews WHERE site_id = ? AND at >= ? AND at < ?`
-
-	dayEvents = `SELECT visit_id, at, id, name, path, coalesce(value, 0), coalesce(currency, ''), coalesce(properties, '')
+	dayEvents = `SELECT visitor, n, at, id, name, path, coalesce(value, 0), coalesce(currency, ''), coalesce(properties, '')
 FROM events WHERE site_id = ? AND at >= ? AND at < ?`
 )
+
+// dayViews returns the query of a day's page views.
+func dayViews(postgres bool, day model.Day) string {
+	return "SELECT r.visitor, r.n, r.at, r.id, r.path, r.language, r.width_range, " +
+		tables.EngagedMS(postgres) + ", " + tables.EngagedScroll(postgres) +
+		" FROM pageviews AS r " + tables.EngagementJoin(postgres, day.Start(), (day+1).Start()) +
+		" WHERE r.site_id = ? AND r.at >= ? AND r.at < ?"
+}
 
 // dayRows are the rows of one site and UTC day.
 type dayRows struct {
@@ -49,7 +48,11 @@ type dayRows struct {
 func (s *Store) readDay(ctx context.Context, siteID int64, day model.Day) (*dayRows, error) {
 	var rows *dayRows
 	err := s.snapshot(ctx, func(ctx context.Context, tx bun.Tx) error {
-		r := &dayReader{tx: tx, site: siteID, rows: &dayRows{Rows: segment.Rows{Day: day}}, texts: make(map[string]string)}
+		r := &dayReader{
+			tx: tx, postgres: s.db.IsPostgres(), site: siteID,
+			rows:    &dayRows{Rows: segment.Rows{Day: day}},
+			numbers: make(map[segment.VisitKey]int16), texts: make(map[string]string),
+		}
 		rows = r.rows
 		if err := r.readVisits(ctx); err != nil {
 			return err
@@ -84,22 +87,17 @@ func (s *Store) snapshot(ctx context.Context, read func(context.Context, bun.Tx)
 
 // dayReader reads the rows of a day.
 type dayReader struct {
-	tx    bun.Tx
-	site  int64
-	rows  *dayRows
-	ids   []visitID         // of the visits, ascending
-	texts map[string]string // each text once
-}
-
-// visitID leads from a visit's id to its key.
-type visitID struct {
-	id  int64
-	key segment.VisitKey
+	tx       bun.Tx
+	postgres bool
+	site     int64
+	rows     *dayRows
+	numbers  map[segment.VisitKey]int16 // from the stored number of a visit to its number by start
+	texts    map[string]string          // each text once
 }
 
 // each runs a query and calls take for each row after it was stored in targets.
-func (r *dayReader) each(ctx context.Context, query string, from, to any, targets []any, take func()) error {
-	rows, err := r.tx.QueryContext(ctx, query, r.site, from, to)
+func (r *dayReader) each(ctx context.Context, query string, args, targets []any, take func()) error {
+	rows, err := r.tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
@@ -119,96 +117,105 @@ func (r *dayReader) text(raw sql.RawBytes) string {
 	if text, ok := r.texts[string(raw)]; ok {
 		return text
 	}
-	text := string(raw)
+	return r.shared(string(raw))
+}
+
+// shared returns a text that is shared with equal ones.
+func (r *dayReader) shared(text string) string {
+	if shared, ok := r.texts[text]; ok {
+		return shared
+	}
+	text = strings.Clone(text)
 	r.texts[text] = text
 	return text
 }
 
+// mark stands for click ids: segments hold only whether there is one.
+func mark(ids ...string) string {
+	for _, id := range ids {
+		if id != "" {
+			return "1"
+		}
+	}
+	return ""
+}
+
 func (r *dayReader) readVisits(ctx context.Context) error {
 	var (
-		id, startedAt                            int64
-		visitor, user, channel, referrer         sql.RawBytes
-		source, medium, campaign, content, term  sql.RawBytes
-		googleClick, facebookClick, microsoftAds bool
+		key               segment.VisitKey
+		startedAt         int64
+		channel           int16
+		user, attribution sql.RawBytes
 	)
-	targets := []any{&id, &visitor, &startedAt, &user, &channel, &referrer, &source, &medium, &campaign, &content, &term,
-		&googleClick, &facebookClick, &microsoftAds}
+	args := []any{r.site, r.rows.Day}
+	targets := []any{&key.Visitor, &key.N, &startedAt, &channel, &user, &attribution}
 
-	var ids []visitID
-	first, end := visitIDs(r.rows.Day)
-	err := r.each(ctx, dayVisits, first, end, targets, func() {
+	err := r.each(ctx, dayVisits, args, targets, func() {
 		v := segment.Visit{
-			StartedAt: model.Instant(startedAt), UserID: r.text(user), Channel: r.text(channel), Referrer: r.text(referrer),
-			Campaign: model.Campaign{
-				Source: r.text(source), Medium: r.text(medium), Name: r.text(campaign), Content: r.text(content), Term: r.text(term),
-				Gclid: mark(googleClick), Fbclid: mark(facebookClick), Msclkid: mark(microsoftAds),
-			},
+			VisitKey: key, StartedAt: model.Instant(startedAt), UserID: r.text(user),
+			Channel: string(model.ChannelOf(channel)),
 		}
-		copy(v.Visitor[:], visitor)
+		referrer, c := model.UnpackAttribution(string(attribution))
+		v.Referrer = r.shared(referrer)
+		v.Campaign = model.Campaign{
+			Source: r.shared(c.Source), Medium: r.shared(c.Medium), Name: r.shared(c.Name),
+			Content: r.shared(c.Content), Term: r.shared(c.Term),
+			Gclid: mark(c.Gclid, c.Gbraid, c.Wbraid), Fbclid: mark(c.Fbclid), Msclkid: mark(c.Msclkid),
+		}
 		r.rows.Visits = append(r.rows.Visits, v)
-		ids = append(ids, visitID{id: id})
 	})
 	if err != nil {
 		return err
 	}
 
-	r.number(ids)
+	r.number()
 	return nil
 }
 
-// mark stands for a click id: segments hold only whether there is one.
-func mark(present bool) string {
-	if present {
-		return "1"
-	}
-	return ""
-}
-
-// number gives each visit its number among its visitor's visits, by start and id. The stored number
-// is 1 in visits of early releases.
-func (r *dayReader) number(ids []visitID) {
+// number gives each visit its number among its visitor's visits by start. The stored numbers follow
+// the order in which visits were committed.
+func (r *dayReader) number() {
 	visits := r.rows.Visits
-	order := make([]int, len(visits))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(slices.Compare(visits[a].Visitor[:], visits[b].Visitor[:]),
-			cmp.Compare(visits[a].StartedAt, visits[b].StartedAt), cmp.Compare(ids[a].id, ids[b].id))
+	slices.SortFunc(visits, func(a, b segment.Visit) int {
+		return cmp.Or(bytes.Compare(a.Visitor[:], b.Visitor[:]), cmp.Compare(a.StartedAt, b.StartedAt), cmp.Compare(a.N, b.N))
 	})
 
-	for n, i := range order {
-		visits[i].N = 1
-		if n > 0 && visits[order[n-1]].Visitor == visits[i].Visitor {
-			visits[i].N = visits[order[n-1]].N + 1
+	n := int16(0)
+	for i := range visits {
+		v := &visits[i]
+		if n++; i == 0 || visits[i-1].Visitor != v.Visitor {
+			n = 1
 		}
-		ids[i].key = visits[i].VisitKey
+		r.numbers[v.VisitKey] = n
+		v.N = n
 	}
-
-	slices.SortFunc(ids, func(a, b visitID) int { return cmp.Compare(a.id, b.id) })
-	r.ids = ids
 }
 
-// key returns the key of a visit of the day.
-func (r *dayReader) key(id int64) (key segment.VisitKey, ok bool) {
-	i, ok := slices.BinarySearchFunc(r.ids, id, func(v visitID, id int64) int { return cmp.Compare(v.id, id) })
+// visit returns the key of the visit of a page view or event by its stored key.
+func (r *dayReader) visit(stored segment.VisitKey) (key segment.VisitKey, ok bool) {
+	n, ok := r.numbers[stored]
 	if !ok {
 		r.rows.lost++
-		return key, false
 	}
-	return r.ids[i].key, true
+	return segment.VisitKey{Visitor: stored.Visitor, N: n}, ok
+}
+
+// between returns the arguments of a query of the day's page views or events.
+func (r *dayReader) between() []any {
+	return []any{r.site, r.rows.Day.Start(), (r.rows.Day + 1).Start()}
 }
 
 func (r *dayReader) readViews(ctx context.Context) error {
 	var (
-		visit, at, id         int64
+		visit                 segment.VisitKey
+		at, id                int64
 		path, language        sql.RawBytes
 		width, engaged, depth int32
 	)
-	targets := []any{&visit, &at, &id, &path, &language, &width, &engaged, &depth}
+	targets := []any{&visit.Visitor, &visit.N, &at, &id, &path, &language, &width, &engaged, &depth}
 
-	return r.each(ctx, dayViews, r.rows.Day.Start(), (r.rows.Day + 1).Start(), targets, func() {
-		if key, ok := r.key(visit); ok {
+	return r.each(ctx, dayViews(r.postgres, r.rows.Day), r.between(), targets, func() {
+		if key, ok := r.visit(visit); ok {
 			r.rows.Views = append(r.rows.Views, segment.View{
 				VisitKey: key, At: model.Instant(at), ID: id, Path: r.text(path), Language: r.text(language),
 				Width: int16(width), EngagedMS: engaged, Scroll: int16(depth),
@@ -219,13 +226,14 @@ func (r *dayReader) readViews(ctx context.Context) error {
 
 func (r *dayReader) readEvents(ctx context.Context) error {
 	var (
-		visit, at, id, value             int64
+		visit                            segment.VisitKey
+		at, id, value                    int64
 		name, path, currency, properties sql.RawBytes
 	)
-	targets := []any{&visit, &at, &id, &name, &path, &value, &currency, &properties}
+	targets := []any{&visit.Visitor, &visit.N, &at, &id, &name, &path, &value, &currency, &properties}
 
-	return r.each(ctx, dayEvents, r.rows.Day.Start(), (r.rows.Day + 1).Start(), targets, func() {
-		if key, ok := r.key(visit); ok {
+	return r.each(ctx, dayEvents, r.between(), targets, func() {
+		if key, ok := r.visit(visit); ok {
 			r.rows.Events = append(r.rows.Events, segment.Event{
 				VisitKey: key, At: model.Instant(at), ID: id, Name: r.text(name), Path: r.text(path),
 				Value: model.Money(value), Currency: r.text(currency), Properties: string(properties),
@@ -236,12 +244,11 @@ func (r *dayReader) readEvents(ctx context.Context) error {
 
 // nextVisit returns the day of the site's first visit from a day on. ok is false if there is none.
 func (s *Store) nextVisit(ctx context.Context, siteID int64, from model.Day) (day model.Day, ok bool, err error) {
-	first, _ := visitIDs(from)
-	var id []int64
-	err = s.db.Read.NewSelect().Table("visits").Column("id").Where("site_id = ? AND id >= ?", siteID, first).
-		Order("id").Limit(1).Scan(ctx, &id)
-	if err != nil || len(id) == 0 {
+	var days []model.Day
+	err = s.db.Read.NewSelect().Table("visits").Column("day").Where("site_id = ? AND day >= ?", siteID, from).
+		Order("day").Limit(1).Scan(ctx, &days)
+	if err != nil || len(days) == 0 {
 		return 0, false, err
 	}
-	return model.TimeOfID(id[0]).Day(), true, nil
+	return days[0], true, nil
 }
