@@ -68,7 +68,7 @@ func TestTwoWorkersOnOneDay(t *testing.T) {
 			if !strings.Contains(statement, "FROM pageviews") || !met.CompareAndSwap(false, true) {
 				return
 			}
-			f.exec("UPDATE pageviews SET engaged_ms = 12345 WHERE site_id = ?", f.site.ID)
+			f.exec("UPDATE engagement SET ms = 12345 WHERE site_id = ?", f.site.ID)
 			f.invalidate(startDay)
 			if built, err := f.reports.BuildDue(context.Background()); err != nil || built.Days != 1 {
 				t.Errorf("the fast worker built %+v, error %v", built, err)
@@ -193,7 +193,7 @@ func TestUnchangedDayIsNotWritten(t *testing.T) {
 			t.Errorf("written again: %s", statement)
 		}
 	}
-	f.exec("UPDATE pageviews SET scroll = 40")
+	f.exec("UPDATE engagement SET scroll = 40")
 	f.work(f.clock.now.Add(time.Hour))
 	f.equal("changed", whole(1))
 }
@@ -203,16 +203,13 @@ func TestLargeDay(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)
 		const n = 20_000
-		at, visit := startDay.Start(), model.FirstTimeID(startDay.Start())
+		at := startDay.Start()
 		numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT i + 1 FROM n WHERE i + 1 < %d) ", n)
-		visitor := "cast(printf('%016d', i / 2) AS blob)"
-		if d.IsPostgres() {
-			visitor = "convert_to(lpad((i / 2)::text, 16, '0'), 'UTF8')"
-		}
-		f.exec(numbers+`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, n, channel)
-SELECT ?0, ?1 + i * 4096000000, `+visitor+`, ?2 + i * 1000000, 0, 1, 1, 'direct' FROM n`, f.site.ID, visit, at)
-		f.exec(numbers+`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
-SELECT ?0, ?2 + i * 1000000, i, ?1 + i * 4096000000, i, i % 100, 0, false, '/a/path/of/usual/length/' || (i * 7919) FROM n`, f.site.ID, visit, at)
+		f.exec(numbers+`INSERT INTO visits (site_id, day, visitor, n, started_at, last_pageview_at, pageviews, channel)
+SELECT ?, ?, i / 2, i % 2 + 1, ? + i * 1000000, 0, 1, 1 FROM n`, f.site.ID, startDay, at)
+		f.exec(numbers+`INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path)
+SELECT ?, ? + i * 1000000, i, i / 2, i % 2 + 1, 0, false, '/a/path/of/usual/length/' || (i * 7919) FROM n`, f.site.ID, at)
+		f.exec(numbers+"INSERT INTO engagement (site_id, day, id, ms, scroll) SELECT ?, ?, i, i, i % 100 FROM n", f.site.ID, startDay)
 		f.exec("INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 1)", f.site.ID)
 		f.storeVisits(startDay+3, 2)
 

@@ -2,6 +2,7 @@ package reports_test
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -82,36 +83,36 @@ func (f *fixture) storeDay(ctx context.Context, tx *db.Tx, siteID int64, rows *s
 			failed = err
 		}
 	}
-	ids := map[segment.VisitKey]int64{}
+	word := func(v model.VisitorID) int64 { return int64(binary.BigEndian.Uint64(v[:])) }
+
 	for j := range rows.Visits {
 		v := &rows.Visits[j]
-		f.n++
-		ids[v.VisitKey] = model.FirstTimeID(v.StartedAt) + f.n
-		var user any
-		if v.UserID != "" {
-			user = []byte(v.UserID)
-		}
-		exec(`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, n, channel, user_id, referrer,
-utm_source, utm_medium, utm_campaign, utm_content, utm_term, gclid, fbclid, msclkid) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			siteID, ids[v.VisitKey], v.Visitor[:], v.StartedAt, v.StartedAt, v.N, v.Channel, user, nullable(v.Referrer),
-			nullable(v.Source), nullable(v.Medium), nullable(v.Name), nullable(v.Content), nullable(v.Term),
-			nullable(v.Gclid), nullable(v.Fbclid), nullable(v.Msclkid))
+		exec(`INSERT INTO visits (site_id, day, visitor, n, started_at, last_pageview_at, pageviews, channel, user_id, attribution)
+VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?)`,
+			siteID, rows.Day, word(v.Visitor), v.N, v.StartedAt, v.StartedAt, model.Channel(v.Channel).Number(), []byte(v.UserID),
+			model.PackAttribution(v.Referrer, &v.Campaign))
 	}
+
 	for j := range rows.Views {
 		v := &rows.Views[j]
-		exec(`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path, language)
-VALUES (?, ?, ?, ?, ?, ?, ?, false, ?, ?)`,
-			siteID, v.At, v.ID, ids[v.VisitKey], v.EngagedMS, v.Scroll, v.Width, v.Path, nullable(v.Language))
+		exec(`INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path, language)
+VALUES (?, ?, ?, ?, ?, ?, false, ?, ?)`,
+			siteID, v.At, v.ID, word(v.Visitor), v.N, v.Width, v.Path, v.Language)
+		exec("INSERT INTO engagement (site_id, day, id, ms, scroll) VALUES (?, ?, ?, ?, ?)",
+			siteID, v.At.Day(), v.ID, v.EngagedMS, v.Scroll)
 	}
+
 	for j := range rows.Events {
 		e := &rows.Events[j]
 		var value any
 		if e.Currency != "" {
 			value = int64(e.Value)
 		}
-		exec("INSERT INTO events (site_id, at, id, visit_id, name, path, value, currency, properties) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			siteID, e.At, e.ID, ids[e.VisitKey], e.Name, e.Path, value, nullable(e.Currency), nullable(e.Properties))
+		exec(`INSERT INTO events (site_id, at, id, visitor, n, name, path, value, currency, properties)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			siteID, e.At, e.ID, word(e.Visitor), e.N, e.Name, e.Path, value, nullable(e.Currency), nullable(e.Properties))
 	}
+
 	exec("INSERT INTO site_usage (site_id, month, used) VALUES (?, ?, 1) ON CONFLICT DO NOTHING", siteID, rows.Day.Start().Month())
 	return failed
 }
@@ -267,7 +268,7 @@ func followWorld(t *testing.T, f *fixture, zone *time.Location, first model.Day)
 	f.check(true)
 
 	// Engagement arrives for the last two days until 48 hours after their end.
-	f.exec("UPDATE pageviews SET engaged_ms = engaged_ms + 4000, scroll = 70 WHERE site_id = ? AND at >= ?",
+	f.exec("UPDATE engagement SET ms = ms + 4000, scroll = 70 WHERE site_id = ? AND day >= ?",
 		f.site.ID, (first + days - 2).Start())
 	f.work(f.clock.now.Add(time.Hour))
 	f.compare("late engagement", zone, first, days)
@@ -307,7 +308,7 @@ func (f *fixture) seal(zone *time.Location, first model.Day, days int) {
 	f.t.Helper()
 	q := &scan.Query{Zone: zone, From: scan.DateOf(first.Start().Time()).AddDays(-2), To: scan.DateOf(first.Start().Time()).AddDays(days + 2),
 		Breakdowns: recount.AllBreakdowns(), KeyEvents: map[string]bool{"signup": true}}
-	f.exec("UPDATE visits SET user_id = NULL WHERE site_id = ?", f.site.ID)
+	f.exec("UPDATE visits SET user_id = '' WHERE site_id = ?", f.site.ID)
 	want := recount.Count(q, f.exported())
 
 	before := (first + 70).Start().Month()

@@ -51,7 +51,7 @@ type Row struct {
 
 // Days sorts the rows of an export into visits and days.
 func Days(pageviews, events []Row) ([]segment.Rows, error) {
-	d := &days{visits: make(map[string]*segment.Visit), numbers: make(map[string]int64)}
+	d := &days{visits: make(map[string]*segment.Visit)}
 	for i := range pageviews {
 		if err := d.meet(&pageviews[i]); err != nil {
 			return nil, err
@@ -102,8 +102,7 @@ func Days(pageviews, events []Row) ([]segment.Rows, error) {
 
 // days holds the visits of an export, by visitor and visit.
 type days struct {
-	visits  map[string]*segment.Visit
-	numbers map[string]int64 // the visits' ids
+	visits map[string]*segment.Visit
 }
 
 func (r *Row) visit() string { return r.VisitorID + " " + r.VisitID }
@@ -122,27 +121,24 @@ func (d *days) meet(r *Row) error {
 	if err != nil {
 		return fmt.Errorf("user %q: %w", r.UserID, err)
 	}
-	number, err := strconv.ParseInt(r.VisitID, 36, 64)
-	if err != nil {
-		return fmt.Errorf("visit %q: %w", r.VisitID, err)
-	}
 
 	v := &segment.Visit{StartedAt: model.At(r.StartedAt), UserID: string(user), Channel: r.Channel, Referrer: r.Referrer,
 		Campaign: model.Campaign{Source: r.Source, Medium: r.Medium, Name: r.Campaign, Content: r.Content, Term: r.Term,
 			Gclid: r.Gclid, Gbraid: r.Gbraid, Wbraid: r.Wbraid, Fbclid: r.Fbclid, Msclkid: r.Msclkid}}
 	copy(v.Visitor[:], visitor)
-	d.visits[r.visit()], d.numbers[r.visit()] = v, number
+	d.visits[r.visit()] = v
 	return nil
 }
 
-// number numbers the visits of each visitor in the order of their starts.
+// number numbers the visits of each visitor in the order of their starts. Ids that differ only in
+// their last digits, which count, break a tie.
 func (d *days) number() {
 	keys := make([]string, 0, len(d.visits))
 	for key := range d.visits {
 		keys = append(keys, key)
 	}
 	slices.SortFunc(keys, func(a, b string) int {
-		return cmp.Or(cmp.Compare(d.visits[a].StartedAt, d.visits[b].StartedAt), cmp.Compare(d.numbers[a], d.numbers[b]))
+		return cmp.Or(cmp.Compare(d.visits[a].StartedAt, d.visits[b].StartedAt), cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 	})
 
 	count := make(map[model.VisitorID]int16)
