@@ -26,12 +26,12 @@ func TestReportsAreBuilt(t *testing.T) {
 
 		for i, at := range []model.Instant{model.At(noon.AddDate(0, 0, -1)), model.At(noon.AddDate(0, -3, 0))} {
 			for _, statement := range []string{
-				`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel)
-SELECT ?0, ?1, ?2, ?3, ?3, 1, 'direct'`,
-				`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
-SELECT ?0, ?3, ?4, ?1, 0, 0, 0, false, '/'`,
+				`INSERT INTO visits (site_id, day, visitor, n, started_at, last_pageview_at, pageviews, channel)
+SELECT ?0, ?1, 1, 1, ?2, ?2, 1, 1`,
+				`INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path)
+SELECT ?0, ?2, ?3, 1, 1, 0, false, '/'`,
 			} {
-				if err := dbtest.Exec(d, statement, site.ID, model.FirstTimeID(at), make([]byte, 16), at, i); err != nil {
+				if err := dbtest.Exec(d, statement, site.ID, at.Day(), at, i); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -269,7 +269,7 @@ func followWorld(t *testing.T, f *fixture, zone *time.Location, first model.Day)
 
 	// Engagement arrives for the last two days until 48 hours after their end.
 	f.exec("UPDATE engagement SET ms = ms + 4000, scroll = 70 WHERE site_id = ? AND day >= ?",
-		f.site.ID, (first + days - 2).Start())
+		f.site.ID, first+days-2)
 	f.work(f.clock.now.Add(time.Hour))
 	f.compare("late engagement", zone, first, days)
 

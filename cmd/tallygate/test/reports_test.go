@@ -34,10 +34,11 @@ func TestCheckReports(t *testing.T) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		at := dbtest.Noon
 		for _, statement := range []string{
-			"INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) SELECT ?0, ?1, ?2, ?3, ?3, 1, 'direct'",
-			"INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) SELECT ?0, ?3, 1, ?1, 0, 0, 0, false, '/pricing'",
+			"INSERT INTO visits (site_id, day, visitor, n, started_at, last_pageview_at, pageviews, channel) SELECT ?0, ?1, 1, 1, ?2, ?2, 1, 1",
+			"INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) SELECT ?0, ?2, 1, 1, 1, 0, false, '/pricing'",
+			"INSERT INTO engagement (site_id, day, id, ms, scroll) SELECT ?0, ?1, 1, 0, 0",
 		} {
-			if err := dbtest.Exec(d, statement, site.ID, model.FirstTimeID(at), make([]byte, 16), at); err != nil {
+			if err := dbtest.Exec(d, statement, site.ID, at.Day(), at); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -53,7 +54,7 @@ func TestCheckReports(t *testing.T) {
 		}
 		check(true, "Checked 1 days.", site.SiteKey)
 
-		if err := dbtest.Exec(d, "UPDATE pageviews SET engaged_ms = 12000"); err != nil {
+		if err := dbtest.Exec(d, "UPDATE engagement SET ms = 12000"); err != nil {
 			t.Fatal(err)
 		}
 		check(false, "site 1, 2026-11-20, time in view of /pricing: 0 in the report, 12000 in the rows")
