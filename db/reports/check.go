@@ -120,7 +120,9 @@ func (f figures) add(name string, n int64) {
 func scanDay(day model.Day, segments []*segment.Segment) (figures, error) {
 	date := scan.DateOf(day.Start().Time())
 	scanner := scan.New(&scan.Query{Zone: time.UTC, From: date, To: date,
-		Breakdowns: []scan.Breakdown{{By: scan.Page}, {By: scan.Event}, {By: scan.Channel}, {By: scan.EntryPage}, {By: scan.ExitPage}}})
+		Breakdowns: []scan.Breakdown{
+			{By: scan.Page}, {By: scan.Event}, {By: scan.Channel}, {By: scan.EntryPage}, {By: scan.ExitPage},
+		}})
 	for _, g := range segments {
 		if err := scanner.Add(g); err != nil {
 			return nil, err
@@ -164,11 +166,13 @@ func scanDay(day model.Day, segments []*segment.Segment) (figures, error) {
 // its visitor, or else the first later one.
 const countSQL = `
 WITH numbered AS (
-  SELECT id, visitor, channel, {{hexuser}} AS own, count(user_id) OVER (PARTITION BY visitor ORDER BY started_at, id) AS ids
+  SELECT id, visitor, channel, {{hexuser}} AS own,
+    count(user_id) OVER (PARTITION BY visitor ORDER BY started_at, id) AS ids
   FROM visits WHERE site_id = ?0 AND id >= ?1 AND id < ?2),
 v AS MATERIALIZED (
   SELECT id, channel, {{hexvisitor}} AS visitor,
-    coalesce(max(own) OVER (PARTITION BY visitor, ids), max(CASE ids WHEN 1 THEN own END) OVER (PARTITION BY visitor)) AS own
+    coalesce(max(own) OVER (PARTITION BY visitor, ids),
+      max(CASE ids WHEN 1 THEN own END) OVER (PARTITION BY visitor)) AS own
   FROM numbered),
 p AS MATERIALIZED (
   SELECT visit_id, path, engaged_ms, scroll,
@@ -180,6 +184,8 @@ e AS MATERIALIZED (
   WHERE site_id = ?0 AND at >= ?3 AND at < ?4 AND visit_id IN (SELECT id FROM v)),
 own AS MATERIALIZED (
   SELECT visit_id FROM e WHERE name NOT IN ('outbound_click', 'file_download', 'scroll', 'site_search')),
+sale AS MATERIALIZED (
+  SELECT currency, value FROM e WHERE currency IS NOT NULL AND name IN ('purchase', 'refund')),
 seen AS MATERIALIZED (SELECT visit_id, count(*) AS views, sum(engaged_ms) AS ms FROM p GROUP BY visit_id),
 visit AS MATERIALIZED (
   SELECT v.id, v.channel, v.own, CASE WHEN v.own IS NULL THEN v.visitor END AS visitor, seen.views, seen.ms
@@ -192,8 +198,8 @@ UNION ALL SELECT 'bounces', count(*) FROM visit WHERE views = 1 AND ms < 10000
 UNION ALL SELECT 'time in view', coalesce(sum(engaged_ms), 0) FROM p
 UNION ALL SELECT 'scroll depth', coalesce(sum(scroll), 0) FROM p
 UNION ALL SELECT 'events', count(*) FROM own
-UNION ALL SELECT 'revenue in ' || currency, sum(value) FROM e WHERE currency IS NOT NULL AND name IN ('purchase', 'refund') GROUP BY currency
-UNION ALL SELECT 'purchases and refunds in ' || currency, count(*) FROM e WHERE currency IS NOT NULL AND name IN ('purchase', 'refund') GROUP BY currency
+UNION ALL SELECT 'revenue in ' || currency, sum(value) FROM sale GROUP BY currency
+UNION ALL SELECT 'purchases and refunds in ' || currency, count(*) FROM sale GROUP BY currency
 UNION ALL SELECT 'page views of ' || path, count(*) FROM p GROUP BY path
 UNION ALL SELECT 'time in view of ' || path, sum(engaged_ms) FROM p GROUP BY path
 UNION ALL SELECT 'events named ' || name, count(*) FROM e GROUP BY name
@@ -204,7 +210,8 @@ UNION ALL SELECT 'visits that ended on ' || path, count(*) FROM p WHERE back = 1
 // countBySQL counts a day from its rows.
 func countBySQL(ctx context.Context, tx bun.Tx, postgres bool, siteID int64, day model.Day) (figures, error) {
 	// hex of SQLite returns an empty text for NULL.
-	words := strings.NewReplacer("{{hexuser}}", "CASE WHEN user_id IS NOT NULL THEN hex(user_id) END", "{{hexvisitor}}", "hex(visitor)")
+	words := strings.NewReplacer("{{hexuser}}", "CASE WHEN user_id IS NOT NULL THEN hex(user_id) END",
+		"{{hexvisitor}}", "hex(visitor)")
 	if postgres {
 		words = strings.NewReplacer("{{hexuser}}", "encode(user_id, 'hex')", "{{hexvisitor}}", "encode(visitor, 'hex')")
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+	"strings"
 
 	"github.com/uptrace/bun"
 
@@ -15,9 +16,10 @@ import (
 // All queries of visits, page views and events. Each reads rows of one site by a range of its
 // primary key, so that its cost depends on that site alone.
 
-// hasVisits is the condition that the site ?0 has visits with ids from ?1, below ?2. LIMIT keeps
-// PostgreSQL from a join, which would read the visits of all sites.
-const hasVisits = "(SELECT 1 FROM visits AS v WHERE v.site_id = u.site_id AND v.id >= ? AND v.id < ? LIMIT 1) IS NOT NULL"
+// hasVisits is the condition that the site of a row u has visits with ids from the first parameter,
+// below the second. LIMIT keeps PostgreSQL from a join, which would read the visits of all sites.
+const hasVisits = `
+(SELECT 1 FROM visits AS v WHERE v.site_id = u.site_id AND v.id >= ? AND v.id < ? LIMIT 1) IS NOT NULL`
 
 // visitIDs returns the ids of the visits of a UTC day: from first, below end.
 func visitIDs(day model.Day) (first, end int64) {
@@ -140,7 +142,8 @@ func (r *dayReader) readVisits(ctx context.Context) error {
 		v := segment.Visit{
 			StartedAt: model.Instant(startedAt), UserID: r.text(user), Channel: r.text(channel), Referrer: r.text(referrer),
 			Campaign: model.Campaign{
-				Source: r.text(source), Medium: r.text(medium), Name: r.text(campaign), Content: r.text(content), Term: r.text(term),
+				Source: r.text(source), Medium: r.text(medium), Name: r.text(campaign),
+				Content: r.text(content), Term: r.text(term),
 				Gclid: mark(googleClick), Fbclid: mark(facebookClick), Msclkid: mark(microsoftAds),
 			},
 		}
@@ -244,4 +247,47 @@ func (s *Store) nextVisit(ctx context.Context, siteID int64, from model.Day) (da
 		return 0, false, err
 	}
 	return model.TimeOfID(id[0]).Day(), true, nil
+}
+
+// The rows of the last minutes, newest first, with what their visits say about them. LATERAL and
+// CROSS JOIN look each visit up by its key, as in package exports.
+const (
+	recentViews = `SELECT r.at, r.path, '' AS event, v.visitor, v.channel, coalesce(v.utm_source, '') AS source,
+  coalesce(v.referrer, '') AS referrer
+FROM pageviews AS r {{visit}} WHERE r.site_id = ? AND r.at >= ? AND r.at <= ? ORDER BY r.at DESC, r.id DESC LIMIT ?`
+
+	recentEvents = `SELECT r.at, r.path, r.name AS event, v.visitor, v.channel, '' AS source, '' AS referrer
+FROM events AS r {{visit}} WHERE r.site_id = ? AND r.at >= ? AND r.at <= ? ORDER BY r.at DESC, r.id DESC LIMIT ?`
+
+	sqliteRecentVisit = `CROSS JOIN visits AS v ON v.site_id = r.site_id AND v.id = r.visit_id`
+
+	pgRecentVisit = `CROSS JOIN LATERAL (
+  SELECT * FROM visits WHERE site_id = r.site_id AND id = r.visit_id LIMIT 1) AS v`
+)
+
+// recentRow is a page view or event of the last minutes.
+type recentRow struct {
+	At       model.Instant
+	Path     string
+	Event    string // empty for a page view
+	Visitor  []byte
+	Channel  string
+	Source   string // utm_source
+	Referrer string
+}
+
+// readRecent reads up to limit rows of a query from a time until another one.
+func (s *Store) readRecent(
+	ctx context.Context, query string, siteID int64, since, now model.Instant, limit int,
+) ([]recentRow, error) {
+	visit := sqliteRecentVisit
+	if s.db.IsPostgres() {
+		visit = pgRecentVisit
+	}
+
+	var rows []recentRow
+	err := s.snapshot(ctx, func(ctx context.Context, tx bun.Tx) error {
+		return tx.NewRaw(strings.Replace(query, "{{visit}}", visit, 1), siteID, since, now, limit).Scan(ctx, &rows)
+	})
+	return rows, err
 }
