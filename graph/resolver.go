@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/auth"
@@ -25,6 +26,7 @@ type Resolver struct {
 	sites        *sites.Store
 	outbox       *outbox.Store
 	retention    *retention.Store
+	reports      *reports.Store
 	db           *db.DB
 	auth         *auth.Auth
 	ids          *model.NodeIDs
@@ -61,6 +63,8 @@ type (
 	segmentResolver           struct{ *Resolver }
 	funnelResolver            struct{ *Resolver }
 	sharedLinkResolver        struct{ *Resolver }
+	sharedSiteResolver        struct{ *Resolver }
+	reportResolver            struct{ *Resolver }
 )
 
 // Query implements generated.ResolverRoot.
@@ -121,6 +125,12 @@ func (r *Resolver) Funnel() generated.FunnelResolver { return &funnelResolver{r}
 
 // SharedLink implements generated.ResolverRoot.
 func (r *Resolver) SharedLink() generated.SharedLinkResolver { return &sharedLinkResolver{r} }
+
+// SharedSite implements generated.ResolverRoot.
+func (r *Resolver) SharedSite() generated.SharedSiteResolver { return &sharedSiteResolver{r} }
+
+// Report implements generated.ResolverRoot.
+func (r *Resolver) Report() generated.ReportResolver { return &reportResolver{r} }
 
 // require returns the caller's user if it has the permission, and charges the request. It fails
 // with unauthenticated, forbidden or rate_limited. Every root field begins with it, except those

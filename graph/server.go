@@ -21,6 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/auth"
@@ -106,6 +107,7 @@ func New(o Options) (http.Handler, error) {
 		sites:        sites.New(o.DB),
 		outbox:       outbox.New(o.DB),
 		retention:    retention.New(o.DB),
+		reports:      reports.New(o.DB),
 		auth:         o.Auth,
 		ids:          ids,
 		analyticsURL: strings.TrimRight(o.AnalyticsURL, "/"),

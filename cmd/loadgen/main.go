@@ -26,15 +26,16 @@ import (
 
 // commands is the command line.
 type commands struct {
-	Run     run.Command         `cmd:"" help:"Drive a running instance and report throughput, latency and errors."`
-	Captcha captcha.Command     `cmd:"" help:"Drive the captcha of a running instance, and check that each token counts once."`
-	Verify  verify.Command      `cmd:"" help:"Check that each acknowledged hit of a run is stored and counted once."`
-	Chaos   chaos.Command       `cmd:"" help:"Kill, pause and restart an instance under load, then verify."`
-	Limits  bench.LimitsCommand `cmd:"" help:"Measure the empty handler and the database's bulk copy on this machine."`
-	Bench   bench.Command       `cmd:"" help:"Measure the service and these limits, and write the table of ratios."`
-	Growth  bench.GrowthCommand `cmd:"" help:"Measure whether any cost grows with the number of stored rows."`
-	Attack  attack.Command      `cmd:"" help:"Measure the effect of an attack on other sites."`
-	Noop    bench.NoopCommand   `cmd:"" hidden:"" help:"Serve the empty handler, the reference of the measurements."`
+	Run     run.Command          `cmd:"" help:"Drive a running instance and report throughput, latency and errors."`
+	Captcha captcha.Command      `cmd:"" help:"Drive the captcha of a running instance, and check that each token counts once."`
+	Verify  verify.Command       `cmd:"" help:"Check that each acknowledged hit of a run is stored and counted once."`
+	Chaos   chaos.Command        `cmd:"" help:"Kill, pause and restart an instance under load, then verify."`
+	Limits  bench.LimitsCommand  `cmd:"" help:"Measure the empty handler and the database's bulk copy on this machine."`
+	Bench   bench.Command        `cmd:"" help:"Measure the service and these limits, and write the table of ratios."`
+	Growth  bench.GrowthCommand  `cmd:"" help:"Measure whether any cost grows with the number of stored rows."`
+	Reports bench.ReportsCommand `cmd:"" help:"Measure reports of a site with a year of page views."`
+	Attack  attack.Command       `cmd:"" help:"Measure the effect of an attack on other sites."`
+	Noop    bench.NoopCommand    `cmd:"" hidden:"" help:"Serve the empty handler, the reference of the measurements."`
 }
 
 func main() {

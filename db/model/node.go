@@ -36,6 +36,9 @@ const (
 
 	// AfterAnnotation is a position in the order of days, see OfDay.
 	AfterAnnotation NodeKind = 68
+
+	// AfterReportRow is a position among the rows of a report.
+	AfterReportRow NodeKind = 69
 )
 
 // nodePrefixes are the prefixes of ids, by which a person recognises the type.
@@ -43,7 +46,7 @@ var nodePrefixes = map[NodeKind]string{
 	NodeAccount: "account_", NodeUser: "user_", NodeInvitation: "invitation_", NodeAPIToken: "token_",
 	NodeSite: "site_", NodeSitekey: "sitekey_", NodeDelivery: "delivery_", NodeErasure: "erasure_",
 	NodeAnnotation: "annotation_", NodeSegment: "segment_", NodeFunnel: "funnel_", NodeSharedLink: "sharedlink_",
-	AfterSite: "after_", AfterSitekey: "after_", AfterDelivery: "after_", AfterAnnotation: "after_",
+	AfterSite: "after_", AfterSitekey: "after_", AfterDelivery: "after_", AfterAnnotation: "after_", AfterReportRow: "after_",
 }
 
 // NodeIDs encodes and decodes the ids that GraphQL, the export and webhook calls use for a row. An

@@ -189,7 +189,9 @@ func agree(month []dayRow, segments []*segment.Segment) bool {
 		if len(segments) == 0 || segments[0].First != day.Day || len(segments[0].Days) != 1 {
 			return false
 		}
-		if t := segments[0].Total(); int64(t.Visits) != day.Visits || int64(t.Views) != day.Pageviews || int64(t.Events) != day.Events {
+		total := segments[0].Total()
+		if [...]int64{int64(total.Visits), int64(total.Views), int64(total.Events)} !=
+			[...]int64{day.Visits, day.Pageviews, day.Events} {
 			return false
 		}
 		segments = segments[1:]

@@ -173,7 +173,8 @@ known AS (
   FROM numbered),
 v AS MATERIALIZED (
   SELECT visitor, n, channel,
-    coalesce(max(own) OVER (PARTITION BY visitor, ids), max(CASE ids WHEN 1 THEN own END) OVER (PARTITION BY visitor)) AS own
+    coalesce(max(own) OVER (PARTITION BY visitor, ids),
+      max(CASE ids WHEN 1 THEN own END) OVER (PARTITION BY visitor)) AS own
   FROM known),
 p AS MATERIALIZED (
   SELECT r.visitor, r.n, r.path, {{ms}} AS engaged_ms, {{scroll}} AS scroll,
@@ -186,6 +187,8 @@ e AS MATERIALIZED (
   WHERE site_id = ?0 AND at >= ?2 AND at < ?3 AND (visitor, n) IN (SELECT visitor, n FROM v)),
 own AS MATERIALIZED (
   SELECT visitor, n FROM e WHERE name NOT IN ('outbound_click', 'file_download', 'scroll', 'site_search')),
+sale AS MATERIALIZED (
+  SELECT currency, value FROM e WHERE currency IS NOT NULL AND name IN ('purchase', 'refund')),
 seen AS MATERIALIZED (SELECT visitor, n, count(*) AS views, sum(engaged_ms) AS ms FROM p GROUP BY visitor, n),
 visit AS MATERIALIZED (
   SELECT v.visitor, v.n, v.channel, v.own, CASE WHEN v.own IS NULL THEN v.visitor END AS person, seen.views, seen.ms
@@ -198,8 +201,8 @@ UNION ALL SELECT 'bounces', count(*) FROM visit WHERE views = 1 AND ms < 10000
 UNION ALL SELECT 'time in view', coalesce(sum(engaged_ms), 0) FROM p
 UNION ALL SELECT 'scroll depth', coalesce(sum(scroll), 0) FROM p
 UNION ALL SELECT 'events', count(*) FROM own
-UNION ALL SELECT 'revenue in ' || currency, sum(value) FROM e WHERE currency IS NOT NULL AND name IN ('purchase', 'refund') GROUP BY currency
-UNION ALL SELECT 'purchases and refunds in ' || currency, count(*) FROM e WHERE currency IS NOT NULL AND name IN ('purchase', 'refund') GROUP BY currency
+UNION ALL SELECT 'revenue in ' || currency, sum(value) FROM sale GROUP BY currency
+UNION ALL SELECT 'purchases and refunds in ' || currency, count(*) FROM sale GROUP BY currency
 UNION ALL SELECT 'page views of ' || path, count(*) FROM p GROUP BY path
 UNION ALL SELECT 'time in view of ' || path, sum(engaged_ms) FROM p GROUP BY path
 UNION ALL SELECT 'events named ' || name, count(*) FROM e GROUP BY name

@@ -116,7 +116,8 @@ const (
 )
 
 func (s *Store) set(ctx context.Context, name string, value int64) error {
-	_, err := s.db.Write.ExecContext(ctx, "UPDATE settings SET value = ? WHERE name = ?", strconv.FormatInt(value, 10), name)
+	_, err := s.db.Write.ExecContext(ctx, "UPDATE settings SET value = ? WHERE name = ?",
+		strconv.FormatInt(value, 10), name)
 	return err
 }
 
@@ -210,7 +211,7 @@ func (s *Store) backfillSite(ctx context.Context, siteID int64, last model.Day, 
 		if !ok || day > last {
 			break
 		}
-		days = append(days, dayRow{SiteID: siteID, Day: day, DueAt: now + model.Instant(last-day) - model.Instant(last-firstDay)})
+		days = append(days, dayRow{SiteID: siteID, Day: day, DueAt: now - model.Instant(day-firstDay)})
 		from = day + 1
 	}
 
@@ -254,7 +255,9 @@ func (s *Store) claim(ctx context.Context, now model.Instant, limit int) ([]dayR
 		return nil, err
 	}
 
-	slices.SortFunc(days, func(a, b dayRow) int { return cmp.Or(cmp.Compare(b.Day, a.Day), cmp.Compare(a.SiteID, b.SiteID)) })
+	slices.SortFunc(days, func(a, b dayRow) int {
+		return cmp.Or(cmp.Compare(b.Day, a.Day), cmp.Compare(a.SiteID, b.SiteID))
+	})
 	return days, nil
 }
 

@@ -23,6 +23,7 @@ type Request struct {
 
 // Answer has the result of each period of a Request.
 type Answer struct {
+	Request Request
 	Results []*scan.Result
 	// AsOf is the time until which everything committed is counted, except engagement with page
 	// views of days that are not over for 48 hours, which may be an hour behind.
@@ -55,7 +56,7 @@ func (s *Store) Report(ctx context.Context, r Request) (*Answer, error) {
 		return nil, err
 	}
 
-	answer := &Answer{AsOf: asOf, Results: make([]*scan.Result, len(scanners))}
+	answer := &Answer{Request: r, AsOf: asOf, Results: make([]*scan.Result, len(scanners))}
 	for i, scanner := range scanners {
 		answer.Results[i] = scanner.Result()
 	}
@@ -86,6 +87,16 @@ func (s *Store) FirstDay(ctx context.Context, siteID int64) (day model.Day, ok b
 		return first[0], true, nil
 	}
 	return day, ok, nil
+}
+
+// Size returns how many bytes the segments of a site have.
+func (s *Store) Size(ctx context.Context, siteID int64) (bytes int64, err error) {
+	err = s.db.Read.NewSelect().Table("report_segments").ColumnExpr("coalesce(sum(length(data)), 0)").
+		Where("site_id = ?", siteID).Scan(ctx, &bytes)
+	if err != nil {
+		return 0, fmt.Errorf("measure the segments of site %d: %w", siteID, err)
+	}
+	return bytes, nil
 }
 
 // span is a range of UTC days.

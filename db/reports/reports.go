@@ -60,6 +60,7 @@ type Store struct {
 	db    *db.DB
 	scans chan struct{} // holds one value for each running scan
 	live  *liveDays
+	lives *lives
 }
 
 // New returns the reports of a database. A process should use one Store, because its cache and its
@@ -69,5 +70,6 @@ func New(d *db.DB) *Store {
 		db:    d,
 		scans: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 		live:  newLiveDays(),
+		lives: newLives(),
 	}
 }

@@ -252,3 +252,45 @@ func (s *Store) nextVisit(ctx context.Context, siteID int64, from model.Day) (da
 	}
 	return days[0], true, nil
 }
+
+// The rows of the last minutes, newest first, with what their visits say about them. LATERAL and
+// CROSS JOIN look each visit up by its key, as in package exports.
+const (
+	recentViews = `SELECT r.at, r.path, '' AS event, v.visitor, v.channel, v.attribution
+FROM pageviews AS r {{visit}} WHERE r.site_id = ? AND r.at >= ? AND r.at <= ? ORDER BY r.at DESC, r.id DESC LIMIT ?`
+
+	recentEvents = `SELECT r.at, r.path, r.name AS event, v.visitor, v.channel, v.attribution
+FROM events AS r {{visit}} WHERE r.site_id = ? AND r.at >= ? AND r.at <= ? ORDER BY r.at DESC, r.id DESC LIMIT ?`
+
+	sqliteRecentVisit = `CROSS JOIN visits AS v ON v.site_id = r.site_id
+  AND v.day = r.at / 86400000000 AND v.visitor = r.visitor AND v.n = r.n`
+
+	pgRecentVisit = `CROSS JOIN LATERAL (
+  SELECT * FROM visits WHERE site_id = r.site_id AND day = (r.at / 86400000000)::integer AND visitor = r.visitor AND n = r.n LIMIT 1) AS v`
+)
+
+// recentRow is a page view or event of the last minutes.
+type recentRow struct {
+	At          model.Instant
+	Path        string
+	Event       string // empty for a page view
+	Visitor     model.VisitorID
+	Channel     model.Channel
+	Attribution string // see model.PackAttribution
+}
+
+// readRecent reads up to limit rows of a query from a time until another one.
+func (s *Store) readRecent(
+	ctx context.Context, query string, siteID int64, since, now model.Instant, limit int,
+) ([]recentRow, error) {
+	visit := sqliteRecentVisit
+	if s.db.IsPostgres() {
+		visit = pgRecentVisit
+	}
+
+	var rows []recentRow
+	err := s.snapshot(ctx, func(ctx context.Context, tx bun.Tx) error {
+		return tx.NewRaw(strings.Replace(query, "{{visit}}", visit, 1), siteID, since, now, limit).Scan(ctx, &rows)
+	})
+	return rows, err
+}

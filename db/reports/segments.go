@@ -144,10 +144,13 @@ func (s *Store) binaryQuery(text string, args ...any) (string, []any) {
 }
 
 // putSegment stores a packed segment in place of those that begin on the same day.
-func (s *Store) putSegment(ctx context.Context, tx bun.Tx, siteID int64, first model.Day, days int, packed []byte) error {
+func (s *Store) putSegment(
+	ctx context.Context, tx bun.Tx, siteID int64, first model.Day, days int, packed []byte,
+) error {
 	for chunk := 0; len(packed) > 0; chunk++ {
 		n := min(len(packed), chunkSize)
-		text, args := s.binaryQuery("INSERT INTO report_segments (site_id, first_day, days, chunk, data) VALUES (?, ?, ?, ?, ?)",
+		text, args := s.binaryQuery(
+			"INSERT INTO report_segments (site_id, first_day, days, chunk, data) VALUES (?, ?, ?, ?, ?)",
 			siteID, int64(first), int64(days), int64(chunk), packed[:n])
 		if _, err := tx.Tx.ExecContext(ctx, text, args...); err != nil {
 			return err
@@ -166,7 +169,9 @@ func deleteSegments(ctx context.Context, tx bun.IDB, siteID int64, first, last m
 
 // readSegments reads the segments of a site that have days of a span, in order. None of them begins
 // before begin.
-func (s *Store) readSegments(ctx context.Context, siteID int64, begin model.Day, sp span) (list []*segment.Segment, err error) {
+func (s *Store) readSegments(
+	ctx context.Context, siteID int64, begin model.Day, sp span,
+) (list []*segment.Segment, err error) {
 	err = s.db.LongRead(ctx, func() error {
 		list, err = s.scanSegments(ctx, siteID, begin, sp)
 		return err

@@ -1,9 +1,6 @@
 package reports_test
 
 import (
-	"context"
-	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -11,7 +8,6 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
-	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/recount"
@@ -33,7 +29,6 @@ type fixture struct {
 	reports *reports.Store
 	site    *model.Site
 	random  *rand.Rand
-	n       int64 // ids
 }
 
 func newFixture(t *testing.T, d *db.DB, seed uint64) *fixture {
@@ -52,69 +47,12 @@ func (f *fixture) exec(statement string, args ...any) {
 	}
 }
 
-// nullable returns nil for an empty value.
-func nullable[T ~string](text T) any {
-	if text == "" {
-		return nil
-	}
-	return string(text)
-}
-
 // store stores the rows of days, in the way ingestion does.
-func (f *fixture) store(siteID int64, all ...segment.Rows) {
+func (f *fixture) store(siteID int64, days ...segment.Rows) {
 	f.t.Helper()
-	err := f.d.InTx(f.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		for i := range all {
-			if err := f.storeDay(ctx, tx, siteID, &all[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := recount.Store(f.t.Context(), f.d, siteID, days...); err != nil {
 		f.t.Fatal(err)
 	}
-}
-
-func (f *fixture) storeDay(ctx context.Context, tx *db.Tx, siteID int64, rows *segment.Rows) error {
-	var failed error
-	exec := func(statement string, args ...any) {
-		if _, err := tx.ExecContext(ctx, statement, args...); err != nil && failed == nil {
-			failed = err
-		}
-	}
-	word := func(v model.VisitorID) int64 { return int64(binary.BigEndian.Uint64(v[:])) }
-
-	for j := range rows.Visits {
-		v := &rows.Visits[j]
-		exec(`INSERT INTO visits (site_id, day, visitor, n, started_at, last_pageview_at, pageviews, channel, user_id, attribution)
-VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?)`,
-			siteID, rows.Day, word(v.Visitor), v.N, v.StartedAt, v.StartedAt, model.Channel(v.Channel).Number(), []byte(v.UserID),
-			model.PackAttribution(v.Referrer, &v.Campaign))
-	}
-
-	for j := range rows.Views {
-		v := &rows.Views[j]
-		exec(`INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path, language)
-VALUES (?, ?, ?, ?, ?, ?, false, ?, ?)`,
-			siteID, v.At, v.ID, word(v.Visitor), v.N, v.Width, v.Path, v.Language)
-		exec("INSERT INTO engagement (site_id, day, id, ms, scroll) VALUES (?, ?, ?, ?, ?)",
-			siteID, v.At.Day(), v.ID, v.EngagedMS, v.Scroll)
-	}
-
-	for j := range rows.Events {
-		e := &rows.Events[j]
-		var value any
-		if e.Currency != "" {
-			value = int64(e.Value)
-		}
-		exec(`INSERT INTO events (site_id, at, id, visitor, n, name, path, value, currency, properties)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			siteID, e.At, e.ID, word(e.Visitor), e.N, e.Name, e.Path, value, nullable(e.Currency), nullable(e.Properties))
-	}
-
-	exec("INSERT INTO site_usage (site_id, month, used) VALUES (?, ?, 1) ON CONFLICT DO NOTHING", siteID, rows.Day.Start().Month())
-	return failed
 }
 
 // work runs the worker's tasks at a time.
@@ -129,32 +67,10 @@ func (f *fixture) work(now model.Instant) {
 	}
 }
 
-// exported reads the rows of the site from its export, as JSON.
+// exported reads the rows of the site from its export.
 func (f *fixture) exported() []segment.Rows {
 	f.t.Helper()
-	all := exports.Range{SiteID: f.site.ID, To: 1 << 60, Limit: 1 << 30}
-	var views, events []recount.Row
-	add := func(to *[]recount.Row, fields []exports.Field) error {
-		text, err := exports.AppendJSON(nil, fields)
-		if err != nil {
-			return err
-		}
-		var row recount.Row
-		if err := json.Unmarshal(text, &row); err != nil {
-			return fmt.Errorf("%s: %w", text, err)
-		}
-		*to = append(*to, row)
-		return nil
-	}
-
-	store := exports.New(f.d)
-	if err := store.ExportPageviews(f.t.Context(), all, func(p *exports.Pageview) error { return add(&views, p.Fields()) }); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := store.ExportEvents(f.t.Context(), all, func(e *exports.Event) error { return add(&events, e.Fields()) }); err != nil {
-		f.t.Fatal(err)
-	}
-	days, err := recount.Days(views, events)
+	days, err := recount.Exported(f.t.Context(), f.d, f.site.ID)
 	if err != nil {
 		f.t.Fatal(err)
 	}

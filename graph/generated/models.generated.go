@@ -10,6 +10,8 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/reports/period"
 )
 
 // Input of `acceptInvitation`.
@@ -308,6 +310,16 @@ type FunnelPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// How many visitors went through steps in order within a UTC day. Filters keep or drop their visits as in all figures.
+type FunnelReport struct {
+	// Visitors who made the first step.
+	Visitors int64 `json:"visitors"`
+	// Percentage of them who made the last step. Null if there are none.
+	ConversionRate *float64 `json:"conversionRate,omitempty"`
+	// The steps in order.
+	Steps []*FunnelStepReport `json:"steps"`
+}
+
 // A step of a funnel: either a page or an event.
 type FunnelStep struct {
 	// The path of a page, or a pattern. Null for an event.
@@ -328,6 +340,18 @@ type FunnelStepInput struct {
 	Label *string `json:"label,omitempty"`
 }
 
+// A step of a funnel with its figures.
+type FunnelStepReport struct {
+	// The step.
+	Step *FunnelStep `json:"step"`
+	// Visitors who made this step after all earlier ones.
+	Visitors int64 `json:"visitors"`
+	// Percentage of the visitors of the step before. Null for the first step, and if there are none.
+	FromPrevious *float64 `json:"fromPrevious,omitempty"`
+	// Visitors of this step in the period compared with. Null without `compare`.
+	ComparedVisitors *int64 `json:"comparedVisitors,omitempty"`
+}
+
 // Input of `inviteMember`.
 type InviteMemberInput struct {
 	// E-mail address, at most 254 characters.
@@ -342,6 +366,42 @@ type InviteMemberPayload struct {
 	Invitation *model.Invitation `json:"invitation,omitempty"`
 	// Errors in the input: `INVALID_EMAIL`, `ALREADY_MEMBER`, `TOO_MANY_MEMBERS`, `NO_MAIL_SERVER`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// A page view or event.
+type LiveHit struct {
+	// When it was stored.
+	At model.Instant `json:"at"`
+	// The name of the event. Null for a page view.
+	Event *string `json:"event,omitempty"`
+	// The path of the page.
+	Path string `json:"path"`
+	// The channel of the visit.
+	Channel string `json:"channel"`
+}
+
+// Who is on a site now.
+type LiveReport struct {
+	// When the figures were read.
+	At model.Instant `json:"at"`
+	// Visitors with a page view in the last 5 minutes.
+	Visitors int64 `json:"visitors"`
+	// Page views of each of the last 30 minutes, oldest first.
+	Pageviews []int64 `json:"pageviews"`
+	// The 10 pages with the most visitors in the last 5 minutes.
+	Pages []*LiveRow `json:"pages"`
+	// The 10 sources with the most visitors in the last 5 minutes.
+	Sources []*LiveRow `json:"sources"`
+	// The latest 20 page views and events of the last 30 minutes, newest first. Nothing in them identifies a visitor.
+	Latest []*LiveHit `json:"latest"`
+}
+
+// A page or source with its visitors.
+type LiveRow struct {
+	// The path of the page, or the source. Empty for visits without a source.
+	Value string `json:"value"`
+	// Visitors in the last 5 minutes.
+	Visitors int64 `json:"visitors"`
 }
 
 // Usage of one calendar month (UTC).
@@ -443,6 +503,48 @@ type RemoveMemberPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// What visitors did in a period.
+type Report struct {
+	// The first day.
+	From model.Day `json:"from"`
+	// The last day.
+	To model.Day `json:"to"`
+	// The first day of the period compared with. Null without `compare`.
+	ComparedFrom *model.Day `json:"comparedFrom,omitempty"`
+	// The last day of the period compared with. Null without `compare`.
+	ComparedTo *model.Day `json:"comparedTo,omitempty"`
+	// The IANA name of the time zone of all days.
+	TimeZone string `json:"timeZone"`
+	// Everything stored until then is counted. Only time in view, scroll depth and bounces of the last two days may be up to an hour
+	// behind, because pages report engagement for 48 hours.
+	AsOf model.Instant `json:"asOf"`
+	// The figures of the whole period.
+	Totals *ReportMetrics `json:"totals"`
+	// The period in parts, oldest first, without gaps.
+	Series []*ReportPoint `json:"series"`
+	// One row for each value of a dimension. Rows without an order by `orderBy` are ordered by value.
+	Breakdown *ReportRowConnection `json:"breakdown,omitempty"`
+	// The properties that events carried, most frequent first. At most 100.
+	PropertyNames []*ReportProperty `json:"propertyNames"`
+	// How many visitors went through steps in this order within a UTC day.
+	Funnel *FunnelReport `json:"funnel"`
+	// What was counted, for all fields at once.
+	Answer *reports.Answer `json:"-"`
+	// The keys of the answer's funnels.
+	Funnels []string `json:"-"`
+}
+
+// The period to compare with: either `kind` or `from`.
+type ReportComparison struct {
+	// Which period.
+	Kind *ReportComparisonKind `json:"kind,omitempty"`
+	// The first day of a period of the same length.
+	From *model.Day `json:"from,omitempty"`
+	// Whether the period moves by up to 3 days, so that both begin on the same day of the week. A period of less than 4 days is compared
+	// with that of the week before.
+	MatchDayOfWeek bool `json:"matchDayOfWeek"`
+}
+
 // A filter of a segment.
 type ReportFilter struct {
 	// What the filter compares.
@@ -483,6 +585,125 @@ type ReportMails struct {
 	SpikeAbove *int `json:"spikeAbove,omitempty"`
 	// The user is notified at 6:00 when the day before had fewer visitors than this. Null: never.
 	DropBelow *int `json:"dropBelow,omitempty"`
+}
+
+// The same figures in totals, in parts of a series and in rows. A rate is null if nothing of its kind was counted.
+type ReportMetrics struct {
+	// Distinct visitors of each day, added up. A visitor with a pseudonymous user id counts once in the whole period. In rows of `EVENT`
+	// and `PROPERTY`: visitors with such an event.
+	Visitors int64 `json:"visitors"`
+	// Visits with at least one page view that began in the period.
+	Visits int64 `json:"visits"`
+	// Page views.
+	Pageviews int64 `json:"pageviews"`
+	// Page views divided by visits.
+	ViewsPerVisit *float64 `json:"viewsPerVisit,omitempty"`
+	// Percentage of visits with one page view, no event except automatic ones, and less than 10 seconds in view.
+	BounceRate *float64 `json:"bounceRate,omitempty"`
+	// Average time in view of a visit, in seconds.
+	EngagementTime *float64 `json:"engagementTime,omitempty"`
+	// Average time in view of a page view, in seconds.
+	TimeOnPage *float64 `json:"timeOnPage,omitempty"`
+	// Average scroll depth of the page views that reported one, in percent.
+	ScrollDepth *float64 `json:"scrollDepth,omitempty"`
+	// Percentage of the views of a page that were the last of their visit. Null except in rows of `PAGE`.
+	ExitRate *float64 `json:"exitRate,omitempty"`
+	// Percentage of the visitors in `totals`. Null if there are none.
+	Share *float64 `json:"share,omitempty"`
+	// Events. Automatic ones count only in rows of `EVENT` and `PROPERTY`.
+	Events int64 `json:"events"`
+	// Events that are key events now.
+	Conversions int64 `json:"conversions"`
+	// Percentage of visitors with a key event. In rows of `EVENT`: of all visitors, those with this event.
+	ConversionRate *float64 `json:"conversionRate,omitempty"`
+	// Revenue by currency, sorted by currency.
+	Revenue []*ReportRevenue `json:"revenue"`
+	// The figures of the period compared with. Null without `compare`, and in `comparison` itself.
+	Comparison *ReportMetrics `json:"comparison,omitempty"`
+}
+
+// The order of rows.
+type ReportOrder struct {
+	// The figure by which rows are ordered.
+	Metric ReportMetric `json:"metric"`
+	// The direction. Rows with equal figures are ordered by value.
+	Direction OrderDirection `json:"direction"`
+}
+
+// Days of the site's time zone: either a preset, or `from` and `to`.
+type ReportPeriod struct {
+	// Days relative to today.
+	Preset *period.Preset `json:"preset,omitempty"`
+	// The first day.
+	From *model.Day `json:"from,omitempty"`
+	// The last day. At most 5 years after the first one.
+	To *model.Day `json:"to,omitempty"`
+}
+
+// A part of a series.
+type ReportPoint struct {
+	// When the part begins.
+	Start model.Instant `json:"start"`
+	// When the same part of the period compared with begins. Null without `compare`.
+	ComparedStart *model.Instant `json:"comparedStart,omitempty"`
+	// Whether the part is not over yet.
+	Partial bool `json:"partial"`
+	// The figures of the part.
+	Metrics *ReportMetrics `json:"metrics"`
+}
+
+// A property that events carried.
+type ReportProperty struct {
+	// The name.
+	Name string `json:"name"`
+	// Number of events that carried it.
+	Events int64 `json:"events"`
+	// Number of distinct values.
+	Values int `json:"values"`
+}
+
+// The revenue in one currency.
+type ReportRevenue struct {
+	// The currency, three capital letters.
+	Currency string `json:"currency"`
+	// `gross` less `refunded`.
+	Net model.Money `json:"net"`
+	// The value of all purchases.
+	Gross model.Money `json:"gross"`
+	// The value of all refunds, a positive number.
+	Refunded model.Money `json:"refunded"`
+	// Number of purchases.
+	Purchases int64 `json:"purchases"`
+	// Number of refunds.
+	Refunds int64 `json:"refunds"`
+	// `gross` divided by `purchases`, rounded to 6 decimals. Null without a purchase.
+	AverageOrder *model.Money `json:"averageOrder,omitempty"`
+}
+
+// The figures of one value.
+type ReportRow struct {
+	// The value. Empty for visits without one.
+	Value string `json:"value"`
+	// The figures.
+	Metrics *ReportMetrics `json:"metrics"`
+}
+
+// A page of rows.
+type ReportRowConnection struct {
+	// The rows with their cursors.
+	Edges []*ReportRowEdge `json:"edges"`
+	// The position of the page in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+	// Number of rows in the whole list.
+	TotalCount int `json:"totalCount"`
+}
+
+// A row in a list.
+type ReportRowEdge struct {
+	// The position of the row.
+	Cursor string `json:"cursor"`
+	// The row.
+	Node *ReportRow `json:"node"`
 }
 
 // Input of `requestPasswordReset`.
@@ -737,6 +958,10 @@ type SharedSite struct {
 	Domain string `json:"domain"`
 	// The IANA name of the time zone whose days reports show.
 	TimeZone string `json:"timeZone"`
+	// As `Site.report`. The filters of the link's segment apply to each report, in addition to those of the argument.
+	Report *Report `json:"report,omitempty"`
+	// As `Site.live`. Null for a link with a segment, because live figures are not filtered.
+	Live *LiveReport `json:"live,omitempty"`
 	// The reader's link and its site.
 	View *model.SharedView `json:"-"`
 }
@@ -1147,6 +1372,8 @@ const (
 	ErrorCodeTimeout ErrorCode = "TIMEOUT"
 	// An argument is outside of its range. The message states the rule.
 	ErrorCodeInvalidArgument ErrorCode = "INVALID_ARGUMENT"
+	// A report would read more than 50 million page views. Choose a shorter period.
+	ErrorCodeTooExpensive ErrorCode = "TOO_EXPENSIVE"
 	// Status 400. The query has a syntax error.
 	ErrorCodeParseFailed ErrorCode = "PARSE_FAILED"
 	// Status 400. The query or its variables do not match the schema.
@@ -1157,9 +1384,10 @@ const (
 	// Complexity: each field costs 1. The content of a connection is multiplied by `first`, that of `rejections`, `usageByDay` and
 	// `activity` by the number of days, that of `usageHistory` and `captchaUsageHistory` by the number of months, that of `refusals` by 20,
 	// that of `attempts` by 10, those of `apiTokens`, `unknownEvents`, `segments`, `funnels` and `sharedLinks` by 50, those of
-	// `filters` by 10 and of `steps` by 8, and that of `members`, `invitations` and `sessions` by 100. A mutation costs
-	// 100, plus 1 for each item of the lists in its input. A mutation that checks a password or sends a mail costs 3,000, and one that
-	// erases a user's data 1,000.
+	// `filters` by 10 and of `steps` by 8, and that of `members`, `invitations` and `sessions` by 100. In reports, the content of
+	// `breakdown` is multiplied by a tenth of `first`, that of `series` by 40, and that of `propertyNames` by 10. A mutation costs 100,
+	// plus 1 for each item of the lists in its input. A mutation that checks a password or sends a mail costs 3,000, and one that erases a
+	// user's data 1,000.
 	ErrorCodeTooComplex ErrorCode = "TOO_COMPLEX"
 	// Status 400, 405 or 415. The request is not a POST of a JSON object with a `query`.
 	ErrorCodeBadRequest ErrorCode = "BAD_REQUEST"
@@ -1178,6 +1406,7 @@ var AllErrorCode = []ErrorCode{
 	ErrorCodeUnavailable,
 	ErrorCodeTimeout,
 	ErrorCodeInvalidArgument,
+	ErrorCodeTooExpensive,
 	ErrorCodeParseFailed,
 	ErrorCodeValidationFailed,
 	ErrorCodeTooComplex,
@@ -1189,7 +1418,7 @@ var AllErrorCode = []ErrorCode{
 
 func (e ErrorCode) IsValid() bool {
 	switch e {
-	case ErrorCodeUnauthenticated, ErrorCodeForbidden, ErrorCodeRateLimited, ErrorCodeUnavailable, ErrorCodeTimeout, ErrorCodeInvalidArgument, ErrorCodeParseFailed, ErrorCodeValidationFailed, ErrorCodeTooComplex, ErrorCodeBadRequest, ErrorCodeTooLarge, ErrorCodeCrossOrigin, ErrorCodeInternal:
+	case ErrorCodeUnauthenticated, ErrorCodeForbidden, ErrorCodeRateLimited, ErrorCodeUnavailable, ErrorCodeTimeout, ErrorCodeInvalidArgument, ErrorCodeTooExpensive, ErrorCodeParseFailed, ErrorCodeValidationFailed, ErrorCodeTooComplex, ErrorCodeBadRequest, ErrorCodeTooLarge, ErrorCodeCrossOrigin, ErrorCodeInternal:
 		return true
 	}
 	return false
@@ -1225,6 +1454,210 @@ func (e *ErrorCode) UnmarshalJSON(b []byte) error {
 }
 
 func (e ErrorCode) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// The direction of an order.
+type OrderDirection string
+
+const (
+	// Smallest first.
+	OrderDirectionAsc OrderDirection = "ASC"
+	// Largest first.
+	OrderDirectionDesc OrderDirection = "DESC"
+)
+
+var AllOrderDirection = []OrderDirection{
+	OrderDirectionAsc,
+	OrderDirectionDesc,
+}
+
+func (e OrderDirection) IsValid() bool {
+	switch e {
+	case OrderDirectionAsc, OrderDirectionDesc:
+		return true
+	}
+	return false
+}
+
+func (e OrderDirection) String() string {
+	return string(e)
+}
+
+func (e *OrderDirection) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = OrderDirection(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid OrderDirection", str)
+	}
+	return nil
+}
+
+func (e OrderDirection) MarshalGQL(w io.Writer) {
+	fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *OrderDirection) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e OrderDirection) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// Which period to compare with. Of a day that is not over, it counts up to the same time of day.
+type ReportComparisonKind string
+
+const (
+	// As many days, just before.
+	ReportComparisonKindPreviousPeriod ReportComparisonKind = "PREVIOUS_PERIOD"
+	// The same dates of the year before, or 52 weeks before to match the day of the week.
+	ReportComparisonKindPreviousYear ReportComparisonKind = "PREVIOUS_YEAR"
+)
+
+var AllReportComparisonKind = []ReportComparisonKind{
+	ReportComparisonKindPreviousPeriod,
+	ReportComparisonKindPreviousYear,
+}
+
+func (e ReportComparisonKind) IsValid() bool {
+	switch e {
+	case ReportComparisonKindPreviousPeriod, ReportComparisonKindPreviousYear:
+		return true
+	}
+	return false
+}
+
+func (e ReportComparisonKind) String() string {
+	return string(e)
+}
+
+func (e *ReportComparisonKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ReportComparisonKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ReportComparisonKind", str)
+	}
+	return nil
+}
+
+func (e ReportComparisonKind) MarshalGQL(w io.Writer) {
+	fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ReportComparisonKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ReportComparisonKind) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// A figure of `ReportMetrics`.
+type ReportMetric string
+
+const (
+	// `visitors`
+	ReportMetricVisitors ReportMetric = "VISITORS"
+	// `visits`
+	ReportMetricVisits ReportMetric = "VISITS"
+	// `pageviews`
+	ReportMetricPageviews ReportMetric = "PAGEVIEWS"
+	// `viewsPerVisit`
+	ReportMetricViewsPerVisit ReportMetric = "VIEWS_PER_VISIT"
+	// `bounceRate`
+	ReportMetricBounceRate ReportMetric = "BOUNCE_RATE"
+	// `engagementTime`
+	ReportMetricEngagementTime ReportMetric = "ENGAGEMENT_TIME"
+	// `timeOnPage`
+	ReportMetricTimeOnPage ReportMetric = "TIME_ON_PAGE"
+	// `scrollDepth`
+	ReportMetricScrollDepth ReportMetric = "SCROLL_DEPTH"
+	// `exitRate`
+	ReportMetricExitRate ReportMetric = "EXIT_RATE"
+	// `events`
+	ReportMetricEvents ReportMetric = "EVENTS"
+	// `conversions`
+	ReportMetricConversions ReportMetric = "CONVERSIONS"
+	// `conversionRate`
+	ReportMetricConversionRate ReportMetric = "CONVERSION_RATE"
+)
+
+var AllReportMetric = []ReportMetric{
+	ReportMetricVisitors,
+	ReportMetricVisits,
+	ReportMetricPageviews,
+	ReportMetricViewsPerVisit,
+	ReportMetricBounceRate,
+	ReportMetricEngagementTime,
+	ReportMetricTimeOnPage,
+	ReportMetricScrollDepth,
+	ReportMetricExitRate,
+	ReportMetricEvents,
+	ReportMetricConversions,
+	ReportMetricConversionRate,
+}
+
+func (e ReportMetric) IsValid() bool {
+	switch e {
+	case ReportMetricVisitors, ReportMetricVisits, ReportMetricPageviews, ReportMetricViewsPerVisit, ReportMetricBounceRate, ReportMetricEngagementTime, ReportMetricTimeOnPage, ReportMetricScrollDepth, ReportMetricExitRate, ReportMetricEvents, ReportMetricConversions, ReportMetricConversionRate:
+		return true
+	}
+	return false
+}
+
+func (e ReportMetric) String() string {
+	return string(e)
+}
+
+func (e *ReportMetric) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ReportMetric(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ReportMetric", str)
+	}
+	return nil
+}
+
+func (e ReportMetric) MarshalGQL(w io.Writer) {
+	fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ReportMetric) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ReportMetric) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

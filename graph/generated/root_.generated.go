@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/99designs/gqlgen/graphql"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/period"
 	gqlparser "github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
 )
@@ -30,8 +32,10 @@ type ResolverRoot interface {
 	Invitation() InvitationResolver
 	Mutation() MutationResolver
 	Query() QueryResolver
+	Report() ReportResolver
 	Segment() SegmentResolver
 	SharedLink() SharedLinkResolver
+	SharedSite() SharedSiteResolver
 	Site() SiteResolver
 	SiteConnection() SiteConnectionResolver
 	Sitekey() SitekeyResolver
@@ -191,10 +195,23 @@ type ComplexityRoot struct {
 		UserErrors func(childComplexity int) int
 	}
 
+	FunnelReport struct {
+		ConversionRate func(childComplexity int) int
+		Steps          func(childComplexity int) int
+		Visitors       func(childComplexity int) int
+	}
+
 	FunnelStep struct {
 		Event func(childComplexity int) int
 		Label func(childComplexity int) int
 		Page  func(childComplexity int) int
+	}
+
+	FunnelStepReport struct {
+		ComparedVisitors func(childComplexity int) int
+		FromPrevious     func(childComplexity int) int
+		Step             func(childComplexity int) int
+		Visitors         func(childComplexity int) int
 	}
 
 	Invitation struct {
@@ -208,6 +225,27 @@ type ComplexityRoot struct {
 	InviteMemberPayload struct {
 		Invitation func(childComplexity int) int
 		UserErrors func(childComplexity int) int
+	}
+
+	LiveHit struct {
+		At      func(childComplexity int) int
+		Channel func(childComplexity int) int
+		Event   func(childComplexity int) int
+		Path    func(childComplexity int) int
+	}
+
+	LiveReport struct {
+		At        func(childComplexity int) int
+		Latest    func(childComplexity int) int
+		Pages     func(childComplexity int) int
+		Pageviews func(childComplexity int) int
+		Sources   func(childComplexity int) int
+		Visitors  func(childComplexity int) int
+	}
+
+	LiveRow struct {
+		Value    func(childComplexity int) int
+		Visitors func(childComplexity int) int
 	}
 
 	MonthlyUsage struct {
@@ -316,6 +354,20 @@ type ComplexityRoot struct {
 		UserErrors func(childComplexity int) int
 	}
 
+	Report struct {
+		AsOf          func(childComplexity int) int
+		Breakdown     func(childComplexity int, by model.ReportDimension, property *string, event *string, orderBy ReportOrder, search *string, first int, after *string) int
+		ComparedFrom  func(childComplexity int) int
+		ComparedTo    func(childComplexity int) int
+		From          func(childComplexity int) int
+		Funnel        func(childComplexity int, steps []*FunnelStepInput) int
+		PropertyNames func(childComplexity int, event *string) int
+		Series        func(childComplexity int, interval *period.Interval) int
+		TimeZone      func(childComplexity int) int
+		To            func(childComplexity int) int
+		Totals        func(childComplexity int) int
+	}
+
 	ReportFilter struct {
 		Dimension func(childComplexity int) int
 		Event     func(childComplexity int) int
@@ -329,6 +381,63 @@ type ComplexityRoot struct {
 		Monthly    func(childComplexity int) int
 		SpikeAbove func(childComplexity int) int
 		Weekly     func(childComplexity int) int
+	}
+
+	ReportMetrics struct {
+		BounceRate     func(childComplexity int) int
+		Comparison     func(childComplexity int) int
+		ConversionRate func(childComplexity int) int
+		Conversions    func(childComplexity int) int
+		EngagementTime func(childComplexity int) int
+		Events         func(childComplexity int) int
+		ExitRate       func(childComplexity int) int
+		Pageviews      func(childComplexity int) int
+		Revenue        func(childComplexity int) int
+		ScrollDepth    func(childComplexity int) int
+		Share          func(childComplexity int) int
+		TimeOnPage     func(childComplexity int) int
+		ViewsPerVisit  func(childComplexity int) int
+		Visitors       func(childComplexity int) int
+		Visits         func(childComplexity int) int
+	}
+
+	ReportPoint struct {
+		ComparedStart func(childComplexity int) int
+		Metrics       func(childComplexity int) int
+		Partial       func(childComplexity int) int
+		Start         func(childComplexity int) int
+	}
+
+	ReportProperty struct {
+		Events func(childComplexity int) int
+		Name   func(childComplexity int) int
+		Values func(childComplexity int) int
+	}
+
+	ReportRevenue struct {
+		AverageOrder func(childComplexity int) int
+		Currency     func(childComplexity int) int
+		Gross        func(childComplexity int) int
+		Net          func(childComplexity int) int
+		Purchases    func(childComplexity int) int
+		Refunded     func(childComplexity int) int
+		Refunds      func(childComplexity int) int
+	}
+
+	ReportRow struct {
+		Metrics func(childComplexity int) int
+		Value   func(childComplexity int) int
+	}
+
+	ReportRowConnection struct {
+		Edges      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+		TotalCount func(childComplexity int) int
+	}
+
+	ReportRowEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
 	}
 
 	RequestPasswordResetPayload struct {
@@ -422,7 +531,9 @@ type ComplexityRoot struct {
 
 	SharedSite struct {
 		Domain   func(childComplexity int) int
+		Live     func(childComplexity int) int
 		Name     func(childComplexity int) int
+		Report   func(childComplexity int, period ReportPeriod, filters []*ReportFilterInput, compare *ReportComparison) int
 		TimeZone func(childComplexity int) int
 	}
 
@@ -458,6 +569,7 @@ type ComplexityRoot struct {
 		ID                      func(childComplexity int) int
 		KeyEvents               func(childComplexity int) int
 		LastHitAt               func(childComplexity int) int
+		Live                    func(childComplexity int) int
 		MeasureEcommerce        func(childComplexity int) int
 		MeasureSiteSearch       func(childComplexity int) int
 		Name                    func(childComplexity int) int
@@ -465,6 +577,7 @@ type ComplexityRoot struct {
 		Plan                    func(childComplexity int) int
 		RegisteredEvents        func(childComplexity int) int
 		Rejections              func(childComplexity int, days int) int
+		Report                  func(childComplexity int, period ReportPeriod, filters []*ReportFilterInput, compare *ReportComparison) int
 		ReportMails             func(childComplexity int) int
 		ScriptTag               func(childComplexity int) int
 		Segments                func(childComplexity int) int
@@ -1103,6 +1216,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.FunnelPayload.UserErrors(childComplexity), true
 
+	case "FunnelReport.conversionRate":
+		if e.ComplexityRoot.FunnelReport.ConversionRate == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FunnelReport.ConversionRate(childComplexity), true
+	case "FunnelReport.steps":
+		if e.ComplexityRoot.FunnelReport.Steps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FunnelReport.Steps(childComplexity), true
+	case "FunnelReport.visitors":
+		if e.ComplexityRoot.FunnelReport.Visitors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FunnelReport.Visitors(childComplexity), true
+
 	case "FunnelStep.event":
 		if e.ComplexityRoot.FunnelStep.Event == nil {
 			break
@@ -1121,6 +1253,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.FunnelStep.Page(childComplexity), true
+
+	case "FunnelStepReport.comparedVisitors":
+		if e.ComplexityRoot.FunnelStepReport.ComparedVisitors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FunnelStepReport.ComparedVisitors(childComplexity), true
+	case "FunnelStepReport.fromPrevious":
+		if e.ComplexityRoot.FunnelStepReport.FromPrevious == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FunnelStepReport.FromPrevious(childComplexity), true
+	case "FunnelStepReport.step":
+		if e.ComplexityRoot.FunnelStepReport.Step == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FunnelStepReport.Step(childComplexity), true
+	case "FunnelStepReport.visitors":
+		if e.ComplexityRoot.FunnelStepReport.Visitors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FunnelStepReport.Visitors(childComplexity), true
 
 	case "Invitation.createdAt":
 		if e.ComplexityRoot.Invitation.CreatedAt == nil {
@@ -1165,6 +1322,81 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.InviteMemberPayload.UserErrors(childComplexity), true
+
+	case "LiveHit.at":
+		if e.ComplexityRoot.LiveHit.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LiveHit.At(childComplexity), true
+	case "LiveHit.channel":
+		if e.ComplexityRoot.LiveHit.Channel == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LiveHit.Channel(childComplexity), true
+	case "LiveHit.event":
+		if e.ComplexityRoot.LiveHit.Event == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LiveHit.Event(childComplexity), true
+	case "LiveHit.path":
+		if e.ComplexityRoot.LiveHit.Path == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LiveHit.Path(childComplexity), true
+
+	case "LiveReport.at":
+		if e.ComplexityRoot.LiveReport.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LiveReport.At(childComplexity), true
+	case "LiveReport.latest":
+		if e.ComplexityRoot.LiveReport.Latest == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LiveReport.Latest(childComplexity), true
+	case "LiveReport.pages":
+		if e.ComplexityRoot.LiveReport.Pages == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LiveReport.Pages(childComplexity), true
+	case "LiveReport.pageviews":
+		if e.ComplexityRoot.LiveReport.Pageviews == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LiveReport.Pageviews(childComplexity), true
+	case "LiveReport.sources":
+		if e.ComplexityRoot.LiveReport.Sources == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LiveReport.Sources(childComplexity), true
+	case "LiveReport.visitors":
+		if e.ComplexityRoot.LiveReport.Visitors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LiveReport.Visitors(childComplexity), true
+
+	case "LiveRow.value":
+		if e.ComplexityRoot.LiveRow.Value == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LiveRow.Value(childComplexity), true
+	case "LiveRow.visitors":
+		if e.ComplexityRoot.LiveRow.Visitors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LiveRow.Visitors(childComplexity), true
 
 	case "MonthlyUsage.period":
 		if e.ComplexityRoot.MonthlyUsage.Period == nil {
@@ -1947,6 +2179,93 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RemoveMemberPayload.UserErrors(childComplexity), true
 
+	case "Report.asOf":
+		if e.ComplexityRoot.Report.AsOf == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Report.AsOf(childComplexity), true
+	case "Report.breakdown":
+		if e.ComplexityRoot.Report.Breakdown == nil {
+			break
+		}
+
+		args, err := ec.field_Report_breakdown_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Report.Breakdown(childComplexity, args["by"].(model.ReportDimension), args["property"].(*string), args["event"].(*string), args["orderBy"].(ReportOrder), args["search"].(*string), args["first"].(int), args["after"].(*string)), true
+	case "Report.comparedFrom":
+		if e.ComplexityRoot.Report.ComparedFrom == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Report.ComparedFrom(childComplexity), true
+	case "Report.comparedTo":
+		if e.ComplexityRoot.Report.ComparedTo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Report.ComparedTo(childComplexity), true
+	case "Report.from":
+		if e.ComplexityRoot.Report.From == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Report.From(childComplexity), true
+	case "Report.funnel":
+		if e.ComplexityRoot.Report.Funnel == nil {
+			break
+		}
+
+		args, err := ec.field_Report_funnel_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Report.Funnel(childComplexity, args["steps"].([]*FunnelStepInput)), true
+	case "Report.propertyNames":
+		if e.ComplexityRoot.Report.PropertyNames == nil {
+			break
+		}
+
+		args, err := ec.field_Report_propertyNames_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Report.PropertyNames(childComplexity, args["event"].(*string)), true
+	case "Report.series":
+		if e.ComplexityRoot.Report.Series == nil {
+			break
+		}
+
+		args, err := ec.field_Report_series_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Report.Series(childComplexity, args["interval"].(*period.Interval)), true
+	case "Report.timeZone":
+		if e.ComplexityRoot.Report.TimeZone == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Report.TimeZone(childComplexity), true
+	case "Report.to":
+		if e.ComplexityRoot.Report.To == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Report.To(childComplexity), true
+	case "Report.totals":
+		if e.ComplexityRoot.Report.Totals == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Report.Totals(childComplexity), true
+
 	case "ReportFilter.dimension":
 		if e.ComplexityRoot.ReportFilter.Dimension == nil {
 			break
@@ -2002,6 +2321,229 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ReportMails.Weekly(childComplexity), true
+
+	case "ReportMetrics.bounceRate":
+		if e.ComplexityRoot.ReportMetrics.BounceRate == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMetrics.BounceRate(childComplexity), true
+	case "ReportMetrics.comparison":
+		if e.ComplexityRoot.ReportMetrics.Comparison == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMetrics.Comparison(childComplexity), true
+	case "ReportMetrics.conversionRate":
+		if e.ComplexityRoot.ReportMetrics.ConversionRate == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMetrics.ConversionRate(childComplexity), true
+	case "ReportMetrics.conversions":
+		if e.ComplexityRoot.ReportMetrics.Conversions == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMetrics.Conversions(childComplexity), true
+	case "ReportMetrics.engagementTime":
+		if e.ComplexityRoot.ReportMetrics.EngagementTime == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMetrics.EngagementTime(childComplexity), true
+	case "ReportMetrics.events":
+		if e.ComplexityRoot.ReportMetrics.Events == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMetrics.Events(childComplexity), true
+	case "ReportMetrics.exitRate":
+		if e.ComplexityRoot.ReportMetrics.ExitRate == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMetrics.ExitRate(childComplexity), true
+	case "ReportMetrics.pageviews":
+		if e.ComplexityRoot.ReportMetrics.Pageviews == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMetrics.Pageviews(childComplexity), true
+	case "ReportMetrics.revenue":
+		if e.ComplexityRoot.ReportMetrics.Revenue == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMetrics.Revenue(childComplexity), true
+	case "ReportMetrics.scrollDepth":
+		if e.ComplexityRoot.ReportMetrics.ScrollDepth == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMetrics.ScrollDepth(childComplexity), true
+	case "ReportMetrics.share":
+		if e.ComplexityRoot.ReportMetrics.Share == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMetrics.Share(childComplexity), true
+	case "ReportMetrics.timeOnPage":
+		if e.ComplexityRoot.ReportMetrics.TimeOnPage == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMetrics.TimeOnPage(childComplexity), true
+	case "ReportMetrics.viewsPerVisit":
+		if e.ComplexityRoot.ReportMetrics.ViewsPerVisit == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMetrics.ViewsPerVisit(childComplexity), true
+	case "ReportMetrics.visitors":
+		if e.ComplexityRoot.ReportMetrics.Visitors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMetrics.Visitors(childComplexity), true
+	case "ReportMetrics.visits":
+		if e.ComplexityRoot.ReportMetrics.Visits == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportMetrics.Visits(childComplexity), true
+
+	case "ReportPoint.comparedStart":
+		if e.ComplexityRoot.ReportPoint.ComparedStart == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportPoint.ComparedStart(childComplexity), true
+	case "ReportPoint.metrics":
+		if e.ComplexityRoot.ReportPoint.Metrics == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportPoint.Metrics(childComplexity), true
+	case "ReportPoint.partial":
+		if e.ComplexityRoot.ReportPoint.Partial == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportPoint.Partial(childComplexity), true
+	case "ReportPoint.start":
+		if e.ComplexityRoot.ReportPoint.Start == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportPoint.Start(childComplexity), true
+
+	case "ReportProperty.events":
+		if e.ComplexityRoot.ReportProperty.Events == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportProperty.Events(childComplexity), true
+	case "ReportProperty.name":
+		if e.ComplexityRoot.ReportProperty.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportProperty.Name(childComplexity), true
+	case "ReportProperty.values":
+		if e.ComplexityRoot.ReportProperty.Values == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportProperty.Values(childComplexity), true
+
+	case "ReportRevenue.averageOrder":
+		if e.ComplexityRoot.ReportRevenue.AverageOrder == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportRevenue.AverageOrder(childComplexity), true
+	case "ReportRevenue.currency":
+		if e.ComplexityRoot.ReportRevenue.Currency == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportRevenue.Currency(childComplexity), true
+	case "ReportRevenue.gross":
+		if e.ComplexityRoot.ReportRevenue.Gross == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportRevenue.Gross(childComplexity), true
+	case "ReportRevenue.net":
+		if e.ComplexityRoot.ReportRevenue.Net == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportRevenue.Net(childComplexity), true
+	case "ReportRevenue.purchases":
+		if e.ComplexityRoot.ReportRevenue.Purchases == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportRevenue.Purchases(childComplexity), true
+	case "ReportRevenue.refunded":
+		if e.ComplexityRoot.ReportRevenue.Refunded == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportRevenue.Refunded(childComplexity), true
+	case "ReportRevenue.refunds":
+		if e.ComplexityRoot.ReportRevenue.Refunds == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportRevenue.Refunds(childComplexity), true
+
+	case "ReportRow.metrics":
+		if e.ComplexityRoot.ReportRow.Metrics == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportRow.Metrics(childComplexity), true
+	case "ReportRow.value":
+		if e.ComplexityRoot.ReportRow.Value == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportRow.Value(childComplexity), true
+
+	case "ReportRowConnection.edges":
+		if e.ComplexityRoot.ReportRowConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportRowConnection.Edges(childComplexity), true
+	case "ReportRowConnection.pageInfo":
+		if e.ComplexityRoot.ReportRowConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportRowConnection.PageInfo(childComplexity), true
+	case "ReportRowConnection.totalCount":
+		if e.ComplexityRoot.ReportRowConnection.TotalCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportRowConnection.TotalCount(childComplexity), true
+
+	case "ReportRowEdge.cursor":
+		if e.ComplexityRoot.ReportRowEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportRowEdge.Cursor(childComplexity), true
+	case "ReportRowEdge.node":
+		if e.ComplexityRoot.ReportRowEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportRowEdge.Node(childComplexity), true
 
 	case "RequestPasswordResetPayload.userErrors":
 		if e.ComplexityRoot.RequestPasswordResetPayload.UserErrors == nil {
@@ -2288,12 +2830,29 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SharedSite.Domain(childComplexity), true
+	case "SharedSite.live":
+		if e.ComplexityRoot.SharedSite.Live == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SharedSite.Live(childComplexity), true
 	case "SharedSite.name":
 		if e.ComplexityRoot.SharedSite.Name == nil {
 			break
 		}
 
 		return e.ComplexityRoot.SharedSite.Name(childComplexity), true
+	case "SharedSite.report":
+		if e.ComplexityRoot.SharedSite.Report == nil {
+			break
+		}
+
+		args, err := ec.field_SharedSite_report_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.SharedSite.Report(childComplexity, args["period"].(ReportPeriod), args["filters"].([]*ReportFilterInput), args["compare"].(*ReportComparison)), true
 	case "SharedSite.timeZone":
 		if e.ComplexityRoot.SharedSite.TimeZone == nil {
 			break
@@ -2446,6 +3005,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Site.LastHitAt(childComplexity), true
+	case "Site.live":
+		if e.ComplexityRoot.Site.Live == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.Live(childComplexity), true
 	case "Site.measureEcommerce":
 		if e.ComplexityRoot.Site.MeasureEcommerce == nil {
 			break
@@ -2493,6 +3058,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Site.Rejections(childComplexity, args["days"].(int)), true
+	case "Site.report":
+		if e.ComplexityRoot.Site.Report == nil {
+			break
+		}
+
+		args, err := ec.field_Site_report_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Site.Report(childComplexity, args["period"].(ReportPeriod), args["filters"].([]*ReportFilterInput), args["compare"].(*ReportComparison)), true
 	case "Site.reportMails":
 		if e.ComplexityRoot.Site.ReportMails == nil {
 			break
@@ -3009,7 +3585,10 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputOpenSharedLinkInput,
 		ec.unmarshalInputRedeliverInput,
 		ec.unmarshalInputRemoveMemberInput,
+		ec.unmarshalInputReportComparison,
 		ec.unmarshalInputReportFilterInput,
+		ec.unmarshalInputReportOrder,
+		ec.unmarshalInputReportPeriod,
 		ec.unmarshalInputRequestPasswordResetInput,
 		ec.unmarshalInputResetPasswordInput,
 		ec.unmarshalInputRevokeApiTokenInput,
@@ -3662,6 +4241,8 @@ enum ErrorCode {
   TIMEOUT
   "An argument is outside of its range. The message states the rule."
   INVALID_ARGUMENT
+  "A report would read more than 50 million page views. Choose a shorter period."
+  TOO_EXPENSIVE
   "Status 400. The query has a syntax error."
   PARSE_FAILED
   "Status 400. The query or its variables do not match the schema."
@@ -3673,9 +4254,10 @@ enum ErrorCode {
   Complexity: each field costs 1. The content of a connection is multiplied by ` + "`" + `first` + "`" + `, that of ` + "`" + `rejections` + "`" + `, ` + "`" + `usageByDay` + "`" + ` and
   ` + "`" + `activity` + "`" + ` by the number of days, that of ` + "`" + `usageHistory` + "`" + ` and ` + "`" + `captchaUsageHistory` + "`" + ` by the number of months, that of ` + "`" + `refusals` + "`" + ` by 20,
   that of ` + "`" + `attempts` + "`" + ` by 10, those of ` + "`" + `apiTokens` + "`" + `, ` + "`" + `unknownEvents` + "`" + `, ` + "`" + `segments` + "`" + `, ` + "`" + `funnels` + "`" + ` and ` + "`" + `sharedLinks` + "`" + ` by 50, those of
-  ` + "`" + `filters` + "`" + ` by 10 and of ` + "`" + `steps` + "`" + ` by 8, and that of ` + "`" + `members` + "`" + `, ` + "`" + `invitations` + "`" + ` and ` + "`" + `sessions` + "`" + ` by 100. A mutation costs
-  100, plus 1 for each item of the lists in its input. A mutation that checks a password or sends a mail costs 3,000, and one that
-  erases a user's data 1,000.
+  ` + "`" + `filters` + "`" + ` by 10 and of ` + "`" + `steps` + "`" + ` by 8, and that of ` + "`" + `members` + "`" + `, ` + "`" + `invitations` + "`" + ` and ` + "`" + `sessions` + "`" + ` by 100. In reports, the content of
+  ` + "`" + `breakdown` + "`" + ` is multiplied by a tenth of ` + "`" + `first` + "`" + `, that of ` + "`" + `series` + "`" + ` by 40, and that of ` + "`" + `propertyNames` + "`" + ` by 10. A mutation costs 100,
+  plus 1 for each item of the lists in its input. A mutation that checks a password or sends a mail costs 3,000, and one that erases a
+  user's data 1,000.
   """
   TOO_COMPLEX
   "Status 400, 405 or 415. The request is not a POST of a JSON object with a ` + "`" + `query` + "`" + `."
@@ -3875,6 +4457,370 @@ An integer that may exceed the 32 bits of ` + "`" + `Int` + "`" + `, written as 
 exactly.
 """
 scalar Int64
+`, BuiltIn: false},
+	{Name: "../schema/report.graphqls", Input: `extend type Site {
+  """
+  What visitors did in a period. One request draws a whole page: select ` + "`" + `totals` + "`" + `, ` + "`" + `series` + "`" + `, and a ` + "`" + `breakdown` + "`" + ` under an alias for each
+  table. Every figure is an exact count of stored rows; docs/reports.md has the definitions. Costs 1 point of the rate limit for each
+  5,000 page views of the period, and of the one compared with, in addition to the complexity. Fails with ` + "`" + `INVALID_ARGUMENT` + "`" + ` for an
+  invalid period or filter, with ` + "`" + `TOO_EXPENSIVE` + "`" + ` beyond 50 million page views, and with ` + "`" + `UNAVAILABLE` + "`" + ` while days of the period are
+  not counted yet, as after an update.
+  """
+  report(
+    "The days."
+    period: ReportPeriod!
+    "The visits: those that each of these filters keeps. At most 10. Default: all visits."
+    filters: [ReportFilterInput!]! = []
+    "A second period, whose figures are in ` + "`" + `comparison` + "`" + `. Default: none."
+    compare: ReportComparison
+  ): Report
+  "Who is on the site now. At most 10 seconds old."
+  live: LiveReport!
+}
+
+extend type SharedSite {
+  "As ` + "`" + `Site.report` + "`" + `. The filters of the link's segment apply to each report, in addition to those of the argument."
+  report(
+    "The days."
+    period: ReportPeriod!
+    "The visits: those that each of these filters keeps. At most 10. Default: all visits."
+    filters: [ReportFilterInput!]! = []
+    "A second period, whose figures are in ` + "`" + `comparison` + "`" + `. Default: none."
+    compare: ReportComparison
+  ): Report
+  "As ` + "`" + `Site.live` + "`" + `. Null for a link with a segment, because live figures are not filtered."
+  live: LiveReport
+}
+
+"A decimal number as a string, exact, for example ` + "`" + `1249.9` + "`" + `."
+scalar Decimal
+
+"Days of the site's time zone: either a preset, or ` + "`" + `from` + "`" + ` and ` + "`" + `to` + "`" + `."
+input ReportPeriod {
+  "Days relative to today."
+  preset: ReportPreset
+  "The first day."
+  from: Date
+  "The last day. At most 5 years after the first one."
+  to: Date
+}
+
+"Days relative to today, in the site's time zone."
+enum ReportPreset {
+  "Today, up to now."
+  TODAY
+  "The day before today."
+  YESTERDAY
+  "The 7 days before today."
+  LAST_7_DAYS
+  "The 28 days before today."
+  LAST_28_DAYS
+  "The 30 days before today."
+  LAST_30_DAYS
+  "The 91 days before today."
+  LAST_91_DAYS
+  "From the first day of the month to today."
+  MONTH_TO_DATE
+  "The month before the current one."
+  LAST_MONTH
+  "From 1 January to today."
+  YEAR_TO_DATE
+  "The 12 months before the current one."
+  LAST_12_MONTHS
+  "From the first day with figures to today, at most 5 years."
+  ALL_TIME
+}
+
+"The period to compare with: either ` + "`" + `kind` + "`" + ` or ` + "`" + `from` + "`" + `."
+input ReportComparison {
+  "Which period."
+  kind: ReportComparisonKind
+  "The first day of a period of the same length."
+  from: Date
+  """
+  Whether the period moves by up to 3 days, so that both begin on the same day of the week. A period of less than 4 days is compared
+  with that of the week before.
+  """
+  matchDayOfWeek: Boolean! = true
+}
+
+"Which period to compare with. Of a day that is not over, it counts up to the same time of day."
+enum ReportComparisonKind {
+  "As many days, just before."
+  PREVIOUS_PERIOD
+  "The same dates of the year before, or 52 weeks before to match the day of the week."
+  PREVIOUS_YEAR
+}
+
+"What visitors did in a period."
+type Report {
+  "The first day."
+  from: Date!
+  "The last day."
+  to: Date!
+  "The first day of the period compared with. Null without ` + "`" + `compare` + "`" + `."
+  comparedFrom: Date
+  "The last day of the period compared with. Null without ` + "`" + `compare` + "`" + `."
+  comparedTo: Date
+  "The IANA name of the time zone of all days."
+  timeZone: String!
+  """
+  Everything stored until then is counted. Only time in view, scroll depth and bounces of the last two days may be up to an hour
+  behind, because pages report engagement for 48 hours.
+  """
+  asOf: DateTime!
+  "The figures of the whole period."
+  totals: ReportMetrics!
+  "The period in parts, oldest first, without gaps."
+  series(
+    "The length of a part. Default: hours up to 2 days, days up to 92, weeks up to a year, else months. At most 400 parts."
+    interval: ReportInterval
+  ): [ReportPoint!]!
+  "One row for each value of a dimension. Rows without an order by ` + "`" + `orderBy` + "`" + ` are ordered by value."
+  breakdown(
+    "The dimension."
+    by: ReportDimension!
+    "The name of the property. Required for ` + "`" + `PROPERTY` + "`" + `; other dimensions do not take it."
+    property: String
+    "For ` + "`" + `PROPERTY` + "`" + `: only events of this name. Default: all events."
+    event: String
+    "The order of the rows."
+    orderBy: ReportOrder! = {metric: VISITORS, direction: DESC}
+    "Only values that contain this text, in upper or lower case."
+    search: String
+    "Page size, 1 to 1,000."
+    first: Int! = 10
+    "The cursor after which the page begins. Default: the beginning of the list."
+    after: String
+  ): ReportRowConnection
+  "The properties that events carried, most frequent first. At most 100."
+  propertyNames(
+    "Only events of this name. Default: all events."
+    event: String
+  ): [ReportProperty!]!
+  "How many visitors went through steps in this order within a UTC day."
+  funnel(
+    "2 to 8 steps."
+    steps: [FunnelStepInput!]!
+  ): FunnelReport!
+}
+
+"The length of a part of a series."
+enum ReportInterval {
+  "An hour, counted from the beginning of the day."
+  HOUR
+  "A day."
+  DAY
+  "A week from Monday. The first and the last one may be shorter."
+  WEEK
+  "A calendar month. The first and the last one may be shorter."
+  MONTH
+}
+
+"A part of a series."
+type ReportPoint {
+  "When the part begins."
+  start: DateTime!
+  "When the same part of the period compared with begins. Null without ` + "`" + `compare` + "`" + `."
+  comparedStart: DateTime
+  "Whether the part is not over yet."
+  partial: Boolean!
+  "The figures of the part."
+  metrics: ReportMetrics!
+}
+
+"The order of rows."
+input ReportOrder {
+  "The figure by which rows are ordered."
+  metric: ReportMetric!
+  "The direction. Rows with equal figures are ordered by value."
+  direction: OrderDirection! = DESC
+}
+
+"The direction of an order."
+enum OrderDirection {
+  "Smallest first."
+  ASC
+  "Largest first."
+  DESC
+}
+
+"A figure of ` + "`" + `ReportMetrics` + "`" + `."
+enum ReportMetric {
+  "` + "`" + `visitors` + "`" + `"
+  VISITORS
+  "` + "`" + `visits` + "`" + `"
+  VISITS
+  "` + "`" + `pageviews` + "`" + `"
+  PAGEVIEWS
+  "` + "`" + `viewsPerVisit` + "`" + `"
+  VIEWS_PER_VISIT
+  "` + "`" + `bounceRate` + "`" + `"
+  BOUNCE_RATE
+  "` + "`" + `engagementTime` + "`" + `"
+  ENGAGEMENT_TIME
+  "` + "`" + `timeOnPage` + "`" + `"
+  TIME_ON_PAGE
+  "` + "`" + `scrollDepth` + "`" + `"
+  SCROLL_DEPTH
+  "` + "`" + `exitRate` + "`" + `"
+  EXIT_RATE
+  "` + "`" + `events` + "`" + `"
+  EVENTS
+  "` + "`" + `conversions` + "`" + `"
+  CONVERSIONS
+  "` + "`" + `conversionRate` + "`" + `"
+  CONVERSION_RATE
+}
+
+"The same figures in totals, in parts of a series and in rows. A rate is null if nothing of its kind was counted."
+type ReportMetrics {
+  """
+  Distinct visitors of each day, added up. A visitor with a pseudonymous user id counts once in the whole period. In rows of ` + "`" + `EVENT` + "`" + `
+  and ` + "`" + `PROPERTY` + "`" + `: visitors with such an event.
+  """
+  visitors: Int64!
+  "Visits with at least one page view that began in the period."
+  visits: Int64!
+  "Page views."
+  pageviews: Int64!
+  "Page views divided by visits."
+  viewsPerVisit: Float
+  "Percentage of visits with one page view, no event except automatic ones, and less than 10 seconds in view."
+  bounceRate: Float
+  "Average time in view of a visit, in seconds."
+  engagementTime: Float
+  "Average time in view of a page view, in seconds."
+  timeOnPage: Float
+  "Average scroll depth of the page views that reported one, in percent."
+  scrollDepth: Float
+  "Percentage of the views of a page that were the last of their visit. Null except in rows of ` + "`" + `PAGE` + "`" + `."
+  exitRate: Float
+  "Percentage of the visitors in ` + "`" + `totals` + "`" + `. Null if there are none."
+  share: Float
+  "Events. Automatic ones count only in rows of ` + "`" + `EVENT` + "`" + ` and ` + "`" + `PROPERTY` + "`" + `."
+  events: Int64!
+  "Events that are key events now."
+  conversions: Int64!
+  "Percentage of visitors with a key event. In rows of ` + "`" + `EVENT` + "`" + `: of all visitors, those with this event."
+  conversionRate: Float
+  "Revenue by currency, sorted by currency."
+  revenue: [ReportRevenue!]!
+  "The figures of the period compared with. Null without ` + "`" + `compare` + "`" + `, and in ` + "`" + `comparison` + "`" + ` itself."
+  comparison: ReportMetrics
+}
+
+"The revenue in one currency."
+type ReportRevenue {
+  "The currency, three capital letters."
+  currency: String!
+  "` + "`" + `gross` + "`" + ` less ` + "`" + `refunded` + "`" + `."
+  net: Decimal!
+  "The value of all purchases."
+  gross: Decimal!
+  "The value of all refunds, a positive number."
+  refunded: Decimal!
+  "Number of purchases."
+  purchases: Int64!
+  "Number of refunds."
+  refunds: Int64!
+  "` + "`" + `gross` + "`" + ` divided by ` + "`" + `purchases` + "`" + `, rounded to 6 decimals. Null without a purchase."
+  averageOrder: Decimal
+}
+
+"The figures of one value."
+type ReportRow {
+  "The value. Empty for visits without one."
+  value: String!
+  "The figures."
+  metrics: ReportMetrics!
+}
+
+"A row in a list."
+type ReportRowEdge {
+  "The position of the row."
+  cursor: String!
+  "The row."
+  node: ReportRow!
+}
+
+"A page of rows."
+type ReportRowConnection {
+  "The rows with their cursors."
+  edges: [ReportRowEdge!]!
+  "The position of the page in the list."
+  pageInfo: PageInfo!
+  "Number of rows in the whole list."
+  totalCount: Int!
+}
+
+"A property that events carried."
+type ReportProperty {
+  "The name."
+  name: String!
+  "Number of events that carried it."
+  events: Int64!
+  "Number of distinct values."
+  values: Int!
+}
+
+"How many visitors went through steps in order within a UTC day. Filters keep or drop their visits as in all figures."
+type FunnelReport {
+  "Visitors who made the first step."
+  visitors: Int64!
+  "Percentage of them who made the last step. Null if there are none."
+  conversionRate: Float
+  "The steps in order."
+  steps: [FunnelStepReport!]!
+}
+
+"A step of a funnel with its figures."
+type FunnelStepReport {
+  "The step."
+  step: FunnelStep!
+  "Visitors who made this step after all earlier ones."
+  visitors: Int64!
+  "Percentage of the visitors of the step before. Null for the first step, and if there are none."
+  fromPrevious: Float
+  "Visitors of this step in the period compared with. Null without ` + "`" + `compare` + "`" + `."
+  comparedVisitors: Int64
+}
+
+"Who is on a site now."
+type LiveReport {
+  "When the figures were read."
+  at: DateTime!
+  "Visitors with a page view in the last 5 minutes."
+  visitors: Int64!
+  "Page views of each of the last 30 minutes, oldest first."
+  pageviews: [Int64!]!
+  "The 10 pages with the most visitors in the last 5 minutes."
+  pages: [LiveRow!]!
+  "The 10 sources with the most visitors in the last 5 minutes."
+  sources: [LiveRow!]!
+  "The latest 20 page views and events of the last 30 minutes, newest first. Nothing in them identifies a visitor."
+  latest: [LiveHit!]!
+}
+
+"A page or source with its visitors."
+type LiveRow {
+  "The path of the page, or the source. Empty for visits without a source."
+  value: String!
+  "Visitors in the last 5 minutes."
+  visitors: Int64!
+}
+
+"A page view or event."
+type LiveHit {
+  "When it was stored."
+  at: DateTime!
+  "The name of the event. Null for a page view."
+  event: String
+  "The path of the page."
+  path: String!
+  "The channel of the visit."
+  channel: String!
+}
 `, BuiltIn: false},
 	{Name: "../schema/reportmail.graphqls", Input: `extend type Mutation {
   """
@@ -5447,6 +6393,18 @@ func (ec *executionContext) childFields_FunnelPayload(ctx context.Context, field
 	return nil, fmt.Errorf("no field named %q was found under type FunnelPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_FunnelReport(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "visitors":
+		return ec.fieldContext_FunnelReport_visitors(ctx, field)
+	case "conversionRate":
+		return ec.fieldContext_FunnelReport_conversionRate(ctx, field)
+	case "steps":
+		return ec.fieldContext_FunnelReport_steps(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FunnelReport", field.Name)
+}
+
 func (ec *executionContext) childFields_FunnelStep(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "page":
@@ -5457,6 +6415,20 @@ func (ec *executionContext) childFields_FunnelStep(ctx context.Context, field gr
 		return ec.fieldContext_FunnelStep_label(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type FunnelStep", field.Name)
+}
+
+func (ec *executionContext) childFields_FunnelStepReport(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "step":
+		return ec.fieldContext_FunnelStepReport_step(ctx, field)
+	case "visitors":
+		return ec.fieldContext_FunnelStepReport_visitors(ctx, field)
+	case "fromPrevious":
+		return ec.fieldContext_FunnelStepReport_fromPrevious(ctx, field)
+	case "comparedVisitors":
+		return ec.fieldContext_FunnelStepReport_comparedVisitors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FunnelStepReport", field.Name)
 }
 
 func (ec *executionContext) childFields_Invitation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5483,6 +6455,48 @@ func (ec *executionContext) childFields_InviteMemberPayload(ctx context.Context,
 		return ec.fieldContext_InviteMemberPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type InviteMemberPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_LiveHit(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "at":
+		return ec.fieldContext_LiveHit_at(ctx, field)
+	case "event":
+		return ec.fieldContext_LiveHit_event(ctx, field)
+	case "path":
+		return ec.fieldContext_LiveHit_path(ctx, field)
+	case "channel":
+		return ec.fieldContext_LiveHit_channel(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LiveHit", field.Name)
+}
+
+func (ec *executionContext) childFields_LiveReport(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "at":
+		return ec.fieldContext_LiveReport_at(ctx, field)
+	case "visitors":
+		return ec.fieldContext_LiveReport_visitors(ctx, field)
+	case "pageviews":
+		return ec.fieldContext_LiveReport_pageviews(ctx, field)
+	case "pages":
+		return ec.fieldContext_LiveReport_pages(ctx, field)
+	case "sources":
+		return ec.fieldContext_LiveReport_sources(ctx, field)
+	case "latest":
+		return ec.fieldContext_LiveReport_latest(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LiveReport", field.Name)
+}
+
+func (ec *executionContext) childFields_LiveRow(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "value":
+		return ec.fieldContext_LiveRow_value(ctx, field)
+	case "visitors":
+		return ec.fieldContext_LiveRow_visitors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LiveRow", field.Name)
 }
 
 func (ec *executionContext) childFields_MonthlyUsage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5563,6 +6577,34 @@ func (ec *executionContext) childFields_RemoveMemberPayload(ctx context.Context,
 	return nil, fmt.Errorf("no field named %q was found under type RemoveMemberPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_Report(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "from":
+		return ec.fieldContext_Report_from(ctx, field)
+	case "to":
+		return ec.fieldContext_Report_to(ctx, field)
+	case "comparedFrom":
+		return ec.fieldContext_Report_comparedFrom(ctx, field)
+	case "comparedTo":
+		return ec.fieldContext_Report_comparedTo(ctx, field)
+	case "timeZone":
+		return ec.fieldContext_Report_timeZone(ctx, field)
+	case "asOf":
+		return ec.fieldContext_Report_asOf(ctx, field)
+	case "totals":
+		return ec.fieldContext_Report_totals(ctx, field)
+	case "series":
+		return ec.fieldContext_Report_series(ctx, field)
+	case "breakdown":
+		return ec.fieldContext_Report_breakdown(ctx, field)
+	case "propertyNames":
+		return ec.fieldContext_Report_propertyNames(ctx, field)
+	case "funnel":
+		return ec.fieldContext_Report_funnel(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Report", field.Name)
+}
+
 func (ec *executionContext) childFields_ReportFilter(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "dimension":
@@ -5591,6 +6633,120 @@ func (ec *executionContext) childFields_ReportMails(ctx context.Context, field g
 		return ec.fieldContext_ReportMails_dropBelow(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ReportMails", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportMetrics(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "visitors":
+		return ec.fieldContext_ReportMetrics_visitors(ctx, field)
+	case "visits":
+		return ec.fieldContext_ReportMetrics_visits(ctx, field)
+	case "pageviews":
+		return ec.fieldContext_ReportMetrics_pageviews(ctx, field)
+	case "viewsPerVisit":
+		return ec.fieldContext_ReportMetrics_viewsPerVisit(ctx, field)
+	case "bounceRate":
+		return ec.fieldContext_ReportMetrics_bounceRate(ctx, field)
+	case "engagementTime":
+		return ec.fieldContext_ReportMetrics_engagementTime(ctx, field)
+	case "timeOnPage":
+		return ec.fieldContext_ReportMetrics_timeOnPage(ctx, field)
+	case "scrollDepth":
+		return ec.fieldContext_ReportMetrics_scrollDepth(ctx, field)
+	case "exitRate":
+		return ec.fieldContext_ReportMetrics_exitRate(ctx, field)
+	case "share":
+		return ec.fieldContext_ReportMetrics_share(ctx, field)
+	case "events":
+		return ec.fieldContext_ReportMetrics_events(ctx, field)
+	case "conversions":
+		return ec.fieldContext_ReportMetrics_conversions(ctx, field)
+	case "conversionRate":
+		return ec.fieldContext_ReportMetrics_conversionRate(ctx, field)
+	case "revenue":
+		return ec.fieldContext_ReportMetrics_revenue(ctx, field)
+	case "comparison":
+		return ec.fieldContext_ReportMetrics_comparison(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportMetrics", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportPoint(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "start":
+		return ec.fieldContext_ReportPoint_start(ctx, field)
+	case "comparedStart":
+		return ec.fieldContext_ReportPoint_comparedStart(ctx, field)
+	case "partial":
+		return ec.fieldContext_ReportPoint_partial(ctx, field)
+	case "metrics":
+		return ec.fieldContext_ReportPoint_metrics(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportPoint", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportProperty(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_ReportProperty_name(ctx, field)
+	case "events":
+		return ec.fieldContext_ReportProperty_events(ctx, field)
+	case "values":
+		return ec.fieldContext_ReportProperty_values(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportProperty", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportRevenue(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "currency":
+		return ec.fieldContext_ReportRevenue_currency(ctx, field)
+	case "net":
+		return ec.fieldContext_ReportRevenue_net(ctx, field)
+	case "gross":
+		return ec.fieldContext_ReportRevenue_gross(ctx, field)
+	case "refunded":
+		return ec.fieldContext_ReportRevenue_refunded(ctx, field)
+	case "purchases":
+		return ec.fieldContext_ReportRevenue_purchases(ctx, field)
+	case "refunds":
+		return ec.fieldContext_ReportRevenue_refunds(ctx, field)
+	case "averageOrder":
+		return ec.fieldContext_ReportRevenue_averageOrder(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportRevenue", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportRow(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "value":
+		return ec.fieldContext_ReportRow_value(ctx, field)
+	case "metrics":
+		return ec.fieldContext_ReportRow_metrics(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportRow", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportRowConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_ReportRowConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_ReportRowConnection_pageInfo(ctx, field)
+	case "totalCount":
+		return ec.fieldContext_ReportRowConnection_totalCount(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportRowConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportRowEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_ReportRowEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_ReportRowEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportRowEdge", field.Name)
 }
 
 func (ec *executionContext) childFields_RequestPasswordResetPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5779,6 +6935,10 @@ func (ec *executionContext) childFields_SharedSite(ctx context.Context, field gr
 		return ec.fieldContext_SharedSite_domain(ctx, field)
 	case "timeZone":
 		return ec.fieldContext_SharedSite_timeZone(ctx, field)
+	case "report":
+		return ec.fieldContext_SharedSite_report(ctx, field)
+	case "live":
+		return ec.fieldContext_SharedSite_live(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SharedSite", field.Name)
 }
@@ -5869,6 +7029,10 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 		return ec.fieldContext_Site_createdAt(ctx, field)
 	case "annotations":
 		return ec.fieldContext_Site_annotations(ctx, field)
+	case "report":
+		return ec.fieldContext_Site_report(ctx, field)
+	case "live":
+		return ec.fieldContext_Site_live(ctx, field)
 	case "reportMails":
 		return ec.fieldContext_Site_reportMails(ctx, field)
 	case "segments":

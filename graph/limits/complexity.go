@@ -7,6 +7,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/period"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -17,7 +18,12 @@ const (
 
 	MaxMonths        = 25 // of the usage of sites and accounts
 	MaxSitekeyMonths = 13 // of the usage of sitekeys
-	maxRefusals      = 20 // reasons for which calls of a sitekey are refused on a day, rounded up
+
+	MaxReportRows = 1_000 // rows of Report.breakdown
+	MaxProperties = 100   // of Report.propertyNames
+	rowsPerItem   = 10    // rows and points of reports that cost as much as an item of another list
+
+	maxRefusals = 20 // reasons for which calls of a sitekey are refused on a day, rounded up
 )
 
 // The cost of fields, beyond the 1 of each. ErrorCode.TOO_COMPLEX in errors.graphqls documents the
@@ -69,6 +75,15 @@ func Complexity() generated.ComplexityRoot {
 	c.Site.UsageHistory = months(MaxMonths)
 	c.Account.CaptchaUsageHistory = months(MaxMonths)
 	c.Sitekey.UsageHistory = months(MaxSitekeyMonths)
+
+	c.Report.Series = func(child int, _ *period.Interval) int { return 1 + child*period.MaxPoints/rowsPerItem }
+	c.Report.Breakdown = func(
+		child int, _ model.ReportDimension, _, _ *string, _ generated.ReportOrder, _ *string, first int, _ *string,
+	) int {
+		return 1 + child*(min(max(first, 1), MaxReportRows)+rowsPerItem-1)/rowsPerItem
+	}
+	c.Report.PropertyNames = func(child int, _ *string) int { return 1 + child*MaxProperties/rowsPerItem }
+	c.FunnelReport.Steps = list(model.MaxFunnelSteps)
 
 	c.Mutation.SignUp = costly[generated.SignUpInput]
 	c.Mutation.ConfirmSignUp = costly[generated.ConfirmSignUpInput]

@@ -77,6 +77,22 @@ func (r *Request) Charge(ctx context.Context, caller auth.Caller) error {
 	return b.check(r.now)
 }
 
+// ChargeMore charges a request for work whose cost was unknown when it began. It returns the
+// model.Error rate_limited over the limit. The request must have been charged.
+func (r *Request) ChargeMore(caller auth.Caller, cost int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	b := r.limits.rate.take(accountKey(caller), cost, r.now)
+	b.cost += r.budget.cost
+	r.budget = &b
+	if b.refused {
+		r.retryAfter = b.resetAt.Sub(r.now)
+	}
+
+	return b.check(r.now)
+}
+
 // RateLimit returns the limit, the request's cost and the state of the account's minute. The
 // request must have been charged.
 func (r *Request) RateLimit() *generated.RateLimit {

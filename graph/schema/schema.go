@@ -53,3 +53,11 @@ func UnmarshalDateTime(v any) (model.Instant, error) {
 		Kind: model.Invalid, Code: "invalid_argument", Message: "A DateTime has the form 2026-11-20T09:30:00Z.",
 	}
 }
+
+// MarshalDecimal writes an amount as a string, which no JSON parser rounds.
+func MarshalDecimal(m model.Money) graphql.Marshaler { return graphql.MarshalString(m.String()) }
+
+// UnmarshalDecimal is required by the generated code. No input has a Decimal.
+func UnmarshalDecimal(any) (model.Money, error) {
+	return 0, &model.Error{Kind: model.Invalid, Code: "invalid_argument", Message: "No input takes a Decimal."}
+}

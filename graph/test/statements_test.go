@@ -14,7 +14,7 @@ import (
 
 // everything reads all fields of the account's sites.
 var everything = `query($first: Int!) { viewer { email account { name members { email }
-	sites(first: $first) ` + selection("SiteConnection", 4, wholeLists...) + ` } } }`
+	sites(first: $first) ` + selection("SiteConnection", 4, append([]string{"live"}, wholeLists...)...) + ` } } }`
 
 // wholeLists are the fields of a site that cost too much for a request that reads all other fields of
 // 50 sites: whole lists, and the caller's mails.

@@ -57,7 +57,7 @@ func selection(name string, depth int, but ...string) string {
 	var parts []string
 	for _, f := range fieldsOf(def) {
 		leaf := schema.Types[f.Type.Name()].IsLeafType()
-		if !leaf && depth == 1 || slices.Contains(but, f.Name) {
+		if !leaf && depth == 1 || slices.Contains(but, f.Name) || needsArguments(f) {
 			continue
 		}
 
@@ -68,6 +68,13 @@ func selection(name string, depth int, but ...string) string {
 	}
 
 	return "{ " + strings.Join(parts, " ") + " }"
+}
+
+// needsArguments reports whether a field has an argument without a default.
+func needsArguments(f *ast.FieldDefinition) bool {
+	return slices.ContainsFunc(f.Arguments, func(arg *ast.ArgumentDefinition) bool {
+		return arg.Type.NonNull && arg.DefaultValue == nil
+	})
 }
 
 // samples are valid values for the inputs that are not ids, by name.

@@ -49,7 +49,8 @@ type reportsCheck struct {
 func (c *reportsCheck) site(ctx context.Context, id int64) error {
 	checked, err := c.store.Check(ctx, id, func(d reports.Difference) {
 		c.differences++
-		fmt.Fprintf(c.term.out, "site %d, %v, %s: %d in the report, %d in the rows\n", d.SiteID, d.Day, d.Figure, d.Segment, d.Rows)
+		fmt.Fprintf(c.term.out, "site %d, %v, %s: %d in the report, %d in the rows\n",
+			d.SiteID, d.Day, d.Figure, d.Segment, d.Rows)
 	})
 	c.total.Days += checked.Days
 	c.total.Skipped += checked.Skipped

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/jobs/mail"
 	"github.com/tallygate/tallygate/jobs/queue"
@@ -56,6 +57,7 @@ func (a *App) openJobs() error {
 		Log:                a.log,
 		RetentionMonths:    c.RetentionMonths,
 		ReportMonths:       c.ReportMonths,
+		Reports:            reports.New(a.db),
 		WebhookNets:        config.Prefixes(c.WebhookAllowNets),
 		WebhookAuthorities: authorities,
 		Mail:               server,

@@ -1,0 +1,446 @@
+package graph_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/reports/recount"
+	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/db/reports/segment"
+)
+
+// metricsFragment selects every figure.
+const metricsFragment = `
+fragment all on ReportMetrics { visitors visits pageviews viewsPerVisit bounceRate engagementTime timeOnPage scrollDepth exitRate share
+  events conversions conversionRate revenue { currency net gross refunded purchases refunds averageOrder } }`
+
+const reportQuery = `
+query($id: ID!, $from: Date!, $to: Date!, $other: Date!, $filters: [ReportFilterInput!]!, $by: ReportDimension!, $property: String,
+  $interval: ReportInterval) {
+  site(id: $id) {
+    report(period: {from: $from, to: $to}, filters: $filters, compare: {from: $other, matchDayOfWeek: false}) {
+      from to comparedFrom comparedTo timeZone asOf
+      totals { ...all comparison { ...all } }
+      series(interval: $interval) { start comparedStart metrics { ...all comparison { ...all } } }
+      breakdown(by: $by, property: $property, first: 100) { totalCount edges { node { value metrics { ...all comparison { ...all } } } } }
+    }
+  }
+}` + metricsFragment
+
+// siteNumber returns the row of a site's global id.
+func (a *app) siteNumber(id string) int64 {
+	a.t.Helper()
+	number, ok := a.ids.Parse(model.NodeSite, id)
+	if !ok {
+		a.t.Fatalf("%q is no site", id)
+	}
+	return number
+}
+
+// work builds the reports that are due.
+func (a *app) work(at time.Time) {
+	a.t.Helper()
+	dbtest.SetClock(a.db, a.clock.Now)
+	store := reports.New(a.db)
+	if _, err := store.Plan(a.t.Context(), model.At(at)); err != nil {
+		a.t.Fatal(err)
+	}
+	if _, err := store.BuildDue(a.t.Context()); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// dimensions maps the schema's dimensions to those of the recount.
+var dimensions = map[string]scan.Dimension{
+	"PAGE": scan.Page, "ENTRY_PAGE": scan.EntryPage, "EXIT_PAGE": scan.ExitPage, "CHANNEL": scan.Channel, "SOURCE": scan.Source,
+	"REFERRER": scan.Referrer, "UTM_SOURCE": scan.UTMSource, "UTM_MEDIUM": scan.UTMMedium, "UTM_CAMPAIGN": scan.UTMCampaign,
+	"UTM_CONTENT": scan.UTMContent, "UTM_TERM": scan.UTMTerm, "AD_PLATFORM": scan.ClickID, "LANGUAGE": scan.Language,
+	"SCREEN_WIDTH": scan.Width, "EVENT": scan.Event, "PROPERTY": scan.Property, "DAY_OF_WEEK": scan.DayOfWeek, "HOUR_OF_DAY": scan.HourOfDay,
+}
+
+// TestReportsEqualTheExport asks for 200 random reports and counts each again from the export's
+// rows, by a program that knows nothing else.
+func TestReportsEqualTheExport(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+		c := a.owner("owner@example.com")
+		random := rand.New(rand.NewPCG(7, 7))
+
+		zones := []string{"UTC", "America/New_York"}
+		sites := make([]string, len(zones))
+		for n, zone := range zones {
+			site := c.siteOf(strings.ToLower(strings.ReplaceAll(zone, "/", ".")) + ".example")
+			c.query(`mutation($id: ID!, $zone: String) { updateSite(input: {siteId: $id, timeZone: $zone}) { userErrors { code } } }`,
+				"id", site, "zone", zone).ok(t, "updateSite")
+			c.query(`mutation($id: ID!) {
+	registerEvent(input: {siteId: $id, name: "signup"}) { userErrors { code } }
+	markKeyEvent(input: {siteId: $id, name: "signup"}) { userErrors { code } } }`, "id", site).ok(t, "markKeyEvent")
+
+			// Daylight saving ends in New York on 1 November.
+			first := model.At(time.Date(2026, 10, 29, 0, 0, 0, 0, time.UTC)).Day()
+			world := recount.World(random, first, 6)
+			for i := range world {
+				for j := range world[i].Visits {
+					if v := &world[i].Visits[j]; v.UserID != "" {
+						v.UserID = (v.UserID + "..........")[:16]
+					}
+				}
+			}
+			if err := recount.Store(t.Context(), d, a.siteNumber(site), world...); err != nil {
+				t.Fatal(err)
+			}
+			sites[n] = site
+		}
+		a.work(a.clock.Now())
+
+		for n, zone := range zones {
+			site := sites[n]
+			rows, err := recount.Exported(t.Context(), d, a.siteNumber(site))
+			if err != nil {
+				t.Fatal(err)
+			}
+			location, err := time.LoadLocation(zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 50 {
+				compareReport(t, c, site, location, random, rows, fmt.Sprintf("%s, report %d", zone, i))
+			}
+		}
+	})
+}
+
+// compareReport asks for one random report.
+func compareReport(
+	t *testing.T, c *client, site string, zone *time.Location, random *rand.Rand, rows []segment.Rows, name string,
+) {
+	t.Helper()
+	names := slices.Sorted(func(yield func(string) bool) {
+		for name := range dimensions {
+			if !yield(name) {
+				return
+			}
+		}
+	})
+
+	from := scan.DateOf(time.Date(2026, 10, 28+random.IntN(6), 0, 0, 0, 0, time.UTC))
+	to, other := from.AddDays(random.IntN(5)), from.AddDays(random.IntN(7)-3)
+	by := names[random.IntN(len(names))]
+	property := map[bool]any{true: "plan", false: nil}[by == "PROPERTY"]
+	filters, matching := randomFilters(random, names)
+
+	variables := []any{"id", site, "from", from.String(), "to", to.String(), "other", other.String(), "by", by, "property", property,
+		"filters", filters, "interval", "DAY"}
+	got := c.query(reportQuery, variables...).ok(t, "")
+
+	query := func(from, to scan.Date) *scan.Query {
+		q := &scan.Query{Zone: zone, From: from, To: to, Filters: matching, KeyEvents: map[string]bool{"signup": true, "purchase": true},
+			Breakdowns: []scan.Breakdown{{By: dimensions[by], Property: textOf(property)}}}
+		for day := from; day.Compare(to.AddDays(1)) <= 0; day = day.AddDays(1) {
+			q.Points = append(q.Points, day.Start(zone))
+		}
+		return q
+	}
+	want := recount.Count(query(from, to), rows)
+	compared := recount.Count(query(other, other.AddDays(from.DaysUntil(to))), rows)
+
+	label := fmt.Sprintf("%s (%v)", name, variables)
+	kind := map[string]string{"PAGE": "page", "EVENT": "event"}[by]
+	wantMetrics(t, label+" totals", got.at("site.report.totals"), "", want.Totals, want.Totals)
+	wantMetrics(t, label+" compared", got.at("site.report.totals.comparison"), "", compared.Totals, compared.Totals)
+	for i := range want.Points {
+		path := fmt.Sprintf("site.report.series.%d.metrics", i)
+		wantMetrics(t, label+path, got.at(path), "", want.Points[i], want.Totals)
+		wantMetrics(t, label+path+" compared", got.at(path+".comparison"), "", compared.Points[i], compared.Totals)
+	}
+
+	edges := got.at("site.report.breakdown.edges").([]any)
+	if len(edges) != len(want.Breakdowns[0]) || got.at("site.report.breakdown.totalCount") != float64(len(edges)) {
+		t.Errorf("%s: %d rows, want %d", label, len(edges), len(want.Breakdowns[0]))
+	}
+	last := math.Inf(1)
+	for i := range edges {
+		path := fmt.Sprintf("site.report.breakdown.edges.%d.node", i)
+		value := got.at(path + ".value").(string)
+		wantMetrics(t, label+" row "+value, got.at(path+".metrics"), kind, want.Breakdowns[0][value], want.Totals)
+		wantMetrics(t, label+" compared row "+value, got.at(path+".metrics.comparison"), kind, compared.Breakdowns[0][value], compared.Totals)
+
+		visitors := got.at(path + ".metrics.visitors").(float64)
+		if visitors > last {
+			t.Errorf("%s: the row %q is not in order", label, value)
+		}
+		last = visitors
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+func textOf(value any) string {
+	text, _ := value.(string)
+	return text
+}
+
+// randomFilters returns filters for the API and, written again, for the recount.
+func randomFilters(random *rand.Rand, names []string) (inputs []map[string]any, matching []scan.Filter) {
+	inputs = []map[string]any{}
+	for range random.IntN(3) {
+		by := names[random.IntN(len(names))]
+		property := map[bool]any{true: "plan", false: nil}[by == "PROPERTY"]
+		value := []string{"/", "/a", "direct", "news", "signup", "pro", "1", "en", "a.example"}[random.IntN(9)]
+		operator := []string{"IS", "IS_NOT", "CONTAINS", "CONTAINS_NOT", "MATCHES"}[random.IntN(5)]
+		inputs = append(inputs, map[string]any{"dimension": by, "property": property, "operator": operator, "values": []string{value, "de"}})
+
+		match := func(text string) bool { return text == value || text == "de" }
+		if strings.HasPrefix(operator, "CONTAINS") {
+			match = func(text string) bool { return strings.Contains(text, value) || strings.Contains(text, "de") }
+		}
+		matching = append(matching, scan.Filter{Breakdown: scan.Breakdown{By: dimensions[by], Property: textOf(property)},
+			Not: strings.HasSuffix(operator, "_NOT"), Match: match})
+	}
+	return inputs, matching
+}
+
+// wantMetrics compares figures of an answer with sums.
+func wantMetrics(t *testing.T, name string, got any, kind string, f, totals scan.Figures) {
+	t.Helper()
+	ratio := func(part, whole int64, factor float64) any {
+		if whole == 0 {
+			return nil
+		}
+		return float64(part) / float64(whole) * factor
+	}
+	number := func(n int64) any { return float64(n) }
+
+	want := map[string]any{
+		"visitors": number(f.Visitors), "visits": number(f.Visits), "pageviews": number(f.Pageviews), "events": number(f.Events),
+		"conversions": number(f.Conversions), "viewsPerVisit": ratio(f.Pageviews, f.Visits, 1), "bounceRate": ratio(f.Bounces, f.Visits, 100),
+		"engagementTime": ratio(f.VisitMS, f.Visits, 0.001), "timeOnPage": ratio(f.ViewMS, f.Pageviews, 0.001),
+		"scrollDepth": ratio(f.ScrollSum, f.Scrolled, 1), "exitRate": any(nil), "share": ratio(f.Visitors, totals.Visitors, 100),
+		"conversionRate": ratio(f.Converted, f.Visitors, 100),
+	}
+	switch kind {
+	case "page":
+		want["exitRate"] = ratio(f.Exits, f.Pageviews, 100)
+	case "event":
+		want["conversionRate"] = ratio(f.Visitors, totals.Visitors, 100)
+	}
+
+	currencies := slices.Sorted(func(yield func(string) bool) {
+		for currency := range f.Revenue {
+			if !yield(currency) {
+				return
+			}
+		}
+	})
+	revenue := []any{}
+	for _, currency := range currencies {
+		r := f.Revenue[currency]
+		one := map[string]any{"currency": currency, "net": (r.Gross - r.Refunded).String(), "gross": r.Gross.String(),
+			"refunded": r.Refunded.String(), "purchases": number(r.Purchases), "refunds": number(r.Refunds), "averageOrder": any(nil)}
+		if r.Purchases > 0 {
+			one["averageOrder"] = model.Money(math.Round(float64(r.Gross) / float64(r.Purchases))).String()
+		}
+		revenue = append(revenue, one)
+	}
+	want["revenue"] = revenue
+
+	metrics, _ := got.(map[string]any)
+	for figure, value := range want {
+		if !reflect.DeepEqual(metrics[figure], value) {
+			t.Errorf("%s: %s is %v, want %v", name, figure, metrics[figure], value)
+		}
+	}
+}
+
+// TestReportArguments checks the errors of reports, which name the argument's rule.
+func TestReportArguments(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	a := newApp(t, d)
+	c := a.owner("owner@example.com")
+	site := c.siteOf("example.com")
+	report := func(args, fields string) *answer {
+		return c.query(`query($id: ID!) { site(id: $id) { report(`+args+`) { `+fields+` } } }`, "id", site)
+	}
+
+	for _, test := range []struct{ args, fields, code string }{
+		{`period: {preset: TODAY}`, `asOf`, ""},
+		{`period: {}`, `asOf`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY, from: "2026-11-01"}`, `asOf`, "INVALID_ARGUMENT"},
+		{`period: {from: "2026-11-02", to: "2026-11-01"}`, `asOf`, "INVALID_ARGUMENT"},
+		{`period: {from: "2020-11-02", to: "2026-11-01"}`, `asOf`, "INVALID_ARGUMENT"},
+		{`period: {preset: ALL_TIME}`, `from to`, ""},
+		{`period: {preset: TODAY}, compare: {}`, `asOf`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}, compare: {kind: PREVIOUS_YEAR, from: "2026-01-01"}`, `asOf`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}, compare: {kind: PREVIOUS_YEAR}`, `comparedFrom`, ""},
+		{`period: {preset: TODAY}, filters: [{dimension: PROPERTY, values: ["x"]}]`, `asOf`, "INVALID_ARGUMENT"},
+		{`period: {preset: LAST_91_DAYS}`, `series(interval: HOUR) { start }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `a: series(interval: HOUR) { start } b: series(interval: DAY) { start }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `breakdown(by: PROPERTY) { totalCount }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `breakdown(by: PAGE, event: "x") { totalCount }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `breakdown(by: PAGE, first: 0) { totalCount }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `breakdown(by: PAGE, first: 1001) { totalCount }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `breakdown(by: PAGE, after: "x") { totalCount }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `funnel(steps: {page: "/"}) { visitors }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `funnel(steps: [{page: "/"}, {event: "x", page: "/"}]) { visitors }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `funnel(steps: [{page: "/"}, {event: "x"}]) { visitors }`, ""},
+		{`period: {preset: TODAY}`, `a: propertyNames { name } b: propertyNames(event: "x") { name }`, "INVALID_ARGUMENT"},
+	} {
+		if got := report(test.args, test.fields); got.codes() != test.code {
+			t.Errorf("%s { %s }: %s, want %q", test.args, test.fields, got.Body, test.code)
+		}
+	}
+}
+
+// TestReportOfADay checks pages, search, order, funnel, properties and live figures of one day.
+func TestReportOfADay(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		site := c.siteOf("example.com")
+		storeDay(t, d, a.siteNumber(site), model.At(a.clock.Now()))
+
+		got := c.query(`query($id: ID!) { site(id: $id) {
+	live { visitors pageviews pages { value visitors } sources { value visitors } latest { event path channel } }
+	report(period: {preset: TODAY}) {
+		pages: breakdown(by: PAGE, orderBy: {metric: PAGEVIEWS, direction: ASC}, first: 1) { totalCount pageInfo { hasNextPage endCursor } edges { node { value } } }
+		search: breakdown(by: PAGE, search: "PRI") { edges { node { value metrics { visitors } } } }
+		series { partial metrics { visitors } }
+		propertyNames { name events values }
+		funnel(steps: [{page: "/*"}, {page: "/pricing", label: "Prices"}, {event: "signup"}]) {
+			visitors conversionRate steps { visitors fromPrevious step { label } } }
+	} } }`, "id", site).ok(t, "")
+
+		for path, want := range map[string]any{
+			"site.live.visitors": 2.0, "site.live.pageviews.29": 3.0, "site.live.pages.0.value": "/", "site.live.pages.0.visitors": 2.0,
+			"site.live.sources.1.value": "news", "site.live.latest.0.event": "signup", "site.live.latest.0.channel": "email",
+			"site.report.pages.totalCount": 2.0, "site.report.pages.edges.0.node.value": "/pricing", "site.report.pages.pageInfo.hasNextPage": true,
+			"site.report.search.edges.0.node.value": "/pricing", "site.report.search.edges.0.node.metrics.visitors": 1.0,
+			"site.report.series.9.metrics.visitors": 2.0, "site.report.series.9.partial": true, "site.report.series.8.partial": false,
+			"site.report.propertyNames.0.name": "plan", "site.report.propertyNames.0.values": 1.0,
+			"site.report.funnel.visitors": 2.0, "site.report.funnel.steps.1.visitors": 1.0, "site.report.funnel.steps.1.step.label": "Prices",
+			"site.report.funnel.steps.1.fromPrevious": 50.0, "site.report.funnel.steps.2.visitors": 1.0, "site.report.funnel.conversionRate": 50.0,
+		} {
+			if value := got.at(path); value != want {
+				t.Errorf("%s is %v, want %v", path, value, want)
+			}
+		}
+
+		next := c.query(`query($id: ID!, $after: String) { site(id: $id) { report(period: {preset: TODAY}) {
+	breakdown(by: PAGE, orderBy: {metric: PAGEVIEWS, direction: ASC}, after: $after) { pageInfo { hasNextPage hasPreviousPage } edges { node { value } } } } } }`,
+			"id", site, "after", got.at("site.report.pages.pageInfo.endCursor")).ok(t, "")
+		if next.at("site.report.breakdown.edges.0.node.value") != "/" || next.at("site.report.breakdown.pageInfo.hasNextPage") != false {
+			t.Errorf("the next page: %s", next.Body)
+		}
+	})
+}
+
+// storeDay stores two visitors of the last minute: one saw / and /pricing and signed up, one saw /.
+func storeDay(t *testing.T, d *db.DB, siteID int64, now model.Instant) {
+	t.Helper()
+	first, second := segment.VisitKey{Visitor: model.VisitorID{1}, N: 1}, segment.VisitKey{Visitor: model.VisitorID{2}, N: 1}
+	at := func(seconds int) model.Instant { return now.Add(time.Duration(seconds-60) * time.Second) }
+	view := func(key segment.VisitKey, seconds int, path string) segment.View {
+		return segment.View{VisitKey: key, At: at(seconds), ID: int64(seconds), Path: path, Width: model.UnknownWidth}
+	}
+	visit := func(key segment.VisitKey, seconds int, channel, source string) segment.Visit {
+		return segment.Visit{VisitKey: key, StartedAt: at(seconds), Channel: channel, Campaign: model.Campaign{Source: source}}
+	}
+	err := recount.Store(t.Context(), d, siteID, segment.Rows{
+		Day:    now.Day(),
+		Visits: []segment.Visit{visit(first, 10, "email", "news"), visit(second, 20, "direct", "")},
+		Views:  []segment.View{view(first, 10, "/"), view(second, 20, "/"), view(first, 30, "/pricing")},
+		Events: []segment.Event{{VisitKey: first, At: at(40), Name: "signup", Path: "/pricing", Properties: `{"plan":"pro"}`}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSharedReport checks that a reader of a shared link sees the reports of its site, only within
+// the link's segment, and is charged apart from the account.
+func TestSharedReport(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	a := newApp(t, d)
+	c := a.owner("owner@example.com")
+	site, other := c.siteOf("example.com"), c.siteOf("other.example")
+	storeDay(t, d, a.siteNumber(site), model.At(a.clock.Now()))
+	storeDay(t, d, a.siteNumber(other), model.At(a.clock.Now()))
+
+	const query = `{ sharedSite { live { visitors } report(period: {preset: TODAY}, filters: [{dimension: LANGUAGE, values: [""]}]) {
+	totals { visitors } breakdown(by: CHANNEL) { edges { node { value } } } } } }`
+	if got := a.with(c.reader(site), query).ok(t, ""); got.at("sharedSite.report.totals.visitors") != 2.0 || got.at("sharedSite.live.visitors") != 2.0 {
+		t.Errorf("without a segment: %s", got.Body)
+	}
+
+	made := c.query(`mutation($id: ID!) { createSegment(input: {siteId: $id, name: "s", filters: [{dimension: CHANNEL, values: ["email"]}]}) {
+	segment { id } userErrors { code } } }`, "id", site).ok(t, "createSegment")
+	link := c.query(createLinkMutation, "site", site, "segment", made.at("createSegment.segment.id")).ok(t, "createSharedLink")
+	opened := a.client().query(openLinkMutation, "token", link.at("createSharedLink.token")).ok(t, "openSharedLink")
+
+	got := a.with(opened.at("openSharedLink.viewerToken").(string), query).ok(t, "")
+	if got.at("sharedSite.report.totals.visitors") != 1.0 || got.at("sharedSite.live") != nil ||
+		got.at("sharedSite.report.breakdown.edges.0.node.value") != "email" || got.at("sharedSite.report.breakdown.edges.1") != nil {
+		t.Errorf("with a segment: %s", got.Body)
+	}
+}
+
+// TestReportCost checks that a report is charged for its page views, and refused beyond the limits.
+func TestReportCost(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	a := newApp(t, d)
+	c := a.owner("owner@example.com")
+	site := c.siteOf("example.com")
+	yesterday := model.At(a.clock.Now().Add(-24 * time.Hour))
+	storeDay(t, d, a.siteNumber(site), yesterday)
+	a.work(a.clock.Now())
+
+	const query = `query($id: ID!) { site(id: $id) { report(period: {preset: YESTERDAY}) { totals { visits } } } rateLimit { cost } }`
+	usual := c.query(query, "id", site).ok(t, "").at("rateLimit.cost").(float64)
+
+	for pageviews, want := range map[int]string{5_000_000: "", 50_000_001: "TOO_EXPENSIVE"} {
+		if err := dbtest.Exec(d, "UPDATE report_days SET pageviews = ?", pageviews); err != nil {
+			t.Fatal(err)
+		}
+		got := c.query(`query($id: ID!) { site(id: $id) { report(period: {preset: YESTERDAY}) { totals { visits } } } }`, "id", site)
+		if got.codes() != want {
+			t.Errorf("%d page views: %s", pageviews, got.Body)
+		}
+	}
+
+	remaining := c.query(`{ rateLimit { remaining } }`).at("rateLimit.remaining").(float64)
+	if spent := 60_000 - remaining; spent < 1_000+usual || spent > 1_200+10*usual {
+		t.Errorf("%v points were spent on 5 million page views; one report costs %v", spent, usual)
+	}
+}
+
+// TestDashboard checks that the document of the whole dashboard is within the schema's limits.
+func TestDashboard(t *testing.T) {
+	document, err := os.ReadFile("testdata/dashboard.graphql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	a := newApp(t, d)
+	c := a.owner("owner@example.com")
+	site := c.siteOf("example.com")
+	storeDay(t, d, a.siteNumber(site), model.At(a.clock.Now()))
+
+	got := c.query(string(document), "id", site, "period", map[string]any{"preset": "TODAY"}, "filters", []any{},
+		"compare", map[string]any{"kind": "PREVIOUS_PERIOD"}).ok(t, "")
+	if got.at("site.report.totals.visitors") != 2.0 || got.at("site.report.totals.comparison.visitors") != 0.0 ||
+		len(got.at("site.report.series").([]any)) != 24 {
+		t.Errorf("the dashboard: %s", got.Body)
+	}
+}
