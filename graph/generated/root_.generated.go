@@ -142,6 +142,11 @@ type ComplexityRoot struct {
 		UserErrors func(childComplexity int) int
 	}
 
+	Installation struct {
+		SendsMail func(childComplexity int) int
+		SignUps   func(childComplexity int) int
+	}
+
 	Invitation struct {
 		CreatedAt func(childComplexity int) int
 		Email     func(childComplexity int) int
@@ -204,15 +209,16 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
-		APITokens func(childComplexity int) int
-		Node      func(childComplexity int, id string) int
-		RateLimit func(childComplexity int) int
-		Sessions  func(childComplexity int) int
-		Site      func(childComplexity int, id string) int
-		Sitekey   func(childComplexity int, id string) int
-		Sitekeys  func(childComplexity int, first int, after *string) int
-		Sites     func(childComplexity int, first int, after *string) int
-		Viewer    func(childComplexity int) int
+		APITokens    func(childComplexity int) int
+		Installation func(childComplexity int) int
+		Node         func(childComplexity int, id string) int
+		RateLimit    func(childComplexity int) int
+		Sessions     func(childComplexity int) int
+		Site         func(childComplexity int, id string) int
+		Sitekey      func(childComplexity int, id string) int
+		Sitekeys     func(childComplexity int, first int, after *string) int
+		Sites        func(childComplexity int, first int, after *string) int
+		Viewer       func(childComplexity int) int
 	}
 
 	RateLimit struct {
@@ -796,6 +802,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DeliveryPayload.UserErrors(childComplexity), true
 
+	case "Installation.sendsMail":
+		if e.ComplexityRoot.Installation.SendsMail == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Installation.SendsMail(childComplexity), true
+	case "Installation.signUps":
+		if e.ComplexityRoot.Installation.SignUps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Installation.SignUps(childComplexity), true
+
 	case "Invitation.createdAt":
 		if e.ComplexityRoot.Invitation.CreatedAt == nil {
 			break
@@ -1290,6 +1309,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.APITokens(childComplexity), true
+	case "Query.installation":
+		if e.ComplexityRoot.Query.Installation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.Installation(childComplexity), true
 
 	case "Query.node":
 		if e.ComplexityRoot.Query.Node == nil {
@@ -2682,6 +2707,22 @@ enum ErrorCode {
   INTERNAL
 }
 `, BuiltIn: false},
+	{Name: "../schema/installation.graphqls", Input: `extend type Query {
+  "The installation's public settings. Needs no session."
+  installation: Installation!
+}
+
+"Public settings of an installation, which sign-up and invitation forms need beforehand."
+type Installation {
+  "Whether ` + "`" + `signUp` + "`" + ` accepts a new account now."
+  signUps: Boolean!
+  """
+  Whether the installation sends mails: invitations, verifications and links to choose a password. True if a worker in another
+  process may send them.
+  """
+  sendsMail: Boolean!
+}
+`, BuiltIn: false},
 	{Name: "../schema/member.graphqls", Input: `extend type Mutation {
   """
   Mails an invitation to join the account, valid for 7 days. It replaces an earlier invitation to the same address. Requires the role
@@ -3836,6 +3877,16 @@ func (ec *executionContext) childFields_DeliveryPayload(ctx context.Context, fie
 		return ec.fieldContext_DeliveryPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DeliveryPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_Installation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "signUps":
+		return ec.fieldContext_Installation_signUps(ctx, field)
+	case "sendsMail":
+		return ec.fieldContext_Installation_sendsMail(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Installation", field.Name)
 }
 
 func (ec *executionContext) childFields_Invitation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
