@@ -25,17 +25,31 @@ export type Operation<V, D> = (variables: V, signal?: AbortSignal) => Promise<D>
 
 /** operation returns the function that runs a document; operations.ts holds one of each. */
 export function operation<V, D>(query: string): Operation<V, D> {
-  return async (variables, signal) => {
-    const response = await send(JSON.stringify({ query, variables }), signal);
-    const { data, errors } = await body(response);
-
-    if (errors?.length) {
-      const { message, extensions = {} } = errors[0]!;
-      throw new Failure(extensions.code ?? 'INTERNAL', message, extensions.retryAfter, extensions.requestId);
-    }
-
-    return data as D;
+  return (variables, signal) => {
+    const call = (): Promise<D> => run<D>(JSON.stringify({ query, variables }), signal);
+    return query.startsWith('mutation') ? inOrder(call) : call();
   };
+}
+
+/** previous ends with the last mutation. */
+let previous: Promise<unknown> = Promise.resolve();
+
+/** inOrder runs a mutation after those before it, so that an older answer cannot replace a newer one on the page. */
+function inOrder<D>(call: () => Promise<D>): Promise<D> {
+  const result = previous.then(call);
+  previous = result.catch(() => undefined);
+  return result;
+}
+
+async function run<D>(request: string, signal: AbortSignal | undefined): Promise<D> {
+  const { data, errors } = await body(await send(request, signal));
+
+  if (errors?.length) {
+    const { message, extensions = {} } = errors[0]!;
+    throw new Failure(extensions.code ?? 'INTERNAL', message, extensions.retryAfter, extensions.requestId);
+  }
+
+  return data as D;
 }
 
 async function send(body: string, signal: AbortSignal | undefined): Promise<Response> {

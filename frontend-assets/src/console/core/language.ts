@@ -1,7 +1,7 @@
 // Texts in the user's language. English is built in; messages/<code>.ts holds each other language.
 import en from '../messages/en';
 import type more from '../messages/more';
-import { remembered } from './store';
+import { remembered } from './choices';
 
 /** Message is a text, or its forms for one and for any other number. */
 export type Message = string | { one: string; other: string };

@@ -31,30 +31,6 @@ export function setQuery(values: Record<string, string>): void {
   go(url.pathname + url.search, true);
 }
 
-/** match compares a path with a pattern such as "/sites/:id" and returns its parameters. */
-export function match(pattern: string, path: string): Record<string, string> | undefined {
-  const wanted = pattern.split('/');
-  const given = path.split('/');
-  if (wanted.length !== given.length) return undefined;
-
-  const found: Record<string, string> = {};
-  for (const [i, part] of wanted.entries()) {
-    if (part.startsWith(':') && given[i]) found[part.slice(1)] = given[i]!;
-    else if (part !== given[i]) return undefined;
-  }
-  return found;
-}
-
-/** safeNext returns the path of an address if it leads to a page of this console, else "/". */
-export function safeNext(next: string | null): string {
-  try {
-    const url = new URL(next ?? '/', location.origin);
-    return url.origin === location.origin ? url.pathname + url.search : '/';
-  } catch {
-    return '/';
-  }
-}
-
 /** follow turns clicks on links to the console's own pages into history entries without a reload. */
 export function follow(isPage: (path: string) => boolean): void {
   addEventListener('popstate', changed);

@@ -4,7 +4,8 @@ import { useEffect, useState } from 'preact/hooks';
 import { Dialog } from './dialog';
 import { language, languages, t, type TextKey } from './language';
 import { go, useURL } from './router';
-import { applyTheme, remember, remembered, status, viewer } from './store';
+import { applyTheme, remember, remembered } from './choices';
+import { status, viewer } from './store';
 import { signOut } from '../operations';
 
 /** Shell surrounds a page. Pages for unauthenticated callers have no menus. */

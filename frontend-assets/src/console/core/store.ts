@@ -1,4 +1,4 @@
-// State that outlives a page: who is signed in, and the chosen theme. The URL holds everything else.
+// State that outlives a page: who is signed in. The URL holds everything else.
 import { useEffect, useState } from 'preact/hooks';
 import type { ViewerFields } from '../operations';
 
@@ -49,28 +49,3 @@ export const mayEdit = (user = viewer.get()): boolean => !!user && user.role !==
 
 /** isOwner reports whether the user may manage members and delete. */
 export const isOwner = (user = viewer.get()): boolean => user?.role === 'OWNER';
-
-/** remembered reads a choice of the user. Browsers that forbid storage forget it. */
-export function remembered(name: 'theme' | 'language'): string {
-  try {
-    return localStorage.getItem('tallygate.' + name) ?? '';
-  } catch {
-    return '';
-  }
-}
-
-/** remember stores a choice of the user; an empty value removes it. */
-export function remember(name: 'theme' | 'language', value: string): void {
-  try {
-    if (value) localStorage.setItem('tallygate.' + name, value);
-    else localStorage.removeItem('tallygate.' + name);
-  } catch {
-    // The choice holds until the page is closed.
-  }
-}
-
-/** applyTheme sets the colours: light, dark, or the system's for an empty value. */
-export function applyTheme(theme: string): void {
-  if (theme) document.documentElement.dataset['theme'] = theme;
-  else delete document.documentElement.dataset['theme'];
-}

@@ -1,6 +1,6 @@
 // Small parts that pages are made of.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ago, dateTime, exact, percent } from './format';
 import { t } from './language';
 import { announce } from './store';
@@ -115,8 +115,16 @@ export function Quota({ used, quota, share, label }: { used: number; quota: numb
 
 /** Tabs are links to parts of one thing; the current one is marked. */
 export function Tabs({ label, items }: { label: string; items: [address: string, text: string][] }) {
+  const nav = useRef<HTMLElement>(null);
+
+  // On narrow screens the current one may be out of view.
+  useEffect(
+    () => nav.current!.querySelector('[aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' }),
+    [],
+  );
+
   return (
-    <nav class="tabs" aria-label={label}>
+    <nav ref={nav} class="tabs" aria-label={label}>
       {items.map(([address, text]) => (
         <a key={address} href={address} aria-current={location.pathname === address ? 'page' : undefined}>
           {text}
@@ -126,8 +134,15 @@ export function Tabs({ label, items }: { label: string; items: [address: string,
   );
 }
 
-/** Table is a table with headers that scrolls sideways on narrow screens. */
+/** Table is a table with headers. On narrow screens each cell follows its header's text, and rows stand apart. */
 export function Table({ label, head, children }: { label: string; head: string[]; children: ComponentChildren }) {
+  const body = useRef<HTMLTableSectionElement>(null);
+  useLayoutEffect(() => {
+    for (const row of body.current!.rows) {
+      for (const [i, cell] of [...row.cells].entries()) cell.dataset['label'] = head[i] ?? '';
+    }
+  });
+
   return (
     <div class="scroll" tabIndex={0} role="group" aria-label={label}>
       <table>
@@ -140,7 +155,7 @@ export function Table({ label, head, children }: { label: string; head: string[]
             ))}
           </tr>
         </thead>
-        <tbody>{children}</tbody>
+        <tbody ref={body}>{children}</tbody>
       </table>
     </div>
   );

@@ -53,11 +53,13 @@ const roles: Role[] = ['OWNER', 'MEMBER', 'VIEWER'];
 export function Account() {
   const query = useQuery(account, {});
   const [tokenNames, setTokenNames] = useState<string[]>([]);
+  const [changes, setChanges] = useState(0);
 
   const change = async ({ currentPassword = '', password = '' }: Values): Promise<UserError[]> => {
     const payload = (await changePassword({ input: { currentPassword, password } })).changePassword;
     if (payload?.viewer) {
       announce(t('account.passwordChanged'));
+      setChanges(changes + 1); // a new form, without the passwords
       setTokenNames(payload.apiTokens.map((token) => token.name));
     }
     return payload?.userErrors ?? [];
@@ -105,7 +107,7 @@ export function Account() {
                     {t('account.tokensStay', { names: tokenNames.join(', ') })} <a href="/tokens">{t('nav.tokens')}</a>
                   </p>
                 )}
-                <Form submit={t('account.password')} onSubmit={change} class="column">
+                <Form key={changes} submit={t('account.password')} onSubmit={change} class="column">
                   <input type="email" name="username" autocomplete="username" value={user.email} hidden readOnly />
                   <Password
                     name="currentPassword"
