@@ -4,6 +4,10 @@
 FUZZTIME ?= 10s# for each fuzz target
 TIMEOUT ?= 20m# for the tests of one package
 
+# The race detector ignores the memory that SQLite's translated C code works on: it is not Go's. To
+# instrument that code finds nothing and makes each statement five times slower.
+RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
+
 .PHONY: help
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -43,7 +47,7 @@ test: setup ## Run every test, under the race detector if there is a C compiler
 
 .PHONY: test-race
 test-race: ## Run every test under the race detector, installing nothing
-	@go run -buildvcs=false ./cmd/testreport -race -count=1 -timeout=$(TIMEOUT) ./...
+	@go run -buildvcs=false ./cmd/testreport $(RACE) -count=1 -timeout=$(TIMEOUT) ./...
 
 .PHONY: screenshots
 screenshots: ## Take pictures of every page of the console (into bin/screenshots; light and dark, narrow and wide)

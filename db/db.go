@@ -12,7 +12,9 @@
 //	keys           the application key and the key of ids
 //	files          the files of an embedded database
 //	db             this package
-//	tables         columns of the tables that batches write; sqlitestmt and saltfile are leaves, too
+//	tables         columns of the tables that batches write
+//	watch          notifications of changes, on both engines
+//	sqlitefile     the connections of a SQLite file; sqlitestmt and saltfile are leaves, too
 //	model          entities and their rules, without SQL
 //
 // A package imports only packages below it; ingest, exports, keys and files do not import each
@@ -24,12 +26,9 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
-	"math/rand/v2"
-	"net/url"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,6 +41,8 @@ import (
 	"github.com/uptrace/bun/dialect/sqlitedialect"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sqlitefile"
+	"github.com/tallygate/tallygate/db/watch"
 )
 
 // DB is a database of either dialect. It is safe for concurrent use.
@@ -53,13 +54,12 @@ type DB struct {
 	DataWrite *bun.DB // SQLite: the one writing connection, before Write; PostgreSQL: the same pool as DataRead
 	DataRead  *bun.DB
 
-	sqlite *sqliteWriter   // nil on PostgreSQL
-	pg     *pgx.ConnConfig // nil on SQLite
+	sqlite *sqlitefile.Writer // nil on PostgreSQL
+	pg     *pgx.ConnConfig    // nil on SQLite
 
 	SQLitePath string // path of the database file; empty on PostgreSQL
 
-	watchers        watchers               // on SQLite; PostgreSQL notifies every process itself
-	source          int64                  // of changes on SQLite; random, identifies this DB's own
+	changes         *watch.SQLite          // nil on PostgreSQL, which notifies every process itself
 	applicationKeys []model.ApplicationKey // the current one first
 	Clock           *Clock
 
@@ -103,92 +103,39 @@ func openSQLite(path string) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("create data directory: %w", err)
 	}
-	if err := protectSQLiteFiles(path); err != nil {
+	if err := sqlitefile.Protect(path); err != nil {
 		return nil, fmt.Errorf("protect the database file: %w", err)
 	}
 
-	writer, err := newSQLiteWriter(sqliteDSN(path, "immediate"))
+	writer, err := sqlitefile.NewWriter(path)
 	if err != nil {
 		return nil, err
 	}
 
-	read, err := openSQLiteReaders(path, sqliteReaders)
+	read, err := sqlitefile.Readers(path, sqliteReaders)
 	if err != nil {
 		return nil, err
 	}
 
-	dataRead, err := openSQLiteReaders(path, dataPool)
+	dataRead, err := sqlitefile.Readers(path, dataPool)
 	if err != nil {
 		return nil, errors.Join(err, read.Close())
 	}
 
+	data := bun.NewDB(dataRead, sqlitedialect.New())
+
 	return &DB{
-		Write:     bun.NewDB(writer.pool(ordinaryWrite), sqlitedialect.New()),
-		Read:      read,
-		DataWrite: bun.NewDB(writer.pool(urgentWrite), sqlitedialect.New()),
-		DataRead:  dataRead,
+		Write:     bun.NewDB(writer.Pool(sqlitefile.Ordinary), sqlitedialect.New()),
+		Read:      bun.NewDB(read, sqlitedialect.New()),
+		DataWrite: bun.NewDB(writer.Pool(sqlitefile.Urgent), sqlitedialect.New()),
+		DataRead:  data,
 		sqlite:    writer,
 
 		SQLitePath: path,
-		source:     rand.Int64(),
+		changes:    watch.NewSQLite(data),
 		Clock:      newClock(),
 		longReads:  make(chan struct{}, maxLongReads),
 	}, nil
-}
-
-func openSQLiteReaders(path string, connections int) (*bun.DB, error) {
-	read, err := sql.Open("sqlite", sqliteDSN(path, "deferred"))
-	if err != nil {
-		return nil, err
-	}
-	read.SetMaxOpenConns(connections)
-	read.SetMaxIdleConns(connections)
-	return bun.NewDB(read, sqlitedialect.New()), nil
-}
-
-// protectSQLiteFiles makes the database readable by its owner only: its files hold password hashes
-// and visits. SQLite gives its log and index the mode of the database file, so the file is created
-// here, independently of the umask.
-func protectSQLiteFiles(path string) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	if err == nil {
-		return errors.Join(file.Chmod(0o600), file.Close())
-	}
-	if !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-
-	for _, name := range []string{path, path + "-wal", path + "-shm"} {
-		info, err := os.Stat(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil && info.Mode().Perm()&0o077 != 0 {
-			err = os.Chmod(name, info.Mode().Perm()&^0o077)
-		}
-
-		// Another user owns the file. Exposed of package files reports it.
-		if err != nil && !errors.Is(err, fs.ErrPermission) {
-			return err
-		}
-	}
-
-	return nil
-}
-
-// sqliteDSN returns the address with every option, so that each pooled connection has them. Writers
-// take the lock when they begin: a transaction that upgrades from reading to writing fails at once
-// instead of waiting its turn. FULL makes a commit survive a power cut, not only a crash. A log of
-// 16,000 pages, 64 MB, is more than WriteBack leaves to the writer.
-func sqliteDSN(path, txlock string) string {
-	q := url.Values{
-		"_txlock": {txlock},
-		"_pragma": {
-			"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
-			"cache_size(-16000)", "wal_autocheckpoint(16000)",
-		},
-	}
-	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }
 
 func openPostgres(rawURL string) (*DB, error) {
@@ -263,6 +210,18 @@ func (d *DB) UseApplicationKey(key model.ApplicationKey, previous ...model.Appli
 // ApplicationKeys returns the keys set by UseApplicationKey, the current one first.
 func (d *DB) ApplicationKeys() []model.ApplicationKey { return d.applicationKeys }
 
+// Setting returns the value stored under name. When there is none, it stores initial and returns
+// that. Concurrent processes all get the value that was stored first.
+func (d *DB) Setting(ctx context.Context, name, initial string) (stored string, err error) {
+	_, err = d.Write.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING",
+		name, initial)
+	if err != nil {
+		return "", err
+	}
+	err = d.Read.NewSelect().Table("settings").Column("value").Where("name = ?", name).Scan(ctx, &stored)
+	return stored, err
+}
+
 // Ping reports whether the database answers.
 func (d *DB) Ping(ctx context.Context) error { return d.Read.PingContext(ctx) }
 
@@ -278,10 +237,18 @@ func (d *DB) LongRead(ctx context.Context, read func() error) error {
 	}
 }
 
-// WithSQLiteConn runs fn with the writing connection, which no other caller uses until fn returns.
-// It is served before InTx.
+// SQLiteConn is the connection that WithSQLiteConn lends.
+type SQLiteConn = sqlitefile.Conn
+
+// Prepared is sqlitefile.Prepared.
+func Prepared[S io.Closer](conn *SQLiteConn, prepare func(*SQLiteConn) (S, error)) (S, error) {
+	return sqlitefile.Prepared(conn, prepare)
+}
+
+// WithSQLiteConn runs fn with SQLite's writing connection, which no other caller uses until fn
+// returns. It is served before InTx.
 func (d *DB) WithSQLiteConn(ctx context.Context, fn func(*SQLiteConn) error) error {
-	return withSQLiteConn(ctx, d.DataWrite.DB, fn)
+	return sqlitefile.WithConn(ctx, d.DataWrite.DB, fn)
 }
 
 // Close closes all connections.
@@ -289,7 +256,7 @@ func (d *DB) Close() error {
 	err := errors.Join(d.Write.Close(), d.DataWrite.Close())
 	// On PostgreSQL the pools for reading are the same ones.
 	if d.sqlite != nil {
-		err = errors.Join(err, d.Read.Close(), d.DataRead.Close(), d.sqlite.close())
+		err = errors.Join(err, d.Read.Close(), d.DataRead.Close(), d.sqlite.Close())
 	}
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/watch"
 )
 
 const (
@@ -23,7 +25,7 @@ type Tx struct {
 	bun.Tx
 
 	db      *DB
-	changes []notice // of this process, for SQLite's watchers after the commit
+	changes []watch.Notice // of this process, for SQLite's watchers after the commit
 }
 
 // InTx runs fn in one transaction and commits it. A transaction that loses a conflict with another
@@ -42,7 +44,7 @@ func (d *DB) inTx(ctx context.Context, pool *bun.DB, fn func(ctx context.Context
 	began := time.Now()
 	lost := func(err error) bool { return IsRetryable(err) && time.Since(began) < retryFor }
 
-	var changes []notice
+	var changes []watch.Notice
 	err := Retry(lost, func() error {
 		return pool.RunInTx(ctx, nil, func(ctx context.Context, begun bun.Tx) error {
 			tx := &Tx{Tx: begun, db: d}
@@ -51,8 +53,8 @@ func (d *DB) inTx(ctx context.Context, pool *bun.DB, fn func(ctx context.Context
 			return err
 		})
 	})
-	if err == nil {
-		d.watchers.report(changes)
+	if err == nil && !d.IsPostgres() {
+		d.changes.Committed(changes)
 	}
 
 	return err

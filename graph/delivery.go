@@ -7,6 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/loaders"
 )
 
 // Webhook deliveries of a site, and the deliveries that an owner requests.
@@ -20,7 +21,7 @@ func (r *siteResolver) Deliveries(
 		return nil, err
 	}
 
-	deliveries, err := requestOf(ctx).loaders().deliveries(deliveryPage{before, first + 1}).of(ctx, obj.ID)
+	deliveries, err := requestOf(ctx).loaders().Deliveries(loaders.DeliveryPage{Before: before, Limit: first + 1}).Of(ctx, obj.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func (r *deliveryResolver) State(ctx context.Context, obj *model.Delivery) (gene
 }
 
 func (r *deliveryResolver) Attempts(ctx context.Context, obj *model.Delivery) ([]*model.DeliveryAttempt, error) {
-	attempts, err := requestOf(ctx).loaders().attempts.of(ctx, outbox.DeliveryKey{SiteID: obj.SiteID, ID: obj.ID})
+	attempts, err := requestOf(ctx).loaders().Attempts.Of(ctx, outbox.DeliveryKey{SiteID: obj.SiteID, ID: obj.ID})
 	return orEmpty(attempts), err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/endpoint"
 	"github.com/tallygate/tallygate/graph/limits"
+	"github.com/tallygate/tallygate/graph/loaders"
 )
 
 // request is what the resolvers of one request share.
@@ -20,10 +21,10 @@ type request struct {
 	id  string        // returned with an internal error, and logged with it
 	now model.Instant // arrival
 
-	newLoaders func() *loaders
+	newLoaders func() *loaders.Set
 
 	mu         sync.Mutex
-	loads      *loaders
+	loads      *loaders.Set
 	reads      map[any]*sharedRead
 	purgeUntil time.Time // zero before the first deletion
 }
@@ -47,7 +48,7 @@ func (rs requests) handler(next http.Handler) http.Handler {
 		state := &request{
 			id:         rand.Text()[:16],
 			now:        now,
-			newLoaders: func() *loaders { return newLoaders(rs.db, now.Month()) },
+			newLoaders: func() *loaders.Set { return loaders.New(rs.db, now.Month()) },
 		}
 
 		w.Header().Set("X-Request-Id", state.id)
@@ -73,7 +74,7 @@ func requestID(ctx context.Context) string {
 	return "none"
 }
 
-func (r *request) loaders() *loaders {
+func (r *request) loaders() *loaders.Set {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.loads == nil {

@@ -1,10 +1,8 @@
 package graph
 
 import (
-	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,43 +26,6 @@ func FuzzCursor(f *testing.F) {
 			t.Errorf("%q is read as %d, which is written %q", s, id, sites.encode(id))
 		}
 	})
-}
-
-func TestALoaderTakesOneStatementForAList(t *testing.T) {
-	for _, n := range []int{1, 50} {
-		statements := 0
-		l := &loaders{}
-		loader := newLoader(l, func(_ context.Context, ids []int64) (map[int64]int64, error) {
-			statements++
-			if n := len(slices.Compact(slices.Sorted(slices.Values(ids)))); n != len(ids) {
-				t.Errorf("%d ids, %d of them different", len(ids), n)
-			}
-			return map[int64]int64{ids[0]: 5}, nil
-		})
-
-		var sites []*model.Site
-		for i := range n {
-			sites = append(sites, &model.Site{ID: int64(i + 1)})
-		}
-
-		l.expect(sites)
-
-		for range 2 {
-			for _, site := range sites {
-				got, err := loader.of(t.Context(), site.ID)
-				if want := int64(5); err != nil || (got == want) != (site.ID == 1) {
-					t.Errorf("site %d: %d, %v", site.ID, got, err)
-				}
-			}
-		}
-
-		if statements != 1 {
-			t.Errorf("%d sites took %d statements, want 1", n, statements)
-		}
-		if _, err := loader.of(t.Context(), 1000); err != nil || statements != 2 {
-			t.Errorf("a site that was not announced: %d statements, %v", statements, err)
-		}
-	}
 }
 
 func TestPercent(t *testing.T) {

@@ -5,17 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"html"
-	"net/netip"
 	"slices"
 
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/sites"
-	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
 )
 
-// Sites: lists and fields, then creation and deletion, then the settings.
+// Sites: lists and fields, then creation, deletion and the plan. The settings are in
+// site_settings.go.
 
 func (r *queryResolver) Site(ctx context.Context, id string) (*model.Site, error) {
 	viewer, err := r.require(ctx, model.MayRead)
@@ -64,7 +62,7 @@ func (r *Resolver) siteConnection(
 		edges[i] = &generated.SiteEdge{Cursor: cursors.encode(site.ID), Node: site}
 	}
 
-	requestOf(ctx).loaders().expect(sites)
+	requestOf(ctx).loaders().Expect(sites)
 	return &generated.SiteConnection{Edges: edges, PageInfo: page, AccountID: accountID}, nil
 }
 
@@ -118,7 +116,7 @@ func (r *siteResolver) ExcludedAddresses(ctx context.Context, obj *model.Site) (
 
 // rules loads the lists of a site, which are empty together with an error.
 func (r *siteResolver) rules(ctx context.Context, site *model.Site) (*model.SiteRules, error) {
-	rules, err := requestOf(ctx).loaders().rules.of(ctx, site.ID)
+	rules, err := requestOf(ctx).loaders().Rules.Of(ctx, site.ID)
 	if rules == nil {
 		rules = &model.SiteRules{}
 	}
@@ -142,7 +140,7 @@ func (r *siteResolver) ServerSecretHint(ctx context.Context, obj *model.Site) (*
 }
 
 func (r *siteResolver) LastHitAt(ctx context.Context, obj *model.Site) (*model.Instant, error) {
-	at, err := requestOf(ctx).loaders().lastHits.of(ctx, obj.ID)
+	at, err := requestOf(ctx).loaders().LastHits.Of(ctx, obj.ID)
 	return timeOrNil(at), err
 }
 
@@ -163,7 +161,7 @@ func (r *siteResolver) Usage(ctx context.Context, obj *model.Site) (*generated.U
 // siteUsage returns what a site has used of its quota in the month of the request.
 func siteUsage(ctx context.Context, site *model.Site) (*generated.Usage, error) {
 	request := requestOf(ctx)
-	used, err := request.loaders().usage.of(ctx, site.ID)
+	used, err := request.loaders().Usage.Of(ctx, site.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +182,7 @@ func (r *siteResolver) Rejections(ctx context.Context, obj *model.Site, days int
 	}
 
 	request := requestOf(ctx)
-	rows, err := request.loaders().rejections(request.now.Day()-model.Day(days)+1).of(ctx, obj.ID)
+	rows, err := request.loaders().Rejections(request.now.Day()-model.Day(days)+1).Of(ctx, obj.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -286,225 +284,6 @@ func (r *mutationResolver) DeleteSite(
 
 	r.purge(ctx, siteID)
 	return &generated.SitePayload{Site: site}, nil
-}
-
-// changeSite runs a change of a site of the caller's account and returns the site after it. A site
-// of another account is reported as not found.
-func (r *mutationResolver) changeSite(
-	ctx context.Context, id string, change func(accountID, siteID int64) error,
-) (*generated.SitePayload, error) {
-	viewer, err := r.require(ctx, model.MayConfigure)
-	if err != nil {
-		return nil, err
-	}
-
-	siteID, ok := r.ids.Parse(model.NodeSite, id)
-	if !ok {
-		return nil, notFound("siteId")
-	}
-	if err := change(viewer.AccountID, siteID); err != nil {
-		return nil, orNotFound("siteId", err)
-	}
-
-	// A concurrent mutation may have deleted the site since the change.
-	site, err := r.sites.SiteByID(ctx, viewer.AccountID, siteID)
-
-	return &generated.SitePayload{Site: site}, orNotFound("siteId", err)
-}
-
-func (r *mutationResolver) UpdateSite(
-	ctx context.Context, input generated.UpdateSiteInput,
-) (*generated.SitePayload, error) {
-	update := sites.SiteUpdate{
-		Name:                    input.Name,
-		MeasureSiteSearch:       input.MeasureSiteSearch,
-		MeasureEcommerce:        input.MeasureEcommerce,
-		AllowPseudonymousUserID: input.AllowPseudonymousUserID,
-		AutomaticEvents:         input.AutomaticEvents,
-	}
-
-	if input.ExcludedAddresses != nil {
-		networks := make([]netip.Prefix, len(input.ExcludedAddresses))
-		for i, text := range input.ExcludedAddresses {
-			// UpdateSite reports an invalid network with the other mistakes.
-			networks[i] = model.ParseNetwork(text)
-		}
-
-		update.ExcludedAddresses = &networks
-	}
-
-	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		return r.sites.UpdateSite(ctx, accountID, siteID, update)
-	})
-}
-
-func (r *mutationResolver) AddSiteDomain(
-	ctx context.Context, input generated.SiteDomainInput,
-) (*generated.SitePayload, error) {
-	return r.changeDomain(ctx, input, r.sites.AddSiteDomain)
-}
-
-func (r *mutationResolver) RemoveSiteDomain(
-	ctx context.Context, input generated.SiteDomainInput,
-) (*generated.SitePayload, error) {
-	return r.changeDomain(ctx, input, r.sites.RemoveSiteDomain)
-}
-
-// changeDomain adds or removes an extra domain.
-func (r *mutationResolver) changeDomain(
-	ctx context.Context, input generated.SiteDomainInput,
-	change func(ctx context.Context, accountID, siteID int64, domain string) error,
-) (*generated.SitePayload, error) {
-	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		domain, err := model.ParseDomain(input.Domain, r.allowLocal)
-		if err != nil {
-			return err
-		}
-		return change(ctx, accountID, siteID, domain)
-	})
-}
-
-func (r *mutationResolver) RegisterEvent(
-	ctx context.Context, input generated.SiteEventInput,
-) (*generated.SitePayload, error) {
-	return r.changeEvent(ctx, input, r.sites.RegisterEvent)
-}
-
-func (r *mutationResolver) UnregisterEvent(
-	ctx context.Context, input generated.SiteEventInput,
-) (*generated.SitePayload, error) {
-	return r.changeEvent(ctx, input, r.sites.UnregisterEvent)
-}
-
-func (r *mutationResolver) MarkKeyEvent(
-	ctx context.Context, input generated.SiteEventInput,
-) (*generated.SitePayload, error) {
-	return r.changeEvent(ctx, input, r.sites.MarkKeyEvent)
-}
-
-func (r *mutationResolver) UnmarkKeyEvent(
-	ctx context.Context, input generated.SiteEventInput,
-) (*generated.SitePayload, error) {
-	return r.changeEvent(ctx, input, r.sites.UnmarkKeyEvent)
-}
-
-// changeEvent changes the lists of events.
-func (r *mutationResolver) changeEvent(
-	ctx context.Context, input generated.SiteEventInput,
-	change func(ctx context.Context, accountID, siteID int64, name string) error,
-) (*generated.SitePayload, error) {
-	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		return change(ctx, accountID, siteID, input.Name)
-	})
-}
-
-// SetConversionWebhook sets the given ones of URL and secret. All mistakes are reported.
-func (r *mutationResolver) SetConversionWebhook(
-	ctx context.Context, input generated.SetConversionWebhookInput,
-) (*generated.SitePayload, error) {
-	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		by, err := webhookEditor(ctx, input.URL.Value())
-		if err != nil {
-			return err
-		}
-
-		address, err := r.webhookURL(input.URL.Value())
-		if err := errors.Join(err, model.CheckWebhookSecret(input.Secret)); err != nil {
-			return err
-		}
-		if !input.URL.IsSet() {
-			return r.sites.SetWebhookSecret(ctx, accountID, siteID, input.Secret)
-		}
-
-		return r.sites.SetConversionWebhook(ctx, accountID, siteID, address, input.Secret, by)
-	})
-}
-
-func (r *mutationResolver) SetDailyExportWebhook(
-	ctx context.Context, input generated.SetDailyExportWebhookInput,
-) (*generated.SitePayload, error) {
-	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		if !input.URL.IsSet() {
-			return nil
-		}
-
-		by, err := webhookEditor(ctx, input.URL.Value())
-		if err != nil {
-			return err
-		}
-
-		address, err := r.webhookURL(input.URL.Value())
-		if err != nil {
-			return err
-		}
-
-		return r.sites.SetDailyExportWebhook(ctx, accountID, siteID, address, by)
-	})
-}
-
-// webhookEditor returns the caller as the author of a change of a webhook's URL, after checking
-// that the caller may send events there. To remove a URL needs no more than the other settings.
-func webhookEditor(ctx context.Context, address *string) (model.ChangedBy, error) {
-	needed := model.MaySendOut
-
-	if address == nil || *address == "" {
-		needed = model.MayConfigure
-	}
-
-	caller, err := auth.Require(ctx, needed)
-	if errors.Is(err, model.ErrForbidden) && caller.Token != nil && caller.User.May(needed, nil) {
-		err = errNeedsExport
-	}
-	if err != nil {
-		return model.ChangedBy{}, err
-	}
-
-	by := model.ChangedBy{Name: caller.User.Email, At: requestOf(ctx).now}
-
-	if caller.Token != nil {
-		by.Name = fmt.Sprintf("the API token %q of %s", caller.Token.Name, caller.User.Email)
-	}
-
-	return by, nil
-}
-
-var errNeedsExport = &model.Error{
-	Kind: model.Forbidden, Code: model.ErrForbidden.Code,
-	Message: "To set a webhook URL, an API token needs the scopes WRITE and EXPORT.",
-}
-
-// webhookURL checks a webhook's URL. It returns "" for none.
-func (r *mutationResolver) webhookURL(address *string) (string, error) {
-	if address == nil || *address == "" {
-		return "", nil
-	}
-	return *address, model.CheckWebhookURL("url", *address, r.webhookNets)
-}
-
-// serverSecretPrefix begins every server secret (analytics contract, section 2).
-const serverSecretPrefix = "svcs_"
-
-// RotateServerSecret stores the hash of a new secret and its last characters only.
-func (r *mutationResolver) RotateServerSecret(
-	ctx context.Context, input generated.RotateServerSecretInput,
-) (*generated.RotateServerSecretPayload, error) {
-	secret := model.NewSecret(serverSecretPrefix)
-	changed, err := r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		return r.sites.SetServerSecret(ctx, accountID, siteID, model.HashToken(secret), model.SecretHint(secret))
-	})
-	if err != nil {
-		return nil, err
-	}
-
-	return &generated.RotateServerSecretPayload{Site: changed.Site, ServerSecret: &secret}, nil
-}
-
-func (r *mutationResolver) RevokeServerSecret(
-	ctx context.Context, input generated.RevokeServerSecretInput,
-) (*generated.SitePayload, error) {
-	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		return r.sites.RevokeServerSecret(ctx, accountID, siteID)
-	})
 }
 
 // SetSitePlan sets the plan of a site of any account, for operators. It returns nothing of the site

@@ -15,7 +15,7 @@ func TestConsumedIsDeleted(t *testing.T) {
 	t.Parallel()
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		edge := model.At(noon).Add(-model.SpentRetention)
+		edge := model.At(noon).Add(-model.ConsumedRetention)
 		for i, at := range []model.Instant{edge - 1, edge, model.At(noon)} {
 			if err := dbtest.Exec(d, "INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (?, ?, ?)", i%2, at, []byte("0123456789abcdef")); err != nil {
 				t.Fatal(err)

@@ -226,14 +226,14 @@ func TestConsumedStaysConsumed(t *testing.T) {
 		}
 
 		runAll(t, j)
-		token := model.SpentKey{AccountID: 1, IssuedAt: model.At(noon.Add(-6 * time.Minute)), ID: [16]byte{1}}
+		token := model.ConsumedKey{AccountID: 1, IssuedAt: model.At(noon.Add(-6 * time.Minute)), ID: [16]byte{1}}
 		claim := func() (first bool) {
 			store := ingest.New(d).ClaimStore()
 			defer store.Close()
 
 			err := store.Update(
 				t.Context(),
-				ingest.ClaimKeys{Spent: []model.SpentKey{token}},
+				ingest.ClaimKeys{Consumed: []model.ConsumedKey{token}},
 				func(s *ingest.ClaimState) *ingest.ClaimChanges {
 					first = s.Claimed[token]
 					return &ingest.ClaimChanges{}

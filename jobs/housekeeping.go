@@ -65,9 +65,9 @@ func (h *housekeeping) eraseUsers(ctx context.Context, now model.Instant) error 
 	return err
 }
 
-// deleteSpent deletes captcha challenges and tokens that were consumed and have expired since.
-func (h *housekeeping) deleteSpent(ctx context.Context, now model.Instant) error {
-	n, err := h.retention.DeleteSpent(ctx, now)
+// deleteConsumed deletes captcha challenges and tokens that were consumed and have expired since.
+func (h *housekeeping) deleteConsumed(ctx context.Context, now model.Instant) error {
+	n, err := h.retention.DeleteConsumed(ctx, now)
 	h.report(ctx, "consumed challenges and tokens deleted", n)
 	return err
 }

@@ -18,7 +18,7 @@ func newSchedule(c *clock, h *housekeeping) []queue.Periodic {
 		{Name: "housekeeping:expired-secrets", Every: time.Hour, Run: c.whenCertain(h.deleteExpiredSecrets)},
 		{Name: "housekeeping:deleted-sites", Every: time.Minute, Run: c.whenCertain(h.purgeDeletedSites)},
 		{Name: "housekeeping:user-erasures", Every: time.Minute, Run: c.withNow(h.eraseUsers)},
-		{Name: "housekeeping:captcha-spent", Every: 10 * time.Minute, Run: c.whenCertain(h.deleteSpent)},
+		{Name: "housekeeping:captcha-spent", Every: 10 * time.Minute, Run: c.whenCertain(h.deleteConsumed)},
 		{Name: "housekeeping:day-salts", Every: time.Hour, Run: c.whenCertain(h.destroyDaySalts)},
 		{Name: "housekeeping:partitions", Every: time.Hour, Run: c.withNow(h.ensurePartitions)},
 		// Hourly, because a busy table may refuse it.

@@ -48,7 +48,7 @@ func TestBench(t *testing.T) {
 func testBench(t *testing.T, engine string) {
 	page := performancePage(t)
 	out := command(t, "bench", "--program", tallygate(t), "--engines", engine, "--connections", "4,32", "--rounds", "1",
-		"--duration", "200ms",
+		"--duration", "100ms",
 		"--rows", "3000", "--json", "--out", page)
 
 	var reports []bench.EngineReport

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -40,12 +41,12 @@ func captchaSetup(t *testing.T, b *instance.Instance) *bench.Captcha {
 // once, that repetitions are refused, and that the database counted the accepted tokens.
 func TestCaptcha(t *testing.T) {
 	eachInstance(t, func(t *testing.T, b *instance.Instance) {
-		const tokens = 1200
+		const tokens = 400
 		mustStart(t, b)
 		to := b.Server.Target()
 		out := command(t, "captcha", "--control", to.Control, "--data", to.Data, "--email", to.Email, "--password",
 			to.Password,
-			"--connections", "16", "--tokens", "1200", "--json")
+			"--connections", "16", "--tokens", strconv.Itoa(tokens), "--json")
 
 		var r captcha.Report
 		if err := json.Unmarshal([]byte(out), &r); err != nil {

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 
+	"github.com/tallygate/tallygate/cmd/internal/programtest"
 	"github.com/tallygate/tallygate/cmd/loadgen/instance"
 	"github.com/tallygate/tallygate/cmd/loadgen/report"
 	"github.com/tallygate/tallygate/cmd/loadgen/traffic"
@@ -32,39 +31,18 @@ func TestMain(m *testing.M) {
 	}
 
 	code := dbtest.Run(m)
-
-	if program.dir != "" {
-		_ = os.RemoveAll(program.dir)
-	}
-
+	programtest.Remove()
 	os.Exit(code)
 }
 
-// program is the tallygate that the tests start. The first user builds it.
-var program struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
+// tallygate returns the program that the tests start.
 func tallygate(t *testing.T) string {
 	t.Helper()
-
-	program.once.Do(func() {
-		if program.dir, program.err = os.MkdirTemp("", "loadgen-test-"); program.err != nil {
-			return
-		}
-		out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program.dir, "../tallygate").CombinedOutput()
-		if err != nil {
-			program.err = errors.New(string(out))
-		}
-	})
-
-	if program.err != nil {
-		t.Fatalf("build tallygate: %v", program.err)
+	path, err := programtest.Path()
+	if err != nil {
+		t.Fatal(err)
 	}
-
-	return filepath.Join(program.dir, "tallygate")
+	return path
 }
 
 // eachInstance runs a test on SQLite and on PostgreSQL, with a server that is not started yet.

@@ -25,7 +25,7 @@ func TestRunAndVerify(t *testing.T) {
 		s := newTestSession(t, b, shortRun)
 		journal := filepath.Join(b.Dir, "journal")
 		r, err := s.Drive(t.Context(), journal, load.Load{Connections: 16, Warmup: 100 * time.Millisecond,
-			Duration: time.Second, MinAnswers: 4000, Watched: []int{b.Server.Pid()}})
+			Duration: 300 * time.Millisecond, MinAnswers: 2000, Watched: []int{b.Server.Pid()}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,27 +15,56 @@
 // present, it is also 1 if a test was skipped or one of the four counts is zero. The last line is
 // always "N passed, N failed, N skipped".
 //
+// On Linux the tests' temporary files are in memory, below /dev/shm, if it has enough free space and
+// neither TMPDIR nor GOTMPDIR is set. They are removed at the end, and after SIGINT, SIGTERM and
+// SIGHUP, which stop the tests.
+//
 // gotestsum prints failures as well, but these counts, their reasons and the last line would still
 // need nearly all of this program as a reader of its JSON.
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
 )
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, os.Getenv("CI") == "true"))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+
+	scratch := newScratch("/dev/shm", os.Getenv)
+	os.Exit(run(ctx, scratch, os.Args[1:], os.Stdout, os.Stderr, os.Getenv("CI") == "true"))
 }
 
-// run runs the tests and returns the exit status.
-func run(args []string, stdout, stderr io.Writer, ci bool) int {
+// patience is how long interrupted tests may take to end, and then their processes to let go of
+// their files.
+const patience = 10 * time.Second
+
+// run runs the tests until ctx ends and returns the exit status. It gives them the folder scratch
+// for temporary files and then removes it, unless it is "".
+func run(ctx context.Context, scratch string, args []string, stdout, stderr io.Writer, ci bool) int {
+	var env []string
+	if scratch != "" {
+		env = append(os.Environ(), "TMPDIR="+scratch)
+	}
+
 	r := newReport(stdout)
-	if err := goTest(args, stderr, r); err != nil {
+	err := goTest(ctx, args, env, stderr, r)
+
+	if scratch != "" {
+		err = errors.Join(err, removeScratch(scratch, patience))
+	}
+	if err != nil {
 		r.goTestFailed(err)
 	}
+
 	if !r.finish(ci) {
 		return 1
 	}
@@ -43,10 +72,16 @@ func run(args []string, stdout, stderr io.Writer, ci bool) int {
 	return 0
 }
 
-// goTest runs "go test -json" and passes its output to r.
-func goTest(args []string, stderr io.Writer, r *report) error {
+// goTest runs "go test -json" in an environment, nil for this process's, and passes its output to
+// r. When ctx ends, it interrupts go test and the tests.
+func goTest(ctx context.Context, args, env []string, stderr io.Writer, r *report) error {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
-	cmd.Stderr = stderr
+	cmd.Env, cmd.Stderr = env, stderr
+
+	// A group of its own gets each signal once, whether this process got it alone or, from a
+	// terminal, with its whole group.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+
 	events, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -55,12 +90,33 @@ func goTest(args []string, stderr io.Writer, r *report) error {
 		return err
 	}
 
-	if err := r.read(events); err != nil {
+	ended := make(chan struct{})
+	defer close(ended)
+	go interrupt(ctx, cmd.Process.Pid, ended)
+
+	if err = r.read(events); err != nil {
 		// Otherwise it blocks while its output is not read.
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		return fmt.Errorf("read its output: %w", err)
+		err = fmt.Errorf("read its output: %w", err)
 	}
 
-	return cmd.Wait()
+	return errors.Join(err, cmd.Wait())
+}
+
+// interrupt sends SIGINT to a process group when ctx ends, and SIGKILL when it is still there after
+// patience. It returns at the latest when ended is closed.
+func interrupt(ctx context.Context, group int, ended <-chan struct{}) {
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+
+	_ = syscall.Kill(-group, syscall.SIGINT)
+
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		_ = syscall.Kill(-group, syscall.SIGKILL)
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tallygate/tallygate/dataplane/analytics/flood"
 	"github.com/tallygate/tallygate/dataplane/analytics/rejections"
 	"github.com/tallygate/tallygate/dataplane/analytics/visitor"
 	"github.com/tallygate/tallygate/dataplane/rulecache"
@@ -43,8 +44,8 @@ type Options struct {
 	IsShared func(*http.Request) bool
 
 	// FloodBurst is the number of hits of one network for one site that are stored at once, and
-	// FloodRate the number per second after that; see flood. A burst of 0 disables the limit; with
-	// any other burst the rate must be positive.
+	// FloodRate the number per second after that; see package flood. A burst of 0 disables the
+	// limit; with any other burst the rate must be positive.
 	FloodBurst, FloodRate int
 
 	// Notify is called with deliveries after they were committed. It must not block. Nil is allowed.
@@ -67,7 +68,7 @@ type Service struct {
 
 	visitorKeys *visitor.Keys
 	rejections  *rejections.Counter
-	flood       *flood // nil: no limit
+	flood       *flood.Limit // nil: no limit
 	writer      *writer
 
 	background sync.WaitGroup
@@ -106,7 +107,7 @@ func New(o Options) *Service {
 
 		visitorKeys: visitor.NewKeys(store, o.VisitorKey),
 		rejections:  rejections.New(store.AddRejections, rejections.Options{Log: o.Log}),
-		flood:       newFlood(o.FloodBurst, o.FloodRate),
+		flood:       flood.New(o.FloodBurst, o.FloodRate),
 		writer:      newWriter(o.Store, o.Notify),
 		cancel:      func() {},
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/analytics/bot"
@@ -233,4 +234,12 @@ func preflight(w http.ResponseWriter, r *http.Request) error {
 
 	web.Preflight(w)
 	return nil
+}
+
+// isFlood counts a hit that passed all other checks, and reports whether it exceeds the limit.
+func (s *Service) isFlood(r *http.Request, site *site, addr netip.Addr) bool {
+	if s.flood == nil || s.isShared(r) {
+		return false
+	}
+	return !s.flood.Allow(site.id, site.quota, addr, s.now())
 }

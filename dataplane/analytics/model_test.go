@@ -26,10 +26,19 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 // which know nothing of each other, and compares every outcome and all that is stored with a model
 // that knows the contract's rules and nothing of batches, locks or databases.
 func TestWriterAgainstModel(t *testing.T) {
-	// 13 and 24 set the clock back between two automatic page views
-	for _, seed := range []uint64{0, 1, 2, 3, 4, 13, 24} {
+	// 13 and 24 set the clock back between two automatic page views.
+	for _, seed := range []uint64{0, 1, 2, 13, 24} {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			dbtest.Each(t, func(t *testing.T, d *db.DB) { compareWithModel(t, d, rand.New(rand.NewPCG(seed, 1))) })
+			t.Run("sqlite", func(t *testing.T) {
+				compareWithModel(t, dbtest.Open(t, dbtest.SQLiteURL(t)), rand.New(rand.NewPCG(seed, 1)))
+			})
+
+			// The engines share the rules, and PostgreSQL takes four times as long.
+			if seed == 0 || seed == 13 {
+				t.Run("postgres", func(t *testing.T) {
+					compareWithModel(t, dbtest.Open(t, dbtest.PostgresURL(t)), rand.New(rand.NewPCG(seed, 1)))
+				})
+			}
 		})
 	}
 }

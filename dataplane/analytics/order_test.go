@@ -21,20 +21,19 @@ import (
 // the webhooks say the same. The loads of a visitor keep their order, which is that of their first
 // hits.
 func TestEventsInAnyOrder(t *testing.T) {
-	for seed := range uint64(12) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			dbtest.Each(t, func(t *testing.T, d *db.DB) {
-				random := rand.New(rand.NewPCG(seed, 2))
-				loads := randomLoads(random)
-				want := storeLoads(t, d, "in-order.example", slices.Concat(loads...), nil)
-				for i := range 3 {
-					if got := storeLoads(t, d, fmt.Sprintf("shuffled-%d.example", i), shuffleLoads(random, loads), random); got != want {
-						t.Errorf("loads %v\nstored\n%s\nwant\n%s", shownLoads(loads), got, want)
-					}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		for seed := range uint64(8) {
+			random := rand.New(rand.NewPCG(seed, 2))
+			loads := randomLoads(random)
+			want := storeLoads(t, d, fmt.Sprintf("in-order-%d.example", seed), slices.Concat(loads...), nil)
+			for i := range 3 {
+				domain := fmt.Sprintf("shuffled-%d-%d.example", seed, i)
+				if got := storeLoads(t, d, domain, shuffleLoads(random, loads), random); got != want {
+					t.Errorf("seed %d, loads %v\nstored\n%s\nwant\n%s", seed, shownLoads(loads), got, want)
 				}
-			})
-		})
-	}
+			}
+		}
+	})
 }
 
 // load is the hits of one page load: its page view first, then its events.

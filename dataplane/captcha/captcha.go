@@ -23,7 +23,8 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// Options configure a Service. All fields but Rotation, IsShared and NoTestSitekey are required.
+// Options configure a Service. All fields but Rotation, IsShared, Timeout and NoTestSitekey are
+// required.
 type Options struct {
 	DB         *db.DB
 	Secret     []byte             // application key, at least 16 bytes, from which the keys of challenges and tokens are derived
@@ -38,6 +39,9 @@ type Options struct {
 	// its network; see web.Clients. Nil means never.
 	IsShared func(*http.Request) bool
 
+	// Timeout bounds all of a request's waits for the database together. 0 means StoreTimeout.
+	Timeout time.Duration
+
 	// NoTestSitekey disables the test sitekey and its secret.
 	NoTestSitekey bool
 }
@@ -48,7 +52,7 @@ type Service struct {
 	isShared      func(*http.Request) bool
 	noTestSitekey bool
 	now           func() time.Time
-	timeout       time.Duration // for all of a request's waits for the database
+	timeout       time.Duration // see Options.Timeout
 	log           *slog.Logger
 
 	keys       *keys
@@ -63,9 +67,7 @@ type Service struct {
 }
 
 // New returns a service that stores claims after Start. It fails if the secret is too short.
-func New(o Options) (*Service, error) { return newService(o, storeTimeout) }
-
-func newService(o Options, timeout time.Duration) (*Service, error) {
+func New(o Options) (*Service, error) {
 	keys, err := newKeys(o.Secret, o.Rotation)
 	if err != nil {
 		return nil, err
@@ -73,13 +75,16 @@ func newService(o Options, timeout time.Duration) (*Service, error) {
 	if o.IsShared == nil {
 		o.IsShared = func(*http.Request) bool { return false }
 	}
+	if o.Timeout == 0 {
+		o.Timeout = StoreTimeout
+	}
 
 	return &Service{
 		clientAddr:    o.ClientAddr,
 		isShared:      o.IsShared,
 		noTestSitekey: o.NoTestSitekey,
 		now:           o.Now,
-		timeout:       timeout,
+		timeout:       o.Timeout,
 		log:           o.Log,
 		keys:          keys,
 		difficulty:    difficulty.New(o.Difficulty),
@@ -88,7 +93,7 @@ func newService(o Options, timeout time.Duration) (*Service, error) {
 			return sites.New(o.DB).SitekeyBySecret(ctx, []byte(hash))
 		}), o.Now),
 		watch:  sites.New(o.DB).WatchSitekeys,
-		writer: newWriter(o.Store, timeout),
+		writer: newWriter(o.Store, o.Timeout),
 		cancel: func() {},
 	}, nil
 }

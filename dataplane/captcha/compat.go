@@ -20,7 +20,7 @@ const (
 	codeInvalidSecret   = "invalid-input-secret"
 	codeMissingResponse = "missing-input-response"
 	codeInvalidResponse = "invalid-input-response"
-	codeSpent           = "timeout-or-duplicate"
+	codeConsumed        = "timeout-or-duplicate"
 	codeBadRequest      = "bad-request"
 	codeQuotaExceeded   = "quota-exceeded"
 	codeInternal        = "internal-error"
@@ -112,7 +112,7 @@ func (s *Service) Compat(w http.ResponseWriter, r *http.Request) error {
 	case claimed, claimedFromReserve:
 		web.WriteJSON(w, compatSuccess{Success: true, ChallengeTS: t.Issued.Format(compatTime), Hostname: t.Hostname})
 	case duplicate:
-		refuse(w, codeSpent)
+		refuse(w, codeConsumed)
 	case overQuota:
 		refuse(w, codeQuotaExceeded)
 	case accountGone:

@@ -104,7 +104,7 @@ func (s *Service) redeem(ctx context.Context, deadline time.Time, key *sitekey, 
 	}
 
 	result, err := s.claim(ctx, deadline, &claim{
-		key:     model.SpentKey{AccountID: key.accountID, IssuedAt: model.At(t.Issued), ID: t.ID},
+		key:     model.ConsumedKey{AccountID: key.accountID, IssuedAt: model.At(t.Issued), ID: t.ID},
 		at:      model.At(now),
 		counted: key.isCounted(),
 	})

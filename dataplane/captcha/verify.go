@@ -36,7 +36,7 @@ func (s *Service) Verify(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	result, err := s.claim(r.Context(), call.deadline, &claim{
-		key: model.SpentKey{AccountID: key.accountID, IssuedAt: model.At(work.Issued), ID: work.ID},
+		key: model.ConsumedKey{AccountID: key.accountID, IssuedAt: model.At(work.Issued), ID: work.ID},
 		at:  model.At(now),
 	})
 	if err != nil {

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// storeTimeout bounds all of a request's waits for the database together: for the sitekey and
+	// StoreTimeout bounds all of a request's waits for the database together: for the sitekey and
 	// for the commit of its claim. After it the request is answered with 503. Half of it bounds the
 	// storing of one batch. A claim whose deadline is nearer than that when its turn comes is
 	// refused instead of committed: a token consumed by a request that is answered with 503 would
 	// be lost.
-	storeTimeout = 5 * time.Second
+	StoreTimeout = 5 * time.Second
 	// claimSize is the approximate size of a claim in a batch, in bytes.
 	claimSize = 64
 )
 
 // claim is the request to consume a challenge or a token.
 type claim struct {
-	key     model.SpentKey
+	key     model.ConsumedKey
 	at      model.Instant
 	counted bool // against the quota of the account
 }
@@ -71,17 +71,17 @@ func newWriter(store ClaimStore, timeout time.Duration) *writer {
 
 // keysOf lists what a batch locks and claims, each key once and in order.
 func keysOf(claims []*claim) ingest.ClaimKeys {
-	keys := ingest.ClaimKeys{Spent: make([]model.SpentKey, len(claims))}
+	keys := ingest.ClaimKeys{Consumed: make([]model.ConsumedKey, len(claims))}
 	for i, c := range claims {
-		keys.Spent[i] = c.key
+		keys.Consumed[i] = c.key
 
 		if c.counted {
 			keys.Usage = append(keys.Usage, c.usageKey())
 		}
 	}
 
-	slices.SortFunc(keys.Spent, model.SpentKey.Compare)
-	keys.Spent = slices.Compact(keys.Spent)
+	slices.SortFunc(keys.Consumed, model.ConsumedKey.Compare)
+	keys.Consumed = slices.Compact(keys.Consumed)
 	slices.SortFunc(keys.Usage, model.CaptchaUsageKey.Compare)
 	keys.Usage = slices.Compact(keys.Usage)
 
@@ -94,7 +94,7 @@ func keysOf(claims []*claim) ingest.ClaimKeys {
 func decide(state *ingest.ClaimState, claims []*claim) (*ingest.ClaimChanges, []outcome) {
 	d := decision{
 		state:    state,
-		consumed: make(map[model.SpentKey]bool, len(claims)),
+		consumed: make(map[model.ConsumedKey]bool, len(claims)),
 		changes:  ingest.ClaimChanges{Usage: make(map[model.CaptchaUsageKey]model.CaptchaUsage, len(state.Usage))},
 	}
 
@@ -109,8 +109,8 @@ func decide(state *ingest.ClaimState, claims []*claim) (*ingest.ClaimChanges, []
 
 // decision is the work in progress of decide.
 type decision struct {
-	state    *ingest.ClaimState      // as it was read
-	consumed map[model.SpentKey]bool // by a claim of the batch
+	state    *ingest.ClaimState         // as it was read
+	consumed map[model.ConsumedKey]bool // by a claim of the batch
 	changes  ingest.ClaimChanges
 }
 
@@ -168,5 +168,5 @@ func (d *decision) listReleased() {
 		}
 	}
 
-	slices.SortFunc(d.changes.Release, model.SpentKey.Compare)
+	slices.SortFunc(d.changes.Release, model.ConsumedKey.Compare)
 }

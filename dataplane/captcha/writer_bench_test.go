@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
 // BenchmarkCommit measures one transaction with the writer's part in it: n tokens of one account,
 // or n challenges.
@@ -27,7 +30,7 @@ func BenchmarkCommit(b *testing.B) {
 		for _, counted := range []bool{true, false} {
 			for _, n := range []int{1, 64, 512} {
 				b.Run(fmt.Sprintf("%s/%d", map[bool]string{true: "tokens", false: "challenges"}[counted], n), func(b *testing.B) {
-					w := newWriter(ingest.New(d).ClaimStore(), storeTimeout)
+					w := newWriter(ingest.New(d).ClaimStore(), StoreTimeout)
 					defer w.Stop(context.Background())
 
 					claims := make([]*claim, n)
@@ -36,7 +39,7 @@ func BenchmarkCommit(b *testing.B) {
 					for b.Loop() {
 						for i := range claims {
 							at := model.At(time.Now())
-							claims[i] = &claim{key: model.SpentKey{AccountID: user.AccountID, IssuedAt: at.Add(-time.Second)}, at: at, counted: counted}
+							claims[i] = &claim{key: model.ConsumedKey{AccountID: user.AccountID, IssuedAt: at.Add(-time.Second)}, at: at, counted: counted}
 							rand.Read(claims[i].key.ID[:])
 						}
 

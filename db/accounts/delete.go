@@ -8,13 +8,14 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/db/watch"
 )
 
 // accountRows are the tables whose rows refer to an account without a foreign key that deletes
 // them. DeleteAccount empties them after it deleted the account's row, in this order. It is the
 // lock order of their writers: a mail is written under a lock on its user, a captcha quota notice
-// under one on the month's usage. captcha_spent is not listed because it may be large: DeleteSpent
-// deletes its rows within model.SpentRetention.
+// under one on the month's usage. captcha_spent is not listed because it may be large: DeleteConsumed
+// deletes its rows within model.ConsumedRetention.
 var accountRows = []string{"mails", "captcha_usage", "quota_notices"}
 
 // ErrLastOperator prevents removing the only operator while the installation has other accounts.
@@ -70,7 +71,7 @@ func (s *Store) DeleteAccount(ctx context.Context, by *model.User, now model.Ins
 			return err
 		}
 		// The sitekeys are deleted with the account's row.
-		if err := tx.Notify(ctx, db.SitekeyChanges, sitekeyIDs...); err != nil {
+		if err := tx.Notify(ctx, watch.Sitekeys, sitekeyIDs...); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, "DELETE FROM accounts WHERE id = ?", accountID); err != nil {

@@ -90,8 +90,7 @@ func (s *Store) ResetPassword(ctx context.Context, tokenHash []byte, change Pass
 		}
 
 		err = tx.NewRaw("DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? RETURNING user_id",
-			tokenHash, change.At).
-			Scan(ctx, &userID)
+			tokenHash, change.At).Scan(ctx, &userID)
 		if err != nil {
 			return db.OrNotFound(err)
 		}

@@ -129,9 +129,12 @@ AND a.attnum > 0 AND NOT a.attisdropped`
 }
 
 // Dump returns every row of a table as a text, in no order.
-func Dump(d *db.DB, table string) ([]string, error) {
+func Dump(d *db.DB, table string) ([]string, error) { return DumpWhere(d, table, "1 = 1") }
+
+// DumpWhere is Dump for the rows that meet a condition.
+func DumpWhere(d *db.DB, table, condition string) ([]string, error) {
 	var rows []map[string]any
-	if err := d.Read.NewSelect().Table(table).Scan(context.Background(), &rows); err != nil {
+	if err := d.Read.NewSelect().Table(table).Where(condition).Scan(context.Background(), &rows); err != nil {
 		return nil, err
 	}
 

@@ -55,18 +55,23 @@ func visitFields(v *Visit) []Field {
 		{"visit_started_at", timestamp(v.StartedAt)},
 		{"visit_last_pageview_at", lastPageview(v)},
 		{"visit_pageviews", int64(v.Pageviews)},
+
+		// Where the visit came from.
 		{"channel", v.Channel},
 		{"referrer", text(v.Referrer)},
+
 		{"utm_source", text(v.Source)},
 		{"utm_medium", text(v.Medium)},
 		{"utm_campaign", text(v.Name)},
 		{"utm_content", text(v.Content)},
 		{"utm_term", text(v.Term)},
+
 		{"gclid", text(v.Gclid)},
 		{"gbraid", text(v.Gbraid)},
 		{"wbraid", text(v.Wbraid)},
 		{"fbclid", text(v.Fbclid)},
 		{"msclkid", text(v.Msclkid)},
+
 		{"user_id", text(hex.EncodeToString(v.UserID))},
 	}
 }

@@ -10,19 +10,19 @@ import (
 // ClaimKeys names what a batch of captcha claims reads and claims. Each list is sorted and has no
 // duplicates, so that all writers lock in one order.
 type ClaimKeys struct {
-	Usage []model.CaptchaUsageKey
-	Spent []model.SpentKey
+	Usage    []model.CaptchaUsageKey
+	Consumed []model.ConsumedKey
 }
 
 // ClaimState is what a batch read and claimed under its locks.
 type ClaimState struct {
 	Usage   map[model.CaptchaUsageKey]model.CaptchaUsage // a key without an entry belongs to a deleted account
-	Claimed map[model.SpentKey]bool                      // this batch is the first to claim it
+	Claimed map[model.ConsumedKey]bool                   // this batch is the first to claim it
 }
 
 // ClaimChanges is what a batch writes.
 type ClaimChanges struct {
-	Release []model.SpentKey // claimed by this batch but not consumed; sorted
+	Release []model.ConsumedKey // claimed by this batch but not consumed; sorted
 	Usage   map[model.CaptchaUsageKey]model.CaptchaUsage
 	Notices []QuotaNotice
 }
@@ -41,7 +41,7 @@ type claims struct{}
 func (claims) read(keys ClaimKeys) (*ClaimState, []step) {
 	state := &ClaimState{
 		Usage:   make(map[model.CaptchaUsageKey]model.CaptchaUsage, len(keys.Usage)),
-		Claimed: make(map[model.SpentKey]bool, len(keys.Spent)),
+		Claimed: make(map[model.ConsumedKey]bool, len(keys.Consumed)),
 	}
 
 	return state, []step{
@@ -49,7 +49,7 @@ func (claims) read(keys ClaimKeys) (*ClaimState, []step) {
 			found.usage.Quota = found.plan.QuotaOrUnlimited()
 			state.Usage[*k] = found.usage
 		}),
-		claim.rows(keys.Spent, func(k *model.SpentKey) { state.Claimed[*k] = true }),
+		claim.rows(keys.Consumed, func(k *model.ConsumedKey) { state.Claimed[*k] = true }),
 	}
 }
 

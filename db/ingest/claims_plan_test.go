@@ -27,14 +27,14 @@ func TestCaptchaPlansDoNotGrow(t *testing.T) {
 		var keys ingest.ClaimKeys
 		for _, account := range accounts {
 			keys.Usage = append(keys.Usage, model.CaptchaUsageKey{AccountID: account, Month: at.Month()})
-			keys.Spent = append(keys.Spent, spent(account, at, 255))
+			keys.Consumed = append(keys.Consumed, consumed(account, at, 255))
 		}
 
 		update(t, store, keys, func(state *ingest.ClaimState) *ingest.ClaimChanges {
 			if len(state.Claimed) != len(accounts) || len(state.Usage) != len(accounts) {
 				t.Errorf("claimed %v, usage %v", state.Claimed, state.Usage)
 			}
-			return &ingest.ClaimChanges{Release: keys.Spent, Usage: state.Usage,
+			return &ingest.ClaimChanges{Release: keys.Consumed, Usage: state.Usage,
 				Notices: []ingest.QuotaNotice{{CaptchaUsageKey: keys.Usage[0], Threshold: 80, CreatedAt: at}}}
 		})
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 )
 
-func spent(account int64, at model.Instant, id byte) model.SpentKey {
-	return model.SpentKey{AccountID: account, IssuedAt: at, ID: [16]byte{id, 0, 0xff}}
+func consumed(account int64, at model.Instant, id byte) model.ConsumedKey {
+	return model.ConsumedKey{AccountID: account, IssuedAt: at, ID: [16]byte{id, 0, 0xff}}
 }
 
 // update runs one transaction of a store and returns what it found.
@@ -46,16 +46,16 @@ func TestCaptchaStoreClaims(t *testing.T) {
 		store := ingest.New(d).ClaimStore()
 		defer store.Close()
 
-		keys := []model.SpentKey{spent(0, 5, 1), spent(1, 5, 1), spent(1, 5, 2), spent(1, 6, 1)}
-		found := update(t, store, ingest.ClaimKeys{Spent: keys}, func(*ingest.ClaimState) *ingest.ClaimChanges {
+		keys := []model.ConsumedKey{consumed(0, 5, 1), consumed(1, 5, 1), consumed(1, 5, 2), consumed(1, 6, 1)}
+		found := update(t, store, ingest.ClaimKeys{Consumed: keys}, func(*ingest.ClaimState) *ingest.ClaimChanges {
 			return &ingest.ClaimChanges{Release: keys[1:2]}
 		})
 		if len(found.Claimed) != 4 {
 			t.Errorf("claimed %v, want all", found.Claimed)
 		}
 
-		found = update(t, store, ingest.ClaimKeys{Spent: append(keys, spent(2, 1, 1))}, nil)
-		if len(found.Claimed) != 2 || !found.Claimed[keys[1]] || !found.Claimed[spent(2, 1, 1)] {
+		found = update(t, store, ingest.ClaimKeys{Consumed: append(keys, consumed(2, 1, 1))}, nil)
+		if len(found.Claimed) != 2 || !found.Claimed[keys[1]] || !found.Claimed[consumed(2, 1, 1)] {
 			t.Errorf("claimed %v, want the released and the new one", found.Claimed)
 		}
 		if n, err := dbtest.Count(d, "captcha_spent"); err != nil || n != 5 {
@@ -78,7 +78,7 @@ func TestCaptchaStoreUsage(t *testing.T) {
 		december := model.CaptchaUsageKey{AccountID: account, Month: 202612}
 		deleted := model.CaptchaUsageKey{AccountID: account + 100, Month: 202611}
 		keys := ingest.ClaimKeys{Usage: []model.CaptchaUsageKey{november, december, deleted},
-			Spent: []model.SpentKey{spent(account, 1, 1)}}
+			Consumed: []model.ConsumedKey{consumed(account, 1, 1)}}
 		changed := model.CaptchaUsage{Quota: 250_000, Used: 7, ReserveFrom: 8, OverQuota: 9, Noticed: 80}
 		notice := ingest.QuotaNotice{CaptchaUsageKey: november, Threshold: 80, CreatedAt: 3}
 		change := func(*ingest.ClaimState) *ingest.ClaimChanges {
@@ -121,7 +121,7 @@ func TestFailedTransactionChangesNothing(t *testing.T) {
 		defer store.Close()
 
 		usage := model.CaptchaUsageKey{AccountID: account, Month: 202611}
-		keys := ingest.ClaimKeys{Usage: []model.CaptchaUsageKey{usage}, Spent: []model.SpentKey{spent(account, 1, 1)}}
+		keys := ingest.ClaimKeys{Usage: []model.CaptchaUsageKey{usage}, Consumed: []model.ConsumedKey{consumed(account, 1, 1)}}
 		ctx, cancel := context.WithCancel(t.Context())
 		err := store.Update(ctx, keys, func(*ingest.ClaimState) *ingest.ClaimChanges {
 			cancel()
@@ -132,7 +132,7 @@ func TestFailedTransactionChangesNothing(t *testing.T) {
 		}
 
 		found := update(t, store, keys, nil)
-		if !found.Claimed[keys.Spent[0]] || found.Usage[usage].Used != 0 {
+		if !found.Claimed[keys.Consumed[0]] || found.Usage[usage].Used != 0 {
 			t.Errorf("found %+v; want nothing to be there", found)
 		}
 	})
@@ -146,7 +146,7 @@ func TestConcurrentClaimStores(t *testing.T) {
 		accountList := []int64{dbtest.CaptchaAccount(t, d, "a"), dbtest.CaptchaAccount(t, d, "b"),
 			dbtest.CaptchaAccount(t, d, "c")}
 		const writers, rounds, things = 4, 40, 12
-		claimed := make(chan model.SpentKey, writers*rounds*things)
+		claimed := make(chan model.ConsumedKey, writers*rounds*things)
 		errs := make(chan error, writers)
 
 		for w := range writers {
@@ -160,14 +160,14 @@ func TestConcurrentClaimStores(t *testing.T) {
 						var keys ingest.ClaimKeys
 						for range things {
 							account := accountList[random.IntN(len(accountList))]
-							keys.Spent = append(keys.Spent, spent(account, model.Instant(round), byte(random.IntN(10))))
+							keys.Consumed = append(keys.Consumed, consumed(account, model.Instant(round), byte(random.IntN(10))))
 							keys.Usage = append(keys.Usage, model.CaptchaUsageKey{AccountID: account, Month: 202611})
 						}
 
-						slices.SortFunc(keys.Spent, model.SpentKey.Compare)
+						slices.SortFunc(keys.Consumed, model.ConsumedKey.Compare)
 						slices.SortFunc(keys.Usage, model.CaptchaUsageKey.Compare)
-						keys.Spent, keys.Usage = slices.Compact(keys.Spent), slices.Compact(keys.Usage)
-						var mine []model.SpentKey
+						keys.Consumed, keys.Usage = slices.Compact(keys.Consumed), slices.Compact(keys.Usage)
+						var mine []model.ConsumedKey
 						err := store.Update(t.Context(), keys, func(state *ingest.ClaimState) *ingest.ClaimChanges {
 							mine = mine[:0]
 							changes := &ingest.ClaimChanges{Usage: state.Usage}
@@ -202,7 +202,7 @@ func TestConcurrentClaimStores(t *testing.T) {
 		}
 
 		close(claimed)
-		seen := make(map[model.SpentKey]int)
+		seen := make(map[model.ConsumedKey]int)
 		for key := range claimed {
 			seen[key]++
 			if seen[key] > 1 {
@@ -226,33 +226,33 @@ func TestConcurrentClaimStores(t *testing.T) {
 	})
 }
 
-func TestDeleteSpent(t *testing.T) {
+func TestDeleteConsumed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := ingest.New(d).ClaimStore()
 		defer store.Close()
 
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-		edge := now.Add(-model.SpentRetention)
-		var keys []model.SpentKey
+		edge := now.Add(-model.ConsumedRetention)
+		var keys []model.ConsumedKey
 
 		// These are more rows than one transaction deletes.
 		for i := range 2_500 {
-			keys = append(keys, model.SpentKey{AccountID: int64(i % 3), IssuedAt: edge - 1 - model.Instant(i),
+			keys = append(keys, model.ConsumedKey{AccountID: int64(i % 3), IssuedAt: edge - 1 - model.Instant(i),
 				ID: [16]byte{byte(i), byte(i >> 8)}})
 		}
 
-		kept := []model.SpentKey{spent(0, edge, 1), spent(2, edge, 1), spent(2, now, 1)}
+		kept := []model.ConsumedKey{consumed(0, edge, 1), consumed(2, edge, 1), consumed(2, now, 1)}
 		keys = append(keys, kept...)
-		slices.SortFunc(keys, model.SpentKey.Compare)
-		update(t, store, ingest.ClaimKeys{Spent: keys}, nil)
+		slices.SortFunc(keys, model.ConsumedKey.Compare)
+		update(t, store, ingest.ClaimKeys{Consumed: keys}, nil)
 
 		for _, want := range []int64{2_500, 0} {
-			if n, err := retention.New(d).DeleteSpent(t.Context(), now); err != nil || n != want {
+			if n, err := retention.New(d).DeleteConsumed(t.Context(), now); err != nil || n != want {
 				t.Errorf("%d deleted, %v; want %d", n, err, want)
 			}
 		}
 
-		if found := update(t, store, ingest.ClaimKeys{Spent: kept}, nil); len(found.Claimed) != 0 {
+		if found := update(t, store, ingest.ClaimKeys{Consumed: kept}, nil); len(found.Claimed) != 0 {
 			t.Errorf("%v are claimed again", found.Claimed)
 		}
 	})

@@ -38,8 +38,8 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 
 	claim := func(want bool) {
 		t.Helper()
-		key := model.SpentKey{AccountID: 1, IssuedAt: day.Start(), ID: [16]byte{1}}
-		if err := claims.Update(t.Context(), ingest.ClaimKeys{Spent: []model.SpentKey{key}},
+		key := model.ConsumedKey{AccountID: 1, IssuedAt: day.Start(), ID: [16]byte{1}}
+		if err := claims.Update(t.Context(), ingest.ClaimKeys{Consumed: []model.ConsumedKey{key}},
 			func(s *ingest.ClaimState) *ingest.ClaimChanges {
 				if s.Claimed[key] != want {
 					t.Errorf("claimed %v, want %v", s.Claimed, want)

@@ -155,21 +155,21 @@ func (u *CaptchaUsage) Count(at Instant) (threshold int) {
 	return 0
 }
 
-// SpentRetention is how long a used challenge or token is stored after its issue. It exceeds the
+// ConsumedRetention is how long a used challenge or token is stored after its issue. It exceeds the
 // validity of both, with a margin for processes whose clocks differ.
-const SpentRetention = time.Hour
+const ConsumedRetention = time.Hour
 
-// SpentKey identifies a used challenge or token. It includes the time of issue, so that rows are
+// ConsumedKey identifies a used challenge or token. It includes the time of issue, so that rows are
 // stored in the order of time. Both values come from the signed text, so that one challenge or
 // token has one key.
-type SpentKey struct {
+type ConsumedKey struct {
 	AccountID int64 // 0 for the test sitekey
 	IssuedAt  Instant
 	ID        [16]byte // random
 }
 
 // Compare orders by account, time of issue and id.
-func (k SpentKey) Compare(other SpentKey) int {
+func (k ConsumedKey) Compare(other ConsumedKey) int {
 	return cmp.Or(cmp.Compare(k.AccountID, other.AccountID), cmp.Compare(k.IssuedAt, other.IssuedAt),
 		bytes.Compare(k.ID[:], other.ID[:]))
 }

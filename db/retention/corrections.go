@@ -57,9 +57,12 @@ func (s *Store) CorrectSchedule(ctx context.Context, now model.Instant) (int64, 
 // sites' deletions, and the days of notices. It returns the number of changed rows.
 func (s *Store) CorrectDates(ctx context.Context, now model.Instant) (int64, error) {
 	today := now.Day()
+
 	return s.correct(ctx, []correction{
 		{"sites", "id", "daily_export_url IS NOT NULL AND daily_export_day > ?1", today + 1, "daily_export_day = ?0",
 			today},
+
+		// Secrets keep their lifetime from now on.
 		{
 			"password_resets", "token_hash", "expires_at > ?1", now.Add(model.ResetLifetime + time.Hour),
 			"expires_at = ?0", now.Add(model.ResetLifetime),
@@ -73,6 +76,7 @@ func (s *Store) CorrectDates(ctx context.Context, now model.Instant) (int64, err
 			fmt.Sprintf("last_seen_at = ?0 - %d, expires_at = ?0",
 				accounts.SessionIdle.Microseconds()), now.Add(accounts.SessionIdle),
 		},
+
 		{"api_tokens", "id", "last_used_at > ?1", now.Add(24 * time.Hour), "last_used_at = ?0", now},
 		{"deleted_sites", "site_id", "deleted_at > ?1", now.Add(lateHits), "deleted_at = ?0", now},
 		{"failure_notices", "site_id, day", "day > ?1", today + 1, "", nil},

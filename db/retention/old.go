@@ -192,10 +192,10 @@ func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error)
 	}
 }
 
-// DeleteSpent deletes used challenges and tokens that expired long ago, a few in each transaction,
+// DeleteConsumed deletes used challenges and tokens that expired long ago, a few in each transaction,
 // and returns their number.
-func (s *Store) DeleteSpent(ctx context.Context, now model.Instant) (int64, error) {
+func (s *Store) DeleteConsumed(ctx context.Context, now model.Instant) (int64, error) {
 	return s.deleteInChunks(ctx, oldRows{
-		table: "captcha_spent", key: "account_id, issued_at, id", column: "issued_at", bound: int64(now.Add(-model.SpentRetention)),
+		table: "captcha_spent", key: "account_id, issued_at, id", column: "issued_at", bound: int64(now.Add(-model.ConsumedRetention)),
 	})
 }

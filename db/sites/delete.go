@@ -5,6 +5,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/watch"
 )
 
 // DeleteSite deletes a site of the account and returns it as it was. Its key and secret are unknown
@@ -34,7 +35,7 @@ func deleteSite(ctx context.Context, tx *db.Tx, siteID int64, now model.Instant)
 
 // DeleteAll deletes all sites of an account, which tx must have locked, and notifies the watchers.
 func DeleteAll(ctx context.Context, tx *db.Tx, accountID int64, siteIDs []int64, now model.Instant) error {
-	if err := tx.Notify(ctx, db.SiteChanges, siteIDs...); err != nil {
+	if err := tx.Notify(ctx, watch.Sites, siteIDs...); err != nil {
 		return err
 	}
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/watch"
 )
 
 // Settings that an owner can change on a site. Every change locks the site's row first, so that the
@@ -286,7 +287,7 @@ func (s *Store) change(
 			return err
 		}
 
-		return tx.Notify(ctx, db.SiteChanges, siteID)
+		return tx.Notify(ctx, watch.Sites, siteID)
 	})
 	if err != nil {
 		return db.Wrap(err, "change site %d", siteID)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/watch"
 )
 
 // CreateSite stores a site and returns it with its id. Its automatic events are enabled (analytics
@@ -37,7 +38,7 @@ func (s *Store) createSite(
 			return err
 		}
 
-		return tx.Notify(ctx, db.SiteChanges, site.ID)
+		return tx.Notify(ctx, watch.Sites, site.ID)
 	})
 
 	// Site keys are random, so the domain is the duplicate.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/watch"
 )
 
 // Every change of a sitekey notifies the watchers (see WatchSitekeys), so that every process
@@ -41,7 +42,7 @@ func (s *Store) CreateSitekey(
 			return err
 		}
 
-		return tx.Notify(ctx, db.SitekeyChanges, key.ID)
+		return tx.Notify(ctx, watch.Sitekeys, key.ID)
 	})
 	if err != nil {
 		return nil, "", db.Wrap(err, "create sitekey of account %d", accountID)
@@ -109,7 +110,7 @@ func (s *Store) changeSitekey(
 			return err
 		}
 
-		return tx.Notify(ctx, db.SitekeyChanges, id)
+		return tx.Notify(ctx, watch.Sitekeys, id)
 	})
 	if err != nil {
 		if _, shown := errors.AsType[*model.Error](err); !shown {

@@ -3,7 +3,7 @@ package sites
 import (
 	"context"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/watch"
 )
 
 // WatchSites calls changed with the id of every site that was created, changed or deleted, by this
@@ -23,10 +23,10 @@ import (
 // Both functions must return quickly and must not change sites. They are not called after
 // WatchSites has returned.
 func (s *Store) WatchSites(ctx context.Context, changed func(siteID int64), synced func(error)) error {
-	return s.db.Watch(ctx, db.SiteChanges, changed, synced)
+	return s.db.Watch(ctx, watch.Sites, changed, synced)
 }
 
 // WatchSitekeys is WatchSites for captcha sitekeys.
 func (s *Store) WatchSitekeys(ctx context.Context, changed func(sitekeyID int64), synced func(error)) error {
-	return s.db.Watch(ctx, db.SitekeyChanges, changed, synced)
+	return s.db.Watch(ctx, watch.Sitekeys, changed, synced)
 }

@@ -3,10 +3,10 @@ package tables
 import "github.com/tallygate/tallygate/db/model"
 
 // Consumed is the table of challenges and tokens that are consumed. All its columns are its key.
-var Consumed = Table[model.SpentKey]{"captcha_spent", Columns[model.SpentKey]{
-	Bigint("account_id", func(k *model.SpentKey) *int64 { return &k.AccountID }),
-	Bigint("issued_at", func(k *model.SpentKey) *model.Instant { return &k.IssuedAt }),
-	ID("id", func(k *model.SpentKey) []byte { return k.ID[:] }),
+var Consumed = Table[model.ConsumedKey]{"captcha_spent", Columns[model.ConsumedKey]{
+	Bigint("account_id", func(k *model.ConsumedKey) *int64 { return &k.AccountID }),
+	Bigint("issued_at", func(k *model.ConsumedKey) *model.Instant { return &k.IssuedAt }),
+	ID("id", func(k *model.ConsumedKey) []byte { return k.ID[:] }),
 }}
 
 // CaptchaUsageKey is the primary key of captcha_usage.

@@ -135,14 +135,14 @@ func TestEventValue(t *testing.T) {
 // TestWithin checks that columns of a field read and write that field of the row.
 func TestWithin(t *testing.T) {
 	type row struct {
-		key  model.SpentKey
+		key  model.ConsumedKey
 		note string
 	}
 
-	columns := tables.Within(func(r *row) *model.SpentKey { return &r.key }, tables.Consumed.Columns).
+	columns := tables.Within(func(r *row) *model.ConsumedKey { return &r.key }, tables.Consumed.Columns).
 		With(tables.Text("note", func(r *row) *string { return &r.note }))
 
-	want := row{model.SpentKey{AccountID: 1, IssuedAt: 2, ID: [16]byte{3}}, "n"}
+	want := row{model.ConsumedKey{AccountID: 1, IssuedAt: 2, ID: [16]byte{3}}, "n"}
 	var got row
 	columns.Set(&got, columns.AppendValues(nil, &want))
 

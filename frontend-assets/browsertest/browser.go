@@ -7,7 +7,7 @@
 //	page.WaitFor(`document.title === "Shop"`)
 //
 // A method that cannot do its work fails the test. Waiting ends as soon as the condition holds, or
-// fails the test after 30 seconds.
+// fails the test after Timeout.
 package browsertest
 
 import (
@@ -24,9 +24,9 @@ import (
 // own headless user agent as a bot's.
 const UserAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
 
-// timeout limits each operation. Conditions usually hold within milliseconds; a busy machine may need
-// more.
-const timeout = 30 * time.Second
+// Timeout limits each operation, and is what tests wait for messages of pages. Conditions usually hold
+// within milliseconds; a busy machine may need more than ten seconds.
+const Timeout = 2 * time.Minute
 
 // Browser is a Chromium with an empty profile of its own. The profile ends with the test, together
 // with its tabs, cookies and caches. The process may serve several tests, but only one at a time, so

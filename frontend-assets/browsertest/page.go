@@ -112,7 +112,7 @@ func text(arg *runtime.RemoteObject) string {
 // Do runs actions of the driver in the tab, such as clicks, keys, and what this package lacks.
 func (p *Page) Do(actions ...chromedp.Action) {
 	p.browser.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, timeout)
+	ctx, cancel := context.WithTimeout(p.ctx, Timeout)
 	defer cancel()
 	if err := chromedp.Run(ctx, actions...); err != nil {
 		p.browser.t.Fatalf("browser: %v", err)
@@ -122,7 +122,7 @@ func (p *Page) Do(actions ...chromedp.Action) {
 // Goto navigates the tab to an address and waits until the page has loaded.
 func (p *Page) Goto(address string) {
 	p.browser.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, timeout)
+	ctx, cancel := context.WithTimeout(p.ctx, Timeout)
 	defer cancel()
 	if err := chromedp.Run(ctx, chromedp.Navigate(address)); err != nil {
 		p.browser.t.Fatalf("open %s: %v", address, err)
@@ -152,7 +152,7 @@ func (p *Page) Before(script string) (remove func()) {
 func (p *Page) Eval(expression string, value any) {
 	p.browser.t.Helper()
 
-	ctx, cancel := context.WithTimeout(p.ctx, timeout)
+	ctx, cancel := context.WithTimeout(p.ctx, Timeout)
 	defer cancel()
 
 	await := func(e *runtime.EvaluateParams) *runtime.EvaluateParams {
@@ -177,6 +177,10 @@ func (p *Page) Text(expression string) string {
 	return value
 }
 
+// WaitFor doubles its pause after each check, because a check takes a millisecond of processor time,
+// and much more under the race detector.
+const shortestPause, longestPause = 5 * time.Millisecond, 80 * time.Millisecond
+
 // WaitFor waits until a JavaScript expression is true in the page, even if the tab navigates
 // meanwhile.
 //
@@ -185,13 +189,10 @@ func (p *Page) Text(expression string) string {
 func (p *Page) WaitFor(expression string) {
 	p.browser.t.Helper()
 
-	ctx, cancel := context.WithTimeout(p.ctx, timeout)
+	ctx, cancel := context.WithTimeout(p.ctx, Timeout)
 	defer cancel()
 
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-
-	for {
+	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
 		var holds bool
 		err := chromedp.Run(ctx, chromedp.Evaluate("!!("+expression+")", &holds))
 
@@ -200,9 +201,9 @@ func (p *Page) WaitFor(expression string) {
 		}
 
 		select {
-		case <-again.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
-			p.browser.t.Fatalf("wait for %s: not within %v (%v)\nconsole: %v", expression, timeout, err, p.Console())
+			p.browser.t.Fatalf("wait for %s: not within %v (%v)\nconsole: %v", expression, Timeout, err, p.Console())
 		}
 	}
 }

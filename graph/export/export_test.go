@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -65,16 +66,45 @@ func newShop(t *testing.T, d *db.DB, domain string) *shop {
 	}
 
 	s := &shop{t: t, db: d, owner: owner, site: site, ids: ids}
-	server := httptest.NewServer(export.Handler(export.Options{
+	s.serve(export.Handler(export.Options{
 		DB:   d,
 		User: func(r *http.Request) (*model.User, error) { return s.user(r) },
 		Log:  slog.New(slog.NewTextHandler(t.Output(), nil)),
-	}))
+	}), 0)
 
-	t.Cleanup(server.Close)
-	s.url = server.URL + export.Path
 	return s
 }
+
+// socketBuffer is the size in bytes of the buffers of the server's sockets and of clients that do not
+// read. The kernel's default holds megabytes, and each unread download would fill them.
+const socketBuffer = 16 << 10
+
+// serve serves the shop's downloads until the test ends.
+func (s *shop) serve(handler http.Handler, writeTimeout time.Duration) {
+	s.t.Helper()
+
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.WriteTimeout = writeTimeout
+	server.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		if err := conn.(*net.TCPConn).SetWriteBuffer(socketBuffer); err != nil {
+			s.t.Error(err)
+		}
+		return ctx
+	}
+
+	server.Start()
+	s.t.Cleanup(server.Close)
+	s.url = server.URL + export.Path
+}
+
+// slowClient sends the requests whose responses are not read.
+var slowClient = http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return conn, conn.(*net.TCPConn).SetReadBuffer(socketBuffer)
+}}}
 
 // user replaces the session: it returns the owner, unless the request is marked as unauthenticated.
 func (s *shop) user(r *http.Request) (*model.User, error) {
@@ -602,7 +632,7 @@ func TestDatabaseUnavailable(t *testing.T) {
 func (s *shop) unread() *http.Response {
 	s.t.Helper()
 
-	response, err := http.Get(s.url + "?" + url.Values{"site_id": {s.ids.Of(model.NodeSite, s.site.ID)}, "type": {"pageviews"},
+	response, err := slowClient.Get(s.url + "?" + url.Values{"site_id": {s.ids.Of(model.NodeSite, s.site.ID)}, "type": {"pageviews"},
 		"from": {"2026-11-20"}, "to": {"2026-11-20"}, "limit": {"50000"}}.Encode())
 	if err != nil {
 		s.t.Fatal(err)
@@ -612,9 +642,13 @@ func (s *shop) unread() *http.Response {
 	return response
 }
 
+// manyRows is more than the rows that a download reads at once.
+const manyRows = 1_100
+
+// storeMany stores manyRows page views, of 2 KB each.
 func (s *shop) storeMany() {
 	s.t.Helper()
-	many := make([]string, 8_000)
+	many := make([]string, manyRows)
 	for i := range many {
 		many[i] = "/" + strings.Repeat("x", 2_000)
 	}
@@ -656,12 +690,7 @@ func TestSlowReadersHoldNobody(t *testing.T) {
 func (s *shop) queued(wait, writeTimeout time.Duration) export.Queue {
 	s.t.Helper()
 	queue := export.NewQueue(export.Options{DB: s.db, User: s.user, Log: slog.New(slog.NewTextHandler(s.t.Output(), nil))}, wait)
-	server := httptest.NewUnstartedServer(queue)
-	server.Config.WriteTimeout = writeTimeout
-	server.Start()
-	s.t.Cleanup(server.Close)
-	s.url = server.URL + export.Path
-
+	s.serve(queue, writeTimeout)
 	return queue
 }
 
@@ -737,8 +766,8 @@ func TestSixDownloadsAtOnce(t *testing.T) {
 		}
 
 		for _, ended := range all {
-			if got := <-ended; got.status != http.StatusOK || got.rows != 8_000 || got.err != nil {
-				t.Errorf("%+v, want 8000 rows", got)
+			if got := <-ended; got.status != http.StatusOK || got.rows != manyRows || got.err != nil {
+				t.Errorf("%+v, want %d rows", got, manyRows)
 			}
 		}
 	})
@@ -800,7 +829,7 @@ func TestDownloadsQueue(t *testing.T) {
 		await(t, "those that have left still wait", func() bool { return queue.Waiting() == 1 })
 		second.Body.Close()
 
-		if got := <-next; got.status != http.StatusOK || got.rows != 8_000 || got.err != nil {
+		if got := <-next; got.status != http.StatusOK || got.rows != manyRows || got.err != nil {
 			t.Errorf("the remaining client: %+v", got)
 		}
 

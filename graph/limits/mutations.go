@@ -21,9 +21,13 @@ const (
 // openMutations are the fields that need no account. They queue by client network; all others by
 // account.
 var openMutations = map[string]bool{
-	"signUp": true, "signIn": true, "signOut": true,
+	"signUp": true, "confirmSignUp": true, "signIn": true, "signOut": true,
 	"requestPasswordReset": true, "resetPassword": true, "acceptInvitation": true,
 }
+
+// NeedsNoAccount reports whether a mutation can be called without signing in. Such a mutation waits
+// for the turn of its client network.
+func NeedsNoAccount(mutation string) bool { return openMutations[mutation] }
 
 func newMutations() *turns.Queue {
 	return &turns.Queue{

@@ -128,7 +128,7 @@ func (r *Request) TakeTurn(ctx context.Context, mutation string) (end func(), er
 		return nil, r.refused
 	}
 
-	if openMutations[mutation] {
+	if NeedsNoAccount(mutation) {
 		end, err = r.limits.openMutations.Take(ctx, r.network)
 	} else {
 		end, err = r.takeAccountTurn(ctx)

@@ -266,7 +266,7 @@ func TestDeleteAccount(t *testing.T) {
 		if got := of(3); !slices.Equal(got, all) {
 			t.Errorf("of the other account: rows in %v, want %v", got, all)
 		}
-		if _, err := retention.New(d).DeleteSpent(t.Context(), model.At(start.Add(model.SpentRetention+time.Second))); err != nil {
+		if _, err := retention.New(d).DeleteConsumed(t.Context(), model.At(start.Add(model.ConsumedRetention+time.Second))); err != nil {
 			t.Fatal(err)
 		}
 		if got := of(2); !slices.Equal(got, []string{"deleted_sites"}) {

@@ -44,9 +44,9 @@ func lockSites(t *testing.T, d *db.DB, accountID int) (release func()) {
 		<-held
 	} else {
 		lock := fmt.Sprintf("SELECT id FROM sites WHERE account_id = %d FOR UPDATE", accountID)
-		holder.Go(func() { _ = dbtest.Transaction(ctx, d, lock, "SELECT pg_sleep(60)") })
+		holder.Go(func() { _ = dbtest.Transaction(ctx, d, lock, "SELECT pg_sleep(600)") })
 		await(t, "the lock", func() bool {
-			sleepers, err := dbtest.Rows[int](d, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'SELECT pg_sleep(60)'")
+			sleepers, err := dbtest.Rows[int](d, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'SELECT pg_sleep(600)'")
 			return err == nil && sleepers[0] == 1
 		})
 	}
@@ -59,7 +59,7 @@ func lockSites(t *testing.T, d *db.DB, accountID int) (release func()) {
 // await waits until a condition holds.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s did not happen", what)
 		}
@@ -162,7 +162,7 @@ func TestNoChangeAfterARefusedOne(t *testing.T) {
 // owner can write.
 func TestChangesHaveACost(t *testing.T) {
 	var networks []string
-	for i := range 200 {
+	for i := range 100 {
 		networks = append(networks, fmt.Sprintf("10.%d.0.0/16", i))
 	}
 
@@ -172,13 +172,13 @@ func TestChangesHaveACost(t *testing.T) {
 	}
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 5_000 })
 		owner := a.owner("owner@example.com")
 		site := owner.siteOf("example.com")
 		a.clock.Advance(time.Minute)
 
 		var changes strings.Builder
-		for i := range 10 {
+		for i := range 5 {
 			fmt.Fprintf(&changes, ` a%d: updateSite(input: {siteId: %q, excludedAddresses: %s}) { userErrors { code } }`, i, site, list)
 		}
 
@@ -191,15 +191,15 @@ func TestChangesHaveACost(t *testing.T) {
 			}
 		}
 
-		// Each request has 10 mutations of cost 100 + 200 + 2; the limit is 60,000.
-		if made != 19 {
-			t.Errorf("%d requests were served, want 19", made)
+		// Each request has 5 mutations of cost 100 + 100 + 2; without the networks, 9 would be served.
+		if made != 4 {
+			t.Errorf("%d requests were served, want 4", made)
 		}
 
 		a.clock.Advance(time.Minute)
 
-		// An ordinary script stays within the limit.
-		for i := range 300 {
+		// An ordinary script stays within the limit, which is a twelfth of the product's.
+		for i := range 25 {
 			owner.query(updateSiteMutation, "id", site, "name", fmt.Sprint(i)).ok(t, "updateSite")
 		}
 	})
@@ -243,18 +243,23 @@ func TestPersistentCallersAreRefusedUnread(t *testing.T) {
 // TestRequestsEnd: a request beyond its deadline is stopped, reports that, and has changed nothing.
 func TestRequestsEnd(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.RequestTimeout = 2 * time.Second })
+		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
 		site := owner.siteOf("example.com")
+
+		// Another server of the same installation has the deadline, so that it ends no other request.
+		hasty := newApp(t, d, func(s *settings) { s.graph.RequestTimeout = 2 * time.Second })
+		late := hasty.client()
+		late.http.Jar = owner.http.Jar
 		release := lockSites(t, d, 1)
 		began := time.Now()
 
-		got := owner.query(updateSiteMutation, "id", site, "name", "late")
-		if took := time.Since(began); got.Status != http.StatusOK || got.codes() != "TIMEOUT" || took > 10*time.Second {
+		got := late.query(updateSiteMutation, "id", site, "name", "late")
+		if took := time.Since(began); got.Status != http.StatusOK || got.codes() != "TIMEOUT" || took > time.Minute {
 			t.Errorf("status %d, %s after %v; want the code timeout", got.Status, got.Body, took)
 		}
-		if records := a.records(); len(records) != 1 || records[0].Stack != "" {
-			t.Errorf("logged %s, want one line without a stack", a.log)
+		if records := hasty.records(); len(records) != 1 || records[0].Stack != "" {
+			t.Errorf("logged %s, want one line without a stack", hasty.log)
 		}
 
 		release()
@@ -428,10 +433,14 @@ func TestSchemaHasACost(t *testing.T) {
 	a := newApp(t, d)
 	visitor := a.client()
 	first := visitor.query(string(introspection)).ok(t, "")
-	for range 59 {
-		if got := visitor.query(string(introspection)).ok(t, ""); got.Body != first.Body {
-			t.Fatal("the response changed")
-		}
+	if got := visitor.query(string(introspection)).ok(t, ""); got.Body != first.Body {
+		t.Fatal("the response changed")
+	}
+
+	// A small part of the schema counts as much as all of it, and takes less time.
+	const part = `{ __type(name: "Site") { name } }`
+	for range 58 {
+		visitor.query(part).ok(t, "")
 	}
 
 	for _, query := range []string{string(introspection), `{ __type(name: "Site") { name } }`, `{ ...f } fragment f on Query { __schema { types { name } } }`,
@@ -453,7 +462,7 @@ func TestSchemaHasACost(t *testing.T) {
 	}
 
 	served := 1
-	for owner.query(string(introspection)).Status == http.StatusOK {
+	for owner.query(part).Status == http.StatusOK {
 		served++
 	}
 

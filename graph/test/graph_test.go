@@ -110,6 +110,9 @@ func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 		graph: graph.Options{
 			DB: d, AnalyticsURL: "https://stats.example.net/", CaptchaURL: "https://captcha.example.net/", DefaultSitePlan: model.PlanFree, Now: a.clock.Now,
 			Log: slog.New(slog.NewJSONHandler(a.log, nil)), Introspection: true,
+
+			// A busy machine must not end requests.
+			RequestTimeout: 5 * time.Minute,
 		},
 	}
 

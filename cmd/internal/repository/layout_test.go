@@ -84,7 +84,7 @@ var sqlOutsideDB = []string{"cmd/loadgen/bulk"}
 // rooms are the packages of db from the lowest to the highest. Each may import those before it. The
 // packages of one line do not import each other.
 var rooms = [][]string{
-	{"db/saltfile", "db/sqlitestmt", "db/tables"},
+	{"db/saltfile", "db/sqlitefile", "db/sqlitestmt", "db/tables", "db/watch"},
 	{"db"},
 	{"db/exports", "db/files", "db/ingest", "db/keys"},
 	{"db/outbox"},

@@ -119,7 +119,7 @@ func (s *solver) redeem(token string) (valid bool, err error) {
 func TestKillNeverAcceptsTwice(t *testing.T) {
 	t.Parallel()
 
-	const rounds, solvers = 8, 8
+	const rounds, solvers = 4, 8
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_CAPTCHA_DIFFICULTY"] = "1024"

@@ -136,7 +136,7 @@ func compare(t *testing.T, o *testOwner, site testSite, acknowledged []string) {
 func TestKillLosesNothing(t *testing.T) {
 	t.Parallel()
 
-	const rounds = 12
+	const rounds = 5
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		random := rand.New(rand.NewPCG(2026, 11))
@@ -172,11 +172,7 @@ func TestKillLosesNothing(t *testing.T) {
 func killUnderLoad(t *testing.T, p *process, answers *atomic.Int64, after time.Duration) {
 	t.Helper()
 
-	for deadline := time.Now().Add(patience); answers.Load() == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("no response after %v:\n%s", patience, p.logged())
-		}
-	}
+	awaitResponses(t, p, answers, 1)
 
 	select {
 	case <-p.done:
@@ -185,6 +181,16 @@ func killUnderLoad(t *testing.T, p *process, answers *atomic.Int64, after time.D
 	}
 
 	p.kill()
+}
+
+// awaitResponses waits until a process under load has sent n responses.
+func awaitResponses(t *testing.T, p *process, answers *atomic.Int64, n int64) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); answers.Load() < n; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d responses after %v:\n%s", answers.Load(), n, patience, p.logged())
+		}
+	}
 }
 
 // TestSlowDownloadDoesNotHoldTheDrain checks that a client that does not read its download delays
@@ -235,21 +241,20 @@ func TestSlowDownloadDoesNotHoldTheDrain(t *testing.T) {
 }
 
 // TestTermDrains checks that after SIGTERM under load nothing accepted is lost and the exit status
-// is 0.
+// is 0. The drained process runs under the race detector if the test does.
 func TestTermDrains(t *testing.T) {
 	t.Parallel()
 
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
+		settings[asProgram] = "1"
 		p := start(t, settings, []string{"control", "data"})
 		site := newOwner(t, p).signUp("crash.localhost")
 		finished := make(chan []string)
 		var count atomic.Int64
 		go func() { finished <- load(t, p.addr["data"], site.SiteKey, "drain", &count) }()
 
-		for count.Load() < 200 {
-			time.Sleep(time.Millisecond)
-		}
+		awaitResponses(t, p, &count, 200)
 
 		p.signal(syscall.SIGTERM)
 
@@ -261,6 +266,7 @@ func TestTermDrains(t *testing.T) {
 		}
 
 		acknowledged := <-finished
+		delete(settings, asProgram)
 		p = start(t, settings, []string{"control", "data"})
 		o := newOwner(t, p)
 		o.signIn("crash.localhost")

@@ -100,11 +100,7 @@ func crash(t *testing.T) *crashed {
 	var count atomic.Int64
 	go func() { finished <- load(t, p.addr["data"], c.site.SiteKey, "x", &count) }()
 
-	for deadline := time.Now().Add(patience); count.Load() < 50; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("no answers")
-		}
-	}
+	awaitResponses(t, p, &count, 50)
 
 	var err error
 	if c.older, err = os.ReadFile(c.database + "-wal"); err != nil {

@@ -94,7 +94,7 @@ func TestReadyWithoutQueueRealRedis(t *testing.T) {
 	await := func(want, metric string) {
 		t.Helper()
 
-		awaitMetric(t, "http://"+p.addr["metrics"], metric)
+		awaitMetrics(t, "http://"+p.addr["metrics"], metric)
 
 		for role, addr := range p.addr {
 			for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {

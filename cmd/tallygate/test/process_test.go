@@ -19,20 +19,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/internal/programtest"
 	"github.com/tallygate/tallygate/cmd/tallygate/command"
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// asProgram is the environment variable that makes the test binary behave as the program, so that
-// tests can start, signal and kill the shipped code.
+// asProgram is the environment variable that makes the test binary behave as the program. Most tests
+// run the program of programtest, which is cheaper. The test binary has the race detector.
 const asProgram = "TALLYGATE_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		command.Main()
 	}
-	os.Exit(dbtest.Run(m))
+
+	code := dbtest.Run(m)
+	programtest.Remove()
+	os.Exit(code)
 }
 
 // patience is the longest wait for a process.
@@ -74,7 +78,12 @@ func start(t *testing.T, settings map[string]string, roles []string, args ...str
 	}
 
 	go p.follow(logs)
-	t.Cleanup(p.kill)
+	t.Cleanup(func() {
+		p.kill()
+		if log := p.logged(); strings.Contains(log, "WARNING: DATA RACE") {
+			t.Errorf("tallygate has a data race:\n%s", log)
+		}
+	})
 
 	for range roles {
 		select {
@@ -96,9 +105,20 @@ func start(t *testing.T, settings map[string]string, roles []string, args ...str
 	return p
 }
 
-// newCommand returns a tallygate command with only the given settings, on free ports.
+// newCommand returns a tallygate command with only the given settings, on free ports. It runs the
+// test binary if the settings have asProgram.
 func newCommand(settings map[string]string, args ...string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], args...)
+	program, err := os.Args[0], error(nil)
+	if settings[asProgram] == "" {
+		program, err = programtest.Path()
+	}
+
+	cmd := exec.Command(program, args...)
+	if err != nil {
+		// The start returns it.
+		cmd.Err = err
+	}
+
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "TALLYGATE_") {
 			cmd.Env = append(cmd.Env, v)
@@ -106,7 +126,6 @@ func newCommand(settings map[string]string, args ...string) *exec.Cmd {
 	}
 
 	all := map[string]string{
-		asProgram:                "1",
 		"TALLYGATE_CONTROL_ADDR": "127.0.0.1:0",
 		"TALLYGATE_DATA_ADDR":    "127.0.0.1:0",
 		"TALLYGATE_LOG_FORMAT":   "json",

@@ -33,9 +33,10 @@ func TestMatchEqualsTheExpressionsOneByOne(t *testing.T) {
 
 	texts := []string{"", "bo", "bot", "BOT", "cubot", "CUBOT_", "a CUBOT", "focubot", "bots", "botso", "robotics", "bot2", "xubot", "ubot", "aCUBOTS bots", "Sogou web spider", "ſpider", "wordpress", "WGET", "wGet "}
 
-	// The expressions themselves are texts that nearly match.
+	// The expressions themselves are texts that nearly match. Each text costs a match with every
+	// expression, so that one in 20 must do.
 	for i, p := range expressions {
-		if i%7 == 0 {
+		if i%20 == 0 {
 			texts = append(texts, strings.NewReplacer(`\`, "", "(?i)", "", "^", "").Replace(p), strings.ToUpper(p))
 		}
 	}

@@ -603,7 +603,7 @@ func TestQuotaIsExact(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 100 {
 			wg.Go(func() {
-				status, code := p.collect(viewCall(site, fmt.Sprintf("198.51.100.%d", i), map[string]any{"i": "0123456789abcdef"}))
+				status, code := p.collectStored(viewCall(site, fmt.Sprintf("198.51.100.%d", i), map[string]any{"i": "0123456789abcdef"}))
 				mu.Lock()
 				defer mu.Unlock()
 				answers[fmt.Sprint(status, " ", code)]++
@@ -646,15 +646,19 @@ func TestTwoProcesses(t *testing.T) {
 		for i := range 100 {
 			p := planes[i%2]
 			wg.Go(func() {
-				if status, _ := p.collect(viewCall(small, fmt.Sprintf("198.51.100.%d", i), nil)); status == http.StatusNoContent {
+				if status, _ := p.collectStored(viewCall(small, fmt.Sprintf("198.51.100.%d", i), nil)); status == http.StatusNoContent {
 					accepted.Store(i, true)
 				}
 			})
 
-			wg.Go(func() { p.view(large, "203.0.113.7", nil) })
+			wg.Go(func() {
+				if status, code := p.collectStored(viewCall(large, "203.0.113.7", nil)); status != http.StatusNoContent {
+					t.Errorf("page view: %d %s", status, code)
+				}
+			})
 			wg.Go(func() {
 				purchase := m{"transaction_id": fmt.Sprint(i / 10), "value": 1, "currency": "EUR"}
-				if status, code := p.collect(eventCall(shop, "203.0.113.7", "purchase", purchase, nil)); status != http.StatusNoContent {
+				if status, code := p.collectStored(eventCall(shop, "203.0.113.7", "purchase", purchase, nil)); status != http.StatusNoContent {
 					t.Errorf("purchase: %d %s", status, code)
 				}
 			})

@@ -152,7 +152,7 @@ func TestTransactionsCountOnce(t *testing.T) {
 		site, other := p.shop("shop.example"), p.shop("other.example")
 		purchase := func(on *model.Site, visitor, event string) {
 			t.Helper()
-			status, code := p.collect(eventCall(on, visitor, event, m{"transaction_id": event + "-1", "value": 5, "currency": "EUR"}, nil))
+			status, code := p.collectStored(eventCall(on, visitor, event, m{"transaction_id": event + "-1", "value": 5, "currency": "EUR"}, nil))
 			if status != http.StatusNoContent {
 				t.Errorf("%s: %d %s, want 204: a repetition is no error", event, status, code)
 			}

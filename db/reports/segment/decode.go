@@ -112,17 +112,21 @@ func (s *Segment) take(part Part, c *columns) {
 		s.takeDays(c)
 	case PartTexts:
 		s.takeTexts(c)
+
 	case PartVisits:
 		s.New, s.Bounced = c.u8("new"), c.u8("bounced")
 		s.Start, s.Engaged = c.u32("start"), c.u32("engaged")
 		s.ViewsEnd, s.EventsEnd = c.u32("views_end"), c.u32("events_end")
 		s.takeFields(c, visits)
+
 	case PartViews:
 		s.ViewAt, s.ViewEngaged, s.Scroll = c.u32("at"), c.u32("engaged"), c.u8("scroll")
 		s.takeFields(c, views)
+
 	case PartEvents:
 		s.EventAt, s.Value, s.PropsEnd = c.u32("at"), c.i64("value"), c.u32("props_end")
 		s.takeFields(c, events)
+
 	case PartProps:
 		s.takeFields(c, props)
 	}

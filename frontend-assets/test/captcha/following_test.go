@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
 // TestChromiumCaptchaKeepsItsWork checks that a failure of the server or the network does not discard a
@@ -230,7 +231,7 @@ func TestChromiumCaptchaWaitsForAPrerenderedPage(t *testing.T) {
 			if got := form.Encode(); got != want {
 				t.Fatalf("the page reports %q, want %q", got, want)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(browsertest.Timeout):
 			t.Fatalf("the page does not report %q", want)
 		}
 	}

@@ -1,6 +1,7 @@
 package captcha_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -290,20 +291,20 @@ func TestChromiumCaptchaTimesOut(t *testing.T) {
 	t.Cleanup(func() { close(hang) })
 
 	for _, path := range []string{"/config", "/captcha-worker.js", "/verify"} {
-		s.answer(path, func(http.ResponseWriter) bool { <-hang; return false })
+		asked := make(chan struct{}, 10)
+		s.answer(path, func(http.ResponseWriter) bool { asked <- struct{}{}; <-hang; return false })
 		page := s.browser.NewPage()
-		page.Before(`{ const start = window.setTimeout; window.late = []; window.setTimeout = (f, ms, ...rest) => ms === 20000 ? late.push(f) : start(f, ms, ...rest) }`)
+		// The id 0 is no timer's: another number could make clearTimeout stop a timer of the widget.
+		page.Before(`{ const start = window.setTimeout; window.late = []; window.setTimeout = (f, ms, ...rest) => ms === 20000 ? (late.push(f), 0) : start(f, ms, ...rest) }`)
 		page.Goto("http://www.shop.test/")
 		s.is(page, "idle")
 		page.Click("input[name=email]")
 		s.is(page, "verifying")
 
-		// The first failure is not shown.
-		for range 2 {
-			page.WaitFor(`late.length > 0`)
-			page.Eval(`late.splice(0).forEach((f) => f())`, nil)
-		}
-
+		// The page sets timers for the requests that are answered too. So all of them fire, from the
+		// time when one request hangs until the widget has given up its second attempt.
+		<-asked
+		page.WaitFor(fmt.Sprintf("(late.splice(0).forEach((f) => f()), %s === %q)", widgetLabel, failed))
 		s.shows(page, failed, unreachable)
 		page.Close()
 	}

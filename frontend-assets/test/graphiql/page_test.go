@@ -59,7 +59,7 @@ func TestChromiumGraphiQL(t *testing.T) {
 			if !strings.Contains(got, part) {
 				t.Errorf("the page posted %s, want %s", got, part)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(browsertest.Timeout):
 			t.Fatalf("the page did not post %s with the session cookie to /graphql", part)
 		}
 	}

@@ -74,7 +74,7 @@ func TestFirefoxOriginUnderEveryReferrerPolicy(t *testing.T) {
 			if h.body["t"] == "pageview" {
 				leave <- true
 			}
-		case <-time.After(time.Minute):
+		case <-time.After(browsertest.Timeout):
 			t.Fatalf("arrived: %q, want %q", got, want)
 		}
 	}

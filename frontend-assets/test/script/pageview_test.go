@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
 func TestChromiumPageview(t *testing.T) {
@@ -313,7 +315,7 @@ func TestChromiumPrerenderedPage(t *testing.T) {
 			if got != want {
 				t.Fatalf("the page reports %q, want %q", got, want)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(browsertest.Timeout):
 			t.Fatalf("the page does not report %q", want)
 		}
 	}

@@ -225,7 +225,7 @@ func (s *shop) open(address string) *browsertest.Page {
 func (s *shop) answered(n int) []exchange {
 	s.t.Helper()
 
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(browsertest.Timeout)
 
 	for {
 		s.mu.Lock()

@@ -13,7 +13,7 @@ import (
 // search and a queued event at once, over several connections. Each load here is a visit of its own,
 // by its campaign.
 func TestStoredInAnyOrderChromium(t *testing.T) {
-	const loads = 25
+	const loads = 12
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, map[string]string{
 			"/find": `<script>` + stub + `svc("event", "signup")</script>` + tag("data-search"),

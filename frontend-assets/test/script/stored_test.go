@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
 // tall is the start of a page of ten screens.
@@ -127,7 +128,7 @@ func TestStoredPrerenderedPageChromium(t *testing.T) {
 			if got != want {
 				t.Fatalf("the page reports %q, want %q", got, want)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(browsertest.Timeout):
 			t.Fatalf("the page does not report %q", want)
 		}
 	}

@@ -139,7 +139,7 @@ func (w *world) next() hit {
 	select {
 	case h := <-w.arrived:
 		return h
-	case <-time.After(30 * time.Second):
+	case <-time.After(browsertest.Timeout):
 		w.t.Fatal("no message arrived")
 		return hit{}
 	}

@@ -96,13 +96,14 @@ func newPlaneWith(tb testing.TB, d *db.DB, c *clock, timeout time.Duration, chan
 	clientAddr := web.ClientAddr([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
 	log := slog.New(slog.NewTextHandler(tb.Output(), nil))
 	options := captcha.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Difficulty: difficulty, Now: c.Now, Log: log}
+	options.Timeout = timeout
 	change(&options)
 
 	if options.Store == nil {
 		options.Store = ingest.New(d).ClaimStore()
 	}
 
-	service, err := captcha.NewWithin(options, timeout)
+	service, err := captcha.New(options)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package db
+package sqlitefile
 
 import (
 	"context"
@@ -13,31 +13,34 @@ import (
 	"modernc.org/sqlite"
 )
 
-// sqliteWriter is SQLite's one writing connection with a queue of callers. Two pools of
+// Writer is SQLite's one writing connection with a queue of callers. Two pools of
 // database/sql borrow the connection for each use: the urgent one, whose batches visitors wait for,
 // is served before the ordinary one. The queue of a pool itself could not do that: it picks a
 // waiting caller at random.
-type sqliteWriter struct {
+type Writer struct {
 	connector driver.Connector
 
 	mu       sync.Mutex
-	conn     *SQLiteConn // nil until needed and after a failure
+	conn     *Conn // nil until needed and after a failure
 	borrowed bool
 	ordinary bool // the last use was an ordinary one
 	closed   bool
-	waiting  [2][]*sqliteTurn // by urgency, oldest first
+	waiting  [2][]*queuedTurn // by urgency, oldest first
 }
 
-// sqliteTurn is a caller that waits for the connection.
-type sqliteTurn struct {
+// queuedTurn is a caller that waits for the connection.
+type queuedTurn struct {
 	since time.Time
 	ready chan error // gets nil with the connection, or errWriterClosed
 }
 
-// The two urgencies, as indexes of sqliteWriter.waiting.
+// Urgency says which callers of a Writer are served first.
+type Urgency int
+
+// The urgencies, as indexes of Writer.waiting.
 const (
-	ordinaryWrite = iota
-	urgentWrite
+	Ordinary Urgency = iota
+	Urgent
 )
 
 // maxYield bounds how long ordinary writes wait for urgent ones. After that one of them is served
@@ -47,31 +50,31 @@ const maxYield = 100 * time.Millisecond
 
 var errWriterClosed = errors.New("the database is closed")
 
-// newSQLiteWriter prepares the writing connection of a database. The first use opens it.
-func newSQLiteWriter(dsn string) (*sqliteWriter, error) {
-	connector, err := sqlite.NewConnector(dsn)
+// NewWriter prepares the writing connection of a database file. The first use opens it.
+func NewWriter(path string) (*Writer, error) {
+	connector, err := sqlite.NewConnector(dsn(path, "immediate"))
 	if err != nil {
 		return nil, err
 	}
-	return &sqliteWriter{connector: connector}, nil
+	return &Writer{connector: connector}, nil
 }
 
-// pool returns a pool that borrows the connection. It keeps no idle connection, so that each use
-// goes through the queue.
-func (w *sqliteWriter) pool(urgency int) *sql.DB {
-	pool := sql.OpenDB(sqliteBorrower{writer: w, urgency: urgency})
+// Pool returns a pool that borrows the connection with an urgency. It keeps no idle connection, so
+// that each use goes through the queue.
+func (w *Writer) Pool(urgency Urgency) *sql.DB {
+	pool := sql.OpenDB(borrower{writer: w, urgency: urgency})
 	pool.SetMaxIdleConns(-1)
 	return pool
 }
 
-// sqliteBorrower is the driver.Connector of a pool.
-type sqliteBorrower struct {
-	writer  *sqliteWriter
-	urgency int
+// borrower is the driver.Connector of a pool.
+type borrower struct {
+	writer  *Writer
+	urgency Urgency
 }
 
 // Connect waits for the connection until ctx ends.
-func (b sqliteBorrower) Connect(ctx context.Context) (driver.Conn, error) {
+func (b borrower) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := b.writer.take(ctx, b.urgency); err != nil {
 		return nil, err
 	}
@@ -82,16 +85,16 @@ func (b sqliteBorrower) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 
-	return &borrowedConn{SQLiteConn: conn, borrower: b}, nil
+	return &borrowedConn{Conn: conn, borrower: b}, nil
 }
 
 // Driver implements driver.Connector.
-func (b sqliteBorrower) Driver() driver.Driver { return b.writer.connector.Driver() }
+func (b borrower) Driver() driver.Driver { return b.writer.connector.Driver() }
 
 // borrowedConn is the writing connection during one use.
 type borrowedConn struct {
-	*SQLiteConn
-	borrower sqliteBorrower
+	*Conn
+	borrower borrower
 	bad      bool // must not be used again
 }
 
@@ -101,7 +104,7 @@ func (c *borrowedConn) Close() error {
 }
 
 // take waits for the right to use the connection.
-func (w *sqliteWriter) take(ctx context.Context, urgency int) error {
+func (w *Writer) take(ctx context.Context, urgency Urgency) error {
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -114,7 +117,7 @@ func (w *sqliteWriter) take(ctx context.Context, urgency int) error {
 		return nil
 	}
 
-	turn := &sqliteTurn{since: time.Now(), ready: make(chan error, 1)}
+	turn := &queuedTurn{since: time.Now(), ready: make(chan error, 1)}
 	w.waiting[urgency] = append(w.waiting[urgency], turn)
 	w.mu.Unlock()
 
@@ -135,7 +138,7 @@ func (w *sqliteWriter) take(ctx context.Context, urgency int) error {
 }
 
 // leave removes a turn from the queue. It is false when the turn is no longer queued.
-func (w *sqliteWriter) leave(turn *sqliteTurn, urgency int) bool {
+func (w *Writer) leave(turn *queuedTurn, urgency Urgency) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 
@@ -149,7 +152,7 @@ func (w *sqliteWriter) leave(turn *sqliteTurn, urgency int) bool {
 }
 
 // open returns the connection, and opens it if necessary. The caller must have taken it.
-func (w *sqliteWriter) open(ctx context.Context) (*SQLiteConn, error) {
+func (w *Writer) open(ctx context.Context) (*Conn, error) {
 	if w.conn != nil {
 		return w.conn, nil
 	}
@@ -165,13 +168,13 @@ func (w *sqliteWriter) open(ctx context.Context) (*SQLiteConn, error) {
 			conn.Close())
 	}
 
-	w.conn = &SQLiteConn{DriverConn: able}
+	w.conn = &Conn{DriverConn: able}
 	return w.conn, nil
 }
 
 // giveBack ends a use and assigns the connection to the next caller. A broken connection is closed;
 // the next use opens another.
-func (w *sqliteWriter) giveBack(urgency int, broken bool) (err error) {
+func (w *Writer) giveBack(urgency Urgency, broken bool) (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 
@@ -180,7 +183,7 @@ func (w *sqliteWriter) giveBack(urgency int, broken bool) (err error) {
 		w.conn = nil
 	}
 
-	w.ordinary = urgency == ordinaryWrite
+	w.ordinary = urgency == Ordinary
 	next, ok := w.next()
 	if !ok {
 		w.borrowed = false
@@ -195,20 +198,20 @@ func (w *sqliteWriter) giveBack(urgency int, broken bool) (err error) {
 }
 
 // next returns the urgency of the next caller to serve. It is false when no caller waits.
-func (w *sqliteWriter) next() (urgency int, ok bool) {
-	ordinary, urgent := w.waiting[ordinaryWrite], w.waiting[urgentWrite]
+func (w *Writer) next() (urgency Urgency, ok bool) {
+	ordinary, urgent := w.waiting[Ordinary], w.waiting[Urgent]
 	switch {
 	case len(urgent) == 0:
-		return ordinaryWrite, len(ordinary) > 0
+		return Ordinary, len(ordinary) > 0
 	case len(ordinary) > 0 && !w.ordinary && time.Since(ordinary[0].since) >= maxYield:
-		return ordinaryWrite, true
+		return Ordinary, true
 	}
 
-	return urgentWrite, true
+	return Urgent, true
 }
 
-// close closes the connection now or at the end of its current use, and refuses waiting callers.
-func (w *sqliteWriter) close() (err error) {
+// Close closes the connection now or at the end of its current use, and refuses waiting callers.
+func (w *Writer) Close() (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 
@@ -229,8 +232,8 @@ func (w *sqliteWriter) close() (err error) {
 	return err
 }
 
-// withSQLiteConn runs fn with the writing connection, borrowed through one of its pools.
-func withSQLiteConn(ctx context.Context, db *sql.DB, fn func(*SQLiteConn) error) error {
+// WithConn runs fn with the writing connection, borrowed through a pool of Writer.Pool.
+func WithConn(ctx context.Context, db *sql.DB, fn func(*Conn) error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
@@ -240,7 +243,7 @@ func withSQLiteConn(ctx context.Context, db *sql.DB, fn func(*SQLiteConn) error)
 		borrowed := c.(*borrowedConn)
 		// A panic in fn leaves a transaction open, so mark the connection until fn has returned.
 		borrowed.bad = true
-		err := fn(borrowed.SQLiteConn)
+		err := fn(borrowed.Conn)
 		borrowed.bad = errors.Is(err, driver.ErrBadConn)
 		return err
 	})

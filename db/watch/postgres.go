@@ -1,4 +1,4 @@
-package db
+package watch
 
 import (
 	"context"
@@ -7,36 +7,30 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/uptrace/bun"
 )
 
 const (
-	// A connection without notifications is checked after watchSilence: a host or firewall may have
+	// A connection without notifications is checked after silence: a host or firewall may have
 	// dropped it without closing it.
-	watchSilence = 3 * time.Second
+	silence = 3 * time.Second
 
-	watchPauseMin = 100 * time.Millisecond
-	watchPauseMax = 2 * time.Second
+	minPause = 100 * time.Millisecond
+	maxPause = 2 * time.Second
 )
 
-// Watch calls changed with the id of every row whose change was announced on the channel with
-// Notify, by this or another process. It returns ctx's error when ctx ends. It calls synced(nil)
-// when it reports every later change, and synced with an error when it loses the database.
-// WatchSites of package sites describes the guarantees.
-func (d *DB) Watch(ctx context.Context, channel Channel, changed func(id int64), synced func(error)) error {
-	if !d.IsPostgres() {
-		return d.watchSQLite(ctx, channel, changed, synced)
-	}
-
-	config := d.pg.Copy()
+// Postgres reports the changes that PostgreSQL's server notifies of, until ctx ends. It changes the
+// configuration. DB.Watch of package db describes the functions.
+func Postgres(
+	ctx context.Context, config *pgx.ConnConfig, channel Channel, changed func(id int64), synced func(error),
+) error {
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 
 	// Show in the server's list of connections why this one is idle.
 	config.RuntimeParams["application_name"] += " watch"
 
-	pause, reported := watchPauseMin, false
+	pause, reported := minPause, false
 	began := func() {
-		pause, reported = watchPauseMin, false
+		pause, reported = minPause, false
 		synced(nil)
 	}
 
@@ -54,7 +48,7 @@ func (d *DB) Watch(ctx context.Context, channel Channel, changed func(id int64),
 			return ctx.Err()
 		case <-time.After(pause/2 + rand.N(pause/2)):
 			// Many processes lose a database at the same time: spread their attempts.
-			pause = min(2*pause, watchPauseMax)
+			pause = min(2*pause, maxPause)
 		}
 	}
 }
@@ -70,7 +64,7 @@ func listen(
 		return err
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), watchAnswer)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 		defer cancel()
 		// The connection is usually broken already.
 		_ = conn.Close(ctx)
@@ -98,7 +92,7 @@ func listen(
 // nextChange returns the id of the next changed row. It returns 0 when there was none for a while
 // and the connection still works.
 func nextChange(ctx context.Context, conn *pgx.Conn) (int64, error) {
-	wait, cancel := context.WithTimeout(ctx, watchSilence)
+	wait, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
 
 	notification, err := conn.WaitForNotification(wait)
@@ -109,26 +103,8 @@ func nextChange(ctx context.Context, conn *pgx.Conn) (int64, error) {
 		return 0, err
 	}
 
-	answer, cancel := context.WithTimeout(ctx, watchAnswer)
+	answer, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 
 	return 0, conn.Ping(answer)
-}
-
-// Notify announces changes of rows to every process that watches the channel, when tx commits.
-func (tx *Tx) Notify(ctx context.Context, channel Channel, ids ...int64) error {
-	if len(ids) == 0 {
-		return nil
-	}
-
-	if tx.db.IsPostgres() {
-		_, err := tx.ExecContext(ctx, "SELECT pg_notify(?, id::text) FROM unnest(ARRAY[?]::bigint[]) AS id",
-			string(channel), bun.List(ids))
-		return err
-	}
-
-	for _, id := range ids {
-		tx.changes = append(tx.changes, notice{channel, id})
-	}
-	return tx.noteChanges(ctx, channel, ids)
 }

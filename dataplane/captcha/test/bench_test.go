@@ -191,13 +191,13 @@ type discardStore struct{}
 func (discardStore) Update(_ context.Context, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges) error {
 	state := &ingest.ClaimState{
 		Usage:   make(map[model.CaptchaUsageKey]model.CaptchaUsage, len(keys.Usage)),
-		Claimed: make(map[model.SpentKey]bool, len(keys.Spent)),
+		Claimed: make(map[model.ConsumedKey]bool, len(keys.Consumed)),
 	}
 	for _, key := range keys.Usage {
 		state.Usage[key] = model.CaptchaUsage{Quota: model.Unlimited}
 	}
 
-	for _, key := range keys.Spent {
+	for _, key := range keys.Consumed {
 		state.Claimed[key] = true
 	}
 

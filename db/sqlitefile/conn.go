@@ -1,4 +1,4 @@
-package db
+package sqlitefile
 
 import (
 	"context"
@@ -8,10 +8,10 @@ import (
 	"reflect"
 )
 
-// SQLiteConn is SQLite's writing connection as the driver made it. Batches of a hundred statements
+// Conn is SQLite's writing connection as the driver made it. Batches of a hundred statements
 // use it without database/sql. For a statement that takes SQLite three microseconds, database/sql
 // takes another seven for locks, contexts and conversions.
-type SQLiteConn struct {
+type Conn struct {
 	DriverConn
 	prepared map[reflect.Type]io.Closer // by Prepared; closed with the connection
 }
@@ -30,7 +30,7 @@ type DriverConn interface {
 
 // Prepared returns the connection's set of prepared statements of type S. The first call makes it
 // with prepare. The set is closed with the connection.
-func Prepared[S io.Closer](conn *SQLiteConn, prepare func(*SQLiteConn) (S, error)) (S, error) {
+func Prepared[S io.Closer](conn *Conn, prepare func(*Conn) (S, error)) (S, error) {
 	key := reflect.TypeFor[S]()
 	if known, ok := conn.prepared[key]; ok {
 		return known.(S), nil
@@ -50,7 +50,7 @@ func Prepared[S io.Closer](conn *SQLiteConn, prepare func(*SQLiteConn) (S, error
 }
 
 // Close implements driver.Conn.
-func (c *SQLiteConn) Close() error {
+func (c *Conn) Close() error {
 	for _, statements := range c.prepared {
 		// Closing the connection ends the statements in any case.
 		_ = statements.Close()
@@ -59,7 +59,7 @@ func (c *SQLiteConn) Close() error {
 }
 
 // InTx runs fn in a transaction.
-func (c *SQLiteConn) InTx(ctx context.Context, fn func() error) error {
+func (c *Conn) InTx(ctx context.Context, fn func() error) error {
 	tx, err := c.BeginTx(ctx, driver.TxOptions{})
 	if err != nil {
 		return err

@@ -1,23 +1,8 @@
-package db
+package watch
 
 import "sync"
 
-// Channel names a kind of changes that Watch reports. It is a channel of PostgreSQL's LISTEN.
-type Channel string
-
-// The channels.
-const (
-	SiteChanges    Channel = "tallygate_site"
-	SitekeyChanges Channel = "tallygate_sitekey"
-)
-
-// notice is a change that a transaction announces.
-type notice struct {
-	channel Channel
-	id      int64
-}
-
-// watchers holds the functions that changes made through this DB are reported to, on SQLite.
+// watchers holds the functions that changes made by this process are reported to.
 type watchers struct {
 	mu      sync.RWMutex
 	next    int
@@ -48,15 +33,15 @@ func (w *watchers) add(channel Channel, changed func(int64)) (remove func()) {
 	}
 }
 
-// report reports committed changes of this DB.
-func (w *watchers) report(changes []notice) {
+// report calls the functions that watch the channels of these committed changes.
+func (w *watchers) report(changes []Notice) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 
 	for _, made := range changes {
 		for _, watcher := range w.changed {
-			if watcher.channel == made.channel {
-				watcher.changed(made.id)
+			if watcher.channel == made.Channel {
+				watcher.changed(made.ID)
 			}
 		}
 	}

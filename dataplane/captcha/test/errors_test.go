@@ -158,7 +158,7 @@ func TestErrors(t *testing.T) {
 		}
 
 		if n, err := dbtest.Count(d, "captcha_spent"); err != nil || n != rows {
-			t.Errorf("%d rows are spent, %v; want the %d from before", n, err, rows)
+			t.Errorf("%d rows are consumed, %v; want the %d from before", n, err, rows)
 		}
 		if u := p.usage(account).Used; u != 0 {
 			t.Errorf("%d counted, want 0", u)

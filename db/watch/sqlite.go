@@ -1,58 +1,69 @@
-package db
+package watch
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
+
+	"github.com/uptrace/bun"
 )
 
 const (
-	// watchPoll is how often a process reads the changes of other processes from SQLite. One query
+	// pollInterval is how often a process reads the changes of other processes from SQLite. One query
 	// takes about 20 µs.
-	watchPoll = 250 * time.Millisecond
-
-	// watchAnswer bounds the wait for the database's answer to a query of a watcher.
-	watchAnswer = 2 * time.Second
+	pollInterval = 250 * time.Millisecond
 
 	// keptChanges is how many changes are kept. A process that missed more must assume that
 	// everything has changed.
 	keptChanges = 1000
 )
 
+// SQLite stores changes of one process for the others on the file, and reports changes of all of
+// them. It is safe for concurrent use.
+type SQLite struct {
+	read     bun.IDB
+	source   int64    // random; identifies this process's changes
+	watchers watchers // of this process
+}
+
+// NewSQLite returns a SQLite that reads with the given pool.
+func NewSQLite(read bun.IDB) *SQLite { return &SQLite{read: read, source: rand.Int64()} }
+
 // change is a committed change of a site or sitekey.
 type change struct {
 	Seq     int64 // contiguous
 	Channel Channel
 	ID      int64
-	Source  int64 // DB.source of the process that wrote it
+	Source  int64 // SQLite.source of the process that wrote it
 }
 
-// noteChanges stores changes for the watchers of other processes on this SQLite file.
-func (tx *Tx) noteChanges(ctx context.Context, channel Channel, ids []int64) error {
+// Store stores changes of a transaction for the other processes, and deletes all but the last 1000.
+// After the commit, Committed reports them in this process.
+func (s *SQLite) Store(ctx context.Context, tx bun.IDB, channel Channel, ids []int64) error {
 	rows := make([]change, len(ids))
 	for i, id := range ids {
-		rows[i] = change{Channel: channel, ID: id, Source: tx.db.source}
+		rows[i] = change{Channel: channel, ID: id, Source: s.source}
 	}
 
 	if _, err := tx.NewInsert().Model(&rows).ExcludeColumn("seq").Exec(ctx); err != nil {
 		return err
 	}
-	return pruneChanges(ctx, tx)
-}
 
-// pruneChanges deletes all but the last changes.
-func pruneChanges(ctx context.Context, tx *Tx) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM changes WHERE seq <= (SELECT max(seq) FROM changes) - ?", keptChanges)
 	return err
 }
 
-// watchSQLite is Watch on SQLite. Changes made through this DB arrive through the watchers, others
-// through the table.
-func (d *DB) watchSQLite(ctx context.Context, channel Channel, changed func(id int64), synced func(error)) error {
-	remove := d.watchers.add(channel, changed)
+// Committed reports committed changes of this process to its watchers.
+func (s *SQLite) Committed(changes []Notice) { s.watchers.report(changes) }
+
+// Watch reports changes until ctx ends. Those of this process come from Committed, others from the
+// table. DB.Watch of package db describes the functions.
+func (s *SQLite) Watch(ctx context.Context, channel Channel, changed func(id int64), synced func(error)) error {
+	remove := s.watchers.add(channel, changed)
 	defer remove()
 
-	poll := changePoll{db: d, channel: channel, changed: changed, synced: synced}
-	ticker := time.NewTicker(watchPoll)
+	poll := changePoll{of: s, channel: channel, changed: changed, synced: synced}
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 
 	for {
@@ -70,7 +81,7 @@ func (d *DB) watchSQLite(ctx context.Context, channel Channel, changed func(id i
 // data_version: that changes with every commit of hits, including this process's own, and costs the
 // same read transaction.
 type changePoll struct {
-	db      *DB
+	of      *SQLite
 	channel Channel
 	changed func(id int64)
 	synced  func(error)
@@ -81,7 +92,7 @@ type changePoll struct {
 }
 
 func (p *changePoll) run(ctx context.Context) {
-	read, cancel := context.WithTimeout(ctx, watchAnswer)
+	read, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 
 	err := p.read(read)
@@ -102,7 +113,7 @@ func (p *changePoll) read(ctx context.Context) error {
 	}
 
 	var changes []change
-	err := p.db.DataRead.NewSelect().Model(&changes).Where("seq > ?", p.last).Order("seq").Limit(keptChanges).Scan(ctx)
+	err := p.of.read.NewSelect().Model(&changes).Where("seq > ?", p.last).Order("seq").Limit(keptChanges).Scan(ctx)
 	if err != nil {
 		return err
 	}
@@ -113,7 +124,7 @@ func (p *changePoll) read(ctx context.Context) error {
 	}
 
 	for _, c := range changes {
-		if p.last = c.Seq; c.Channel == p.channel && c.Source != p.db.source {
+		if p.last = c.Seq; c.Channel == p.channel && c.Source != p.of.source {
 			p.changed(c.ID)
 		}
 	}
@@ -123,7 +134,7 @@ func (p *changePoll) read(ctx context.Context) error {
 
 // sync starts with the changes that follow from now on.
 func (p *changePoll) sync(ctx context.Context) error {
-	if err := p.db.DataRead.NewRaw("SELECT coalesce(max(seq), 0) FROM changes").Scan(ctx, &p.last); err != nil {
+	if err := p.of.read.NewRaw("SELECT coalesce(max(seq), 0) FROM changes").Scan(ctx, &p.last); err != nil {
 		return err
 	}
 	p.inSync, p.reported = true, false

@@ -1,0 +1,103 @@
+package scan
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/tallygate/tallygate/db/reports/segment"
+)
+
+// countProperty counts by the value of a property of events.
+func (p *pass) countProperty(b *Breakdown, to table) {
+	texts := p.g.Texts[segment.PropValue]
+	r := newRows(len(texts))
+	name, known := p.id(segment.PropName, b.Property)
+	if !known {
+		return
+	}
+
+	of := make(map[int]uint32) // the value that an event with a sale carries
+	p.eachEvent(func(f *fact, e int, day uint8) {
+		id, carried := p.valueOf(e, name, b.Event)
+		if !carried {
+			return
+		}
+		p.addEventTo(r, id, f, e, day, true)
+		r.meet(id, f, day)
+		p.enter(&r.cells[id], f)
+		if p.kind[p.g.Columns[segment.EventName].At(e)] != noSale {
+			of[e] = id
+		}
+	})
+	for _, sale := range p.sales {
+		if id, carried := of[sale.event]; carried {
+			r.cells[id].addRevenue(sale.currency, sale.revenue)
+		}
+	}
+	to.fold(r, func(id int) string { return texts[id] }, p.users())
+}
+
+// id looks a text up in a dictionary.
+func (p *pass) id(f segment.Field, text string) (uint32, bool) {
+	i := slices.Index(p.g.Texts[f.Domain()], text)
+	return uint32(max(i, 0)), i >= 0
+}
+
+// valueOf returns the value of the property that an event carries. event, when given, is the only
+// name of events looked at.
+func (p *pass) valueOf(e int, property uint32, event string) (value uint32, carried bool) {
+	if event != "" && p.g.Text(segment.EventName, e) != event {
+		return 0, false
+	}
+
+	from, to := p.g.Props(e)
+	for i := from; i < to; i++ {
+		if p.g.Columns[segment.PropName].At(int(i)) == property {
+			return p.g.Columns[segment.PropValue].At(int(i)), true
+		}
+	}
+	return 0, false
+}
+
+// propertyCount collects the events and values of a property.
+type propertyCount struct {
+	events int64
+	values map[string]struct{}
+}
+
+// countProperties counts the properties that events of the period carried.
+func (p *pass) countProperties() {
+	names, values := p.g.Texts[segment.PropName], p.g.Texts[segment.PropValue]
+	seen := make(map[uint64]struct{})
+	counts := make([]int64, len(names))
+
+	p.eachEvent(func(_ *fact, e int, _ uint8) {
+		if only := p.query.Properties.Event; only != "" && p.g.Text(segment.EventName, e) != only {
+			return
+		}
+		from, to := p.g.Props(e)
+		for i := from; i < to; i++ {
+			name, value := p.g.Columns[segment.PropName].At(int(i)), p.g.Columns[segment.PropValue].At(int(i))
+			counts[name]++
+			seen[uint64(name)<<32|uint64(value)] = struct{}{}
+		}
+	})
+
+	for name, n := range counts {
+		if n > 0 {
+			p.property(names[name]).events += n
+		}
+	}
+	for key := range maps.Keys(seen) {
+		p.property(names[key>>32]).values[values[uint32(key)]] = struct{}{}
+	}
+}
+
+func (p *pass) property(name string) *propertyCount {
+	count := p.props[name]
+	if count == nil {
+		count = &propertyCount{values: make(map[string]struct{})}
+		p.props[name] = count
+	}
+	return count
+}

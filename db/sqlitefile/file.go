@@ -1,0 +1,69 @@
+// Package sqlitefile opens a SQLite file: the one writing connection with its queue of callers, and the
+// pools of readers. Package db opens every embedded database with it. It knows no table.
+package sqlitefile
+
+import (
+	"database/sql"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+)
+
+// Protect makes the database readable by its owner only: its files hold password hashes
+// and visits. SQLite gives its log and index the mode of the database file, so the file is created
+// here, independently of the umask.
+func Protect(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err == nil {
+		return errors.Join(file.Chmod(0o600), file.Close())
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			err = os.Chmod(name, info.Mode().Perm()&^0o077)
+		}
+
+		// Another user owns the file. Exposed of package files reports it.
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// Readers returns a pool of connections for reading a database file. It opens none yet.
+func Readers(path string, connections int) (*sql.DB, error) {
+	pool, err := sql.Open("sqlite", dsn(path, "deferred"))
+	if err != nil {
+		return nil, err
+	}
+
+	pool.SetMaxOpenConns(connections)
+	pool.SetMaxIdleConns(connections)
+
+	return pool, nil
+}
+
+// dsn returns the address with every option, so that each pooled connection has them. Writers
+// take the lock when they begin: a transaction that upgrades from reading to writing fails at once
+// instead of waiting its turn. FULL makes a commit survive a power cut, not only a crash. A log of
+// 16,000 pages, 64 MB, is more than WriteBack leaves to the writer.
+func dsn(path, txlock string) string {
+	q := url.Values{
+		"_txlock": {txlock},
+		"_pragma": {
+			"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
+			"cache_size(-16000)", "wal_autocheckpoint(16000)",
+		},
+	}
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+}

@@ -1,0 +1,24 @@
+// Package watch reports committed changes of rows to the processes that keep them in memory: with
+// LISTEN on PostgreSQL, and on SQLite within the process and through the table changes. Package db
+// announces changes with the transaction that makes them.
+package watch
+
+import "time"
+
+// answerTimeout bounds the wait for the database's answer to a query of a watcher.
+const answerTimeout = 2 * time.Second
+
+// Channel names a kind of changes that can be watched. It is a channel of PostgreSQL's LISTEN.
+type Channel string
+
+// The channels.
+const (
+	Sites    Channel = "tallygate_site"
+	Sitekeys Channel = "tallygate_sitekey"
+)
+
+// Notice is a change that a transaction announces.
+type Notice struct {
+	Channel Channel
+	ID      int64 // of the changed row
+}
