@@ -61,8 +61,9 @@ var consolePage = []byte(`<!doctype html>
 </html>
 `)
 
-const consoleIcon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path d="M2 2v12M5.5 2v12M9 2v12M12.5 2v12M.5 12 14.5 4" ` +
-	`fill="none" stroke="#1f52cc" stroke-width="1.8" stroke-linecap="round"/></svg>`
+const consoleIcon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">` +
+	`<path d="M2 2v12M5.5 2v12M9 2v12M12.5 2v12M.5 12 14.5 4" fill="none" ` +
+	`stroke="#1f52cc" stroke-width="1.8" stroke-linecap="round"/></svg>`
 
 // MountConsole adds the console to the control plane's routes: its pages, which post to /graphql of
 // their own origin, its files, which browsers cache for a year, and the page that previews a captcha

@@ -75,8 +75,9 @@ func TestCaptchaPreview(t *testing.T) {
 		if r.StatusCode != status {
 			t.Errorf("%s: status %d, want %d", query, r.StatusCode, status)
 		}
-		if policy := r.Header.Get("Content-Security-Policy"); status == 200 &&
-			(!strings.Contains(policy, "script-src https://captcha.example.test") || !strings.Contains(policy, "frame-ancestors 'self'")) {
+		policy := r.Header.Get("Content-Security-Policy")
+		if status == 200 && (!strings.Contains(policy, "script-src https://captcha.example.test") ||
+			!strings.Contains(policy, "frame-ancestors 'self'")) {
 			t.Errorf("%s: policy %s", query, policy)
 		}
 	}

@@ -397,6 +397,13 @@ export const deleteSitekey = /* @__PURE__ */ operation<{ input: DeleteSitekeyInp
   'mutation DeleteSitekey($input:DeleteSitekeyInput!){deleteSitekey(input:$input){sitekey{id}userErrors{... UserErrorFields}}}' + userErrorFieldsText,
 );
 
+export type ViewerData = {
+  viewer: ViewerFields | null;
+};
+export const viewer = /* @__PURE__ */ operation<Record<string, never>, ViewerData>(
+  'query Viewer{viewer{... ViewerFields}}' + viewerFieldsText,
+);
+
 export type InstallationData = {
   installation: {
     signUps: boolean;

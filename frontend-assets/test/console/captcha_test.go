@@ -38,7 +38,7 @@ func TestCaptchaChromium(t *testing.T) {
 	p.press("Replace the secret")
 	p.fill("To confirm, type Contact form", "Contact form")
 	p.press("Replace the secret")
-	p.WaitFor(`document.querySelector('.notice.good code') && document.querySelector('.notice.good code').textContent !== '` + secret + `'`)
+	p.WaitFor(`(e => e && e.textContent !== '` + secret + `')(document.querySelector('.notice.good code'))`)
 
 	p.press("Captcha")
 	p.see("1 sitekey")

@@ -13,8 +13,7 @@ import (
 )
 
 // screenshots is the folder for screenshots of every page: light and dark, 375 and 1280 pixels wide.
-//
-//	go test ./frontend-assets/test/console -run Pages -screenshots /tmp/console
+// "make screenshots" sets it.
 var screenshots = flag.String("screenshots", "", "folder for screenshots of every page")
 
 // shoot stores the page in each width and theme.

@@ -120,8 +120,17 @@ func TestFirstSiteChromium(t *testing.T) {
 	p.press("Send again")
 	p.WaitFor(`document.querySelector('.deliveries .state').textContent === 'Delivered'`)
 
+	// Another failed delivery, sent again together with all failed ones.
+	hook.works.Store(false)
+	p.press("Send a test")
+	p.WaitFor(`document.querySelector('.deliveries .state').textContent === 'Failed'`)
+	hook.works.Store(true)
+	p.press("Send all failed ones again")
+	p.WaitFor(`[...document.querySelectorAll('.deliveries .state')].map(e => e.textContent).join() === 'Delivered,Delivered'`)
+
 	// The download equals what a script gets.
-	p.Eval(`(() => { const make = URL.createObjectURL; URL.createObjectURL = (b) => { window.saved = b; return make(b) } })()`, nil)
+	p.Eval(`(() => { const make = URL.createObjectURL;
+		URL.createObjectURL = (b) => { window.saved = b; return make(b) } })()`, nil)
 	p.press("Export")
 	p.see("Every stored row")
 	p.look("export")

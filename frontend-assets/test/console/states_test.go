@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -27,14 +28,19 @@ func TestStatesChromium(t *testing.T) {
 	id, _ := s.createSite("shop.localhost", "Kettle shop")
 	p := s.openSignedIn("/account")
 
+	failing := func(code, more string) string {
+		return answering(`{"errors": [{"message": "", "extensions": {"code": "` + code + `"` + more + `}}]}`)
+	}
+	noSite := answering(`{"data": {"viewer": {"id": "u", "email": "a@b.test", "role": "OWNER", "account": {}}, "site": null}}`)
+
 	for _, test := range []struct{ name, script, want string }{
-		{"throttled", answering(`{"errors": [{"message": "", "extensions": {"code": "RATE_LIMITED", "retryAfter": 90}}]}`), "Try again in 90 seconds"},
-		{"forbidden", answering(`{"errors": [{"message": "", "extensions": {"code": "FORBIDDEN"}}]}`), "Your role does not permit this."},
-		{"internal", answering(`{"errors": [{"message": "", "extensions": {"code": "INTERNAL", "requestId": "r-1"}}]}`), "internal error. (r-1)"},
+		{"throttled", failing("RATE_LIMITED", `, "retryAfter": 90`), "Try again in 90 seconds"},
+		{"forbidden", failing("FORBIDDEN", ""), "Your role does not permit this."},
+		{"internal", failing("INTERNAL", `, "requestId": "r-1"`), "internal error. (r-1)"},
 		{"proxy", answering(`<html>`), "temporarily unavailable"},
 		{"offline", `window.fetch = () => Promise.reject(new TypeError())`, "could not be reached"},
 		{"loading", `window.fetch = () => new Promise(() => {})`, "Loading"},
-		{"missing site", answering(`{"data": {"viewer": {"id": "u", "email": "a@b.test", "role": "OWNER", "account": {}}, "site": null}}`), "Not found"},
+		{"missing site", noSite, "Not found"},
 	} {
 		remove := p.Before(test.script)
 		p.Goto(s.control + "/sites/" + id)
@@ -44,7 +50,7 @@ func TestStatesChromium(t *testing.T) {
 	}
 
 	// A failure ends with the next attempt, without a reload.
-	remove := p.Before(answering(`{"errors": [{"message": "", "extensions": {"code": "UNAVAILABLE"}}]}`))
+	remove := p.Before(failing("UNAVAILABLE", ""))
 	p.Goto(s.control + "/sites/" + id)
 	p.see("temporarily unavailable")
 	p.Eval("window.through = true", nil)
@@ -170,11 +176,21 @@ func TestFirstViewChromium(t *testing.T) {
 	}
 
 	// Text cannot become code, and nothing is stored but the session, which scripts cannot read.
-	if got := p.Text(`(() => { try { document.body.innerHTML = '<p>'; return 'written' } catch (e) { return e.name } })()`); got != "TypeError" {
+	got := p.Text(`(() => { try { document.body.innerHTML = '<p>'; return 'written' } catch (e) { return e.name } })()`)
+	if got != "TypeError" {
 		t.Errorf("innerHTML: %s", got)
 	}
 	if got := p.Text(`JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}])`); got != `["",{},{}]` {
 		t.Errorf("stored: %s", got)
+	}
+
+	// The page reports what it needs where JavaScript is turned off.
+	plain := s.open("/sign-in")
+	plain.Do(emulation.SetScriptExecutionDisabled(true), chromedp.Reload())
+	var html string
+	plain.Do(chromedp.InnerHTML("noscript", &html, chromedp.ByQuery, chromedp.NodeReady))
+	if !strings.Contains(html, "needs JavaScript") {
+		t.Errorf("without JavaScript: %s", html)
 	}
 
 	// Narrow screens and enlarged text need no sideways scrolling.

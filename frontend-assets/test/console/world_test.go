@@ -13,26 +13,46 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/cmd/tallygate/command"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// asProgram is the environment variable that makes the test binary behave as the program.
-const asProgram = "TALLYGATE_TEST_AS_PROGRAM"
+// programFolder holds the program once a test has needed it.
+var programFolder string
+
+// program builds the program and returns its file. It has no race detector, even if the tests have,
+// because that multiplies the processor time of each process.
+var program = sync.OnceValues(func() (string, error) {
+	var err error
+	if programFolder, err = os.MkdirTemp("", "tallygate-console-"); err != nil {
+		return "", err
+	}
+
+	file := filepath.Join(programFolder, "tallygate")
+	const command = "github.com/tallygate/tallygate/cmd/tallygate"
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", file, command).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build tallygate: %w\n%s", err, out)
+	}
+
+	return file, nil
+})
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		command.Main()
+	code := dbtest.Run(m)
+	if programFolder != "" {
+		_ = os.RemoveAll(programFolder)
 	}
-	os.Exit(dbtest.Run(m))
+	os.Exit(code)
 }
 
 // patience is the longest wait for the service.
@@ -57,8 +77,13 @@ type service struct {
 func start(t *testing.T, settings map[string]string) *service {
 	t.Helper()
 
+	file, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+
 	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0], "serve")
+	cmd := exec.Command(file, "serve")
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "TALLYGATE_") {
 			cmd.Env = append(cmd.Env, v)
@@ -66,7 +91,7 @@ func start(t *testing.T, settings map[string]string) *service {
 	}
 
 	all := map[string]string{
-		"TEST_AS_PROGRAM": "1", "CONTROL_ADDR": "127.0.0.1:0", "DATA_ADDR": "127.0.0.1:0", "LOG_FORMAT": "json",
+		"CONTROL_ADDR": "127.0.0.1:0", "DATA_ADDR": "127.0.0.1:0", "LOG_FORMAT": "json",
 		"DATA_DIR": dir, "ALLOW_LOCAL_DOMAINS": "true", "WEBHOOK_ALLOW_NETS": "127.0.0.0/8",
 	}
 	for name, value := range settings {
@@ -255,14 +280,16 @@ func (s *service) openSignedIn(path string) *tab {
 
 // labelled returns a JavaScript expression for the visible form control with a label.
 func labelled(label string) string {
-	return fmt.Sprintf(`[...document.querySelectorAll('label')].filter(l => l.checkVisibility() && l.firstChild.textContent.trim() === %q)
+	return fmt.Sprintf(`[...document.querySelectorAll('label')]
+		.filter(l => l.checkVisibility() && l.firstChild.textContent.trim() === %q)
 		.map(l => l.control ?? l.querySelector('input, select, textarea'))[0]`, label)
 }
 
 // button returns a JavaScript expression for the visible button or link with a text.
 func button(text string) string {
 	return fmt.Sprintf(`[...(document.querySelector('dialog[open]') ?? document).querySelectorAll('button, a, summary')]
-		.filter(e => e.checkVisibility() && !e.disabled && (e.getAttribute('aria-label') ?? e.textContent.trim()) === %q)[0]`, text)
+		.filter(e => e.checkVisibility() && !e.disabled)
+		.filter(e => (e.getAttribute('aria-label') ?? e.textContent.trim()) === %q)[0]`, text)
 }
 
 // fill replaces the text of a control, as typing would.
@@ -271,7 +298,8 @@ func (p *tab) fill(label, text string) {
 	p.WaitFor(labelled(label))
 	p.Eval(fmt.Sprintf(`(e => { e.focus();
 		const set = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(e), 'value').set;
-		set.call(e, %q); e.dispatchEvent(new Event('input', {bubbles: true})); e.dispatchEvent(new Event('change', {bubbles: true}))
+		set.call(e, %q);
+		for (const type of ['input', 'change']) e.dispatchEvent(new Event(type, {bubbles: true}));
 	})(%s)`, text, labelled(label)), nil)
 }
 

@@ -2,7 +2,15 @@
 import { useEffect, useState } from 'preact/hooks';
 
 const readers = new Set<() => void>();
-const changed = (): void => readers.forEach((read) => read());
+let changes = 0;
+
+const changed = (): void => {
+  changes++;
+  readers.forEach((read) => read());
+};
+
+/** hasNavigated reports whether the address has changed since the console was loaded. */
+export const hasNavigated = (): boolean => changes > 0;
 
 /** go shows another address of the console, as a new entry of the history unless replace is set. */
 export function go(address: string, replace = false): void {

@@ -5,7 +5,9 @@ import { Dialog } from './dialog';
 import { language, languages, t, type TextKey } from './language';
 import { go, useURL } from './router';
 import { applyTheme, remember, remembered } from './choices';
-import { status, viewer } from './store';
+import { failureText } from './states';
+import { announce, status, viewer } from './store';
+import type { Failure } from './api';
 import { signOut } from '../operations';
 
 /** Shell surrounds a page. Pages for unauthenticated callers have no menus. */
@@ -80,7 +82,11 @@ function UserMenu({ email }: { email: string }) {
   useEffect(() => setOpen(false), [pathname]);
 
   const leave = async (): Promise<void> => {
-    await signOut({ input: { everywhere: false } });
+    try {
+      await signOut({ input: { everywhere: false } });
+    } catch (failure) {
+      return announce(failureText(failure as Failure));
+    }
     viewer.set(null);
     go('/sign-in');
   };

@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ago, dateTime, exact, percent } from './format';
 import { t } from './language';
+import { hasNavigated } from './router';
 import { announce } from './store';
 
 /** Title is the page's heading and the document's title. A new page moves the focus to it. */
@@ -14,8 +15,7 @@ export function Title({ text, children }: { text: string; children?: ComponentCh
 
   useEffect(() => {
     // The first page keeps the browser's focus, and a form that asks for it has precedence.
-    if (Title.moved && !document.activeElement?.matches('input')) heading.current!.focus();
-    Title.moved = true;
+    if (hasNavigated() && !document.activeElement?.matches('input')) heading.current!.focus();
   }, []);
 
   return (
@@ -27,7 +27,6 @@ export function Title({ text, children }: { text: string; children?: ComponentCh
     </div>
   );
 }
-Title.moved = false;
 
 /** Section is a titled card. */
 export function Section(props: {

@@ -92,6 +92,7 @@ const texts: Record<TextKey, Message> & Record<string, Message> = {
   'sites.empty': 'Noch keine Websites',
   'sites.emptyText': 'Fügen Sie die Domain Ihrer Website hinzu, um ihr Script-Tag zu erhalten.',
   'sites.noMatch': 'Keine Website passt zu „{search}“.',
+  'sites.shown': '{shown} von {all} Websites.',
   'site.menu': 'Seiten der Website',
   'site.overview': 'Übersicht',
   'site.thisMonth': 'Dieser Monat',

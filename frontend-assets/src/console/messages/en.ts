@@ -89,6 +89,7 @@ export default {
   'sites.empty': 'No sites yet',
   'sites.emptyText': 'Add the domain of your website to get its script tag.',
   'sites.noMatch': 'No site matches "{search}".',
+  'sites.shown': '{shown} of {all} sites.',
   'site.menu': 'Pages of the site',
   'site.overview': 'Overview',
   'site.thisMonth': 'This month',

@@ -1,5 +1,6 @@
 // Captcha sitekeys.
 import {
+  Action,
   announce,
   Code,
   Confirm,
@@ -35,6 +36,7 @@ import {
   sitekey as readSitekey,
   sitekeys,
   updateSitekey,
+  viewer as readViewer,
   type CaptchaUsageFields,
   type SitekeyData,
   type SitekeysData,
@@ -101,11 +103,7 @@ function List({ data, show }: { data: SitekeysData; show(data: SitekeysData): vo
           </tr>
         ))}
       </Table>
-      {data.sitekeys!.pageInfo.hasNextPage && (
-        <button type="button" onClick={more}>
-          {t('list.more')}
-        </button>
-      )}
+      {data.sitekeys!.pageInfo.hasNextPage && <Action run={more}>{t('list.more')}</Action>}
     </Section>
   );
 }
@@ -145,6 +143,7 @@ const created = { id: '', secret: '' };
 
 /** NewSitekey creates a sitekey; its page then shows the secret once. */
 export function NewSitekey() {
+  const reads = useQuery(readViewer, {}).data?.viewer?.role === 'VIEWER';
   const submit = async (values: Values): Promise<UserError[]> => {
     const payload = (
       await createSitekey({ input: { name: values['name'] ?? '', domains: domainsOf(values['domains']) } })
@@ -162,8 +161,9 @@ export function NewSitekey() {
         <a href="/captcha">{t('nav.captcha')}</a>
       </p>
       <Title text={t('captcha.new')} />
+      {reads && <p class="notice">{t('failure.FORBIDDEN')}</p>}
       <section class="card slim">
-        <Form submit={t('captcha.create')} onSubmit={submit} class="column">
+        <Form submit={t('captcha.create')} onSubmit={submit} class="column" disabled={reads}>
           <Field
             name="name"
             label={t('captcha.name')}

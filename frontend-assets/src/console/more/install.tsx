@@ -19,13 +19,20 @@ import {
   type UserError,
   type Values,
 } from '../core';
-import { createSite, install, installCheck, installation, type InstallData, type RejectionFields } from '../operations';
+import {
+  createSite,
+  install,
+  installCheck,
+  viewer as readViewer,
+  type InstallData,
+  type RejectionFields,
+} from '../operations';
 
 type Site = NonNullable<InstallData['site']>;
 
 /** NewSite asks for the domain and leads to the installation. */
 export function NewSite() {
-  useQuery(installation, {});
+  const reads = useQuery(readViewer, {}).data?.viewer?.role === 'VIEWER';
   const submit = async ({ domain = '', name = '' }: Values): Promise<UserError[]> => {
     // Owners paste addresses; the API takes the domain only.
     const host = domain
@@ -43,8 +50,9 @@ export function NewSite() {
         <a href="/">{t('nav.sites')}</a>
       </p>
       <Title text={t('sites.new')} />
+      {reads && <p class="notice">{t('failure.FORBIDDEN')}</p>}
       <section class="card slim">
-        <Form submit={t('newSite.submit')} onSubmit={submit} class="column">
+        <Form submit={t('newSite.submit')} onSubmit={submit} class="column" disabled={reads}>
           <Field
             name="domain"
             label={t('newSite.domain')}

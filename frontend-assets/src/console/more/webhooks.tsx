@@ -23,6 +23,7 @@ import {
   usePolling,
   useQuery,
   useRef,
+  userErrorText,
   useState,
   type UserError,
   type Values,
@@ -181,13 +182,9 @@ function Deliveries({ site }: { site: Site }) {
   const [onlyFailed, setOnlyFailed] = useState(false);
   const edit = mayEdit();
 
-  // A test and a new attempt appear at the top of the list.
+  // A delivery that is not on the loaded pages stays where it is, except a new test.
   const put = (changed: DeliveryFields): void =>
-    setList((before) =>
-      before.some((d) => d.id === changed.id)
-        ? before.map((d) => (d.id === changed.id ? changed : d))
-        : [changed, ...before],
-    );
+    setList((before) => before.map((d) => (d.id === changed.id ? changed : d)));
 
   // Deliveries that wait for a later attempt need no polling until it is due.
   const pending = list
@@ -215,7 +212,7 @@ function Deliveries({ site }: { site: Site }) {
 
   const test = async (): Promise<UserError[]> => {
     const payload = (await sendTestWebhook({ input: { siteId: site.id } })).sendTestWebhook;
-    if (payload?.delivery) put(payload.delivery);
+    if (payload?.delivery) setList([payload.delivery, ...list]);
     return payload?.userErrors ?? [];
   };
 
@@ -315,7 +312,7 @@ function RedeliverAll({ site, put }: { site: Site; put(d: DeliveryFields): void 
   const stopped = useRef(false);
   useEffect(() => () => void (stopped.current = true), []);
 
-  const run = async (): Promise<UserError[]> => {
+  const run = async (): Promise<void> => {
     stopped.current = false;
     const failed: string[] = [];
     let after: string | null = null;
@@ -339,7 +336,9 @@ function RedeliverAll({ site, put }: { site: Site; put(d: DeliveryFields): void 
     } finally {
       setProgress(undefined);
     }
-    return errors;
+
+    // The button that would show them was replaced by the progress.
+    if (errors.length > 0) announce(errors.map(userErrorText).join(' '));
   };
 
   if (progress) {

@@ -1,5 +1,5 @@
 // The list of sites.
-import { Empty, Loaded, mayEdit, Quota, setQuery, t, Time, Title, useQuery, useURL, viewer } from '../core';
+import { Action, Empty, Loaded, mayEdit, Quota, setQuery, t, Time, Title, useQuery, useURL, viewer } from '../core';
 import { sites, type SitesData } from '../operations';
 
 type Site = SitesData['sites'] extends infer C ? (C extends { edges: { node: infer N }[] } ? N : never) : never;
@@ -84,9 +84,10 @@ function More({ data, show }: { data: SitesData; show(data: SitesData): void }) 
     if (next.sites) show({ ...next, sites: { ...next.sites, edges: [...data.sites!.edges, ...next.sites.edges] } });
   };
   return (
-    <button type="button" onClick={more}>
-      {t('list.more')}
-    </button>
+    <p>
+      {t('sites.shown', { shown: data.sites!.edges.length, all: data.sites!.totalCount })}{' '}
+      <Action run={more}>{t('list.more')}</Action>
+    </p>
   );
 }
 
