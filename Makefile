@@ -49,6 +49,11 @@ test: setup ## Run every test, under the race detector if there is a C compiler
 test-race: ## Run every test under the race detector, installing nothing
 	@go run -buildvcs=false ./cmd/testreport $(RACE) -count=1 -timeout=$(TIMEOUT) ./...
 
+.PHONY: screenshots
+screenshots: ## Take pictures of every page of the console (into bin/screenshots; light and dark, narrow and wide)
+	mkdir -p bin/screenshots
+	go test -count=1 ./frontend-assets/test/console -screenshots $(CURDIR)/bin/screenshots
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (10s)
 	@set -e; for package in $$(go list ./...); do \

@@ -21,6 +21,7 @@ type asset struct {
 	Out      string   // file name below dist
 	Budget   int      // size limit in bytes, gzip-compressed
 	Optional []string // source files next to the entry that can be left out; see -parts
+	Console  bool     // part of the console: an ES module, or its style sheet, for current browsers
 	omit     string   // the optional file that this build leaves out
 }
 
@@ -36,6 +37,10 @@ var assets = []asset{
 	{Entry: "src/captcha/engine/wasm/captcha-scalar.wasm", Out: "captcha-scalar.wasm", Budget: 1600},
 	{Entry: "src/captcha/captcha.css", Out: "captcha.css", Budget: 1500},
 	{Entry: "src/graphiql/start.ts", Out: "graphiql/start.js", Budget: 1000},
+	{Entry: "src/console/main.tsx", Out: "console/main.js", Budget: 30_000, Console: true},
+	{Entry: "src/console/more.tsx", Out: "console/more.js", Budget: 25_000, Console: true},
+	{Entry: "src/console/messages/de.ts", Out: "console/de.js", Budget: 12_000, Console: true},
+	{Entry: "src/console/console.css", Out: "console/console.css", Budget: 8_000, Console: true},
 }
 
 // widget lists the captcha's script and all files that it may load. The stylesheet is not among them,
@@ -124,7 +129,7 @@ func (a asset) bundle(root string) ([]byte, error) {
 		return os.ReadFile(filepath.Join(root, filepath.FromSlash(a.Entry)))
 	}
 
-	result := api.Build(api.BuildOptions{
+	options := api.BuildOptions{
 		AbsWorkingDir:     root,
 		EntryPoints:       []string{a.Entry},
 		Tsconfig:          "tsconfig.json",
@@ -141,7 +146,12 @@ func (a asset) bundle(root string) ([]byte, error) {
 		Charset:  api.CharsetASCII,
 		LogLevel: api.LogLevelSilent,
 		Plugins:  a.plugins(),
-	})
+	}
+	if a.Console {
+		consoleOptions(&options)
+	}
+
+	result := api.Build(options)
 
 	// A warning is a mistake in the source, so it fails the build too.
 	if err := problems(result.Errors, result.Warnings); err != nil {

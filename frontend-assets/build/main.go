@@ -35,6 +35,10 @@ func run(out io.Writer, check, parts bool) error {
 		return err
 	}
 
+	if err := updateOperations(root, check); err != nil {
+		return err
+	}
+
 	files, sizes := map[string][]byte{}, map[string]int{}
 	for _, a := range assets {
 		b, err := a.build(root)

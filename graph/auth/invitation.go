@@ -6,6 +6,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
+// SendsMail reports whether invitations and other links can be mailed.
+func (a *Auth) SendsMail() bool { return !a.noMail }
+
 // Invite mails an invitation to the account of by. The caller must have checked that by may manage
 // it.
 func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role model.Role) (*model.Invitation, error) {

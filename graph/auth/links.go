@@ -1,66 +1,24 @@
 package auth
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	_ "embed" // for links.html
-	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"net/http"
 
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Mailed links: the page that they open, the mails that carry them, and the use of their secrets. A
+// Mailed links: the mails that carry them, and the use of their secrets. The console serves their pages. A
 // link's secret stands behind a #, so no server logs it. The database stores only its hash; the
 // mail holds the secret until it is sent.
 
-// The paths of the pages that mailed links open.
+// The paths of the console's pages that mailed links open.
 const (
 	ResetPage      = "/reset-password"
 	InvitationPage = "/accept-invitation"
 	SignUpPage     = "/confirm-sign-up"
 )
-
-//go:embed links.html
-var page []byte
-
-// pagePolicy allows the page's own script and style by their hashes, and requests to its own
-// origin.
-var pagePolicy = "default-src 'none'; script-src " + hashOf("script") + "; style-src " + hashOf("style") +
-	"; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
-// hashOf returns the source expression of the page's only element with this tag.
-func hashOf(tag string) string {
-	_, rest, _ := bytes.Cut(page, []byte("<"+tag+">"))
-	body, _, ok := bytes.Cut(rest, []byte("</"+tag+">"))
-	if !ok {
-		panic("auth: links.html has no " + tag)
-	}
-	sum := sha256.Sum256(body)
-	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-}
-
-// Page serves the page on which a user with a mailed link chooses a password, or enters the one of
-// a sign-up. The program mounts it at ResetPage, InvitationPage and SignUpPage. It is the same for
-// all callers and cannot be framed.
-func Page() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Content-Security-Policy", pagePolicy)
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("X-Content-Type-Options", "nosniff")
-
-		// Without a referrer, the browser would send "Origin: null".
-		h.Set("Referrer-Policy", "same-origin")
-		h.Set("Cache-Control", "no-cache")
-		_, _ = w.Write(page)
-	})
-}
 
 // linkMail returns a mail with a link to a page and a secret; the link has none if secret is empty.
 func (a *Auth) linkMail(kind, page, secret, accountName string) (model.Mail, error) {

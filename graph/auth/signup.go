@@ -66,6 +66,11 @@ func (a *Auth) SignUp(
 	return nil, false, err
 }
 
+// SignUpsOpen reports whether SignUp accepts a new account now.
+func (a *Auth) SignUpsOpen(ctx context.Context) (bool, error) {
+	return a.accounts.SignupsOpen(ctx, a.signups)
+}
+
 // errVerify means that an address must be verified before its account is created.
 var errVerify = errors.New("the address must be verified first")
 

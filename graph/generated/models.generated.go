@@ -352,6 +352,15 @@ type FunnelStepReport struct {
 	ComparedVisitors *int64 `json:"comparedVisitors,omitempty"`
 }
 
+// Public settings of an installation, which sign-up and invitation forms need beforehand.
+type Installation struct {
+	// Whether `signUp` accepts a new account now.
+	SignUps bool `json:"signUps"`
+	// Whether the installation sends mails: invitations, verifications and links to choose a password. True if a worker in another
+	// process may send them.
+	SendsMail bool `json:"sendsMail"`
+}
+
 // Input of `inviteMember`.
 type InviteMemberInput struct {
 	// E-mail address, at most 254 characters.

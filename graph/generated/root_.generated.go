@@ -214,6 +214,11 @@ type ComplexityRoot struct {
 		Visitors         func(childComplexity int) int
 	}
 
+	Installation struct {
+		SendsMail func(childComplexity int) int
+		SignUps   func(childComplexity int) int
+	}
+
 	Invitation struct {
 		CreatedAt func(childComplexity int) int
 		Email     func(childComplexity int) int
@@ -321,16 +326,17 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
-		APITokens  func(childComplexity int) int
-		Node       func(childComplexity int, id string) int
-		RateLimit  func(childComplexity int) int
-		Sessions   func(childComplexity int) int
-		SharedSite func(childComplexity int) int
-		Site       func(childComplexity int, id string) int
-		Sitekey    func(childComplexity int, id string) int
-		Sitekeys   func(childComplexity int, first int, after *string) int
-		Sites      func(childComplexity int, first int, after *string) int
-		Viewer     func(childComplexity int) int
+		APITokens    func(childComplexity int) int
+		Installation func(childComplexity int) int
+		Node         func(childComplexity int, id string) int
+		RateLimit    func(childComplexity int) int
+		Sessions     func(childComplexity int) int
+		SharedSite   func(childComplexity int) int
+		Site         func(childComplexity int, id string) int
+		Sitekey      func(childComplexity int, id string) int
+		Sitekeys     func(childComplexity int, first int, after *string) int
+		Sites        func(childComplexity int, first int, after *string) int
+		Viewer       func(childComplexity int) int
 	}
 
 	RateLimit struct {
@@ -1279,6 +1285,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.FunnelStepReport.Visitors(childComplexity), true
 
+	case "Installation.sendsMail":
+		if e.ComplexityRoot.Installation.SendsMail == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Installation.SendsMail(childComplexity), true
+	case "Installation.signUps":
+		if e.ComplexityRoot.Installation.SignUps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Installation.SignUps(childComplexity), true
+
 	case "Invitation.createdAt":
 		if e.ComplexityRoot.Invitation.CreatedAt == nil {
 			break
@@ -2023,6 +2042,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.APITokens(childComplexity), true
+	case "Query.installation":
+		if e.ComplexityRoot.Query.Installation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.Installation(childComplexity), true
 
 	case "Query.node":
 		if e.ComplexityRoot.Query.Node == nil {
@@ -4270,6 +4295,22 @@ enum ErrorCode {
   INTERNAL
 }
 `, BuiltIn: false},
+	{Name: "../schema/installation.graphqls", Input: `extend type Query {
+  "The installation's public settings. Needs no session."
+  installation: Installation!
+}
+
+"Public settings of an installation, which sign-up and invitation forms need beforehand."
+type Installation {
+  "Whether ` + "`" + `signUp` + "`" + ` accepts a new account now."
+  signUps: Boolean!
+  """
+  Whether the installation sends mails: invitations, verifications and links to choose a password. True if a worker in another
+  process may send them.
+  """
+  sendsMail: Boolean!
+}
+`, BuiltIn: false},
 	{Name: "../schema/member.graphqls", Input: `extend type Mutation {
   """
   Mails an invitation to join the account, valid for 7 days. It replaces an earlier invitation to the same address. Requires the role
@@ -6429,6 +6470,16 @@ func (ec *executionContext) childFields_FunnelStepReport(ctx context.Context, fi
 		return ec.fieldContext_FunnelStepReport_comparedVisitors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type FunnelStepReport", field.Name)
+}
+
+func (ec *executionContext) childFields_Installation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "signUps":
+		return ec.fieldContext_Installation_signUps(ctx, field)
+	case "sendsMail":
+		return ec.fieldContext_Installation_sendsMail(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Installation", field.Name)
 }
 
 func (ec *executionContext) childFields_Invitation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {

@@ -112,6 +112,11 @@ func TestNoFieldTellsDatabaseErrors(t *testing.T) {
 
 		for op, def := range map[ast.Operation]*ast.Definition{ast.Query: schema.Query, ast.Mutation: schema.Mutation} {
 			for _, f := range fieldsOf(def) {
+				if f.Name == "installation" {
+					// It reads no row while sign-ups are open.
+					continue
+				}
+
 				a.log.buf.Reset()
 				got := owner.owner.call(t, op, f, func(name string) string { return owner.ids[name] })
 				if known := strings.Contains(got.Body, "INVALID_TOKEN") || strings.Contains(got.Body, "INVALID_LINK"); known {

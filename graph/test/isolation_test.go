@@ -192,7 +192,10 @@ func TestRoles(t *testing.T) {
 		scope    string
 		export   bool // the token needs the scope EXPORT as well
 		operator bool
+		public   bool // a token needs no scope either
 	}{
+		"installation": {role: anyRole, public: true},
+
 		"viewer": {role: anyRole, scope: "READ"}, "node": {role: viewer, scope: "READ"}, "site": {role: viewer, scope: "READ"},
 		"sites": {role: viewer, scope: "READ"}, "sitekey": {role: viewer, scope: "READ"}, "sitekeys": {role: viewer, scope: "READ"}, "rateLimit": {role: viewer, scope: "READ"}, "apiTokens": {role: viewer}, "sessions": {role: viewer},
 
@@ -311,7 +314,7 @@ func TestRoles(t *testing.T) {
 					switch {
 					case caller.scopes != nil && rule.export && !slices.Contains(caller.scopes, "EXPORT"):
 						want = "FORBIDDEN"
-					case caller.scopes != nil && (rule.scope == "" || !slices.Contains(caller.scopes, rule.scope) && !(rule.scope == "READ" && slices.Contains(caller.scopes, "WRITE"))),
+					case caller.scopes != nil && !rule.public && (rule.scope == "" || !slices.Contains(caller.scopes, rule.scope) && !(rule.scope == "READ" && slices.Contains(caller.scopes, "WRITE"))),
 						caller.role < rule.role, rule.operator && !caller.operator:
 						want = "FORBIDDEN"
 					}

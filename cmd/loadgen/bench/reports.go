@@ -278,28 +278,35 @@ func (y *year) next() bulk.Rows {
 	visits := int(float64(y.perDay)/viewsPerVisit) + 1
 	step := 23 * time.Hour / time.Duration(visits)
 
-	var visitor model.VisitorID
+	var (
+		visitor model.VisitorID
+		number  int16
+	)
 	for n := range visits {
 		// One visit in ten is of the visitor before.
 		if n == 0 || y.random.IntN(10) > 0 {
 			binary.LittleEndian.PutUint64(visitor[:], y.random.Uint64())
-			binary.LittleEndian.PutUint64(visitor[8:], y.random.Uint64())
+			number = 0
 		}
-		rows.Visits = append(rows.Visits, y.visit(visitor, y.day.Start().Add(time.Duration(n)*step), n))
+		number++
+		rows.Visits = append(rows.Visits, y.visit(visitor, number, y.day.Start().Add(time.Duration(n)*step)))
 		v := &rows.Visits[n]
+
 		for range v.Pageviews {
-			rows.Pageviews = append(rows.Pageviews, y.view(v, len(rows.Pageviews)))
+			view, engagement := y.view(v, len(rows.Pageviews))
+			rows.Pageviews = append(rows.Pageviews, view)
+			rows.Engagement = append(rows.Engagement, engagement)
 		}
 	}
 	return rows
 }
 
-func (y *year) visit(visitor model.VisitorID, at model.Instant, n int) model.Visit {
+func (y *year) visit(visitor model.VisitorID, number int16, at model.Instant) model.Visit {
 	views := int32(1)
 	for views < 20 && y.random.Float64() < 1-1/viewsPerVisit {
 		views++
 	}
-	v := model.Visit{SiteID: y.siteID, ID: model.FirstTimeID(at) + int64(n%4096), Visitor: visitor, StartedAt: at, N: 1,
+	v := model.Visit{SiteID: y.siteID, Visitor: visitor, StartedAt: at, N: number,
 		LastPageviewAt: at, Pageviews: views, Channel: "direct"}
 
 	switch y.random.IntN(10) {
@@ -316,10 +323,15 @@ func (y *year) visit(visitor model.VisitorID, at model.Instant, n int) model.Vis
 
 // view returns the next page view of a visit. Those of a visit share its time, so that the rows stay
 // in the order of their key.
-func (y *year) view(v *model.Visit, n int) model.Pageview {
+func (y *year) view(v *model.Visit, n int) (model.Pageview, model.Engagement) {
 	widths := [...]int16{0, 576, 768, 992, 1200, 1440, 1920}
 	languages := [...]string{"en", "de", "fr", "es", "it", "pl", "nl", "pt"}
-	return model.Pageview{SiteID: y.siteID, At: v.StartedAt, ID: int64(y.day)<<32 | int64(n), VisitID: v.ID, Path: pathOf(y.paths.Uint64()),
-		Language: languages[min(y.random.IntN(12), 7)], WidthRange: widths[y.random.IntN(7)],
-		EngagedMS: int32(y.random.IntN(60_000)), Scroll: int16(y.random.IntN(101))}
+	view := model.Pageview{
+		SiteID: y.siteID, At: v.StartedAt, ID: int64(y.day)<<32 | int64(n), Visitor: v.Visitor, N: v.N,
+		Path: pathOf(y.paths.Uint64()), Language: languages[min(y.random.IntN(12), 7)], WidthRange: widths[y.random.IntN(7)],
+	}
+	return view, model.Engagement{
+		EngagementKey: model.EngagementKey{SiteID: y.siteID, Day: y.day, PageviewID: view.ID},
+		MS:            int32(y.random.IntN(60_000)), Scroll: int16(y.random.IntN(101)),
+	}
 }

@@ -133,6 +133,7 @@ Tallygate's demo is running. Press Ctrl+C to stop it.
   Purchase    %[1]s/shop/kettle
   Webhooks    %[1]s/webhooks
   Form        %[1]s/contact
+  Console     %[2]s/
   GraphQL     %[2]s/graphql
   Sign-in     %[3]s  %[4]s
   Site key    %[5]s

@@ -67,10 +67,7 @@ func (a *App) openControl(clients *web.Clients) error {
 	}
 
 	mux.Handle(export.Path, export.Handler(export.Options{DB: a.db, User: sessions.Downloader, Log: a.log}))
-	mux.Handle("GET "+auth.ResetPage, auth.Page())
-	mux.Handle("GET "+auth.InvitationPage, auth.Page())
-	mux.Handle("GET "+auth.SignUpPage, auth.Page())
-	mux.Handle("GET /{$}", http.RedirectHandler("/graphql", http.StatusFound))
+	assets.MountConsole(mux, string(c.CaptchaURL))
 	a.health(mux)
 	handler := onlyFor(c.BaseURL, a.baseConfigured, web.Recover(a.log, mux))
 

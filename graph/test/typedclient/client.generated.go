@@ -17,8 +17,8 @@ import (
 type AddSiteDomainAddSiteDomainSitePayload struct {
 	// The site after the change.
 	Site *AddSiteDomainAddSiteDomainSitePayloadSite `json:"site"`
-	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_NETWORK`, `TOO_MANY_NETWORKS`;
-	// `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
+	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
+	// `TOO_MANY_NETWORKS`; `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
 	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
 	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
 	// `INVALID_URL`.
@@ -345,7 +345,7 @@ func (v *Configured) GetCreatedAt() time.Time { return v.CreatedAt }
 type CreateSiteCreateSiteCreateSitePayload struct {
 	// The new site.
 	Site *CreateSiteCreateSiteCreateSitePayloadSite `json:"site"`
-	// Errors in the input: `INVALID_DOMAIN`, `DOMAIN_TAKEN`, `INVALID_NAME`, `TOO_MANY_SITES`.
+	// Errors in the input: `INVALID_DOMAIN`, `DOMAIN_TAKEN`, `INVALID_NAME`, `INVALID_TIME_ZONE`, `TOO_MANY_SITES`.
 	UserErrors []CreateSiteCreateSiteCreateSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -586,6 +586,8 @@ type CreateSiteInput struct {
 	Domain string `json:"domain"`
 	// Display name, 1 to 100 characters. Default: the domain.
 	Name *string `json:"name"`
+	// IANA name of the time zone for reports, such as `Europe/Berlin`. Default: `UTC`.
+	TimeZone *string `json:"timeZone"`
 }
 
 // GetDomain returns CreateSiteInput.Domain, and is useful for accessing the field via an interface.
@@ -593,6 +595,9 @@ func (v *CreateSiteInput) GetDomain() string { return v.Domain }
 
 // GetName returns CreateSiteInput.Name, and is useful for accessing the field via an interface.
 func (v *CreateSiteInput) GetName() *string { return v.Name }
+
+// GetTimeZone returns CreateSiteInput.TimeZone, and is useful for accessing the field via an interface.
+func (v *CreateSiteInput) GetTimeZone() *string { return v.TimeZone }
 
 // CreateSiteResponse is returned by CreateSite on success.
 type CreateSiteResponse struct {
@@ -843,8 +848,8 @@ func (v *InstallSiteSiteUsage) GetResetsAt() time.Time { return v.ResetsAt }
 type MarkKeyEventMarkKeyEventSitePayload struct {
 	// The site after the change.
 	Site *MarkKeyEventMarkKeyEventSitePayloadSite `json:"site"`
-	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_NETWORK`, `TOO_MANY_NETWORKS`;
-	// `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
+	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
+	// `TOO_MANY_NETWORKS`; `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
 	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
 	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
 	// `INVALID_URL`.
@@ -1123,8 +1128,8 @@ func (v *Mistake) GetMessage() string { return v.Message }
 type RegisterEventRegisterEventSitePayload struct {
 	// The site after the change.
 	Site *RegisterEventRegisterEventSitePayloadSite `json:"site"`
-	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_NETWORK`, `TOO_MANY_NETWORKS`;
-	// `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
+	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
+	// `TOO_MANY_NETWORKS`; `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
 	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
 	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
 	// `INVALID_URL`.
@@ -1687,8 +1692,8 @@ func (v *SetConversionWebhookResponse) GetSetConversionWebhook() *SetConversionW
 type SetConversionWebhookSetConversionWebhookSitePayload struct {
 	// The site after the change.
 	Site *SetConversionWebhookSetConversionWebhookSitePayloadSite `json:"site"`
-	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_NETWORK`, `TOO_MANY_NETWORKS`;
-	// `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
+	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
+	// `TOO_MANY_NETWORKS`; `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
 	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
 	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
 	// `INVALID_URL`.
@@ -1966,8 +1971,8 @@ func (v *SetDailyExportWebhookResponse) GetSetDailyExportWebhook() *SetDailyExpo
 type SetDailyExportWebhookSetDailyExportWebhookSitePayload struct {
 	// The site after the change.
 	Site *SetDailyExportWebhookSetDailyExportWebhookSitePayloadSite `json:"site"`
-	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_NETWORK`, `TOO_MANY_NETWORKS`;
-	// `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
+	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
+	// `TOO_MANY_NETWORKS`; `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
 	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
 	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
 	// `INVALID_URL`.
@@ -2465,6 +2470,8 @@ type UpdateSiteInput struct {
 	AllowPseudonymousUserId *bool `json:"allowPseudonymousUserId"`
 	// Whether automatic events are accepted.
 	AutomaticEvents *bool `json:"automaticEvents"`
+	// IANA name of the time zone for reports, such as `Europe/Berlin`. Stored hits do not change.
+	TimeZone *string `json:"timeZone"`
 	// The complete list of addresses whose hits are not stored: IP addresses, or networks such as `2001:db8::/32`. At most 200.
 	ExcludedAddresses []string `json:"excludedAddresses"`
 }
@@ -2487,6 +2494,9 @@ func (v *UpdateSiteInput) GetAllowPseudonymousUserId() *bool { return v.AllowPse
 // GetAutomaticEvents returns UpdateSiteInput.AutomaticEvents, and is useful for accessing the field via an interface.
 func (v *UpdateSiteInput) GetAutomaticEvents() *bool { return v.AutomaticEvents }
 
+// GetTimeZone returns UpdateSiteInput.TimeZone, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetTimeZone() *string { return v.TimeZone }
+
 // GetExcludedAddresses returns UpdateSiteInput.ExcludedAddresses, and is useful for accessing the field via an interface.
 func (v *UpdateSiteInput) GetExcludedAddresses() []string { return v.ExcludedAddresses }
 
@@ -2506,8 +2516,8 @@ func (v *UpdateSiteResponse) GetUpdateSite() *UpdateSiteUpdateSiteSitePayload { 
 type UpdateSiteUpdateSiteSitePayload struct {
 	// The site after the change.
 	Site *UpdateSiteUpdateSiteSitePayloadSite `json:"site"`
-	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_NETWORK`, `TOO_MANY_NETWORKS`;
-	// `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
+	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
+	// `TOO_MANY_NETWORKS`; `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
 	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
 	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
 	// `INVALID_URL`.
@@ -2822,6 +2832,36 @@ const (
 	UserErrorCodeNoMailServer UserErrorCode = "NO_MAIL_SERVER"
 	// The last owner of an account cannot be removed or get another role.
 	UserErrorCodeLastOwner UserErrorCode = "LAST_OWNER"
+	// The name is not that of a time zone in the IANA database.
+	UserErrorCodeInvalidTimeZone UserErrorCode = "INVALID_TIME_ZONE"
+	// The day is before 1970 or too far in the future.
+	UserErrorCodeInvalidDay UserErrorCode = "INVALID_DAY"
+	// The text is empty, longer than 500 characters, or contains control characters or other invisible characters.
+	UserErrorCodeInvalidText UserErrorCode = "INVALID_TEXT"
+	// A filter of a report breaks a rule of `ReportFilterInput`. The message states the rule.
+	UserErrorCodeInvalidFilter UserErrorCode = "INVALID_FILTER"
+	// A step of a funnel breaks a rule of `FunnelStepInput`, or there are fewer than 2 or more than 8 steps.
+	UserErrorCodeInvalidStep UserErrorCode = "INVALID_STEP"
+	// The site has an object of this kind with this name already.
+	UserErrorCodeNameTaken UserErrorCode = "NAME_TAKEN"
+	// The site has reached its limit of 1,000 annotations.
+	UserErrorCodeTooManyAnnotations UserErrorCode = "TOO_MANY_ANNOTATIONS"
+	// The site has reached its limit of 50 segments.
+	UserErrorCodeTooManySegments UserErrorCode = "TOO_MANY_SEGMENTS"
+	// The site has reached its limit of 50 funnels.
+	UserErrorCodeTooManyFunnels UserErrorCode = "TOO_MANY_FUNNELS"
+	// The site has reached its limit of 50 shared links.
+	UserErrorCodeTooManySharedLinks UserErrorCode = "TOO_MANY_SHARED_LINKS"
+	// A shared link has this segment.
+	UserErrorCodeSegmentInUse UserErrorCode = "SEGMENT_IN_USE"
+	// The time is in the past.
+	UserErrorCodeInvalidExpiry UserErrorCode = "INVALID_EXPIRY"
+	// The secret of the shared link is wrong, or the link was revoked or has expired.
+	UserErrorCodeInvalidLink UserErrorCode = "INVALID_LINK"
+	// The shared link has a password, and none was given.
+	UserErrorCodePasswordRequired UserErrorCode = "PASSWORD_REQUIRED"
+	// The number is not from 1 to 1,000,000,000.
+	UserErrorCodeInvalidThreshold UserErrorCode = "INVALID_THRESHOLD"
 	// The only operator cannot be deleted while the installation has other users.
 	UserErrorCodeLastOperator UserErrorCode = "LAST_OPERATOR"
 )
@@ -2865,6 +2905,21 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeTooManyMembers,
 	UserErrorCodeNoMailServer,
 	UserErrorCodeLastOwner,
+	UserErrorCodeInvalidTimeZone,
+	UserErrorCodeInvalidDay,
+	UserErrorCodeInvalidText,
+	UserErrorCodeInvalidFilter,
+	UserErrorCodeInvalidStep,
+	UserErrorCodeNameTaken,
+	UserErrorCodeTooManyAnnotations,
+	UserErrorCodeTooManySegments,
+	UserErrorCodeTooManyFunnels,
+	UserErrorCodeTooManySharedLinks,
+	UserErrorCodeSegmentInUse,
+	UserErrorCodeInvalidExpiry,
+	UserErrorCodeInvalidLink,
+	UserErrorCodePasswordRequired,
+	UserErrorCodeInvalidThreshold,
 	UserErrorCodeLastOperator,
 }
 

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+// TestConsoleModulesShareTheCore checks that only main.js contains the core and Preact, and that it
+// exports each name that the other modules import.
+func TestConsoleModulesShareTheCore(t *testing.T) {
+	root, err := assetsRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(root, "dist/console", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+
+	main, more := read("main.js"), read("more.js")
+	for _, address := range []string{`import("./more.js")`, `import("./de.js")`} {
+		if !strings.Contains(main, address) {
+			t.Errorf("main.js does not contain %s", address)
+		}
+	}
+
+	// Minified: import{a as b,c}from"./main.js" and export{x as a,c}.
+	exported := map[string]bool{}
+	lists := regexp.MustCompile(`export\{([^}]*)\}`).FindAllStringSubmatch(main, -1)
+	for _, list := range lists {
+		for _, item := range strings.Split(list[1], ",") {
+			words := strings.Fields(item)
+			exported[words[len(words)-1]] = true
+		}
+	}
+
+	imports := regexp.MustCompile(`import\{([^}]*)\}from"([^"]*)"`).FindAllStringSubmatch(more, -1)
+	if len(imports) == 0 || len(exported) == 0 {
+		t.Fatalf("more.js has %d imports, main.js exports %d names", len(imports), len(exported))
+	}
+
+	for _, list := range imports {
+		if list[2] != "./main.js" {
+			t.Errorf("more.js imports %s", list[2])
+		}
+		for _, item := range strings.Split(list[1], ",") {
+			if name := strings.Fields(item)[0]; !exported[name] {
+				t.Errorf("more.js imports %s, which main.js does not export", name)
+			}
+		}
+	}
+
+	// The name of GraphQL's path is in the core alone.
+	if !strings.Contains(main, `"/graphql"`) || strings.Contains(more, `"/graphql"`) {
+		t.Error("the core is not in main.js alone")
+	}
+}
+
+// TestPagesImportTheWholeCore checks that a page cannot import a file of the core past its index,
+// which would duplicate its state.
+func TestPagesImportTheWholeCore(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"more/a.ts":      "import { go } from '../core/router'; go()",
+		"core/router.ts": "export const go = () => {}",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	result := api.Build(api.BuildOptions{
+		AbsWorkingDir: dir, EntryPoints: []string{"more/a.ts"}, Bundle: true, LogLevel: api.LogLevelSilent,
+		Plugins: []api.Plugin{consoleModules(false)},
+	})
+	if len(result.Errors) != 1 || !strings.Contains(result.Errors[0].Text, "import '../core', which is shared") {
+		t.Errorf("errors: %v", result.Errors)
+	}
+}

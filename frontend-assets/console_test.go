@@ -1,0 +1,84 @@
+package assets
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// getConsole requests a path of the console as a browser would.
+func getConsole(t *testing.T, method, path string) *http.Response {
+	t.Helper()
+	mux := http.NewServeMux()
+	MountConsole(mux, "https://captcha.example.test")
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return w.Result()
+}
+
+func TestConsolePages(t *testing.T) {
+	for path, status := range map[string]int{
+		"/": 200, "/sign-in": 200, "/reset-password": 200, "/sites/new": 200, "/sites/site_x/events": 200, "/captcha": 200,
+		"/captcha/key_x": 200, "/tokens": 200, "/nothing": 404, "/sign-in/": 404, "/console/": 404,
+		"/console/000000000000/main.js": 404, consoleVersion + "other.js": 404, consoleVersion: 404,
+	} {
+		r := getConsole(t, "GET", path)
+		if r.StatusCode != status {
+			t.Errorf("%s: status %d, want %d", path, r.StatusCode, status)
+		}
+		if status != 200 {
+			continue
+		}
+
+		policy := r.Header.Get("Content-Security-Policy")
+		if strings.Contains(policy, "unsafe") || !strings.Contains(policy, "require-trusted-types-for 'script'") ||
+			!strings.Contains(policy, "frame-ancestors 'none'") || r.Header.Get("X-Frame-Options") != "DENY" {
+			t.Errorf("%s: headers %v", path, r.Header)
+		}
+	}
+
+	if r := getConsole(t, "POST", "/"); r.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST: status %d", r.StatusCode)
+	}
+}
+
+// TestConsoleFilesAreCachedForever checks each file that the page and its modules load.
+func TestConsoleFilesAreCachedForever(t *testing.T) {
+	addresses := regexp.MustCompile(`(?:href|src)="(/[^"]*)"`).FindAllStringSubmatch(string(consolePage), -1)
+	if len(addresses) != 2 {
+		t.Fatalf("the page loads %v, want a script and a style sheet", addresses)
+	}
+
+	paths := []string{addresses[0][1], addresses[1][1]}
+	for name := range consoleFiles {
+		paths = append(paths, consoleVersion+name)
+	}
+
+	for _, path := range paths {
+		r := getConsole(t, "GET", path)
+		if r.StatusCode != 200 || r.Header.Get("Cache-Control") != cacheForever ||
+			r.Header.Get("Cross-Origin-Resource-Policy") != "same-origin" {
+			t.Errorf("%s: status %d, headers %v", path, r.StatusCode, r.Header)
+		}
+	}
+}
+
+func TestCaptchaPreview(t *testing.T) {
+	const key = "svck_abcdefghijklmnopqrstuvwx"
+	for query, status := range map[string]int{
+		"sitekey=" + key: 200, "sitekey=" + key + "&lang=de&theme=dark": 200, "": 400, "sitekey=x": 400,
+		"sitekey=" + key + "%22%3E%3Cscript%3E": 400, "sitekey=" + key + "&lang=%22": 400, "sitekey=" + key + "&theme=red": 400,
+	} {
+		r := getConsole(t, "GET", "/captcha-preview?"+query)
+		if r.StatusCode != status {
+			t.Errorf("%s: status %d, want %d", query, r.StatusCode, status)
+		}
+		policy := r.Header.Get("Content-Security-Policy")
+		if status == 200 && (!strings.Contains(policy, "script-src https://captcha.example.test") ||
+			!strings.Contains(policy, "frame-ancestors 'self'")) {
+			t.Errorf("%s: policy %s", query, policy)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+// Calls of the GraphQL API. The console uses it as any script could, with the session cookie.
+
+/** UserError is an error in a mutation's input, which the user can correct. */
+export interface UserError {
+  field: string[] | null;
+  code: string;
+  message: string;
+}
+
+/** Failure is a request or field that was not run. code is one of the schema's ErrorCode, or OFFLINE. */
+export class Failure extends Error {
+  constructor(
+    readonly code: string,
+    message: string,
+    /** Seconds to wait before the next attempt, if the server names them. */
+    readonly retryAfter?: number,
+    readonly requestId?: string,
+  ) {
+    super(message);
+  }
+}
+
+/** Operation runs one GraphQL operation. It rejects with a Failure, or with an AbortError after signal. */
+export type Operation<V, D> = (variables: V, signal?: AbortSignal) => Promise<D>;
+
+/** operation returns the function that runs a document; operations.ts holds one of each. */
+export function operation<V, D>(query: string): Operation<V, D> {
+  return (variables, signal) => {
+    const call = (): Promise<D> => run<D>(JSON.stringify({ query, variables }), signal);
+    return query.startsWith('mutation') ? inOrder(call) : call();
+  };
+}
+
+/** previous ends with the last mutation. */
+let previous: Promise<unknown> = Promise.resolve();
+
+/** inOrder runs a mutation after those before it, so that an older answer cannot replace a newer one on the page. */
+function inOrder<D>(call: () => Promise<D>): Promise<D> {
+  const result = previous.then(call);
+  previous = result.catch(() => undefined);
+  return result;
+}
+
+async function run<D>(request: string, signal: AbortSignal | undefined): Promise<D> {
+  const { data, errors } = await body(await send(request, signal));
+
+  if (errors?.length) {
+    const { message, extensions = {} } = errors[0]!;
+    throw new Failure(extensions.code ?? 'INTERNAL', message, extensions.retryAfter, extensions.requestId);
+  }
+
+  return data as D;
+}
+
+async function send(body: string, signal: AbortSignal | undefined): Promise<Response> {
+  try {
+    const headers = { 'Content-Type': 'application/json' };
+    return await fetch('/graphql', { method: 'POST', headers, body, signal: signal ?? null });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Failure('OFFLINE', 'The server could not be reached.');
+  }
+}
+
+interface Body {
+  data?: unknown;
+  errors?: { message: string; extensions?: { code?: string; retryAfter?: number; requestId?: string } }[];
+}
+
+async function body(response: Response): Promise<Body> {
+  try {
+    return (await response.json()) as Body;
+  } catch {
+    // A proxy in front answers with a page of its own while the service restarts.
+    throw new Failure('UNAVAILABLE', `The server answered with status ${response.status}.`);
+  }
+}

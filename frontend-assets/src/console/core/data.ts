@@ -1,0 +1,90 @@
+// Reading data for a page.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Failure, type Operation } from './api';
+import { go } from './router';
+import { viewer } from './store';
+
+/** Query is the state of a page's data. Data of an earlier answer stays while a newer one is loaded or fails. */
+export interface Query<D> {
+  data: D | undefined;
+  error: Failure | undefined;
+  /** Loads again and resolves when the answer is shown. */
+  reload(): Promise<void>;
+  /** Replaces the data without a request, for example by what a mutation returned. */
+  set(data: D): void;
+}
+
+/** toSignIn leads to the sign-in page and back to this page afterwards. */
+export function toSignIn(): void {
+  viewer.set(null);
+  const here = location.pathname + location.search;
+  go('/sign-in' + (here === '/' ? '' : '?next=' + encodeURIComponent(here)), true);
+}
+
+/**
+ * useQuery loads data when the page appears and whenever the variables change. An answer that names the
+ * viewer updates the header; without a session it leads to the sign-in page.
+ */
+export function useQuery<V extends object, D extends object>(load: Operation<V, D>, variables: V): Query<D> {
+  const [state, setState] = useState<{ data?: D; error?: Failure; key: string }>({ key: '' });
+  const key = JSON.stringify(variables);
+  const latest = useRef<AbortController | undefined>(undefined);
+
+  const reload = async (): Promise<void> => {
+    latest.current?.abort();
+    const stop = (latest.current = new AbortController());
+    try {
+      const data = await load(variables, stop.signal);
+      if (stop.signal.aborted) return;
+
+      if ('viewer' in data) {
+        viewer.set(data.viewer as never);
+        if (!data.viewer) return toSignIn();
+      }
+
+      setState({ data, key });
+    } catch (error) {
+      if (stop.signal.aborted) return;
+      const failure = error instanceof Failure ? error : new Failure('INTERNAL', String(error));
+      if (failure.code === 'UNAUTHENTICATED') return toSignIn();
+      setState((before) => ({
+        ...(before.key === key && before.data ? { data: before.data } : {}),
+        error: failure,
+        key,
+      }));
+    }
+  };
+
+  useEffect(() => {
+    void reload();
+    return () => latest.current?.abort();
+  }, [key]);
+
+  const current = state.key === key ? state : undefined;
+  return { data: current?.data, error: current?.error, reload, set: (data) => setState({ data, key }) };
+}
+
+/** usePolling calls a function repeatedly while the page is visible. It waits for each call to end. */
+export function usePolling(call: () => Promise<unknown>, everyMilliseconds: number): void {
+  const latest = useRef(call);
+  latest.current = call;
+
+  useEffect(() => {
+    if (!everyMilliseconds) return undefined;
+
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let stopped = false;
+    const next = (): void => {
+      timer = setTimeout(async () => {
+        if (document.visibilityState === 'visible') await latest.current();
+        if (!stopped) next();
+      }, everyMilliseconds);
+    };
+
+    next();
+    return () => {
+      stopped = true;
+      clearTimeout(timer);
+    };
+  }, [everyMilliseconds]);
+}

@@ -1,0 +1,253 @@
+// Forms: fields with their errors, a button that waits, and throttles that count down.
+import { createContext, type ComponentChildren } from 'preact';
+import { useContext, useEffect, useId, useRef, useState } from 'preact/hooks';
+import { Failure, type UserError } from './api';
+import { toSignIn } from './data';
+import { t, translated } from './language';
+import { failureText, useCountdown } from './states';
+
+const Errors = createContext<Record<string, string>>({});
+
+/** userErrorText returns what an error in the input means, in the user's language. */
+export const userErrorText = (e: UserError): string => translated('error', e.code, e.message);
+
+/** Values are a form's fields by name. A checkbox that is not checked has none. */
+export type Values = Record<string, string>;
+
+/** Form calls onSubmit with its values. It shows the errors at their fields, and keeps the values. */
+export function Form(props: {
+  submit: string;
+  onSubmit(values: Values): Promise<UserError[] | void>;
+  class?: string;
+  danger?: boolean;
+  label?: string;
+  disabled?: boolean;
+  children?: ComponentChildren;
+  after?: ComponentChildren;
+}) {
+  const form = useRef<HTMLFormElement>(null);
+  const [busy, setBusy] = useState(false);
+  const [errors, setErrors] = useState<Record<string, string>>({});
+  const [failure, setFailure] = useState<Failure>();
+  const left = useCountdown(failure?.retryAfter ?? 0, failure);
+
+  const send = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    if (busy || left > 0) return;
+    setBusy(true);
+    setFailure(undefined);
+
+    try {
+      const values: Values = {};
+      for (const [name, value] of new FormData(form.current!)) {
+        if (typeof value === 'string') values[name] = value;
+      }
+
+      setErrors(byField((await props.onSubmit(values)) ?? [], form.current));
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      if (error.code === 'UNAUTHENTICATED') return toSignIn();
+      setErrors({});
+      setFailure(error);
+    } finally {
+      setBusy(false);
+    }
+  };
+
+  // The first field with an error gets the focus, whose error is then read out.
+  useEffect(() => form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus(), [errors]);
+
+  const general = failure ? failureText(failure) : errors[''];
+  return (
+    <form ref={form} class={props.class} onSubmit={send} aria-label={props.label} noValidate={false}>
+      <Errors.Provider value={errors}>{props.children}</Errors.Provider>
+      {general && (
+        <p class="error" role="alert">
+          {general}
+        </p>
+      )}
+      <div class="actions">
+        <button class={props.danger ? 'danger' : 'main'} disabled={props.disabled || left > 0} aria-busy={busy}>
+          {left > 0 ? t('state.retryIn', { n: left }) : props.submit}
+        </button>
+        {props.after}
+      </div>
+    </form>
+  );
+}
+
+/** byField sorts errors to the form's fields; errors of no shown field have the empty name. */
+function byField(list: UserError[], form: HTMLFormElement | null): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const error of list) {
+    const path = error.field?.[1] ?? '';
+    const name = form?.elements.namedItem(path) ? path : '';
+    const text = userErrorText(error);
+    found[name] = found[name] ? found[name] + ' ' + text : text;
+  }
+  return found;
+}
+
+interface FieldProps {
+  name: string;
+  label: string;
+  hint?: ComponentChildren;
+  value?: string;
+  required?: boolean;
+  autoComplete?: string;
+  autoFocus?: boolean;
+  disabled?: boolean;
+  minLength?: number;
+  maxLength?: number;
+  placeholder?: string;
+}
+
+/** Described wraps a control with its label, hint and error. */
+function Described(props: FieldProps & { children: (aria: object) => ComponentChildren }) {
+  const id = useId();
+  const error = useContext(Errors)[props.name];
+  const described = [props.hint && id + 'h', error && id + 'e'].filter(Boolean).join(' ');
+  return (
+    <div class="field">
+      <label for={id}>{props.label}</label>
+      {props.hint && (
+        <p class="hint" id={id + 'h'}>
+          {props.hint}
+        </p>
+      )}
+      {props.children({
+        id,
+        name: props.name,
+        required: props.required,
+        disabled: props.disabled,
+        autocomplete: props.autoComplete ?? 'off',
+        minLength: props.minLength,
+        maxLength: props.maxLength,
+        placeholder: props.placeholder,
+        'aria-describedby': described || undefined,
+        'aria-invalid': error ? 'true' : undefined,
+      })}
+      {error && (
+        <p class="error" id={id + 'e'}>
+          {error}
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** Field is a line of text. */
+export function Field(props: FieldProps & { type?: string; inputMode?: 'email' | 'url'; min?: string; max?: string }) {
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (props.autoFocus) input.current!.focus();
+  }, []);
+  return (
+    <Described {...props}>
+      {(aria) => (
+        <input
+          {...aria}
+          {...({ type: props.type ?? 'text' } as object)}
+          ref={input}
+          inputMode={props.inputMode}
+          min={props.min}
+          max={props.max}
+          defaultValue={props.value}
+          spellcheck={false}
+          autocapitalize="off"
+        />
+      )}
+    </Described>
+  );
+}
+
+/** TextArea is a text of several lines. */
+export function TextArea(props: FieldProps & { rows?: number }) {
+  return (
+    <Described {...props}>
+      {(aria) => <textarea {...aria} rows={props.rows ?? 4} defaultValue={props.value} spellcheck={false} />}
+    </Described>
+  );
+}
+
+/** Select is a choice from a list of values and their texts. */
+export function Select(props: FieldProps & { options: [value: string, text: string][] }) {
+  return (
+    <Described {...props}>
+      {(aria) => (
+        <select {...aria}>
+          {props.options.map(([value, text]) => (
+            <option key={value} value={value} selected={value === props.value}>
+              {text}
+            </option>
+          ))}
+        </select>
+      )}
+    </Described>
+  );
+}
+
+/** Password is a password whose text can be shown. Password managers recognise it by autoComplete. */
+export function Password(props: FieldProps & { autoComplete: 'current-password' | 'new-password' }) {
+  const [shown, setShown] = useState(false);
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (props.autoFocus) input.current!.focus();
+  }, []);
+  return (
+    <Described {...props}>
+      {(aria) => (
+        <span class="password">
+          <input
+            {...aria}
+            {...({ type: shown ? 'text' : 'password' } as object)}
+            ref={input}
+            spellcheck={false}
+            autocapitalize="off"
+          />
+          <button type="button" class="small" aria-pressed={shown} onClick={() => setShown(!shown)}>
+            {t('password.show')}
+          </button>
+        </span>
+      )}
+    </Described>
+  );
+}
+
+/** Check is a switch that is sent with its form. */
+export function Check({
+  name,
+  label,
+  hint,
+  checked,
+  disabled,
+  value,
+}: {
+  name: string;
+  label: string;
+  hint?: ComponentChildren;
+  checked?: boolean;
+  disabled?: boolean;
+  value?: string;
+}) {
+  const id = useId();
+  return (
+    <div class="check">
+      <input
+        type="checkbox"
+        id={id}
+        name={name}
+        value={value ?? 'on'}
+        defaultChecked={checked}
+        disabled={disabled}
+        aria-describedby={hint ? id + 'h' : undefined}
+      />
+      <label for={id}>{label}</label>
+      {hint && (
+        <p class="hint" id={id + 'h'}>
+          {hint}
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,39 @@
+// Numbers and times in the user's language and time zone.
+import { locale } from './language';
+
+/** exact writes a whole number with separators. */
+export const exact = (n: number): string => n.toLocaleString(locale());
+
+/** percent writes a number from 0 to 100 with at most one decimal. */
+export const percent = (n: number): string =>
+  (n / 100).toLocaleString(locale(), { style: 'percent', maximumFractionDigits: 1 });
+
+/** date writes the day of a time. */
+export const date = (time: string): string => new Date(time).toLocaleDateString(locale(), { dateStyle: 'medium' });
+
+/** utcDay writes a UTC day given as YYYY-MM-DD. */
+export const utcDay = (day: string): string =>
+  new Date(day + 'T00:00:00Z').toLocaleDateString(locale(), { dateStyle: 'medium', timeZone: 'UTC' });
+
+/** dateTime writes a time to the second. */
+export const dateTime = (time: string): string =>
+  new Date(time).toLocaleString(locale(), { dateStyle: 'medium', timeStyle: 'medium' });
+
+const units: [Intl.RelativeTimeFormatUnit, number][] = [
+  ['day', 86400],
+  ['hour', 3600],
+  ['minute', 60],
+  ['second', 1],
+];
+
+/** ago writes the distance between a time and now: "3 hours ago", "in 2 days". */
+export function ago(time: string, now = Date.now()): string {
+  const seconds = Math.round((Date.parse(time) - now) / 1000);
+  const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) ?? units[3]!;
+  return new Intl.RelativeTimeFormat(locale(), { numeric: 'auto' }).format(Math.round(seconds / size), unit);
+}
+
+/** milliseconds writes a duration: "340 ms", "2.5 s". */
+export function milliseconds(ms: number): string {
+  return ms < 1000 ? `${exact(ms)} ms` : `${(ms / 1000).toLocaleString(locale(), { maximumFractionDigits: 1 })} s`;
+}

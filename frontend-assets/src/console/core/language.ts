@@ -1,0 +1,68 @@
+// Texts in the user's language. English is built in; messages/<code>.ts holds each other language.
+import en from '../messages/en';
+import type more from '../messages/more';
+import { remembered } from './choices';
+
+/** Message is a text, or its forms for one and for any other number. */
+export type Message = string | { one: string; other: string };
+
+/** Messages are the texts of one language by key. */
+export type Messages = Record<string, Message>;
+
+/** TextKey is the key of a text: a built-in one, or one of the pages that are loaded on demand. */
+export type TextKey = keyof typeof en | keyof typeof more;
+
+/** languages are those that the console speaks, by code, with their own names. */
+export const languages: Record<string, string> = { en: 'English', de: 'Deutsch' };
+
+let texts: Messages = { ...en };
+let code = 'en';
+
+/** language returns the code of the console's language. */
+export const language = (): string => code;
+
+/** locale returns what Intl formats with: the browser's variant of the language if it has one. */
+export function locale(): string {
+  return navigator.languages.find((tag) => tag.toLowerCase().split('-')[0] === code) ?? code;
+}
+
+/** preferredLanguage returns the chosen language, else the first of the browser's that the console speaks. */
+export function preferredLanguage(): string {
+  const wanted = [remembered('language'), ...navigator.languages.map((tag) => tag.toLowerCase().split('-')[0]!)];
+  return wanted.find((tag) => tag in languages) ?? 'en';
+}
+
+/** setLanguage replaces the texts. Those of English stay for keys that the language lacks. */
+export function setLanguage(tag: string, messages: Messages): void {
+  code = tag;
+  texts = { ...texts, ...messages };
+  document.documentElement.lang = tag;
+}
+
+/** addMessages adds the English texts of pages that are loaded on demand, below those of the language. */
+export function addMessages(messages: Messages): void {
+  texts = { ...messages, ...texts };
+}
+
+/** t returns a text with its parameters filled in: {name} is replaced, and n chooses the plural form. */
+export function t(key: TextKey, values: Record<string, string | number> = {}): string {
+  const message = texts[key];
+  if (message === undefined) return key;
+
+  const form = typeof message === 'string' ? message : message[plural(values['n'])];
+  return form.replace(/\{(\w+)\}/g, (whole, name: string) => {
+    const value = values[name];
+    if (value === undefined) return whole;
+    return typeof value === 'number' ? value.toLocaleString(locale()) : value;
+  });
+}
+
+function plural(n: string | number | undefined): 'one' | 'other' {
+  return new Intl.PluralRules(code).select(Number(n)) === 'one' ? 'one' : 'other';
+}
+
+/** translated returns the text of a code of the server, or the server's own English one. */
+export function translated(group: 'error' | 'failure' | 'advice' | 'attempt', name: string, otherwise: string): string {
+  const message = texts[`${group}.${name}`];
+  return typeof message === 'string' ? message : otherwise;
+}

@@ -1,0 +1,56 @@
+// The URL is the console's state: path, query and fragment. Pages read it with useURL and change it with go.
+import { useEffect, useState } from 'preact/hooks';
+
+const readers = new Set<() => void>();
+let changes = 0;
+
+const changed = (): void => {
+  changes++;
+  readers.forEach((read) => read());
+};
+
+/** hasNavigated reports whether the address has changed since the console was loaded. */
+export const hasNavigated = (): boolean => changes > 0;
+
+/** go shows another address of the console, as a new entry of the history unless replace is set. */
+export function go(address: string, replace = false): void {
+  history[replace ? 'replaceState' : 'pushState'](null, '', address);
+  changed();
+}
+
+/** useURL returns the current address and renders the component again when it changes. */
+export function useURL(): URL {
+  const [address, set] = useState(location.href);
+  useEffect(() => {
+    const read = (): void => set(location.href);
+    readers.add(read);
+    return () => void readers.delete(read);
+  }, []);
+  return new URL(address);
+}
+
+/** setQuery changes parameters of the current address; an empty value removes one. */
+export function setQuery(values: Record<string, string>): void {
+  const url = new URL(location.href);
+  for (const [name, value] of Object.entries(values)) {
+    if (value) url.searchParams.set(name, value);
+    else url.searchParams.delete(name);
+  }
+  go(url.pathname + url.search, true);
+}
+
+/** follow turns clicks on links to the console's own pages into history entries without a reload. */
+export function follow(isPage: (path: string) => boolean): void {
+  addEventListener('popstate', changed);
+  addEventListener('click', (event) => {
+    const modified = event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey;
+    const link = event.target instanceof Element ? event.target.closest('a') : null;
+    if (event.defaultPrevented || modified || !link || link.target || link.hasAttribute('download')) return;
+
+    const url = new URL(link.href, location.href);
+    if (url.origin !== location.origin || !isPage(url.pathname) || link.getAttribute('href')!.startsWith('#')) return;
+
+    event.preventDefault();
+    if (url.href !== location.href) go(url.pathname + url.search + url.hash);
+  });
+}

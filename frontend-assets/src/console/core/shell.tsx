@@ -1,0 +1,245 @@
+// What surrounds every page: header, menus, footer, messages, keyboard shortcuts.
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { Dialog } from './dialog';
+import { language, languages, t, type TextKey } from './language';
+import { go, useURL } from './router';
+import { applyTheme, remember, remembered } from './choices';
+import { failureText } from './states';
+import { announce, status, viewer } from './store';
+import type { Failure } from './api';
+import { signOut } from '../operations';
+
+/** Shell surrounds a page. Pages for unauthenticated callers have no menus. */
+export function Shell({ bare, children }: { bare: boolean; children: ComponentChildren }) {
+  const user = viewer.use();
+  const message = status.use();
+  return (
+    <>
+      <a class="skip" href="#main">
+        {t('nav.skip')}
+      </a>
+      <header class="top">
+        <a class="brand" href="/">
+          <Logo /> Tallygate
+        </a>
+        {!bare && <MainMenu />}
+        {!bare && user && <UserMenu email={user.email} />}
+      </header>
+      <main id="main" tabIndex={-1} class={bare ? 'narrow' : undefined}>
+        {children}
+      </main>
+      <Footer />
+      <div class="status" role="status">
+        {message && <span>{message}</span>}
+      </div>
+      <Shortcuts />
+    </>
+  );
+}
+
+function Logo() {
+  return (
+    <svg viewBox="0 0 16 16" width="20" height="20" aria-hidden="true">
+      <path
+        d="M2 2v12M5.5 2v12M9 2v12M12.5 2v12M.5 12 14.5 4"
+        fill="none"
+        stroke="currentColor"
+        stroke-width="1.6"
+        stroke-linecap="round"
+      />
+    </svg>
+  );
+}
+
+function MainMenu() {
+  const { pathname } = useURL();
+  const items: [string, TextKey][] = [
+    ['/', 'nav.sites'],
+    ['/captcha', 'nav.captcha'],
+  ];
+  const current = pathname.startsWith('/captcha')
+    ? '/captcha'
+    : pathname === '/' || pathname.startsWith('/sites')
+      ? '/'
+      : '';
+  return (
+    <nav aria-label={t('nav.main')}>
+      {items.map(([address, text]) => (
+        <a key={address} href={address} aria-current={current === address ? 'page' : undefined}>
+          {t(text)}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+function UserMenu({ email }: { email: string }) {
+  const { pathname } = useURL();
+  const [open, setOpen] = useState(false);
+
+  // A link of the menu changes the address, which closes it.
+  useEffect(() => setOpen(false), [pathname]);
+
+  const leave = async (): Promise<void> => {
+    try {
+      await signOut({ input: { everywhere: false } });
+    } catch (failure) {
+      return announce(failureText(failure as Failure));
+    }
+    viewer.set(null);
+    go('/sign-in');
+  };
+
+  return (
+    <details
+      class="menu"
+      open={open}
+      onToggle={(e) => setOpen(e.currentTarget.open)}
+      onKeyDown={(e) => {
+        if (e.key === 'Escape') {
+          // Its toggle event updates the state, also while an earlier one is still in flight.
+          e.currentTarget.open = false;
+          e.currentTarget.querySelector('summary')!.focus();
+        }
+      }}
+      onFocusOut={(e) => {
+        if (e.relatedTarget instanceof Node && !e.currentTarget.contains(e.relatedTarget)) setOpen(false);
+      }}
+    >
+      <summary aria-label={t('nav.user', { email })}>
+        <span>{email}</span>
+        <svg viewBox="0 0 16 16" width="20" height="20" aria-hidden="true">
+          <path
+            d="M8 8a3 3 0 1 0 0-6 3 3 0 0 0 0 6Zm-5.5 6a5.5 5.5 0 0 1 11 0"
+            fill="none"
+            stroke="currentColor"
+            stroke-width="1.5"
+          />
+        </svg>
+      </summary>
+      <div>
+        <a href="/account">{t('nav.account')}</a>
+        <a href="/members">{t('nav.members')}</a>
+        <a href="/tokens">{t('nav.tokens')}</a>
+        <a href="/sessions">{t('nav.sessions')}</a>
+        <button type="button" onClick={leave}>
+          {t('nav.signOut')}
+        </button>
+      </div>
+    </details>
+  );
+}
+
+/** Footer has the choices that hold on every page, also before signing in. */
+function Footer() {
+  const [theme, setTheme] = useState(remembered('theme'));
+  return (
+    <footer>
+      <label>
+        {t('footer.theme')}{' '}
+        <select
+          value={theme}
+          onChange={(e) => {
+            const chosen = e.currentTarget.value;
+            setTheme(chosen);
+            applyTheme(chosen);
+            remember('theme', chosen);
+          }}
+        >
+          <option value="">{t('footer.theme.system')}</option>
+          <option value="light">{t('footer.theme.light')}</option>
+          <option value="dark">{t('footer.theme.dark')}</option>
+        </select>
+      </label>
+      <label>
+        {t('footer.language')}{' '}
+        <select
+          value={language()}
+          onChange={(e) => {
+            remember('language', e.currentTarget.value);
+            location.reload();
+          }}
+        >
+          {Object.entries(languages).map(([code, name]) => (
+            <option key={code} value={code} lang={code}>
+              {name}
+            </option>
+          ))}
+        </select>
+      </label>
+      <button type="button" class="link" onClick={() => dispatchEvent(new Event('tallygate:shortcuts'))}>
+        {t('shortcuts.title')}
+      </button>
+    </footer>
+  );
+}
+
+/** shortcuts lists the keys that work on every page. Two keys are pressed one after the other. */
+const shortcuts: [keys: string, text: TextKey, address: string][] = [
+  ['g s', 'nav.sites', '/'],
+  ['g n', 'sites.new', '/sites/new'],
+  ['g c', 'nav.captcha', '/captcha'],
+  ['g a', 'nav.account', '/account'],
+  ['g m', 'nav.members', '/members'],
+  ['g t', 'nav.tokens', '/tokens'],
+];
+
+/** Shortcuts handles the keys and shows their list on "?". They can be turned off for screen readers and dictation. */
+function Shortcuts() {
+  const [open, setOpen] = useState(false);
+  const [on, setOn] = useState(true);
+
+  useEffect(() => {
+    let before = '';
+    const press = (event: KeyboardEvent): void => {
+      const typing = event.target instanceof Element && event.target.closest('input, textarea, select, dialog');
+      if (event.metaKey || event.ctrlKey || event.altKey || event.isComposing || typing || !on) return;
+
+      const key = event.key;
+      const target = viewer.get() && shortcuts.find(([keys]) => keys === before + ' ' + key);
+      before = key;
+
+      if (key === '?') setOpen(true);
+      else if (target) go(target[2]);
+      else if (key === '/') {
+        const search = document.querySelector<HTMLInputElement>('input[type=search]');
+        if (!search) return;
+        search.focus();
+        event.preventDefault();
+      }
+    };
+    const show = (): void => setOpen(true);
+
+    addEventListener('keydown', press);
+    addEventListener('tallygate:shortcuts', show);
+    return () => {
+      removeEventListener('keydown', press);
+      removeEventListener('tallygate:shortcuts', show);
+    };
+  }, [on]);
+
+  if (!open) return null;
+  return (
+    <Dialog title={t('shortcuts.title')} onClose={() => setOpen(false)}>
+      <dl class="keys">
+        {[...shortcuts, ['/', 'shortcuts.search', ''] as const, ['?', 'shortcuts.title', ''] as const].map(
+          ([keys, text]) => (
+            <div key={keys}>
+              <dt>
+                {keys.split(' ').map((k) => (
+                  <kbd key={k}>{k}</kbd>
+                ))}
+              </dt>
+              <dd>{t(text)}</dd>
+            </div>
+          ),
+        )}
+      </dl>
+      <div class="check">
+        <input id="shortcuts-on" type="checkbox" checked={on} onChange={(e) => setOn(e.currentTarget.checked)} />
+        <label for="shortcuts-on">{t('shortcuts.on')}</label>
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,55 @@
+// What all pages of a site share.
+import type { ComponentChildren } from 'preact';
+import type { RejectionFields, SiteFields } from '../operations';
+import { t, translated } from './language';
+import { Tabs, Title } from './ui';
+
+/** SiteHeader is the heading and the menu of a site's pages. */
+export function SiteHeader({
+  site,
+  title,
+  children,
+}: {
+  site: SiteFields;
+  title?: string;
+  children?: ComponentChildren;
+}) {
+  const base = '/sites/' + site.id;
+  return (
+    <>
+      <p class="crumb">
+        <a href="/">{t('nav.sites')}</a>
+        {title && (
+          <>
+            {' / '}
+            <a href={base}>{site.name}</a>
+          </>
+        )}
+      </p>
+      <Title text={title ?? site.name}>{children}</Title>
+      <Tabs
+        label={t('site.menu')}
+        items={[
+          [base, t('site.overview')],
+          [base + '/events', t('events.title')],
+          [base + '/rejections', t('rejections.title')],
+          [base + '/webhooks', t('webhooks.title')],
+          [base + '/export', t('export.title')],
+          [base + '/settings', t('settings.title')],
+        ]}
+      />
+    </>
+  );
+}
+
+/** byCode adds up the rejected calls of each code, the most frequent first. */
+export function byCode(list: RejectionFields[]): { code: string; count: number; advice: string }[] {
+  const sums = new Map<string, { code: string; count: number; advice: string }>();
+  for (const r of list) {
+    if (r.ignored) continue;
+    const sum = sums.get(r.code) ?? { code: r.code, count: 0, advice: translated('advice', r.code, r.advice) };
+    sum.count += r.count;
+    sums.set(r.code, sum);
+  }
+  return [...sums.values()].sort((a, b) => b.count - a.count);
+}

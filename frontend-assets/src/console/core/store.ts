@@ -1,0 +1,51 @@
+// State that outlives a page: who is signed in. The URL holds everything else.
+import { useEffect, useState } from 'preact/hooks';
+import type { ViewerFields } from '../operations';
+
+/** Store is a value whose readers are rendered again when it changes. */
+export interface Store<T> {
+  get(): T;
+  set(value: T): void;
+  use(): T;
+}
+
+export function store<T>(value: T): Store<T> {
+  const readers = new Set<(value: T) => void>();
+  return {
+    get: () => value,
+    set(next) {
+      value = next;
+      readers.forEach((read) => read(next));
+    },
+    use() {
+      const [seen, setSeen] = useState(value);
+      useEffect(() => {
+        setSeen(value); // it may have changed between rendering and this effect
+        readers.add(setSeen);
+        return () => void readers.delete(setSeen);
+      }, []);
+      return seen;
+    },
+  };
+}
+
+/** viewer is the signed-in user: undefined until the first answer, null without a session. */
+export const viewer = store<ViewerFields | null | undefined>(undefined);
+
+/** status is announced to screen readers and shown at the lower edge for a few seconds. */
+export const status = store('');
+
+let hide: ReturnType<typeof setTimeout> | undefined;
+
+/** announce shows a short message, such as "Saved". */
+export function announce(text: string): void {
+  status.set(text);
+  clearTimeout(hide);
+  hide = setTimeout(() => status.set(''), 6000);
+}
+
+/** mayEdit reports whether the user may create and configure sites and sitekeys. */
+export const mayEdit = (user = viewer.get()): boolean => !!user && user.role !== 'VIEWER';
+
+/** isOwner reports whether the user may manage members and delete. */
+export const isOwner = (user = viewer.get()): boolean => user?.role === 'OWNER';

@@ -1,0 +1,98 @@
+// The console's first module: what is needed until the first view, and the core for the others.
+import {
+  applyTheme,
+  follow,
+  Loading,
+  match,
+  Missing,
+  preferredLanguage,
+  remembered,
+  render,
+  setLanguage,
+  Shell,
+  useEffect,
+  useState,
+  useURL,
+  type ComponentType,
+  type Messages,
+} from './core';
+import { AcceptInvitation, ConfirmSignUp, ForgotPassword, ResetPassword, SignIn, SignUp } from './pages/enter';
+import { Overview } from './pages/overview';
+import { Sites } from './pages/sites';
+
+export * from './core';
+
+/** Page is a page's component with the parameters of its path. */
+type Page = ComponentType<Record<string, string>>;
+
+/** pages lists the paths of this module's pages. Those of "bare" ones need no session and have no menus. */
+const bare: Record<string, Page> = {
+  '/sign-in': SignIn,
+  '/sign-up': SignUp,
+  '/forgot-password': ForgotPassword,
+  '/reset-password': ResetPassword,
+  '/accept-invitation': AcceptInvitation,
+  '/confirm-sign-up': ConfirmSignUp,
+};
+const first: Record<string, Page> = { '/': Sites, '/sites/:id': Overview as Page };
+
+/** later lists the paths of the pages in more.js, which is loaded with the first of them. */
+const later = [
+  '/sites/new',
+  '/sites/:id/install',
+  '/sites/:id/events',
+  '/sites/:id/rejections',
+  '/sites/:id/webhooks',
+  '/sites/:id/export',
+  '/sites/:id/settings',
+  '/captcha',
+  '/captcha/new',
+  '/captcha/:id',
+  '/account',
+  '/members',
+  '/tokens',
+  '/sessions',
+];
+
+const known = [...Object.keys(bare), ...later, ...Object.keys(first)];
+
+/** patternOf returns the pattern of a path; literal ones precede those with parameters. */
+function patternOf(path: string): string | undefined {
+  return known.find((pattern) => pattern === path) ?? known.find((pattern) => match(pattern, path));
+}
+
+/** useLater returns a page of more.js as soon as that is loaded. */
+function useLater(pattern: string | undefined): Page | undefined {
+  const [pages, setPages] = useState<Record<string, Page>>();
+  const needed = !!pattern && later.includes(pattern);
+  useEffect(() => {
+    if (needed && !pages) void import('./more').then((module) => setPages(module.pages));
+  }, [needed]);
+  return needed ? pages?.[pattern] : undefined;
+}
+
+function App() {
+  const { pathname } = useURL();
+  const pattern = patternOf(pathname);
+  const loaded = useLater(pattern);
+
+  const Page = pattern && (bare[pattern] ?? first[pattern] ?? loaded);
+  const missing = !pattern && Missing;
+  return (
+    <Shell bare={!!pattern && pattern in bare}>
+      {Page ? <Page key={pathname} {...match(pattern, pathname)} /> : missing ? <Missing /> : <Loading />}
+    </Shell>
+  );
+}
+
+async function start(): Promise<void> {
+  applyTheme(remembered('theme'));
+
+  const language = preferredLanguage();
+  if (language === 'de') setLanguage(language, (await import('./messages/de')).default as Messages);
+
+  follow((path) => patternOf(path) !== undefined);
+  render(<App />, document.getElementById('app')!);
+}
+
+void start();

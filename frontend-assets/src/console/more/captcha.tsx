@@ -1,0 +1,324 @@
+// Captcha sitekeys.
+import {
+  Action,
+  announce,
+  Code,
+  Confirm,
+  date,
+  Empty,
+  Field,
+  Form,
+  go,
+  isOwner,
+  language,
+  Loaded,
+  mayEdit,
+  Missing,
+  Quota,
+  remembered,
+  Section,
+  Secret,
+  t,
+  Table,
+  TextArea,
+  Time,
+  Title,
+  useQuery,
+  useState,
+  exact,
+  type UserError,
+  type Values,
+} from '../core';
+import {
+  createSitekey,
+  deleteSitekey,
+  rotateSitekeySecret,
+  sitekey as readSitekey,
+  sitekeys,
+  updateSitekey,
+  viewer as readViewer,
+  type CaptchaUsageFields,
+  type SitekeyData,
+  type SitekeysData,
+} from '../operations';
+
+/** Sitekeys lists the account's sitekeys, with the month's usage. */
+export function Sitekeys() {
+  const query = useQuery(sitekeys, { after: null });
+  const edit = mayEdit();
+  return (
+    <>
+      <Title text={t('nav.captcha')}>
+        {edit && (
+          <a class="button main" href="/captcha/new">
+            {t('captcha.new')}
+          </a>
+        )}
+      </Title>
+      <Loaded query={query}>
+        {(data) => (
+          <>
+            <Usage plan={data.viewer!.account.captchaPlan} usage={data.viewer!.account.captchaUsage} />
+            <List data={data} show={query.set} />
+          </>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+function List({ data, show }: { data: SitekeysData; show(data: SitekeysData): void }) {
+  const edges = data.sitekeys?.edges ?? [];
+  const more = async (): Promise<void> => {
+    const next = await sitekeys({ after: data.sitekeys!.pageInfo.endCursor });
+    if (next.sitekeys) show({ ...next, sitekeys: { ...next.sitekeys, edges: [...edges, ...next.sitekeys.edges] } });
+  };
+
+  if (edges.length === 0) {
+    return (
+      <Empty>
+        <h2>{t('captcha.empty')}</h2>
+        <p>{t('captcha.emptyText')}</p>
+      </Empty>
+    );
+  }
+  return (
+    <Section title={t('captcha.sitekeys', { n: data.sitekeys!.totalCount })}>
+      <Table
+        label={t('nav.captcha')}
+        head={[t('captcha.name'), t('captcha.domains'), t('captcha.sitekey'), t('captcha.created')]}
+      >
+        {edges.map(({ node }) => (
+          <tr key={node.id}>
+            <th scope="row">
+              <a href={'/captcha/' + node.id}>{node.name}</a>
+            </th>
+            <td>{node.domains.join(', ') || t('captcha.anyPage')}</td>
+            <td>
+              <code>{node.sitekey}</code>
+            </td>
+            <td>
+              <Time at={node.createdAt} />
+            </td>
+          </tr>
+        ))}
+      </Table>
+      {data.sitekeys!.pageInfo.hasNextPage && <Action run={more}>{t('list.more')}</Action>}
+    </Section>
+  );
+}
+
+/** Usage shows the quota, the reserve once it is used, and what happens next. */
+export function Usage({ plan, usage }: { plan: string; usage: CaptchaUsageFields }) {
+  return (
+    <Section
+      title={t('captcha.usage')}
+      hint={t('captcha.usageHint', { plan: plan.replace(/_/g, ' '), date: date(usage.resetsAt) })}
+    >
+      {usage.quota !== null && usage.percent !== null ? (
+        <Quota used={usage.verifications} quota={usage.quota} share={usage.percent} label={t('captcha.usage')} />
+      ) : (
+        <p>{t('captcha.unlimited', { n: usage.verifications })}</p>
+      )}
+      {usage.standing === 'IN_RESERVE' && (
+        <p class="notice">
+          {t('captcha.inReserve', {
+            reserve: exact(usage.reserve ?? 0),
+            date: usage.reserveEndsAt ? date(usage.reserveEndsAt) : '',
+          })}
+        </p>
+      )}
+      {usage.standing === 'EXHAUSTED' && (
+        <p class="notice bad">{t('captcha.exhausted', { date: date(usage.resetsAt) })}</p>
+      )}
+    </Section>
+  );
+}
+
+/** domainsOf splits the text of a form into domains. */
+const domainsOf = (text = ''): string[] => text.split(/[\s,]+/).filter(Boolean);
+
+/** created hands a new secret from the form to the page of the new sitekey, without storing it. */
+const created = { id: '', secret: '' };
+
+/** NewSitekey creates a sitekey; its page then shows the secret once. */
+export function NewSitekey() {
+  const reads = useQuery(readViewer, {}).data?.viewer?.role === 'VIEWER';
+  const submit = async (values: Values): Promise<UserError[]> => {
+    const payload = (
+      await createSitekey({ input: { name: values['name'] ?? '', domains: domainsOf(values['domains']) } })
+    ).createSitekey;
+    if (payload?.sitekey) {
+      created.id = payload.sitekey.id;
+      created.secret = payload.secret ?? '';
+      go('/captcha/' + payload.sitekey.id);
+    }
+    return payload?.userErrors ?? [];
+  };
+  return (
+    <>
+      <p class="crumb">
+        <a href="/captcha">{t('nav.captcha')}</a>
+      </p>
+      <Title text={t('captcha.new')} />
+      {reads && <p class="notice">{t('failure.FORBIDDEN')}</p>}
+      <section class="card slim">
+        <Form submit={t('captcha.create')} onSubmit={submit} class="column" disabled={reads}>
+          <Field
+            name="name"
+            label={t('captcha.name')}
+            hint={t('captcha.nameHint')}
+            maxLength={100}
+            required
+            autoFocus
+          />
+          <TextArea
+            name="domains"
+            label={t('captcha.domains')}
+            hint={t('captcha.domainsHint')}
+            placeholder={'example.com\nlocalhost'}
+            rows={3}
+          />
+        </Form>
+      </section>
+    </>
+  );
+}
+
+type Sitekey = NonNullable<SitekeyData['sitekey']>;
+
+/** SitekeyPage shows how to use one sitekey, and changes it. */
+export function SitekeyPage({ id }: { id: string }) {
+  const query = useQuery(readSitekey, { id });
+  const [secret, setSecret] = useState(created.id === id ? created.secret : '');
+
+  return (
+    <Loaded query={query} title={t('captcha.sitekey')}>
+      {(data) => {
+        const key = data.sitekey;
+        if (!key) return <Missing />;
+
+        const show = (payload: { sitekey: Partial<Sitekey> | null; userErrors: UserError[] } | null): UserError[] => {
+          if (payload?.sitekey) {
+            query.set({ ...data, sitekey: { ...key, ...payload.sitekey } });
+            announce(t('saved'));
+          }
+          return payload?.userErrors ?? [];
+        };
+        const forget = (): void => {
+          setSecret('');
+          created.secret = '';
+        };
+        const rotate = async (): Promise<UserError[]> => {
+          const payload = (await rotateSitekeySecret({ input: { sitekeyId: id } })).rotateSitekeySecret;
+          setSecret(payload?.secret ?? '');
+          return show(payload);
+        };
+        const save = async (values: Values): Promise<UserError[]> =>
+          show(
+            (
+              await updateSitekey({
+                input: { sitekeyId: id, name: values['name'] ?? '', domains: domainsOf(values['domains']) },
+              })
+            ).updateSitekey,
+          );
+        const edit = mayEdit();
+
+        return (
+          <>
+            <p class="crumb">
+              <a href="/captcha">{t('nav.captcha')}</a>
+            </p>
+            <Title text={key.name} />
+            {secret && <Secret text={secret} label={t('captcha.secret')} onDone={forget} />}
+            <div class="columns">
+              <Section title={t('captcha.widget')} hint={t('captcha.widgetHint')}>
+                <Code text={key.widgetTag} label={t('captcha.widget')} />
+                <h3>{t('install.csp')}</h3>
+                <Code text={key.cspLines.join(';\n')} label={t('install.csp')} />
+                <details>
+                  <summary>{t('captcha.optionalCsp')}</summary>
+                  <Code text={key.optionalCspLines.join(';\n')} label={t('captcha.optionalCsp')} />
+                </details>
+              </Section>
+              <Preview sitekey={key} />
+            </div>
+            <Section title={t('settings.general')}>
+              <Form submit={t('save')} onSubmit={save} class="column" disabled={!edit}>
+                <Field
+                  name="name"
+                  label={t('captcha.name')}
+                  value={key.name}
+                  maxLength={100}
+                  required
+                  disabled={!edit}
+                />
+                <TextArea
+                  name="domains"
+                  label={t('captcha.domains')}
+                  hint={t('captcha.domainsHint')}
+                  value={key.domains.join('\n')}
+                  disabled={!edit}
+                />
+              </Form>
+            </Section>
+            <Section title={t('captcha.secret')} hint={t('captcha.secretHint')}>
+              <p>{t('settings.secretEnds', { hint: key.secretHint })}</p>
+              {edit && (
+                <Confirm
+                  button={t('settings.secretRotate')}
+                  title={t('settings.secretRotate')}
+                  text={t('captcha.rotateText')}
+                  name={key.name}
+                  run={rotate}
+                />
+              )}
+            </Section>
+            {isOwner() && <Delete sitekey={key} />}
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+/** Preview shows the widget at work in a frame, whose policy allows the captcha's host. */
+function Preview({ sitekey }: { sitekey: Sitekey }) {
+  const [count, setCount] = useState(0);
+  const host = location.hostname;
+  const allowed = sitekey.domains.length === 0 || sitekey.domains.some((d) => host === d || host.endsWith('.' + d));
+  const address =
+    '/captcha-preview?' +
+    new URLSearchParams({ sitekey: sitekey.sitekey, lang: language(), theme: remembered('theme') });
+  return (
+    <Section title={t('captcha.preview')} hint={t('captcha.previewHint')}>
+      {!allowed && <p class="notice">{t('captcha.previewRefused', { host })}</p>}
+      <iframe key={count} class="preview" src={address} title={t('captcha.preview')} />
+      <button type="button" class="small" onClick={() => setCount(count + 1)}>
+        {t('captcha.previewAgain')}
+      </button>
+    </Section>
+  );
+}
+
+function Delete({ sitekey }: { sitekey: Sitekey }) {
+  const run = async (): Promise<UserError[]> => {
+    const errors = (await deleteSitekey({ input: { sitekeyId: sitekey.id } })).deleteSitekey?.userErrors ?? [];
+    if (errors.length === 0) {
+      announce(t('settings.deleted', { name: sitekey.name }));
+      go('/captcha');
+    }
+    return errors;
+  };
+  return (
+    <Section title={t('captcha.delete')} hint={t('captcha.deleteHint')} danger>
+      <Confirm
+        button={t('captcha.delete')}
+        title={t('captcha.delete')}
+        text={t('captcha.deleteText')}
+        name={sitekey.name}
+        run={run}
+      />
+    </Section>
+  );
+}

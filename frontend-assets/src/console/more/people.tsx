@@ -1,0 +1,442 @@
+// The account and its people: members, API tokens, sessions.
+import {
+  Action,
+  announce,
+  Check,
+  Confirm,
+  date,
+  Empty,
+  Field,
+  Form,
+  go,
+  isOwner,
+  Loaded,
+  Password,
+  Secret,
+  Section,
+  Select,
+  t,
+  Table,
+  Time,
+  Title,
+  useQuery,
+  useState,
+  viewer,
+  type TextKey,
+  type UserError,
+  type Values,
+} from '../core';
+import {
+  account,
+  changePassword,
+  createToken,
+  deleteAccount,
+  inviteMember,
+  members,
+  removeMember,
+  revokeInvitation,
+  revokeSession,
+  revokeToken,
+  sessions,
+  setMemberRole,
+  signOut,
+  tokens,
+  type ApiTokenScope,
+  type MembersData,
+  type Role,
+} from '../operations';
+import { Usage } from './captcha';
+
+const roles: Role[] = ['OWNER', 'MEMBER', 'VIEWER'];
+
+/** Account shows the account and the user, and changes the password. */
+export function Account() {
+  const query = useQuery(account, {});
+  const [tokenNames, setTokenNames] = useState<string[]>([]);
+  const [changes, setChanges] = useState(0);
+
+  const change = async ({ currentPassword = '', password = '' }: Values): Promise<UserError[]> => {
+    const payload = (await changePassword({ input: { currentPassword, password } })).changePassword;
+    if (payload?.viewer) {
+      announce(t('account.passwordChanged'));
+      setChanges(changes + 1); // a new form, without the passwords
+      setTokenNames(payload.apiTokens.map((token) => token.name));
+    }
+    return payload?.userErrors ?? [];
+  };
+
+  return (
+    <>
+      <Title text={t('nav.account')} />
+      <Loaded query={query}>
+        {({ viewer: user }) => {
+          if (!user) return null;
+          const remove = async ({ password = '' }: Values): Promise<UserError[]> => {
+            const errors = (await deleteAccount({ input: { password } })).deleteAccount?.userErrors ?? [];
+            if (errors.length === 0) {
+              viewer.set(null);
+              go('/sign-in');
+            }
+            return errors;
+          };
+          return (
+            <>
+              <Section title={user.account.name}>
+                <dl class="facts">
+                  <div>
+                    <dt>{t('email')}</dt>
+                    <dd>{user.email}</dd>
+                  </div>
+                  <div>
+                    <dt>{t('member.role')}</dt>
+                    <dd>
+                      {t(`role.${user.role}`)}
+                      {user.operator && ', ' + t('member.operator')}
+                    </dd>
+                  </div>
+                  <div>
+                    <dt>{t('account.since')}</dt>
+                    <dd>{date(user.account.createdAt)}</dd>
+                  </div>
+                </dl>
+              </Section>
+              <Usage plan={user.account.captchaPlan} usage={user.account.captchaUsage} />
+              <Section title={t('account.password')} hint={t('account.passwordHint')}>
+                {tokenNames.length > 0 && (
+                  <p class="notice">
+                    {t('account.tokensStay', { names: tokenNames.join(', ') })} <a href="/tokens">{t('nav.tokens')}</a>
+                  </p>
+                )}
+                <Form key={changes} submit={t('account.password')} onSubmit={change} class="column">
+                  <input type="email" name="username" autocomplete="username" value={user.email} hidden readOnly />
+                  <Password
+                    name="currentPassword"
+                    label={t('password.current')}
+                    autoComplete="current-password"
+                    required
+                  />
+                  <Password
+                    name="password"
+                    label={t('password.new')}
+                    hint={t('password.hint')}
+                    autoComplete="new-password"
+                    required
+                    minLength={8}
+                  />
+                </Form>
+              </Section>
+              {isOwner(user) && (
+                <Section title={t('account.delete')} hint={t('account.deleteHint')} danger>
+                  <Confirm
+                    button={t('account.delete')}
+                    title={t('account.delete')}
+                    text={t('account.deleteText')}
+                    name={user.account.name}
+                    run={remove}
+                  >
+                    <Password name="password" label={t('password.current')} autoComplete="current-password" required />
+                  </Confirm>
+                </Section>
+              )}
+            </>
+          );
+        }}
+      </Loaded>
+    </>
+  );
+}
+
+/** Members lists users and invitations. Owners invite, change roles and remove. */
+export function Members() {
+  const query = useQuery(members, {});
+  return (
+    <>
+      <Title text={t('nav.members')} />
+      <Loaded query={query}>{(data) => <MemberLists data={data} reload={query.reload} />}</Loaded>
+    </>
+  );
+}
+
+function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<void> }) {
+  const user = data.viewer!;
+  const owner = isOwner(user);
+  const [invited, setInvited] = useState(0);
+
+  /** after reads the lists again once a mutation has succeeded. */
+  const after = async (payload: { userErrors: UserError[] } | null): Promise<UserError[]> => {
+    const errors = payload?.userErrors ?? [];
+    if (errors.length === 0) await reload();
+    return errors;
+  };
+  const invite = async ({ email = '', role = '' }: Values): Promise<UserError[]> => {
+    const errors = await after((await inviteMember({ input: { email, role: role as Role } })).inviteMember);
+    if (errors.length === 0) {
+      announce(t('member.invited', { email }));
+      setInvited(invited + 1);
+    }
+    return errors;
+  };
+
+  return (
+    <>
+      <Section title={t('member.members', { n: user.account.members.length })}>
+        <Table
+          label={t('nav.members')}
+          head={[t('email'), t('member.role'), t('member.since'), ...(owner ? [t('events.action')] : [])]}
+        >
+          {user.account.members.map((m) => (
+            <tr key={m.id}>
+              <th scope="row">
+                {m.email}
+                {m.id === user.id && <span class="hint"> {t('member.you')}</span>}
+                {m.operator && <span class="hint"> {t('member.operator')}</span>}
+              </th>
+              <td>
+                {owner ? (
+                  <RolePicker
+                    member={m}
+                    set={async (role) => after((await setMemberRole({ input: { userId: m.id, role } })).setMemberRole)}
+                  />
+                ) : (
+                  t(`role.${m.role}`)
+                )}
+              </td>
+              <td>
+                <Time at={m.createdAt} />
+              </td>
+              {owner && (
+                <td class="number">
+                  {m.id !== user.id && (
+                    <Confirm
+                      button={t('member.remove')}
+                      title={t('member.remove')}
+                      text={t('member.removeText')}
+                      name={m.email}
+                      run={async () => after((await removeMember({ input: { userId: m.id } })).removeMember)}
+                    />
+                  )}
+                </td>
+              )}
+            </tr>
+          ))}
+        </Table>
+        <dl class="roles">
+          {roles.map((role) => (
+            <div key={role}>
+              <dt>{t(`role.${role}`)}</dt>
+              <dd>{t(`role.${role}.hint`)}</dd>
+            </div>
+          ))}
+        </dl>
+      </Section>
+      {user.account.invitations.length > 0 && (
+        <Section title={t('member.invitations')}>
+          <Table
+            label={t('member.invitations')}
+            head={[t('email'), t('member.role'), t('member.expires'), t('events.action')]}
+          >
+            {user.account.invitations.map((i) => (
+              <tr key={i.id}>
+                <th scope="row">{i.email}</th>
+                <td>{t(`role.${i.role}`)}</td>
+                <td>
+                  <Time at={i.expiresAt} />
+                </td>
+                <td class="number">
+                  <Action
+                    label={t('member.revokeNamed', { email: i.email })}
+                    run={async () =>
+                      after((await revokeInvitation({ input: { invitationId: i.id } })).revokeInvitation)
+                    }
+                  >
+                    {t('member.revoke')}
+                  </Action>
+                </td>
+              </tr>
+            ))}
+          </Table>
+        </Section>
+      )}
+      {owner && (
+        <Section title={t('member.invite')} hint={t('member.inviteHint')}>
+          {!data.installation.sendsMail && <p class="notice">{t('member.noMail')}</p>}
+          <Form
+            key={invited}
+            submit={t('member.invite')}
+            onSubmit={invite}
+            class="row"
+            disabled={!data.installation.sendsMail}
+            label={t('member.invite')}
+          >
+            <Field name="email" type="email" label={t('email')} required disabled={!data.installation.sendsMail} />
+            <Select
+              name="role"
+              label={t('member.role')}
+              value="MEMBER"
+              options={roles.map((role) => [role, t(`role.${role}`)])}
+            />
+          </Form>
+        </Section>
+      )}
+    </>
+  );
+}
+
+function RolePicker({ member, set }: { member: { email: string; role: Role }; set(role: Role): Promise<UserError[]> }) {
+  const [role, setRole] = useState(member.role);
+  return (
+    <span class="inline">
+      <select
+        aria-label={t('member.roleOf', { email: member.email })}
+        value={role}
+        onChange={(e) => setRole(e.currentTarget.value as Role)}
+      >
+        {roles.map((r) => (
+          <option key={r} value={r}>
+            {t(`role.${r}`)}
+          </option>
+        ))}
+      </select>
+      {role !== member.role && (
+        <Action done={t('saved')} run={() => set(role)}>
+          {t('save')}
+        </Action>
+      )}
+    </span>
+  );
+}
+
+const scopes: ApiTokenScope[] = ['READ', 'WRITE', 'EXPORT'];
+
+/** Tokens lists the user's API tokens. A new one is shown once. */
+export function Tokens() {
+  const query = useQuery(tokens, {});
+  const [secret, setSecret] = useState('');
+  const create = async (values: Values): Promise<UserError[]> => {
+    const input = { name: values['name'] ?? '', scopes: scopes.filter((scope) => scope in values) };
+    const payload = (await createToken({ input })).createApiToken;
+    if (payload?.token) {
+      setSecret(payload.token);
+      await query.reload();
+    }
+    return payload?.userErrors ?? [];
+  };
+
+  return (
+    <>
+      <Title text={t('nav.tokens')} />
+      <p class="lead">{t('token.hint')}</p>
+      {secret && <Secret text={secret} label={t('token.token')} onDone={() => setSecret('')} />}
+      <Loaded query={query}>
+        {({ apiTokens }) => (
+          <>
+            {apiTokens.length === 0 ? (
+              <Empty>{t('token.none')}</Empty>
+            ) : (
+              <Section title={t('token.tokens')}>
+                <Table
+                  label={t('nav.tokens')}
+                  head={[t('token.name'), t('token.scopes'), t('token.ends'), t('token.lastUsed'), t('events.action')]}
+                >
+                  {apiTokens.map((token) => (
+                    <tr key={token.id}>
+                      <th scope="row">{token.name}</th>
+                      <td>{token.scopes.map((scope) => t(`scope.${scope}`)).join(', ')}</td>
+                      <td>
+                        <code>…{token.hint}</code>
+                      </td>
+                      <td>{token.lastUsedAt ? <Time at={token.lastUsedAt} /> : t('token.never')}</td>
+                      <td class="number">
+                        <Confirm
+                          button={t('token.revoke')}
+                          title={t('token.revoke')}
+                          text={t('token.revokeText')}
+                          name={token.name}
+                          run={async () => {
+                            const errors =
+                              (await revokeToken({ input: { apiTokenId: token.id } })).revokeApiToken?.userErrors ?? [];
+                            if (errors.length === 0) await query.reload();
+                            return errors;
+                          }}
+                        />
+                      </td>
+                    </tr>
+                  ))}
+                </Table>
+              </Section>
+            )}
+            <Section title={t('token.create')}>
+              <Form key={apiTokens.length} submit={t('token.create')} onSubmit={create} class="column">
+                <Field name="name" label={t('token.name')} hint={t('token.nameHint')} maxLength={100} required />
+                <fieldset>
+                  <legend>{t('token.scopes')}</legend>
+                  {scopes.map((scope) => (
+                    <Check
+                      key={scope}
+                      name={scope}
+                      label={t(`scope.${scope}`)}
+                      hint={t(`scope.${scope}.hint`)}
+                      checked={scope === 'READ'}
+                    />
+                  ))}
+                </fieldset>
+              </Form>
+            </Section>
+          </>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+/** Sessions lists the browsers in which the user is signed in. */
+export function Sessions() {
+  const query = useQuery(sessions, {});
+  const leave = async (): Promise<void> => {
+    await signOut({ input: { everywhere: true } });
+    viewer.set(null);
+    go('/sign-in');
+  };
+  const head: TextKey[] = ['session.lastSeen', 'session.since', 'session.expires', 'events.action'];
+  return (
+    <>
+      <Title text={t('nav.sessions')}>
+        <Action danger run={leave}>
+          {t('session.endAll')}
+        </Action>
+      </Title>
+      <Loaded query={query}>
+        {(data) => (
+          <section class="card">
+            <Table label={t('nav.sessions')} head={head.map((key) => t(key))}>
+              {data.sessions.map((s) => (
+                <tr key={s.id}>
+                  <th scope="row">
+                    <Time at={s.lastSeenAt} /> {s.current && <span class="hint">{t('session.current')}</span>}
+                  </th>
+                  <td>{date(s.createdAt)}</td>
+                  <td>{date(s.expiresAt)}</td>
+                  <td class="number">
+                    {!s.current && (
+                      <Action
+                        done={t('session.ended')}
+                        run={async () => {
+                          const errors =
+                            (await revokeSession({ input: { sessionId: s.id } })).revokeSession?.userErrors ?? [];
+                          if (errors.length === 0) await query.reload();
+                          return errors;
+                        }}
+                      >
+                        {t('session.end')}
+                      </Action>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </Table>
+          </section>
+        )}
+      </Loaded>
+    </>
+  );
+}

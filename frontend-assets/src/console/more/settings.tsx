@@ -1,0 +1,314 @@
+// The settings of a site.
+import {
+  Action,
+  announce,
+  Check,
+  Confirm,
+  date,
+  Field,
+  Form,
+  go,
+  isOwner,
+  Loaded,
+  mayEdit,
+  Missing,
+  Quota,
+  Secret,
+  Section,
+  SiteHeader,
+  t,
+  TextArea,
+  usePolling,
+  useQuery,
+  useState,
+  exact,
+  type UserError,
+  type Values,
+} from '../core';
+import {
+  addSiteDomain,
+  deleteSite,
+  deleteUserData,
+  erasure,
+  removeSiteDomain,
+  revokeServerSecret,
+  rotateServerSecret,
+  settings,
+  updateSite,
+  type ErasureFields,
+  type SettingsData,
+  type SettingsFields,
+} from '../operations';
+
+type Site = NonNullable<SettingsData['site']>;
+
+interface Payload {
+  site: SettingsFields | null;
+  userErrors: UserError[];
+}
+
+type Show = (payload: Payload | null) => UserError[];
+
+/** Settings shows one card for each kind of setting. Viewers see them without the buttons. */
+export function Settings({ id }: { id: string }) {
+  const query = useQuery(settings, { id });
+  return (
+    <Loaded query={query} title={t('settings.title')}>
+      {(data) => {
+        const { site } = data;
+        if (!site) return <Missing />;
+
+        const show: Show = (payload) => {
+          if (payload?.site) {
+            query.set({ ...data, site: { ...site, ...payload.site } });
+            announce(t('saved'));
+          }
+          return payload?.userErrors ?? [];
+        };
+        const parts = { site, show, edit: mayEdit() };
+        return (
+          <>
+            <SiteHeader site={site} title={t('settings.title')} />
+            {!parts.edit && <p class="notice">{t('readOnly')}</p>}
+            <General {...parts} />
+            <Domains {...parts} />
+            <Excluded {...parts} />
+            <ServerSecret {...parts} />
+            <Plan site={site} />
+            {parts.edit && <Erasure site={site} />}
+            {isOwner() && <Delete site={site} />}
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+interface PartProps {
+  site: Site;
+  show: Show;
+  edit: boolean;
+}
+
+function General({ site, show, edit }: PartProps) {
+  const save = async (values: Values): Promise<UserError[]> => {
+    const input = {
+      siteId: site.id,
+      name: values['name'] ?? '',
+      automaticEvents: 'automaticEvents' in values,
+      measureSiteSearch: 'measureSiteSearch' in values,
+      measureEcommerce: 'measureEcommerce' in values,
+      allowPseudonymousUserId: 'allowPseudonymousUserId' in values,
+    };
+    return show((await updateSite({ input })).updateSite);
+  };
+  return (
+    <Section title={t('settings.general')}>
+      <Form submit={t('save')} onSubmit={save} class="column" disabled={!edit}>
+        <Field name="name" label={t('settings.name')} value={site.name} maxLength={100} required disabled={!edit} />
+        <Check
+          name="automaticEvents"
+          label={t('settings.automatic')}
+          hint={t('settings.automaticHint')}
+          checked={site.automaticEvents}
+          disabled={!edit}
+        />
+        <Check
+          name="measureSiteSearch"
+          label={t('settings.search')}
+          hint={t('settings.searchHint')}
+          checked={site.measureSiteSearch}
+          disabled={!edit}
+        />
+        <Check
+          name="measureEcommerce"
+          label={t('settings.ecommerce')}
+          hint={t('settings.ecommerceHint')}
+          checked={site.measureEcommerce}
+          disabled={!edit}
+        />
+        <Check
+          name="allowPseudonymousUserId"
+          label={t('settings.userId')}
+          hint={t('settings.userIdHint')}
+          checked={site.allowPseudonymousUserId}
+          disabled={!edit}
+        />
+      </Form>
+    </Section>
+  );
+}
+
+function Domains({ site, show, edit }: PartProps) {
+  const add = async ({ domain = '' }: Values): Promise<UserError[]> =>
+    show((await addSiteDomain({ input: { siteId: site.id, domain: domain.trim() } })).addSiteDomain);
+  return (
+    <Section title={t('settings.domains')} hint={t('settings.domainsHint', { domain: site.domain })}>
+      <ul class="rows">
+        {site.extraDomains.map((domain) => (
+          <li key={domain}>
+            <code>{domain}</code>
+            {edit && (
+              <Action
+                label={t('settings.removeNamed', { name: domain })}
+                run={async () =>
+                  show((await removeSiteDomain({ input: { siteId: site.id, domain } })).removeSiteDomain)
+                }
+              >
+                {t('settings.remove')}
+              </Action>
+            )}
+          </li>
+        ))}
+      </ul>
+      {edit && (
+        <Form
+          key={site.extraDomains.length}
+          submit={t('settings.add')}
+          onSubmit={add}
+          class="row"
+          label={t('settings.domains')}
+        >
+          <Field name="domain" label={t('settings.domain')} placeholder="www.example.org" inputMode="url" required />
+        </Form>
+      )}
+    </Section>
+  );
+}
+
+function Excluded({ site, show, edit }: PartProps) {
+  const save = async ({ excludedAddresses = '' }: Values): Promise<UserError[]> => {
+    const list = excludedAddresses.split(/[\s,]+/).filter(Boolean);
+    return show((await updateSite({ input: { siteId: site.id, excludedAddresses: list } })).updateSite);
+  };
+  return (
+    <Section title={t('settings.excluded')} hint={t('settings.excludedHint')}>
+      <Form submit={t('save')} onSubmit={save} class="column" disabled={!edit}>
+        <TextArea
+          name="excludedAddresses"
+          label={t('settings.addresses')}
+          value={site.excludedAddresses.join('\n')}
+          placeholder={'192.0.2.7\n2001:db8::/32'}
+          disabled={!edit}
+        />
+      </Form>
+    </Section>
+  );
+}
+
+function ServerSecret({ site, show, edit }: PartProps) {
+  const [secret, setSecret] = useState('');
+  const create = async (): Promise<UserError[]> => {
+    const payload = (await rotateServerSecret({ input: { siteId: site.id } })).rotateServerSecret;
+    setSecret(payload?.serverSecret ?? '');
+    return show(payload);
+  };
+  return (
+    <Section title={t('settings.secret')} hint={t('settings.secretHint')}>
+      {secret && <Secret text={secret} label={t('settings.secret')} onDone={() => setSecret('')} />}
+      {!secret && (
+        <p>
+          {site.serverSecretHint ? t('settings.secretEnds', { hint: site.serverSecretHint }) : t('settings.secretNone')}
+        </p>
+      )}
+      {edit && !secret && (
+        <div class="actions">
+          {site.serverSecretHint ? (
+            <>
+              <Confirm
+                button={t('settings.secretRotate')}
+                title={t('settings.secretRotate')}
+                text={t('settings.secretRotateText')}
+                name={site.domain}
+                run={create}
+              />
+              <Confirm
+                button={t('settings.secretRevoke')}
+                title={t('settings.secretRevoke')}
+                text={t('settings.secretRevokeText')}
+                name={site.domain}
+                run={async () => show((await revokeServerSecret({ input: { siteId: site.id } })).revokeServerSecret)}
+              />
+            </>
+          ) : (
+            <Action run={create}>{t('settings.secretCreate')}</Action>
+          )}
+        </div>
+      )}
+    </Section>
+  );
+}
+
+function Plan({ site }: { site: Site }) {
+  const { usage } = site;
+  return (
+    <Section title={t('settings.plan')} hint={t('settings.planHint', { date: date(usage.resetsAt) })}>
+      <p>
+        <strong>{site.plan.replace(/_/g, ' ')}</strong>
+      </p>
+      <Quota used={usage.pageviews} quota={usage.quota} share={usage.percent} label={t('quota.label')} />
+      <p class="hint">
+        {t('settings.siteKey')}: <code>{site.siteKey}</code> · {t('settings.created', { date: date(site.createdAt) })}
+      </p>
+    </Section>
+  );
+}
+
+/** Erasure deletes the data of one pseudonymous user id, and shows the progress. */
+function Erasure({ site }: { site: Site }) {
+  const [state, setState] = useState<ErasureFields>();
+  usePolling(
+    async () => {
+      const node = (await erasure({ id: state!.id })).node;
+      if (node) setState(node as ErasureFields);
+    },
+    state && !state.finishedAt ? 2000 : 0,
+  );
+
+  const erase = async ({ userId = '' }: Values): Promise<UserError[]> => {
+    const payload = (await deleteUserData({ input: { siteId: site.id, userId: userId.trim() } })).deleteUserData;
+    if (payload?.erasure) setState(payload.erasure);
+    return payload?.userErrors ?? [];
+  };
+  if (!site.allowPseudonymousUserId) return null;
+
+  return (
+    <Section title={t('erasure.title')} hint={t('erasure.hint')}>
+      <Form submit={t('erasure.submit')} onSubmit={erase} class="row" danger label={t('erasure.title')}>
+        <Field name="userId" label={t('erasure.userId')} minLength={64} maxLength={64} required />
+      </Form>
+      {state && (
+        <p role="status">
+          {state.finishedAt ? t('erasure.done') : t('erasure.running')}{' '}
+          {t('erasure.counts', {
+            visits: exact(state.visits),
+            pageviews: exact(state.pageviews),
+            events: exact(state.events),
+          })}
+        </p>
+      )}
+    </Section>
+  );
+}
+
+function Delete({ site }: { site: Site }) {
+  const run = async (): Promise<UserError[]> => {
+    const errors = (await deleteSite({ input: { siteId: site.id } })).deleteSite?.userErrors ?? [];
+    if (errors.length === 0) {
+      announce(t('settings.deleted', { name: site.name }));
+      go('/');
+    }
+    return errors;
+  };
+  return (
+    <Section title={t('settings.delete')} hint={t('settings.deleteHint')} danger>
+      <Confirm
+        button={t('settings.delete')}
+        title={t('settings.delete')}
+        text={t('settings.deleteText')}
+        name={site.domain}
+        run={run}
+      />
+    </Section>
+  );
+}

@@ -1,0 +1,254 @@
+// Pages for unauthenticated callers: sign in, sign up, and the pages that mailed links open.
+import {
+  Field,
+  Form,
+  go,
+  Password,
+  safeNext,
+  t,
+  Title,
+  useEffect,
+  useQuery,
+  useState,
+  useURL,
+  viewer,
+  type UserError,
+  type Values,
+} from '../core';
+import {
+  acceptInvitation,
+  confirmSignUp,
+  installation,
+  requestPasswordReset,
+  resetPassword,
+  signIn,
+  signUp,
+  type ViewerFields,
+} from '../operations';
+
+interface Entered {
+  viewer: ViewerFields | null;
+  userErrors: UserError[];
+}
+
+/** enter shows the page that the user wanted, once signed in. */
+function enter(payload: Entered | null): UserError[] {
+  if (!payload?.viewer) return payload?.userErrors ?? [];
+  viewer.set(payload.viewer);
+  go(safeNext(new URLSearchParams(location.search).get('next')), true);
+  return [];
+}
+
+/** SignIn asks for address and password, and returns to the page that required them. */
+export function SignIn() {
+  const { search } = useURL();
+  const known = useQuery(installation, {}).data?.installation;
+  const submit = async ({ email = '', password = '' }: Values): Promise<UserError[]> =>
+    enter((await signIn({ input: { email, password } })).signIn);
+
+  return (
+    <>
+      <Title text={t('signIn.title')} />
+      <Form submit={t('signIn.submit')} onSubmit={submit}>
+        <Field name="email" type="email" label={t('email')} autoComplete="username" required autoFocus />
+        <Password name="password" label={t('password')} autoComplete="current-password" required />
+      </Form>
+      <p class="aside">
+        <a href="/forgot-password">{t('forgot.title')}</a>
+        {known?.signUps ? (
+          <a href={'/sign-up' + search}>{t('signUp.title')}</a>
+        ) : (
+          known && <span>{t('signUp.closed')}</span>
+        )}
+      </p>
+    </>
+  );
+}
+
+/** SignUp creates an account. It reports beforehand if the installation accepts none. */
+export function SignUp() {
+  const { search } = useURL();
+  const [sentTo, setSentTo] = useState('');
+  const known = useQuery(installation, {}).data?.installation;
+
+  const submit = async ({ email = '', password = '', accountName = '' }: Values): Promise<UserError[]> => {
+    const payload = (await signUp({ input: { email, password, accountName } })).signUp;
+    if (payload?.verificationSent) setSentTo(email);
+    return enter(payload);
+  };
+
+  if (sentTo) {
+    return (
+      <>
+        <Title text={t('signUp.sent')} />
+        <p>{t('signUp.sentText', { email: sentTo })}</p>
+      </>
+    );
+  }
+
+  return (
+    <>
+      <Title text={t('signUp.title')} />
+      {known?.signUps === false && <p class="notice">{t('signUp.closed')}</p>}
+      <Form submit={t('signUp.submit')} onSubmit={submit} disabled={known?.signUps === false}>
+        <Field
+          name="accountName"
+          label={t('account.name')}
+          hint={t('account.nameHint')}
+          autoComplete="organization"
+          required
+          maxLength={100}
+          autoFocus
+        />
+        <Field name="email" type="email" label={t('email')} autoComplete="username" required />
+        <Password
+          name="password"
+          label={t('password')}
+          hint={t('password.hint')}
+          autoComplete="new-password"
+          required
+          minLength={8}
+        />
+      </Form>
+      <p class="aside">
+        <a href={'/sign-in' + search}>{t('signIn.title')}</a>
+      </p>
+    </>
+  );
+}
+
+/** ForgotPassword mails a link. The text is the same whether the address has an account. */
+export function ForgotPassword() {
+  const [sentTo, setSentTo] = useState('');
+  const known = useQuery(installation, {}).data?.installation;
+  const submit = async ({ email = '' }: Values): Promise<UserError[]> => {
+    const errors = (await requestPasswordReset({ input: { email } })).requestPasswordReset?.userErrors ?? [];
+    if (errors.length === 0) setSentTo(email);
+    return errors;
+  };
+
+  return (
+    <>
+      <Title text={t('forgot.title')} />
+      {known?.sendsMail === false && <p class="notice">{t('forgot.noMail')}</p>}
+      {sentTo ? (
+        <p role="status">{t('forgot.sent', { email: sentTo })}</p>
+      ) : (
+        <Form submit={t('forgot.submit')} onSubmit={submit} disabled={known?.sendsMail === false}>
+          <Field
+            name="email"
+            type="email"
+            label={t('email')}
+            hint={t('forgot.hint')}
+            autoComplete="username"
+            required
+            autoFocus
+          />
+        </Form>
+      )}
+      <p class="aside">
+        <a href="/sign-in">{t('signIn.title')}</a>
+      </p>
+    </>
+  );
+}
+
+/** useLinkSecret returns the secret of the mailed link. It stands behind #, so no server logs it. */
+function useLinkSecret(): [secret: string, consumed: () => void] {
+  const [secret] = useState(location.hash.slice(1));
+  useEffect(() => {
+    viewer.set(undefined); // the link's user may be another one than that of the session
+  }, []);
+  return [secret, () => history.replaceState(null, '', location.pathname)];
+}
+
+/** ResetPassword sets a new password with a mailed link. */
+export function ResetPassword() {
+  const [token, consumed] = useLinkSecret();
+  const [tokens, setTokens] = useState(-1);
+  const submit = async ({ password = '' }: Values): Promise<UserError[]> => {
+    const payload = (await resetPassword({ input: { token, password } })).resetPassword;
+    if (payload && payload.userErrors.length === 0) {
+      consumed();
+      setTokens(payload.apiTokens.length);
+    }
+    return payload?.userErrors ?? [];
+  };
+
+  return (
+    <>
+      <Title text={t('reset.title')} />
+      {tokens >= 0 ? (
+        <>
+          <p role="status">{t('reset.done')}</p>
+          {tokens > 0 && <p>{t('reset.tokens', { n: tokens })}</p>}
+          <p>
+            <a class="button main" href="/sign-in">
+              {t('signIn.title')}
+            </a>
+          </p>
+        </>
+      ) : (
+        <Form submit={t('reset.submit')} onSubmit={submit}>
+          <Password
+            name="password"
+            label={t('password.new')}
+            hint={t('password.hint')}
+            autoComplete="new-password"
+            required
+            minLength={8}
+            autoFocus
+          />
+        </Form>
+      )}
+    </>
+  );
+}
+
+/** AcceptInvitation creates the invited user with a password of their choice. */
+export function AcceptInvitation() {
+  const [token, consumed] = useLinkSecret();
+  const submit = async ({ password = '' }: Values): Promise<UserError[]> => {
+    const payload = (await acceptInvitation({ input: { token, password } })).acceptInvitation;
+    if (payload?.viewer) consumed();
+    return enter(payload);
+  };
+
+  return (
+    <>
+      <Title text={t('invitation.title')} />
+      <p>{t('invitation.text')}</p>
+      <Form submit={t('invitation.submit')} onSubmit={submit}>
+        <Password
+          name="password"
+          label={t('password.new')}
+          hint={t('password.hint')}
+          autoComplete="new-password"
+          required
+          minLength={8}
+          autoFocus
+        />
+      </Form>
+    </>
+  );
+}
+
+/** ConfirmSignUp creates the account of a pending sign-up. */
+export function ConfirmSignUp() {
+  const [secret, consumed] = useLinkSecret();
+  const submit = async ({ password = '' }: Values): Promise<UserError[]> => {
+    const payload = (await confirmSignUp({ input: { secret, password } })).confirmSignUp;
+    if (payload?.viewer) consumed();
+    return enter(payload);
+  };
+
+  return (
+    <>
+      <Title text={t('confirmSignUp.title')} />
+      <p>{t('confirmSignUp.text')}</p>
+      <Form submit={t('confirmSignUp.submit')} onSubmit={submit}>
+        <Password name="password" label={t('password')} autoComplete="current-password" required autoFocus />
+      </Form>
+    </>
+  );
+}

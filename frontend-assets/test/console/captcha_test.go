@@ -1,0 +1,51 @@
+package console_test
+
+import "testing"
+
+// TestCaptchaChromium makes a sitekey, watches its widget solve a challenge, and deletes it.
+func TestCaptchaChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, map[string]string{"CAPTCHA_DIFFICULTY": "1024"})
+	s.signUp()
+	p := s.openSignedIn("/captcha")
+	p.see("No sitekeys yet")
+	p.look("captcha-empty")
+	p.press("New sitekey")
+	p.fill("Name", "Contact form")
+	p.fill("Domains", "not a domain")
+	p.press("Create the sitekey")
+	p.WaitFor("document.activeElement.name === 'domains' && document.activeElement.ariaInvalid === 'true'")
+	p.look("captcha-new")
+	p.fill("Domains", "")
+	p.press("Create the sitekey")
+	p.see("it is shown only this once")
+	p.WaitFor(`document.querySelector('.notice code').textContent.length > 20`)
+	secret := p.Text(`document.querySelector('.notice code').textContent`)
+
+	// The widget in the frame gets a token from the data plane of another origin.
+	p.WaitFor(`document.querySelector('iframe').contentDocument.querySelector('.service-captcha.is-done')`)
+	p.look("captcha-sitekey")
+	p.press("I have copied it")
+
+	// A sitekey for other domains explains why its preview fails.
+	p.fill("Domains", "shop.example.test")
+	p.press("Save")
+	p.see("The sitekey does not allow 127.0.0.1")
+	p.press("Start again")
+	p.WaitFor(`document.querySelector('iframe').contentDocument?.querySelector('.service-captcha.is-error')`)
+
+	p.press("Replace the secret")
+	p.fill("To confirm, type Contact form", "Contact form")
+	p.press("Replace the secret")
+	p.WaitFor(`(e => e && e.textContent !== '` + secret + `')(document.querySelector('.notice.good code'))`)
+
+	p.press("Captcha")
+	p.see("1 sitekey")
+	p.look("captcha")
+	p.press("Contact form")
+	p.press("Delete the sitekey")
+	p.fill("To confirm, type Contact form", "Contact form")
+	p.press("Delete the sitekey")
+	p.see("No sitekeys yet")
+}

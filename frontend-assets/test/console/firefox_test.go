@@ -1,0 +1,130 @@
+package console_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+)
+
+// firefoxDriver signs in and creates a site as a user would, and posts "done" or what went wrong. No
+// driver controls Firefox, so the script runs in the console's own pages.
+const firefoxDriver = `
+const report = (text) => fetch('/driver-report', { method: 'POST', body: text });
+addEventListener('securitypolicyviolation', (e) => report('policy: ' + e.violatedDirective + ' ' + e.blockedURI));
+addEventListener('error', (e) => report('error: ' + e.message));
+
+const wait = async (what, find) => {
+  for (let i = 0; i < 600; i++) {
+    const found = find();
+    if (found) return found;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error('no ' + what + ' in ' + document.body.innerText);
+};
+const fill = async (label, text) => {
+  const labels = () => [...document.querySelectorAll('label')];
+  const input = await wait(label, () => labels().find((l) => l.textContent === label)?.control);
+  input.value = text;
+  input.dispatchEvent(new Event('input', { bubbles: true }));
+};
+const press = async (text) => {
+  const buttons = () => [...document.querySelectorAll('button, a')];
+  (await wait(text, () => buttons().find((b) => b.textContent === text && !b.disabled))).click();
+};
+const see = (text) => wait(text, () => document.body.innerText.includes(text));
+
+(async () => {
+  try {
+    await fill('E-mail address', %q);
+    await fill('Password', %q);
+    await press('Sign in');
+    await see('No sites yet');
+    await press('New site');
+    await fill('Domain', 'shop.localhost');
+    await press('Create the site');
+    await see('Waiting for a hit');
+    await report('done');
+  } catch (e) {
+    await report(String(e));
+  }
+})();
+`
+
+// TestFirstSiteFirefox signs in and creates a site in Firefox.
+func TestFirstSiteFirefox(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	target, err := url.Parse(s.control)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// The proxy adds the driver to the page, whose policy allows scripts of its own origin.
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Host = target.Host
+			r.Out.Header.Del("Accept-Encoding")
+			r.Out.Header.Del("Referer")
+			if r.Out.Header.Get("Origin") != "" {
+				r.Out.Header.Set("Origin", s.control)
+			}
+		},
+		ModifyResponse: addDriver,
+	}
+
+	reports := make(chan string, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/driver.js":
+			w.Header().Set("Content-Type", "text/javascript")
+			fmt.Fprintf(w, firefoxDriver, ownerEmail, ownerPassword)
+		case "/driver-report":
+			text, _ := io.ReadAll(r.Body)
+			reports <- string(text)
+		default:
+			proxy.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+
+	browsertest.OpenFirefox(t, "http://console.example.test/sign-in", browsertest.Host("console.example.test", server.URL))
+	select {
+	case got := <-reports:
+		if got != "done" {
+			t.Error(got)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Error("Firefox reported nothing")
+	}
+}
+
+// addDriver appends the driver's script to a page.
+func addDriver(r *http.Response) error {
+	if !strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") {
+		return nil
+	}
+
+	page, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+
+	page = append(page, `<script type="module" src="/driver.js"></script>`...)
+	r.Body = io.NopCloser(bytes.NewReader(page))
+	r.ContentLength = int64(len(page))
+	r.Header.Set("Content-Length", strconv.Itoa(len(page)))
+	return nil
+}

@@ -1,0 +1,213 @@
+package console_test
+
+import (
+	"encoding/pem"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestFirstSiteChromium follows an owner from the first sign-up to a delivered webhook and a download.
+func TestFirstSiteChromium(t *testing.T) {
+	t.Parallel()
+
+	hook := newReceiver(t)
+	s := start(t, map[string]string{"WEBHOOK_CA_FILE": hook.caFile})
+
+	p := s.open("/")
+	p.see("Sign in")
+	p.WaitFor("location.pathname === '/sign-in'")
+	p.look("sign-in")
+
+	// The first account is accepted, and the form keeps its values when the server refuses one.
+	p.press("Create an account")
+	p.see("At least 8 characters.")
+	p.look("sign-up")
+	p.fill("Account name", "www.example.test")
+	p.fill("E-mail address", ownerEmail)
+	p.fill("Password", ownerPassword)
+	p.press("Create the account")
+	p.WaitFor("document.activeElement.name === 'accountName' && document.activeElement.ariaInvalid === 'true'")
+	p.fill("Account name", "Kettle & Co")
+	p.press("Create the account")
+	p.see("No sites yet")
+	p.look("sites-empty")
+
+	// The tag appears, and the check reports what arrives while the page is open.
+	p.press("New site")
+	p.see("Its subdomains are included.")
+	p.look("site-new")
+	p.fill("Domain", "https://shop.localhost/start?x")
+	p.fill("Name", "Kettle shop")
+	p.press("Create the site")
+	p.see("Waiting for a hit")
+	p.look("install")
+	id := strings.Split(p.Text("location.pathname"), "/")[2]
+	key := p.Text(`document.querySelector('code').textContent.match(/data-site="([0-9a-f]{32})"/)[1]`)
+
+	if status := s.hit(key, "https://www.other.example", "/", ""); status != http.StatusForbidden {
+		t.Errorf("a hit from another domain: status %d", status)
+	}
+
+	p.see("domain_not_allowed")
+	p.see("add it as an extra domain")
+	if status := s.hit(key, "http://shop.localhost", "/kettle", ""); status != http.StatusNoContent {
+		t.Errorf("a hit: status %d", status)
+	}
+
+	p.see("It works: a hit arrived")
+	p.look("install-done")
+	p.press("Open the site")
+	p.see("1 call was rejected in the last 7 days.")
+	p.look("site")
+	p.press("Rejected calls")
+	p.see("Rejected by day")
+	p.look("rejections")
+
+	// Settings: an error at its field, then a change that a new visit shows.
+	p.press("Settings")
+	p.see("There is no secret")
+	p.fill("Domain", "not a domain")
+	p.press("Add")
+	p.WaitFor("document.activeElement.name === 'domain' && document.activeElement.ariaInvalid === 'true'")
+	p.fill("Domain", "www.other.example")
+	p.press("Add")
+	p.WaitFor(button("Remove www.other.example"))
+	p.check("E-commerce")
+	p.press("Save")
+	p.see("Saved")
+	p.press("Create a secret")
+	p.see("it is shown only this once")
+	p.WaitFor(`[...document.querySelectorAll('code')].some(e => e.textContent.startsWith('svcs_'))`)
+	p.look("settings")
+	p.press("I have copied it")
+	p.see("The current secret ends in")
+
+	if status := s.hit(key, "https://www.other.example", "/", ""); status != http.StatusNoContent {
+		t.Errorf("a hit from the added domain: status %d", status)
+	}
+
+	// Events.
+	p.press("Events")
+	p.fill("Event", "sign-up")
+	p.press("Register")
+	p.press("Mark sign-up as a key event")
+	p.WaitFor(button("sign-up is a key event. Remove the mark"))
+	p.see("purchase")
+	p.look("events")
+
+	// A webhook that fails, explained, and then sent again.
+	p.press("Webhooks")
+	p.see("Nothing was sent in the last 30 days.")
+	p.Eval(`document.querySelector('input[name=url]').value = '`+hook.URL+`/hook'`, nil)
+	p.press("Generate a secret")
+	p.WaitFor(`document.querySelector('input[name=secret]').value.startsWith('whsec_')`)
+	p.Eval(`document.querySelector('input[name=url]').value = '`+hook.URL+`/hook'`, nil)
+	p.press("Save")
+	p.see("A secret is set")
+	p.press("Send a test")
+	p.see("The server failed (5xx)")
+	p.Eval(`document.querySelector('.deliveries summary').click()`, nil)
+	p.WaitFor(`document.querySelector('.deliveries table').textContent.includes('500')`)
+	p.look("webhooks")
+	hook.works.Store(true)
+	p.press("Send again")
+	p.WaitFor(`document.querySelector('.deliveries .state').textContent === 'Delivered'`)
+
+	// Another failed delivery, sent again together with all failed ones.
+	hook.works.Store(false)
+	p.press("Send a test")
+	p.WaitFor(`document.querySelector('.deliveries .state').textContent === 'Failed'`)
+	hook.works.Store(true)
+	p.press("Send all failed ones again")
+	p.WaitFor(`[...document.querySelectorAll('.deliveries .state')].map(e => e.textContent).join() === 'Delivered,Delivered'`)
+
+	// The download equals what a script gets.
+	p.Eval(`(() => { const make = URL.createObjectURL;
+		URL.createObjectURL = (b) => { window.saved = b; return make(b) } })()`, nil)
+	p.press("Export")
+	p.see("Every stored row")
+	p.look("export")
+	for _, format := range []string{"csv", "json"} {
+		p.fill("Format", format)
+		p.press("Download")
+		p.see("2 rows are saved.")
+		p.WaitFor(`window.saved?.type.includes('` + format + `')`)
+		saved := p.Text("window.saved.text()")
+		want := s.export(id, format)
+		if strings.TrimSpace(saved) != strings.TrimSpace(want) {
+			t.Errorf("%s: the console saved\n%s\nthe endpoint returns\n%s", format, saved, want)
+		}
+	}
+
+	// The list of sites, and the deletion, which asks for the domain.
+	p.press("Sites")
+	p.see("2 hits")
+	p.look("sites")
+	p.press("Kettle shop")
+	p.press("Settings")
+	p.press("Delete the site")
+	p.WaitFor("document.querySelector('dialog[open]')")
+	p.look("site-delete")
+	p.WaitFor(`document.querySelector('dialog button.danger').disabled`)
+	p.fill("To confirm, type shop.localhost", "shop.localhost")
+	p.press("Delete the site")
+	p.see("No sites yet")
+	p.clean(s)
+}
+
+// export downloads page views of the last days as a script would, with the browser's session replaced
+// by a new one.
+func (s *service) export(siteID, format string) string {
+	s.t.Helper()
+
+	s.do(`mutation ($input: SignInInput!) { signIn(input: $input) { userErrors { message } } }`,
+		map[string]any{"input": map[string]any{"email": ownerEmail, "password": ownerPassword}}, &struct{}{})
+	day := func(ago int) string { return time.Now().UTC().AddDate(0, 0, -ago).Format(time.DateOnly) }
+	response, err := s.http.Get(s.control + "/products/analytics/api/export.php?type=pageviews&site_id=" + siteID +
+		"&format=" + format + "&from=" + day(30) + "&to=" + day(0))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		s.t.Fatalf("export: %s, %v", response.Status, err)
+	}
+
+	return string(body)
+}
+
+// receiver is an owner's server that answers webhooks.
+type receiver struct {
+	*httptest.Server
+	caFile string
+	works  atomic.Bool // answer 200 instead of 500
+}
+
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+
+	r := &receiver{}
+	r.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !r.works.Load() {
+			http.Error(w, "no kettle", http.StatusInternalServerError)
+		}
+	}))
+	t.Cleanup(r.Close)
+
+	r.caFile = filepath.Join(t.TempDir(), "ca.pem")
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw})
+	if err := os.WriteFile(r.caFile, block, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	return r
+}

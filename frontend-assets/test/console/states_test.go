@@ -1,0 +1,202 @@
+package console_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+)
+
+// answering returns a script that answers the next GraphQL requests of a page with a body, until
+// window.through is set.
+func answering(body string) string {
+	return fmt.Sprintf(`(() => { const real = window.fetch; window.fetch = (...a) => window.through ? real(...a)
+		: Promise.resolve(new Response(%q, {headers: {'Content-Type': 'application/json'}})) })()`, body)
+}
+
+// TestStatesChromium shows each state of a page that is not its content.
+func TestStatesChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	id, _ := s.createSite("shop.localhost", "Kettle shop")
+	p := s.openSignedIn("/account")
+
+	failing := func(code, more string) string {
+		return answering(`{"errors": [{"message": "", "extensions": {"code": "` + code + `"` + more + `}}]}`)
+	}
+	noSite := answering(`{"data": {"viewer": {"id": "u", "email": "a@b.test", "role": "OWNER", "account": {}}, "site": null}}`)
+
+	for _, test := range []struct{ name, script, want string }{
+		{"throttled", failing("RATE_LIMITED", `, "retryAfter": 90`), "Try again in 90 seconds"},
+		{"forbidden", failing("FORBIDDEN", ""), "Your role does not permit this."},
+		{"internal", failing("INTERNAL", `, "requestId": "r-1"`), "internal error. (r-1)"},
+		{"proxy", answering(`<html>`), "temporarily unavailable"},
+		{"offline", `window.fetch = () => Promise.reject(new TypeError())`, "could not be reached"},
+		{"loading", `window.fetch = () => new Promise(() => {})`, "Loading"},
+		{"missing site", noSite, "Not found"},
+	} {
+		remove := p.Before(test.script)
+		p.Goto(s.control + "/sites/" + id)
+		p.WaitFor(fmt.Sprintf("document.body.textContent.includes(%q)", test.want))
+		p.look("state-" + strings.ReplaceAll(test.name, " ", "-"))
+		remove()
+	}
+
+	// A failure ends with the next attempt, without a reload.
+	remove := p.Before(failing("UNAVAILABLE", ""))
+	p.Goto(s.control + "/sites/" + id)
+	p.see("temporarily unavailable")
+	p.Eval("window.through = true", nil)
+	p.press("Try again")
+	p.see("Waiting for the first hit")
+	remove()
+
+	p.Goto(s.control + "/sites/" + id + "/nothing")
+	p.see("Not found")
+	p.Goto(s.control + "/sites/site_unknown")
+	p.see("Not found")
+
+	// Reported by the console itself, so only the rejected promise of the stub may stand in it.
+	p.clean(s)
+}
+
+// TestKeyboardChromium goes from the sign-in to a new site with keys alone.
+func TestKeyboardChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	p := s.open("/sign-in")
+	keys := func(text string) {
+		t.Helper()
+		p.Do(chromedp.KeyEvent(text))
+	}
+
+	p.WaitFor("document.activeElement.name === 'email'")
+	keys(ownerEmail + kb.Tab + ownerPassword + kb.Enter)
+	p.see("No sites yet")
+
+	// The shortcuts and their list.
+	p.Eval("document.activeElement.blur()", nil)
+	keys("?")
+	p.WaitFor(`document.querySelector('dialog[open]')?.textContent.includes('Keyboard shortcuts')`)
+	p.look("shortcuts")
+	keys(kb.Escape)
+	p.WaitFor(`!document.querySelector('dialog')`)
+	keys("gn")
+	p.WaitFor("location.pathname === '/sites/new' && document.activeElement.name === 'domain'")
+	keys("shop.localhost" + kb.Enter)
+	p.see("Waiting for a hit")
+	p.WaitFor("document.activeElement.tagName === 'H1'")
+
+	// Back and forward of the browser.
+	p.Eval("history.back()", nil)
+	p.WaitFor("location.pathname === '/sites/new' && document.querySelector('input[name=domain]')")
+
+	// The first Tab of a page reaches the link to its content, and Enter follows it.
+	p.Goto(s.control + "/")
+	p.see("Install the script")
+	keys(kb.Tab)
+	p.WaitFor("document.activeElement.className === 'skip'")
+	keys(kb.Enter)
+	p.WaitFor("document.activeElement.id === 'main'")
+
+	// The menu opens, closes with Escape and keeps the focus.
+	p.Eval("document.querySelector('summary').focus()", nil)
+	keys(kb.Enter)
+	p.WaitFor("document.querySelector('.menu').open")
+	keys(kb.Escape)
+	p.WaitFor("!document.querySelector('.menu').open && document.activeElement.tagName === 'SUMMARY'")
+	p.clean(s)
+}
+
+// TestGermanChromium reads the console in German, and keeps the choice of theme and language.
+func TestGermanChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	id, key := s.createSite("shop.localhost", "Kettle shop")
+	if status := s.hit(key, "https://www.other.example", "/", ""); status != 403 {
+		t.Errorf("status %d", status)
+	}
+
+	page := browsertest.New(t).NewPage()
+	page.Before("localStorage.setItem('tallygate.language', 'de')")
+	p := &tab{page, t}
+	p.Goto(s.control + "/sites/" + id + "/rejections")
+	p.see("Anmelden")
+	p.WaitFor("document.documentElement.lang === 'de'")
+	p.fill("E-Mail-Adresse", ownerEmail)
+	p.fill("Passwort", "wrong password")
+	p.press("Anmelden")
+	p.see("E-Mail-Adresse oder Passwort ist falsch.")
+	p.fill("Passwort", ownerPassword)
+	p.press("Anmelden")
+	p.see("Die Seite liegt auf einer fremden Domain")
+	p.look("german")
+
+	p.fill("Farben", "dark")
+	p.WaitFor("document.documentElement.dataset.theme === 'dark' && localStorage.getItem('tallygate.theme') === 'dark'")
+	p.clean(s)
+}
+
+// TestFirstViewChromium holds the console to three requests and one GraphQL call, to its policy, and
+// to what it stores.
+func TestFirstViewChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	s.createSite("shop.localhost", "Kettle shop")
+	p := s.openSignedIn("/")
+	p.see("Kettle shop")
+	before := len(p.Requests())
+	p.Goto(s.control + "/")
+	p.see("Kettle shop")
+
+	var files, calls int
+	for _, r := range p.Requests()[before:] {
+		switch {
+		case r.Method == "POST":
+			calls++
+		case !strings.HasPrefix(r.URL, "data:"):
+			files++
+		}
+	}
+	if files != 3 || calls != 1 {
+		t.Errorf("the first view takes %d files and %d calls, want 3 and 1: %v", files, calls, p.Requests()[before:])
+	}
+
+	// Text cannot become code, and nothing is stored but the session, which scripts cannot read.
+	got := p.Text(`(() => { try { document.body.innerHTML = '<p>'; return 'written' } catch (e) { return e.name } })()`)
+	if got != "TypeError" {
+		t.Errorf("innerHTML: %s", got)
+	}
+	if got := p.Text(`JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}])`); got != `["",{},{}]` {
+		t.Errorf("stored: %s", got)
+	}
+
+	// The page reports what it needs where JavaScript is turned off.
+	plain := s.open("/sign-in")
+	plain.Do(emulation.SetScriptExecutionDisabled(true), chromedp.Reload())
+	var html string
+	plain.Do(chromedp.InnerHTML("noscript", &html, chromedp.ByQuery, chromedp.NodeReady))
+	if !strings.Contains(html, "needs JavaScript") {
+		t.Errorf("without JavaScript: %s", html)
+	}
+
+	// Narrow screens and enlarged text need no sideways scrolling.
+	for _, width := range []int64{320, 640} {
+		p.Do(chromedp.EmulateViewport(width, 800))
+		p.Eval(fmt.Sprintf("document.documentElement.style.fontSize = '%d%%'", width*100/320), nil)
+		p.WaitFor("document.documentElement.scrollWidth <= window.innerWidth")
+	}
+}

@@ -1,0 +1,356 @@
+// Package console_test drives the console in real browsers against the whole service, which runs in a
+// process of its own as in production.
+package console_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+)
+
+// programFolder holds the program once a test has needed it.
+var programFolder string
+
+// program builds the program and returns its file. It has no race detector, even if the tests have,
+// because that multiplies the processor time of each process.
+var program = sync.OnceValues(func() (string, error) {
+	var err error
+	if programFolder, err = os.MkdirTemp("", "tallygate-console-"); err != nil {
+		return "", err
+	}
+
+	file := filepath.Join(programFolder, "tallygate")
+	const command = "github.com/tallygate/tallygate/cmd/tallygate"
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", file, command).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build tallygate: %w\n%s", err, out)
+	}
+
+	return file, nil
+})
+
+func TestMain(m *testing.M) {
+	code := dbtest.Run(m)
+	if programFolder != "" {
+		_ = os.RemoveAll(programFolder)
+	}
+	os.Exit(code)
+}
+
+// patience is the longest wait for the service.
+const patience = 60 * time.Second
+
+// The first user and the user's password.
+const (
+	ownerEmail    = "owner@shop.example.test"
+	ownerPassword = "correct horse battery"
+)
+
+// service is a running tallygate with its own data folder.
+type service struct {
+	t             *testing.T
+	dir           string
+	control, data string // origins
+	http          *http.Client
+}
+
+// start runs the service until the test ends. Settings are environment variables without the prefix
+// TALLYGATE_.
+func start(t *testing.T, settings map[string]string) *service {
+	t.Helper()
+
+	file, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	dir := t.TempDir()
+	cmd := exec.Command(file, "serve")
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "TALLYGATE_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+
+	all := map[string]string{
+		"CONTROL_ADDR": "127.0.0.1:0", "DATA_ADDR": "127.0.0.1:0", "LOG_FORMAT": "json",
+		"DATA_DIR": dir, "ALLOW_LOCAL_DOMAINS": "true", "WEBHOOK_ALLOW_NETS": "127.0.0.0/8",
+	}
+	for name, value := range settings {
+		all[name] = value
+	}
+	for name, value := range all {
+		cmd.Env = append(cmd.Env, "TALLYGATE_"+name+"="+value)
+	}
+
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	logs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	s := &service{t: t, dir: dir, http: &http.Client{Jar: jar, Timeout: patience}}
+	listening, ended := make(chan [2]string, 8), make(chan string, 1)
+	go func() { ended <- follow(logs, listening) }()
+
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+		_ = cmd.Wait()
+	})
+
+	for s.control == "" || s.data == "" {
+		select {
+		case l := <-listening:
+			switch l[0] {
+			case "control":
+				s.control = "http://" + l[1]
+			case "data":
+				s.data = "http://" + l[1]
+			}
+		case log := <-ended:
+			ended <- ""
+			t.Fatalf("tallygate ended before it listened:\n%s", log)
+		case <-time.After(patience):
+			t.Fatalf("tallygate does not listen after %v", patience)
+		}
+	}
+
+	return s
+}
+
+// follow reads the log until the process ends, and returns it.
+func follow(logs io.Reader, listening chan<- [2]string) string {
+	var all bytes.Buffer
+	for lines := bufio.NewScanner(logs); lines.Scan(); {
+		all.WriteString(lines.Text() + "\n")
+		var l struct{ Msg, Role, Addr string }
+		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Msg == "listening" {
+			listening <- [2]string{l.Role, l.Addr}
+		}
+	}
+	return all.String()
+}
+
+// do runs a GraphQL operation with the session of earlier calls, and decodes its data.
+func (s *service) do(query string, variables map[string]any, data any) {
+	s.t.Helper()
+
+	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+
+	response, err := s.http.Post(s.control+"/graphql", "application/json", bytes.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+
+	answer := struct {
+		Data   any
+		Errors []struct{ Message string }
+	}{Data: data}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || len(answer.Errors) > 0 {
+		s.t.Fatalf("%s: %v, %v", query, answer.Errors, err)
+	}
+}
+
+// signUp creates the owner's account.
+func (s *service) signUp() {
+	s.t.Helper()
+	s.do(`mutation ($input: SignUpInput!) { signUp(input: $input) { viewer { id } userErrors { message } } }`,
+		map[string]any{"input": map[string]any{
+			"email": ownerEmail, "password": ownerPassword, "accountName": "Kettle & Co",
+		}}, &struct{}{})
+}
+
+// createSite creates a site and returns its id and key.
+func (s *service) createSite(domain, name string) (id, key string) {
+	s.t.Helper()
+	var data struct {
+		CreateSite struct{ Site struct{ ID, SiteKey string } }
+	}
+	s.do(`mutation ($input: CreateSiteInput!) { createSite(input: $input) { site { id siteKey } userErrors { message } } }`,
+		map[string]any{"input": map[string]any{"domain": domain, "name": name}}, &data)
+	return data.CreateSite.Site.ID, data.CreateSite.Site.SiteKey
+}
+
+// hit sends a page view or an event as the script would from a page, and returns the status.
+func (s *service) hit(key, origin, path, event string) int {
+	s.t.Helper()
+
+	message := map[string]any{"k": key, "p": path, "r": nil, "i": "0123456789abcdef", "u": map[string]any{}, "w": 1440,
+		"l": "en", "t": "pageview"}
+	if event != "" {
+		message["t"], message["e"] = "event", event
+	}
+
+	body, err := json.Marshal(message)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+
+	request, err := http.NewRequest(http.MethodPost, s.data+"/collect.php", bytes.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+
+	request.Header.Set("Origin", origin)
+	request.Header.Set("User-Agent", browsertest.UserAgent)
+	request.Header.Set("Accept-Language", "en")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+
+	response.Body.Close()
+	return response.StatusCode
+}
+
+// mailedLink returns the link of the newest mail, which no worker has sent.
+func (s *service) mailedLink() string {
+	s.t.Helper()
+
+	d := dbtest.Open(s.t, db.EmbeddedURL(s.dir))
+	rows, err := dbtest.Rows[struct{ Data string }](d, "SELECT data FROM mails ORDER BY id DESC LIMIT 1")
+	if err != nil || len(rows) != 1 {
+		s.t.Fatalf("mails: %v, %v", rows, err)
+	}
+
+	var mail model.LinkMail
+	if err := json.Unmarshal([]byte(rows[0].Data), &mail); err != nil {
+		s.t.Fatal(err)
+	}
+
+	return mail.URL
+}
+
+// tab is a page of the console with the operations of its tests.
+type tab struct {
+	*browsertest.Page
+	t *testing.T
+}
+
+// open opens a page of the console in a new browser, in English.
+func (s *service) open(path string) *tab {
+	s.t.Helper()
+	browser := browsertest.New(s.t, browsertest.WithFlag("lang", "en-GB"))
+	p := &tab{browser.NewPage(), s.t}
+	p.Goto(s.control + path)
+	return p
+}
+
+// openSignedIn opens a page with the session of the owner.
+func (s *service) openSignedIn(path string) *tab {
+	s.t.Helper()
+	p := s.open("/sign-in?next=" + url.QueryEscape(path))
+	p.fill("E-mail address", ownerEmail)
+	p.fill("Password", ownerPassword)
+	p.press("Sign in")
+	p.WaitFor(fmt.Sprintf("location.pathname + location.search === %q", path))
+	return p
+}
+
+// labelled returns a JavaScript expression for the visible form control with a label.
+func labelled(label string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll('label')]
+		.filter(l => l.checkVisibility() && l.firstChild.textContent.trim() === %q)
+		.map(l => l.control ?? l.querySelector('input, select, textarea'))[0]`, label)
+}
+
+// button returns a JavaScript expression for the visible button or link with a text.
+func button(text string) string {
+	return fmt.Sprintf(`[...(document.querySelector('dialog[open]') ?? document).querySelectorAll('button, a, summary')]
+		.filter(e => e.checkVisibility() && !e.disabled)
+		.filter(e => (e.getAttribute('aria-label') ?? e.textContent.trim()) === %q)[0]`, text)
+}
+
+// fill replaces the text of a control, as typing would.
+func (p *tab) fill(label, text string) {
+	p.t.Helper()
+	p.WaitFor(labelled(label))
+	p.Eval(fmt.Sprintf(`(e => { e.focus();
+		const set = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(e), 'value').set;
+		set.call(e, %q);
+		for (const type of ['input', 'change']) e.dispatchEvent(new Event(type, {bubbles: true}));
+	})(%s)`, text, labelled(label)), nil)
+}
+
+// check changes a checkbox.
+func (p *tab) check(label string) {
+	p.t.Helper()
+	p.WaitFor(labelled(label))
+	p.Eval(labelled(label)+".click()", nil)
+}
+
+// press clicks on a button or link.
+func (p *tab) press(text string) {
+	p.t.Helper()
+	p.WaitFor(button(text))
+	p.Eval(button(text)+".click()", nil)
+}
+
+// see waits for a text on the page.
+func (p *tab) see(text string) {
+	p.t.Helper()
+	p.WaitFor(fmt.Sprintf("document.body.innerText.includes(%q)", text))
+}
+
+// clean fails the test if the console shows a problem or a request left the service's hosts.
+func (p *tab) clean(s *service) {
+	p.t.Helper()
+	for _, m := range p.Console() {
+		// The browser's advice about forms is not about this page's behaviour.
+		if m.Level != "verbose" {
+			p.t.Errorf("the console shows %s: %s", m.Level, m.Text)
+		}
+	}
+	for _, r := range p.Requests() {
+		if !strings.HasPrefix(r.URL, s.control+"/") && !strings.HasPrefix(r.URL, s.data+"/") &&
+			!strings.HasPrefix(r.URL, "data:") && !strings.HasPrefix(r.URL, "blob:") {
+			p.t.Errorf("request to another host: %s %s", r.Method, r.URL)
+		}
+	}
+}
+
+// look reports the accessibility faults of the page as it is now, in light and dark, and takes its
+// pictures.
+func (p *tab) look(name string) {
+	p.t.Helper()
+	for _, theme := range []string{"light", "dark"} {
+		p.Eval("document.documentElement.dataset.theme = '"+theme+"'", nil)
+		for _, barrier := range p.Barriers("html") {
+			p.t.Errorf("%s, %s: %s", name, theme, barrier)
+		}
+	}
+
+	p.Eval("delete document.documentElement.dataset.theme", nil)
+	p.shoot(name)
+}
