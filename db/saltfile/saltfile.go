@@ -2,8 +2,7 @@
 //
 // A day's salt must be unreadable once it is destroyed. A row of a table stays in free pages, in
 // the write-ahead log and in copies made with VACUUM INTO. A file of its own is in none of them,
-// and it is overwritten before it is removed. Package ingest creates and destroys salts; package db
-// moves those that earlier releases kept in a table.
+// and it is overwritten before it is removed. Package ingest creates and destroys salts.
 package saltfile
 
 import (
