@@ -102,8 +102,8 @@ func TestHosts(t *testing.T) {
 				return response.StatusCode
 			}
 			for _, host := range test.own {
-				if got := status("/", host); got != http.StatusFound {
-					t.Errorf("%s: %d, want 302", host, got)
+				if got := status("/", host); got != http.StatusOK {
+					t.Errorf("%s: %d, want 200", host, got)
 				}
 			}
 
