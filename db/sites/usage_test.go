@@ -21,8 +21,8 @@ func TestUsageDaysAreCountedOnce(t *testing.T) {
 		hit := func(siteID int64, at model.Instant, id int) {
 			t.Helper()
 			for _, statement := range []string{
-				"INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) VALUES (?, ?, ?, 1, 0, 0, 0, false, '/')",
-				"INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (?, ?, ?, 1, 'a', '/')",
+				"INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) VALUES (?, ?, ?, 1, 1, 0, false, '/')",
+				"INSERT INTO events (site_id, at, id, visitor, n, name, path) VALUES (?, ?, ?, 1, 1, 'a', '/')",
 			} {
 				if err := dbtest.Exec(d, statement, siteID, at, id); err != nil {
 					t.Fatal(err)
