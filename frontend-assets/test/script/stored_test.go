@@ -302,7 +302,7 @@ func TestStoredEventsChromium(t *testing.T) {
 		}
 	}
 
-	if views := s.views(); len(views) != 2 || views[1].UserID != nil {
+	if views := s.views(); len(views) != 2 || len(views[1].UserID) != 0 {
 		t.Errorf("page views %+v, want a second one without a user id", views)
 	}
 
