@@ -270,7 +270,7 @@ func Invalidate(ctx context.Context, tx bun.IDB, siteID int64, now model.Instant
 	}
 	_, err := tx.ExecContext(ctx, `UPDATE report_days SET version = version + 1, due_at = ?0,
   state = CASE state WHEN ?1 THEN ?2 ELSE state END
-WHERE site_id = ?3 AND day IN (?4) AND state <> ?5`, now, final, open, siteID, bun.In(days), sealed)
+WHERE site_id = ?3 AND day IN ?4 AND state <> ?5`, now, final, open, siteID, bun.Tuple(days), sealed)
 	if err != nil {
 		return fmt.Errorf("request new reports of site %d: %w", siteID, err)
 	}

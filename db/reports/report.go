@@ -102,8 +102,6 @@ func (s *Store) Size(ctx context.Context, siteID int64) (bytes int64, err error)
 // span is a range of UTC days.
 type span struct{ first, last model.Day }
 
-func (s span) has(day model.Day) bool { return s.first <= day && day <= s.last }
-
 // plan is what a request reads.
 type plan struct {
 	spans     []span             // of the periods, without future days
@@ -120,11 +118,6 @@ func newPlan(r *Request) *plan {
 		p.spans = append(p.spans, span{max(first, firstDay), min(last, today)})
 	}
 	return p
-}
-
-// needs reports whether a period contains the day.
-func (p *plan) needs(day model.Day) bool {
-	return slices.ContainsFunc(p.spans, func(s span) bool { return s.has(day) })
 }
 
 // prepare decides what to read, and refuses what is too much.
