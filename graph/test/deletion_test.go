@@ -74,6 +74,10 @@ func fill(t *testing.T, d *db.DB, of owners) {
 		"transactions": `INSERT INTO transactions (site_id, transaction_id, event, at) VALUES (@site, 'T', 'purchase', @at)`,
 		"deliveries": `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
 			VALUES (@site, 1, 'conversion', 'purchase', 'pending', 0, @at, @at, '{}')`,
+		"engagement": `INSERT INTO engagement (site_id, day, id, ms, scroll) VALUES (@site, @at / 86400000000, 1, 1, 1)`,
+		"report_days": `INSERT INTO report_days (site_id, day, state, version, built_at, visits, pageviews, events, checksum)
+			VALUES (@site, 1, 1, 1, 1, 1, 1, 1, 1)`,
+		"report_segments": `INSERT INTO report_segments (site_id, first_day, days, chunk, data) VALUES (@site, 1, 1, 0, 'x')`,
 		"site_usage":      `INSERT INTO site_usage (site_id, month, used) VALUES (@site, 202611, 1)`,
 		"site_usage_days": `INSERT INTO site_usage_days (site_id, day, used) VALUES (@site, 1, 1)`,
 		"unknown_events":  `INSERT INTO unknown_events (site_id, day, name, count) VALUES (@site, 1, 'x', 1)`,

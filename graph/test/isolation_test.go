@@ -327,7 +327,7 @@ func TestRoles(t *testing.T) {
 						t.Errorf("%s waits for the turn of its network: %v; everybody can call it: %v", f.Name, open, rule.role == anyRole)
 					}
 
-					if caller.shared && f.Name != "sharedSite" && f.Name != "viewer" {
+					if caller.shared && f.Name != "sharedSite" && f.Name != "viewer" && !rule.public {
 						want = "FORBIDDEN"
 					}
 
