@@ -20,8 +20,12 @@ import (
 // warnEvery is the least time between two log lines about the clocks.
 const warnEvery = time.Minute
 
-// errUncertain means that nothing may be deleted now.
-var errUncertain = errors.New("the time is not certain")
+var (
+	// errUncertain means that nothing may be deleted now.
+	errUncertain = errors.New("the time is not certain")
+	// errNoTime means that the database returned no time.
+	errNoTime = errors.New("the database's time is 1970 or earlier")
+)
 
 // timekeeper is the database as a clock.
 type timekeeper interface {
@@ -57,37 +61,49 @@ type clock struct {
 	now func() time.Time // this process's clock
 	log *slog.Logger
 
-	mu         sync.Mutex
+	mu     sync.Mutex
+	state  clockState
+	logged time.Time // time of the last log line, monotonic
+}
+
+// clockState is the result of the last comparisons. Its methods do not see later ones.
+type clockState struct {
 	difference time.Duration // this process's clock less the database's
 	jump       *db.ClockJump // nil: the database's clock is trusted
-	logged     time.Time     // time of the last log line, monotonic
 }
 
 // Now returns the database's time, and stores its difference from this process's clock.
 func (c *clock) Now(ctx context.Context) (model.Instant, error) {
+	now, _, err := c.compare(ctx)
+	return now, err
+}
+
+// compare is Now, and returns the difference in addition.
+func (c *clock) compare(ctx context.Context) (model.Instant, time.Duration, error) {
 	now, difference, err := c.db.CompareClock(ctx, c.now)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 
 	c.mu.Lock()
-	c.difference = difference
+	c.state.difference = difference
 	c.mu.Unlock()
 
-	return now, nil
+	return now, difference, nil
 }
 
 // Estimate returns this process's time, corrected by the last known difference.
 func (c *clock) Estimate() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.now().Add(-c.difference)
+	return c.now().Add(-c.state.difference)
 }
 
 // Certain returns the database's time for what cannot be undone. It returns errUncertain, which is
 // logged already, if the two clocks differ by more than a minute or the database's has jumped.
 func (c *clock) Certain(ctx context.Context) (model.Instant, error) {
-	if _, err := c.Now(ctx); err != nil {
+	_, difference, err := c.compare(ctx)
+	if err != nil {
 		return 0, err
 	}
 
@@ -98,29 +114,42 @@ func (c *clock) Certain(ctx context.Context) (model.Instant, error) {
 	}
 
 	c.mu.Lock()
-	c.jump = jump
+	c.state.jump = jump
 	c.mu.Unlock()
 
-	if warning := c.Warning(); warning != "" {
-		c.logWarning(ctx, warning)
+	// Another goroutine may have stored a newer comparison. It does not apply to this time.
+	own := clockState{difference, jump}
+	if warning := own.warning(); warning != "" {
+		c.logWarning(ctx, own.level(), warning)
 		return 0, errUncertain
+	}
+
+	// Everything would have expired long before any other time.
+	if now <= 0 {
+		return 0, errNoTime
 	}
 
 	return now, nil
 }
 
 // Warning returns why nothing is deleted now, for an operator, or "".
-func (c *clock) Warning() string {
+func (c *clock) Warning() string { return c.current().warning() }
+
+func (c *clock) current() clockState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.state
+}
 
+// warning returns why nothing is deleted, or "".
+func (s clockState) warning() string {
 	var warnings []string
 
-	if c.difference.Abs() > db.MaxClockDifference {
-		warnings = append(warnings, fmt.Sprintf("worker clock differs from the database's by %.0f s", c.difference.Seconds()))
+	if s.difference.Abs() > db.MaxClockDifference {
+		warnings = append(warnings, fmt.Sprintf("worker clock differs from the database's by %.0f s", s.difference.Seconds()))
 	}
-	if c.jump != nil {
-		warnings = append(warnings, c.jump.Error())
+	if s.jump != nil {
+		warnings = append(warnings, s.jump.Error())
 	}
 	if len(warnings) == 0 {
 		return ""
@@ -129,21 +158,22 @@ func (c *clock) Warning() string {
 	return strings.Join(warnings, "; ") + "; nothing is deleted"
 }
 
-// logWarning logs a warning once a minute. It is an error, except for a short jump: that may be a
+// level returns the warning's log level. It is an error, except for a short jump: that may be a
 // machine that was suspended.
-func (c *clock) logWarning(ctx context.Context, warning string) {
+func (s clockState) level() slog.Level {
+	if s.difference.Abs() <= db.MaxClockDifference && s.jump != nil && !s.jump.IsLong() {
+		return slog.LevelWarn
+	}
+	return slog.LevelError
+}
+
+// logWarning logs a warning, at most one a minute.
+func (c *clock) logWarning(ctx context.Context, level slog.Level, warning string) {
 	c.mu.Lock()
 	due := c.logged.IsZero() || time.Since(c.logged) >= warnEvery
 	if due {
 		c.logged = time.Now()
 	}
-
-	level := slog.LevelError
-
-	if c.difference.Abs() <= db.MaxClockDifference && !c.jump.IsLong() {
-		level = slog.LevelWarn
-	}
-
 	c.mu.Unlock()
 
 	if due {
@@ -153,23 +183,21 @@ func (c *clock) logWarning(ctx context.Context, warning string) {
 
 // measure registers the state of the clocks as metrics.
 func (c *clock) measure(r prometheus.Registerer) {
-	c.mu.Lock()
-	difference, jump := c.difference, c.jump
-	c.mu.Unlock()
+	state := c.current()
 
 	metrics := promauto.With(r)
 	metrics.NewGauge(prometheus.GaugeOpts{
 		Name: "tallygate_clock_difference_seconds",
 		Help: "This process's clock less the database's; over 60 in either direction nothing is deleted.",
-	}).Set(difference.Seconds())
+	}).Set(state.difference.Seconds())
 
 	jumped := metrics.NewGauge(prometheus.GaugeOpts{
 		Name: "tallygate_clock_jump_seconds",
 		Help: "By how much the database's clock jumped, while it is not trusted for that.",
 	})
 
-	if jump != nil {
-		jumped.Set(jump.By().Seconds())
+	if state.jump != nil {
+		jumped.Set(state.jump.By().Seconds())
 	}
 
 	held := metrics.NewGauge(prometheus.GaugeOpts{
@@ -177,7 +205,7 @@ func (c *clock) measure(r prometheus.Registerer) {
 		Help: "1 while nothing is deleted because the time is not certain.",
 	})
 
-	if c.Warning() != "" {
+	if state.warning() != "" {
 		held.Set(1)
 	}
 }

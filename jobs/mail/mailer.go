@@ -26,13 +26,11 @@ const (
 	sweepMails    = 20               // mails that one sweep submits
 	sendTimeout   = 30 * time.Second // for one attempt
 	recordTimeout = 20 * time.Second
+	recordPause   = 500 * time.Millisecond
 	lease         = 2 * time.Minute // how long a claim keeps other workers away
 )
 
-// errorMessage is the log message for an attempt that could not be made or recorded.
-const errorMessage = "mail not sent"
-
-// Store is the database as the package uses it. *db.DB implements it.
+// Store is the database as the package uses it. *outbox.Store implements it.
 type Store interface {
 	// DueMails returns due mails, the longest due ones first.
 	DueMails(ctx context.Context, now model.Instant, limit int) ([]model.Mail, error)
@@ -118,6 +116,10 @@ func (m *Mailer) handle(ctx context.Context, payload []byte) error {
 
 // deliver claims a mail, sends it and records the outcome. Errors are logged.
 func (m *Mailer) deliver(ctx context.Context, id int64) {
+	// The context of the queue ends when Redis is lost. A mail whose attempt was interrupted may
+	// have been sent already, and would be sent again.
+	ctx = context.WithoutCancel(ctx)
+
 	work, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 
@@ -128,7 +130,8 @@ func (m *Mailer) deliver(ctx context.Context, id int64) {
 		mail, err = m.store.ClaimMail(work, id, now, lease)
 	}
 	if err != nil {
-		m.log.ErrorContext(ctx, errorMessage, "mail", id, "error", err)
+		m.log.ErrorContext(ctx, "mail not sent; it is retried later", "mail", id, "error", err)
+		return
 	}
 	if mail == nil {
 		return
@@ -136,12 +139,29 @@ func (m *Mailer) deliver(ctx context.Context, id int64) {
 
 	m.send(work, mail)
 
-	// The outcome is recorded even if the attempt has used up its time.
-	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	if err := m.record(ctx, mail); err != nil {
+		m.log.ErrorContext(ctx, "the outcome of a mail is not recorded; it is sent again after its lease",
+			"mail", id, "state", mail.State, "error", err)
+	}
+}
+
+// record stores the outcome of an attempt, which may have used up its own time. It retries for 20 s,
+// because a mail whose outcome is not recorded is sent again.
+func (m *Mailer) record(ctx context.Context, mail *model.Mail) error {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
 
-	if err := m.store.FinishMail(record, mail); err != nil {
-		m.log.ErrorContext(ctx, errorMessage, "mail", id, "error", err)
+	for {
+		err := m.store.FinishMail(ctx, mail)
+		if err == nil {
+			return nil
+		}
+
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(recordPause):
+		}
 	}
 }
 

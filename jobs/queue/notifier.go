@@ -90,23 +90,26 @@ func (n *Notifier) run(ctx context.Context, client *asynq.Client) {
 	}
 }
 
-// enqueueAll enqueues the first task and all others that wait, but of those with one payload no
-// more than can run at once.
+// enqueueAll enqueues the first task and the others that wait already, but of those with one payload
+// no more than can run at once. A task that arrives meanwhile is left to the next call, which counts
+// from 0 again: under a steady load the channel is never empty.
 func (n *Notifier) enqueueAll(ctx context.Context, client *asynq.Client, task Task) error {
 	// by payload
 	enqueued := make(map[any]int)
-	for {
-		if enqueued[task.Payload]++; enqueued[task.Payload] <= task.Parallel {
+
+	for waiting := len(n.tasks); ; waiting-- {
+		if enqueued[task.Payload]++; enqueued[task.Payload] <= max(1, task.Parallel) {
 			if err := enqueue(ctx, client, task); err != nil {
 				return err
 			}
 		}
 
-		select {
-		case task = <-n.tasks:
-		default:
+		// Only this goroutine receives, so that as many tasks as waited still do.
+		if waiting == 0 {
 			return nil
 		}
+
+		task = <-n.tasks
 	}
 }
 

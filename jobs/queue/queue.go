@@ -68,7 +68,7 @@ type Task struct {
 	Overdue time.Duration
 
 	// Parallel is how many tasks with this payload can run at once in a process. A Notifier does
-	// not enqueue more of them together.
+	// not enqueue more of them together; 0 is 1.
 	Parallel int
 }
 
