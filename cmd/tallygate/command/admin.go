@@ -39,7 +39,7 @@ type adminCommands struct {
 
 	RotateSecret rotateSecretCommand `cmd:"" help:"Replace the application key: seal with the new one what is stored with the previous one. See docs/operations.md, \"Change the application key\"."`
 
-	Apply applyCommand `cmd:"" help:"Give an account's sites the settings in a file, all or none; what they have already stays untouched. Running processes follow within a second."`
+	Apply applyCommand `cmd:"" help:"Give an account's sites the settings in a file, all or none. Settings that the file does not name stay unchanged; a list in the file replaces the stored one. Running processes follow within a second."`
 }
 
 type createAccountCommand struct {
