@@ -115,12 +115,12 @@ func openSQLite(path string) (*DB, error) {
 
 	read, err := sqlitefile.Readers(path, sqliteReaders)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, writer.Close())
 	}
 
 	dataRead, err := sqlitefile.Readers(path, dataPool)
 	if err != nil {
-		return nil, errors.Join(err, read.Close())
+		return nil, errors.Join(err, read.Close(), writer.Close())
 	}
 
 	data := bun.NewDB(dataRead, sqlitedialect.New())

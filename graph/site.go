@@ -304,7 +304,7 @@ func (r *mutationResolver) SetSitePlan(
 		return nil, notFound("siteId")
 	}
 
-	// 0 means no volume for db.SetSitePlan, so an explicit 0 is passed as a volume that no plan
+	// 0 means no volume for sites.Store.SetSitePlan, so an explicit 0 is passed as a volume that no plan
 	// accepts.
 	var volume int64
 

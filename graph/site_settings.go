@@ -17,23 +17,37 @@ import (
 func (r *mutationResolver) changeSite(
 	ctx context.Context, id string, change func(accountID, siteID int64) error,
 ) (*generated.SitePayload, error) {
-	viewer, err := r.require(ctx, model.MayConfigure)
+	var site *model.Site
+	err := r.withSite(ctx, id, func(accountID, siteID int64) error {
+		err := change(accountID, siteID)
+		if err == nil {
+			// A concurrent mutation may have deleted the site since the change.
+			site, err = r.sites.SiteByID(ctx, accountID, siteID)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 
+	return &generated.SitePayload{Site: site}, nil
+}
+
+// withSite checks the permission and runs a change of a site of the caller's account.
+func (r *mutationResolver) withSite(
+	ctx context.Context, id string, change func(accountID, siteID int64) error,
+) error {
+	viewer, err := r.require(ctx, model.MayConfigure)
+	if err != nil {
+		return err
+	}
+
 	siteID, ok := r.ids.Parse(model.NodeSite, id)
 	if !ok {
-		return nil, notFound("siteId")
-	}
-	if err := change(viewer.AccountID, siteID); err != nil {
-		return nil, orNotFound("siteId", err)
+		return notFound("siteId")
 	}
 
-	// A concurrent mutation may have deleted the site since the change.
-	site, err := r.sites.SiteByID(ctx, viewer.AccountID, siteID)
-
-	return &generated.SitePayload{Site: site}, orNotFound("siteId", err)
+	return orNotFound("siteId", change(viewer.AccountID, siteID))
 }
 
 func (r *mutationResolver) UpdateSite(
@@ -214,14 +228,18 @@ func (r *mutationResolver) RotateServerSecret(
 	ctx context.Context, input generated.RotateServerSecretInput,
 ) (*generated.RotateServerSecretPayload, error) {
 	secret := model.NewSecret(serverSecretPrefix)
-	changed, err := r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		return r.sites.SetServerSecret(ctx, accountID, siteID, model.HashToken(secret), model.SecretHint(secret))
+
+	// Read with the change: if a later read failed, the only copy of the secret would be lost.
+	var site *model.Site
+	err := r.withSite(ctx, input.SiteID, func(accountID, siteID int64) (err error) {
+		site, err = r.sites.ReplaceServerSecret(ctx, accountID, siteID, model.HashToken(secret), model.SecretHint(secret))
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 
-	return &generated.RotateServerSecretPayload{Site: changed.Site, ServerSecret: &secret}, nil
+	return &generated.RotateServerSecretPayload{Site: site, ServerSecret: &secret}, nil
 }
 
 func (r *mutationResolver) RevokeServerSecret(

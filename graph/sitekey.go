@@ -137,10 +137,7 @@ func (r *mutationResolver) RotateSitekeySecret(
 	var key *model.Sitekey
 	var secret string
 	err := r.changeSitekey(ctx, model.MayConfigure, input.SitekeyID, func(accountID, id int64) (err error) {
-		if secret, err = r.sites.RotateSitekeySecret(ctx, accountID, id); err != nil {
-			return err
-		}
-		key, err = r.sites.SitekeyByID(ctx, accountID, id)
+		key, secret, err = r.sites.RotateSitekeySecret(ctx, accountID, id)
 		return err
 	})
 

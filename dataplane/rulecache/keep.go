@@ -7,7 +7,7 @@ import (
 )
 
 // Watch reports ids that changed, and whether change notifications arrive (nil: they do), until ctx
-// ends. See db.DB.WatchSites.
+// ends. See sites.Store.WatchSites.
 type Watch func(ctx context.Context, changed func(id int64), synced func(error)) error
 
 // Keep passes change notifications to the caches until ctx ends. It logs when notifications stop

@@ -223,10 +223,24 @@ func networkTexts(networks []netip.Prefix) ([]string, error) {
 // SetServerSecret stores the hash of a new server secret (see model.HashToken) and the hint by
 // which its owner recognises it. It revokes the previous secret.
 func (s *Store) SetServerSecret(ctx context.Context, accountID, siteID int64, hash []byte, hint string) error {
-	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
+	_, err := s.ReplaceServerSecret(ctx, accountID, siteID, hash, hint)
+	return err
+}
+
+// ReplaceServerSecret is SetServerSecret, and returns the changed site.
+func (s *Store) ReplaceServerSecret(
+	ctx context.Context, accountID, siteID int64, hash []byte, hint string,
+) (changed *model.Site, err error) {
+	err = s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
 		site.ServerSecretHash, site.ServerSecretHint = hash, hint
+		changed = site
 		return updateColumns(ctx, tx, site, "server_secret_hash", "server_secret_hint")
 	})
+	if err != nil {
+		return nil, err
+	}
+
+	return changed, nil
 }
 
 // RevokeServerSecret deletes the server secret. No server can send events until a new one is set.

@@ -69,19 +69,21 @@ func (s *Store) UpdateSitekey(ctx context.Context, accountID, id int64, u Siteke
 	})
 }
 
-// RotateSitekeySecret replaces the sitekey's secret and returns the new one. It revokes the old
-// one.
-func (s *Store) RotateSitekeySecret(ctx context.Context, accountID, id int64) (secret string, err error) {
-	_, err = s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
+// RotateSitekeySecret replaces the sitekey's secret and returns the changed sitekey and the new
+// secret. It revokes the old one.
+func (s *Store) RotateSitekeySecret(
+	ctx context.Context, accountID, id int64,
+) (changed *model.Sitekey, secret string, err error) {
+	changed, err = s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
 		secret = giveSecret(key)
 		_, err := tx.NewUpdate().Model(key).WherePK().Column("secret_hash", "secret_hint").Exec(ctx)
 		return err
 	})
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
 
-	return secret, nil
+	return changed, secret, nil
 }
 
 // DeleteSitekey deletes a sitekey. Its tokens become invalid.

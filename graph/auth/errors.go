@@ -26,7 +26,7 @@ func wrongPassword(field string) error {
 	return model.InvalidField(field, errWrongCredentials.Code, "The password is wrong.")
 }
 
-// errInvalidSecret is db.ErrInvalidToken with the name of ConfirmSignUp's field.
+// errInvalidSecret is accounts.ErrInvalidToken with the name of ConfirmSignUp's field.
 var errInvalidSecret = model.InvalidField("secret", accounts.ErrInvalidToken.Code, accounts.ErrInvalidToken.Message)
 
 var errNoMail = &model.Error{

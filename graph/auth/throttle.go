@@ -87,7 +87,7 @@ func (a *Auth) secretLimits(r *http.Request) []accounts.SignInLimit {
 }
 
 // inviteLimits returns the counter of invitations, each of which sends a mail: by recipient, over
-// all accounts. db.Invite limits the invitations of one account per day.
+// all accounts. accounts.Store.Invite limits the invitations of one account per day.
 func (a *Auth) inviteLimits(address string) []accounts.SignInLimit {
 	return []accounts.SignInLimit{{Key: a.throttle.hash("invite address", []byte(address)), Free: addressInvites, Cap: longestDelay}}
 }

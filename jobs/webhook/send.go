@@ -227,8 +227,7 @@ type streamReset struct {
 func (streamReset) Error() string { return "the stream was reset" }
 
 // retryAfter returns the pause that a receiver asked for in either form of the Retry-After header,
-// or
-// 0. Only responses with status 429 and 503 count.
+// or 0. Only responses with status 429 and 503 count.
 func retryAfter(response *http.Response, now time.Time) time.Duration {
 	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable {
 		return 0

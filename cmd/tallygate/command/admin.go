@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
@@ -38,7 +39,7 @@ type adminCommands struct {
 
 	RotateSecret rotateSecretCommand `cmd:"" help:"Replace the application key: seal with the new one what is stored with the previous one. See docs/operations.md, \"Change the application key\"."`
 
-	Apply applyCommand `cmd:"" help:"Give an account's sites the settings in a file, all or none; what they have already stays untouched. Running processes follow within a second."`
+	Apply applyCommand `cmd:"" help:"Give an account's sites the settings in a file, all or none. Settings that the file does not name stay unchanged; a list in the file replaces the stored one. Running processes follow within a second."`
 }
 
 type createAccountCommand struct {
@@ -264,7 +265,7 @@ func (c *setCaptchaPlanCommand) Run(ctx context.Context, term terminal) error {
 }
 
 // withDatabase runs a command on the migrated database. Domain errors are reduced to the messages
-// for people.
+// for people, one on each line.
 func withDatabase(ctx context.Context, c *config.Config, run func(*db.DB) error) error {
 	d, hold, err := database.Open(ctx, c, c.Logger(os.Stderr))
 	if err != nil {
@@ -272,10 +273,52 @@ func withDatabase(ctx context.Context, c *config.Config, run func(*db.DB) error)
 	}
 	defer hold.Release()
 
-	err = errors.Join(run(d), d.Close())
-	if shown, ok := errors.AsType[*model.Error](err); ok {
-		return errors.New(shown.Message)
+	return readable(errors.Join(run(d), d.Close()))
+}
+
+// readable returns an error with the text of each joined error on its own line. An error without a
+// domain error is returned unchanged.
+func readable(err error) error {
+	if _, shown := errors.AsType[*model.Error](err); !shown {
+		return err
 	}
 
-	return err
+	var texts []string
+	for _, one := range separate(err) {
+		text := one.Error()
+		if shown, where := domainError(one); shown != nil {
+			text = where + shown.Message
+		}
+
+		texts = append(texts, text)
+	}
+
+	return errors.New(strings.Join(texts, "\n"))
+}
+
+// domainError returns the domain error at the end of err's chain, and the text that wraps it. It
+// returns nil if there is none, or if it is not at the end.
+func domainError(err error) (shown *model.Error, where string) {
+	shown, ok := errors.AsType[*model.Error](err)
+	if !ok {
+		return nil, ""
+	}
+	if where, ok = strings.CutSuffix(err.Error(), shown.Error()); !ok {
+		return nil, ""
+	}
+	return shown, where
+}
+
+// separate returns all errors joined in err, at any level.
+func separate(err error) (list []error) {
+	many, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+
+	for _, one := range many.Unwrap() {
+		list = append(list, separate(one)...)
+	}
+
+	return list
 }

@@ -378,31 +378,16 @@ func differences(before, after *model.SiteRules) []string {
 	return lines
 }
 
-// separate returns all errors joined in err, at any level.
-func separate(err error) (list []error) {
-	many, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-
-	for _, one := range many.Unwrap() {
-		list = append(list, separate(one)...)
-	}
-
-	return list
-}
-
 // refused returns an error that names the site and every invalid field.
 func refused(domain string, err error) error {
 	var texts []string
 	for _, one := range separate(err) {
-		shown, ok := errors.AsType[*model.Error](one)
-		if !ok {
+		shown, where := domainError(one)
+		if shown == nil {
 			return fmt.Errorf("%s: %w", domain, err)
 		}
 
-		// Keep the list's name if there is one.
-		where, _ := strings.CutSuffix(one.Error(), shown.Error())
+		// A list's name is more precise than the field.
 		if where == "" && shown.Field != "" {
 			where = shown.Field + ": "
 		}

@@ -66,9 +66,9 @@ func setGarbageCollector() {
 	}
 }
 
-// Run runs one command until it is done or ctx ends. Results go to out, log lines to
-// log. It returns the exit status: 0, 1 if the command failed, or 2 if the command line or the
-// environment is invalid.
+// Run runs one command until it is done or ctx ends. Results go to out, log lines to log. It returns
+// the exit status: 0, 1 if the command failed, or 2 if the command line or the environment is
+// invalid.
 func Run(ctx context.Context, args []string, out, log io.Writer) int {
 	term := terminal{out: out, log: log}
 	var cli commands

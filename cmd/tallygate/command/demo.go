@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"slices"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
@@ -22,9 +26,10 @@ type demoCommand struct {
 // demoDataDir keeps the demo's data apart from real data.
 const demoDataDir = "./tallygate-demo"
 
-// AfterApply sets the demo's own data folder unless one was configured.
-func (c *demoCommand) AfterApply() error {
-	if c.DataDir == "./tallygate-data" {
+// AfterApply sets the demo's own data folder unless one was configured, even as the default of serve.
+func (c *demoCommand) AfterApply(parsed *kong.Context) error {
+	flag := func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == "data-dir" }
+	if !slices.ContainsFunc(parsed.Path, flag) && os.Getenv("TALLYGATE_DATA_DIR") == "" {
 		c.DataDir = demoDataDir
 	}
 	return nil

@@ -27,7 +27,7 @@ func prepareSitekey(ctx context.Context, d *db.DB, ownerEmail string) (sitekey, 
 
 	for _, key := range keys {
 		if key.Name == sitekeyName {
-			secret, err := sites.New(d).RotateSitekeySecret(ctx, owner.AccountID, key.ID)
+			_, secret, err := sites.New(d).RotateSitekeySecret(ctx, owner.AccountID, key.ID)
 			return key.Sitekey, secret, err
 		}
 	}

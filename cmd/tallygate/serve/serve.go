@@ -29,8 +29,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 
 	if a.jobs != nil {
+		// The writers run already, so that they must be stopped before the database is closed.
 		if err := a.jobs.Start(); err != nil {
-			return err
+			return errors.Join(fmt.Errorf("start the worker: %w", err), a.drain())
 		}
 	}
 

@@ -40,6 +40,9 @@ func TestAdmin(t *testing.T) {
 		admin("tallygate: There is an account with this e-mail address already.", "create-account",
 			"operator@example.com", "--name", "Example")
 		admin("tallygate: Enter an e-mail address", "create-account", "operator", "--name", "Example")
+		if out := admin("tallygate: Enter an e-mail address", "create-account", "operator", "--name", " "); strings.Count(strings.TrimSpace(out), "\n") != 1 {
+			t.Errorf("an invalid address and an invalid name: %q, want a line for each", out)
+		}
 		second := link(admin("#tgr_", "create-account", "second@example.com", "--name", "Second"))
 		forgotten := link(admin("https://app.example.com/reset-password#tgr_", "reset-password", "second@example.com",
 			"--base-url", "https://app.example.com"))

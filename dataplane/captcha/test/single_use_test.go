@@ -481,7 +481,7 @@ func TestRotatedSecretIsRefused(t *testing.T) {
 		}
 
 		await("the sitekey", func() bool { return p.compat(key, "x") == refused("invalid-input-response") })
-		secret, err := sites.New(changing).RotateSitekeySecret(t.Context(), account, key.ID)
+		_, secret, err := sites.New(changing).RotateSitekeySecret(t.Context(), account, key.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
