@@ -37,7 +37,22 @@ SELECT ?0, ?2, ?3, 1, 1, 0, false, '/'`,
 			}
 		}
 
-		worker := startWorkerWith(t, jobs.Options{DB: d, Now: clock.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), RetentionMonths: 1})
+		// The first worker builds the reports. Old rows are dropped only afterwards, once an hour.
+		options := jobs.Options{DB: d, Now: clock.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), RetentionMonths: 120}
+		builder := startWorkerWith(t, options)
+		awaitThat(t, func() (string, bool) {
+			merged, err := dbtest.Rows[struct{ N int64 }](d, "SELECT count(*) AS n FROM report_days WHERE state = 2")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprintf("%d days are merged, want 1", merged[0].N), merged[0].N == 1
+		})
+		if err := builder.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+
+		options.RetentionMonths = 1
+		worker := startWorkerWith(t, options)
 		awaitThat(t, func() (string, bool) {
 			days, err := dbtest.Count(d, "report_segments")
 			visits, err2 := dbtest.Count(d, "visits")

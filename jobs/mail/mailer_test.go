@@ -21,7 +21,7 @@ var noon = model.At(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))
 // fakeStore has one mail that is due. It refuses the first outcomes.
 type fakeStore struct {
 	claimed  func() // is called after a claim, unless nil
-	refuse   int // outcomes still to refuse
+	refuse   int    // outcomes still to refuse
 	recorded []string
 }
 
