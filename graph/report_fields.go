@@ -1,0 +1,170 @@
+package graph
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/period"
+	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/limits"
+)
+
+func (r *reportResolver) Series(
+	_ context.Context, obj *generated.Report, _ *period.Interval,
+) ([]*generated.ReportPoint, error) {
+	periods := obj.Answer.Request.Periods
+	now := obj.Answer.Request.Now.Time()
+	points := make([]*generated.ReportPoint, len(periods[0].Points)-1)
+
+	for i := range points {
+		start, end := periods[0].Points[i], periods[0].Points[i+1]
+		points[i] = &generated.ReportPoint{
+			Start: model.At(start), Partial: now.Before(end),
+			Metrics: metricsOf(obj.Answer, ofTotals, func(result *scan.Result) scan.Figures { return result.Points[i] }),
+		}
+		if len(periods) > 1 {
+			compared := model.At(periods[1].Points[i])
+			points[i].ComparedStart = &compared
+		}
+	}
+	return points, nil
+}
+
+func (r *reportResolver) Breakdown(
+	_ context.Context, obj *generated.Report, by model.ReportDimension, property, event *string,
+	orderBy generated.ReportOrder, search *string, first int, after *string,
+) (*generated.ReportRowConnection, error) {
+	if first < 1 || first > limits.MaxReportRows {
+		return nil, invalidArgument("first", fmt.Sprintf("The argument first must be from 1 to %d.", limits.MaxReportRows))
+	}
+	skip := int64(0)
+	if after != nil {
+		var ok bool
+		if skip, ok = r.ids.Parse(model.AfterReportRow, *after); !ok {
+			return nil, invalidArgument("after", "The argument after is not a cursor of this list.")
+		}
+	}
+	b, err := breakdownOf(by, orBlank(property), orBlank(event))
+	if err != nil {
+		return nil, err
+	}
+
+	n := slices.Index(obj.Answer.Request.Periods[0].Breakdowns, b)
+	rows := obj.Answer.Results[0].Breakdowns[n]
+	values := orderedValues(rows, rowKindOf(by), &obj.Answer.Results[0].Totals, orderBy, orBlank(search))
+
+	from := min(int(skip), len(values))
+	to := min(from+first, len(values))
+	edges := make([]*generated.ReportRowEdge, 0, to-from)
+	for i, value := range values[from:to] {
+		metrics := metricsOf(obj.Answer, rowKindOf(by), func(result *scan.Result) scan.Figures {
+			return result.Breakdowns[n][value]
+		})
+		edges = append(edges, &generated.ReportRowEdge{
+			Cursor: r.ids.Of(model.AfterReportRow, int64(from+i+1)), Node: &generated.ReportRow{Value: value, Metrics: metrics},
+		})
+	}
+
+	page := &generated.PageInfo{HasNextPage: to < len(values), HasPreviousPage: after != nil}
+	if len(edges) > 0 {
+		page.StartCursor, page.EndCursor = &edges[0].Cursor, &edges[len(edges)-1].Cursor
+	}
+	return &generated.ReportRowConnection{Edges: edges, PageInfo: page, TotalCount: len(values)}, nil
+}
+
+// orderedValues returns the values of rows that contain the search, in order. Values without the
+// figure come last.
+func orderedValues(
+	rows map[string]scan.Figures, kind rowKind, totals *scan.Figures, order generated.ReportOrder, search string,
+) []string {
+	type entry struct {
+		value  string
+		figure *float64
+	}
+
+	search = strings.ToLower(search)
+	entries := make([]entry, 0, len(rows))
+	for value, f := range rows {
+		if strings.Contains(strings.ToLower(value), search) {
+			entries = append(entries, entry{value, figureOf(&f, totals, kind, order.Metric)})
+		}
+	}
+
+	slices.SortFunc(entries, func(a, b entry) int {
+		var c int
+		switch {
+		case a.figure == nil || b.figure == nil:
+			c = cmp.Compare(unset(a.figure), unset(b.figure))
+		case order.Direction == generated.OrderDirectionAsc:
+			c = cmp.Compare(*a.figure, *b.figure)
+		default:
+			c = cmp.Compare(*b.figure, *a.figure)
+		}
+		return cmp.Or(c, cmp.Compare(a.value, b.value))
+	})
+
+	values := make([]string, len(entries))
+	for i := range entries {
+		values[i] = entries[i].value
+	}
+	return values
+}
+
+func unset(f *float64) int {
+	if f == nil {
+		return 1
+	}
+	return 0
+}
+
+func (r *reportResolver) PropertyNames(
+	_ context.Context, obj *generated.Report, _ *string,
+) ([]*generated.ReportProperty, error) {
+	list := []*generated.ReportProperty{}
+	for name, count := range obj.Answer.Results[0].Properties {
+		list = append(list, &generated.ReportProperty{Name: name, Events: count.Events, Values: count.Values})
+	}
+	slices.SortFunc(list, func(a, b *generated.ReportProperty) int {
+		return cmp.Or(cmp.Compare(b.Events, a.Events), cmp.Compare(a.Name, b.Name))
+	})
+	return list[:min(limits.MaxProperties, len(list))], nil
+}
+
+func (r *reportResolver) Funnel(
+	_ context.Context, obj *generated.Report, inputs []*generated.FunnelStepInput,
+) (*generated.FunnelReport, error) {
+	steps, err := checkedSteps(inputs)
+	if err != nil {
+		return nil, err
+	}
+	key, err := funnelKey(steps)
+	if err != nil {
+		return nil, err
+	}
+
+	n := slices.Index(obj.Funnels, key)
+	visitors := obj.Answer.Results[0].Funnels[n]
+	report := &generated.FunnelReport{
+		Visitors: visitors[0], ConversionRate: ratio(visitors[len(visitors)-1], visitors[0], 100),
+		Steps: make([]*generated.FunnelStepReport, len(steps)),
+	}
+	for i := range steps {
+		step := &generated.FunnelStepReport{
+			Step:     &generated.FunnelStep{Page: orNil(steps[i].Page), Event: orNil(steps[i].Event), Label: steps[i].Name()},
+			Visitors: visitors[i],
+		}
+		if i > 0 {
+			step.FromPrevious = ratio(visitors[i], visitors[i-1], 100)
+		}
+		if len(obj.Answer.Results) > 1 {
+			step.ComparedVisitors = &obj.Answer.Results[1].Funnels[n][i]
+		}
+		report.Steps[i] = step
+	}
+	return report, nil
+}
