@@ -1,10 +1,8 @@
-package model_test
+package model
 
 import (
 	"strings"
 	"testing"
-
-	"github.com/tallygate/tallygate/db/model"
 )
 
 // TestEventKinds checks the names in the contract's tables of events (section 2) and their kinds.
@@ -30,13 +28,13 @@ func TestEventKinds(t *testing.T) {
 		{"purchases", false, false, false},
 		{"", false, false, false},
 	} {
-		automatic, ecommerce, reserved := model.IsAutomaticEvent(test.name), model.IsEcommerceEvent(test.name), model.IsReservedEvent(test.name)
+		automatic, ecommerce, reserved := IsAutomaticEvent(test.name), IsEcommerceEvent(test.name), IsReservedEvent(test.name)
 		if automatic != test.automatic || ecommerce != test.ecommerce || reserved != test.reserved {
 			t.Errorf("%q: automatic %v, e-commerce %v, reserved %v; want %v, %v, %v",
 				test.name, automatic, ecommerce, reserved, test.automatic, test.ecommerce, test.reserved)
 		}
 
-		if reserved && !model.IsEventName(test.name) {
+		if reserved && !IsEventName(test.name) {
 			t.Errorf("%q has a meaning but not the form of an event name", test.name)
 		}
 	}
@@ -71,8 +69,32 @@ func TestIsEventName(t *testing.T) {
 		{"a newline at the end", "signup\n", false},
 		{"bytes that are no text", "\xff", false},
 	} {
-		if got := model.IsEventName(test.name); got != test.want {
+		if got := IsEventName(test.name); got != test.want {
 			t.Errorf("%s: IsEventName(%q) = %v, want %v", test.rule, test.name, got, test.want)
 		}
+	}
+}
+
+// TestRejectionAdvice checks that every code that the endpoints count has its own advice.
+func TestRejectionAdvice(t *testing.T) {
+	rejected := strings.Fields("bad_body bad_json bad_path unknown_event bad_event visitor_required domain_not_allowed quota_exceeded flood")
+	ignored := strings.Fields("bot excluded_address duplicate_transaction duplicate_pageview own_link")
+	unknown := RejectionAdvice("something else")
+	seen := map[string]bool{unknown: true}
+	for i, code := range append(rejected, ignored...) {
+		advice := RejectionAdvice(code)
+		if seen[advice] || !strings.HasSuffix(advice, ".") {
+			t.Errorf("%s: %q", code, advice)
+		}
+
+		seen[advice] = true
+
+		if IsIgnored(code) != (i >= len(rejected)) {
+			t.Errorf("%s is ignored: %v", code, IsIgnored(code))
+		}
+	}
+
+	if len(seen) != len(rejectionAdvice)+1 {
+		t.Errorf("%d codes are tested, %d have advice", len(seen)-1, len(rejectionAdvice))
 	}
 }
