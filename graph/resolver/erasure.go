@@ -1,4 +1,4 @@
-package graph
+package resolver
 
 import (
 	"context"
@@ -41,7 +41,7 @@ func (r *mutationResolver) erase(ctx context.Context, erasure *model.UserErasure
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), requestOf(ctx).purgeEnd())
 	defer cancel()
 	if _, err := r.retention.EraseUser(ctx, erasure, requestOf(ctx).now); err != nil && ctx.Err() == nil {
-		r.log.ErrorContext(ctx, "erase a user's data", "request_id", requestID(ctx), "error", err)
+		r.log.ErrorContext(ctx, "erase a user's data", "request_id", RequestID(ctx), "error", err)
 	}
 }
 

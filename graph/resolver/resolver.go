@@ -1,9 +1,13 @@
-package graph
+// Package resolver resolves the fields of the GraphQL schema in graph/schema. A resolver checks the
+// permission, converts its input, makes one call, and converts the result; every rule is in db/model,
+// db or auth. Each subject of the schema has one file. Package graph runs the resolvers.
+package resolver
 
 import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -18,9 +22,24 @@ import (
 	"github.com/tallygate/tallygate/graph/limits"
 )
 
-// Resolver holds what the resolvers use. A resolver checks the permission, converts its input,
-// makes one call, and converts the result; every rule is in db/model, db or auth. Each subject of
-// the schema has one file with its resolvers.
+// Options are what the resolvers need. Everything but WebhookNets and Notify is required.
+type Options struct {
+	DB   *db.DB
+	Auth *auth.Auth
+	IDs  *model.NodeIDs
+
+	AnalyticsURL      string // for script tags
+	CaptchaURL        string // for widget tags
+	AllowLocalDomains bool   // accept *.localhost as a site's domain
+	WebhookNets       []netip.Prefix
+	SitePlan          model.Plan // of new sites
+	SiteQuota         int64      // of new sites
+	Notify            func([]model.Delivery)
+	Now               func() time.Time
+	Log               *slog.Logger
+}
+
+// Resolver holds what the resolvers use.
 type Resolver struct {
 	accounts     *accounts.Store
 	sites        *sites.Store
@@ -40,6 +59,30 @@ type Resolver struct {
 	now          func() time.Time
 	purging      chan struct{} // holds one value while a request purges deleted sites
 	log          *slog.Logger
+}
+
+// New returns the resolvers with stores on the database.
+func New(o Options) *Resolver {
+	return &Resolver{
+		db:           o.DB,
+		accounts:     accounts.New(o.DB),
+		sites:        sites.New(o.DB),
+		outbox:       outbox.New(o.DB),
+		retention:    retention.New(o.DB),
+		reports:      reports.New(o.DB),
+		auth:         o.Auth,
+		ids:          o.IDs,
+		analyticsURL: strings.TrimRight(o.AnalyticsURL, "/"),
+		captchaURL:   strings.TrimRight(o.CaptchaURL, "/"),
+		allowLocal:   o.AllowLocalDomains,
+		webhookNets:  o.WebhookNets,
+		plan:         o.SitePlan,
+		planQuota:    o.SiteQuota,
+		notify:       o.Notify,
+		now:          o.Now,
+		purging:      make(chan struct{}, 1),
+		log:          o.Log,
+	}
 }
 
 var _ generated.ResolverRoot = (*Resolver)(nil)

@@ -1,15 +1,15 @@
-package graph
+package resolver
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/period"
 	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/graph/figures"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
 )
@@ -25,7 +25,7 @@ func (r *reportResolver) Series(
 		start, end := periods[0].Points[i], periods[0].Points[i+1]
 		points[i] = &generated.ReportPoint{
 			Start: model.At(start), Partial: now.Before(end),
-			Metrics: metricsOf(obj.Answer, ofTotals, func(result *scan.Result) scan.Figures { return result.Points[i] }),
+			Metrics: figures.Metrics(obj.Answer, figures.Totals, func(result *scan.Result) scan.Figures { return result.Points[i] }),
 		}
 		if len(periods) > 1 {
 			compared := model.At(periods[1].Points[i])
@@ -56,13 +56,13 @@ func (r *reportResolver) Breakdown(
 
 	n := slices.Index(obj.Answer.Request.Periods[0].Breakdowns, b)
 	rows := obj.Answer.Results[0].Breakdowns[n]
-	values := orderedValues(rows, rowKindOf(by), &obj.Answer.Results[0].Totals, orderBy, orBlank(search))
+	values := figures.Ordered(rows, figures.KindOf(by), &obj.Answer.Results[0].Totals, orderBy, orBlank(search))
 
 	from := min(int(skip), len(values))
 	to := min(from+first, len(values))
 	edges := make([]*generated.ReportRowEdge, 0, to-from)
 	for i, value := range values[from:to] {
-		metrics := metricsOf(obj.Answer, rowKindOf(by), func(result *scan.Result) scan.Figures {
+		metrics := figures.Metrics(obj.Answer, figures.KindOf(by), func(result *scan.Result) scan.Figures {
 			return result.Breakdowns[n][value]
 		})
 		edges = append(edges, &generated.ReportRowEdge{
@@ -75,51 +75,6 @@ func (r *reportResolver) Breakdown(
 		page.StartCursor, page.EndCursor = &edges[0].Cursor, &edges[len(edges)-1].Cursor
 	}
 	return &generated.ReportRowConnection{Edges: edges, PageInfo: page, TotalCount: len(values)}, nil
-}
-
-// orderedValues returns the values of rows that contain the search, in order. Values without the
-// figure come last.
-func orderedValues(
-	rows map[string]scan.Figures, kind rowKind, totals *scan.Figures, order generated.ReportOrder, search string,
-) []string {
-	type entry struct {
-		value  string
-		figure *float64
-	}
-
-	search = strings.ToLower(search)
-	entries := make([]entry, 0, len(rows))
-	for value, f := range rows {
-		if strings.Contains(strings.ToLower(value), search) {
-			entries = append(entries, entry{value, figureOf(&f, totals, kind, order.Metric)})
-		}
-	}
-
-	slices.SortFunc(entries, func(a, b entry) int {
-		var c int
-		switch {
-		case a.figure == nil || b.figure == nil:
-			c = cmp.Compare(unset(a.figure), unset(b.figure))
-		case order.Direction == generated.OrderDirectionAsc:
-			c = cmp.Compare(*a.figure, *b.figure)
-		default:
-			c = cmp.Compare(*b.figure, *a.figure)
-		}
-		return cmp.Or(c, cmp.Compare(a.value, b.value))
-	})
-
-	values := make([]string, len(entries))
-	for i := range entries {
-		values[i] = entries[i].value
-	}
-	return values
-}
-
-func unset(f *float64) int {
-	if f == nil {
-		return 1
-	}
-	return 0
 }
 
 func (r *reportResolver) PropertyNames(
@@ -150,7 +105,7 @@ func (r *reportResolver) Funnel(
 	n := slices.Index(obj.Funnels, key)
 	visitors := obj.Answer.Results[0].Funnels[n]
 	report := &generated.FunnelReport{
-		Visitors: visitors[0], ConversionRate: ratio(visitors[len(visitors)-1], visitors[0], 100),
+		Visitors: visitors[0], ConversionRate: figures.Ratio(visitors[len(visitors)-1], visitors[0], 100),
 		Steps: make([]*generated.FunnelStepReport, len(steps)),
 	}
 	for i := range steps {
@@ -159,7 +114,7 @@ func (r *reportResolver) Funnel(
 			Visitors: visitors[i],
 		}
 		if i > 0 {
-			step.FromPrevious = ratio(visitors[i], visitors[i-1], 100)
+			step.FromPrevious = figures.Ratio(visitors[i], visitors[i-1], 100)
 		}
 		if len(obj.Answer.Results) > 1 {
 			step.ComparedVisitors = &obj.Answer.Results[1].Funnels[n][i]
