@@ -3,6 +3,7 @@ package sites_test
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
@@ -78,3 +79,5 @@ func TestChangesInOneTransaction(t *testing.T) {
 		}
 	})
 }
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
