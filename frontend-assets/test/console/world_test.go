@@ -48,7 +48,7 @@ var program = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
-	code := dbtest.Run(m)
+	code := browsertest.Run(func() int { return dbtest.Run(m) })
 	if programFolder != "" {
 		_ = os.RemoveAll(programFolder)
 	}
