@@ -15,7 +15,7 @@ import (
 
 // The time that deletions rely on. On PostgreSQL it is the server's clock, which all processes
 // share; on SQLite it is the machine's. Either can be set wrongly, so TrustedNow compares it with
-// the last time that it returned.
+// the last time that it returned in any process, which is stored.
 
 const (
 	// clockSlack is how far the clock may move back, or deviate from a process's uptime, without
