@@ -10,8 +10,8 @@ import { announce, status, viewer } from './store';
 import type { Failure } from './api';
 import { signOut } from '../operations';
 
-/** Shell surrounds a page. Pages for unauthenticated callers have no menus. */
-export function Shell({ bare, children }: { bare: boolean; children: ComponentChildren }) {
+/** Shell surrounds a page. Pages for unauthenticated callers have no menus; their forms are narrow. */
+export function Shell({ bare, narrow, children }: { bare: boolean; narrow: boolean; children: ComponentChildren }) {
   const user = viewer.use();
   const message = status.use();
   return (
@@ -26,7 +26,7 @@ export function Shell({ bare, children }: { bare: boolean; children: ComponentCh
         {!bare && <MainMenu />}
         {!bare && user && <UserMenu email={user.email} />}
       </header>
-      <main id="main" tabIndex={-1} class={bare ? 'narrow' : undefined}>
+      <main id="main" tabIndex={-1} class={narrow ? 'narrow' : undefined}>
         {children}
       </main>
       <Footer />
