@@ -246,6 +246,15 @@ func (s *Store) PlanSite(ctx context.Context, siteID int64, from model.Day, now 
 // firstDay is 2020-01-01, before which no visit has an id.
 var firstDay = model.TimeOfID(0).Day()
 
+// Due returns the number of days that are due to be built or merged.
+func (s *Store) Due(ctx context.Context, now model.Instant) (int64, error) {
+	n, err := s.db.Read.NewSelect().Table("report_days").Where("due_at <= ?", now).Count(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("count the report days that are due: %w", err)
+	}
+	return n, nil
+}
+
 // claim leases up to limit due days to this worker, in the order in which they became due.
 func (s *Store) claim(ctx context.Context, now model.Instant, limit int) ([]dayRow, error) {
 	due := s.db.Read.NewSelect().Table("report_days").Column("site_id", "day").Where("due_at <= ?", now).

@@ -52,6 +52,7 @@ func (d *Demo) saveReports(ctx context.Context, now time.Time) error {
 	var payloads map[string]payload
 	today := model.At(now).Day()
 	err := d.query(ctx, `mutation ($id: ID!, $newsletter: Date!, $offer: Date!) {
+		plan: setSitePlan(input: {siteId: $id, plan: PRO_100K}) { userErrors { code message } }
 		settings: updateSite(input: {siteId: $id, measureEcommerce: true}) { userErrors { code message } }
 		colour: registerEvent(input: {siteId: $id, name: "`+history.EventColour+`"}) { userErrors { code message } }
 		signUp: registerEvent(input: {siteId: $id, name: "`+history.EventNewsletter+`"}) { userErrors { code message } }

@@ -42,6 +42,17 @@ export type DeleteSitekeyInput = {
   sitekeyId: string;
 };
 
+export type SetSitePlanInput = {
+  siteId: string;
+  plan: SitePlan;
+  monthlyPageviews?: number | null;
+};
+
+export type SetCaptchaPlanInput = {
+  accountId: string;
+  plan: CaptchaPlan;
+};
+
 export type SignInInput = {
   email: string;
   password: string;
@@ -574,6 +585,46 @@ export type DeleteSitekeyData = {
 };
 export const deleteSitekey = /* @__PURE__ */ operation<{ input: DeleteSitekeyInput }, DeleteSitekeyData>(
   'mutation DeleteSitekey($input:DeleteSitekeyInput!){deleteSitekey(input:$input){sitekey{id}userErrors{... UserErrorFields}}}' + userErrorFieldsText,
+);
+
+export type OperatorData = {
+  viewer: ViewerFields | null;
+  installationHealth: {
+    version: string;
+    database: string;
+    pendingDeliveries: number;
+    dueDeliveries: number;
+    oldestDueAt: string | null;
+    dueMails: number;
+    dueReports: number;
+    workerSeenAt: string | null;
+    clockTrusted: boolean;
+    clockAheadMs: number;
+  } | null;
+};
+export const operator = /* @__PURE__ */ operation<Record<string, never>, OperatorData>(
+  'query Operator{viewer{... ViewerFields}installationHealth{version database pendingDeliveries dueDeliveries oldestDueAt dueMails dueReports workerSeenAt clockTrusted clockAheadMs}}' + viewerFieldsText,
+);
+
+export type SetSitePlanData = {
+  setSitePlan: {
+    plan: SitePlan | null;
+    usage: UsageFields | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const setSitePlan = /* @__PURE__ */ operation<{ input: SetSitePlanInput }, SetSitePlanData>(
+  'mutation SetSitePlan($input:SetSitePlanInput!){setSitePlan(input:$input){plan usage{... UsageFields}userErrors{... UserErrorFields}}}' + usageFieldsText + userErrorFieldsText,
+);
+
+export type SetCaptchaPlanData = {
+  setCaptchaPlan: {
+    captchaPlan: CaptchaPlan | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const setCaptchaPlan = /* @__PURE__ */ operation<{ input: SetCaptchaPlanInput }, SetCaptchaPlanData>(
+  'mutation SetCaptchaPlan($input:SetCaptchaPlanInput!){setCaptchaPlan(input:$input){captchaPlan userErrors{... UserErrorFields}}}' + userErrorFieldsText,
 );
 
 export type ViewerData = {

@@ -29,6 +29,8 @@ func TestDemoPagesChromium(t *testing.T) {
 	s := startDemo(t)
 	p := s.openSignedIn("/")
 	p.press("Demo shop")
+	p.WaitFor("location.pathname.startsWith('/sites/')")
+	siteID := strings.Split(p.Text("location.pathname"), "/")[2]
 	p.press("Events")
 
 	// A refused name is registered.
@@ -90,7 +92,7 @@ func TestDemoPagesChromium(t *testing.T) {
 	reader.look("shared-password")
 	reader.fill("Password", "a wrong secret")
 	reader.press("Open the report")
-	reader.WaitFor(`document.querySelector('[role=alert]')`)
+	reader.WaitFor(`document.activeElement.name === 'password' && document.activeElement.ariaInvalid === 'true'`)
 	reader.fill("Password", "a long secret")
 	reader.press("Open the report")
 	reader.see("You are reading a shared report of " + demo.Domain)
@@ -112,5 +114,16 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.press("Demo form")
 	p.see("siteverify used_token")
 	p.look("sitekey-demo")
+
+	// The operator's page, with a plan.
+	p.press("Account menu of " + demo.Email)
+	p.press("Operator")
+	p.see("Worker last seen")
+	p.see("SQLite")
+	p.look("operator")
+	p.fill("Id of the site", siteID)
+	p.fill("Plan", "PRO_1M")
+	p.press("Set the plan")
+	p.see("PRO 1M: 1,000,000 per month")
 	p.clean(s)
 }

@@ -42,17 +42,18 @@ function Bars(props: { title: string; head: string; rows: { key: string; text: s
   const most = Math.max(...props.rows.map((row) => row.used), 1);
   return (
     <Section title={props.title} hint={t('usage.hint')}>
-      <Table label={props.title} head={[props.head, t('usage.used'), t('usage.share')]}>
-        {props.rows.map((row) => (
-          <tr key={row.key}>
-            <th scope="row">{row.text}</th>
-            <td class="number">{exact(row.used)}</td>
-            <td class="bar">
-              <progress max={most} value={row.used} aria-label={row.text} />
-            </td>
-          </tr>
-        ))}
-      </Table>
+      <div class="bars">
+        <Table label={props.title} head={[props.head, t('usage.used')]}>
+          {props.rows.map((row) => (
+            <tr key={row.key}>
+              <th scope="row">{row.text}</th>
+              <td class="number">
+                <span>{exact(row.used)}</span> <progress max={most} value={row.used} aria-label={row.text} />
+              </td>
+            </tr>
+          ))}
+        </Table>
+      </div>
     </Section>
   );
 }

@@ -243,6 +243,7 @@ export default {
   'captcha.deleteHint': 'Its widgets stop working, permanently.',
   'captcha.deleteText': 'Forms with this sitekey get no more tokens, and your server rejects those that they have.',
 
+  'account.id': 'Account id',
   'account.since': 'Created',
   'account.password': 'Change the password',
   'account.passwordHint': 'All other sessions end.',

@@ -35,7 +35,8 @@ export function Shared({ token }: { token: string }) {
       setState('open');
     } else if (error?.code === 'PASSWORD_REQUIRED') setState('password');
     else if (error?.code === 'INVALID_LINK') setState('invalid');
-    else return errors;
+    // At sign-in, this code is about the address too.
+    else return errors.map((e) => (e.code === 'WRONG_CREDENTIALS' ? { ...e, code: 'WRONG_PASSWORD' } : e));
     return [];
   };
   const begin = (): void => {
