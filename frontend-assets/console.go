@@ -81,6 +81,9 @@ func MountConsole(mux *http.ServeMux, captchaURL string) {
 func serveConsolePage(w http.ResponseWriter, _ *http.Request) {
 	pageHeaders(w.Header(), consolePolicy)
 	w.Header().Set("X-Frame-Options", "DENY")
+
+	// Addresses of shared links may be public, which their reports need not be.
+	w.Header().Set("X-Robots-Tag", "noindex")
 	_, _ = w.Write(consolePage)
 }
 

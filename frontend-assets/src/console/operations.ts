@@ -410,6 +410,7 @@ const siteFieldsText =
 
 export type SettingsFields = {
   name: string;
+  timeZone: string;
   extraDomains: string[];
   excludedAddresses: string[];
   measureSiteSearch: boolean;
@@ -419,7 +420,7 @@ export type SettingsFields = {
   serverSecretHint: string | null;
 };
 const settingsFieldsText =
-  'fragment SettingsFields on Site{name extraDomains excludedAddresses measureSiteSearch measureEcommerce allowPseudonymousUserId automaticEvents serverSecretHint}';
+  'fragment SettingsFields on Site{name timeZone extraDomains excludedAddresses measureSiteSearch measureEcommerce allowPseudonymousUserId automaticEvents serverSecretHint}';
 
 export type ErasureFields = {
   id: string;

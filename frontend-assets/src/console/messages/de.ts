@@ -244,6 +244,8 @@ const texts: Record<TextKey, Message> & Record<string, Message> = {
 
   'settings.general': 'Allgemein',
   'settings.name': 'Name',
+  'settings.timeZone': 'Zeitzone',
+  'settings.timeZoneHint': 'Berichte zeigen die Tage dieser Zone.',
   'settings.automatic': 'Automatische Ereignisse',
   'settings.automaticHint': 'Klicks zu anderen Websites, Downloads und Scrollen bis 90 %.',
   'settings.search': 'Suche auf der Website',
@@ -591,6 +593,7 @@ const texts: Record<TextKey, Message> & Record<string, Message> = {
   'error.TOO_MANY_MEMBERS': 'Das Konto hat die Höchstzahl von 100 Mitgliedern und Einladungen erreicht.',
   'error.NO_MAIL_SERVER': 'Diese Installation versendet keine E-Mails.',
   'error.LAST_OWNER': 'Der letzte Inhaber lässt sich nicht entfernen oder herabstufen.',
+  'error.INVALID_TIME_ZONE': 'Diese Zeitzone ist unbekannt.',
   'error.INVALID_DAY': 'Der Tag muss zwischen 1970 und 2069 liegen.',
   'error.INVALID_TEXT': 'Die Notiz braucht eine Zeile mit 1 bis 500 sichtbaren Zeichen.',
   'error.INVALID_FILTER': 'Ein Filter ist ungültig.',

@@ -114,6 +114,8 @@ export default {
 
   'settings.general': 'General',
   'settings.name': 'Name',
+  'settings.timeZone': 'Time zone',
+  'settings.timeZoneHint': 'Reports show the days of this zone.',
   'settings.automatic': 'Automatic events',
   'settings.automaticHint': 'Clicks to other websites, downloads, and scrolling to 90 %.',
   'settings.search': 'Site search',
