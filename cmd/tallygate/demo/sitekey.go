@@ -32,5 +32,5 @@ func prepareSitekey(ctx context.Context, d *db.DB, ownerEmail string) (key *mode
 		}
 	}
 
-	return sites.New(d).CreateSitekey(ctx, owner.AccountID, sitekeyName, []string{Domain}, model.At(time.Now()))
+	return sites.New(d).CreateSitekey(ctx, owner.AccountID, sitekeyName, []string{Domain, "localhost"}, model.At(time.Now()))
 }

@@ -126,6 +126,9 @@ const texts: Record<TextKey, Message> & Record<string, Message> = {
   'shared.password': 'Dieser Bericht ist durch ein Passwort geschützt.',
   'shared.open': 'Bericht öffnen',
   'shared.invalid': 'Dieser Link ist falsch, abgelaufen oder widerrufen. Bitten Sie um einen neuen.',
+  'shared.visitors': 'Besucher',
+  'shared.visits': 'Besuche',
+  'shared.pageviews': 'Seitenaufrufe',
   'shared.readOnly': 'Sie lesen einen freigegebenen Bericht von {domain}. Er zeigt keine Daten einzelner Besucher.',
 
   'newSite.submit': 'Website anlegen',

@@ -302,6 +302,19 @@ function Activity({ sitekey }: { sitekey: Sitekey }) {
 
   return (
     <>
+      {sorted.length > 0 && (
+        <Section title={t('captcha.refusals')}>
+          <ul class="plain">
+            {sorted.map(([key, r]) => (
+              <li key={key}>
+                <code>{key}</code> <strong>{t('rejections.calls', { n: r.count })}</strong>
+                {r.expected && <span class="hint"> {t('captcha.expected')}</span>}
+                <p>{translated('advice', 'captcha.' + r.code, r.advice)}</p>
+              </li>
+            ))}
+          </ul>
+        </Section>
+      )}
       <Section title={t('captcha.activity')} hint={t('captcha.activityHint')}>
         <Table
           label={t('captcha.activity')}
@@ -326,19 +339,6 @@ function Activity({ sitekey }: { sitekey: Sitekey }) {
           ))}
         </Table>
       </Section>
-      {sorted.length > 0 && (
-        <Section title={t('captcha.refusals')}>
-          <ul class="plain">
-            {sorted.map(([key, r]) => (
-              <li key={key}>
-                <code>{key}</code> <strong>{t('rejections.calls', { n: r.count })}</strong>
-                {r.expected && <span class="hint"> {t('captcha.expected')}</span>}
-                <p>{translated('advice', 'captcha.' + r.code, r.advice)}</p>
-              </li>
-            ))}
-          </ul>
-        </Section>
-      )}
       {months.length > 1 && (
         <Section title={t('captcha.months')}>
           <Table label={t('captcha.months')} head={[t('captcha.month'), t('captcha.verified')]}>

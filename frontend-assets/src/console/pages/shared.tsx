@@ -85,10 +85,12 @@ function SharedReport() {
             {site.report && (
               <Section title={`${site.report.from} – ${site.report.to}`}>
                 <dl class="facts">
-                  <div>
-                    <dt>{t('shared.title')}</dt>
-                    <dd>{exact(site.report.totals.visitors)}</dd>
-                  </div>
+                  {(['visitors', 'visits', 'pageviews'] as const).map((figure) => (
+                    <div key={figure}>
+                      <dt>{t(`shared.${figure}`)}</dt>
+                      <dd>{exact(site.report!.totals[figure])}</dd>
+                    </div>
+                  ))}
                 </dl>
               </Section>
             )}
