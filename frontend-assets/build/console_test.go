@@ -27,7 +27,7 @@ func TestConsoleModulesShareTheCore(t *testing.T) {
 	}
 
 	main, more := read("main.js"), read("more.js")
-	for _, address := range []string{`import("./more.js")`, `import("./de.js")`} {
+	for _, address := range []string{`import("./more.js")`, `import("./manage.js")`, `import("./de.js")`} {
 		if !strings.Contains(main, address) {
 			t.Errorf("main.js does not contain %s", address)
 		}
