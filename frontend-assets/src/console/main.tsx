@@ -36,8 +36,9 @@ const bare: Record<string, Page> = {
 };
 const first: Record<string, Page> = { '/': Sites, '/sites/:id': Overview as Page };
 
-/** later lists the paths of the pages in more.js, which is loaded with the first of them. */
-const later = [
+/** inDetails and inMore list the paths of the pages in details.js and more.js, which are loaded with the first of them. */
+const inDetails = ['/sites/:id/live'];
+const inMore = [
   '/sites/new',
   '/sites/:id/install',
   '/sites/:id/events',
@@ -54,21 +55,23 @@ const later = [
   '/sessions',
 ];
 
-const known = [...Object.keys(bare), ...later, ...Object.keys(first)];
+const known = [...Object.keys(bare), ...inMore, ...inDetails, ...Object.keys(first)];
 
 /** patternOf returns the pattern of a path; literal ones precede those with parameters. */
 function patternOf(path: string): string | undefined {
   return known.find((pattern) => pattern === path) ?? known.find((pattern) => match(pattern, path));
 }
 
-/** useLater returns a page of more.js as soon as that is loaded. */
+/** useLater returns a page of a module that is loaded on demand, as soon as that is loaded. */
 function useLater(pattern: string | undefined): Page | undefined {
-  const [pages, setPages] = useState<Record<string, Page>>();
-  const needed = !!pattern && later.includes(pattern);
+  const [pages, setPages] = useState<Record<string, Page>>({});
+  const needed = !!pattern && (inMore.includes(pattern) || inDetails.includes(pattern));
   useEffect(() => {
-    if (needed && !pages) void import('./more').then((module) => setPages(module.pages));
-  }, [needed]);
-  return needed ? pages?.[pattern] : undefined;
+    if (!needed || pages[pattern]) return;
+    const module = inMore.includes(pattern) ? import('./more') : import('./details');
+    void module.then((m) => setPages((before) => ({ ...before, ...m.pages })));
+  }, [pattern]);
+  return needed ? pages[pattern] : undefined;
 }
 
 function App() {
