@@ -30,10 +30,10 @@ export function metricValue(metric: string, value: number | null, brief = false)
   return brief ? compact(value) : exact(value);
 }
 
-/** Change writes how a figure differs from an earlier one. Of bounce rates, less is better. */
+/** Change writes how a figure differs from an earlier one. Of bounce rates, less is better. Without a metric it is visitors of a row. */
 export function Change({ metric, now, before }: { metric?: string; now: number | null; before: number | null }) {
   if (now === null || before === null || (now === 0 && before === 0)) return null;
-  if (before === 0) return <span class="change">{t('change.new')}</span>;
+  if (before === 0) return metric ? null : <span class="change">{t('change.new')}</span>;
 
   const ratio = (now - before) / before;
   const better = metric === 'bounceRate' ? ratio < 0 : ratio > 0;
@@ -42,6 +42,9 @@ export function Change({ metric, now, before }: { metric?: string; now: number |
 
 /** dimensionText returns the name of a dimension. */
 export const dimensionText = (dimension: string): string => t(('dimension.' + dimension) as TextKey);
+
+/** oneText returns the name of one value of a dimension that a filter can have. */
+export const oneText = (dimension: string): string => t(('one.' + dimension) as TextKey);
 
 /** valueText writes a value of a dimension for people. */
 export function valueText(dimension: string, value: string): string {
@@ -68,7 +71,7 @@ function languageName(code: string): string {
 /** filterLabel writes a filter as a sentence: "Page is /a or /b". */
 export function filterLabel(f: Filter): { what: string; operator: string; values: string } {
   return {
-    what: f.dimension === 'PROPERTY' ? [f.event, f.property].filter(Boolean).join(': ') : dimensionText(f.dimension),
+    what: f.dimension === 'PROPERTY' ? [f.event, f.property].filter(Boolean).join(': ') : oneText(f.dimension),
     operator: t(('operator.' + f.operator) as TextKey),
     values: f.values.map((value) => valueText(f.dimension, value)).join(' ' + t('filter.or') + ' '),
   };

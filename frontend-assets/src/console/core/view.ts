@@ -36,6 +36,9 @@ export interface View {
   tabs: Record<string, string>;
   /** The dimension whose whole table is open, with its property and event. */
   all: string;
+  /** Its order, such as "pageviews" or "pageviews.asc", and the text that its values contain. */
+  order: string;
+  search: string;
   property: string;
   event: string;
 }
@@ -103,6 +106,8 @@ export function viewOf(query: URLSearchParams): View {
     table: query.has('table'),
     tabs,
     all: dimensions.includes(text('all').toUpperCase()) ? text('all').toUpperCase() : '',
+    order: text('order'),
+    search: text('q'),
     property: text('property'),
     event: text('event'),
   };
@@ -125,9 +130,14 @@ export function addressOf(view: View, changes: Partial<View> = {}): string {
   if (v.metric !== 'visitors') add('metric', v.metric);
   if (v.table) add('table', '1');
   for (const [panel, tabs] of Object.entries(panelTabs)) {
-    if (v.tabs[panel] !== tabs[0]) add(panel, v.tabs[panel]!.toLowerCase());
+    const tab = v.tabs[panel] ?? tabs[0];
+    if (tab !== tabs[0]) add(panel, tab.toLowerCase());
   }
   add('all', v.all.toLowerCase());
+  if (v.all) {
+    add('order', v.order);
+    add('q', v.search);
+  }
   add('property', v.property);
   add('event', v.event);
 

@@ -2,7 +2,6 @@
 import {
   addressOf,
   Dialog,
-  dimensionText,
   Failed,
   Field,
   filterable,
@@ -12,6 +11,7 @@ import {
   announce,
   Loading,
   mayEdit,
+  oneText,
   reading,
   selectionOf,
   t,
@@ -91,7 +91,7 @@ export function FilterDialog({ id, view, onClose }: Props) {
           >
             {filterable.map((name) => (
               <option key={name} value={name}>
-                {dimensionText(name)}
+                {oneText(name)}
               </option>
             ))}
           </select>

@@ -7,6 +7,7 @@ import {
   dimensionText,
   Failed,
   Failure,
+  go,
   Loading,
   metricText,
   metricValue,
@@ -48,16 +49,21 @@ function columnsOf(dimension: string): Column[] {
 const enumOf = (column: Column): ReportMetric =>
   column.replace(/[A-Z]/g, (letter) => '_' + letter).toUpperCase() as ReportMetric;
 
+/** orderOf reads an order from the URL, such as "pageviews.asc". */
+function orderOf(text: string, columns: Column[]): Order {
+  const [name, direction] = text.split('.');
+  const column = columns.find((column) => column === name);
+  return { column: column ?? 'visitors', direction: column && direction === 'asc' ? 'ASC' : 'DESC' };
+}
+
 /** WholeTable is a dialog with all values of a dimension. */
 export function WholeTable({ id, view, onClose }: { id: string; view: View; onClose(): void }) {
   const dimension = view.all as ReportDimension;
   const { property, event } = view;
   const columns = columnsOf(dimension);
-  const [order, setOrder] = useState<{ column: Column; direction: OrderDirection }>({
-    column: 'visitors',
-    direction: 'DESC',
-  });
-  const [search, setSearch] = useState('');
+  const order = orderOf(view.order, columns);
+  const { search } = view;
+  const change = (changes: Partial<View>): void => go(addressOf(view, changes), true);
   const [list, setList] = useState<Connection>();
   const [failure, setFailure] = useState<Failure>();
   const latest = useRef<AbortController | undefined>(undefined);
@@ -126,7 +132,7 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
             type="search"
             placeholder={t('table.search')}
             value={search}
-            onInput={(e) => setSearch(e.currentTarget.value)}
+            onInput={(e) => change({ search: e.currentTarget.value })}
           />
         </label>
         {list && <span role="status">{t('table.rows', { n: list.totalCount })}</span>}
@@ -142,7 +148,7 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
               <tr>
                 <th scope="col">{title}</th>
                 {columns.map((column) => (
-                  <Head key={column} column={column} order={order} setOrder={setOrder} />
+                  <Head key={column} column={column} order={order} setOrder={(o) => change({ order: o.column + (o.direction === 'ASC' ? '.asc' : '') })} />
                 ))}
               </tr>
             </thead>
@@ -195,7 +201,7 @@ function Line({ row, columns, view }: { row: Row; columns: Column[]; view: View 
   return (
     <tr>
       <th scope="row">
-        {plain ? text : <a href={addressOf(view, { filters, all: '', property: '', event: '' })}>{text}</a>}
+        {plain ? text : <a href={addressOf(view, { filters, all: '', order: '', search: '', property: '', event: '' })}>{text}</a>}
       </th>
       {columns.map((column) => (
         <td key={column} class="number" data-label={metricText(column)}>

@@ -19,7 +19,7 @@ function intervalOf({ from, to }: ReportFields): Interval {
 }
 
 const formats: Record<Interval, [brief: Intl.DateTimeFormatOptions, long: Intl.DateTimeFormatOptions]> = {
-  HOUR: [{ hour: 'numeric' }, { weekday: 'long', hour: 'numeric', minute: '2-digit' }],
+  HOUR: [{ hour: 'numeric' }, { weekday: 'short', day: 'numeric', month: 'short', hour: 'numeric', minute: '2-digit' }],
   DAY: [{ day: 'numeric', month: 'short' }, { weekday: 'long', day: 'numeric', month: 'long', year: 'numeric' }],
   WEEK: [{ day: 'numeric', month: 'short' }, { day: 'numeric', month: 'long', year: 'numeric' }],
   MONTH: [{ month: 'short', year: '2-digit' }, { month: 'long', year: 'numeric' }],
@@ -236,6 +236,8 @@ function Axes(props: Place & { metric: Metric; top: number; step: number; width:
   const lines = Array.from({ length: Math.round(top / step) + 1 }, (_, i) => i * step);
   const room = Math.max(1, Math.floor((props.width - edge.left) / 84));
   const every = Math.ceil(series.points.length / room);
+  const last = series.points.length - 1;
+  const anchor = (i: number): 'start' | 'middle' | 'end' => (i === 0 ? 'start' : i === last ? 'end' : 'middle');
   return (
     <>
       {lines.map((value) => (
@@ -249,7 +251,7 @@ function Axes(props: Place & { metric: Metric; top: number; step: number; width:
       {series.points.map(
         (point, i) =>
           i % every === 0 && (
-            <text key={point.start} x={x(i)} y={height - 6} text-anchor={i === 0 ? 'start' : 'middle'}>
+            <text key={point.start} x={x(i)} y={height - 6} text-anchor={anchor(i)}>
               {series.brief(point.start)}
             </text>
           ),

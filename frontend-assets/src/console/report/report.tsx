@@ -34,7 +34,7 @@ export const useView = (): View => viewOf(useURL().searchParams);
 
 /** useTabs returns the dimensions that the first view asks for: the tabs that were open when the visits changed. */
 export function useTabs(view: View): Record<'sources' | 'pages' | 'audience', ReportDimension> {
-  const key = addressOf({ ...view, tabs: {}, table: false, metric: 'visitors', all: '' });
+  const key = addressOf({ ...view, tabs: {}, table: false, metric: 'visitors', all: '', property: '', event: '' });
   const held = useRef({ key: '', tabs: view.tabs });
   if (held.current.key !== key) held.current = { key, tabs: view.tabs };
   const { sources, pages, audience } = held.current.tabs;
@@ -81,8 +81,13 @@ export function Report(props: {
             <Panel id={id} name="pages" view={view} loaded={report.pages} loadedTab={tabs['pages']!} />
             <Panel id={id} name="audience" view={view} loaded={report.audience} loadedTab={tabs['audience']!} />
             <Panel id={id} name="events" view={view} loaded={report.events} loadedTab="EVENT">
-              {view.tabs['events'] === 'PROPERTY' && (details ? <details.Properties id={id} view={view} /> : <Loading />)}
-              {view.tabs['events'] === 'FUNNEL' && (details ? <details.Funnels id={id} view={view} /> : <Loading />)}
+              {view.tabs['events'] === 'EVENT' ? undefined : !details ? (
+                <Loading />
+              ) : view.tabs['events'] === 'PROPERTY' ? (
+                <details.Properties id={id} view={view} />
+              ) : (
+                <details.Funnels id={id} view={view} />
+              )}
             </Panel>
             {report.totals.revenue.length > 0 && <Revenue report={report} />}
           </div>
@@ -91,7 +96,7 @@ export function Report(props: {
         <Loading />
       )}
       {details && view.all && (
-        <details.WholeTable key={view.all + view.property} id={id} view={view} onClose={() => go(addressOf(view, { all: '', property: '', event: '' }))} />
+        <details.WholeTable key={view.all + view.property} id={id} view={view} onClose={() => go(addressOf(view, { all: '', order: '', search: '', property: '', event: '' }))} />
       )}
       {details && opens === 'dates' && <details.Dates view={view} onClose={close} />}
       {details && opens === 'filter' && <details.FilterDialog id={id} view={view} onClose={close} />}
