@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -39,7 +40,7 @@ type report struct {
 	Rows   struct{ Edges []struct{ Node row } }
 }
 
-// report reads figures as a script would. It waits until the days of the period are built.
+// report reads figures as a script would.
 func (s *service) report(id, by string, filters ...any) report {
 	s.t.Helper()
 
@@ -182,6 +183,8 @@ func TestFiguresChromium(t *testing.T) {
 	p.press("Funnels")
 	p.see("No funnels are saved.")
 
+	p.failsInPart(s, path)
+
 	// Live figures follow while the page is open.
 	p.press("Live")
 	p.see("Latest page views and events")
@@ -191,6 +194,33 @@ func TestFiguresChromium(t *testing.T) {
 	p.see("/arrives")
 	p.look("live")
 	p.clean(s)
+}
+
+// failsInPart shows the page while only the report fails, in German, and in 320 pixels.
+func (p *tab) failsInPart(s *service, path string) {
+	p.t.Helper()
+	remove := p.Before(`(() => { const real = window.fetch; window.fetch = async (...a) => {
+		const body = await (await real(...a)).json();
+		if (body.data?.site?.report) {
+			body.data.site.report = null;
+			body.errors = [{message: '', path: ['site', 'report'], extensions: {code: 'UNAVAILABLE'}}];
+		}
+		return new Response(JSON.stringify(body)) } })()`)
+	p.Goto(s.control + path)
+	p.see("The service is temporarily unavailable.")
+	p.see("Kettle shop")
+	p.look("figures-failed")
+	remove()
+
+	p.Do(chromedp.EmulateViewport(320, 800))
+	p.Eval("localStorage.setItem('tallygate.language', 'de')", nil)
+	p.Goto(s.control + path + "?compare=year&f=channel:is:direct")
+	p.see("Kanal ist direct")
+	p.WaitFor("document.documentElement.scrollWidth <= window.innerWidth")
+	p.Eval("localStorage.clear()", nil)
+	p.Do(emulation.ClearDeviceMetricsOverride())
+	p.Goto(s.control + path)
+	p.see("Last 28 days")
 }
 
 // week returns the visitors of the last 7 days.

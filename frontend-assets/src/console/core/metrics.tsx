@@ -35,7 +35,7 @@ export function Change({ metric, now, before }: { metric?: string; now: number |
   if (now === null || before === null || (now === 0 && before === 0)) return null;
   if (before === 0) return metric ? null : <span class="change">{t('change.new')}</span>;
 
-  const ratio = (now - before) / before;
+  const ratio = (now - before) / Math.abs(before);
   const better = metric === 'bounceRate' ? ratio < 0 : ratio > 0;
   return <span class={'change ' + (ratio === 0 ? '' : better ? 'up' : 'down')}>{signed(ratio)}</span>;
 }

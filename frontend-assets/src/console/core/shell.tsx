@@ -193,7 +193,7 @@ function Shortcuts() {
   useEffect(() => {
     let before = '';
     const press = (event: KeyboardEvent): void => {
-      const typing = event.target instanceof Element && event.target.closest('input, textarea, select, dialog');
+      const typing = event.target instanceof Element && event.target.closest('input, textarea, select, dialog, .menu');
       if (event.metaKey || event.ctrlKey || event.altKey || event.isComposing || typing || !on) return;
 
       const key = event.key;

@@ -86,7 +86,7 @@ export function viewOf(query: URLSearchParams): View {
   const from = text('from');
   const to = text('to');
   const custom = day.test(from) && day.test(to);
-  const period = text('period') in periods ? text('period') : '28d';
+  const period = Object.hasOwn(periods, text('period')) ? text('period') : '28d';
   const compare = text('compare');
 
   const tabs: Record<string, string> = {};

@@ -135,6 +135,16 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
             onInput={(e) => change({ search: e.currentTarget.value })}
           />
         </label>
+        <label class="sort">
+          {t('sites.order')}{' '}
+          <select value={order.column} onChange={(e) => change({ order: e.currentTarget.value })}>
+            {columns.map((column) => (
+              <option key={column} value={column}>
+                {metricText(column)}
+              </option>
+            ))}
+          </select>
+        </label>
         {list && <span role="status">{t('table.rows', { n: list.totalCount })}</span>}
         {list && list.totalCount > 0 && <Action run={download}>{t('table.csv')}</Action>}
       </div>

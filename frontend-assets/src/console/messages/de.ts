@@ -29,6 +29,7 @@ const texts: Record<TextKey, Message> & Record<string, Message> = {
   'failure.RATE_LIMITED': 'Zu viele Versuche.',
   'failure.UNAVAILABLE': 'Der Dienst ist vorübergehend nicht verfügbar.',
   'failure.TIMEOUT': 'Der Server hat zu lange gebraucht. Vielleicht wurde etwas geändert: Laden Sie die Seite neu.',
+  'failure.TOO_EXPENSIVE': 'Dieser Zeitraum hat zu viele Seitenaufrufe. Wählen Sie einen kürzeren.',
   'failure.INTERNAL': 'Im Server ist ein Fehler aufgetreten.',
   'failure.TOO_COMPLEX': 'Die Anfrage ist zu umfangreich.',
   'missing.title': 'Nicht gefunden',

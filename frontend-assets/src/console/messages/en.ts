@@ -27,6 +27,7 @@ export default {
   'failure.RATE_LIMITED': 'Too many attempts.',
   'failure.UNAVAILABLE': 'The service is temporarily unavailable.',
   'failure.TIMEOUT': 'The server took too long. A change may have been made: reload the page to see it.',
+  'failure.TOO_EXPENSIVE': 'This period has too many page views. Choose a shorter one.',
   'failure.INTERNAL': 'The server has had an internal error.',
   'missing.title': 'Not found',
   'missing.text': 'This page does not exist, or your account has no access to it.',

@@ -129,7 +129,7 @@ export function Sites() {
 function More({ data, show }: { data: SitesData; show(data: SitesData): void }) {
   const more = async (): Promise<void> => {
     const next = await sites({ after: data.sites!.pageInfo.endCursor });
-    if (next.sites) show({ ...next, sites: { ...next.sites, edges: [...data.sites!.edges, ...next.sites.edges] } });
+    if (next.sites) show({ ...next, figures: data.figures, sites: { ...next.sites, edges: [...data.sites!.edges, ...next.sites.edges] } });
   };
   return (
     <p>
