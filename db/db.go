@@ -78,6 +78,11 @@ const (
 	defaultDatabase = "tallygate.sqlite"
 )
 
+// pgSession ends the transaction of a process that is paused, or whose machine is, so that its locks
+// do not stop every other process. No transaction waits for anything but the database. A statement
+// sets it: poolers refuse it as a parameter of the connection.
+const pgSession = "SET idle_in_transaction_session_timeout = '30s'"
+
 // EmbeddedURL returns the URL used when none is configured: one SQLite file in the data directory.
 func EmbeddedURL(dataDir string) string {
 	return sqliteScheme + filepath.Join(dataDir, defaultDatabase)
@@ -170,9 +175,13 @@ func openPostgresPool(cfg *pgx.ConnConfig, connections int) *bun.DB {
 	// The server of an idle connection may have been restarted. database/sql then takes another
 	// connection, but only if the driver checks the old one first. Without this check, a restart
 	// would cost one failed statement for each idle connection.
-	sqlDB := stdlib.OpenDB(*cfg, stdlib.OptionShouldPing(func(_ context.Context, p stdlib.ShouldPingParams) bool {
+	ping := stdlib.OptionShouldPing(func(_ context.Context, p stdlib.ShouldPingParams) bool {
 		return p.IdleDuration > pingAfter
-	}))
+	})
+	session := stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.PgConn().Exec(ctx, pgSession).Close()
+	})
+	sqlDB := stdlib.OpenDB(*cfg, ping, session)
 
 	sqlDB.SetMaxOpenConns(connections)
 	sqlDB.SetMaxIdleConns(connections)

@@ -46,7 +46,7 @@ const (
 	defaultAttempt = 2 * callTimeout
 )
 
-// Store is the database as the package uses it. *db.DB implements it.
+// Store is the database as the package uses it. *outbox.Store implements it.
 type Store interface {
 	// DueLanes returns lanes that have a due delivery, in the order of their sites, after a site.
 	DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error)
