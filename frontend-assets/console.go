@@ -20,6 +20,7 @@ const captchaPreview = "/captcha-preview"
 // because the scripts import each other by name.
 var consoleFiles = map[string]*file{
 	"main.js":     builtFile("console/main.js", javascript),
+	"details.js":  builtFile("console/details.js", javascript),
 	"more.js":     builtFile("console/more.js", javascript),
 	"manage.js":   builtFile("console/manage.js", javascript),
 	"de.js":       builtFile("console/de.js", javascript),
@@ -29,7 +30,7 @@ var consoleFiles = map[string]*file{
 // consoleVersion is the path of the console's files in this build.
 var consoleVersion = func() string {
 	var all bytes.Buffer
-	for _, name := range []string{"main.js", "more.js", "manage.js", "de.js", "console.css"} {
+	for _, name := range []string{"main.js", "details.js", "more.js", "manage.js", "de.js", "console.css"} {
 		all.Write(consoleFiles[name].plain())
 	}
 	return consolePrefix + hash(all.Bytes()) + "/"

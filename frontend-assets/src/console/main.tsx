@@ -38,26 +38,35 @@ const bare: Record<string, Page> = {
 };
 const first: Record<string, Page> = { '/': Sites, '/sites/:id': Overview as Page };
 
-/** inManage and inMore list the paths of the pages in manage.js and more.js, which are loaded with the first of them. */
-const inManage = ['/sites/:id/sharing', '/sites/:id/saved', '/sites/:id/usage', '/operator'];
-const inMore = [
-  '/sites/new',
-  '/sites/:id/install',
-  '/sites/:id/events',
-  '/sites/:id/rejections',
-  '/sites/:id/webhooks',
-  '/sites/:id/export',
-  '/sites/:id/settings',
-  '/captcha',
-  '/captcha/new',
-  '/captcha/:id',
-  '/account',
-  '/members',
-  '/tokens',
-  '/sessions',
+/** later has the modules that are loaded on demand, each with the paths of its pages. */
+const later: { load: () => Promise<{ pages: Record<string, Page> }>; paths: string[] }[] = [
+  { load: () => import('./details'), paths: ['/sites/:id/live'] },
+  {
+    load: () => import('./manage'),
+    paths: ['/sites/:id/sharing', '/sites/:id/saved', '/sites/:id/usage', '/operator'],
+  },
+  {
+    load: () => import('./more'),
+    paths: [
+      '/sites/new',
+      '/sites/:id/install',
+      '/sites/:id/events',
+      '/sites/:id/rejections',
+      '/sites/:id/webhooks',
+      '/sites/:id/export',
+      '/sites/:id/settings',
+      '/captcha',
+      '/captcha/new',
+      '/captcha/:id',
+      '/account',
+      '/members',
+      '/tokens',
+      '/sessions',
+    ],
+  },
 ];
 
-const known = [...Object.keys(bare), ...inMore, ...inManage, ...Object.keys(first)];
+const known = [...Object.keys(bare), ...later.flatMap((module) => module.paths), ...Object.keys(first)];
 
 /** patternOf returns the pattern of a path; literal ones precede those with parameters. */
 function patternOf(path: string): string | undefined {
@@ -67,13 +76,12 @@ function patternOf(path: string): string | undefined {
 /** useLater returns a page of a module that is loaded on demand, as soon as that is loaded. */
 function useLater(pattern: string | undefined): Page | undefined {
   const [pages, setPages] = useState<Record<string, Page>>({});
-  const needed = !!pattern && (inMore.includes(pattern) || inManage.includes(pattern));
+  const module = later.find((module) => pattern && module.paths.includes(pattern));
   useEffect(() => {
-    if (!needed || pages[pattern]) return;
-    const module = inMore.includes(pattern) ? import('./more') : import('./manage');
-    void module.then((m) => setPages((before) => ({ ...before, ...m.pages })));
+    if (!module || !pattern || pages[pattern]) return;
+    void module.load().then((m) => setPages((before) => ({ ...before, ...m.pages })));
   }, [pattern]);
-  return needed ? pages[pattern] : undefined;
+  return module && pattern ? pages[pattern] : undefined;
 }
 
 function App() {

@@ -31,6 +31,7 @@ export function SiteHeader({
         label={t('site.menu')}
         items={[
           [base, t('site.overview')],
+          [base + '/live', t('live.title')],
           [base + '/events', t('events.title')],
           [base + '/rejections', t('rejections.title')],
           [base + '/webhooks', t('webhooks.title')],
