@@ -54,9 +54,10 @@ test: setup ## Run every test, under the race detector if there is a C compiler
 		CGO_ENABLED=0 go run -buildvcs=false ./cmd/testreport $(TESTS); \
 	fi
 
+# A program with the race detector sleeps for a second when it exits, unless GORACE sets another time.
 .PHONY: test-race
 test-race: ## Run every test under the race detector, installing nothing
-	@go run -buildvcs=false ./cmd/testreport $(RACE) $(TESTS)
+	@GORACE="$${GORACE:-atexit_sleep_ms=50}" go run -buildvcs=false ./cmd/testreport $(RACE) $(TESTS)
 
 .PHONY: screenshots
 screenshots: ## Take pictures of every page of the console (into bin/screenshots; light and dark, narrow and wide)
