@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"modernc.org/libc"
+	"modernc.org/libc/sys/types"
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
@@ -72,7 +73,7 @@ func (r *raw) grow(size int) error {
 
 	// Doubling keeps the number of allocations small.
 	size = max(size, 2*r.size)
-	buffer := libc.Xmalloc(r.tls, libc.Tsize_t(size))
+	buffer := libc.Xmalloc(r.tls, types.Size_t(size))
 	if buffer == 0 {
 		return &Error{code: sqlite3.SQLITE_NOMEM, message: "out of memory"}
 	}

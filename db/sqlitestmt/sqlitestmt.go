@@ -98,9 +98,9 @@ func (s *Stmt) Query(args []driver.Value, each func(row []driver.Value)) error {
 	return s.run(args, each)
 }
 
-// run runs the statement to its end, and resets it whatever happens.
+// run runs the statement to its end and resets it, also after an error.
 func (s *Stmt) run(args []driver.Value, each func(row []driver.Value)) (err error) {
-	// A row that is read stays locked until the reset. Its result repeats the step's error.
+	// Without a reset the statement would keep its snapshot of the database open.
 	defer s.raw.reset()
 
 	if err := s.raw.bind(args); err != nil {
