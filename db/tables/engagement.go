@@ -19,7 +19,9 @@ func EngagedMS(postgres bool) string {
 	if postgres {
 		return "CASE WHEN e.repeated_at > r.at THEN 0 ELSE e.ms END"
 	}
-	return sqliteEngaged(fmt.Sprintf("min(%s, %d)", eachDay("coalesce(e%d.ms, 0)", " + "), model.MaxEngagement.Milliseconds()))
+	return sqliteEngaged(
+		fmt.Sprintf("min(%s, %d)", eachDay("coalesce(e%d.ms, 0)", " + "), model.MaxEngagement.Milliseconds()),
+	)
 }
 
 // EngagedScroll is the scroll depth; see EngagedMS.
