@@ -249,6 +249,13 @@ func (d *DB) advanceClock(
 	return mark, nil
 }
 
+// LastTrusted returns when TrustedNow last stored a time that it trusted, in any process; 0 if never.
+// trusted is false since a jump until the clock is trusted again.
+func (d *DB) LastTrusted(ctx context.Context) (at model.Instant, trusted bool, err error) {
+	mark, err := readClockMark(ctx, d.Read)
+	return mark.trusted, mark.since == 0, err
+}
+
 // clockMark is the stored state of TrustedNow.
 type clockMark struct {
 	trusted model.Instant // the last trusted time; 0: none yet
