@@ -57,7 +57,8 @@ type Visit struct {
 // ID returns the id of the visit among those of all sites and days. Callers compare
 // ids and read nothing from them.
 func (v *Visit) ID() string {
-	return strconv.FormatInt(int64(v.StartedAt.Day()), 36) + hex.EncodeToString(v.Visitor[:]) + strconv.FormatInt(int64(v.N), 36)
+	day, n := strconv.FormatInt(int64(v.StartedAt.Day()), 36), strconv.FormatInt(int64(v.N), 36)
+	return day + hex.EncodeToString(v.Visitor[:]) + n
 }
 
 // unpack sets what follows from stored columns. It is false for a visit that is missing.
