@@ -75,8 +75,8 @@ func IsRetryable(err error) bool {
 // on a lost connection may be stored or not.
 func IsUnavailable(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		// 25006: the server has become a standby.
-		for _, class := range []string{"08", "53", "57", "58", "25006", "55P03"} {
+		// 25006: the server has become a standby. 25P03: this process was paused in the transaction.
+		for _, class := range []string{"08", "53", "57", "58", "25006", "25P03", "55P03"} {
 			if strings.HasPrefix(pg.Code, class) {
 				return true
 			}
