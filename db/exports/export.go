@@ -211,8 +211,7 @@ const (
   AND v.visitor = r.visitor AND v.n = r.n`
 
 	pgExportVisit = `LEFT JOIN LATERAL (
-  SELECT * FROM visits WHERE site_id = r.site_id AND day = (r.at / 86400000000)::integer AND visitor = r.visitor AND n = r.n
-    AND day >= ? AND day <= ? LIMIT 1) AS v ON true`
+  SELECT * FROM visits WHERE site_id = r.site_id AND visitor = r.visitor AND n = r.n AND ? LIMIT 1) AS v ON true`
 
 	pgExportInOrder = `SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_seqscan = off; SET LOCAL jit = off`
 )
@@ -226,7 +225,7 @@ func (s *Store) exportQuery(e exported, r Range) *bun.SelectQuery {
 		OrderExpr("r.at, r.id")
 
 	if postgres {
-		q.Join(pgExportVisit, r.From.Day(), r.To.Day())
+		q.Join(pgExportVisit, bun.Safe(tables.DayOf("r.at", r.From, r.To, "0")))
 	} else {
 		q.Join(sqliteExportVisit)
 	}
