@@ -89,6 +89,11 @@ bench-growth: build ## Measure with 10 million stored page views (ARGS="--rows 1
 	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
 	bin/loadgen growth --out docs/performance.md $(ARGS)
 
+.PHONY: bench-reports
+bench-reports: build ## Measure reports of 10 million page views (ARGS="--rows 1000000": fewer)
+	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	bin/loadgen reports --out docs/performance.md $(ARGS)
+
 .PHONY: attack
 attack: build ## Attack the service on each database, and measure the effect on other sites
 	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen

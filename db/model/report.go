@@ -146,8 +146,13 @@ func isReportText(s string) bool { return IsStorable(s) && cut(s, MaxFilterText)
 func (f *ReportFilter) Matcher() func(value string) bool {
 	switch f.Operator {
 	case OperatorContains, OperatorContainsNot:
+		parts := make([]string, len(f.Values))
+		for i, part := range f.Values {
+			parts[i] = strings.ToLower(part)
+		}
 		return func(value string) bool {
-			return slices.ContainsFunc(f.Values, func(part string) bool { return strings.Contains(value, part) })
+			value = strings.ToLower(value)
+			return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(value, part) })
 		}
 	case OperatorMatches, OperatorMatchesNot:
 		return PatternMatcher(f.Values...)
@@ -294,7 +299,7 @@ type Funnel struct {
 	Steps  []FunnelStep `bun:"steps,type:text,notnull"`
 }
 
-// SharedLink lets anybody who has its secret read the reports of one site.
+// SharedLink lets every client that has its secret read the reports of one site.
 type SharedLink struct {
 	ID           int64   `bun:",pk,autoincrement"`
 	SiteID       int64   `bun:",notnull"`

@@ -7,11 +7,11 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Page views do not hold their engagement: it lies under their id, on up to engagementDays days. The
+// Page views do not hold their engagement: it lies under their id, on up to EngagementDays days. The
 // following expressions read it for rows r of page views.
 
-// engagementDays is how many days can hold reports on a page view, its own included.
-const engagementDays = 1 + int(model.EngagementWindow/(24*time.Hour))
+// EngagementDays is how many days can hold reports on a page view, its own included.
+const EngagementDays = 1 + int(model.EngagementWindow/(24*time.Hour))
 
 // EngagedMS and EngagedScroll are the time in view and the scroll depth of a page view that is
 // joined with EngagementJoin. They are 0 for a page view whose id a later one repeats.
@@ -49,13 +49,13 @@ func EngagementJoin(postgres bool, from, to model.Instant) string {
   FROM (VALUES %s) AS later (days), LATERAL (
     SELECT * FROM engagement WHERE site_id = r.site_id AND day = (r.at / 86400000000)::integer + days AND id = r.id
       AND day >= %d AND day <= %d LIMIT 1) AS reported) AS e ON true`,
-		model.MaxEngagement.Milliseconds(), eachDay("(%d)", ", "), from.Day(), int(to.Day())+engagementDays-1)
+		model.MaxEngagement.Milliseconds(), eachDay("(%d)", ", "), from.Day(), int(to.Day())+EngagementDays-1)
 }
 
 // eachDay formats the number of each day, from 0, and joins the texts.
 func eachDay(format, separator string) string {
 	text := fmt.Sprintf(format, 0)
-	for day := 1; day < engagementDays; day++ {
+	for day := 1; day < EngagementDays; day++ {
 		text += separator + fmt.Sprintf(format, day)
 	}
 	return text
