@@ -51,7 +51,8 @@ type DB struct {
 	Write *bun.DB // SQLite: the one writing connection; PostgreSQL: the same pool as Read
 	Read  *bun.DB
 
-	// The data plane has pools of its own, so that owners and workers cannot use up its connections.
+	// The data plane has connections of its own, so that owners and workers cannot use them up. It
+	// shares only SQLite's writing connection, at which it is served first.
 	DataWrite *bun.DB // SQLite: the one writing connection, before Write; PostgreSQL: the same pool as DataRead
 	DataRead  *bun.DB
 
@@ -77,6 +78,11 @@ const (
 	sqliteScheme    = "sqlite:"
 	defaultDatabase = "tallygate.sqlite"
 )
+
+// pgSession ends the transaction of a process that is paused, or whose machine is, so that its locks
+// do not stop every other process. No transaction waits for anything but the database. A statement
+// sets it: poolers refuse it as a parameter of the connection.
+const pgSession = "SET idle_in_transaction_session_timeout = '30s'"
 
 // EmbeddedURL returns the URL used when none is configured: one SQLite file in the data directory.
 func EmbeddedURL(dataDir string) string {
@@ -170,9 +176,13 @@ func openPostgresPool(cfg *pgx.ConnConfig, connections int) *bun.DB {
 	// The server of an idle connection may have been restarted. database/sql then takes another
 	// connection, but only if the driver checks the old one first. Without this check, a restart
 	// would cost one failed statement for each idle connection.
-	sqlDB := stdlib.OpenDB(*cfg, stdlib.OptionShouldPing(func(_ context.Context, p stdlib.ShouldPingParams) bool {
+	ping := stdlib.OptionShouldPing(func(_ context.Context, p stdlib.ShouldPingParams) bool {
 		return p.IdleDuration > pingAfter
-	}))
+	})
+	session := stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.PgConn().Exec(ctx, pgSession).Close()
+	})
+	sqlDB := stdlib.OpenDB(*cfg, ping, session)
 
 	sqlDB.SetMaxOpenConns(connections)
 	sqlDB.SetMaxIdleConns(connections)

@@ -15,6 +15,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sqlitestmt"
 )
 
 // OrNotFound turns the driver's "no rows" into model.ErrNotFound.
@@ -74,8 +75,8 @@ func IsRetryable(err error) bool {
 // on a lost connection may be stored or not.
 func IsUnavailable(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		// 25006: the server has become a standby.
-		for _, class := range []string{"08", "53", "57", "58", "25006", "55P03"} {
+		// 25006: the server has become a standby. 25P03: this process was paused in the transaction.
+		for _, class := range []string{"08", "53", "57", "58", "25006", "25P03", "55P03"} {
 			if strings.HasPrefix(pg.Code, class) {
 				return true
 			}
@@ -98,6 +99,9 @@ func IsUnavailable(err error) bool {
 
 func sqliteCode(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code()
+	}
+	if e, ok := errors.AsType[*sqlitestmt.Error](err); ok {
 		return e.Code()
 	}
 	return 0

@@ -1,6 +1,6 @@
-// Package graph is the control plane: the resolvers of the GraphQL schema in schema/*.graphqls and
-// the HTTP server in front of them. The program mounts it at /graphql; it calls db and auth. It
-// never accepts a hit.
+// Package graph is the control plane: the HTTP server that runs the resolvers of the GraphQL schema
+// in schema/*.graphqls, and presents their errors. The program mounts it at /graphql. It never
+// accepts a hit.
 package graph
 
 import (
@@ -17,17 +17,13 @@ import (
 	"github.com/99designs/gqlgen/graphql/handler"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/outbox"
-	"github.com/tallygate/tallygate/db/reports"
-	"github.com/tallygate/tallygate/db/retention"
-	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/endpoint"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
+	"github.com/tallygate/tallygate/graph/resolver"
 )
 
 // Options configures a server. Everything up to Log is required.
@@ -101,26 +97,13 @@ func New(o Options) (http.Handler, error) {
 		return nil, err
 	}
 
-	resolver := &Resolver{
-		db:           o.DB,
-		accounts:     accounts.New(o.DB),
-		sites:        sites.New(o.DB),
-		outbox:       outbox.New(o.DB),
-		retention:    retention.New(o.DB),
-		reports:      reports.New(o.DB),
-		auth:         o.Auth,
-		ids:          ids,
-		analyticsURL: strings.TrimRight(o.AnalyticsURL, "/"),
-		captchaURL:   strings.TrimRight(o.CaptchaURL, "/"),
-		allowLocal:   o.AllowLocalDomains,
-		webhookNets:  o.WebhookNets,
-		plan:         o.DefaultSitePlan,
-		planQuota:    quota,
-		notify:       o.Notify,
-		now:          o.Now,
-		purging:      make(chan struct{}, 1),
-		log:          o.Log,
-	}
+	resolvers := resolver.New(resolver.Options{
+		DB: o.DB, Auth: o.Auth, IDs: ids,
+		AnalyticsURL: o.AnalyticsURL, CaptchaURL: o.CaptchaURL,
+		AllowLocalDomains: o.AllowLocalDomains, WebhookNets: o.WebhookNets,
+		SitePlan: o.DefaultSitePlan, SiteQuota: quota,
+		Notify: o.Notify, Now: o.Now, Log: o.Log,
+	})
 
 	requests := requests{
 		db:         o.DB,
@@ -131,7 +114,7 @@ func New(o Options) (http.Handler, error) {
 		isShared:   o.IsShared,
 	}
 
-	post := o.Auth.Middleware(newExecutor(resolver, requests.limits, o))
+	post := o.Auth.Middleware(newExecutor(resolvers, requests.limits, o))
 	return byMethod(origins.Handler(requests.handler(post)), o.GraphiQL), nil
 }
 
@@ -142,13 +125,13 @@ func nodeIDs(d *db.DB) (*model.NodeIDs, error) {
 }
 
 // newExecutor returns gqlgen's server with the limits, the error presenter and the transport.
-func newExecutor(resolver *Resolver, l *limits.Limits, o Options) http.Handler {
-	schema := generated.NewExecutableSchema(generated.Config{Resolvers: resolver, Complexity: limits.Complexity()})
+func newExecutor(resolvers *resolver.Resolver, l *limits.Limits, o Options) http.Handler {
+	schema := generated.NewExecutableSchema(generated.Config{Resolvers: resolvers, Complexity: limits.Complexity()})
 	srv := handler.New(limits.WithMutationCost(schema))
 	limits.Apply(srv, o.Introspection)
 
 	srv.AddTransport(endpoint.New(l, o.Now))
-	srv.Use(mutations{})
+	srv.Use(resolver.Mutations{})
 	srv.SetErrorPresenter(newPresenter(o.Log, o.Now).present)
 	srv.SetRecoverFunc(recovered)
 

@@ -1,7 +1,9 @@
 package jobs_test
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -29,6 +31,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs"
 	jobmail "github.com/tallygate/tallygate/jobs/mail"
+	"github.com/tallygate/tallygate/jobs/webhook"
 )
 
 // mailbox is an SMTP server that requires TLS and a password. refuse returns the response to the
@@ -497,6 +500,34 @@ func TestMailsWithoutServer(t *testing.T) {
 			t.Errorf("logged %s", s)
 		}
 	})
+}
+
+// noLanes is a store that cannot read the lanes.
+type noLanes struct{ webhook.Store }
+
+// DueLanes implements webhook.Store.
+func (noLanes) DueLanes(context.Context, model.Instant, int64, int) ([]model.Lane, error) {
+	return nil, errors.New("the lanes cannot be read")
+}
+
+// TestMailsWithoutDeliveries: mails are handled although the sweep of the deliveries fails.
+func TestMailsWithoutDeliveries(t *testing.T) {
+	t.Parallel()
+
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	now := (&clock{now: noon}).Now
+	dbtest.SetClock(d, now)
+	queueMail(t, d, "test", "owner@example.com", "")
+
+	j, err := jobs.NewWith(jobs.Options{DB: d, Now: now, Log: slog.New(slog.DiscardHandler)},
+		jobs.Quick(50*time.Millisecond, time.Minute),
+		jobs.DeliverFrom(func(s webhook.Store) webhook.Store { return noLanes{s} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	run(t, j)
+	awaitStates(t, d, "skipped 1")
 }
 
 // TestQuotaMails: of two workers that check the quotas at the same time, one mails the owner, once

@@ -11,10 +11,14 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"io"
 	"log/slog"
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
@@ -32,6 +36,7 @@ const (
 	scheduleEvery = 5 * time.Second // interval at which the schedule is checked
 	sweepEvery    = 2 * time.Second // interval at which the database is read for due work
 	clockTimeout  = 3 * time.Second // for one comparison of the clocks
+	sweepTimeout  = 2 * time.Minute // for one sweep, against a database that does not answer
 )
 
 // Options are what a Worker works with. DB, Now and Log are required.
@@ -141,7 +146,8 @@ func (w *Worker) begin() error {
 	}
 
 	w.loops.Go(func() { w.every(scheduleEvery, w.submitSchedule) })
-	w.loops.Go(func() { w.every(w.sweepEvery, w.sweep) })
+	w.loops.Go(func() { w.every(w.sweepEvery, func() { w.sweep("look for due deliveries", w.webhooks.Sweep) }) })
+	w.loops.Go(func() { w.every(w.sweepEvery, func() { w.sweep("look for due mails", w.mails.Sweep) }) })
 
 	return nil
 }
@@ -175,18 +181,19 @@ func (w *Worker) submitSchedule() {
 	w.queue.SubmitPeriodic(w.schedule)
 }
 
-// sweep submits tasks for the deliveries and mails that are due.
-func (w *Worker) sweep() {
-	now, err := w.clock.Now(w.ctx)
+// sweep submits tasks for what is due. Deliveries and mails have a loop each, so that neither waits
+// for the other or misses its sweep through the other's error.
+func (w *Worker) sweep(what string, submit func(context.Context, model.Instant) error) {
+	ctx, cancel := context.WithTimeout(w.ctx, sweepTimeout)
+	defer cancel()
+
+	now, err := w.clock.Now(ctx)
 	if err == nil {
-		err = w.webhooks.Sweep(w.ctx, now)
-	}
-	if err == nil {
-		err = w.mails.Sweep(w.ctx, now)
+		err = submit(ctx, now)
 	}
 
 	if err != nil && w.ctx.Err() == nil {
-		w.queue.LogError("look for due work", err)
+		w.queue.LogError(what, err)
 	}
 }
 
@@ -228,4 +235,29 @@ func (w *Worker) end() {
 	defer close(w.ended)
 	w.loops.Wait()
 	w.endErr = w.queue.Stop()
+}
+
+// WriteMetrics writes the state of the worker in Prometheus' text format. Numbers that the database
+// or Redis does not return are left out. The error is theirs, except that of Redis while
+// tallygate_queue_up is 0, which reports the outage.
+func (w *Worker) WriteMetrics(ctx context.Context, out io.Writer) error {
+	metrics := prometheus.NewRegistry()
+
+	now, err := w.clock.Now(ctx)
+	if err == nil {
+		err = w.webhooks.MeasureBacklog(ctx, metrics, now)
+	}
+
+	w.clock.measure(metrics)
+	err = errors.Join(err, w.queue.Measure(metrics), w.webhooks.Measure(metrics), w.mails.Measure(metrics))
+
+	families, gatherErr := metrics.Gather()
+	err = errors.Join(err, gatherErr)
+	for _, family := range families {
+		if _, writeErr := expfmt.MetricFamilyToText(out, family); writeErr != nil {
+			return errors.Join(err, writeErr)
+		}
+	}
+
+	return err
 }

@@ -130,3 +130,20 @@ func FuzzOriginHost(f *testing.F) {
 		}
 	})
 }
+
+func TestParseNetwork(t *testing.T) {
+	for text, want := range map[string]string{
+		"192.0.2.7": "192.0.2.7/32", " 192.0.2.7 ": "192.0.2.7/32", "::ffff:192.0.2.7": "192.0.2.7/32", "2001:db8::1": "2001:db8::1/128",
+		"10.0.0.0/8": "10.0.0.0/8", "2001:db8::/32": "2001:db8::/32",
+	} {
+		if got := model.ParseNetwork(text); got.String() != want {
+			t.Errorf("%q is %s, want %s", text, got, want)
+		}
+	}
+
+	for _, text := range []string{"", "x", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0", "10.0.0.0/8/8", "2001:db8::/129", "fe80::%eth0/64", "fe80::1%eth0"} {
+		if got := model.ParseNetwork(text); got.IsValid() {
+			t.Errorf("%q is %s", text, got)
+		}
+	}
+}

@@ -3,9 +3,13 @@ package model
 import (
 	"bytes"
 	"cmp"
+	"database/sql/driver"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -188,4 +192,225 @@ func (k UsageKey) Compare(other UsageKey) int {
 // Compare orders by site, then transaction id.
 func (k TransactionKey) Compare(other TransactionKey) int {
 	return cmp.Or(cmp.Compare(k.SiteID, other.SiteID), cmp.Compare(k.TransactionID, other.TransactionID))
+}
+
+// The automatic events (analytics contract, section 2).
+const (
+	EventOutboundClick = "outbound_click"
+	EventFileDownload  = "file_download"
+	EventScroll        = "scroll"
+	EventSiteSearch    = "site_search"
+)
+
+// The e-commerce events (analytics contract, section 2).
+const (
+	EventViewItem      = "view_item"
+	EventAddToCart     = "add_to_cart"
+	EventBeginCheckout = "begin_checkout"
+	EventPurchase      = "purchase"
+	EventRefund        = "refund"
+)
+
+// IsAutomaticEvent reports whether the script measures an event of this name by itself.
+func IsAutomaticEvent(name string) bool {
+	switch name {
+	case EventOutboundClick, EventFileDownload, EventScroll, EventSiteSearch:
+		return true
+	}
+	return false
+}
+
+// IsEcommerceEvent reports whether name is one of the five e-commerce events.
+func IsEcommerceEvent(name string) bool {
+	switch name {
+	case EventViewItem, EventAddToCart, EventBeginCheckout, EventPurchase, EventRefund:
+		return true
+	}
+	return false
+}
+
+// IsReservedEvent reports whether an owner cannot register the name, because it already has a
+// meaning.
+func IsReservedEvent(name string) bool {
+	return IsAutomaticEvent(name) || IsEcommerceEvent(name) || name == "pageview" || name == "engagement"
+}
+
+// IsEventName reports whether s has the form of an event name: 1 to 48 lower-case letters, digits,
+// underscores and hyphens (analytics contract, section 2).
+func IsEventName(s string) bool {
+	if len(s) < 1 || len(s) > 48 {
+		return false
+	}
+
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+
+	return true
+}
+
+// UnknownWidth is the width range of a page view without a screen width.
+const UnknownWidth = -1
+
+// widthRanges are the lower bounds of the screen width ranges in CSS pixels, ascending.
+var widthRanges = [...]int16{0, 576, 768, 992, 1200, 1440, 1920}
+
+// WidthRange returns the lower bound of the range that contains a screen width, or UnknownWidth if
+// the width is not positive. Only the range is stored (analytics contract, section 2).
+func WidthRange(pixels int) int16 {
+	if pixels <= 0 {
+		return UnknownWidth
+	}
+
+	bound := widthRanges[0]
+	for _, b := range widthRanges {
+		if pixels >= int(b) {
+			bound = b
+		}
+	}
+
+	return bound
+}
+
+// WidthRangeName formats a range as 768-991 or 1920+. It returns "" for an unknown one.
+func WidthRangeName(bound int16) string {
+	for i, b := range widthRanges {
+		switch {
+		case b != bound:
+		case i == len(widthRanges)-1:
+			return strconv.Itoa(int(b)) + "+"
+		default:
+			return strconv.Itoa(int(b)) + "-" + strconv.Itoa(int(widthRanges[i+1])-1)
+		}
+	}
+
+	return ""
+}
+
+// RejectionAdvice returns one sentence for the owner of a site: what to do about calls with this
+// error code or reason (analytics contract, sections 4 and 7).
+func RejectionAdvice(code string) string {
+	if advice, ok := rejectionAdvice[code]; ok {
+		return advice
+	}
+	return "Calls were not recorded for this reason; see the reference of the endpoint."
+}
+
+// IsIgnored reports whether calls with this code are dropped on purpose and need no action.
+func IsIgnored(code string) bool { return ignoredCodes[code] }
+
+var ignoredCodes = map[string]bool{
+	"bot": true, "excluded_address": true, "duplicate_transaction": true, "duplicate_pageview": true, "own_link": true,
+}
+
+var rejectionAdvice = map[string]string{
+	"bad_body":              "The body was empty or larger than 8 KB, or broke off: send less in one call.",
+	"bad_json":              "The body was not one JSON object, had a key twice, or its t was not pageview, event or engagement: correct the program that makes it.",
+	"bad_path":              "The page path did not begin with a slash: send the path of the page, without host and query.",
+	"unknown_event":         "The event name is missing, not registered or not written as it was registered, or events of this kind are switched off: register the name, or switch them on in the site's settings.",
+	"bad_event":             "A required e-commerce field (transaction_id, value, currency, item_id) was missing or could not be read, a refund had the id of a purchase, or your server sent a name that is none: compare them with the reference.",
+	"visitor_required":      "Your server sent no valid ip or user_agent: send those of the visitor.",
+	"domain_not_allowed":    "The page is on a domain that is not the site's: add it as an extra domain if it is yours.",
+	"quota_exceeded":        "The month's page views are used up: choose a larger plan, or wait for the next month.",
+	"flood":                 "One network sent more calls than a large office does, and those above the limit were left out: nothing to do if they were forged; if they were real, ask the operator to raise TALLYGATE_FLOOD_BURST and TALLYGATE_FLOOD_RATE.",
+	"bot":                   "These were bots and crawlers: nothing to do.",
+	"excluded_address":      "These came from addresses that you excluded: nothing to do.",
+	"duplicate_transaction": "Purchases or refunds with these ids were recorded before: nothing to do.",
+	"duplicate_pageview":    "The page sent manually what the script had sent by itself: nothing to do, or remove the call from the page.",
+	"own_link":              "These clicks led to your own domains: nothing to do.",
+}
+
+// Channel is one of the contract's thirteen values of how a visitor came to the site; see package
+// channel. Databases store its number.
+type Channel string
+
+// channels holds the values by their numbers. Stored numbers never change: new values come last.
+var channels = []Channel{
+	"", "direct", "organic search", "paid search", "organic social", "paid social", "organic video", "paid video",
+	"email", "referral", "display", "affiliates", "other paid", "unassigned",
+}
+
+// Number returns the number under which the channel is stored. An unknown channel has that of
+// "unassigned".
+func (c Channel) Number() int16 {
+	if i := slices.Index(channels, c); i >= 0 {
+		return int16(i)
+	}
+	return int16(len(channels) - 1)
+}
+
+// ChannelOf returns the channel of a stored number, or "unassigned" for an unknown one.
+func ChannelOf(number int16) Channel {
+	if number < 0 || int(number) >= len(channels) {
+		return channels[len(channels)-1]
+	}
+	return channels[number]
+}
+
+// Value implements driver.Valuer.
+func (c Channel) Value() (driver.Value, error) { return int64(c.Number()), nil }
+
+// Scan implements sql.Scanner. NULL is no channel.
+func (c *Channel) Scan(stored any) error {
+	if stored == nil {
+		*c = ""
+		return nil
+	}
+
+	number, ok := stored.(int64)
+	if !ok {
+		return fmt.Errorf("a channel is stored as %T", stored)
+	}
+	*c = ChannelOf(int16(number))
+	return nil
+}
+
+// attributionSeparator stands between the texts of a stored attribution. Clean removes it from all
+// of them.
+const attributionSeparator = "\x1f"
+
+// attributionTexts returns the texts of an attribution in the order in which they are stored. The
+// last ones are the rarest, because empty texts at the end take no space.
+func attributionTexts(referrer *string, c *Campaign) [11]*string {
+	return [...]*string{referrer, &c.Source, &c.Medium, &c.Name, &c.Gclid, &c.Fbclid, &c.Msclkid, &c.Content, &c.Term,
+		&c.Gbraid, &c.Wbraid}
+}
+
+// PackAttribution returns the referrer and the campaign of a visit as the one text that databases
+// store, empty without any.
+func PackAttribution(referrer string, c *Campaign) string {
+	if referrer == "" && *c == (Campaign{}) {
+		return ""
+	}
+
+	var packed strings.Builder
+	empty := 0
+	for i, text := range attributionTexts(&referrer, c) {
+		if i > 0 {
+			empty++
+		}
+		if *text == "" {
+			continue
+		}
+
+		for ; empty > 0; empty-- {
+			packed.WriteString(attributionSeparator)
+		}
+		packed.WriteString(strings.ReplaceAll(*text, attributionSeparator, ""))
+	}
+
+	return packed.String()
+}
+
+// UnpackAttribution returns the referrer and the campaign of a stored attribution.
+func UnpackAttribution(packed string) (referrer string, c Campaign) {
+	for _, text := range attributionTexts(&referrer, &c) {
+		if packed == "" {
+			break
+		}
+		*text, packed, _ = strings.Cut(packed, attributionSeparator)
+	}
+	return referrer, c
 }

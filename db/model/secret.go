@@ -1,9 +1,16 @@
 package model
 
 import (
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"hash/crc32"
+	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 )
 
 const (
@@ -85,3 +92,130 @@ func checksum62(s string) string {
 func isBase62(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
+
+// The prefixes of users' secrets, see NewSecret.
+const (
+	APITokenPrefix   = "tga_"
+	ResetPrefix      = "tgr_"
+	InvitationPrefix = "tgi_"
+	SignUpPrefix     = "tgs_"
+	SharedLinkPrefix = "tgl_"
+)
+
+// Lifetimes of mailed secrets.
+const (
+	ResetLifetime      = time.Hour
+	InvitationLifetime = 7 * 24 * time.Hour
+	SignUpLifetime     = 24 * time.Hour
+)
+
+// Limits of one account and one user. The contract sets none.
+const (
+	MaxMembers   = 100 // including invitations
+	MaxAPITokens = 50  // of one user
+	MaxSessions  = 100 // listed sessions of one user; there can be more
+)
+
+// APIToken lets a program act for a user.
+type APIToken struct {
+	ID         int64   `bun:",pk,autoincrement"`
+	AccountID  int64   `bun:",notnull"`
+	UserID     int64   `bun:",notnull"`
+	Name       string  `bun:",notnull"`
+	Scopes     []Scope `bun:"scopes,type:text,notnull"` // sorted, each once, at least one
+	TokenHash  []byte  `bun:",notnull"`                 // SHA-256, see HashToken
+	TokenHint  string  `bun:",notnull"`                 // the last characters
+	CreatedAt  Instant `bun:",notnull"`
+	LastUsedAt Instant `bun:",nullzero"` // to the minute; 0 before the first use
+}
+
+// String describes a token to its user: name, scopes and last characters.
+func (t *APIToken) String() string {
+	scopes := make([]string, len(t.Scopes))
+	for i, scope := range t.Scopes {
+		scopes[i] = string(scope)
+	}
+	return fmt.Sprintf("%q (%s, ends in %s)", t.Name, strings.Join(scopes, " "), t.TokenHint)
+}
+
+// ParseScopes returns the scopes sorted, without duplicates. It returns an error if there are none
+// or one is unknown.
+func ParseScopes(scopes []Scope) ([]Scope, error) {
+	sorted := slices.Compact(slices.Sorted(slices.Values(scopes)))
+	if len(sorted) == 0 || slices.ContainsFunc(sorted, func(s Scope) bool { return !s.IsScope() }) {
+		return nil, InvalidField("scopes", "invalid_scopes", "Choose at least one of READ, WRITE and EXPORT.")
+	}
+	return sorted, nil
+}
+
+// Invitation invites a person to join an account.
+type Invitation struct {
+	ID        int64   `bun:",pk,autoincrement"`
+	AccountID int64   `bun:",notnull"`
+	Email     string  `bun:",notnull"` // normalised, see ParseEmail
+	Role      Role    `bun:",notnull"`
+	TokenHash []byte  `bun:",notnull"` // SHA-256 of the mailed secret
+	CreatedAt Instant `bun:",notnull"`
+	ExpiresAt Instant `bun:",notnull"`
+}
+
+// NewInvitation returns an invitation that the secret opens, valid for InvitationLifetime from now.
+func NewInvitation(accountID int64, email string, role Role, secret string, now Instant) Invitation {
+	return Invitation{
+		AccountID: accountID, Email: email, Role: role, TokenHash: HashToken(secret),
+		CreatedAt: now, ExpiresAt: now.Add(InvitationLifetime),
+	}
+}
+
+// PendingSignUp is a sign-up whose address is not verified yet.
+type PendingSignUp struct {
+	ID           int64   `bun:",pk,autoincrement"`
+	Email        string  `bun:",notnull"` // normalised, see ParseEmail
+	AccountName  string  `bun:",notnull"`
+	PasswordHash string  `bun:",notnull"` // argon2id in PHC string form
+	TokenHash    []byte  `bun:",notnull"` // SHA-256 of the mailed secret
+	CreatedAt    Instant `bun:",notnull"`
+	ExpiresAt    Instant `bun:",notnull"`
+}
+
+// ApplicationKey is the secret that every other key of the installation is derived from.
+type ApplicationKey []byte
+
+// Derive returns the 32-byte key for one use. Different uses have unrelated keys.
+func (k ApplicationKey) Derive(use string) []byte {
+	return k.derive(use, sha256.Size)
+}
+
+// Fingerprint identifies the key without revealing it: 32 hexadecimal characters.
+func (k ApplicationKey) Fingerprint() string {
+	return hex.EncodeToString(k.derive("fingerprint", 16))
+}
+
+func (k ApplicationKey) derive(use string, size int) []byte {
+	key, err := hkdf.Key(sha256.New, k, nil, use, size)
+	if err != nil {
+		// Only a length over 255 hashes fails.
+		panic(err)
+	}
+	return key
+}
+
+// KeyRotation describes a change of the application key as one process sees it. The process holds
+// both keys; the database decides which of them signs. A nil *KeyRotation means that there is no
+// previous key. It is safe for concurrent use.
+type KeyRotation struct {
+	// Previous is the key that is being replaced. It never changes after the start.
+	Previous ApplicationKey
+
+	at atomic.Int64 // Instant of the replacement; 0 before it
+}
+
+// Replaced records that the database uses the new key since the given time.
+func (r *KeyRotation) Replaced(at Instant) { r.at.Store(int64(at)) }
+
+// SignsWithPrevious reports whether the previous key still signs and seals, because the database
+// still uses it.
+func (r *KeyRotation) SignsWithPrevious() bool { return r != nil && r.at.Load() == 0 }
+
+// ReplacedAt returns when the database changed to the new key, or 0 before that.
+func (r *KeyRotation) ReplacedAt() Instant { return Instant(r.at.Load()) }

@@ -4,8 +4,14 @@
 package sites
 
 import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/keys"
+	"github.com/tallygate/tallygate/db/model"
 )
 
 // Store reads and changes sites and sitekeys. It is safe for concurrent use.
@@ -17,3 +23,72 @@ type Store struct {
 
 // New returns the store of a database's sites.
 func New(d *db.DB) *Store { return &Store{db: d, keys: keys.New(d)} }
+
+// InTx runs several changes in one transaction: all of them are made or, when change fails, none.
+// change gets a store bound to the transaction. The methods of that store that create, change or
+// delete a site, and SiteRules, run in the transaction. change must not call them concurrently, and
+// must not call its other methods, which would need a second connection.
+func (s *Store) InTx(ctx context.Context, change func(ctx context.Context, bound *Store) error) error {
+	return s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return change(ctx, &Store{db: s.db, keys: s.keys, tx: tx})
+	})
+}
+
+// inTx runs a change of a site in the transaction that the store is bound to, or in a new one.
+func (s *Store) inTx(ctx context.Context, change func(ctx context.Context, tx *db.Tx) error) error {
+	if s.tx != nil {
+		return change(ctx, s.tx)
+	}
+	return s.db.InTx(ctx, change)
+}
+
+// reader returns the transaction that the store is bound to, or the read pool.
+func (s *Store) reader() bun.IDB {
+	if s.tx != nil {
+		return s.tx
+	}
+	return s.db.Read
+}
+
+// CreateOwnersSite is CreateSite for an owner who is not the operator. The account may have
+// model.DefaultSiteLimit sites on the plan of the new one, or as many as the operator permits (see
+// SetSiteLimit). Sites on another plan do not count. A site over the limit fails with the Conflict
+// too_many_sites.
+func (s *Store) CreateOwnersSite(ctx context.Context, site model.Site) (*model.Site, error) {
+	return s.createSite(ctx, site, checkSiteLimit)
+}
+
+func checkSiteLimit(ctx context.Context, tx *db.Tx, site *model.Site) error {
+	var row struct{ Used, Limit int64 }
+	err := tx.NewRaw(`
+SELECT (SELECT count(*) FROM sites WHERE account_id = ? AND plan = ?) AS used, coalesce(site_limit, ?) AS "limit"
+FROM accounts WHERE id = ?`,
+		site.AccountID, site.Plan, model.DefaultSiteLimit, site.AccountID).Scan(ctx, &row)
+	if err == nil && row.Used > row.Limit {
+		err = &model.Error{Kind: model.Conflict, Code: "too_many_sites", Message: fmt.Sprintf(
+			"This account has at most %d sites on the plan %s. Delete one first, or ask the operator for more.",
+			row.Limit, site.Plan)}
+	}
+
+	return err
+}
+
+// SetSiteLimit sets how many sites an account may have on the plan of new sites, 1 to
+// model.MaxSites. Existing sites over the limit stay.
+func (s *Store) SetSiteLimit(ctx context.Context, accountID, limit int64) error {
+	if limit < 1 || limit > model.MaxSites {
+		return model.InvalidField("sites", "invalid_volume", fmt.Sprintf("Use a number from 1 to %d.", model.MaxSites))
+	}
+
+	res, err := s.db.Write.ExecContext(ctx, "UPDATE accounts SET site_limit = ? WHERE id = ?", limit, accountID)
+	if err != nil {
+		return fmt.Errorf("set the site limit of account %d: %w", accountID, err)
+	}
+
+	n, err := res.RowsAffected()
+	if err == nil && n == 0 {
+		err = model.ErrNotFound
+	}
+
+	return err
+}

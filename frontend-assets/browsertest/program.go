@@ -19,12 +19,36 @@ type program struct {
 	stop func()
 }
 
-// programs holds the idle processes. They end when no test uses any, because there is no event that
-// marks the last test.
+// programs holds the idle processes. Without Run they end when no test uses any, because no event
+// marks the last test then.
 var programs struct {
 	sync.Mutex
 	used int
+	kept bool // until Run ends
 	free []*program
+}
+
+// Run calls tests, which run a package's tests, keeps idle processes between them, and then ends the
+// processes. Packages whose tests use the browser call it from TestMain. To start a process takes
+// about a second of processor time.
+func Run(tests func() int) int {
+	programs.Lock()
+	programs.kept = true
+	programs.Unlock()
+
+	code := tests()
+
+	programs.Lock()
+	programs.kept = false
+	ending := programs.free
+	programs.free = nil
+	programs.Unlock()
+
+	for _, each := range ending {
+		each.stop()
+	}
+
+	return code
 }
 
 // acquire takes an idle process or starts one. The caller must release it.
@@ -69,7 +93,7 @@ func release(p *program, healthy bool) {
 		ending = append(ending, p)
 	}
 
-	if programs.used == 0 {
+	if programs.used == 0 && !programs.kept {
 		ending = append(ending, programs.free...)
 		programs.free = nil
 	}
@@ -150,8 +174,8 @@ func (o *options) start(executable, profile string, proxy *proxy) []chromedp.Exe
 		chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Flag("disable-gpu", true),
 		// The popups of the address bar are pages that every window loads. They took half of the tests'
-		// processor time.
-		chromedp.Flag("disable-features", "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup"),
+		// processor time. A spare renderer is a process for a page that a test may never open.
+		chromedp.Flag("disable-features", "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,SpareRendererForSitePerProcess"),
 		chromedp.Flag("disable-popup-blocking", true),
 		chromedp.Flag("metrics-recording-only", true),
 		chromedp.Flag("password-store", "basic"),

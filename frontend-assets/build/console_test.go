@@ -26,8 +26,10 @@ func TestConsoleModulesShareTheCore(t *testing.T) {
 		return string(text)
 	}
 
-	main, more := read("main.js"), read("more.js")
-	for _, address := range []string{`import("./more.js")`, `import("./de.js")`} {
+	main := read("main.js")
+	for _, address := range []string{
+		`import("./details.js")`, `import("./more.js")`, `import("./manage.js")`, `import("./de.js")`,
+	} {
 		if !strings.Contains(main, address) {
 			t.Errorf("main.js does not contain %s", address)
 		}
@@ -43,25 +45,28 @@ func TestConsoleModulesShareTheCore(t *testing.T) {
 		}
 	}
 
-	imports := regexp.MustCompile(`import\{([^}]*)\}from"([^"]*)"`).FindAllStringSubmatch(more, -1)
-	if len(imports) == 0 || len(exported) == 0 {
-		t.Fatalf("more.js has %d imports, main.js exports %d names", len(imports), len(exported))
-	}
-
-	for _, list := range imports {
-		if list[2] != "./main.js" {
-			t.Errorf("more.js imports %s", list[2])
+	for _, name := range []string{"details.js", "more.js", "manage.js"} {
+		module := read(name)
+		imports := regexp.MustCompile(`import\{([^}]*)\}from"([^"]*)"`).FindAllStringSubmatch(module, -1)
+		if len(imports) == 0 || len(exported) == 0 {
+			t.Fatalf("%s has %d imports, main.js exports %d names", name, len(imports), len(exported))
 		}
-		for _, item := range strings.Split(list[1], ",") {
-			if name := strings.Fields(item)[0]; !exported[name] {
-				t.Errorf("more.js imports %s, which main.js does not export", name)
+
+		for _, list := range imports {
+			if list[2] != "./main.js" {
+				t.Errorf("%s imports %s", name, list[2])
+			}
+			for _, item := range strings.Split(list[1], ",") {
+				if imported := strings.Fields(item)[0]; !exported[imported] {
+					t.Errorf("%s imports %s, which main.js does not export", name, imported)
+				}
 			}
 		}
-	}
 
-	// The name of GraphQL's path is in the core alone.
-	if !strings.Contains(main, `"/graphql"`) || strings.Contains(more, `"/graphql"`) {
-		t.Error("the core is not in main.js alone")
+		// The name of GraphQL's path is in the core alone.
+		if !strings.Contains(main, `"/graphql"`) || strings.Contains(module, `"/graphql"`) {
+			t.Errorf("the core is not in main.js alone: see %s", name)
+		}
 	}
 }
 

@@ -156,9 +156,10 @@ func (g *operationsWriter) operation(out *strings.Builder, o *ast.OperationDefin
 		variables = "{ " + strings.Join(fields, "; ") + " }"
 	}
 
+	// Fragments are arguments of their own: a module drops unused ones, but never the operands of "+".
 	text := quoted(&ast.QueryDocument{Operations: ast.OperationList{o}})
 	for _, name := range g.fragments(o.SelectionSet, nil) {
-		text += " + " + fragmentConstant(name)
+		text += ", " + fragmentConstant(name)
 	}
 
 	fmt.Fprintf(out, "\nexport type %sData = %s;\nexport const %s = /* @__PURE__ */ operation<%s, %sData>(\n  %s,\n);\n",

@@ -48,7 +48,7 @@ query Read($id: ID!) { node(id: $id) { id ... on Site { hits } } }`,
 		"operation<{ id: string; first?: number | null }, PageData>",
 		"operation<{ input: RenameInput }, RenameData>",
 		"node: {\n    id: string;\n  } & Partial<{\n    hits: number;\n  }> | null;",
-		"'query Page($id:ID!,$first:Int=5){site(id:$id){... Fields plan}all:sites(first:$first){id}}' + fieldsText,",
+		"'query Page($id:ID!,$first:Int=5){site(id:$id){... Fields plan}all:sites(first:$first){id}}', fieldsText,",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the module lacks\n%s\nit is\n%s", want, got)

@@ -23,6 +23,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/command"
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
 // asProgram is the environment variable that makes the test binary behave as the program. Most tests
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 		command.Main()
 	}
 
-	code := dbtest.Run(m)
+	code := browsertest.Run(func() int { return dbtest.Run(m) })
 	programtest.Remove()
 	os.Exit(code)
 }

@@ -18,6 +18,7 @@ import {
 } from './core';
 import { AcceptInvitation, ConfirmSignUp, ForgotPassword, ResetPassword, SignIn, SignUp } from './pages/enter';
 import { Overview } from './pages/overview';
+import { Shared } from './pages/shared';
 import { Sites } from './pages/sites';
 
 export * from './core';
@@ -33,42 +34,54 @@ const bare: Record<string, Page> = {
   '/reset-password': ResetPassword,
   '/accept-invitation': AcceptInvitation,
   '/confirm-sign-up': ConfirmSignUp,
+  '/share/:token': Shared as Page,
 };
 const first: Record<string, Page> = { '/': Sites, '/sites/:id': Overview as Page };
 
-/** later lists the paths of the pages in more.js, which is loaded with the first of them. */
-const later = [
-  '/sites/new',
-  '/sites/:id/install',
-  '/sites/:id/events',
-  '/sites/:id/rejections',
-  '/sites/:id/webhooks',
-  '/sites/:id/export',
-  '/sites/:id/settings',
-  '/captcha',
-  '/captcha/new',
-  '/captcha/:id',
-  '/account',
-  '/members',
-  '/tokens',
-  '/sessions',
+/** later has the modules that are loaded on demand, each with the paths of its pages. */
+const later: { load: () => Promise<{ pages: Record<string, Page> }>; paths: string[] }[] = [
+  { load: () => import('./details'), paths: ['/sites/:id/live'] },
+  {
+    load: () => import('./manage'),
+    paths: ['/sites/:id/sharing', '/sites/:id/saved', '/sites/:id/usage', '/operator'],
+  },
+  {
+    load: () => import('./more'),
+    paths: [
+      '/sites/new',
+      '/sites/:id/install',
+      '/sites/:id/events',
+      '/sites/:id/rejections',
+      '/sites/:id/webhooks',
+      '/sites/:id/export',
+      '/sites/:id/settings',
+      '/captcha',
+      '/captcha/new',
+      '/captcha/:id',
+      '/account',
+      '/members',
+      '/tokens',
+      '/sessions',
+    ],
+  },
 ];
 
-const known = [...Object.keys(bare), ...later, ...Object.keys(first)];
+const known = [...Object.keys(bare), ...later.flatMap((module) => module.paths), ...Object.keys(first)];
 
 /** patternOf returns the pattern of a path; literal ones precede those with parameters. */
 function patternOf(path: string): string | undefined {
   return known.find((pattern) => pattern === path) ?? known.find((pattern) => match(pattern, path));
 }
 
-/** useLater returns a page of more.js as soon as that is loaded. */
+/** useLater returns a page of a module that is loaded on demand, as soon as that is loaded. */
 function useLater(pattern: string | undefined): Page | undefined {
-  const [pages, setPages] = useState<Record<string, Page>>();
-  const needed = !!pattern && later.includes(pattern);
+  const [pages, setPages] = useState<Record<string, Page>>({});
+  const module = later.find((module) => pattern && module.paths.includes(pattern));
   useEffect(() => {
-    if (needed && !pages) void import('./more').then((module) => setPages(module.pages));
-  }, [needed]);
-  return needed ? pages?.[pattern] : undefined;
+    if (!module || !pattern || pages[pattern]) return;
+    void module.load().then((m) => setPages((before) => ({ ...before, ...m.pages })));
+  }, [pattern]);
+  return module && pattern ? pages[pattern] : undefined;
 }
 
 function App() {
@@ -79,7 +92,7 @@ function App() {
   const Page = pattern && (bare[pattern] ?? first[pattern] ?? loaded);
   const missing = !pattern && Missing;
   return (
-    <Shell bare={!!pattern && pattern in bare}>
+    <Shell bare={!!pattern && pattern in bare} narrow={!!pattern && pattern in bare && pattern !== '/share/:token'}>
       {Page ? <Page key={pathname} {...match(pattern, pathname)} /> : missing ? <Missing /> : <Loading />}
     </Shell>
   );

@@ -11,6 +11,18 @@ export type DeliveryKind = 'CONVERSION' | 'DAILY_EXPORT' | 'TEST';
 
 export type DeliveryState = 'PENDING' | 'DELIVERED' | 'FAILED';
 
+export type OrderDirection = 'ASC' | 'DESC';
+
+export type ReportComparisonKind = 'PREVIOUS_PERIOD' | 'PREVIOUS_YEAR';
+
+export type ReportDimension = 'PAGE' | 'ENTRY_PAGE' | 'EXIT_PAGE' | 'CHANNEL' | 'SOURCE' | 'REFERRER' | 'UTM_SOURCE' | 'UTM_MEDIUM' | 'UTM_CAMPAIGN' | 'UTM_CONTENT' | 'UTM_TERM' | 'AD_PLATFORM' | 'LANGUAGE' | 'SCREEN_WIDTH' | 'EVENT' | 'PROPERTY' | 'DAY_OF_WEEK' | 'HOUR_OF_DAY';
+
+export type ReportMetric = 'VISITORS' | 'VISITS' | 'PAGEVIEWS' | 'VIEWS_PER_VISIT' | 'BOUNCE_RATE' | 'ENGAGEMENT_TIME' | 'TIME_ON_PAGE' | 'SCROLL_DEPTH' | 'EXIT_RATE' | 'EVENTS' | 'CONVERSIONS' | 'CONVERSION_RATE';
+
+export type ReportOperator = 'IS' | 'IS_NOT' | 'CONTAINS' | 'CONTAINS_NOT' | 'MATCHES' | 'MATCHES_NOT';
+
+export type ReportPreset = 'TODAY' | 'YESTERDAY' | 'LAST_7_DAYS' | 'LAST_28_DAYS' | 'LAST_30_DAYS' | 'LAST_91_DAYS' | 'MONTH_TO_DATE' | 'LAST_MONTH' | 'YEAR_TO_DATE' | 'LAST_12_MONTHS' | 'ALL_TIME';
+
 export type Role = 'OWNER' | 'MEMBER' | 'VIEWER';
 
 export type SitePlan = 'FREE' | 'PRO_100K' | 'PRO_500K' | 'PRO_1M' | 'PRO_2M' | 'PRO_5M' | 'ENTERPRISE';
@@ -34,6 +46,17 @@ export type RotateSitekeySecretInput = {
 
 export type DeleteSitekeyInput = {
   sitekeyId: string;
+};
+
+export type SetSitePlanInput = {
+  siteId: string;
+  plan: SitePlan;
+  monthlyPageviews?: number | null;
+};
+
+export type SetCaptchaPlanInput = {
+  accountId: string;
+  plan: CaptchaPlan;
 };
 
 export type SignInInput = {
@@ -108,6 +131,110 @@ export type CreateApiTokenInput = {
 
 export type RevokeApiTokenInput = {
   apiTokenId: string;
+};
+
+export type ReportPeriod = {
+  preset?: ReportPreset | null;
+  from?: string | null;
+  to?: string | null;
+};
+
+export type ReportFilterInput = {
+  dimension: ReportDimension;
+  property?: string | null;
+  event?: string | null;
+  operator?: ReportOperator;
+  values: string[];
+};
+
+export type ReportComparison = {
+  kind?: ReportComparisonKind | null;
+  from?: string | null;
+  matchDayOfWeek?: boolean;
+};
+
+export type ReportOrder = {
+  metric: ReportMetric;
+  direction?: OrderDirection;
+};
+
+export type FunnelStepInput = {
+  page?: string | null;
+  event?: string | null;
+  label?: string | null;
+};
+
+export type CreateSegmentInput = {
+  siteId: string;
+  name: string;
+  filters: ReportFilterInput[];
+};
+
+export type CreateAnnotationInput = {
+  siteId: string;
+  day: string;
+  text: string;
+};
+
+export type UpdateAnnotationInput = {
+  annotationId: string;
+  day?: string | null;
+  text?: string | null;
+};
+
+export type DeleteAnnotationInput = {
+  annotationId: string;
+};
+
+export type UpdateSegmentInput = {
+  segmentId: string;
+  name?: string | null;
+  filters?: ReportFilterInput[] | null;
+};
+
+export type DeleteSegmentInput = {
+  segmentId: string;
+};
+
+export type CreateFunnelInput = {
+  siteId: string;
+  name: string;
+  steps: FunnelStepInput[];
+};
+
+export type UpdateFunnelInput = {
+  funnelId: string;
+  name?: string | null;
+  steps?: FunnelStepInput[] | null;
+};
+
+export type DeleteFunnelInput = {
+  funnelId: string;
+};
+
+export type SetReportMailsInput = {
+  siteId: string;
+  weekly?: boolean | null;
+  monthly?: boolean | null;
+  spikeAbove?: number | null;
+  dropBelow?: number | null;
+};
+
+export type CreateSharedLinkInput = {
+  siteId: string;
+  name: string;
+  password?: string | null;
+  segmentId?: string | null;
+  expiresAt?: string | null;
+};
+
+export type RevokeSharedLinkInput = {
+  sharedLinkId: string;
+};
+
+export type OpenSharedLinkInput = {
+  token: string;
+  password?: string | null;
 };
 
 export type CreateSiteInput = {
@@ -230,6 +357,230 @@ export type InvitationFields = {
 const invitationFieldsText =
   'fragment InvitationFields on Invitation{id email role createdAt expiresAt}';
 
+export type ReportFields = {
+  from: string;
+  to: string;
+  comparedFrom: string | null;
+  comparedTo: string | null;
+  timeZone: string;
+  asOf: string;
+  totals: {
+    revenue: RevenueFields[];
+    comparison: {
+      revenue: RevenueFields[];
+    } & MetricFields | null;
+  } & MetricFields;
+  series: ({
+    start: string;
+    comparedStart: string | null;
+    partial: boolean;
+    metrics: {
+      comparison: MetricFields | null;
+    } & MetricFields;
+  })[];
+  sources: PanelRows | null;
+  pages: PanelRows | null;
+  audience: PanelRows | null;
+  events: PanelRows | null;
+};
+const reportFieldsText =
+  'fragment ReportFields on Report{from to comparedFrom comparedTo timeZone asOf totals{... MetricFields revenue{... RevenueFields}comparison{... MetricFields revenue{... RevenueFields}}}series{start comparedStart partial metrics{... MetricFields comparison{... MetricFields}}}sources:breakdown(by:$sources){... PanelRows}pages:breakdown(by:$pages){... PanelRows}audience:breakdown(by:$audience){... PanelRows}events:breakdown(by:EVENT){... PanelRows}}';
+
+export type MetricFields = {
+  visitors: number;
+  visits: number;
+  pageviews: number;
+  viewsPerVisit: number | null;
+  bounceRate: number | null;
+  engagementTime: number | null;
+  conversions: number;
+  conversionRate: number | null;
+};
+const metricFieldsText =
+  'fragment MetricFields on ReportMetrics{visitors visits pageviews viewsPerVisit bounceRate engagementTime conversions conversionRate}';
+
+export type RevenueFields = {
+  currency: string;
+  net: string;
+  gross: string;
+  refunded: string;
+  purchases: number;
+  averageOrder: string | null;
+};
+const revenueFieldsText =
+  'fragment RevenueFields on ReportRevenue{currency net gross refunded purchases averageOrder}';
+
+export type PanelRows = {
+  totalCount: number;
+  edges: ({
+    node: {
+      value: string;
+      metrics: {
+        visitors: number;
+        share: number | null;
+        comparison: {
+          visitors: number;
+        } | null;
+      };
+    };
+  })[];
+};
+const panelRowsText =
+  'fragment PanelRows on ReportRowConnection{totalCount edges{node{value metrics{visitors share comparison{visitors}}}}}';
+
+export type PanelReport = {
+  breakdown: PanelRows | null;
+};
+const panelReportText =
+  'fragment PanelReport on Report{breakdown(by:$by,property:$property,event:$event){... PanelRows}}';
+
+export type RowsReport = {
+  breakdown: {
+    totalCount: number;
+    pageInfo: {
+      hasNextPage: boolean;
+      endCursor: string | null;
+    };
+    edges: ({
+      node: {
+        value: string;
+        metrics: {
+          timeOnPage: number | null;
+          scrollDepth: number | null;
+          exitRate: number | null;
+          events: number;
+          comparison: {
+            visitors: number;
+          } | null;
+        } & MetricFields;
+      };
+    })[];
+  } | null;
+};
+const rowsReportText =
+  'fragment RowsReport on Report{breakdown(by:$by,property:$property,event:$event,orderBy:$orderBy,search:$search,first:$first,after:$after){totalCount pageInfo{hasNextPage endCursor}edges{node{value metrics{... MetricFields timeOnPage scrollDepth exitRate events comparison{visitors}}}}}}';
+
+export type PropertyReport = {
+  propertyNames: {
+    name: string;
+    events: number;
+  }[];
+};
+const propertyReportText =
+  'fragment PropertyReport on Report{propertyNames(event:$event){name events}}';
+
+export type FunnelsReport = {
+  funnel: {
+    visitors: number;
+    conversionRate: number | null;
+    steps: ({
+      step: {
+        label: string;
+      };
+      visitors: number;
+      fromPrevious: number | null;
+      comparedVisitors: number | null;
+    })[];
+  };
+};
+const funnelsReportText =
+  'fragment FunnelsReport on Report{funnel(steps:$steps){visitors conversionRate steps{step{label}visitors fromPrevious comparedVisitors}}}';
+
+export type LiveFields = {
+  at: string;
+  visitors: number;
+  pageviews: number[];
+  pages: {
+    value: string;
+    visitors: number;
+  }[];
+  sources: {
+    value: string;
+    visitors: number;
+  }[];
+  latest: ({
+    at: string;
+    event: string | null;
+    path: string;
+    channel: string;
+  })[];
+};
+const liveFieldsText =
+  'fragment LiveFields on LiveReport{at visitors pageviews pages{value visitors}sources{value visitors}latest{at event path channel}}';
+
+export type AnnotationFields = {
+  id: string;
+  day: string;
+  text: string;
+};
+const annotationFieldsText =
+  'fragment AnnotationFields on Annotation{id day text}';
+
+export type FunnelFields = {
+  id: string;
+  name: string;
+  steps: ({
+    page: string | null;
+    event: string | null;
+    label: string;
+  })[];
+};
+const funnelFieldsText =
+  'fragment FunnelFields on Funnel{id name steps{page event label}}';
+
+export type ReportMailFields = {
+  weekly: boolean;
+  monthly: boolean;
+  spikeAbove: number | null;
+  dropBelow: number | null;
+};
+const reportMailFieldsText =
+  'fragment ReportMailFields on ReportMails{weekly monthly spikeAbove dropBelow}';
+
+export type SharedLinkFields = {
+  id: string;
+  name: string;
+  hint: string;
+  hasPassword: boolean;
+  segment: {
+    name: string;
+  } | null;
+  createdAt: string;
+  expiresAt: string | null;
+  lastUsedAt: string | null;
+};
+const sharedLinkFieldsText =
+  'fragment SharedLinkFields on SharedLink{id name hint hasPassword segment{name}createdAt expiresAt lastUsedAt}';
+
+export type SitesFigures = {
+  pageInfo: {
+    endCursor: string | null;
+  };
+  edges: ({
+    node: {
+      id: string;
+      live: {
+        visitors: number;
+      };
+      report: {
+        totals: {
+          visitors: number;
+          comparison: {
+            visitors: number;
+          } | null;
+        };
+        series: {
+          metrics: {
+            visitors: number;
+          };
+        }[];
+      } | null;
+    };
+  })[];
+};
+const sitesFiguresText =
+  'fragment SitesFigures on SiteConnection{pageInfo{endCursor}edges{node{id live{visitors}report(period:{preset:LAST_7_DAYS},compare:{kind:PREVIOUS_PERIOD}){totals{visitors comparison{visitors}}series(interval:DAY){metrics{visitors}}}}}}';
+
 export type UsageFields = {
   period: string;
   pageviews: number;
@@ -262,6 +613,7 @@ const siteFieldsText =
 
 export type SettingsFields = {
   name: string;
+  timeZone: string;
   extraDomains: string[];
   excludedAddresses: string[];
   measureSiteSearch: boolean;
@@ -271,7 +623,7 @@ export type SettingsFields = {
   serverSecretHint: string | null;
 };
 const settingsFieldsText =
-  'fragment SettingsFields on Site{name extraDomains excludedAddresses measureSiteSearch measureEcommerce allowPseudonymousUserId automaticEvents serverSecretHint}';
+  'fragment SettingsFields on Site{name timeZone extraDomains excludedAddresses measureSiteSearch measureEcommerce allowPseudonymousUserId automaticEvents serverSecretHint}';
 
 export type ErasureFields = {
   id: string;
@@ -290,9 +642,30 @@ export type EventsFields = {
   automaticEvents: boolean;
   measureEcommerce: boolean;
   measureSiteSearch: boolean;
+  unknownEvents: {
+    name: string;
+    count: number;
+    lastDay: string;
+  }[];
 };
 const eventsFieldsText =
-  'fragment EventsFields on Site{registeredEvents keyEvents automaticEvents measureEcommerce measureSiteSearch}';
+  'fragment EventsFields on Site{registeredEvents keyEvents automaticEvents measureEcommerce measureSiteSearch unknownEvents{name count lastDay}}';
+
+export type EventRows = {
+  breakdown: {
+    edges: {
+      node: {
+        value: string;
+        metrics: {
+          events: number;
+          visitors: number;
+        };
+      };
+    }[];
+  } | null;
+};
+const eventRowsText =
+  'fragment EventRows on Report{breakdown(by:EVENT,orderBy:{metric:EVENTS},first:100){edges{node{value metrics{events visitors}}}}}';
 
 export type WebhookFields = {
   conversionWebhookUrl: string | null;
@@ -340,7 +713,7 @@ export type SitekeysData = {
   } | null;
 };
 export const sitekeys = /* @__PURE__ */ operation<{ after?: string | null }, SitekeysData>(
-  'query Sitekeys($after:String){viewer{... ViewerFields account{captchaPlan captchaUsage{... CaptchaUsageFields}}}sitekeys(first:50,after:$after){totalCount pageInfo{hasNextPage endCursor}edges{node{... SitekeyFields}}}}' + viewerFieldsText + captchaUsageFieldsText + sitekeyFieldsText,
+  'query Sitekeys($after:String){viewer{... ViewerFields account{captchaPlan captchaUsage{... CaptchaUsageFields}}}sitekeys(first:50,after:$after){totalCount pageInfo{hasNextPage endCursor}edges{node{... SitekeyFields}}}}', viewerFieldsText, captchaUsageFieldsText, sitekeyFieldsText,
 );
 
 export type SitekeyData = {
@@ -349,10 +722,29 @@ export type SitekeyData = {
     widgetTag: string;
     cspLines: string[];
     optionalCspLines: string[];
+    notice: string | null;
+    usageHistory: {
+      period: string;
+      used: number;
+    }[];
+    activity: ({
+      day: string;
+      challenges: number;
+      solved: number;
+      verified: number;
+      medianWorkMs: number | null;
+      refusals: {
+        endpoint: string;
+        code: string;
+        count: number;
+        expected: boolean;
+        advice: string;
+      }[];
+    })[];
   } & SitekeyFields | null;
 };
 export const sitekey = /* @__PURE__ */ operation<{ id: string }, SitekeyData>(
-  'query Sitekey($id:ID!){viewer{... ViewerFields}sitekey(id:$id){... SitekeyFields widgetTag cspLines optionalCspLines}}' + viewerFieldsText + sitekeyFieldsText,
+  'query Sitekey($id:ID!){viewer{... ViewerFields}sitekey(id:$id){... SitekeyFields widgetTag cspLines optionalCspLines notice usageHistory(months:12){period used}activity(days:30){day challenges solved verified medianWorkMs refusals{endpoint code count expected advice}}}}', viewerFieldsText, sitekeyFieldsText,
 );
 
 export type CreateSitekeyData = {
@@ -363,7 +755,7 @@ export type CreateSitekeyData = {
   } | null;
 };
 export const createSitekey = /* @__PURE__ */ operation<{ input: CreateSitekeyInput }, CreateSitekeyData>(
-  'mutation CreateSitekey($input:CreateSitekeyInput!){createSitekey(input:$input){secret sitekey{... SitekeyFields}userErrors{... UserErrorFields}}}' + sitekeyFieldsText + userErrorFieldsText,
+  'mutation CreateSitekey($input:CreateSitekeyInput!){createSitekey(input:$input){secret sitekey{... SitekeyFields}userErrors{... UserErrorFields}}}', sitekeyFieldsText, userErrorFieldsText,
 );
 
 export type UpdateSitekeyData = {
@@ -373,7 +765,7 @@ export type UpdateSitekeyData = {
   } | null;
 };
 export const updateSitekey = /* @__PURE__ */ operation<{ input: UpdateSitekeyInput }, UpdateSitekeyData>(
-  'mutation UpdateSitekey($input:UpdateSitekeyInput!){updateSitekey(input:$input){sitekey{... SitekeyFields}userErrors{... UserErrorFields}}}' + sitekeyFieldsText + userErrorFieldsText,
+  'mutation UpdateSitekey($input:UpdateSitekeyInput!){updateSitekey(input:$input){sitekey{... SitekeyFields}userErrors{... UserErrorFields}}}', sitekeyFieldsText, userErrorFieldsText,
 );
 
 export type RotateSitekeySecretData = {
@@ -384,7 +776,7 @@ export type RotateSitekeySecretData = {
   } | null;
 };
 export const rotateSitekeySecret = /* @__PURE__ */ operation<{ input: RotateSitekeySecretInput }, RotateSitekeySecretData>(
-  'mutation RotateSitekeySecret($input:RotateSitekeySecretInput!){rotateSitekeySecret(input:$input){secret sitekey{... SitekeyFields}userErrors{... UserErrorFields}}}' + sitekeyFieldsText + userErrorFieldsText,
+  'mutation RotateSitekeySecret($input:RotateSitekeySecretInput!){rotateSitekeySecret(input:$input){secret sitekey{... SitekeyFields}userErrors{... UserErrorFields}}}', sitekeyFieldsText, userErrorFieldsText,
 );
 
 export type DeleteSitekeyData = {
@@ -396,14 +788,54 @@ export type DeleteSitekeyData = {
   } | null;
 };
 export const deleteSitekey = /* @__PURE__ */ operation<{ input: DeleteSitekeyInput }, DeleteSitekeyData>(
-  'mutation DeleteSitekey($input:DeleteSitekeyInput!){deleteSitekey(input:$input){sitekey{id}userErrors{... UserErrorFields}}}' + userErrorFieldsText,
+  'mutation DeleteSitekey($input:DeleteSitekeyInput!){deleteSitekey(input:$input){sitekey{id}userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type OperatorData = {
+  viewer: ViewerFields | null;
+  installationHealth: {
+    version: string;
+    database: string;
+    pendingDeliveries: number;
+    dueDeliveries: number;
+    oldestDueAt: string | null;
+    dueMails: number;
+    dueReports: number;
+    workerSeenAt: string | null;
+    clockTrusted: boolean;
+    clockAheadMs: number;
+  } | null;
+};
+export const operator = /* @__PURE__ */ operation<Record<string, never>, OperatorData>(
+  'query Operator{viewer{... ViewerFields}installationHealth{version database pendingDeliveries dueDeliveries oldestDueAt dueMails dueReports workerSeenAt clockTrusted clockAheadMs}}', viewerFieldsText,
+);
+
+export type SetSitePlanData = {
+  setSitePlan: {
+    plan: SitePlan | null;
+    usage: UsageFields | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const setSitePlan = /* @__PURE__ */ operation<{ input: SetSitePlanInput }, SetSitePlanData>(
+  'mutation SetSitePlan($input:SetSitePlanInput!){setSitePlan(input:$input){plan usage{... UsageFields}userErrors{... UserErrorFields}}}', usageFieldsText, userErrorFieldsText,
+);
+
+export type SetCaptchaPlanData = {
+  setCaptchaPlan: {
+    captchaPlan: CaptchaPlan | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const setCaptchaPlan = /* @__PURE__ */ operation<{ input: SetCaptchaPlanInput }, SetCaptchaPlanData>(
+  'mutation SetCaptchaPlan($input:SetCaptchaPlanInput!){setCaptchaPlan(input:$input){captchaPlan userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type ViewerData = {
   viewer: ViewerFields | null;
 };
 export const viewer = /* @__PURE__ */ operation<Record<string, never>, ViewerData>(
-  'query Viewer{viewer{... ViewerFields}}' + viewerFieldsText,
+  'query Viewer{viewer{... ViewerFields}}', viewerFieldsText,
 );
 
 export type InstallationData = {
@@ -423,7 +855,7 @@ export type SignInData = {
   } | null;
 };
 export const signIn = /* @__PURE__ */ operation<{ input: SignInInput }, SignInData>(
-  'mutation SignIn($input:SignInInput!){signIn(input:$input){viewer{... ViewerFields}userErrors{... UserErrorFields}}}' + viewerFieldsText + userErrorFieldsText,
+  'mutation SignIn($input:SignInInput!){signIn(input:$input){viewer{... ViewerFields}userErrors{... UserErrorFields}}}', viewerFieldsText, userErrorFieldsText,
 );
 
 export type SignUpData = {
@@ -434,7 +866,7 @@ export type SignUpData = {
   } | null;
 };
 export const signUp = /* @__PURE__ */ operation<{ input: SignUpInput }, SignUpData>(
-  'mutation SignUp($input:SignUpInput!){signUp(input:$input){viewer{... ViewerFields}verificationSent userErrors{... UserErrorFields}}}' + viewerFieldsText + userErrorFieldsText,
+  'mutation SignUp($input:SignUpInput!){signUp(input:$input){viewer{... ViewerFields}verificationSent userErrors{... UserErrorFields}}}', viewerFieldsText, userErrorFieldsText,
 );
 
 export type ConfirmSignUpData = {
@@ -444,7 +876,7 @@ export type ConfirmSignUpData = {
   } | null;
 };
 export const confirmSignUp = /* @__PURE__ */ operation<{ input: ConfirmSignUpInput }, ConfirmSignUpData>(
-  'mutation ConfirmSignUp($input:ConfirmSignUpInput!){confirmSignUp(input:$input){viewer{... ViewerFields}userErrors{... UserErrorFields}}}' + viewerFieldsText + userErrorFieldsText,
+  'mutation ConfirmSignUp($input:ConfirmSignUpInput!){confirmSignUp(input:$input){viewer{... ViewerFields}userErrors{... UserErrorFields}}}', viewerFieldsText, userErrorFieldsText,
 );
 
 export type AcceptInvitationData = {
@@ -454,7 +886,7 @@ export type AcceptInvitationData = {
   } | null;
 };
 export const acceptInvitation = /* @__PURE__ */ operation<{ input: AcceptInvitationInput }, AcceptInvitationData>(
-  'mutation AcceptInvitation($input:AcceptInvitationInput!){acceptInvitation(input:$input){viewer{... ViewerFields}userErrors{... UserErrorFields}}}' + viewerFieldsText + userErrorFieldsText,
+  'mutation AcceptInvitation($input:AcceptInvitationInput!){acceptInvitation(input:$input){viewer{... ViewerFields}userErrors{... UserErrorFields}}}', viewerFieldsText, userErrorFieldsText,
 );
 
 export type RequestPasswordResetData = {
@@ -463,7 +895,7 @@ export type RequestPasswordResetData = {
   } | null;
 };
 export const requestPasswordReset = /* @__PURE__ */ operation<{ input: RequestPasswordResetInput }, RequestPasswordResetData>(
-  'mutation RequestPasswordReset($input:RequestPasswordResetInput!){requestPasswordReset(input:$input){userErrors{... UserErrorFields}}}' + userErrorFieldsText,
+  'mutation RequestPasswordReset($input:RequestPasswordResetInput!){requestPasswordReset(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type ResetPasswordData = {
@@ -475,7 +907,7 @@ export type ResetPasswordData = {
   } | null;
 };
 export const resetPassword = /* @__PURE__ */ operation<{ input: ResetPasswordInput }, ResetPasswordData>(
-  'mutation ResetPassword($input:ResetPasswordInput!){resetPassword(input:$input){apiTokens{id}userErrors{... UserErrorFields}}}' + userErrorFieldsText,
+  'mutation ResetPassword($input:ResetPasswordInput!){resetPassword(input:$input){apiTokens{id}userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type SignOutData = {
@@ -498,7 +930,7 @@ export type AccountData = {
   } & ViewerFields | null;
 };
 export const account = /* @__PURE__ */ operation<Record<string, never>, AccountData>(
-  'query Account{viewer{... ViewerFields account{captchaPlan captchaUsage{... CaptchaUsageFields}}}}' + viewerFieldsText + captchaUsageFieldsText,
+  'query Account{viewer{... ViewerFields account{captchaPlan captchaUsage{... CaptchaUsageFields}}}}', viewerFieldsText, captchaUsageFieldsText,
 );
 
 export type MembersData = {
@@ -519,7 +951,7 @@ export type MembersData = {
   };
 };
 export const members = /* @__PURE__ */ operation<Record<string, never>, MembersData>(
-  'query Members{viewer{... ViewerFields account{members{id email role operator createdAt}invitations{... InvitationFields}}}installation{sendsMail}}' + viewerFieldsText + invitationFieldsText,
+  'query Members{viewer{... ViewerFields account{members{id email role operator createdAt}invitations{... InvitationFields}}}installation{sendsMail}}', viewerFieldsText, invitationFieldsText,
 );
 
 export type InviteMemberData = {
@@ -529,7 +961,7 @@ export type InviteMemberData = {
   } | null;
 };
 export const inviteMember = /* @__PURE__ */ operation<{ input: InviteMemberInput }, InviteMemberData>(
-  'mutation InviteMember($input:InviteMemberInput!){inviteMember(input:$input){invitation{... InvitationFields}userErrors{... UserErrorFields}}}' + invitationFieldsText + userErrorFieldsText,
+  'mutation InviteMember($input:InviteMemberInput!){inviteMember(input:$input){invitation{... InvitationFields}userErrors{... UserErrorFields}}}', invitationFieldsText, userErrorFieldsText,
 );
 
 export type RevokeInvitationData = {
@@ -538,7 +970,7 @@ export type RevokeInvitationData = {
   } | null;
 };
 export const revokeInvitation = /* @__PURE__ */ operation<{ input: RevokeInvitationInput }, RevokeInvitationData>(
-  'mutation RevokeInvitation($input:RevokeInvitationInput!){revokeInvitation(input:$input){userErrors{... UserErrorFields}}}' + userErrorFieldsText,
+  'mutation RevokeInvitation($input:RevokeInvitationInput!){revokeInvitation(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type SetMemberRoleData = {
@@ -551,7 +983,7 @@ export type SetMemberRoleData = {
   } | null;
 };
 export const setMemberRole = /* @__PURE__ */ operation<{ input: SetMemberRoleInput }, SetMemberRoleData>(
-  'mutation SetMemberRole($input:SetMemberRoleInput!){setMemberRole(input:$input){member{id role}userErrors{... UserErrorFields}}}' + userErrorFieldsText,
+  'mutation SetMemberRole($input:SetMemberRoleInput!){setMemberRole(input:$input){member{id role}userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type RemoveMemberData = {
@@ -560,7 +992,7 @@ export type RemoveMemberData = {
   } | null;
 };
 export const removeMember = /* @__PURE__ */ operation<{ input: RemoveMemberInput }, RemoveMemberData>(
-  'mutation RemoveMember($input:RemoveMemberInput!){removeMember(input:$input){userErrors{... UserErrorFields}}}' + userErrorFieldsText,
+  'mutation RemoveMember($input:RemoveMemberInput!){removeMember(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type DeleteAccountData = {
@@ -570,7 +1002,7 @@ export type DeleteAccountData = {
   } | null;
 };
 export const deleteAccount = /* @__PURE__ */ operation<{ input: DeleteAccountInput }, DeleteAccountData>(
-  'mutation DeleteAccount($input:DeleteAccountInput!){deleteAccount(input:$input){accountId userErrors{... UserErrorFields}}}' + userErrorFieldsText,
+  'mutation DeleteAccount($input:DeleteAccountInput!){deleteAccount(input:$input){accountId userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type ChangePasswordData = {
@@ -584,7 +1016,7 @@ export type ChangePasswordData = {
   } | null;
 };
 export const changePassword = /* @__PURE__ */ operation<{ input: ChangePasswordInput }, ChangePasswordData>(
-  'mutation ChangePassword($input:ChangePasswordInput!){changePassword(input:$input){viewer{... ViewerFields}apiTokens{id name}userErrors{... UserErrorFields}}}' + viewerFieldsText + userErrorFieldsText,
+  'mutation ChangePassword($input:ChangePasswordInput!){changePassword(input:$input){viewer{... ViewerFields}apiTokens{id name}userErrors{... UserErrorFields}}}', viewerFieldsText, userErrorFieldsText,
 );
 
 export type SessionsData = {
@@ -598,7 +1030,7 @@ export type SessionsData = {
   }[];
 };
 export const sessions = /* @__PURE__ */ operation<Record<string, never>, SessionsData>(
-  'query Sessions{viewer{... ViewerFields}sessions{id current createdAt lastSeenAt expiresAt}}' + viewerFieldsText,
+  'query Sessions{viewer{... ViewerFields}sessions{id current createdAt lastSeenAt expiresAt}}', viewerFieldsText,
 );
 
 export type RevokeSessionData = {
@@ -607,7 +1039,7 @@ export type RevokeSessionData = {
   } | null;
 };
 export const revokeSession = /* @__PURE__ */ operation<{ input: RevokeSessionInput }, RevokeSessionData>(
-  'mutation RevokeSession($input:RevokeSessionInput!){revokeSession(input:$input){userErrors{... UserErrorFields}}}' + userErrorFieldsText,
+  'mutation RevokeSession($input:RevokeSessionInput!){revokeSession(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type TokensData = {
@@ -622,7 +1054,7 @@ export type TokensData = {
   })[];
 };
 export const tokens = /* @__PURE__ */ operation<Record<string, never>, TokensData>(
-  'query Tokens{viewer{... ViewerFields}apiTokens{id name scopes hint createdAt lastUsedAt}}' + viewerFieldsText,
+  'query Tokens{viewer{... ViewerFields}apiTokens{id name scopes hint createdAt lastUsedAt}}', viewerFieldsText,
 );
 
 export type CreateTokenData = {
@@ -632,7 +1064,7 @@ export type CreateTokenData = {
   } | null;
 };
 export const createToken = /* @__PURE__ */ operation<{ input: CreateApiTokenInput }, CreateTokenData>(
-  'mutation CreateToken($input:CreateApiTokenInput!){createApiToken(input:$input){token userErrors{... UserErrorFields}}}' + userErrorFieldsText,
+  'mutation CreateToken($input:CreateApiTokenInput!){createApiToken(input:$input){token userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type RevokeTokenData = {
@@ -641,11 +1073,371 @@ export type RevokeTokenData = {
   } | null;
 };
 export const revokeToken = /* @__PURE__ */ operation<{ input: RevokeApiTokenInput }, RevokeTokenData>(
-  'mutation RevokeToken($input:RevokeApiTokenInput!){revokeApiToken(input:$input){userErrors{... UserErrorFields}}}' + userErrorFieldsText,
+  'mutation RevokeToken($input:RevokeApiTokenInput!){revokeApiToken(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type FiguresData = {
+  viewer: ViewerFields | null;
+  site: {
+    lastHitAt: string | null;
+    usage: UsageFields;
+    rejections: RejectionFields[];
+    live: {
+      visitors: number;
+    };
+    annotations: {
+      edges: {
+        node: {
+          day: string;
+          text: string;
+        };
+      }[];
+    } | null;
+    report: ReportFields | null;
+  } & SiteFields | null;
+};
+export const figures = /* @__PURE__ */ operation<{ id: string; period: ReportPeriod; filters: ReportFilterInput[]; compare?: ReportComparison | null; sources: ReportDimension; pages: ReportDimension; audience: ReportDimension }, FiguresData>(
+  'query Figures($id:ID!,$period:ReportPeriod!,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt usage{... UsageFields}rejections(days:7){... RejectionFields}live{visitors}annotations(first:100){edges{node{day text}}}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewerFieldsText, siteFieldsText, usageFieldsText, rejectionFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
+);
+
+export type PanelData = {
+  site: {
+    report: PanelReport | null;
+  } | null;
+};
+export const panel = /* @__PURE__ */ operation<{ id: string; period: ReportPeriod; filters: ReportFilterInput[]; compare?: ReportComparison | null; by: ReportDimension; property?: string | null; event?: string | null }, PanelData>(
+  'query Panel($id:ID!,$period:ReportPeriod!,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$by:ReportDimension!,$property:String,$event:String){site(id:$id){report(period:$period,filters:$filters,compare:$compare){... PanelReport}}}', panelReportText, panelRowsText,
+);
+
+export type RowsData = {
+  site: {
+    report: RowsReport | null;
+  } | null;
+};
+export const rows = /* @__PURE__ */ operation<{ id: string; period: ReportPeriod; filters: ReportFilterInput[]; compare?: ReportComparison | null; by: ReportDimension; property?: string | null; event?: string | null; orderBy: ReportOrder; search?: string | null; first: number; after?: string | null }, RowsData>(
+  'query Rows($id:ID!,$period:ReportPeriod!,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$by:ReportDimension!,$property:String,$event:String,$orderBy:ReportOrder!,$search:String,$first:Int!,$after:String){site(id:$id){report(period:$period,filters:$filters,compare:$compare){... RowsReport}}}', rowsReportText, metricFieldsText,
+);
+
+export type PropertyNamesData = {
+  site: {
+    report: PropertyReport | null;
+  } | null;
+};
+export const propertyNames = /* @__PURE__ */ operation<{ id: string; period: ReportPeriod; filters: ReportFilterInput[]; event?: string | null }, PropertyNamesData>(
+  'query PropertyNames($id:ID!,$period:ReportPeriod!,$filters:[ReportFilterInput!]!,$event:String){site(id:$id){report(period:$period,filters:$filters){... PropertyReport}}}', propertyReportText,
+);
+
+export type FunnelsData = {
+  site: {
+    funnels: ({
+      id: string;
+      name: string;
+      steps: ({
+        page: string | null;
+        event: string | null;
+        label: string;
+      })[];
+    })[];
+  } | null;
+};
+export const funnels = /* @__PURE__ */ operation<{ id: string }, FunnelsData>(
+  'query Funnels($id:ID!){site(id:$id){funnels{id name steps{page event label}}}}',
+);
+
+export type FunnelFiguresData = {
+  site: {
+    report: FunnelsReport | null;
+  } | null;
+};
+export const funnelFigures = /* @__PURE__ */ operation<{ id: string; period: ReportPeriod; filters: ReportFilterInput[]; compare?: ReportComparison | null; steps: FunnelStepInput[] }, FunnelFiguresData>(
+  'query FunnelFigures($id:ID!,$period:ReportPeriod!,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$steps:[FunnelStepInput!]!){site(id:$id){report(period:$period,filters:$filters,compare:$compare){... FunnelsReport}}}', funnelsReportText,
+);
+
+export type SegmentsData = {
+  site: {
+    segments: ({
+      id: string;
+      name: string;
+      filters: ({
+        dimension: ReportDimension;
+        property: string | null;
+        event: string | null;
+        operator: ReportOperator;
+        values: string[];
+      })[];
+    })[];
+  } | null;
+};
+export const segments = /* @__PURE__ */ operation<{ id: string }, SegmentsData>(
+  'query Segments($id:ID!){site(id:$id){segments{id name filters{dimension property event operator values}}}}',
+);
+
+export type CreateSegmentData = {
+  createSegment: {
+    segment: {
+      id: string;
+    } | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const createSegment = /* @__PURE__ */ operation<{ input: CreateSegmentInput }, CreateSegmentData>(
+  'mutation CreateSegment($input:CreateSegmentInput!){createSegment(input:$input){segment{id}userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type LiveData = {
+  viewer: ViewerFields | null;
+  site: {
+    live: LiveFields;
+  } & SiteFields | null;
+};
+export const live = /* @__PURE__ */ operation<{ id: string }, LiveData>(
+  'query Live($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields live{... LiveFields}}}', viewerFieldsText, siteFieldsText, liveFieldsText,
+);
+
+export type SharedFiguresData = {
+  sharedSite: {
+    name: string;
+    domain: string;
+    live: {
+      visitors: number;
+    } | null;
+    report: ReportFields | null;
+  } | null;
+};
+export const sharedFigures = /* @__PURE__ */ operation<{ period: ReportPeriod; filters: ReportFilterInput[]; compare?: ReportComparison | null; sources: ReportDimension; pages: ReportDimension; audience: ReportDimension }, SharedFiguresData>(
+  'query SharedFigures($period:ReportPeriod!,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!){sharedSite{name domain live{visitors}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
+);
+
+export type SharedPanelData = {
+  sharedSite: {
+    report: PanelReport | null;
+  } | null;
+};
+export const sharedPanel = /* @__PURE__ */ operation<{ period: ReportPeriod; filters: ReportFilterInput[]; compare?: ReportComparison | null; by: ReportDimension; property?: string | null; event?: string | null }, SharedPanelData>(
+  'query SharedPanel($period:ReportPeriod!,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$by:ReportDimension!,$property:String,$event:String){sharedSite{report(period:$period,filters:$filters,compare:$compare){... PanelReport}}}', panelReportText, panelRowsText,
+);
+
+export type SharedRowsData = {
+  sharedSite: {
+    report: RowsReport | null;
+  } | null;
+};
+export const sharedRows = /* @__PURE__ */ operation<{ period: ReportPeriod; filters: ReportFilterInput[]; compare?: ReportComparison | null; by: ReportDimension; property?: string | null; event?: string | null; orderBy: ReportOrder; search?: string | null; first: number; after?: string | null }, SharedRowsData>(
+  'query SharedRows($period:ReportPeriod!,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$by:ReportDimension!,$property:String,$event:String,$orderBy:ReportOrder!,$search:String,$first:Int!,$after:String){sharedSite{report(period:$period,filters:$filters,compare:$compare){... RowsReport}}}', rowsReportText, metricFieldsText,
+);
+
+export type SharedPropertyNamesData = {
+  sharedSite: {
+    report: PropertyReport | null;
+  } | null;
+};
+export const sharedPropertyNames = /* @__PURE__ */ operation<{ period: ReportPeriod; filters: ReportFilterInput[]; event?: string | null }, SharedPropertyNamesData>(
+  'query SharedPropertyNames($period:ReportPeriod!,$filters:[ReportFilterInput!]!,$event:String){sharedSite{report(period:$period,filters:$filters){... PropertyReport}}}', propertyReportText,
+);
+
+export type SavedData = {
+  viewer: ViewerFields | null;
+  installation: {
+    sendsMail: boolean;
+  };
+  site: {
+    timeZone: string;
+    annotations: {
+      pageInfo: {
+        hasNextPage: boolean;
+        endCursor: string | null;
+      };
+      edges: {
+        node: AnnotationFields;
+      }[];
+    } | null;
+    segments: ({
+      id: string;
+      name: string;
+      filters: ({
+        dimension: ReportDimension;
+        property: string | null;
+        event: string | null;
+        operator: ReportOperator;
+        values: string[];
+      })[];
+    })[];
+    funnels: FunnelFields[];
+    reportMails: ReportMailFields;
+  } & SiteFields | null;
+};
+export const saved = /* @__PURE__ */ operation<{ id: string; after?: string | null }, SavedData>(
+  'query Saved($id:ID!,$after:String){viewer{... ViewerFields}installation{sendsMail}site(id:$id){... SiteFields timeZone annotations(first:50,after:$after){pageInfo{hasNextPage endCursor}edges{node{... AnnotationFields}}}segments{id name filters{dimension property event operator values}}funnels{... FunnelFields}reportMails{... ReportMailFields}}}', viewerFieldsText, siteFieldsText, annotationFieldsText, funnelFieldsText, reportMailFieldsText,
+);
+
+export type CreateAnnotationData = {
+  createAnnotation: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const createAnnotation = /* @__PURE__ */ operation<{ input: CreateAnnotationInput }, CreateAnnotationData>(
+  'mutation CreateAnnotation($input:CreateAnnotationInput!){createAnnotation(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type UpdateAnnotationData = {
+  updateAnnotation: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const updateAnnotation = /* @__PURE__ */ operation<{ input: UpdateAnnotationInput }, UpdateAnnotationData>(
+  'mutation UpdateAnnotation($input:UpdateAnnotationInput!){updateAnnotation(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type DeleteAnnotationData = {
+  deleteAnnotation: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const deleteAnnotation = /* @__PURE__ */ operation<{ input: DeleteAnnotationInput }, DeleteAnnotationData>(
+  'mutation DeleteAnnotation($input:DeleteAnnotationInput!){deleteAnnotation(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type UpdateSegmentData = {
+  updateSegment: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const updateSegment = /* @__PURE__ */ operation<{ input: UpdateSegmentInput }, UpdateSegmentData>(
+  'mutation UpdateSegment($input:UpdateSegmentInput!){updateSegment(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type DeleteSegmentData = {
+  deleteSegment: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const deleteSegment = /* @__PURE__ */ operation<{ input: DeleteSegmentInput }, DeleteSegmentData>(
+  'mutation DeleteSegment($input:DeleteSegmentInput!){deleteSegment(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type CreateFunnelData = {
+  createFunnel: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const createFunnel = /* @__PURE__ */ operation<{ input: CreateFunnelInput }, CreateFunnelData>(
+  'mutation CreateFunnel($input:CreateFunnelInput!){createFunnel(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type UpdateFunnelData = {
+  updateFunnel: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const updateFunnel = /* @__PURE__ */ operation<{ input: UpdateFunnelInput }, UpdateFunnelData>(
+  'mutation UpdateFunnel($input:UpdateFunnelInput!){updateFunnel(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type DeleteFunnelData = {
+  deleteFunnel: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const deleteFunnel = /* @__PURE__ */ operation<{ input: DeleteFunnelInput }, DeleteFunnelData>(
+  'mutation DeleteFunnel($input:DeleteFunnelInput!){deleteFunnel(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type SetReportMailsData = {
+  setReportMails: {
+    reportMails: ReportMailFields | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const setReportMails = /* @__PURE__ */ operation<{ input: SetReportMailsInput }, SetReportMailsData>(
+  'mutation SetReportMails($input:SetReportMailsInput!){setReportMails(input:$input){reportMails{... ReportMailFields}userErrors{... UserErrorFields}}}', reportMailFieldsText, userErrorFieldsText,
+);
+
+export type SharingData = {
+  viewer: ViewerFields | null;
+  site: {
+    sharedLinks: SharedLinkFields[];
+    segments: {
+      id: string;
+      name: string;
+    }[];
+  } & SiteFields | null;
+};
+export const sharing = /* @__PURE__ */ operation<{ id: string }, SharingData>(
+  'query Sharing($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields sharedLinks{... SharedLinkFields}segments{id name}}}', viewerFieldsText, siteFieldsText, sharedLinkFieldsText,
+);
+
+export type CreateSharedLinkData = {
+  createSharedLink: {
+    token: string | null;
+    sharedLink: SharedLinkFields | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const createSharedLink = /* @__PURE__ */ operation<{ input: CreateSharedLinkInput }, CreateSharedLinkData>(
+  'mutation CreateSharedLink($input:CreateSharedLinkInput!){createSharedLink(input:$input){token sharedLink{... SharedLinkFields}userErrors{... UserErrorFields}}}', sharedLinkFieldsText, userErrorFieldsText,
+);
+
+export type RevokeSharedLinkData = {
+  revokeSharedLink: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const revokeSharedLink = /* @__PURE__ */ operation<{ input: RevokeSharedLinkInput }, RevokeSharedLinkData>(
+  'mutation RevokeSharedLink($input:RevokeSharedLinkInput!){revokeSharedLink(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type OpenSharedLinkData = {
+  openSharedLink: {
+    viewerToken: string | null;
+    expiresAt: string | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const openSharedLink = /* @__PURE__ */ operation<{ input: OpenSharedLinkInput }, OpenSharedLinkData>(
+  'mutation OpenSharedLink($input:OpenSharedLinkInput!){openSharedLink(input:$input){viewerToken expiresAt userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type SharedTotalsData = {
+  sharedSite: {
+    name: string;
+    domain: string;
+    report: {
+      from: string;
+      to: string;
+      totals: {
+        visitors: number;
+        visits: number;
+        pageviews: number;
+      };
+    } | null;
+  } | null;
+};
+export const sharedTotals = /* @__PURE__ */ operation<{ period: ReportPeriod }, SharedTotalsData>(
+  'query SharedTotals($period:ReportPeriod!){sharedSite{name domain report(period:$period){from to totals{visitors visits pageviews}}}}',
+);
+
+export type UsagePageData = {
+  viewer: ViewerFields | null;
+  site: {
+    plan: SitePlan;
+    usage: UsageFields;
+    usageHistory: {
+      period: string;
+      used: number;
+    }[];
+    usageByDay: {
+      day: string;
+      used: number;
+    }[];
+  } & SiteFields | null;
+};
+export const usagePage = /* @__PURE__ */ operation<{ id: string }, UsagePageData>(
+  'query UsagePage($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields plan usage{... UsageFields}usageHistory{period used}usageByDay(days:30){day used}}}', viewerFieldsText, siteFieldsText, usageFieldsText,
 );
 
 export type SitesData = {
   viewer: ViewerFields | null;
+  figures: SitesFigures | null;
   sites: {
     totalCount: number;
     pageInfo: {
@@ -666,20 +1458,14 @@ export type SitesData = {
   } | null;
 };
 export const sites = /* @__PURE__ */ operation<{ after?: string | null }, SitesData>(
-  'query Sites($after:String){viewer{... ViewerFields}sites(first:100,after:$after){totalCount pageInfo{hasNextPage endCursor}edges{node{id name domain notice lastHitAt createdAt usage{... UsageFields}}}}}' + viewerFieldsText + usageFieldsText,
+  'query Sites($after:String){viewer{... ViewerFields}figures:sites(first:20,after:$after){... SitesFigures}sites(first:100,after:$after){totalCount pageInfo{hasNextPage endCursor}edges{node{id name domain notice lastHitAt createdAt usage{... UsageFields}}}}}', viewerFieldsText, sitesFiguresText, usageFieldsText,
 );
 
-export type SiteData = {
-  viewer: ViewerFields | null;
-  site: {
-    lastHitAt: string | null;
-    plan: SitePlan;
-    usage: UsageFields;
-    rejections: RejectionFields[];
-  } & SiteFields | null;
+export type SiteFiguresData = {
+  sites: SitesFigures | null;
 };
-export const site = /* @__PURE__ */ operation<{ id: string }, SiteData>(
-  'query Site($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt plan usage{... UsageFields}rejections(days:7){... RejectionFields}}}' + viewerFieldsText + siteFieldsText + usageFieldsText + rejectionFieldsText,
+export const siteFigures = /* @__PURE__ */ operation<{ after?: string | null }, SiteFiguresData>(
+  'query SiteFigures($after:String){sites(first:20,after:$after){... SitesFigures}}', sitesFiguresText,
 );
 
 export type CreateSiteData = {
@@ -691,7 +1477,7 @@ export type CreateSiteData = {
   } | null;
 };
 export const createSite = /* @__PURE__ */ operation<{ input: CreateSiteInput }, CreateSiteData>(
-  'mutation CreateSite($input:CreateSiteInput!){createSite(input:$input){site{id}userErrors{... UserErrorFields}}}' + userErrorFieldsText,
+  'mutation CreateSite($input:CreateSiteInput!){createSite(input:$input){site{id}userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type InstallData = {
@@ -706,7 +1492,7 @@ export type InstallData = {
   } & SiteFields | null;
 };
 export const install = /* @__PURE__ */ operation<{ id: string }, InstallData>(
-  'query Install($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields siteKey scriptTag cspLines extraDomains lastHitAt rejections(days:2){... RejectionFields}}}' + viewerFieldsText + siteFieldsText + rejectionFieldsText,
+  'query Install($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields siteKey scriptTag cspLines extraDomains lastHitAt rejections(days:2){... RejectionFields}}}', viewerFieldsText, siteFieldsText, rejectionFieldsText,
 );
 
 export type InstallCheckData = {
@@ -716,7 +1502,7 @@ export type InstallCheckData = {
   } | null;
 };
 export const installCheck = /* @__PURE__ */ operation<{ id: string }, InstallCheckData>(
-  'query InstallCheck($id:ID!){site(id:$id){lastHitAt rejections(days:2){... RejectionFields}}}' + rejectionFieldsText,
+  'query InstallCheck($id:ID!){site(id:$id){lastHitAt rejections(days:2){... RejectionFields}}}', rejectionFieldsText,
 );
 
 export type SettingsData = {
@@ -729,7 +1515,7 @@ export type SettingsData = {
   } & SiteFields & SettingsFields | null;
 };
 export const settings = /* @__PURE__ */ operation<{ id: string }, SettingsData>(
-  'query Settings($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields ... SettingsFields siteKey plan createdAt usage{... UsageFields}}}' + viewerFieldsText + siteFieldsText + settingsFieldsText + usageFieldsText,
+  'query Settings($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields ... SettingsFields siteKey plan createdAt usage{... UsageFields}}}', viewerFieldsText, siteFieldsText, settingsFieldsText, usageFieldsText,
 );
 
 export type UpdateSiteData = {
@@ -739,7 +1525,7 @@ export type UpdateSiteData = {
   } | null;
 };
 export const updateSite = /* @__PURE__ */ operation<{ input: UpdateSiteInput }, UpdateSiteData>(
-  'mutation UpdateSite($input:UpdateSiteInput!){updateSite(input:$input){site{... SettingsFields}userErrors{... UserErrorFields}}}' + settingsFieldsText + userErrorFieldsText,
+  'mutation UpdateSite($input:UpdateSiteInput!){updateSite(input:$input){site{... SettingsFields}userErrors{... UserErrorFields}}}', settingsFieldsText, userErrorFieldsText,
 );
 
 export type AddSiteDomainData = {
@@ -749,7 +1535,7 @@ export type AddSiteDomainData = {
   } | null;
 };
 export const addSiteDomain = /* @__PURE__ */ operation<{ input: SiteDomainInput }, AddSiteDomainData>(
-  'mutation AddSiteDomain($input:SiteDomainInput!){addSiteDomain(input:$input){site{... SettingsFields}userErrors{... UserErrorFields}}}' + settingsFieldsText + userErrorFieldsText,
+  'mutation AddSiteDomain($input:SiteDomainInput!){addSiteDomain(input:$input){site{... SettingsFields}userErrors{... UserErrorFields}}}', settingsFieldsText, userErrorFieldsText,
 );
 
 export type RemoveSiteDomainData = {
@@ -759,7 +1545,7 @@ export type RemoveSiteDomainData = {
   } | null;
 };
 export const removeSiteDomain = /* @__PURE__ */ operation<{ input: SiteDomainInput }, RemoveSiteDomainData>(
-  'mutation RemoveSiteDomain($input:SiteDomainInput!){removeSiteDomain(input:$input){site{... SettingsFields}userErrors{... UserErrorFields}}}' + settingsFieldsText + userErrorFieldsText,
+  'mutation RemoveSiteDomain($input:SiteDomainInput!){removeSiteDomain(input:$input){site{... SettingsFields}userErrors{... UserErrorFields}}}', settingsFieldsText, userErrorFieldsText,
 );
 
 export type RotateServerSecretData = {
@@ -770,7 +1556,7 @@ export type RotateServerSecretData = {
   } | null;
 };
 export const rotateServerSecret = /* @__PURE__ */ operation<{ input: RotateServerSecretInput }, RotateServerSecretData>(
-  'mutation RotateServerSecret($input:RotateServerSecretInput!){rotateServerSecret(input:$input){serverSecret site{... SettingsFields}userErrors{... UserErrorFields}}}' + settingsFieldsText + userErrorFieldsText,
+  'mutation RotateServerSecret($input:RotateServerSecretInput!){rotateServerSecret(input:$input){serverSecret site{... SettingsFields}userErrors{... UserErrorFields}}}', settingsFieldsText, userErrorFieldsText,
 );
 
 export type RevokeServerSecretData = {
@@ -780,7 +1566,7 @@ export type RevokeServerSecretData = {
   } | null;
 };
 export const revokeServerSecret = /* @__PURE__ */ operation<{ input: RevokeServerSecretInput }, RevokeServerSecretData>(
-  'mutation RevokeServerSecret($input:RevokeServerSecretInput!){revokeServerSecret(input:$input){site{... SettingsFields}userErrors{... UserErrorFields}}}' + settingsFieldsText + userErrorFieldsText,
+  'mutation RevokeServerSecret($input:RevokeServerSecretInput!){revokeServerSecret(input:$input){site{... SettingsFields}userErrors{... UserErrorFields}}}', settingsFieldsText, userErrorFieldsText,
 );
 
 export type DeleteSiteData = {
@@ -792,7 +1578,7 @@ export type DeleteSiteData = {
   } | null;
 };
 export const deleteSite = /* @__PURE__ */ operation<{ input: DeleteSiteInput }, DeleteSiteData>(
-  'mutation DeleteSite($input:DeleteSiteInput!){deleteSite(input:$input){site{id}userErrors{... UserErrorFields}}}' + userErrorFieldsText,
+  'mutation DeleteSite($input:DeleteSiteInput!){deleteSite(input:$input){site{id}userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type DeleteUserDataData = {
@@ -802,24 +1588,32 @@ export type DeleteUserDataData = {
   } | null;
 };
 export const deleteUserData = /* @__PURE__ */ operation<{ input: DeleteUserDataInput }, DeleteUserDataData>(
-  'mutation DeleteUserData($input:DeleteUserDataInput!){deleteUserData(input:$input){erasure{... ErasureFields}userErrors{... UserErrorFields}}}' + erasureFieldsText + userErrorFieldsText,
+  'mutation DeleteUserData($input:DeleteUserDataInput!){deleteUserData(input:$input){erasure{... ErasureFields}userErrors{... UserErrorFields}}}', erasureFieldsText, userErrorFieldsText,
 );
 
 export type ErasureData = {
   node: Partial<ErasureFields> | null;
 };
 export const erasure = /* @__PURE__ */ operation<{ id: string }, ErasureData>(
-  'query Erasure($id:ID!){node(id:$id){... on UserDataErasure{... ErasureFields}}}' + erasureFieldsText,
+  'query Erasure($id:ID!){node(id:$id){... on UserDataErasure{... ErasureFields}}}', erasureFieldsText,
 );
 
 export type EventsData = {
   viewer: ViewerFields | null;
-  site: {
-    rejections: RejectionFields[];
-  } & SiteFields & EventsFields | null;
+  site: SiteFields & EventsFields | null;
 };
 export const events = /* @__PURE__ */ operation<{ id: string }, EventsData>(
-  'query Events($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields ... EventsFields rejections(days:7){... RejectionFields}}}' + viewerFieldsText + siteFieldsText + eventsFieldsText + rejectionFieldsText,
+  'query Events($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields ... EventsFields}}', viewerFieldsText, siteFieldsText, eventsFieldsText,
+);
+
+export type EventCountsData = {
+  site: {
+    today: EventRows | null;
+    month: EventRows | null;
+  } | null;
+};
+export const eventCounts = /* @__PURE__ */ operation<{ id: string }, EventCountsData>(
+  'query EventCounts($id:ID!){site(id:$id){today:report(period:{preset:TODAY}){... EventRows}month:report(period:{preset:LAST_30_DAYS}){... EventRows}}}', eventRowsText,
 );
 
 export type RegisterEventData = {
@@ -829,7 +1623,7 @@ export type RegisterEventData = {
   } | null;
 };
 export const registerEvent = /* @__PURE__ */ operation<{ input: SiteEventInput }, RegisterEventData>(
-  'mutation RegisterEvent($input:SiteEventInput!){registerEvent(input:$input){site{... EventsFields}userErrors{... UserErrorFields}}}' + eventsFieldsText + userErrorFieldsText,
+  'mutation RegisterEvent($input:SiteEventInput!){registerEvent(input:$input){site{... EventsFields}userErrors{... UserErrorFields}}}', eventsFieldsText, userErrorFieldsText,
 );
 
 export type UnregisterEventData = {
@@ -839,7 +1633,7 @@ export type UnregisterEventData = {
   } | null;
 };
 export const unregisterEvent = /* @__PURE__ */ operation<{ input: SiteEventInput }, UnregisterEventData>(
-  'mutation UnregisterEvent($input:SiteEventInput!){unregisterEvent(input:$input){site{... EventsFields}userErrors{... UserErrorFields}}}' + eventsFieldsText + userErrorFieldsText,
+  'mutation UnregisterEvent($input:SiteEventInput!){unregisterEvent(input:$input){site{... EventsFields}userErrors{... UserErrorFields}}}', eventsFieldsText, userErrorFieldsText,
 );
 
 export type MarkKeyEventData = {
@@ -849,7 +1643,7 @@ export type MarkKeyEventData = {
   } | null;
 };
 export const markKeyEvent = /* @__PURE__ */ operation<{ input: SiteEventInput }, MarkKeyEventData>(
-  'mutation MarkKeyEvent($input:SiteEventInput!){markKeyEvent(input:$input){site{... EventsFields}userErrors{... UserErrorFields}}}' + eventsFieldsText + userErrorFieldsText,
+  'mutation MarkKeyEvent($input:SiteEventInput!){markKeyEvent(input:$input){site{... EventsFields}userErrors{... UserErrorFields}}}', eventsFieldsText, userErrorFieldsText,
 );
 
 export type UnmarkKeyEventData = {
@@ -859,7 +1653,7 @@ export type UnmarkKeyEventData = {
   } | null;
 };
 export const unmarkKeyEvent = /* @__PURE__ */ operation<{ input: SiteEventInput }, UnmarkKeyEventData>(
-  'mutation UnmarkKeyEvent($input:SiteEventInput!){unmarkKeyEvent(input:$input){site{... EventsFields}userErrors{... UserErrorFields}}}' + eventsFieldsText + userErrorFieldsText,
+  'mutation UnmarkKeyEvent($input:SiteEventInput!){unmarkKeyEvent(input:$input){site{... EventsFields}userErrors{... UserErrorFields}}}', eventsFieldsText, userErrorFieldsText,
 );
 
 export type RejectionsData = {
@@ -869,7 +1663,7 @@ export type RejectionsData = {
   } & SiteFields | null;
 };
 export const rejections = /* @__PURE__ */ operation<{ id: string; days: number }, RejectionsData>(
-  'query Rejections($id:ID!,$days:Int!){viewer{... ViewerFields}site(id:$id){... SiteFields rejections(days:$days){... RejectionFields}}}' + viewerFieldsText + siteFieldsText + rejectionFieldsText,
+  'query Rejections($id:ID!,$days:Int!){viewer{... ViewerFields}site(id:$id){... SiteFields rejections(days:$days){... RejectionFields}}}', viewerFieldsText, siteFieldsText, rejectionFieldsText,
 );
 
 export type ExportPageData = {
@@ -880,7 +1674,7 @@ export type ExportPageData = {
   } & SiteFields | null;
 };
 export const exportPage = /* @__PURE__ */ operation<{ id: string }, ExportPageData>(
-  'query ExportPage($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields dailyExportUrl createdAt}}' + viewerFieldsText + siteFieldsText,
+  'query ExportPage($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields dailyExportUrl createdAt}}', viewerFieldsText, siteFieldsText,
 );
 
 export type WebhooksData = {
@@ -898,7 +1692,7 @@ export type WebhooksData = {
   } & SiteFields & WebhookFields | null;
 };
 export const webhooks = /* @__PURE__ */ operation<{ id: string; after?: string | null }, WebhooksData>(
-  'query Webhooks($id:ID!,$after:String){viewer{... ViewerFields}site(id:$id){... SiteFields ... WebhookFields deliveries(first:20,after:$after){pageInfo{hasNextPage endCursor}edges{node{... DeliveryFields}}}}}' + viewerFieldsText + siteFieldsText + webhookFieldsText + deliveryFieldsText,
+  'query Webhooks($id:ID!,$after:String){viewer{... ViewerFields}site(id:$id){... SiteFields ... WebhookFields deliveries(first:20,after:$after){pageInfo{hasNextPage endCursor}edges{node{... DeliveryFields}}}}}', viewerFieldsText, siteFieldsText, webhookFieldsText, deliveryFieldsText,
 );
 
 export type FailedDeliveriesData = {
@@ -925,7 +1719,7 @@ export type DeliveryData = {
   node: Partial<DeliveryFields> | null;
 };
 export const delivery = /* @__PURE__ */ operation<{ id: string }, DeliveryData>(
-  'query Delivery($id:ID!){node(id:$id){... on Delivery{... DeliveryFields}}}' + deliveryFieldsText,
+  'query Delivery($id:ID!){node(id:$id){... on Delivery{... DeliveryFields}}}', deliveryFieldsText,
 );
 
 export type SetConversionWebhookData = {
@@ -935,7 +1729,7 @@ export type SetConversionWebhookData = {
   } | null;
 };
 export const setConversionWebhook = /* @__PURE__ */ operation<{ input: SetConversionWebhookInput }, SetConversionWebhookData>(
-  'mutation SetConversionWebhook($input:SetConversionWebhookInput!){setConversionWebhook(input:$input){site{... WebhookFields}userErrors{... UserErrorFields}}}' + webhookFieldsText + userErrorFieldsText,
+  'mutation SetConversionWebhook($input:SetConversionWebhookInput!){setConversionWebhook(input:$input){site{... WebhookFields}userErrors{... UserErrorFields}}}', webhookFieldsText, userErrorFieldsText,
 );
 
 export type SetDailyExportWebhookData = {
@@ -945,7 +1739,7 @@ export type SetDailyExportWebhookData = {
   } | null;
 };
 export const setDailyExportWebhook = /* @__PURE__ */ operation<{ input: SetDailyExportWebhookInput }, SetDailyExportWebhookData>(
-  'mutation SetDailyExportWebhook($input:SetDailyExportWebhookInput!){setDailyExportWebhook(input:$input){site{... WebhookFields}userErrors{... UserErrorFields}}}' + webhookFieldsText + userErrorFieldsText,
+  'mutation SetDailyExportWebhook($input:SetDailyExportWebhookInput!){setDailyExportWebhook(input:$input){site{... WebhookFields}userErrors{... UserErrorFields}}}', webhookFieldsText, userErrorFieldsText,
 );
 
 export type SendTestWebhookData = {
@@ -955,7 +1749,7 @@ export type SendTestWebhookData = {
   } | null;
 };
 export const sendTestWebhook = /* @__PURE__ */ operation<{ input: SendTestWebhookInput }, SendTestWebhookData>(
-  'mutation SendTestWebhook($input:SendTestWebhookInput!){sendTestWebhook(input:$input){delivery{... DeliveryFields}userErrors{... UserErrorFields}}}' + deliveryFieldsText + userErrorFieldsText,
+  'mutation SendTestWebhook($input:SendTestWebhookInput!){sendTestWebhook(input:$input){delivery{... DeliveryFields}userErrors{... UserErrorFields}}}', deliveryFieldsText, userErrorFieldsText,
 );
 
 export type RedeliverData = {
@@ -965,5 +1759,5 @@ export type RedeliverData = {
   } | null;
 };
 export const redeliver = /* @__PURE__ */ operation<{ input: RedeliverInput }, RedeliverData>(
-  'mutation Redeliver($input:RedeliverInput!){redeliver(input:$input){delivery{... DeliveryFields}userErrors{... UserErrorFields}}}' + deliveryFieldsText + userErrorFieldsText,
+  'mutation Redeliver($input:RedeliverInput!){redeliver(input:$input){delivery{... DeliveryFields}userErrors{... UserErrorFields}}}', deliveryFieldsText, userErrorFieldsText,
 );

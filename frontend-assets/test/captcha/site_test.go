@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,8 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 	"github.com/tallygate/tallygate/web"
 )
+
+func TestMain(m *testing.M) { os.Exit(browsertest.Run(m.Run)) }
 
 // captchaOrigin is {captcha_url}, which always differs from the page's origin.
 const captchaOrigin = "http://captcha.example.test"

@@ -32,7 +32,9 @@ import (
 	"github.com/tallygate/tallygate/web"
 )
 
-func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+func TestMain(m *testing.M) {
+	os.Exit(browsertest.Run(func() int { return dbtest.Run(m) }))
+}
 
 // shop is a website whose pages contain the script, with the real data plane, which serves the script
 // and stores its messages in a database of the test's own.

@@ -17,6 +17,8 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
+func TestMain(m *testing.M) { os.Exit(browsertest.Run(m.Run)) }
+
 // engineOrigin is the origin of the engines, which always differs from the page's.
 const engineOrigin = "https://captcha.example.test"
 

@@ -20,16 +20,29 @@ export class Failure extends Error {
   }
 }
 
-/** Operation runs one GraphQL operation. It rejects with a Failure, or with an AbortError after signal. */
-export type Operation<V, D> = (variables: V, signal?: AbortSignal) => Promise<D>;
+/**
+ * Operation runs one GraphQL operation. It rejects with a Failure, or with an AbortError after signal. With
+ * onPart, the failure of a field below the top level is passed to it, and the data has null there.
+ */
+export type Operation<V, D> = (
+  variables: V,
+  signal?: AbortSignal,
+  onPart?: (failure: Failure) => void,
+) => Promise<D>;
 
-/** operation returns the function that runs a document; operations.ts holds one of each. */
-export function operation<V, D>(query: string): Operation<V, D> {
-  return (variables, signal) => {
-    const call = (): Promise<D> => run<D>(JSON.stringify({ query, variables }), signal);
+/** operation returns the function that runs a document with its fragments; operations.ts holds one of each. */
+export function operation<V, D>(document: string, ...fragments: string[]): Operation<V, D> {
+  const query = document + fragments.join('');
+  return (variables, signal, onPart) => {
+    const call = (): Promise<D> => run<D>(JSON.stringify({ query, variables }), signal, onPart);
     return query.startsWith('mutation') ? inOrder(call) : call();
   };
 }
+
+let bearer = '';
+
+/** authorize sends a token with all later calls, instead of the session. An empty one ends that. */
+export const authorize = (token: string): void => void (bearer = token);
 
 /** previous ends with the last mutation. */
 let previous: Promise<unknown> = Promise.resolve();
@@ -41,12 +54,18 @@ function inOrder<D>(call: () => Promise<D>): Promise<D> {
   return result;
 }
 
-async function run<D>(request: string, signal: AbortSignal | undefined): Promise<D> {
+async function run<D>(
+  request: string,
+  signal: AbortSignal | undefined,
+  onPart: ((failure: Failure) => void) | undefined,
+): Promise<D> {
   const { data, errors } = await body(await send(request, signal));
 
   if (errors?.length) {
-    const { message, extensions = {} } = errors[0]!;
-    throw new Failure(extensions.code ?? 'INTERNAL', message, extensions.retryAfter, extensions.requestId);
+    const { message, extensions = {}, path = [] } = errors[0]!;
+    const failure = new Failure(extensions.code ?? 'INTERNAL', message, extensions.retryAfter, extensions.requestId);
+    if (!onPart || !data || path.length < 2) throw failure;
+    onPart(failure);
   }
 
   return data as D;
@@ -54,8 +73,9 @@ async function run<D>(request: string, signal: AbortSignal | undefined): Promise
 
 async function send(body: string, signal: AbortSignal | undefined): Promise<Response> {
   try {
-    const headers = { 'Content-Type': 'application/json' };
-    return await fetch('/graphql', { method: 'POST', headers, body, signal: signal ?? null });
+    const headers = { 'Content-Type': 'application/json', ...(bearer && { Authorization: 'Bearer ' + bearer }) };
+    const credentials = bearer ? 'omit' : 'same-origin';
+    return await fetch('/graphql', { method: 'POST', headers, body, credentials, signal: signal ?? null });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Failure('OFFLINE', 'The server could not be reached.');
@@ -64,7 +84,7 @@ async function send(body: string, signal: AbortSignal | undefined): Promise<Resp
 
 interface Body {
   data?: unknown;
-  errors?: { message: string; extensions?: { code?: string; retryAfter?: number; requestId?: string } }[];
+  errors?: { message: string; path?: unknown[]; extensions?: { code?: string; retryAfter?: number; requestId?: string } }[];
 }
 
 async function body(response: Response): Promise<Body> {

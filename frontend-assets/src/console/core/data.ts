@@ -8,14 +8,21 @@ import { viewer } from './store';
 export interface Query<D> {
   data: D | undefined;
   error: Failure | undefined;
+  /** The failure of a part of the data, which is null. Only with the option keep. */
+  part: Failure | undefined;
+  /** Whether the data is that of earlier variables. Only with the option keep. */
+  busy: boolean;
   /** Loads again and resolves when the answer is shown. */
   reload(): Promise<void>;
   /** Replaces the data without a request, for example by what a mutation returned. */
   set(data: D): void;
 }
 
-/** toSignIn leads to the sign-in page and back to this page afterwards. */
+/** toSignIn leads to the sign-in page and back to this page afterwards. A shared link has no sign-in. */
 export function toSignIn(): void {
+  // The page opens its link again, for a new token.
+  if (location.pathname.startsWith('/share/')) return location.reload();
+
   viewer.set(null);
   const here = location.pathname + location.search;
   go('/sign-in' + (here === '/' ? '' : '?next=' + encodeURIComponent(here)), true);
@@ -23,18 +30,24 @@ export function toSignIn(): void {
 
 /**
  * useQuery loads data when the page appears and whenever the variables change. An answer that names the
- * viewer updates the header; without a session it leads to the sign-in page.
+ * viewer updates the header; without a session it leads to the sign-in page. With keep, data of earlier
+ * variables stays until the answer, and if that is a failure, it is one of a part.
  */
-export function useQuery<V extends object, D extends object>(load: Operation<V, D>, variables: V): Query<D> {
-  const [state, setState] = useState<{ data?: D; error?: Failure; key: string }>({ key: '' });
+export function useQuery<V extends object, D extends object>(
+  load: Operation<V, D>,
+  variables: V,
+  keep = false,
+): Query<D> {
+  const [state, setState] = useState<{ data?: D; error?: Failure; part?: Failure; key: string }>({ key: '' });
   const key = JSON.stringify(variables);
   const latest = useRef<AbortController | undefined>(undefined);
 
   const reload = async (): Promise<void> => {
     latest.current?.abort();
     const stop = (latest.current = new AbortController());
+    let part: Failure | undefined;
     try {
-      const data = await load(variables, stop.signal);
+      const data = await load(variables, stop.signal, keep ? (failure) => (part = failure) : undefined);
       if (stop.signal.aborted) return;
 
       if ('viewer' in data) {
@@ -42,16 +55,16 @@ export function useQuery<V extends object, D extends object>(load: Operation<V, 
         if (!data.viewer) return toSignIn();
       }
 
-      setState({ data, key });
+      setState({ data, key, ...(part && { part }) });
     } catch (error) {
       if (stop.signal.aborted) return;
       const failure = error instanceof Failure ? error : new Failure('INTERNAL', String(error));
       if (failure.code === 'UNAUTHENTICATED') return toSignIn();
-      setState((before) => ({
-        ...(before.key === key && before.data ? { data: before.data } : {}),
-        error: failure,
-        key,
-      }));
+      setState((before) => {
+        if (keep && before.data && (before.key !== key || before.part))
+          return { data: before.data, part: failure, key };
+        return { ...(before.key === key && before.data ? { data: before.data } : {}), error: failure, key };
+      });
     }
   };
 
@@ -61,7 +74,14 @@ export function useQuery<V extends object, D extends object>(load: Operation<V, 
   }, [key]);
 
   const current = state.key === key ? state : undefined;
-  return { data: current?.data, error: current?.error, reload, set: (data) => setState({ data, key }) };
+  return {
+    data: keep ? state.data : current?.data,
+    error: current?.error,
+    part: current?.part,
+    busy: !current,
+    reload,
+    set: (data) => setState({ data, key }),
+  };
 }
 
 /** usePolling calls a function repeatedly while the page is visible. It waits for each call to end. */

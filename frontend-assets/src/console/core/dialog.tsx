@@ -9,7 +9,8 @@ import { failureText } from './states';
 import { announce } from './store';
 
 /** Dialog is a modal dialog. Escape and the close button call onClose; the focus returns to its opener. */
-export function Dialog({ title, onClose, children }: { title: string; onClose(): void; children: ComponentChildren }) {
+export function Dialog(props: { title: string; onClose(): void; wide?: boolean; children: ComponentChildren }) {
+  const { title, onClose, children } = props;
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
 
@@ -22,7 +23,7 @@ export function Dialog({ title, onClose, children }: { title: string; onClose():
     };
   }, []);
   return (
-    <dialog ref={dialog} aria-labelledby={id} onClose={onClose}>
+    <dialog ref={dialog} class={props.wide ? 'wide' : undefined} aria-labelledby={id} onClose={onClose}>
       <div class="title">
         <h2 id={id}>{title}</h2>
         <button type="button" class="small" onClick={() => dialog.current!.close()}>

@@ -37,3 +37,37 @@ export function ago(time: string, now = Date.now()): string {
 export function milliseconds(ms: number): string {
   return ms < 1000 ? `${exact(ms)} ms` : `${(ms / 1000).toLocaleString(locale(), { maximumFractionDigits: 1 })} s`;
 }
+
+/** compact writes a number briefly from ten thousand on: "315K". */
+export const compact = (n: number): string =>
+  n < 10_000 ? exact(n) : n.toLocaleString(locale(), { notation: 'compact', maximumFractionDigits: 1 });
+
+/** decimal writes a number with at most two decimals. */
+export const decimal = (n: number): string => n.toLocaleString(locale(), { maximumFractionDigits: 2 });
+
+/** seconds writes a duration in minutes and seconds: "1m 42s". */
+export function seconds(n: number): string {
+  const unit = (value: number, unit: string): string =>
+    value.toLocaleString(locale(), { style: 'unit', unit, unitDisplay: 'narrow' });
+  const whole = Math.round(n);
+  if (whole < 60) return unit(whole, 'second');
+  return `${unit(Math.floor(whole / 60), 'minute')} ${unit(whole % 60, 'second')}`;
+}
+
+/** money writes an exact decimal of a currency. Unknown currencies keep their code. */
+export function money(amount: string, currency: string): string {
+  const style = { style: 'currency', currency } as const;
+  try {
+    return new Intl.NumberFormat(locale(), style).format(amount as never);
+  } catch {
+    return `${amount} ${currency}`;
+  }
+}
+
+/** signed writes a relative change in percent with its sign. */
+export const signed = (ratio: number): string =>
+  ratio.toLocaleString(locale(), {
+    style: 'percent',
+    signDisplay: 'exceptZero',
+    maximumFractionDigits: Math.abs(ratio) < 0.1 ? 1 : 0,
+  });

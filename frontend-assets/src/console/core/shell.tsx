@@ -6,12 +6,12 @@ import { language, languages, t, type TextKey } from './language';
 import { go, useURL } from './router';
 import { applyTheme, remember, remembered } from './choices';
 import { failureText } from './states';
-import { announce, status, viewer } from './store';
+import { announce, pageKeys, status, viewer } from './store';
 import type { Failure } from './api';
-import { signOut } from '../operations';
+import { signOut, type ViewerFields } from '../operations';
 
-/** Shell surrounds a page. Pages for unauthenticated callers have no menus. */
-export function Shell({ bare, children }: { bare: boolean; children: ComponentChildren }) {
+/** Shell surrounds a page. Pages for unauthenticated callers have no menus; their forms are narrow. */
+export function Shell({ bare, narrow, children }: { bare: boolean; narrow: boolean; children: ComponentChildren }) {
   const user = viewer.use();
   const message = status.use();
   return (
@@ -24,9 +24,9 @@ export function Shell({ bare, children }: { bare: boolean; children: ComponentCh
           <Logo /> Tallygate
         </a>
         {!bare && <MainMenu />}
-        {!bare && user && <UserMenu email={user.email} />}
+        {!bare && user && <UserMenu user={user} />}
       </header>
-      <main id="main" tabIndex={-1} class={bare ? 'narrow' : undefined}>
+      <main id="main" tabIndex={-1} class={narrow ? 'narrow' : undefined}>
         {children}
       </main>
       <Footer />
@@ -74,7 +74,7 @@ function MainMenu() {
   );
 }
 
-function UserMenu({ email }: { email: string }) {
+function UserMenu({ user: { email, operator } }: { user: ViewerFields }) {
   const { pathname } = useURL();
   const [open, setOpen] = useState(false);
 
@@ -123,6 +123,7 @@ function UserMenu({ email }: { email: string }) {
         <a href="/members">{t('nav.members')}</a>
         <a href="/tokens">{t('nav.tokens')}</a>
         <a href="/sessions">{t('nav.sessions')}</a>
+        {operator && <a href="/operator">{t('nav.operator')}</a>}
         <button type="button" onClick={leave}>
           {t('nav.signOut')}
         </button>
@@ -193,15 +194,20 @@ function Shortcuts() {
   useEffect(() => {
     let before = '';
     const press = (event: KeyboardEvent): void => {
-      const typing = event.target instanceof Element && event.target.closest('input, textarea, select, dialog');
+      const typing = event.target instanceof Element && event.target.closest('input, textarea, select, dialog, .menu');
       if (event.metaKey || event.ctrlKey || event.altKey || event.isComposing || typing || !on) return;
 
       const key = event.key;
       const target = viewer.get() && shortcuts.find(([keys]) => keys === before + ' ' + key);
+      const own = pageKeys.get().find(([wanted]) => wanted === key || wanted === key.toUpperCase());
       before = key;
 
       if (key === '?') setOpen(true);
       else if (target) go(target[2]);
+      else if (own) {
+        own[2]();
+        event.preventDefault();
+      }
       else if (key === '/') {
         const search = document.querySelector<HTMLInputElement>('input[type=search]');
         if (!search) return;
@@ -220,21 +226,26 @@ function Shortcuts() {
   }, [on]);
 
   if (!open) return null;
+  const own = pageKeys.get();
+  const listed: (readonly [string, string])[] = [
+    ...own.map(([key, text]) => [key, text] as const),
+    ...shortcuts.map(([keys, text]) => [keys, t(text)] as const),
+    ...(own.some(([key]) => key === '/') ? [] : [['/', t('shortcuts.search')] as const]),
+    ['?', t('shortcuts.title')],
+  ];
   return (
     <Dialog title={t('shortcuts.title')} onClose={() => setOpen(false)}>
       <dl class="keys">
-        {[...shortcuts, ['/', 'shortcuts.search', ''] as const, ['?', 'shortcuts.title', ''] as const].map(
-          ([keys, text]) => (
-            <div key={keys}>
-              <dt>
-                {keys.split(' ').map((k) => (
-                  <kbd key={k}>{k}</kbd>
-                ))}
-              </dt>
-              <dd>{t(text)}</dd>
-            </div>
-          ),
-        )}
+        {listed.map(([keys, text]) => (
+          <div key={keys}>
+            <dt>
+              {keys.split(' ').map((k) => (
+                <kbd key={k}>{k}</kbd>
+              ))}
+            </dt>
+            <dd>{text}</dd>
+          </div>
+        ))}
       </dl>
       <div class="check">
         <input id="shortcuts-on" type="checkbox" checked={on} onChange={(e) => setOn(e.currentTarget.checked)} />

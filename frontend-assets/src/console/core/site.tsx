@@ -31,10 +31,14 @@ export function SiteHeader({
         label={t('site.menu')}
         items={[
           [base, t('site.overview')],
+          [base + '/live', t('live.title')],
           [base + '/events', t('events.title')],
           [base + '/rejections', t('rejections.title')],
           [base + '/webhooks', t('webhooks.title')],
           [base + '/export', t('export.title')],
+          [base + '/sharing', t('sharing.title')],
+          [base + '/saved', t('saved.title')],
+          [base + '/usage', t('usage.title')],
           [base + '/settings', t('settings.title')],
         ]}
       />

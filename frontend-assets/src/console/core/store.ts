@@ -44,6 +44,12 @@ export function announce(text: string): void {
   hide = setTimeout(() => status.set(''), 6000);
 }
 
+/** PageKey is a shortcut of the current page: the key, its text in the list, and what it does. */
+export type PageKey = [key: string, text: string, run: () => void];
+
+/** pageKeys are the shortcuts of the current page, which the page sets and removes. */
+export const pageKeys = store<PageKey[]>([]);
+
 /** mayEdit reports whether the user may create and configure sites and sitekeys. */
 export const mayEdit = (user = viewer.get()): boolean => !!user && user.role !== 'VIEWER';
 

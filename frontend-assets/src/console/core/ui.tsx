@@ -133,6 +133,11 @@ export function Tabs({ label, items }: { label: string; items: [address: string,
   );
 }
 
+/** share returns the style of a bar whose length is a share of the largest one. */
+export const share = (value: number, most: number): Record<string, string> => ({
+  '--share': `${(100 * value) / Math.max(most, 1)}%`,
+});
+
 /** Table is a table with headers. On narrow screens each cell follows its header's text, and rows stand apart. */
 export function Table({ label, head, children }: { label: string; head: string[]; children: ComponentChildren }) {
   const body = useRef<HTMLTableSectionElement>(null);

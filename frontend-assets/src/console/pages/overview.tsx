@@ -1,24 +1,54 @@
 // The page of one site.
-import { byCode, Empty, exact, Loaded, Missing, Quota, Section, SiteHeader, t, Time, useQuery } from '../core';
-import { site, type RejectionFields } from '../operations';
+import {
+  byCode,
+  Empty,
+  exact,
+  Loaded,
+  Missing,
+  Quota,
+  selectionOf,
+  SiteHeader,
+  t,
+  Time,
+  usePolling,
+  useQuery,
+} from '../core';
+import { figures, type FiguresData, type RejectionFields } from '../operations';
+import { Report, useTabs, useView } from '../report/report';
 
-/** Overview shows what an owner must know at once: rejected calls, the quota, and whether hits arrive. */
+/** Overview shows a site's figures, and what an owner must know at once: rejected calls and the quota. */
 export function Overview({ id }: { id: string }) {
-  const query = useQuery(site, { id });
+  const view = useView();
+  const tabs = useTabs(view);
+  const query = useQuery(figures, { id, ...selectionOf(view), ...tabs }, true);
+  usePolling(() => query.reload(), 60_000);
+
   return (
     <Loaded query={query} title={t('site.overview')}>
       {(data) => {
-        if (!data.site) return <Missing />;
         const { site } = data;
+        if (!site) return <Missing />;
         return (
           <>
             <SiteHeader site={site}>
-              <a href={'https://' + site.domain} target="_blank" rel="noreferrer">
-                {site.domain}
+              <a href={`/sites/${id}/live`} class="now">
+                {t('live.now', { n: site.live.visitors })}
               </a>
             </SiteHeader>
             <Rejected list={site.rejections} id={id} />
-            {!site.lastHitAt && (
+            <Usage site={site} />
+            {site.lastHitAt ? (
+              <Report
+                id={id}
+                view={view}
+                report={site.report}
+                failure={query.part}
+                retry={query.reload}
+                busy={query.busy}
+                tabs={tabs}
+                notes={site.annotations?.edges.map((edge) => edge.node) ?? []}
+              />
+            ) : (
               <Empty>
                 <h2>{t('overview.empty')}</h2>
                 <p>{t('overview.emptyText', { domain: site.domain })}</p>
@@ -27,32 +57,36 @@ export function Overview({ id }: { id: string }) {
                 </a>
               </Empty>
             )}
-            <Section title={t('quota.label')}>
-              <Quota
-                used={site.usage.pageviews}
-                quota={site.usage.quota}
-                share={site.usage.percent}
-                label={t('quota.label')}
-              />
-              <p class="hint">
-                {site.lastHitAt && (
-                  <>
-                    {t('site.lastHit')}: <Time at={site.lastHitAt} />.{' '}
-                  </>
-                )}
-                {t('quota.resets')} <Time at={site.usage.resetsAt} />.
-                {site.lastHitAt && (
-                  <>
-                    {' '}
-                    <a href={`/sites/${id}/install`}>{t('install.title')}</a>
-                  </>
-                )}
+            {site.lastHitAt && (
+              <p class="aside">
+                <a href={'https://' + site.domain} target="_blank" rel="noreferrer">
+                  {site.domain}
+                </a>
+                <span>
+                  {t('site.lastHit')}: <Time at={site.lastHitAt} />
+                </span>
+                <a href={`/sites/${id}/install`}>{t('install.title')}</a>
+                {site.report && <span>{t('report.zone', { zone: site.report.timeZone })}</span>}
               </p>
-            </Section>
+            )}
           </>
         );
       }}
     </Loaded>
+  );
+}
+
+/** Usage is the quota's meter, from 80 percent on. */
+function Usage({ site: { usage } }: { site: NonNullable<FiguresData['site']> }) {
+  if (usage.percent < 80) return null;
+  return (
+    <section class="notice" aria-label={t('quota.label')}>
+      <p>{t('quota.label')}</p>
+      <Quota used={usage.pageviews} quota={usage.quota} share={usage.percent} label={t('quota.label')} />
+      <p class="hint">
+        {t('quota.resets')} <Time at={usage.resetsAt} />.
+      </p>
+    </section>
   );
 }
 

@@ -1,8 +1,28 @@
 // The list of sites.
-import { Action, Empty, Loaded, mayEdit, Quota, setQuery, t, Time, Title, useQuery, useURL, viewer } from '../core';
-import { sites, type SitesData } from '../operations';
+import {
+  Action,
+  Change,
+  compact,
+  Empty,
+  exact,
+  Loaded,
+  mayEdit,
+  Quota,
+  setQuery,
+  t,
+  Time,
+  Title,
+  useEffect,
+  useQuery,
+  useState,
+  useURL,
+  viewer,
+} from '../core';
+import { siteFigures, sites, type SitesData, type SitesFigures } from '../operations';
 
 type Site = SitesData['sites'] extends infer C ? (C extends { edges: { node: infer N }[] } ? N : never) : never;
+
+type Figures = SitesFigures['edges'][number]['node'];
 
 const orders = {
   name: (a: Site, b: Site) => a.name.localeCompare(b.name),
@@ -10,9 +30,37 @@ const orders = {
   usage: (a: Site, b: Site) => b.usage.pageviews - a.usage.pageviews,
 };
 
+/** useFigures returns the figures of all shown sites by id. Those of the first 20 come with the list. */
+function useFigures(data: SitesData | undefined): Map<string, Figures> {
+  const [later, setLater] = useState<Figures[]>([]);
+  const first = data?.figures;
+  const shown = data?.sites?.edges.length ?? 0;
+  const known = (first?.edges.length ?? 0) + later.length;
+  const [after, setAfter] = useState<string | null>(null);
+
+  useEffect(() => {
+    const cursor = after ?? first?.pageInfo.endCursor;
+    if (known >= shown || !cursor) return undefined;
+
+    const stop = new AbortController();
+    void siteFigures({ after: cursor }, stop.signal, () => undefined).then(
+      ({ sites }) => {
+        setLater((before) => [...before, ...(sites?.edges.map((edge) => edge.node) ?? [])]);
+        setAfter(sites?.pageInfo.endCursor ?? null);
+      },
+      () => undefined, // the cards stay without figures
+    );
+    return () => stop.abort();
+  }, [known, shown]);
+
+  const nodes = [...(first?.edges.map((edge) => edge.node) ?? []), ...later];
+  return new Map(nodes.map((node) => [node.id, node]));
+}
+
 /** Sites shows one card for each site. Search and order stand in the URL. */
 export function Sites() {
-  const query = useQuery(sites, { after: null });
+  const query = useQuery(sites, { after: null }, true);
+  const figures = useFigures(query.data);
   const { searchParams } = useURL();
   const search = searchParams.get('q') ?? '';
   const order = (searchParams.get('order') ?? 'name') as keyof typeof orders;
@@ -65,7 +113,7 @@ export function Sites() {
               {all.length > 0 && found.length === 0 && <p role="status">{t('sites.noMatch', { search })}</p>}
               <ul class="cards">
                 {found.map((site) => (
-                  <Card key={site.id} site={site} />
+                  <Card key={site.id} site={site} figures={figures.get(site.id)} />
                 ))}
               </ul>
               {data.sites?.pageInfo.hasNextPage && <More data={data} show={query.set} />}
@@ -81,7 +129,7 @@ export function Sites() {
 function More({ data, show }: { data: SitesData; show(data: SitesData): void }) {
   const more = async (): Promise<void> => {
     const next = await sites({ after: data.sites!.pageInfo.endCursor });
-    if (next.sites) show({ ...next, sites: { ...next.sites, edges: [...data.sites!.edges, ...next.sites.edges] } });
+    if (next.sites) show({ ...next, figures: data.figures, sites: { ...next.sites, edges: [...data.sites!.edges, ...next.sites.edges] } });
   };
   return (
     <p>
@@ -91,15 +139,40 @@ function More({ data, show }: { data: SitesData; show(data: SitesData): void }) 
   );
 }
 
-function Card({ site }: { site: Site }) {
+function Card({ site, figures }: { site: Site; figures: Figures | undefined }) {
   const { usage } = site;
+  const report = figures?.report;
   return (
     <li class="card">
       <h2>
         <a href={'/sites/' + site.id}>{site.name}</a>
       </h2>
       {site.name !== site.domain && <p class="hint">{site.domain}</p>}
+      {site.lastHitAt && (
+        <div class="week">
+          <p>
+            {report ? (
+              <>
+                <strong title={exact(report.totals.visitors)}>{compact(report.totals.visitors)}</strong>{' '}
+                <span class="hint">{t('sites.week', { n: report.totals.visitors })}</span>{' '}
+                <Change now={report.totals.visitors} before={report.totals.comparison?.visitors ?? null} />
+              </>
+            ) : (
+              <span class="hint">{figures && t('sites.noFigures')}</span>
+            )}
+          </p>
+          {report && <Sparkline values={report.series.map((point) => point.metrics.visitors)} />}
+        </div>
+      )}
       <dl class="facts">
+        {site.lastHitAt && figures && (
+          <div>
+            <dt>{t('live.visitors')}</dt>
+            <dd>
+              <a href={`/sites/${site.id}/live`}>{exact(figures.live.visitors)}</a>
+            </dd>
+          </div>
+        )}
         <div>
           <dt>{t('site.thisMonth')}</dt>
           <dd>{t('site.hits', { n: usage.pageviews })}</dd>
@@ -124,5 +197,16 @@ function Card({ site }: { site: Site }) {
         </p>
       )}
     </li>
+  );
+}
+
+/** Sparkline draws a few values without axes. Its figures are in the text next to it. */
+function Sparkline({ values }: { values: number[] }) {
+  const most = Math.max(...values, 1);
+  const points = values.map((value, i) => `${(96 * i) / Math.max(values.length - 1, 1) + 2},${30 - (28 * value) / most}`);
+  return (
+    <svg class="spark" viewBox="0 0 100 32" width="100" height="32" aria-hidden="true">
+      <polyline points={points.join(' ')} />
+    </svg>
   );
 }

@@ -1,0 +1,100 @@
+package model
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestEventKinds checks the names in the contract's tables of events (section 2) and their kinds.
+func TestEventKinds(t *testing.T) {
+	for _, test := range []struct {
+		name                           string
+		automatic, ecommerce, reserved bool
+	}{
+		{"outbound_click", true, false, true},
+		{"file_download", true, false, true},
+		{"scroll", true, false, true},
+		{"site_search", true, false, true},
+		{"view_item", false, true, true},
+		{"add_to_cart", false, true, true},
+		{"begin_checkout", false, true, true},
+		{"purchase", false, true, true},
+		{"refund", false, true, true},
+		{"pageview", false, false, true},
+		{"engagement", false, false, true},
+		{"signup", false, false, false},
+		{"Purchase", false, false, false},
+		{"purchase ", false, false, false},
+		{"purchases", false, false, false},
+		{"", false, false, false},
+	} {
+		automatic, ecommerce, reserved := IsAutomaticEvent(test.name), IsEcommerceEvent(test.name), IsReservedEvent(test.name)
+		if automatic != test.automatic || ecommerce != test.ecommerce || reserved != test.reserved {
+			t.Errorf("%q: automatic %v, e-commerce %v, reserved %v; want %v, %v, %v",
+				test.name, automatic, ecommerce, reserved, test.automatic, test.ecommerce, test.reserved)
+		}
+
+		if reserved && !IsEventName(test.name) {
+			t.Errorf("%q has a meaning but not the form of an event name", test.name)
+		}
+	}
+}
+
+// TestIsEventName checks the row "event name" of the contract's limits (section 8): 1 to 48
+// characters, lower-case letters, digits, _ and -.
+func TestIsEventName(t *testing.T) {
+	for _, test := range []struct {
+		rule, name string
+		want       bool
+	}{
+		{"one character", "a", true},
+		{"48 characters", strings.Repeat("a", 48), true},
+		{"letters, digits, _ and -", "abcxyz-0189_", true},
+		{"a digit first", "2nd-step", true},
+		{"_ and - first", "_-", true},
+		{"empty", "", false},
+		{"49 characters", strings.Repeat("a", 49), false},
+		{"a capital", "Signup", false},
+		{"a space", "sign up", false},
+		{"a space at the end", "signup ", false},
+		{"a dot", "sign.up", false},
+		{"a slash", "sign/up", false},
+		{"before a", "`", false},
+		{"after z", "{", false},
+		{"before 0", "/", false},
+		{"after 9", ":", false},
+		{"a letter beyond ASCII", "größe", false},
+		{"a digit beyond ASCII", "٣", false},
+		{"NUL", "a\x00", false},
+		{"a newline at the end", "signup\n", false},
+		{"bytes that are no text", "\xff", false},
+	} {
+		if got := IsEventName(test.name); got != test.want {
+			t.Errorf("%s: IsEventName(%q) = %v, want %v", test.rule, test.name, got, test.want)
+		}
+	}
+}
+
+// TestRejectionAdvice checks that every code that the endpoints count has its own advice.
+func TestRejectionAdvice(t *testing.T) {
+	rejected := strings.Fields("bad_body bad_json bad_path unknown_event bad_event visitor_required domain_not_allowed quota_exceeded flood")
+	ignored := strings.Fields("bot excluded_address duplicate_transaction duplicate_pageview own_link")
+	unknown := RejectionAdvice("something else")
+	seen := map[string]bool{unknown: true}
+	for i, code := range append(rejected, ignored...) {
+		advice := RejectionAdvice(code)
+		if seen[advice] || !strings.HasSuffix(advice, ".") {
+			t.Errorf("%s: %q", code, advice)
+		}
+
+		seen[advice] = true
+
+		if IsIgnored(code) != (i >= len(rejected)) {
+			t.Errorf("%s is ignored: %v", code, IsIgnored(code))
+		}
+	}
+
+	if len(seen) != len(rejectionAdvice)+1 {
+		t.Errorf("%d codes are tested, %d have advice", len(seen)-1, len(rejectionAdvice))
+	}
+}

@@ -1,0 +1,83 @@
+package sites_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// TestChangesInOneTransaction checks that changes of sites are made all or not at all, see each
+// other, and are reported after the commit.
+func TestChangesInOneTransaction(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site, other := dbtest.NewOwnSite(t, d, "example.com"), dbtest.NewOwnSite(t, d, "other.example")
+		before := rulesOf(t, d, site)
+		changed, stop := collectChanges(t, d)
+		defer stop()
+
+		wrong := errors.New("wrong")
+		changes := func(ctx context.Context, store *sites.Store) error {
+			created, err := store.CreateSite(ctx, model.Site{AccountID: site.AccountID, SiteKey: model.NewSiteKey(),
+				Domain: "second.example", Name: "second", Plan: model.PlanFree})
+			if err != nil {
+				return err
+			}
+
+			err = errors.Join(
+				store.AddSiteDomain(ctx, site.AccountID, created.ID, "extra.example"),
+				store.RegisterEvent(ctx, site.AccountID, site.ID, "lead"),
+				store.SetSitePlan(ctx, site.ID, model.PlanPro1M, 0))
+
+			rules, readErr := store.SiteRules(ctx, []int64{site.ID, created.ID})
+			if err != nil || readErr != nil {
+				return errors.Join(err, readErr)
+			}
+			if second := rules[created.ID]; len(second.ExtraDomains) != 1 || len(rules[site.ID].Registered) != 1 ||
+				rules[site.ID].Plan != model.PlanPro1M {
+				t.Errorf("within, the sites are %+v and %+v", second, rules[site.ID])
+			}
+			if outside := rulesOf(t, d, site); len(outside.Registered) != 0 || outside.Plan != before.Plan {
+				t.Errorf("outside, the site is %+v", outside)
+			}
+
+			return nil
+		}
+
+		err := sites.New(d).InTx(t.Context(), func(ctx context.Context, store *sites.Store) error {
+			return errors.Join(changes(ctx, store), wrong)
+		})
+		if !errors.Is(err, wrong) {
+			t.Fatal(err)
+		}
+		if n, err := sites.New(d).SiteCount(t.Context(), site.AccountID); n != 1 || err != nil ||
+			len(rulesOf(t, d, site).Registered) != 0 {
+			t.Errorf("a failure leaves %d sites, %v, and %+v", n, err, rulesOf(t, d, site))
+		}
+		if err := sites.New(d).RegisterEvent(t.Context(), other.AccountID, other.ID, "by-itself"); err != nil {
+			t.Fatal(err)
+		}
+
+		// Changes are reported in the order of the commits.
+		if sites, _ := changed(1); !sites[other.ID] {
+			t.Errorf("the failed change is reported: %v", sites)
+		}
+		if err := sites.New(d).InTx(t.Context(), changes); err != nil {
+			t.Fatal(err)
+		}
+		if sites, _ := changed(2); len(sites) != 2 || !sites[site.ID] || sites[other.ID] {
+			t.Errorf("%v reported, want both", sites)
+		}
+		if n, err := sites.New(d).SiteCount(t.Context(), site.AccountID); n != 2 || err != nil ||
+			len(rulesOf(t, d, site).Registered) != 1 {
+			t.Errorf("there are %d sites, %v, and %+v", n, err, rulesOf(t, d, site))
+		}
+	})
+}
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }

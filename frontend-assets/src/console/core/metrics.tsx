@@ -1,0 +1,98 @@
+// The figures of reports: their texts, formats and changes, and the texts of the values of dimensions.
+import type { MetricFields, ReportDimension } from '../operations';
+import { compact, decimal, exact, percent, seconds, signed } from './format';
+import { locale, t, type TextKey } from './language';
+import type { Filter } from './view';
+
+/** Metric is a figure that the page shows in its totals and in the chart. */
+export type Metric = keyof MetricFields;
+
+/** totals lists the figures of the page's head, in order. */
+export const totals: readonly Metric[] = [
+  'visitors',
+  'visits',
+  'pageviews',
+  'viewsPerVisit',
+  'bounceRate',
+  'engagementTime',
+  'conversionRate',
+];
+
+/** metricText returns the name of a figure. */
+export const metricText = (metric: string): string => t(('metric.' + metric) as TextKey);
+
+/** metricValue writes a figure; brief shortens large numbers. A rate of nothing is a dash. */
+export function metricValue(metric: string, value: number | null, brief = false): string {
+  if (value === null) return '–';
+  if (/Rate$|share|Depth/.test(metric)) return percent(value);
+  if (/Time|timeOn/.test(metric)) return seconds(value);
+  if (metric === 'viewsPerVisit') return decimal(value);
+  return brief ? compact(value) : exact(value);
+}
+
+/** Change writes how a figure differs from an earlier one. Of bounce rates, less is better. Without a metric it is visitors of a row. */
+export function Change({ metric, now, before }: { metric?: string; now: number | null; before: number | null }) {
+  if (now === null || before === null || (now === 0 && before === 0)) return null;
+  if (before === 0) return metric ? null : <span class="change">{t('change.new')}</span>;
+
+  const ratio = (now - before) / Math.abs(before);
+  const better = metric === 'bounceRate' ? ratio < 0 : ratio > 0;
+  return <span class={'change ' + (ratio === 0 ? '' : better ? 'up' : 'down')}>{signed(ratio)}</span>;
+}
+
+/** dimensionText returns the name of a dimension. */
+export const dimensionText = (dimension: string): string => t(('dimension.' + dimension) as TextKey);
+
+/** oneText returns the name of one value of a dimension that a filter can have. */
+export const oneText = (dimension: string): string => t(('one.' + dimension) as TextKey);
+
+/** valueText writes a value of a dimension for people. */
+export function valueText(dimension: string, value: string): string {
+  if (value === '') return t('value.none');
+  if (dimension === 'LANGUAGE') return languageName(value);
+  if (dimension === 'SCREEN_WIDTH') return value + ' px';
+  if (dimension === 'HOUR_OF_DAY') return value + ':00';
+  if (dimension === 'DAY_OF_WEEK') {
+    // 1 January 2024 was a Monday.
+    const day = new Date(Date.UTC(2024, 0, Number(value)));
+    return day.toLocaleDateString(locale(), { weekday: 'long', timeZone: 'UTC' });
+  }
+  return value;
+}
+
+function languageName(code: string): string {
+  try {
+    return new Intl.DisplayNames([locale()], { type: 'language' }).of(code) ?? code;
+  } catch {
+    return code;
+  }
+}
+
+/** filterLabel writes a filter as a sentence: "Page is /a or /b". */
+export function filterLabel(f: Filter): { what: string; operator: string; values: string } {
+  return {
+    what: f.dimension === 'PROPERTY' ? [f.event, f.property].filter(Boolean).join(': ') : oneText(f.dimension),
+    operator: t(('operator.' + f.operator) as TextKey),
+    values: f.values.map((value) => valueText(f.dimension, value)).join(' ' + t('filter.or') + ' '),
+  };
+}
+
+/** filterable lists the dimensions that a filter can have, as an owner looks for them. */
+export const filterable: readonly ReportDimension[] = [
+  'PAGE',
+  'ENTRY_PAGE',
+  'EXIT_PAGE',
+  'CHANNEL',
+  'SOURCE',
+  'REFERRER',
+  'UTM_CAMPAIGN',
+  'UTM_SOURCE',
+  'UTM_MEDIUM',
+  'UTM_CONTENT',
+  'UTM_TERM',
+  'AD_PLATFORM',
+  'LANGUAGE',
+  'SCREEN_WIDTH',
+  'EVENT',
+  'PROPERTY',
+];

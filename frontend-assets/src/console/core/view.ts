@@ -1,0 +1,221 @@
+// What a site's page shows, as it stands in the URL: period, comparison, filters, and what is open.
+import type {
+  ReportComparison,
+  ReportDimension,
+  ReportFilterInput,
+  ReportOperator,
+  ReportPeriod,
+  ReportPreset,
+} from '../operations';
+import type { Metric } from './metrics';
+
+/** Filter is a filter of the visits. Values are alternatives. */
+export interface Filter {
+  dimension: ReportDimension;
+  property?: string;
+  event?: string;
+  operator: ReportOperator;
+  values: string[];
+}
+
+/** View is the state of a site's page. Empty texts stand for defaults. */
+export interface View {
+  /** A key of periods, or empty if from and to are set. */
+  period: string;
+  /** The first and last day, YYYY-MM-DD. */
+  from: string;
+  to: string;
+  compare: '' | 'previous' | 'year';
+  /** Whether a comparison keeps the dates instead of the days of the week. */
+  dates: boolean;
+  filters: Filter[];
+  metric: Metric;
+  /** Whether the chart is shown as a table. */
+  table: boolean;
+  /** The chosen tab of each panel. */
+  tabs: Record<string, string>;
+  /** The dimension whose whole table is open, with its property and event. */
+  all: string;
+  /** Its order, such as "pageviews" or "pageviews.asc", and the text that its values contain. */
+  order: string;
+  search: string;
+  property: string;
+  event: string;
+}
+
+/** periods are the presets by their names in the URL, with the letters that choose them. */
+export const periods = {
+  today: ['TODAY', 'D'],
+  yesterday: ['YESTERDAY', 'E'],
+  '7d': ['LAST_7_DAYS', 'W'],
+  '28d': ['LAST_28_DAYS', 'F'],
+  '30d': ['LAST_30_DAYS', 'T'],
+  '91d': ['LAST_91_DAYS', 'N'],
+  month: ['MONTH_TO_DATE', 'M'],
+  'last-month': ['LAST_MONTH', 'P'],
+  year: ['YEAR_TO_DATE', 'Y'],
+  '12m': ['LAST_12_MONTHS', 'L'],
+  all: ['ALL_TIME', 'A'],
+} as const satisfies Record<string, readonly [ReportPreset, string]>;
+
+/** Period is the name of a preset. */
+export type Period = keyof typeof periods;
+
+/** panelTabs are the tabs of each panel. The first one is open by default. */
+export const panelTabs = {
+  sources: ['CHANNEL', 'SOURCE', 'REFERRER', 'UTM_CAMPAIGN', 'UTM_SOURCE', 'UTM_MEDIUM', 'UTM_CONTENT', 'UTM_TERM', 'AD_PLATFORM'],
+  pages: ['PAGE', 'ENTRY_PAGE', 'EXIT_PAGE'],
+  audience: ['LANGUAGE', 'SCREEN_WIDTH', 'DAY_OF_WEEK', 'HOUR_OF_DAY'],
+  events: ['EVENT', 'PROPERTY', 'FUNNEL'],
+} as const;
+
+/** Panel is the name of a panel. */
+export type Panel = keyof typeof panelTabs;
+
+const dimensions: readonly string[] = Object.values(panelTabs)
+  .flat()
+  .filter((tab) => tab !== 'FUNNEL');
+
+const operators = ['is', 'is_not', 'contains', 'contains_not', 'matches', 'matches_not'];
+const shown: readonly string[] = ['visits', 'pageviews', 'viewsPerVisit', 'bounceRate', 'engagementTime', 'conversionRate'];
+const day = /^\d{4}-\d\d-\d\d$/;
+
+/** viewOf reads a view from the parameters of an address. Invalid ones are ignored. */
+export function viewOf(query: URLSearchParams): View {
+  const text = (name: string): string => query.get(name) ?? '';
+  const from = text('from');
+  const to = text('to');
+  const custom = day.test(from) && day.test(to);
+  const period = Object.hasOwn(periods, text('period')) ? text('period') : '28d';
+  const compare = text('compare');
+
+  const tabs: Record<string, string> = {};
+  for (const [panel, values] of Object.entries(panelTabs)) {
+    const wanted = text(panel).toUpperCase();
+    tabs[panel] = values.find((value) => value === wanted) ?? values[0];
+  }
+
+  return {
+    period: custom ? '' : period,
+    from: custom ? from : '',
+    to: custom ? to : '',
+    compare: compare === 'previous' || compare === 'year' ? compare : '',
+    dates: query.has('dates'),
+    filters: query.getAll('f').flatMap(filterOf).slice(0, 10),
+    metric: (shown.includes(text('metric')) ? text('metric') : 'visitors') as Metric,
+    table: query.has('table'),
+    tabs,
+    all: dimensions.includes(text('all').toUpperCase()) ? text('all').toUpperCase() : '',
+    order: text('order'),
+    search: text('q'),
+    property: text('property'),
+    event: text('event'),
+  };
+}
+
+/** addressOf returns the query of a view with some changes, beginning with "?". Defaults are left out. */
+export function addressOf(view: View, changes: Partial<View> = {}): string {
+  const v = { ...view, ...changes };
+  const parts: [string, string][] = [];
+  const add = (name: string, value: string): void => void (value && parts.push([name, value]));
+
+  if (v.from && v.to) {
+    add('from', v.from);
+    add('to', v.to);
+  } else if (v.period !== '28d') add('period', v.period);
+
+  add('compare', v.compare);
+  if (v.dates) add('dates', '1');
+  for (const filter of v.filters) add('f', filterText(filter));
+  if (v.metric !== 'visitors') add('metric', v.metric);
+  if (v.table) add('table', '1');
+  for (const [panel, tabs] of Object.entries(panelTabs)) {
+    const tab = v.tabs[panel] ?? tabs[0];
+    if (tab !== tabs[0]) add(panel, tab.toLowerCase());
+  }
+  add('all', v.all.toLowerCase());
+  if (v.all) {
+    add('order', v.order);
+    add('q', v.search);
+  }
+  add('property', v.property);
+  add('event', v.event);
+
+  return '?' + parts.map(([name, value]) => name + '=' + readable(value)).join('&');
+}
+
+/** readable encodes a parameter, and leaves signs that need no encoding in a query. */
+const readable = (value: string): string =>
+  encodeURIComponent(value).replace(/%(?:2F|3A|2C|40)/g, (code) => decodeURIComponent(code));
+
+/** filterText writes a filter: "page:is:/a,/b", "property:plan:signup:is:pro". Signs in values are escaped. */
+function filterText(f: Filter): string {
+  const names = f.dimension === 'PROPERTY' ? [f.property ?? '', f.event ?? ''] : [];
+  const head = [f.dimension.toLowerCase(), ...names.map(escaped), f.operator.toLowerCase()];
+  return [...head, f.values.map(escaped).join(',')].join(':');
+}
+
+const escaped = (text: string): string => text.replace(/[\\,:]/g, '\\$&');
+
+/** filterOf reads a filter, and returns none if it is invalid. */
+function filterOf(text: string): Filter[] {
+  const parts = split(text, ':');
+  const dimension = parts.shift()?.toUpperCase() ?? '';
+  if (!dimensions.includes(dimension)) return [];
+
+  const names = dimension === 'PROPERTY' ? parts.splice(0, 2).map(plain) : [];
+  const operator = parts.shift() ?? '';
+  if (!operators.includes(operator) || parts.length !== 1) return [];
+
+  const [property, event] = names;
+  if (dimension === 'PROPERTY' && !property) return [];
+  return [
+    {
+      dimension: dimension as ReportDimension,
+      ...(property && { property }),
+      ...(event && { event }),
+      operator: operator.toUpperCase() as ReportOperator,
+      values: split(parts[0]!, ',').map(plain).slice(0, 50),
+    },
+  ];
+}
+
+/** split separates a text at a sign that no backslash precedes. */
+function split(text: string, sign: string): string[] {
+  const parts: string[] = [];
+  let part = '';
+  for (let i = 0; i < text.length; i++) {
+    if (text[i] === sign) {
+      parts.push(part);
+      part = '';
+    } else part += text[i] === '\\' ? text[i]! + (text[++i] ?? '') : text[i];
+  }
+  parts.push(part);
+  return parts;
+}
+
+const plain = (text: string): string => text.replace(/\\(.)/gs, '$1');
+
+/** Selection is the part of a view that decides which visits are counted. */
+export type Selection = { period: ReportPeriod; filters: ReportFilterInput[]; compare: ReportComparison | null };
+
+/** selectionOf returns a view's part of the variables of the operations with a report. */
+export function selectionOf(view: View): Selection {
+  const { period, from, to, compare } = view;
+  const kind = compare === 'year' ? 'PREVIOUS_YEAR' : 'PREVIOUS_PERIOD';
+  return {
+    period: from && to ? { from, to } : { preset: periods[period as Period][0] },
+    filters: view.filters,
+    compare: compare && period !== 'all' ? { kind, matchDayOfWeek: !view.dates } : null,
+  };
+}
+
+/** withFilter returns filters with another one. It replaces one of the same dimension and operator. */
+export function withFilter(filters: Filter[], added: Filter): Filter[] {
+  const same = (f: Filter): boolean =>
+    f.dimension === added.dimension &&
+    f.property === added.property &&
+    f.event === added.event &&
+    f.operator === added.operator;
+  return [...filters.filter((f) => !same(f)), added];
+}

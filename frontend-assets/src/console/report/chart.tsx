@@ -1,0 +1,293 @@
+// The chart of a report: one figure over time, with the period compared with.
+import { Change, locale, metricText, metricValue, t, Table, useEffect, useRef, useState, type Metric } from '../core';
+import type { ReportFields } from '../operations';
+
+/** Note is an annotation of a day, YYYY-MM-DD. */
+export interface Note {
+  day: string;
+  text: string;
+}
+
+type Point = ReportFields['series'][number];
+
+/** Interval is the length of a series' parts; the server's rule for a period's default is repeated here. */
+type Interval = 'HOUR' | 'DAY' | 'WEEK' | 'MONTH';
+
+function intervalOf({ from, to }: ReportFields): Interval {
+  const days = (Date.parse(to) - Date.parse(from)) / 86_400_000 + 1;
+  return days <= 2 ? 'HOUR' : days <= 92 ? 'DAY' : days <= 366 ? 'WEEK' : 'MONTH';
+}
+
+const formats: Record<Interval, [brief: Intl.DateTimeFormatOptions, long: Intl.DateTimeFormatOptions]> = {
+  HOUR: [{ hour: 'numeric' }, { weekday: 'short', day: 'numeric', month: 'short', hour: 'numeric', minute: '2-digit' }],
+  DAY: [{ day: 'numeric', month: 'short' }, { weekday: 'long', day: 'numeric', month: 'long', year: 'numeric' }],
+  WEEK: [{ day: 'numeric', month: 'short' }, { day: 'numeric', month: 'long', year: 'numeric' }],
+  MONTH: [{ month: 'short', year: '2-digit' }, { month: 'long', year: 'numeric' }],
+};
+
+/** Series is what the chart and its table show: the parts that have begun, with their texts. */
+interface Series {
+  points: Point[];
+  value(point: Point): number | null;
+  compared(point: Point): number | null;
+  brief(time: string): string;
+  long(time: string): string;
+  notes(point: Point, next: Point | undefined): string[];
+  hasComparison: boolean;
+}
+
+/** seriesOf prepares a report's series. Hours of today that have not begun are left out. */
+function seriesOf(report: ReportFields, metric: Metric, notes: Note[]): Series {
+  const zone = { timeZone: report.timeZone };
+  const interval = intervalOf(report);
+  const [brief, long] = formats[interval].map((f) => new Intl.DateTimeFormat(locale(), { ...f, ...zone }));
+  const dayOf = new Intl.DateTimeFormat('en-CA', { year: 'numeric', month: '2-digit', day: '2-digit', ...zone });
+  const points = report.series.filter((point) => Date.parse(point.start) <= Date.parse(report.asOf));
+
+  return {
+    points,
+    value: (point) => point.metrics[metric],
+    compared: (point) => point.metrics.comparison?.[metric] ?? null,
+    brief: (time) => brief!.format(new Date(time)),
+    long: (time) => {
+      const text = long!.format(new Date(time));
+      return interval === 'WEEK' ? t('chart.week', { day: text }) : text;
+    },
+    notes: (point, next) => {
+      if (interval === 'HOUR' && point !== points[0]) return [];
+      const first = dayOf.format(new Date(point.start));
+      const end = next && interval !== 'HOUR' ? dayOf.format(new Date(next.start)) : '9999';
+      const last = interval === 'DAY' || interval === 'HOUR' ? first : end;
+      return notes.filter((n) => n.day === first || (n.day > first && n.day < last)).map((n) => n.text);
+    },
+    hasComparison: points.some((point) => point.comparedStart),
+  };
+}
+
+/** Chart shows a figure of a report over time, as a drawing or as a table. */
+export function Chart(props: { report: ReportFields; metric: Metric; notes: Note[]; table: boolean; toggle: string }) {
+  const series = seriesOf(props.report, props.metric, props.notes);
+  return (
+    <section class="card chart" aria-label={t('chart.title')}>
+      {props.table ? <AsTable series={series} metric={props.metric} /> : <Drawing series={series} metric={props.metric} />}
+      <p class="toggle">
+        <a href={props.toggle}>{t(props.table ? 'chart.asChart' : 'chart.asTable')}</a>
+      </p>
+    </section>
+  );
+}
+
+function AsTable({ series, metric }: { series: Series; metric: Metric }) {
+  const head = [t('chart.time'), metricText(metric)];
+  if (series.hasComparison) head.push(t('chart.before'), t('chart.change'));
+  return (
+    <Table label={metricText(metric)} head={head}>
+      {series.points.map((point) => {
+        const value = series.value(point);
+        const before = series.compared(point);
+        return (
+          <tr key={point.start}>
+            <th scope="row">
+              {series.long(point.start)}
+              {point.partial && ` (${t('chart.partial')})`}
+            </th>
+            <td class="number">{metricValue(metric, value)}</td>
+            {series.hasComparison && <td class="number">{metricValue(metric, before)}</td>}
+            {series.hasComparison && (
+              <td class="number">
+                <Change metric={metric} now={value} before={before} />
+              </td>
+            )}
+          </tr>
+        );
+      })}
+    </Table>
+  );
+}
+
+const height = 248;
+const edge = { top: 16, right: 10, bottom: 26, left: 48 };
+
+/** Drawing is the chart as SVG. It is a slider for the keyboard: arrows choose the part whose figures are shown. */
+function Drawing({ series, metric }: { series: Series; metric: Metric }) {
+  const { points } = series;
+  const [chosen, setChosen] = useState<number>();
+  const box = useRef<HTMLDivElement>(null);
+  const width = useWidth(box);
+
+  const last = points.length - 1;
+  const at = Math.min(chosen ?? last, last);
+  const values = points.flatMap((point) => [series.value(point) ?? 0, series.compared(point) ?? 0]);
+  const { top, step } = scale(Math.max(...values, 0));
+  const x = (i: number): number => edge.left + ((width - edge.left - edge.right) * i) / Math.max(last, 1);
+  const y = (value: number): number => height - edge.bottom - ((height - edge.top - edge.bottom) * value) / top;
+
+  const choose = (i: number): void => setChosen(Math.max(0, Math.min(last, i)));
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const moves: Record<string, number> = {
+      ArrowLeft: at - 1,
+      ArrowDown: at - 1,
+      ArrowRight: at + 1,
+      ArrowUp: at + 1,
+      PageUp: at + 7,
+      PageDown: at - 7,
+      Home: 0,
+      End: last,
+    };
+    const to = moves[event.key];
+    if (to === undefined || event.metaKey || event.ctrlKey || event.altKey) return;
+    event.preventDefault();
+    choose(to);
+  };
+  const onPointerMove = (event: PointerEvent): void => {
+    const within = event.clientX - box.current!.getBoundingClientRect().left - edge.left;
+    choose(Math.round((within / Math.max(width - edge.left - edge.right, 1)) * last));
+  };
+
+  const point = points[at];
+  if (!point) return null;
+  const value = metricValue(metric, series.value(point));
+  const before = point.comparedStart ? metricValue(metric, series.compared(point)) : '';
+  const notes = series.notes(point, points[at + 1]);
+  const text = [
+    `${series.long(point.start)}${point.partial ? ` (${t('chart.partial')})` : ''}: ${value}`,
+    point.comparedStart && `${series.long(point.comparedStart)}: ${before}`,
+    ...notes,
+  ].filter(Boolean);
+
+  return (
+    <>
+      <p class="readout">
+        <span>
+          {series.long(point.start)}
+          {point.partial && ` (${t('chart.partial')})`}: <strong>{value}</strong>
+        </span>
+        {point.comparedStart && (
+          <span class="hint">
+            {series.long(point.comparedStart)}: {before}
+          </span>
+        )}
+        {notes.map((note) => (
+          <span key={note} class="note">
+            {note}
+          </span>
+        ))}
+      </p>
+      <div
+        ref={box}
+        class="plot"
+        role="slider"
+        tabIndex={0}
+        aria-label={t('chart.of', { metric: metricText(metric) })}
+        aria-valuemin={1}
+        aria-valuemax={points.length}
+        aria-valuenow={at + 1}
+        aria-valuetext={text.join('. ')}
+        onKeyDown={onKeyDown}
+        onPointerMove={onPointerMove}
+        onPointerDown={onPointerMove}
+        onPointerLeave={() => setChosen(undefined)}
+      >
+        <svg width={width} height={height} aria-hidden="true">
+          <Axes series={series} metric={metric} x={x} y={y} top={top} step={step} width={width} />
+          <Lines series={series} x={x} y={y} />
+          <line class="cursor" x1={x(at)} x2={x(at)} y1={edge.top} y2={height - edge.bottom} />
+          {series.value(point) !== null && <circle class="dot" cx={x(at)} cy={y(series.value(point)!)} r={4.5} />}
+          {points.map(
+            (p, i) =>
+              series.notes(p, points[i + 1]).length > 0 && (
+                <path key={p.start} class="flag" d={`M${x(i)} ${height - edge.bottom}v-10l8 4-8 4`} />
+              ),
+          )}
+        </svg>
+      </div>
+    </>
+  );
+}
+
+/** useWidth returns the width of an element, and follows it. */
+function useWidth(box: { current: HTMLElement | null }): number {
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry!.contentRect.width)));
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, []);
+  return width;
+}
+
+/** scale returns the top of an axis and the distance of its lines: 1, 2 or 5 times a power of ten. */
+export function scale(most: number): { top: number; step: number } {
+  const rough = Math.max(most, 4) / 4;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough)!;
+  return { top: step * Math.max(Math.ceil(most / step), 1), step };
+}
+
+interface Place {
+  series: Series;
+  x(i: number): number;
+  y(value: number): number;
+}
+
+/** Axes draws the lines and texts of both axes. */
+function Axes(props: Place & { metric: Metric; top: number; step: number; width: number }) {
+  const { series, x, y, top, step } = props;
+  const lines = Array.from({ length: Math.round(top / step) + 1 }, (_, i) => i * step);
+  const room = Math.max(1, Math.floor((props.width - edge.left) / 84));
+  const every = Math.ceil(series.points.length / room);
+  const last = series.points.length - 1;
+  const anchor = (i: number): 'start' | 'middle' | 'end' => (i === 0 ? 'start' : i === last ? 'end' : 'middle');
+  return (
+    <>
+      {lines.map((value) => (
+        <g key={value}>
+          <line class="grid" x1={edge.left} x2={props.width - edge.right} y1={y(value)} y2={y(value)} />
+          <text x={edge.left - 8} y={y(value) + 4} text-anchor="end">
+            {metricValue(props.metric, value, true)}
+          </text>
+        </g>
+      ))}
+      {series.points.map(
+        (point, i) =>
+          i % every === 0 && (
+            <text key={point.start} x={x(i)} y={height - 6} text-anchor={anchor(i)}>
+              {series.brief(point.start)}
+            </text>
+          ),
+      )}
+    </>
+  );
+}
+
+/** Lines draws the figure, its area, and the period compared with. The part that is not over is dashed. */
+function Lines({ series, x, y }: Place) {
+  const { points } = series;
+  const open = points.findIndex((point) => point.partial);
+  const finished = open < 0 ? points.length : open;
+
+  const path = (from: number, to: number, value: (point: Point) => number | null): string => {
+    let pen = 'M';
+    let d = '';
+    for (let i = Math.max(from, 0); i < to; i++) {
+      const v = value(points[i]!);
+      if (v === null) pen = 'M';
+      else {
+        d += `${pen}${x(i).toFixed(1)} ${y(v).toFixed(1)}`;
+        pen = 'L';
+      }
+    }
+    return d;
+  };
+
+  const line = path(0, finished, series.value);
+  const simple = line.lastIndexOf('M') === 0 && finished > 1;
+  return (
+    <>
+      {simple && <path class="area" d={`${line}V${y(0)}H${x(0)}Z`} />}
+      {series.hasComparison && <path class="compared" d={path(0, points.length, series.compared)} />}
+      <path class="line" d={line} />
+      {open >= 0 && <path class="line open" d={path(open - 1, points.length, series.value)} />}
+    </>
+  );
+}

@@ -1,0 +1,107 @@
+// What chooses the figures of a report: period, comparison, filters and segments.
+import {
+  addressOf,
+  filterLabel,
+  go,
+  periods,
+  t,
+  type Period,
+  type TextKey,
+  type View,
+} from '../core';
+
+/** Opens names the dialog that is open over a report. */
+export type Opens = '' | 'dates' | 'filter' | 'segments';
+
+/** periodText returns the name of a preset. */
+export const periodText = (period: string): string => t(('period.' + period) as TextKey);
+
+/** Controls are the period, the comparison and the filters of a view. */
+export function Controls({ id, view, open }: { id: string; view: View; open(dialog: Opens): void }) {
+  const custom = view.from !== '';
+  return (
+    <div class="filters controls">
+      <label>
+        <span class="sr">{t('period.label')}</span>
+        <select
+          value={custom ? 'custom' : view.period}
+          onChange={(e) => {
+            const chosen = e.currentTarget.value;
+            if (chosen === 'custom') {
+              e.currentTarget.value = custom ? 'custom' : view.period;
+              open('dates');
+            } else go(addressOf(view, { period: chosen, from: '', to: '' }));
+          }}
+        >
+          {custom && <option value="custom">{`${view.from} – ${view.to}`}</option>}
+          {(Object.keys(periods) as Period[]).map((period) => (
+            <option key={period} value={period}>
+              {periodText(period)}
+            </option>
+          ))}
+          {!custom && <option value="custom">{t('period.custom')}</option>}
+        </select>
+      </label>
+      {custom && (
+        <button type="button" onClick={() => open('dates')}>
+          {t('period.custom')}
+        </button>
+      )}
+      <label>
+        <span class="sr">{t('compare.label')}</span>
+        <select
+          value={view.compare && view.compare + (view.dates ? '-dates' : '')}
+          onChange={(e) => {
+            const [compare = '', dates] = e.currentTarget.value.split('-');
+            go(addressOf(view, { compare: compare as View['compare'], dates: !!dates }));
+          }}
+        >
+          <option value="">{t('compare.none')}</option>
+          <option value="previous">{t('compare.previous')}</option>
+          <option value="year">{t('compare.year')}</option>
+          <option value="previous-dates">{t('compare.previousDates')}</option>
+          <option value="year-dates">{t('compare.yearDates')}</option>
+        </select>
+      </label>
+      <button type="button" onClick={() => open('filter')}>
+        {t('filter.title')}
+      </button>
+      {id && (
+        <button type="button" onClick={() => open('segments')}>
+          {t('segment.title')}
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** Chips are the filters of a view, each with a link that removes it. */
+export function Chips({ view }: { view: View }) {
+  const { filters } = view;
+  if (filters.length === 0) return null;
+  return (
+    <ul class="chips" aria-label={t('filter.active')}>
+      {filters.map((filter, i) => {
+        const { what, operator, values } = filterLabel(filter);
+        return (
+          <li key={addressOf(view, { filters: [filter] })}>
+            <span>
+              {what} {operator} <strong>{values}</strong>
+            </span>
+            <a
+              href={addressOf(view, { filters: filters.filter((_, at) => at !== i) })}
+              aria-label={t('filter.remove', { filter: `${what} ${operator} ${values}` })}
+            >
+              ×
+            </a>
+          </li>
+        );
+      })}
+      {filters.length > 1 && (
+        <li class="plain">
+          <a href={addressOf(view, { filters: [] })}>{t('filter.clear')}</a>
+        </li>
+      )}
+    </ul>
+  );
+}

@@ -1,0 +1,223 @@
+// A site's figures: controls, totals, chart and panels. The URL says what they show.
+import {
+  addressOf,
+  Change,
+  exact,
+  Failed,
+  Failure,
+  go,
+  Loading,
+  metricText,
+  metricValue,
+  money,
+  pageKeys,
+  periods,
+  t,
+  totals,
+  useEffect,
+  useRef,
+  useState,
+  useURL,
+  viewOf,
+  type Period,
+  type View,
+} from '../core';
+import type { ReportDimension, ReportFields, RevenueFields } from '../operations';
+import { Chart, type Note } from './chart';
+import { Chips, Controls, periodText, type Opens } from './controls';
+import { Panel } from './panel';
+
+type Details = typeof import('../details');
+
+/** useView returns the view of the current address. */
+export const useView = (): View => viewOf(useURL().searchParams);
+
+/** useTabs returns the dimensions that the first view asks for: the tabs that were open when the visits changed. */
+export function useTabs(view: View): Record<'sources' | 'pages' | 'audience', ReportDimension> {
+  const key = addressOf({ ...view, tabs: {}, table: false, metric: 'visitors', all: '', property: '', event: '' });
+  const held = useRef({ key: '', tabs: view.tabs });
+  if (held.current.key !== key) held.current = { key, tabs: view.tabs };
+  const { sources, pages, audience } = held.current.tabs;
+  return { sources, pages, audience } as Record<'sources' | 'pages' | 'audience', ReportDimension>;
+}
+
+/** Report shows the figures of a view. Without an id it is that of a shared link, which has no segments and funnels. */
+export function Report(props: {
+  id: string;
+  view: View;
+  report: ReportFields | null;
+  failure: Failure | undefined;
+  retry(): void;
+  busy: boolean;
+  tabs: Record<string, string>;
+  notes: Note[];
+}) {
+  const { id, view, report, tabs } = props;
+  const [opens, open] = useState<Opens>('');
+  const needed = opens !== '' || view.all !== '' || view.tabs['events'] !== 'EVENT';
+  const details = useDetails(needed);
+  useKeys(id, view, open);
+
+  const close = (): void => open('');
+  return (
+    <>
+      <Controls id={id} view={view} open={open} />
+      <Chips view={view} />
+      {props.failure ? (
+        <Failed failure={props.failure} retry={props.retry} />
+      ) : report ? (
+        <div class="figures" aria-busy={props.busy}>
+          {report.totals.visits === 0 && <Nothing view={view} />}
+          <Totals view={view} report={report} />
+          <Chart
+            report={report}
+            metric={view.metric}
+            notes={props.notes}
+            table={view.table}
+            toggle={addressOf(view, { table: !view.table })}
+          />
+          <div class="panels">
+            <Panel id={id} name="sources" view={view} loaded={report.sources} loadedTab={tabs['sources']!} />
+            <Panel id={id} name="pages" view={view} loaded={report.pages} loadedTab={tabs['pages']!} />
+            <Panel id={id} name="audience" view={view} loaded={report.audience} loadedTab={tabs['audience']!} />
+            <Panel id={id} name="events" view={view} loaded={report.events} loadedTab="EVENT">
+              {view.tabs['events'] === 'EVENT' ? undefined : !details ? (
+                <Loading />
+              ) : view.tabs['events'] === 'PROPERTY' ? (
+                <details.Properties id={id} view={view} />
+              ) : (
+                <details.Funnels id={id} view={view} />
+              )}
+            </Panel>
+            {report.totals.revenue.length > 0 && <Revenue report={report} />}
+          </div>
+        </div>
+      ) : (
+        <Loading />
+      )}
+      {details && view.all && (
+        <details.WholeTable key={view.all + view.property} id={id} view={view} onClose={() => go(addressOf(view, { all: '', order: '', search: '', property: '', event: '' }))} />
+      )}
+      {details && opens === 'dates' && <details.Dates view={view} onClose={close} />}
+      {details && opens === 'filter' && <details.FilterDialog id={id} view={view} onClose={close} />}
+      {details && opens === 'segments' && <details.Segments id={id} view={view} onClose={close} />}
+    </>
+  );
+}
+
+/** useDetails returns the module of what is opened on demand, as soon as it is needed and loaded. */
+function useDetails(needed: boolean): Details | undefined {
+  const [details, set] = useState<{ module: Details }>();
+  useEffect(() => {
+    if (needed && !details) void import('../details').then((module) => set({ module }));
+  }, [needed]);
+  return details?.module;
+}
+
+/** useKeys sets the page's shortcuts, which have Plausible's letters. */
+function useKeys(id: string, view: View, open: (dialog: Opens) => void): void {
+  useEffect(() => {
+    const preset = ([name, [, letter]]: [string, readonly [string, string]]): [string, string, () => void] => [
+      letter,
+      periodText(name),
+      () => go(addressOf(view, { period: name as Period, from: '', to: '' })),
+    ];
+    pageKeys.set([
+      ...Object.entries(periods).map(preset),
+      ['C', t('period.custom'), () => open('dates')],
+      ['X', t('compare.toggle'), () => go(addressOf(view, { compare: view.compare ? '' : 'previous' }))],
+      ['/', t('filter.title'), () => open('filter')],
+      ...(view.filters.length > 0
+        ? [['Escape', t('filter.clear'), () => go(addressOf(view, { filters: [] }))] as [string, string, () => void]]
+        : []),
+      ...(id ? [['R', t('live.title'), () => go(`/sites/${id}/live`)] as [string, string, () => void]] : []),
+    ]);
+  }, [addressOf(view)]);
+  useEffect(() => () => pageKeys.set([]), []);
+}
+
+/** Nothing explains a period without visits. */
+function Nothing({ view }: { view: View }) {
+  return (
+    <p class="notice plain">
+      {view.filters.length > 0 ? (
+        <>
+          {t('report.noneFiltered')} <a href={addressOf(view, { filters: [] })}>{t('filter.clear')}</a>
+        </>
+      ) : (
+        <>
+          {t('report.none')}{' '}
+          {view.period !== 'today' && (
+            <a href={addressOf(view, { period: 'today', from: '', to: '' })}>{t('period.today')}</a>
+          )}
+        </>
+      )}
+    </p>
+  );
+}
+
+/** Totals are the figures of the whole period. Each is a link that shows it in the chart. */
+function Totals({ view, report }: { view: View; report: ReportFields }) {
+  return (
+    <ul class="totals" aria-label={t('report.totals')}>
+      {totals.map((metric) => {
+        const now = report.totals[metric];
+        const before = report.totals.comparison?.[metric] ?? null;
+        const whole = typeof now === 'number' ? metricValue(metric, now) : undefined;
+        return (
+          <li key={metric}>
+            <a href={addressOf(view, { metric })} aria-current={metric === view.metric || undefined}>
+              <span class="name">{metricText(metric)}</span>
+              <strong title={whole}>{metricValue(metric, now, true)}</strong>
+              {report.totals.comparison && (
+                <span class="before">
+                  <Change metric={metric} now={now} before={before} />{' '}
+                  <span class="hint">{t('compare.before', { before: metricValue(metric, before, true) })}</span>
+                </span>
+              )}
+            </a>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+/** Revenue shows the exact revenue of each currency. */
+function Revenue({ report }: { report: ReportFields }) {
+  const { revenue, comparison } = report.totals;
+  return (
+    <section class="card panel" aria-label={t('panel.revenue')}>
+      <h2>{t('panel.revenue')}</h2>
+      {revenue.map((r) => (
+        <Currency key={r.currency} r={r} before={comparison?.revenue.find((b) => b.currency === r.currency)} />
+      ))}
+    </section>
+  );
+}
+
+function Currency({ r, before }: { r: RevenueFields; before: RevenueFields | undefined }) {
+  const facts: [string, string][] = [
+    [t('revenue.gross'), money(r.gross, r.currency)],
+    [t('revenue.refunded'), money(r.refunded, r.currency)],
+    [t('revenue.purchases'), exact(r.purchases)],
+    [t('revenue.average'), r.averageOrder === null ? '–' : money(r.averageOrder, r.currency)],
+  ];
+  return (
+    <dl class="facts">
+      <div>
+        <dt>{t('revenue.net', { currency: r.currency })}</dt>
+        <dd>
+          <strong>{money(r.net, r.currency)}</strong>{' '}
+          {before && <Change now={Number(r.net)} before={Number(before.net)} />}
+        </dd>
+      </div>
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

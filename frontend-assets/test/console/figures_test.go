@@ -1,0 +1,356 @@
+package console_test
+
+import (
+	"encoding/csv"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/reports/recount"
+)
+
+// row is a value of a dimension with its figures.
+type row struct {
+	Value   string
+	Metrics struct {
+		Visitors, Visits, Pageviews int64
+		Comparison                  *struct{ Visitors int64 }
+	}
+}
+
+// report is what the tests compare with the page.
+type report struct {
+	Totals struct {
+		Visitors, Visits, Pageviews int64
+		Comparison                  *struct{ Visitors int64 }
+	}
+	Series []struct{ Metrics struct{ Visitors int64 } }
+	Rows   struct{ Edges []struct{ Node row } }
+}
+
+// report reads figures as a script would.
+func (s *service) report(id, by string, filters ...any) report {
+	s.t.Helper()
+
+	if filters == nil {
+		filters = []any{}
+	}
+
+	var data struct{ Site struct{ Report report } }
+	s.do(`query ($id: ID!, $by: ReportDimension!, $filters: [ReportFilterInput!]!) { site(id: $id) {
+  report(period: {preset: LAST_28_DAYS}, filters: $filters, compare: {kind: PREVIOUS_PERIOD}) {
+    totals { visitors visits pageviews comparison { visitors } }
+    series { metrics { visitors } }
+    rows: breakdown(by: $by) { edges { node { value metrics { visitors visits pageviews comparison { visitors } } } } }
+  } } }`, map[string]any{"id": id, "by": by, "filters": filters}, &data)
+	return data.Site.Report
+}
+
+// storeHistory stores random visits of 60 days until yesterday, and builds their reports.
+func (s *service) storeHistory() {
+	s.t.Helper()
+
+	d := dbtest.Open(s.t, db.EmbeddedURL(s.dir))
+	sites, err := dbtest.Rows[struct{ ID int64 }](d, "SELECT id FROM sites")
+	if err != nil || len(sites) != 1 {
+		s.t.Fatalf("sites: %v, %v", sites, err)
+	}
+
+	const days = 60
+	first := model.At(time.Now()).Day() - days
+	world := recount.World(rand.New(rand.NewPCG(18, 1)), first, days)
+	for i := range world {
+		for j := range world[i].Visits {
+			world[i].Visits[j].UserID = ""
+		}
+	}
+	if err := recount.Store(s.t.Context(), d, sites[0].ID, world...); err != nil {
+		s.t.Fatal(err)
+	}
+
+	store := reports.New(d)
+	if _, err := store.Plan(s.t.Context(), model.At(time.Now())); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := store.BuildDue(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// bars returns the rows of a panel as "value figure" lines. A change follows after a blank.
+func (p *tab) bars(panel string) []string {
+	p.t.Helper()
+	const script = `[...document.querySelectorAll('section[aria-label="%s"] .bars li')]
+		.map(li => li.firstChild.textContent + ' ' + li.lastChild.textContent.trim().split(/\s/)[0]).join('\n')`
+	return strings.Split(p.Text(fmt.Sprintf(script, panel)), "\n")
+}
+
+// lines returns rows as bars does.
+func (r report) lines() (all []string) {
+	for _, edge := range r.Rows.Edges {
+		value := edge.Node.Value
+		if value == "" {
+			value = "(none)"
+		}
+		all = append(all, fmt.Sprintf("%s %d", value, edge.Node.Metrics.Visitors))
+	}
+	return all
+}
+
+// total is the JavaScript expression for the n-th figure of the totals.
+func total(n int) string {
+	return fmt.Sprintf("document.querySelectorAll('.totals strong')[%d]?.title", n)
+}
+
+// TestFiguresChromium compares the figures of a site's page with those of the API, also with a filter
+// and after going back, and downloads a table.
+func TestFiguresChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	id, key := s.createSite("shop.localhost", "Kettle shop")
+	s.storeHistory()
+	if status := s.hit(key, "http://shop.localhost", "/today", ""); status != 204 {
+		t.Errorf("a hit: status %d", status)
+	}
+
+	path := "/sites/" + id
+	want := s.report(id, "CHANNEL")
+	if want.Totals.Visitors == 0 || want.Totals.Comparison.Visitors == 0 {
+		t.Fatalf("no figures: %+v", want.Totals)
+	}
+
+	p := s.openSignedIn("/")
+	p.see(fmt.Sprintf("%d visitors in 7 days", s.week(id)))
+	p.look("sites-figures")
+
+	// The first view: three files and one call.
+	before := len(p.Requests())
+	p.Goto(s.control + path + "?compare=previous")
+	p.WaitFor(fmt.Sprintf("%s === '%d'", total(0), want.Totals.Visitors))
+	var files, calls int
+	for _, r := range p.Requests()[before:] {
+		switch {
+		case r.Method == "POST":
+			calls++
+		case !strings.HasPrefix(r.URL, "data:"):
+			files++
+		}
+	}
+	if files != 3 || calls != 1 {
+		t.Errorf("the first view takes %d files and %d calls, want 3 and 1: %v", files, calls, p.Requests()[before:])
+	}
+
+	// Totals, comparison and rows equal the API's.
+	for i, n := range []int64{want.Totals.Visitors, want.Totals.Visits, want.Totals.Pageviews} {
+		if got := p.Text(total(i)); got != strconv.FormatInt(n, 10) {
+			t.Errorf("total %d: %s, want %d", i, got, n)
+		}
+	}
+	p.see(fmt.Sprintf("from %d", want.Totals.Comparison.Visitors))
+	if got := p.bars("Sources"); !slices.Equal(got, want.lines()) {
+		t.Errorf("channels: %q, want %q", got, want.lines())
+	}
+	if got, want := p.bars("Pages"), s.report(id, "PAGE").lines(); !slices.Equal(got, want) {
+		t.Errorf("pages: %q, want %q", got, want)
+	}
+	p.look("figures")
+
+	p.filtersAndGoesBack(s, id, want)
+	p.chartByKeys(want)
+	p.downloadsTable(s, id)
+	p.savesSegment()
+
+	// Another tab is read on demand, and stands in the URL.
+	p.press("Campaigns")
+	p.WaitFor("location.search.includes('sources=utm_campaign')")
+	p.WaitFor(`document.querySelector('section[aria-label="Sources"] .bars')?.textContent.includes('spring')`)
+	p.press("Properties")
+	p.see("plan (")
+	p.press("Funnels")
+	p.see("No funnels are saved.")
+
+	p.failsInPart(s, path)
+
+	// Live figures follow while the page is open.
+	p.press("Live")
+	p.see("Latest page views and events")
+	if status := s.hit(key, "http://shop.localhost", "/arrives", ""); status != 204 {
+		t.Errorf("a hit: status %d", status)
+	}
+	p.see("/arrives")
+	p.look("live")
+	p.clean(s)
+}
+
+// failsInPart shows the page while only the report fails, in German, and in 320 pixels.
+func (p *tab) failsInPart(s *service, path string) {
+	p.t.Helper()
+	remove := p.Before(`(() => { const real = window.fetch; window.fetch = async (...a) => {
+		const body = await (await real(...a)).json();
+		if (body.data?.site?.report) {
+			body.data.site.report = null;
+			body.errors = [{message: '', path: ['site', 'report'], extensions: {code: 'UNAVAILABLE'}}];
+		}
+		return new Response(JSON.stringify(body)) } })()`)
+	p.Goto(s.control + path)
+	p.see("The service is temporarily unavailable.")
+	p.see("Kettle shop")
+	p.look("figures-failed")
+	remove()
+
+	p.Do(chromedp.EmulateViewport(320, 800))
+	p.Eval("localStorage.setItem('tallygate.language', 'de')", nil)
+	p.Goto(s.control + path + "?compare=year&f=channel:is:direct")
+	p.see("Kanal ist direct")
+	p.WaitFor("document.documentElement.scrollWidth <= window.innerWidth")
+	p.Eval("localStorage.clear()", nil)
+	p.Do(emulation.ClearDeviceMetricsOverride())
+	p.Goto(s.control + path)
+	p.see("Last 28 days")
+}
+
+// week returns the visitors of the last 7 days.
+func (s *service) week(id string) int64 {
+	s.t.Helper()
+	var data struct{ Site struct{ Report report } }
+	s.do(`query ($id: ID!) { site(id: $id) { report(period: {preset: LAST_7_DAYS}) { totals { visitors } } } }`,
+		map[string]any{"id": id}, &data)
+	return data.Site.Report.Totals.Visitors
+}
+
+// filtersAndGoesBack filters by a row of a panel, and returns to all visits by the browser's button.
+func (p *tab) filtersAndGoesBack(s *service, id string, all report) {
+	p.t.Helper()
+	email := map[string]any{"dimension": "CHANNEL", "operator": "IS", "values": []string{"email"}}
+	want := s.report(id, "PAGE", email)
+	if want.Totals.Visitors == 0 || want.Totals.Visitors == all.Totals.Visitors {
+		p.t.Fatalf("the filter keeps %d of %d visitors", want.Totals.Visitors, all.Totals.Visitors)
+	}
+
+	p.press("email")
+	p.WaitFor("location.search === '?compare=previous&f=channel:is:email'")
+	p.WaitFor(fmt.Sprintf("%s === '%d'", total(0), want.Totals.Visitors))
+	if got := p.bars("Pages"); !slices.Equal(got, want.lines()) {
+		p.t.Errorf("pages with the filter: %q, want %q", got, want.lines())
+	}
+	p.look("figures-filtered")
+
+	p.Eval("history.back()", nil)
+	p.WaitFor(fmt.Sprintf("%s === '%d'", total(0), all.Totals.Visitors))
+	p.Eval("history.forward()", nil)
+	p.WaitFor(fmt.Sprintf("%s === '%d'", total(0), want.Totals.Visitors))
+	p.press("Remove the filter Channel is email")
+	p.WaitFor(fmt.Sprintf("%s === '%d'", total(0), all.Totals.Visitors))
+}
+
+// chartByKeys reads the chart with the keyboard and as a table, and changes the period by its letter.
+func (p *tab) chartByKeys(want report) {
+	p.t.Helper()
+	const now = "Number(document.querySelector('.plot').ariaValueNow)"
+	p.Eval("document.querySelector('.plot').focus()", nil)
+	p.WaitFor(now + " === 28")
+	p.Do(chromedp.KeyEvent(kb.ArrowLeft))
+	p.WaitFor(now + " === 27")
+	p.WaitFor(fmt.Sprintf("document.querySelector('.readout strong').textContent === '%d'", want.Series[26].Metrics.Visitors))
+
+	p.press("Show as a table")
+	p.WaitFor("document.querySelectorAll('.chart tbody tr').length === 28")
+	var cells []string
+	for _, point := range want.Series {
+		cells = append(cells, strconv.FormatInt(point.Metrics.Visitors, 10))
+	}
+	got := p.Text(`[...document.querySelectorAll('.chart tbody tr')].map(tr => tr.cells[1].textContent).join()`)
+	if got != strings.Join(cells, ",") {
+		p.t.Errorf("table of the chart: %s, want %s", got, strings.Join(cells, ","))
+	}
+	p.press("Show as a chart")
+
+	p.Eval("document.activeElement.blur()", nil)
+	p.Do(chromedp.KeyEvent("w"))
+	p.WaitFor("location.search.includes('period=7d') && document.querySelector('.plot')?.ariaValueMax === '7'")
+	p.Do(chromedp.KeyEvent("?"))
+	p.WaitFor(`document.querySelector('dialog[open]')?.textContent.includes('Last 28 days')`)
+	p.look("figures-shortcuts")
+	p.Do(chromedp.KeyEvent(kb.Escape))
+	p.WaitFor("!document.querySelector('dialog')")
+	p.Do(chromedp.KeyEvent("f"))
+	p.WaitFor("!location.search.includes('period')")
+}
+
+// downloadsTable opens the table of pages, orders it, and compares its download with the API.
+func (p *tab) downloadsTable(s *service, id string) {
+	p.t.Helper()
+	want := s.report(id, "PAGE")
+	p.Eval(`(() => { const make = URL.createObjectURL;
+		URL.createObjectURL = (b) => { window.saved = b; return make(b) } })()`, nil)
+	p.press(fmt.Sprintf("Pages: all %d", len(want.Rows.Edges)))
+	p.WaitFor(fmt.Sprintf("document.querySelectorAll('dialog tbody tr').length === %d", len(want.Rows.Edges)))
+	p.look("figures-table")
+	p.press("Page views")
+	p.WaitFor(`document.querySelector('dialog th[aria-sort=descending]')?.textContent.startsWith('Page views')`)
+
+	p.press("Download as CSV")
+	p.WaitFor("window.saved?.type === 'text/csv'")
+	saved, err := csv.NewReader(strings.NewReader(p.Text("window.saved.text()"))).ReadAll()
+	if err != nil || len(saved) != len(want.Rows.Edges)+1 {
+		p.t.Fatalf("download: %v, %v", saved, err)
+	}
+
+	got := map[string]string{}
+	for _, line := range saved[1:] {
+		got[line[0]] = line[1] + " " + line[2]
+	}
+	for _, edge := range want.Rows.Edges {
+		m := edge.Node.Metrics
+		if w := fmt.Sprintf("%d %d", m.Visitors, m.Pageviews); got[edge.Node.Value] != w {
+			p.t.Errorf("download: %s has %q, want %q", edge.Node.Value, got[edge.Node.Value], w)
+		}
+	}
+	if head := strings.Join(saved[0][:3], ","); head != "page,visitors,pageviews" {
+		p.t.Errorf("download: the head is %s", head)
+	}
+
+	// The search stands in the URL with the rest.
+	p.Eval(`(e => { e.value = 'b'; e.dispatchEvent(new Event('input', {bubbles: true})) })(
+		document.querySelector('dialog input[type=search]'))`, nil)
+	p.WaitFor("document.querySelectorAll('dialog tbody tr').length === 1 && location.search.includes('q=b')")
+	p.press("Close")
+	p.WaitFor("!document.querySelector('dialog') && !location.search.includes('all=')")
+}
+
+// savesSegment filters by the dialog, saves the filters, and applies them from the list.
+func (p *tab) savesSegment() {
+	p.t.Helper()
+	p.press("Filter")
+	p.see("Frequent values")
+	p.look("figures-filter")
+	p.fill("Values, one on each line: one of them must match", "/a\n/b")
+	p.press("Add the filter")
+	p.WaitFor("location.search.includes('f=page:is:/a,/b')")
+	p.press("Segments")
+	p.fill("Name", "Two pages")
+	p.press("Save these filters")
+	p.see("Two pages is saved")
+	p.press("Remove the filter Page is /a or /b")
+	p.WaitFor("!location.search.includes('f=')")
+	p.press("Segments")
+	p.WaitFor(button("Two pages"))
+	p.look("figures-segments")
+	p.press("Two pages")
+	p.WaitFor("location.search.includes('f=page:is:/a,/b') && !document.querySelector('dialog')")
+	p.press("Remove the filter Page is /a or /b")
+}

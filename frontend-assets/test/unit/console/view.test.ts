@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { define, load, table, test } from '../harness';
+
+type ViewModule = typeof import('../../../src/console/core/view');
+type Csv = typeof import('../../../src/console/details/csv');
+
+define({ navigator: { languages: ['en'] }, document: { documentElement: { lang: '', dataset: {} } } });
+
+const { addressOf, selectionOf, viewOf, withFilter } = load<ViewModule>('console/core/view');
+const { csv } = load<Csv>('console/details/csv');
+
+const read = (query: string) => viewOf(new URLSearchParams(query));
+
+table(
+  'addresses that a view keeps',
+  {
+    defaults: { query: '?' },
+    preset: { query: '?period=today&compare=year&dates=1' },
+    dates: { query: '?from=2026-01-31&to=2026-02-28' },
+    filters: { query: '?f=page:is:/a,/b&f=channel:is_not:direct&f=source:is:' },
+    'signs in a value': { query: '?f=page:contains:a%5C,b%5C:c%5C%5Cd%26e%20%C3%BC' },
+    property: { query: '?f=property:plan::is:pro&f=property:a%5C:b:signup:matches:x*' },
+    'open table': { query: '?all=exit_page&order=visits.asc&q=shop' },
+    'tabs and chart': { query: '?metric=bounceRate&table=1&sources=utm_term&events=funnel' },
+  },
+  ({ query }) => assert.equal(addressOf(read(query)), query),
+);
+
+table(
+  'invalid parameters are ignored',
+  {
+    period: { query: '?period=century' },
+    'inherited name': { query: '?period=constructor' },
+    'half a period': { query: '?from=2026-01-01' },
+    'no day': { query: '?from=2026-01-01&to=tomorrow' },
+    dimension: { query: '?f=eyes:is:blue' },
+    operator: { query: '?f=page:like:/' },
+    'no value': { query: '?f=page:is' },
+    'further part': { query: '?f=page:is:/:x' },
+    'property without a name': { query: '?f=property:::is:pro' },
+    metric: { query: '?metric=mood' },
+    tab: { query: '?pages=channel' },
+    table: { query: '?all=funnel' },
+    'order without a table': { query: '?order=visits&q=x' },
+  },
+  ({ query }) => assert.equal(addressOf(read(query)), '?'),
+);
+
+test('a filter survives its address', () => {
+  const signs = [',', ':', '\\', '/', '%', '&', '=', ' ', '*', 'é', '"', '\n'];
+  for (let seed = 1; seed < 400; seed++) {
+    const pick = (salt: number): string => signs[(seed * 31 + salt * 17 + ((seed * salt) >> 3)) % signs.length]!;
+    const values = [1, 2, 3].slice(0, 1 + (seed % 3)).map((n) => pick(n) + pick(n + 5) + n + pick(n + 9));
+    const filter = { dimension: 'PROPERTY', property: 'p' + pick(4), event: 'e' + pick(7), operator: 'IS_NOT', values } as const;
+    const view = { ...read(''), filters: [filter as never] };
+    assert.deepEqual(read(addressOf(view)).filters, [filter]);
+  }
+});
+
+test('a selection has the variables of the operations', () => {
+  assert.deepEqual(selectionOf(read('?compare=year&dates=1&f=page:is:/')), {
+    period: { preset: 'LAST_28_DAYS' },
+    filters: [{ dimension: 'PAGE', operator: 'IS', values: ['/'] }],
+    compare: { kind: 'PREVIOUS_YEAR', matchDayOfWeek: false },
+  });
+  assert.equal(selectionOf(read('?period=all&compare=previous')).compare, null);
+});
+
+test('a filter replaces one of the same kind', () => {
+  const { filters } = read('?f=page:is:/a&f=channel:is:direct');
+  const added = withFilter(filters, { dimension: 'PAGE', operator: 'IS', values: ['/b'] });
+  assert.equal(addressOf({ ...read(''), filters: added }), '?f=channel:is:direct&f=page:is:/b');
+});
+
+table(
+  'CSV',
+  {
+    numbers: { row: ['/a', 12, 0.5, null], want: '/a,12,0.5,\r\n' },
+    quotes: { row: ['say "hi", all'], want: '"say ""hi"", all"\r\n' },
+    formula: { row: ['=1+1'], want: "'=1+1\r\n" },
+    'formula after a blank': { row: [' @x'], want: "' @x\r\n" },
+    'formula after a semicolon': { row: ['a;=1'], want: "a;'=1\r\n" },
+    'negative number': { row: [-3], want: '-3\r\n' },
+    path: { row: ['/a-b+c'], want: '/a-b+c\r\n' },
+  },
+  ({ row, want }) => assert.equal(csv([row as (string | number | null)[]]), want),
+);

@@ -1,0 +1,120 @@
+package figures_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/graph/figures"
+	"github.com/tallygate/tallygate/graph/generated"
+)
+
+func answerOf(totals ...scan.Figures) *reports.Answer {
+	answer := &reports.Answer{}
+	for i := range totals {
+		answer.Results = append(answer.Results, &scan.Result{Totals: totals[i]})
+	}
+	return answer
+}
+
+func totalsOf(result *scan.Result) scan.Figures { return result.Totals }
+
+// TestRatesWithoutWhole checks that a rate is null, not 0, when it has nothing to be a rate of.
+func TestRatesWithoutWhole(t *testing.T) {
+	none := figures.Metrics(answerOf(scan.Figures{}), figures.Page, totalsOf)
+	for name, rate := range map[string]*float64{
+		"viewsPerVisit": none.ViewsPerVisit, "bounceRate": none.BounceRate, "engagementTime": none.EngagementTime,
+		"timeOnPage": none.TimeOnPage, "scrollDepth": none.ScrollDepth, "exitRate": none.ExitRate,
+		"conversionRate": none.ConversionRate, "share": none.Share,
+	} {
+		if rate != nil {
+			t.Errorf("%s is %v, want null", name, *rate)
+		}
+	}
+	if none.Comparison != nil {
+		t.Error("a comparison without a second period")
+	}
+}
+
+// TestRatesOfKinds checks the rates that depend on what the figures belong to.
+func TestRatesOfKinds(t *testing.T) {
+	f := scan.Figures{Visitors: 4, Pageviews: 8, Exits: 2, Converted: 1}
+	for _, test := range []struct {
+		kind       figures.Kind
+		exits      float64 // -1: null
+		conversion float64
+	}{
+		{figures.Totals, -1, 25}, {figures.Page, 25, 25}, {figures.Event, -1, 40},
+	} {
+		answer := answerOf(scan.Figures{Visitors: 10}, scan.Figures{Visitors: 10})
+		m := figures.Metrics(answer, test.kind, func(*scan.Result) scan.Figures { return f })
+
+		exits := -1.0
+		if m.ExitRate != nil {
+			exits = *m.ExitRate
+		}
+		if exits != test.exits || *m.ConversionRate != test.conversion || *m.Share != 40 {
+			t.Errorf("kind %d: exits %v, conversions %v, share %v; want %v, %v, 40",
+				test.kind, exits, *m.ConversionRate, *m.Share, test.exits, test.conversion)
+		}
+		if m.Comparison == nil || *m.Comparison.Share != 40 {
+			t.Errorf("kind %d: the comparison is %+v", test.kind, m.Comparison)
+		}
+	}
+
+	if kind := figures.KindOf(model.DimensionSource); kind != figures.Totals {
+		t.Errorf("rows of sources have the kind %d", kind)
+	}
+}
+
+// TestAverageOrder checks the rounding, and that refunds without a purchase have no average.
+func TestAverageOrder(t *testing.T) {
+	revenue := map[string]scan.Revenue{
+		"USD": {Gross: 5, Purchases: 2}, "EUR": {Gross: 4, Purchases: 3}, "CHF": {Refunded: 3, Refunds: 1},
+	}
+	m := figures.Metrics(answerOf(scan.Figures{Revenue: revenue}), figures.Totals, totalsOf)
+
+	want := map[string]model.Money{"CHF": -1, "EUR": 1, "USD": 3}
+	var order []string
+	for _, one := range m.Revenue {
+		order = append(order, one.Currency)
+		average := model.Money(-1)
+		if one.AverageOrder != nil {
+			average = *one.AverageOrder
+		}
+		if average != want[one.Currency] {
+			t.Errorf("%s: the average order is %d, want %d", one.Currency, average, want[one.Currency])
+		}
+	}
+	if !slices.Equal(order, []string{"CHF", "EUR", "USD"}) {
+		t.Errorf("the order is %v", order)
+	}
+}
+
+// TestOrdered checks the order of rows in both directions: ties by value, rows without the figure
+// last.
+func TestOrdered(t *testing.T) {
+	rows := map[string]scan.Figures{
+		"/a": {Visitors: 1, Visits: 2, Bounces: 1}, "/b": {Visitors: 3, Visits: 4, Bounces: 4},
+		"/c": {Visitors: 3}, "/D": {Visitors: 2, Visits: 2, Bounces: 1},
+	}
+	for _, test := range []struct {
+		metric    generated.ReportMetric
+		direction generated.OrderDirection
+		search    string
+		want      []string
+	}{
+		{generated.ReportMetricVisitors, generated.OrderDirectionDesc, "", []string{"/b", "/c", "/D", "/a"}},
+		{generated.ReportMetricVisitors, generated.OrderDirectionAsc, "", []string{"/a", "/D", "/b", "/c"}},
+		{generated.ReportMetricBounceRate, generated.OrderDirectionDesc, "", []string{"/b", "/D", "/a", "/c"}},
+		{generated.ReportMetricBounceRate, generated.OrderDirectionAsc, "", []string{"/D", "/a", "/b", "/c"}},
+		{generated.ReportMetricVisitors, generated.OrderDirectionAsc, "d", []string{"/D"}},
+	} {
+		order := generated.ReportOrder{Metric: test.metric, Direction: test.direction}
+		if got := figures.Ordered(rows, figures.Page, &scan.Figures{Visitors: 9}, order, test.search); !slices.Equal(got, test.want) {
+			t.Errorf("%s %s, search %q: %q, want %q", test.metric, test.direction, test.search, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package resolver
+
+import (
+	"context"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/generated"
+)
+
+// Erasures of the data of one pseudonymous user id.
+
+// DeleteUserData stores the request, then erases rows up to purgeTime. The worker erases the
+// remaining rows.
+func (r *mutationResolver) DeleteUserData(
+	ctx context.Context, input generated.DeleteUserDataInput,
+) (*generated.DeleteUserDataPayload, error) {
+	viewer, err := r.require(ctx, model.MayErase)
+	if err != nil {
+		return nil, err
+	}
+
+	siteID, ok := r.ids.Parse(model.NodeSite, input.SiteID)
+	if !ok {
+		return nil, notFound("siteId")
+	}
+
+	erasure, err := r.retention.RequestErasure(ctx, viewer.AccountID, siteID, input.UserID, requestOf(ctx).now)
+	if err != nil {
+		return nil, orNotFound("siteId", err)
+	}
+
+	r.erase(ctx, erasure)
+
+	erasure, err = r.retention.Erasure(ctx, viewer.AccountID, erasure.ID)
+	return &generated.DeleteUserDataPayload{Erasure: erasure}, err
+}
+
+// erase erases rows until the request's purges must stop. It only logs an error: the erasure is
+// stored, and the worker retries it.
+func (r *mutationResolver) erase(ctx context.Context, erasure *model.UserErasure) {
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), requestOf(ctx).purgeEnd())
+	defer cancel()
+	if _, err := r.retention.EraseUser(ctx, erasure, requestOf(ctx).now); err != nil && ctx.Err() == nil {
+		r.log.ErrorContext(ctx, "erase a user's data", "request_id", RequestID(ctx), "error", err)
+	}
+}
+
+func (r *userDataErasureResolver) ID(ctx context.Context, obj *model.UserErasure) (string, error) {
+	return r.ids.Of(model.NodeErasure, obj.ID), nil
+}
+
+func (r *userDataErasureResolver) FinishedAt(ctx context.Context, obj *model.UserErasure) (*model.Instant, error) {
+	return timeOrNil(obj.FinishedAt), nil
+}
+
+// erasure returns an erasure of the account by its global id, or nil.
+func (r *Resolver) erasure(ctx context.Context, accountID int64, id string) (*model.UserErasure, error) {
+	number, ok := r.ids.Parse(model.NodeErasure, id)
+	if !ok {
+		return nil, nil
+	}
+	return orNull(r.retention.Erasure(ctx, accountID, number))
+}

@@ -1,0 +1,146 @@
+package resolver
+
+import (
+	"context"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/generated"
+)
+
+// The members of an account and the invitations to it.
+
+func (r *accountResolver) Members(ctx context.Context, obj *model.Account) ([]*model.User, error) {
+	key := accountRead{field: "members", accountID: obj.ID}
+	return shared(ctx, key, func() ([]*model.User, error) { return r.accounts.Members(ctx, obj.ID) })
+}
+
+// Invitations is empty for callers without the right to list them.
+func (r *accountResolver) Invitations(ctx context.Context, obj *model.Account) ([]*model.Invitation, error) {
+	key := accountRead{field: "invitations", accountID: obj.ID}
+	return shared(ctx, key, func() ([]*model.Invitation, error) {
+		if may, err := mayListInvitations(ctx); !may || err != nil {
+			return []*model.Invitation{}, err
+		}
+
+		list, err := r.accounts.Invitations(ctx, obj.ID, requestOf(ctx).now)
+		return orEmpty(list), err
+	})
+}
+
+func (r *invitationResolver) ID(ctx context.Context, obj *model.Invitation) (string, error) {
+	return r.ids.Of(model.NodeInvitation, obj.ID), nil
+}
+
+func (r *mutationResolver) InviteMember(
+	ctx context.Context, input generated.InviteMemberInput,
+) (*generated.InviteMemberPayload, error) {
+	viewer, err := r.require(ctx, model.MayManage)
+	if err != nil {
+		return nil, err
+	}
+
+	invitation, err := r.auth.Invite(ctx, viewer, input.Email, input.Role)
+	return &generated.InviteMemberPayload{Invitation: invitation}, err
+}
+
+func (r *mutationResolver) RevokeInvitation(
+	ctx context.Context, input generated.RevokeInvitationInput,
+) (*generated.RevokeInvitationPayload, error) {
+	viewer, err := r.require(ctx, model.MayManage)
+	if err != nil {
+		return nil, err
+	}
+
+	number, ok := r.ids.Parse(model.NodeInvitation, input.InvitationID)
+	if !ok {
+		return nil, notFound("invitationId")
+	}
+
+	invitation, err := r.accounts.DeleteInvitation(ctx, viewer.AccountID, number)
+	return &generated.RevokeInvitationPayload{Invitation: invitation}, orNotFound("invitationId", err)
+}
+
+func (r *mutationResolver) AcceptInvitation(
+	ctx context.Context, input generated.AcceptInvitationInput,
+) (*generated.AcceptInvitationPayload, error) {
+	viewer, err := r.auth.AcceptInvitation(ctx, input.Token, input.Password)
+	return &generated.AcceptInvitationPayload{Viewer: viewer}, err
+}
+
+func (r *mutationResolver) SetMemberRole(
+	ctx context.Context, input generated.SetMemberRoleInput,
+) (*generated.SetMemberRolePayload, error) {
+	member, err := r.changeMember(ctx, input.UserID, func(accountID, userID int64) error {
+		return r.accounts.SetMemberRole(ctx, accountID, userID, input.Role)
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	member.Role = input.Role
+	return &generated.SetMemberRolePayload{Member: member}, nil
+}
+
+func (r *mutationResolver) RemoveMember(
+	ctx context.Context, input generated.RemoveMemberInput,
+) (*generated.RemoveMemberPayload, error) {
+	member, err := r.changeMember(ctx, input.UserID, func(accountID, userID int64) error {
+		return r.accounts.DeleteMember(ctx, accountID, userID)
+	})
+	return &generated.RemoveMemberPayload{Member: member}, err
+}
+
+// changeMember runs a change of a member and returns the member as it was before.
+func (r *mutationResolver) changeMember(
+	ctx context.Context, id string, change func(accountID, userID int64) error,
+) (*model.User, error) {
+	viewer, err := r.require(ctx, model.MayManage)
+	if err != nil {
+		return nil, err
+	}
+
+	userID, ok := r.ids.Parse(model.NodeUser, id)
+	if !ok {
+		return nil, notFound("userId")
+	}
+
+	member, err := r.accounts.Member(ctx, viewer.AccountID, userID)
+	if err == nil {
+		err = change(viewer.AccountID, userID)
+	}
+	if err != nil {
+		return nil, orNotFound("userId", err)
+	}
+
+	return member, nil
+}
+
+// member returns a user of the account by its global id, or nil.
+func (r *Resolver) member(ctx context.Context, accountID int64, id string) (*model.User, error) {
+	number, ok := r.ids.Parse(model.NodeUser, id)
+	if !ok {
+		return nil, nil
+	}
+	return orNull(r.accounts.Member(ctx, accountID, number))
+}
+
+// invitation returns an invitation of the account by its global id; nil for callers without the
+// right to list them.
+func (r *Resolver) invitation(ctx context.Context, accountID int64, id string) (*model.Invitation, error) {
+	number, ok := r.ids.Parse(model.NodeInvitation, id)
+	if !ok {
+		return nil, nil
+	}
+	if may, err := mayListInvitations(ctx); !may || err != nil {
+		return nil, err
+	}
+
+	return orNull(r.accounts.Invitation(ctx, accountID, number, requestOf(ctx).now))
+}
+
+// mayListInvitations reports whether the caller is an owner or an owner's API token.
+func mayListInvitations(ctx context.Context) (bool, error) {
+	caller, err := auth.CallerOf(ctx)
+	return err == nil && caller.User.May(model.MayManage, nil), err
+}

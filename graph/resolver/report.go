@@ -1,0 +1,300 @@
+package resolver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/reports/period"
+	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/figures"
+	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/limits"
+)
+
+// Reports of a site. The resolver of the report itself reads which of its fields the request
+// selects and counts all of them in one pass; the resolvers of the fields only convert.
+
+// pageviewsPerPoint is how many page views cost one point of the rate limit.
+const pageviewsPerPoint = 5_000
+
+func (r *siteResolver) Report(
+	ctx context.Context, obj *model.Site, period generated.ReportPeriod, filters []*generated.ReportFilterInput,
+	compare *generated.ReportComparison,
+) (*generated.Report, error) {
+	return r.report(ctx, obj, period, reportFilters(filters), nil, compare)
+}
+
+// Report adds the filters of the link's segment, which the reader cannot remove.
+func (r *sharedSiteResolver) Report(
+	ctx context.Context, obj *generated.SharedSite, period generated.ReportPeriod, filters []*generated.ReportFilterInput,
+	compare *generated.ReportComparison,
+) (*generated.Report, error) {
+	var fixed []model.ReportFilter
+	if id := obj.View.Link.SegmentID; id != 0 {
+		segment, err := requestOf(ctx).loaders().LinkSegments.Of(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if segment == nil {
+			// A link with a segment never shows more than that segment.
+			return nil, model.ErrNotFound
+		}
+		fixed = segment.Filters
+	}
+	return r.report(ctx, obj.View.Site, period, reportFilters(filters), fixed, compare)
+}
+
+// report counts what the request selects of a report.
+func (r *Resolver) report(
+	ctx context.Context, site *model.Site, input generated.ReportPeriod, filters, fixed []model.ReportFilter,
+	compare *generated.ReportComparison,
+) (*generated.Report, error) {
+	if err := model.CheckReportFilters("filters", filters); err != nil {
+		return nil, invalidArgument("filters", firstMessage(err))
+	}
+	zone, err := site.Zone()
+	if err != nil {
+		return nil, err
+	}
+
+	now := requestOf(ctx).now
+	local := now.Time().In(zone)
+	days, err := r.reportPeriod(ctx, site, zone, scan.DateOf(local), input)
+	if err != nil {
+		return nil, err
+	}
+	selected, err := selectedOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := r.keyEvents(ctx, site.ID)
+	if err != nil {
+		return nil, err
+	}
+
+	query := &scan.Query{
+		Zone: zone, From: days.From, To: days.To, Filters: scanFilters(append(filters, fixed...)), KeyEvents: keys,
+		Breakdowns: selected.breakdowns, Funnels: selected.funnels, Properties: selected.properties,
+	}
+	interval := cmp.Or(selected.interval, days.Default())
+	if selected.series {
+		var ok bool
+		if query.Points, ok = days.Points(zone, interval); !ok {
+			return nil, invalidArgument("interval",
+				fmt.Sprintf("A series has at most %d parts. Choose a longer interval.", period.MaxPoints))
+		}
+	}
+
+	periods := []*scan.Query{query}
+	report := &generated.Report{
+		From: dayOf(days.From), To: dayOf(days.To), TimeZone: site.TimeZone, Funnels: selected.funnelKeys,
+	}
+	if compare != nil {
+		shift, err := shiftOf(days, compare)
+		if err != nil {
+			return nil, err
+		}
+		compared := comparedQuery(query, days, interval, shift, local)
+		periods = append(periods, compared)
+		from, to := dayOf(compared.From), dayOf(compared.To)
+		report.ComparedFrom, report.ComparedTo = &from, &to
+	}
+
+	answer, err := r.count(ctx, reports.Request{SiteID: site.ID, Now: now, Periods: periods})
+	if err != nil {
+		return nil, err
+	}
+	report.Answer, report.AsOf = answer, answer.AsOf
+	report.Totals = figures.Metrics(answer, figures.Totals, func(result *scan.Result) scan.Figures { return result.Totals })
+	return report, nil
+}
+
+// count charges the request for the page views to read, and counts.
+func (r *Resolver) count(ctx context.Context, request reports.Request) (*reports.Answer, error) {
+	pageviews, err := r.reports.Pageviews(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	if pageviews > reports.MaxPageviews {
+		return nil, reports.ErrTooExpensive
+	}
+
+	caller, err := auth.CallerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if cost := int(pageviews / pageviewsPerPoint); cost > 0 {
+		if err := limits.Of(ctx).ChargeMore(caller, cost); err != nil {
+			return nil, err
+		}
+	}
+	return r.reports.Report(ctx, request)
+}
+
+// reportPeriod returns the days of an input.
+func (r *Resolver) reportPeriod(
+	ctx context.Context, site *model.Site, zone *time.Location, today scan.Date, input generated.ReportPeriod,
+) (period.Period, error) {
+	both, neither := input.From != nil && input.To != nil, input.From == nil && input.To == nil
+	switch {
+	case input.Preset == nil && !both, input.Preset != nil && !neither:
+		return period.Period{}, invalidArgument("period", "A period is either a preset, or from and to.")
+	case input.Preset == nil:
+		days := period.Period{From: dateOf(*input.From), To: dateOf(*input.To)}
+		return days, days.Check("period")
+	}
+
+	first := today
+	if *input.Preset == period.AllTime {
+		day, ok, err := r.reports.FirstDay(ctx, site.ID)
+		if err != nil {
+			return period.Period{}, err
+		}
+		if ok {
+			// Rows of the day can belong to the local day before.
+			first = scan.DateOf(day.Start().Time().In(zone))
+		}
+		if earliest := today.AddDays(1 - period.MaxYears*365); first.Compare(earliest) < 0 {
+			first = earliest
+		}
+	}
+
+	days, ok := period.Of(*input.Preset, today, first)
+	if !ok {
+		return days, invalidArgument("period", "There is no such preset.")
+	}
+	return days, nil
+}
+
+// shiftOf returns how the period to compare with lies to the period.
+func shiftOf(days period.Period, compare *generated.ReportComparison) (period.Shift, error) {
+	var shift period.Shift
+	switch {
+	case (compare.Kind == nil) == (compare.From == nil):
+		return shift, invalidArgument("compare", "A comparison has either a kind or a first day.")
+	case compare.From != nil:
+		shift = period.To(days, dateOf(*compare.From), compare.MatchDayOfWeek)
+	case *compare.Kind == generated.ReportComparisonKindPreviousYear:
+		shift = period.YearBefore(compare.MatchDayOfWeek)
+	default:
+		shift = period.Before(days, compare.MatchDayOfWeek)
+	}
+	return shift, shift.Period(days).Check("compare")
+}
+
+// comparedQuery returns the query for the period to compare with. If today is in the period, the
+// other one counts up to the same time of day.
+func comparedQuery(
+	query *scan.Query, days period.Period, interval period.Interval, shift period.Shift, local time.Time,
+) *scan.Query {
+	compared := *query
+	other := shift.Period(days)
+	compared.From, compared.To = other.From, other.To
+	if query.Points != nil {
+		compared.Points, _ = days.ComparedPoints(query.Zone, interval, shift)
+	}
+
+	if today := scan.DateOf(local); days.From.Compare(today) <= 0 && today.Compare(days.To) <= 0 {
+		elapsed := local.Sub(today.Start(query.Zone))
+		compared.Until = shift.Date(today).Start(query.Zone).Add(elapsed)
+	}
+	return &compared
+}
+
+// keyEvents returns the names of the site's key events.
+func (r *Resolver) keyEvents(ctx context.Context, siteID int64) (map[string]bool, error) {
+	rules, err := requestOf(ctx).loaders().Rules.Of(ctx, siteID)
+	if err != nil {
+		return nil, err
+	}
+
+	keys := map[string]bool{model.EventPurchase: true}
+	if rules != nil {
+		for _, name := range rules.KeyEvents {
+			keys[name] = true
+		}
+	}
+	return keys, nil
+}
+
+// firstMessage returns the message of the first of joined errors.
+func firstMessage(err error) string {
+	if e, ok := errors.AsType[*model.Error](joined(err)[0]); ok {
+		return e.Message
+	}
+	return err.Error()
+}
+
+// scanDimensions maps the schema's dimensions to those of the scan.
+var scanDimensions = map[model.ReportDimension]scan.Dimension{
+	model.DimensionPage: scan.Page, model.DimensionEntryPage: scan.EntryPage, model.DimensionExitPage: scan.ExitPage,
+	model.DimensionChannel: scan.Channel, model.DimensionSource: scan.Source, model.DimensionReferrer: scan.Referrer,
+	model.DimensionUTMSource: scan.UTMSource, model.DimensionUTMMedium: scan.UTMMedium,
+	model.DimensionUTMCampaign: scan.UTMCampaign, model.DimensionUTMContent: scan.UTMContent,
+	model.DimensionUTMTerm: scan.UTMTerm, model.DimensionAdPlatform: scan.ClickID, model.DimensionLanguage: scan.Language,
+	model.DimensionScreenWidth: scan.Width, model.DimensionEvent: scan.Event, model.DimensionProperty: scan.Property,
+	model.DimensionDayOfWeek: scan.DayOfWeek, model.DimensionHourOfDay: scan.HourOfDay,
+}
+
+// scanFilters converts filters that have been checked.
+func scanFilters(filters []model.ReportFilter) []scan.Filter {
+	list := make([]scan.Filter, len(filters))
+	for i := range filters {
+		f := &filters[i]
+		list[i] = scan.Filter{
+			Breakdown: scan.Breakdown{By: scanDimensions[f.Dimension], Property: f.Property, Event: f.Event},
+			Not:       f.Operator.IsNegative(),
+			Match:     f.Matcher(),
+		}
+	}
+	return list
+}
+
+// dayOf returns a date of the calendar as a Date of the schema.
+func dayOf(d scan.Date) model.Day {
+	return model.Day(scan.Date{Year: 1970, Month: time.January, Day: 1}.DaysUntil(d))
+}
+
+// dateOf is the inverse of dayOf.
+func dateOf(day model.Day) scan.Date { return scan.DateOf(day.Start().Time()) }
+
+func (r *siteResolver) Live(ctx context.Context, obj *model.Site) (*generated.LiveReport, error) {
+	return r.live(ctx, obj.ID)
+}
+
+func (r *sharedSiteResolver) Live(ctx context.Context, obj *generated.SharedSite) (*generated.LiveReport, error) {
+	if obj.View.Link.SegmentID != 0 {
+		return nil, nil
+	}
+	return r.live(ctx, obj.View.Site.ID)
+}
+
+func (r *Resolver) live(ctx context.Context, siteID int64) (*generated.LiveReport, error) {
+	live, err := r.reports.Live(ctx, siteID, requestOf(ctx).now)
+	if err != nil {
+		return nil, err
+	}
+
+	report := &generated.LiveReport{
+		At: live.At, Visitors: live.Visitors, Pageviews: live.Pageviews[:], Pages: liveRows(live.Pages),
+		Sources: liveRows(live.Sources), Latest: make([]*generated.LiveHit, len(live.Latest)),
+	}
+	for i, hit := range live.Latest {
+		report.Latest[i] = &generated.LiveHit{At: hit.At, Event: orNil(hit.Event), Path: hit.Path, Channel: hit.Channel}
+	}
+	return report, nil
+}
+
+func liveRows(counts []reports.LiveCount) []*generated.LiveRow {
+	rows := make([]*generated.LiveRow, len(counts))
+	for i, count := range counts {
+		rows[i] = &generated.LiveRow{Value: count.Value, Visitors: count.Visitors}
+	}
+	return rows
+}

@@ -1,0 +1,125 @@
+package resolver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/period"
+	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/graph/figures"
+	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/limits"
+)
+
+func (r *reportResolver) Series(
+	_ context.Context, obj *generated.Report, _ *period.Interval,
+) ([]*generated.ReportPoint, error) {
+	periods := obj.Answer.Request.Periods
+	now := obj.Answer.Request.Now.Time()
+	points := make([]*generated.ReportPoint, len(periods[0].Points)-1)
+
+	for i := range points {
+		start, end := periods[0].Points[i], periods[0].Points[i+1]
+		points[i] = &generated.ReportPoint{
+			Start: model.At(start), Partial: now.Before(end),
+			Metrics: figures.Metrics(obj.Answer, figures.Totals, func(result *scan.Result) scan.Figures { return result.Points[i] }),
+		}
+		if len(periods) > 1 {
+			compared := model.At(periods[1].Points[i])
+			points[i].ComparedStart = &compared
+		}
+	}
+	return points, nil
+}
+
+func (r *reportResolver) Breakdown(
+	_ context.Context, obj *generated.Report, by model.ReportDimension, property, event *string,
+	orderBy generated.ReportOrder, search *string, first int, after *string,
+) (*generated.ReportRowConnection, error) {
+	if first < 1 || first > limits.MaxReportRows {
+		return nil, invalidArgument("first", fmt.Sprintf("The argument first must be from 1 to %d.", limits.MaxReportRows))
+	}
+	skip := int64(0)
+	if after != nil {
+		var ok bool
+		if skip, ok = r.ids.Parse(model.AfterReportRow, *after); !ok {
+			return nil, invalidArgument("after", "The argument after is not a cursor of this list.")
+		}
+	}
+	b, err := breakdownOf(by, orBlank(property), orBlank(event))
+	if err != nil {
+		return nil, err
+	}
+
+	n := slices.Index(obj.Answer.Request.Periods[0].Breakdowns, b)
+	rows := obj.Answer.Results[0].Breakdowns[n]
+	values := figures.Ordered(rows, figures.KindOf(by), &obj.Answer.Results[0].Totals, orderBy, orBlank(search))
+
+	from := min(int(skip), len(values))
+	to := min(from+first, len(values))
+	edges := make([]*generated.ReportRowEdge, 0, to-from)
+	for i, value := range values[from:to] {
+		metrics := figures.Metrics(obj.Answer, figures.KindOf(by), func(result *scan.Result) scan.Figures {
+			return result.Breakdowns[n][value]
+		})
+		edges = append(edges, &generated.ReportRowEdge{
+			Cursor: r.ids.Of(model.AfterReportRow, int64(from+i+1)), Node: &generated.ReportRow{Value: value, Metrics: metrics},
+		})
+	}
+
+	page := &generated.PageInfo{HasNextPage: to < len(values), HasPreviousPage: after != nil}
+	if len(edges) > 0 {
+		page.StartCursor, page.EndCursor = &edges[0].Cursor, &edges[len(edges)-1].Cursor
+	}
+	return &generated.ReportRowConnection{Edges: edges, PageInfo: page, TotalCount: len(values)}, nil
+}
+
+func (r *reportResolver) PropertyNames(
+	_ context.Context, obj *generated.Report, _ *string,
+) ([]*generated.ReportProperty, error) {
+	list := []*generated.ReportProperty{}
+	for name, count := range obj.Answer.Results[0].Properties {
+		list = append(list, &generated.ReportProperty{Name: name, Events: count.Events, Values: count.Values})
+	}
+	slices.SortFunc(list, func(a, b *generated.ReportProperty) int {
+		return cmp.Or(cmp.Compare(b.Events, a.Events), cmp.Compare(a.Name, b.Name))
+	})
+	return list[:min(limits.MaxProperties, len(list))], nil
+}
+
+func (r *reportResolver) Funnel(
+	_ context.Context, obj *generated.Report, inputs []*generated.FunnelStepInput,
+) (*generated.FunnelReport, error) {
+	steps, err := checkedSteps(inputs)
+	if err != nil {
+		return nil, err
+	}
+	key, err := funnelKey(steps)
+	if err != nil {
+		return nil, err
+	}
+
+	n := slices.Index(obj.Funnels, key)
+	visitors := obj.Answer.Results[0].Funnels[n]
+	report := &generated.FunnelReport{
+		Visitors: visitors[0], ConversionRate: figures.Ratio(visitors[len(visitors)-1], visitors[0], 100),
+		Steps: make([]*generated.FunnelStepReport, len(steps)),
+	}
+	for i := range steps {
+		step := &generated.FunnelStepReport{
+			Step:     &generated.FunnelStep{Page: orNil(steps[i].Page), Event: orNil(steps[i].Event), Label: steps[i].Name()},
+			Visitors: visitors[i],
+		}
+		if i > 0 {
+			step.FromPrevious = figures.Ratio(visitors[i], visitors[i-1], 100)
+		}
+		if len(obj.Answer.Results) > 1 {
+			step.ComparedVisitors = &obj.Answer.Results[1].Funnels[n][i]
+		}
+		report.Steps[i] = step
+	}
+	return report, nil
+}

@@ -1,0 +1,152 @@
+package resolver
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/99designs/gqlgen/graphql"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/period"
+	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/graph/generated"
+)
+
+// selected is what a request selects of a report.
+type selected struct {
+	series     bool
+	interval   period.Interval // "": the default
+	breakdowns []scan.Breakdown
+	funnels    []scan.Funnel
+	funnelKeys []string
+	properties *scan.PropertyNames
+}
+
+// selectedOf reads the fields that the request selects of the report that is being resolved, under
+// all of their aliases.
+func selectedOf(ctx context.Context) (*selected, error) {
+	s := &selected{}
+	variables := graphql.GetOperationContext(ctx).Variables
+
+	for _, field := range graphql.CollectFieldsCtx(ctx, []string{"Report"}) {
+		args := field.ArgumentMap(variables)
+		var err error
+		switch field.Name {
+		case "series":
+			err = s.addSeries(args)
+		case "breakdown":
+			err = s.addBreakdown(args)
+		case "funnel":
+			err = s.addFunnel(args)
+		case "propertyNames":
+			err = s.addProperties(args)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// text returns an argument that is a text or an enum value; "" for null.
+func text(args map[string]any, name string) string {
+	value, _ := args[name].(string)
+	return value
+}
+
+func (s *selected) addSeries(args map[string]any) error {
+	interval := period.Interval(text(args, "interval"))
+	if s.series && interval != s.interval {
+		return invalidArgument("interval", "A report has series of one interval. Ask for other ones in a second report.")
+	}
+	s.series, s.interval = true, interval
+	return nil
+}
+
+func (s *selected) addBreakdown(args map[string]any) error {
+	b, err := breakdownOf(model.ReportDimension(text(args, "by")), text(args, "property"), text(args, "event"))
+	if err == nil && !slices.Contains(s.breakdowns, b) {
+		s.breakdowns = append(s.breakdowns, b)
+	}
+	return err
+}
+
+// breakdownOf checks and converts the arguments of a breakdown.
+func breakdownOf(by model.ReportDimension, property, event string) (scan.Breakdown, error) {
+	switch {
+	case by == model.DimensionProperty && property == "":
+		return scan.Breakdown{}, invalidArgument("property", "A breakdown by PROPERTY needs the name of the property.")
+	case by != model.DimensionProperty && (property != "" || event != ""):
+		return scan.Breakdown{}, invalidArgument("property", "Only a breakdown by PROPERTY takes property and event.")
+	}
+
+	dimension, ok := scanDimensions[by]
+	if !ok {
+		return scan.Breakdown{}, invalidArgument("by", "There is no such dimension.")
+	}
+	return scan.Breakdown{By: dimension, Property: property, Event: event}, nil
+}
+
+func (s *selected) addProperties(args map[string]any) error {
+	names := scan.PropertyNames{Event: text(args, "event")}
+	if s.properties != nil && *s.properties != names {
+		return invalidArgument("event", "A report has the properties of one event. Ask for other ones in a second report.")
+	}
+	s.properties = &names
+	return nil
+}
+
+func (s *selected) addFunnel(args map[string]any) error {
+	steps, err := stepsOf(args["steps"])
+	if err != nil {
+		return err
+	}
+	key, err := funnelKey(steps)
+	if err != nil || slices.Contains(s.funnelKeys, key) {
+		return err
+	}
+
+	funnel := scan.Funnel{Steps: make([]scan.Step, len(steps))}
+	for i, step := range steps {
+		funnel.Steps[i] = scan.Step{Event: step.Event}
+		if step.Page != "" {
+			funnel.Steps[i].Page = model.PatternMatcher(step.Page)
+		}
+	}
+	s.funnels, s.funnelKeys = append(s.funnels, funnel), append(s.funnelKeys, key)
+	return nil
+}
+
+// stepsOf converts and checks the steps of a funnel, as they are before gqlgen reads them.
+func stepsOf(value any) ([]model.FunnelStep, error) {
+	if one, ok := value.(map[string]any); ok {
+		// GraphQL permits one item in place of a list.
+		value = []any{one}
+	}
+
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	var inputs []*generated.FunnelStepInput
+	if err := json.Unmarshal(encoded, &inputs); err != nil {
+		return nil, err
+	}
+	return checkedSteps(inputs)
+}
+
+// checkedSteps converts and checks the steps of a funnel.
+func checkedSteps(inputs []*generated.FunnelStepInput) ([]model.FunnelStep, error) {
+	steps := funnelSteps(inputs)
+	if err := model.CheckFunnelSteps("steps", steps); err != nil {
+		return nil, invalidArgument("steps", firstMessage(err))
+	}
+	return steps, nil
+}
+
+// funnelKey identifies a funnel among those of a request.
+func funnelKey(steps []model.FunnelStep) (string, error) {
+	key, err := json.Marshal(steps)
+	return string(key), err
+}

@@ -1,0 +1,83 @@
+package resolver
+
+import (
+	"context"
+	"errors"
+
+	"github.com/99designs/gqlgen/graphql"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/graph/generated"
+)
+
+// The mails about a site that the caller gets.
+
+func (r *siteResolver) ReportMails(ctx context.Context, obj *model.Site) (*generated.ReportMails, error) {
+	viewer, err := r.require(ctx, model.MayRead)
+	if err != nil {
+		return nil, err
+	}
+
+	mails, err := requestOf(ctx).loaders().ReportMails(viewer.ID).Of(ctx, obj.ID)
+	return reportMails(mails), err
+}
+
+func reportMails(mails model.ReportMails) *generated.ReportMails {
+	shown := &generated.ReportMails{Weekly: mails.Weekly, Monthly: mails.Monthly}
+	if mails.SpikeAbove != 0 {
+		above := int(mails.SpikeAbove)
+		shown.SpikeAbove = &above
+	}
+	if mails.DropBelow != 0 {
+		below := int(mails.DropBelow)
+		shown.DropBelow = &below
+	}
+	return shown
+}
+
+// SetReportMails changes the caller's own mails. All mistakes are reported.
+func (r *mutationResolver) SetReportMails(
+	ctx context.Context, input generated.SetReportMailsInput,
+) (*generated.SetReportMailsPayload, error) {
+	viewer, err := r.require(ctx, model.MayPersonal)
+	if err != nil {
+		return nil, err
+	}
+
+	above, aboveErr := threshold("spikeAbove", input.SpikeAbove)
+	below, belowErr := threshold("dropBelow", input.DropBelow)
+	if err := errors.Join(aboveErr, belowErr); err != nil {
+		return nil, err
+	}
+
+	siteID, ok := r.ids.Parse(model.NodeSite, input.SiteID)
+	if !ok {
+		return nil, notFound("siteId")
+	}
+
+	update := sites.ReportMailsUpdate{Weekly: input.Weekly, Monthly: input.Monthly, SpikeAbove: above, DropBelow: below}
+	if err := r.sites.SetReportMails(ctx, viewer, siteID, update, requestOf(ctx).now); err != nil {
+		return nil, orNotFound("siteId", err)
+	}
+
+	mails, err := r.sites.ReportMailsOfSites(ctx, viewer.ID, []int64{siteID})
+	return &generated.SetReportMailsPayload{ReportMails: reportMails(mails[siteID])}, err
+}
+
+// threshold returns the number of an input: nil for no change, 0 for null.
+func threshold(field string, input graphql.Omittable[*int]) (*int64, error) {
+	if !input.IsSet() {
+		return nil, nil
+	}
+
+	var number int64
+	if value := input.Value(); value != nil {
+		if err := model.CheckReportThreshold(field, *value); err != nil {
+			return nil, err
+		}
+		number = int64(*value)
+	}
+
+	return &number, nil
+}

@@ -1,0 +1,207 @@
+package resolver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/limits"
+	"github.com/tallygate/tallygate/graph/loaders"
+)
+
+// request is what the resolvers of one request share.
+type request struct {
+	id  string        // returned with an internal error, and logged with it
+	now model.Instant // arrival
+
+	newLoaders func() *loaders.Set
+
+	mu         sync.Mutex
+	loads      *loaders.Set
+	reads      map[any]*sharedRead
+	purgeUntil time.Time // zero before the first deletion
+}
+
+type requestKey struct{}
+
+// WithRequest returns a context for the resolvers of a request that arrived at a time, and the id of
+// the request.
+func WithRequest(ctx context.Context, d *db.DB, now model.Instant) (context.Context, string) {
+	state := &request{
+		id:         rand.Text()[:16],
+		now:        now,
+		newLoaders: func() *loaders.Set { return loaders.New(d, now.Month()) },
+	}
+	return context.WithValue(ctx, requestKey{}, state), state.id
+}
+
+// requestOf returns what the resolvers of the request share. It panics on a context without it.
+func requestOf(ctx context.Context) *request { return ctx.Value(requestKey{}).(*request) }
+
+// RequestID returns the id of the request, which is returned and logged with an internal error.
+func RequestID(ctx context.Context) string {
+	if state, ok := ctx.Value(requestKey{}).(*request); ok {
+		return state.id
+	}
+	return "none"
+}
+
+func (r *request) loaders() *loaders.Set {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.loads == nil {
+		r.loads = r.newLoaders()
+	}
+	return r.loads
+}
+
+// forget drops what was loaded. Mutations call it after a write.
+func (r *request) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.loads, r.reads = nil, nil
+}
+
+// purgeTime is how long the deletions of one request may delay its response by purging rows. The
+// worker purges the remaining rows.
+const purgeTime = 3 * time.Second
+
+// purgeEnd returns when the purges of the request must stop. The time runs from the first of them.
+func (r *request) purgeEnd() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.purgeUntil.IsZero() {
+		r.purgeUntil = time.Now().Add(purgeTime)
+	}
+	return r.purgeUntil
+}
+
+// sharedRead is one call of shared.
+type sharedRead struct {
+	once  sync.Once
+	value any
+	err   error
+}
+
+var errSharedRead = errors.New("graph: a shared read panicked")
+
+// shared returns the result of read, which it calls once per request and key until a mutation
+// writes. A list of users contains the same account many times; its lists are read once.
+func shared[T any](ctx context.Context, key any, read func() (T, error)) (T, error) {
+	r := requestOf(ctx)
+	r.mu.Lock()
+	one := r.reads[key]
+	if one == nil {
+		one = &sharedRead{err: errSharedRead}
+
+		if r.reads == nil {
+			r.reads = make(map[any]*sharedRead)
+		}
+
+		r.reads[key] = one
+	}
+
+	r.mu.Unlock()
+
+	one.once.Do(func() { one.value, one.err = read() })
+	value, _ := one.value.(T)
+	return value, one.err
+}
+
+// accountRead is the key of a shared read of an account's field.
+type accountRead struct {
+	field     string
+	accountID int64
+	first     int
+	after     string
+	paged     bool // after is given
+}
+
+// Mutations is the extension that runs every mutation: it waits for the account's turn, so that one account's writes do
+// not delay other accounts or the hits, and it reports the mistakes in the input as userErrors of
+// the payload. So a mutation's resolver just returns its error.
+type Mutations struct{}
+
+var _ graphql.FieldInterceptor = Mutations{}
+
+// ExtensionName implements graphql.HandlerExtension.
+func (Mutations) ExtensionName() string { return "Mutations" }
+
+// Validate implements graphql.HandlerExtension.
+func (Mutations) Validate(graphql.ExecutableSchema) error { return nil }
+
+// InterceptField runs a mutation in its turn. It does not change other fields.
+func (Mutations) InterceptField(ctx context.Context, next graphql.Resolver) (any, error) {
+	field := graphql.GetFieldContext(ctx)
+	if field.Object != "Mutation" || field.Field.Name == "__typename" {
+		return next(ctx)
+	}
+
+	end, err := limits.Of(ctx).TakeTurn(ctx, field.Field.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+
+	// The fields of the payload are read afterwards and must see the write.
+	defer requestOf(ctx).forget()
+
+	return withUserErrors(next(context.WithValue(ctx, turnEnd{}, end)))
+}
+
+// withUserErrors turns an error that the schema reports in userErrors into a payload with nothing
+// else in it. It returns other errors as they are. payload is a pointer to a mutation's payload
+// type and may be nil.
+func withUserErrors(payload any, err error) (any, error) {
+	if err == nil {
+		return payload, nil
+	}
+
+	mistakes, err := userErrors(err)
+	if err != nil {
+		return nil, err
+	}
+
+	failed := reflect.New(reflect.TypeOf(payload).Elem())
+	failed.Elem().FieldByName("UserErrors").Set(reflect.ValueOf(mistakes))
+	return failed.Interface(), nil
+}
+
+// turnEnd is the context key of the function that ends a mutation's turn.
+type turnEnd struct{}
+
+// endTurn ends the mutation's turn early, before work that other mutations need not wait for.
+func endTurn(ctx context.Context) {
+	if end, ok := ctx.Value(turnEnd{}).(func()); ok {
+		end()
+	}
+}
+
+// purge deletes the rows of sites that this request has deleted, up to purgeTime. The sites are
+// deleted already: the worker retries what fails here, and does all of it while another request
+// purges.
+func (r *Resolver) purge(ctx context.Context, siteIDs ...int64) {
+	// The account's other mutations need not wait for the purge.
+	endTurn(ctx)
+
+	select {
+	case r.purging <- struct{}{}:
+		defer func() { <-r.purging }()
+	default:
+		return
+	}
+
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), requestOf(ctx).purgeEnd())
+	defer cancel()
+
+	if _, err := r.retention.PurgeSites(ctx, siteIDs); err != nil && ctx.Err() == nil {
+		r.log.ErrorContext(ctx, "purge deleted sites", "request_id", RequestID(ctx), "error", err)
+	}
+}

@@ -1,0 +1,197 @@
+// Package resolver resolves the fields of the GraphQL schema in graph/schema. A resolver checks the
+// permission, converts its input, makes one call, and converts the result; every rule is in db/model,
+// db or auth. Each subject of the schema has one file. Package graph runs the resolvers.
+package resolver
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/limits"
+)
+
+// Options are what the resolvers need. Everything but WebhookNets and Notify is required.
+type Options struct {
+	DB   *db.DB
+	Auth *auth.Auth
+	IDs  *model.NodeIDs
+
+	AnalyticsURL      string // for script tags
+	CaptchaURL        string // for widget tags
+	AllowLocalDomains bool   // accept *.localhost as a site's domain
+	WebhookNets       []netip.Prefix
+	SitePlan          model.Plan // of new sites
+	SiteQuota         int64      // of new sites
+	Notify            func([]model.Delivery)
+	Now               func() time.Time
+	Log               *slog.Logger
+}
+
+// Resolver holds what the resolvers use.
+type Resolver struct {
+	accounts     *accounts.Store
+	sites        *sites.Store
+	outbox       *outbox.Store
+	retention    *retention.Store
+	reports      *reports.Store
+	db           *db.DB
+	auth         *auth.Auth
+	ids          *model.NodeIDs
+	analyticsURL string // without a trailing slash
+	captchaURL   string // likewise
+	allowLocal   bool
+	webhookNets  []netip.Prefix
+	plan         model.Plan // of new sites
+	planQuota    int64
+	notify       func([]model.Delivery) // nil: no notification
+	now          func() time.Time
+	purging      chan struct{} // holds one value while a request purges deleted sites
+	log          *slog.Logger
+}
+
+// New returns the resolvers with stores on the database.
+func New(o Options) *Resolver {
+	return &Resolver{
+		db:           o.DB,
+		accounts:     accounts.New(o.DB),
+		sites:        sites.New(o.DB),
+		outbox:       outbox.New(o.DB),
+		retention:    retention.New(o.DB),
+		reports:      reports.New(o.DB),
+		auth:         o.Auth,
+		ids:          o.IDs,
+		analyticsURL: strings.TrimRight(o.AnalyticsURL, "/"),
+		captchaURL:   strings.TrimRight(o.CaptchaURL, "/"),
+		allowLocal:   o.AllowLocalDomains,
+		webhookNets:  o.WebhookNets,
+		plan:         o.SitePlan,
+		planQuota:    o.SiteQuota,
+		notify:       o.Notify,
+		now:          o.Now,
+		purging:      make(chan struct{}, 1),
+		log:          o.Log,
+	}
+}
+
+var _ generated.ResolverRoot = (*Resolver)(nil)
+
+// The resolvers of each type of the schema.
+type (
+	queryResolver             struct{ *Resolver }
+	mutationResolver          struct{ *Resolver }
+	accountResolver           struct{ *Resolver }
+	userResolver              struct{ *Resolver }
+	invitationResolver        struct{ *Resolver }
+	apiTokenResolver          struct{ *Resolver }
+	siteResolver              struct{ *Resolver }
+	siteConnectionResolver    struct{ *Resolver }
+	sitekeyResolver           struct{ *Resolver }
+	sitekeyConnectionResolver struct{ *Resolver }
+	deliveryResolver          struct{ *Resolver }
+	deliveryAttemptResolver   struct{ *Resolver }
+	userDataErasureResolver   struct{ *Resolver }
+	annotationResolver        struct{ *Resolver }
+	segmentResolver           struct{ *Resolver }
+	funnelResolver            struct{ *Resolver }
+	sharedLinkResolver        struct{ *Resolver }
+	sharedSiteResolver        struct{ *Resolver }
+	reportResolver            struct{ *Resolver }
+)
+
+// Query implements generated.ResolverRoot.
+func (r *Resolver) Query() generated.QueryResolver { return &queryResolver{r} }
+
+// Mutation implements generated.ResolverRoot.
+func (r *Resolver) Mutation() generated.MutationResolver { return &mutationResolver{r} }
+
+// Account implements generated.ResolverRoot.
+func (r *Resolver) Account() generated.AccountResolver { return &accountResolver{r} }
+
+// User implements generated.ResolverRoot.
+func (r *Resolver) User() generated.UserResolver { return &userResolver{r} }
+
+// Invitation implements generated.ResolverRoot.
+func (r *Resolver) Invitation() generated.InvitationResolver { return &invitationResolver{r} }
+
+// ApiToken implements generated.ResolverRoot.
+func (r *Resolver) ApiToken() generated.ApiTokenResolver { return &apiTokenResolver{r} }
+
+// Site implements generated.ResolverRoot.
+func (r *Resolver) Site() generated.SiteResolver { return &siteResolver{r} }
+
+// SiteConnection implements generated.ResolverRoot.
+func (r *Resolver) SiteConnection() generated.SiteConnectionResolver {
+	return &siteConnectionResolver{r}
+}
+
+// Sitekey implements generated.ResolverRoot.
+func (r *Resolver) Sitekey() generated.SitekeyResolver { return &sitekeyResolver{r} }
+
+// SitekeyConnection implements generated.ResolverRoot.
+func (r *Resolver) SitekeyConnection() generated.SitekeyConnectionResolver {
+	return &sitekeyConnectionResolver{r}
+}
+
+// Delivery implements generated.ResolverRoot.
+func (r *Resolver) Delivery() generated.DeliveryResolver { return &deliveryResolver{r} }
+
+// DeliveryAttempt implements generated.ResolverRoot.
+func (r *Resolver) DeliveryAttempt() generated.DeliveryAttemptResolver {
+	return &deliveryAttemptResolver{r}
+}
+
+// UserDataErasure implements generated.ResolverRoot.
+func (r *Resolver) UserDataErasure() generated.UserDataErasureResolver {
+	return &userDataErasureResolver{r}
+}
+
+// Annotation implements generated.ResolverRoot.
+func (r *Resolver) Annotation() generated.AnnotationResolver { return &annotationResolver{r} }
+
+// Segment implements generated.ResolverRoot.
+func (r *Resolver) Segment() generated.SegmentResolver { return &segmentResolver{r} }
+
+// Funnel implements generated.ResolverRoot.
+func (r *Resolver) Funnel() generated.FunnelResolver { return &funnelResolver{r} }
+
+// SharedLink implements generated.ResolverRoot.
+func (r *Resolver) SharedLink() generated.SharedLinkResolver { return &sharedLinkResolver{r} }
+
+// SharedSite implements generated.ResolverRoot.
+func (r *Resolver) SharedSite() generated.SharedSiteResolver { return &sharedSiteResolver{r} }
+
+// Report implements generated.ResolverRoot.
+func (r *Resolver) Report() generated.ReportResolver { return &reportResolver{r} }
+
+// require returns the caller's user if it has the permission, and charges the request. It fails
+// with unauthenticated, forbidden or rate_limited. Every root field begins with it, except those
+// that need no session.
+func (r *Resolver) require(ctx context.Context, p model.Permission) (*model.User, error) {
+	user, err := r.viewer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, err = auth.Require(ctx, p)
+	return user, err
+}
+
+// viewer returns the caller's user and charges the request; nil for an unauthenticated caller.
+func (r *Resolver) viewer(ctx context.Context) (*model.User, error) {
+	caller, err := auth.CallerOf(ctx)
+	if err != nil || caller.User == nil {
+		return nil, err
+	}
+	return caller.User, limits.Of(ctx).Charge(ctx, caller)
+}

@@ -1,0 +1,142 @@
+package resolver
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/limits"
+)
+
+// Links to the reports of a site, and what their readers see.
+
+// SharedSite returns the site of the caller's shared link. It charges the request to the link, so
+// that its readers cannot use up the budget of the account.
+func (r *queryResolver) SharedSite(ctx context.Context) (*generated.SharedSite, error) {
+	caller, err := auth.CallerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	view := caller.Shared
+	if view == nil {
+		if caller.User != nil {
+			_, err = r.require(ctx, model.MayRead)
+		}
+		return nil, err
+	}
+	if err := limits.Of(ctx).Charge(ctx, caller); err != nil {
+		return nil, err
+	}
+
+	return &generated.SharedSite{
+		Name: view.Site.Name, Domain: view.Site.Domain, TimeZone: view.Site.TimeZone, View: view,
+	}, nil
+}
+
+func (r *siteResolver) SharedLinks(ctx context.Context, obj *model.Site) ([]*model.SharedLink, error) {
+	links, err := requestOf(ctx).loaders().SharedLinks.Of(ctx, obj.ID)
+	return orEmpty(links), err
+}
+
+func (r *sharedLinkResolver) ID(ctx context.Context, obj *model.SharedLink) (string, error) {
+	return r.ids.Of(model.NodeSharedLink, obj.ID), nil
+}
+
+func (r *sharedLinkResolver) HasPassword(ctx context.Context, obj *model.SharedLink) (bool, error) {
+	return obj.PasswordHash != "", nil
+}
+
+func (r *sharedLinkResolver) Segment(ctx context.Context, obj *model.SharedLink) (*model.Segment, error) {
+	if obj.SegmentID == 0 {
+		return nil, nil
+	}
+	return requestOf(ctx).loaders().LinkSegments.Of(ctx, obj.SegmentID)
+}
+
+func (r *sharedLinkResolver) ExpiresAt(ctx context.Context, obj *model.SharedLink) (*model.Instant, error) {
+	return timeOrNil(obj.ExpiresAt), nil
+}
+
+func (r *sharedLinkResolver) LastUsedAt(ctx context.Context, obj *model.SharedLink) (*model.Instant, error) {
+	return timeOrNil(obj.LastUsedAt), nil
+}
+
+// CreateSharedLink stores the hash of a new token. All mistakes in the input are reported.
+func (r *mutationResolver) CreateSharedLink(
+	ctx context.Context, input generated.CreateSharedLinkInput,
+) (*generated.CreateSharedLinkPayload, error) {
+	token := model.NewSecret(model.SharedLinkPrefix)
+	link, err := onSite(ctx, r, model.MaySendOut, input.SiteID, func(accountID, siteID int64) (*model.SharedLink, error) {
+		now := requestOf(ctx).now
+		link := model.SharedLink{
+			SiteID: siteID, Name: input.Name, CreatedAt: now,
+			TokenHash: model.HashToken(token), TokenHint: model.SecretHint(token),
+		}
+		if err := r.describeLink(&link, &input); err != nil {
+			return nil, err
+		}
+
+		// Another account's site must not cost a hash.
+		if _, err := r.sites.SiteByID(ctx, accountID, siteID); err != nil {
+			return nil, err
+		}
+
+		if input.Password != nil {
+			var err error
+			if link.PasswordHash, err = r.auth.HashLinkPassword(ctx, *input.Password); err != nil {
+				return nil, err
+			}
+		}
+
+		return r.sites.CreateSharedLink(ctx, accountID, link)
+	})
+
+	return &generated.CreateSharedLinkPayload{SharedLink: link, Token: &token}, err
+}
+
+// describeLink checks the input and sets segment and expiry of a new link. It reports every wrong
+// field.
+func (r *mutationResolver) describeLink(link *model.SharedLink, input *generated.CreateSharedLinkInput) error {
+	_, nameErr := model.ParseName("name", input.Name)
+
+	var passwordErr, expiryErr, segmentErr error
+	if input.Password != nil {
+		passwordErr = model.CheckPassword(*input.Password)
+	}
+
+	if input.ExpiresAt != nil {
+		link.ExpiresAt = *input.ExpiresAt
+		if link.ExpiresAt <= link.CreatedAt {
+			expiryErr = model.InvalidField("expiresAt", "invalid_expiry", "Use a time in the future.")
+		}
+	}
+
+	if input.SegmentID != nil {
+		var ok bool
+		if link.SegmentID, ok = r.ids.Parse(model.NodeSegment, *input.SegmentID); !ok {
+			segmentErr = notFound("segmentId")
+		}
+	}
+
+	return errors.Join(nameErr, passwordErr, expiryErr, segmentErr)
+}
+
+func (r *mutationResolver) RevokeSharedLink(
+	ctx context.Context, input generated.RevokeSharedLinkInput,
+) (*generated.SharedLinkPayload, error) {
+	link, err := onObject(ctx, r, model.NodeSharedLink, "sharedLinkId", input.SharedLinkID,
+		func(accountID, id int64) (*model.SharedLink, error) {
+			return r.sites.RevokeSharedLink(ctx, accountID, id)
+		})
+	return &generated.SharedLinkPayload{SharedLink: link}, err
+}
+
+func (r *mutationResolver) OpenSharedLink(
+	ctx context.Context, input generated.OpenSharedLinkInput,
+) (*generated.OpenSharedLinkPayload, error) {
+	token, expires, err := r.auth.OpenSharedLink(ctx, input.Token, orBlank(input.Password))
+	return &generated.OpenSharedLinkPayload{ViewerToken: &token, ExpiresAt: &expires}, err
+}

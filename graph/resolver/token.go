@@ -1,0 +1,79 @@
+package resolver
+
+import (
+	"context"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/limits"
+)
+
+// API tokens of the caller, and the rate limit of programs that use them.
+
+func (r *queryResolver) APITokens(ctx context.Context) ([]*model.APIToken, error) {
+	viewer, err := r.require(ctx, model.MayPersonal)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := r.accounts.APITokens(ctx, viewer.ID)
+	return orEmpty(tokens), err
+}
+
+func (r *queryResolver) RateLimit(ctx context.Context) (*generated.RateLimit, error) {
+	if _, err := r.require(ctx, model.MayRead); err != nil {
+		return nil, err
+	}
+	return limits.Of(ctx).RateLimit(), nil
+}
+
+func (r *apiTokenResolver) ID(ctx context.Context, obj *model.APIToken) (string, error) {
+	return r.ids.Of(model.NodeAPIToken, obj.ID), nil
+}
+
+func (r *apiTokenResolver) LastUsedAt(ctx context.Context, obj *model.APIToken) (*model.Instant, error) {
+	return timeOrNil(obj.LastUsedAt), nil
+}
+
+func (r *mutationResolver) CreateAPIToken(
+	ctx context.Context, input generated.CreateAPITokenInput,
+) (*generated.CreateAPITokenPayload, error) {
+	viewer, err := r.require(ctx, model.MayPersonal)
+	if err != nil {
+		return nil, err
+	}
+
+	token, secret, err := r.auth.CreateAPIToken(ctx, viewer, input.Name, input.Scopes)
+	return &generated.CreateAPITokenPayload{APIToken: token, Token: &secret}, err
+}
+
+func (r *mutationResolver) RevokeAPIToken(
+	ctx context.Context, input generated.RevokeAPITokenInput,
+) (*generated.RevokeAPITokenPayload, error) {
+	viewer, err := r.require(ctx, model.MayPersonal)
+	if err != nil {
+		return nil, err
+	}
+
+	number, ok := r.ids.Parse(model.NodeAPIToken, input.APITokenID)
+	if !ok {
+		return nil, notFound("apiTokenId")
+	}
+
+	token, err := r.accounts.DeleteAPIToken(ctx, viewer.ID, number)
+	return &generated.RevokeAPITokenPayload{APIToken: token}, orNotFound("apiTokenId", err)
+}
+
+// apiToken returns one of the caller's API tokens by its global id; nil for callers without a
+// session.
+func (r *Resolver) apiToken(ctx context.Context, viewer *model.User, id string) (*model.APIToken, error) {
+	number, ok := r.ids.Parse(model.NodeAPIToken, id)
+	if !ok {
+		return nil, nil
+	}
+	if personal, err := auth.MayPersonal(ctx); !personal || err != nil {
+		return nil, err
+	}
+
+	return orNull(r.accounts.APIToken(ctx, viewer.ID, number))
+}
