@@ -15,7 +15,7 @@ import (
 
 // The time that deletions rely on. On PostgreSQL it is the server's clock, which all processes
 // share; on SQLite it is the machine's. Either can be set wrongly, so TrustedNow compares it with
-// the last time that it returned.
+// the last time that it returned in any process, which is stored.
 
 const (
 	// clockSlack is how far the clock may move back, or deviate from a process's uptime, without
@@ -247,6 +247,13 @@ func (d *DB) advanceClock(
 	}
 
 	return mark, nil
+}
+
+// LastTrusted returns when TrustedNow last stored a time that it trusted, in any process; 0 if never.
+// trusted is false since a jump until the clock is trusted again.
+func (d *DB) LastTrusted(ctx context.Context) (at model.Instant, trusted bool, err error) {
+	mark, err := readClockMark(ctx, d.Read)
+	return mark.trusted, mark.since == 0, err
 }
 
 // clockMark is the stored state of TrustedNow.

@@ -51,7 +51,8 @@ type DB struct {
 	Write *bun.DB // SQLite: the one writing connection; PostgreSQL: the same pool as Read
 	Read  *bun.DB
 
-	// The data plane has pools of its own, so that owners and workers cannot use up its connections.
+	// The data plane has connections of its own, so that owners and workers cannot use them up. It
+	// shares only SQLite's writing connection, at which it is served first.
 	DataWrite *bun.DB // SQLite: the one writing connection, before Write; PostgreSQL: the same pool as DataRead
 	DataRead  *bun.DB
 

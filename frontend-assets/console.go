@@ -22,6 +22,7 @@ var consoleFiles = map[string]*file{
 	"main.js":     builtFile("console/main.js", javascript),
 	"details.js":  builtFile("console/details.js", javascript),
 	"more.js":     builtFile("console/more.js", javascript),
+	"manage.js":   builtFile("console/manage.js", javascript),
 	"de.js":       builtFile("console/de.js", javascript),
 	"console.css": builtFile("console/console.css", "text/css; charset=utf-8"),
 }
@@ -29,7 +30,7 @@ var consoleFiles = map[string]*file{
 // consoleVersion is the path of the console's files in this build.
 var consoleVersion = func() string {
 	var all bytes.Buffer
-	for _, name := range []string{"main.js", "details.js", "more.js", "de.js", "console.css"} {
+	for _, name := range []string{"main.js", "details.js", "more.js", "manage.js", "de.js", "console.css"} {
 		all.Write(consoleFiles[name].plain())
 	}
 	return consolePrefix + hash(all.Bytes()) + "/"
@@ -39,7 +40,7 @@ var consoleVersion = func() string {
 // paths below it. The console itself reports unknown ids and pages below them.
 var consolePaths = []string{
 	"/{$}", "/sign-in", "/sign-up", "/forgot-password", "/reset-password", "/accept-invitation", "/confirm-sign-up",
-	"/sites/", "/captcha", "/captcha/", "/account", "/members", "/tokens", "/sessions",
+	"/sites/", "/captcha", "/captcha/", "/account", "/members", "/tokens", "/sessions", "/share/", "/operator",
 }
 
 // consolePolicy allows scripts, styles, requests and frames of the console's own origin only. No
@@ -81,6 +82,9 @@ func MountConsole(mux *http.ServeMux, captchaURL string) {
 func serveConsolePage(w http.ResponseWriter, _ *http.Request) {
 	pageHeaders(w.Header(), consolePolicy)
 	w.Header().Set("X-Frame-Options", "DENY")
+
+	// Addresses of shared links may be public, which their reports need not be.
+	w.Header().Set("X-Robots-Tag", "noindex")
 	_, _ = w.Write(consolePage)
 }
 

@@ -21,7 +21,7 @@ func getConsole(t *testing.T, method, path string) *http.Response {
 func TestConsolePages(t *testing.T) {
 	for path, status := range map[string]int{
 		"/": 200, "/sign-in": 200, "/reset-password": 200, "/sites/new": 200, "/sites/site_x/events": 200, "/captcha": 200,
-		"/captcha/key_x": 200, "/tokens": 200, "/nothing": 404, "/sign-in/": 404, "/console/": 404,
+		"/captcha/key_x": 200, "/tokens": 200, "/share/tgl_x": 200, "/operator": 200, "/nothing": 404, "/sign-in/": 404, "/console/": 404,
 		"/console/000000000000/main.js": 404, consoleVersion + "other.js": 404, consoleVersion: 404,
 	} {
 		r := getConsole(t, "GET", path)
@@ -34,7 +34,7 @@ func TestConsolePages(t *testing.T) {
 
 		policy := r.Header.Get("Content-Security-Policy")
 		if strings.Contains(policy, "unsafe") || !strings.Contains(policy, "require-trusted-types-for 'script'") ||
-			!strings.Contains(policy, "frame-ancestors 'none'") || r.Header.Get("X-Frame-Options") != "DENY" {
+			r.Header.Get("X-Robots-Tag") != "noindex" || !strings.Contains(policy, "frame-ancestors 'none'") || r.Header.Get("X-Frame-Options") != "DENY" {
 			t.Errorf("%s: headers %v", path, r.Header)
 		}
 	}

@@ -9,10 +9,13 @@ import (
 	"github.com/tallygate/tallygate/jobs/queue"
 )
 
-// newSchedule returns all periodic tasks, which read the time from c. A task that deletes or that
-// happens once must not run while the time is uncertain; the others only delay work if they err.
+// newSchedule returns all periodic tasks, which read the time from c. A task waits while the time is
+// uncertain if it deletes rows by their age or does once what a later time would have done otherwise.
+// The others erase what was requested, create partitions, and note the quotas of the current month.
+// They and the task that makes work due again are right, or only too late, at a wrong time.
 func newSchedule(c *clock, h *housekeeping) []queue.Periodic {
 	return []queue.Periodic{
+		// What has expired or was deleted.
 		{Name: "housekeeping:sessions", Every: time.Hour, Run: c.whenCertain(h.deleteSessions)},
 		{Name: "housekeeping:sign-in-failures", Every: time.Hour, Run: c.whenCertain(h.deleteSignInFailures)},
 		{Name: "housekeeping:expired-secrets", Every: time.Hour, Run: c.whenCertain(h.deleteExpiredSecrets)},
@@ -20,15 +23,23 @@ func newSchedule(c *clock, h *housekeeping) []queue.Periodic {
 		{Name: "housekeeping:user-erasures", Every: time.Minute, Run: c.withNow(h.eraseUsers)},
 		{Name: "housekeeping:captcha-spent", Every: 10 * time.Minute, Run: c.whenCertain(h.deleteConsumed)},
 		{Name: "housekeeping:day-salts", Every: time.Hour, Run: c.whenCertain(h.destroyDaySalts)},
+
+		// Partitions and old months.
 		{Name: "housekeeping:partitions", Every: time.Hour, Run: c.withNow(h.ensurePartitions)},
 		// Hourly, because a busy table may refuse it.
 		{Name: "housekeeping:old-data", Every: time.Hour, Run: c.whenCertain(h.dropOldData)},
 		{Name: "housekeeping:detached", Every: time.Hour, Run: c.whenCertain(h.dropDetached)},
+
+		// What a wrong clock has left behind, and old counters.
 		{Name: "housekeeping:schedule", Every: 5 * time.Minute, Run: c.withNow(h.correctSchedule)},
 		{Name: "housekeeping:dates", Every: 5 * time.Minute, Run: c.whenCertain(h.correctDates)},
 		{Name: "housekeeping:old-records", Every: 24 * time.Hour, Run: c.whenCertain(h.deleteOldRecords)},
+
+		// Reports.
 		{Name: "reports:build", Every: time.Minute, Run: c.whenCertain(h.buildReports)},
 		{Name: "housekeeping:old-reports", Every: 24 * time.Hour, Run: c.whenCertain(h.deleteOldReports)},
+
+		// Exports, usage, mails and notices.
 		{Name: "exports:plan", Every: 5 * time.Minute, Run: c.whenCertain(h.planDailyExports)},
 		{Name: "usage:days", Every: 10 * time.Minute, Run: c.whenCertain(h.countUsageDays)},
 		{Name: "reports:mails", Every: time.Minute, Run: c.whenCertain(h.planReportMails)},

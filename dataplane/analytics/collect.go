@@ -18,8 +18,9 @@ import (
 const collectEndpoint = "collect"
 
 // Collect answers POST /collect.php (analytics contract, section 4). Status 204 means that the hit
-// is committed, or ignored for one of the reasons in errors.go. It checks, in this order: method,
-// body, JSON, site key, domain, bot or excluded address, path, event, flood, repetition, quota.
+// is committed, or ignored: for one of the reasons in errors.go, or because an engagement report has
+// no page view id. It checks, in this order: method, body, JSON, site key, domain, bot, excluded
+// address, path, event, flood; then, in the transaction, repetition and quota.
 func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	switch r.Method {
 	case http.MethodPost:

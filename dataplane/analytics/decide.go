@@ -56,7 +56,7 @@ func (d *decision) take(h *hit) outcome {
 	key := h.usageKey()
 	usage, ok := d.usage(key)
 	if !ok {
-		return siteGone
+		return siteDeleted
 	}
 
 	if h.engagement != nil {

@@ -17,7 +17,7 @@ type outcome uint8
 const (
 	stored               outcome = iota // committed; an engagement report may also be dropped, see engage
 	overQuota                           // the site's month is used up
-	siteGone                            // the site was deleted after it was cached
+	siteDeleted                         // the site was deleted after it was cached
 	duplicatePageview                   // a manual page view that repeats an automatic one
 	duplicateTransaction                // a refund that is recorded already, or a purchase under any recorded id
 	badTransaction                      // a refund under a purchase's id
@@ -28,7 +28,7 @@ func (o outcome) err() error {
 	switch o {
 	case overQuota:
 		return errQuota
-	case siteGone:
+	case siteDeleted:
 		return errUnknownSite
 	case badTransaction:
 		return event.ErrBad

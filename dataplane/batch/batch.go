@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Errors that Do returns in addition to those of the commit function. The item is not stored.
+// Errors that DoBefore returns in addition to those of the commit function. The item is not stored.
 var (
 	ErrFull   = errors.New("batch: too many items are waiting")
 	ErrLate   = errors.New("batch: too little time is left to store the item")
@@ -29,8 +29,8 @@ type Commit[In, Out any] func(ctx context.Context, items []In) ([]Out, error)
 // Options bound the queue. Zero values take the defaults.
 type Options struct {
 	MaxItems  int // most items in one batch; default 2,000
-	MaxBytes  int // most bytes in one batch, by the sizes that are passed to Do; default 1 MiB
-	MaxQueued int // most waiting batches before Do returns ErrFull; default 8
+	MaxBytes  int // most bytes in one batch, by the sizes that are passed to DoBefore; default 1 MiB
+	MaxQueued int // most waiting batches before DoBefore returns ErrFull; default 8
 
 	// Timeout bounds the storing of one batch, with the retries that Isolate causes. Items whose
 	// deadline falls before the end of it plus a tenth are rejected with ErrLate when their turn
@@ -129,17 +129,12 @@ func (q *Queue[In, Out]) Stop(ctx context.Context) error {
 	}
 }
 
-// Do queues an item of the given size in bytes and waits until it is stored. When ctx ends first,
-// Do returns ctx's error and withdraws the item, unless the writer has taken it already: then it may
-// still be stored. With a Timeout, the writer takes no item whose deadline it could miss, so that
-// only a cancelled request is left without its outcome.
-func (q *Queue[In, Out]) Do(ctx context.Context, item In, size int) (Out, error) {
-	return q.DoBefore(ctx, time.Time{}, item, size)
-}
-
-// DoBefore is Do with a deadline, after which it returns context.DeadlineExceeded. A deadline within
-// Timeout and a tenth is too late. The zero time is no deadline. A context with a deadline costs
-// more.
+// DoBefore queues an item of the given size in bytes and waits until it is stored. After the deadline
+// it returns context.DeadlineExceeded; a deadline within Timeout and a tenth is too late. The zero
+// time is no deadline. When ctx ends first, DoBefore returns ctx's error. It then withdraws the item,
+// unless the writer has taken it already: then it may still be stored. With a Timeout, the writer
+// takes no item whose deadline it could miss, so that only a cancelled request is left without its
+// outcome. A context with a deadline costs more.
 func (q *Queue[In, Out]) DoBefore(ctx context.Context, deadline time.Time, item In, size int) (Out, error) {
 	var none Out
 	e := &entry[In, Out]{item: item}

@@ -115,7 +115,7 @@ func (s *Service) Compat(w http.ResponseWriter, r *http.Request) error {
 		refuse(w, codeConsumed)
 	case overQuota:
 		refuse(w, codeQuotaExceeded)
-	case accountGone:
+	case accountDeleted:
 		refuse(w, codeInvalidSecret)
 	default:
 		refuse(w, codeInvalidResponse)

@@ -38,7 +38,7 @@ var refusedOutcomes = map[outcome]string{
 func (s *Service) countRedeemed(key *sitekey, result outcome) {
 	if code, refused := refusedOutcomes[result]; refused {
 		s.count(key, s.now(), model.CaptchaRefusal(siteverifyEndpoint, code))
-	} else if result != accountGone {
+	} else if result != accountDeleted {
 		s.count(key, s.now(), model.CaptchaVerified)
 	}
 }

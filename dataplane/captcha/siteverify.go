@@ -78,7 +78,7 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if verdict == accountGone {
+	if verdict == accountDeleted {
 		return errSitekey
 	}
 

@@ -42,7 +42,7 @@ const (
 	claimedFromReserve                // likewise, with the quota used up before
 	duplicate                         // consumed before, or too old
 	overQuota                         // quota and reserve are used up; the token is not consumed
-	accountGone                       // the account was deleted after it was cached
+	accountDeleted                    // the account was deleted after it was cached
 )
 
 // claim waits until the claim is decided and committed. A request that ends before the writer took
@@ -139,7 +139,7 @@ func (d *decision) count(c *claim) outcome {
 	usage, ok := d.changes.Usage[key]
 	if !ok {
 		if usage, ok = d.state.Usage[key]; !ok {
-			return accountGone
+			return accountDeleted
 		}
 	}
 

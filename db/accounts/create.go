@@ -49,11 +49,11 @@ func (s *Store) SignUp(
 func createAccount(
 	ctx context.Context, tx *db.Tx, policy model.SignupPolicy, account *model.Account, owner *model.User,
 ) error {
-	anybody, err := hasUsers(ctx, tx)
+	usersExist, err := hasUsers(ctx, tx)
 	if err != nil {
 		return err
 	}
-	if !admits(policy, anybody) {
+	if !admits(policy, usersExist) {
 		return ErrSignupsClosed
 	}
 	if _, err := tx.NewInsert().Model(account).Exec(ctx); err != nil {
@@ -62,7 +62,7 @@ func createAccount(
 
 	owner.AccountID, owner.Account = account.ID, account
 	owner.Role = model.RoleOwner
-	owner.Operator = !anybody
+	owner.Operator = !usersExist
 	_, err = tx.NewInsert().Model(owner).Exec(ctx)
 
 	return err
@@ -77,11 +77,11 @@ func emailTaken(field string, cause error) error {
 
 // HasUsers reports whether the installation has any user.
 func (s *Store) HasUsers(ctx context.Context) (bool, error) {
-	anybody, err := hasUsers(ctx, s.db.Read)
+	usersExist, err := hasUsers(ctx, s.db.Read)
 	if err != nil {
 		return false, fmt.Errorf("look for users: %w", err)
 	}
-	return anybody, nil
+	return usersExist, nil
 }
 
 // SignupsOpen reports whether the policy would admit a sign-up now. The answer can be out of date
@@ -90,12 +90,13 @@ func (s *Store) SignupsOpen(ctx context.Context, policy model.SignupPolicy) (boo
 	if policy != model.SignupsFirstOnly {
 		return admits(policy, true), nil
 	}
-	anybody, err := s.HasUsers(ctx)
-	return err == nil && admits(policy, anybody), err
+	usersExist, err := s.HasUsers(ctx)
+	return err == nil && admits(policy, usersExist), err
 }
 
-func admits(policy model.SignupPolicy, anybody bool) bool {
-	return policy == model.SignupsOpen || policy == model.SignupsFirstOnly && !anybody
+// admits reports whether the policy admits a sign-up, where users exist or not.
+func admits(policy model.SignupPolicy, usersExist bool) bool {
+	return policy == model.SignupsOpen || policy == model.SignupsFirstOnly && !usersExist
 }
 
 func hasUsers(ctx context.Context, idb bun.IDB) (bool, error) {

@@ -29,8 +29,8 @@ import (
 //     synchronous = FULL. Both return from COMMIT after the log is on disk.
 //   - Retried are only transactions that are known to be rolled back: one that lost to another one
 //     (serialization failure, deadlock, busy), one that violated a unique key, and one whose idle
-//     connection was found closed before COMMIT was sent. An error of COMMIT itself is
-//     returned: the batch is stored or not, and its requests are answered with an error.
+//     connection was found closed before COMMIT was sent. Any other error of COMMIT is returned:
+//     the batch is stored or not, and its requests are answered with an error.
 //   - A retry begins with the locks and runs decide again on what it reads then, so it depends on
 //     nothing of the attempt before it. Ids are partly random: a retry makes new ones, which
 //     resolves a collision.
@@ -63,8 +63,9 @@ type statements[Keys, State, Changes any] interface {
 // the changes that decide returns. On an error they are not stored, unless the connection was lost,
 // or ctx ended, during the commit.
 //
-// A transaction that lost to another one runs again, up to 4 times in all, so decide may be called
-// several times. The last call is the one that counts.
+// A transaction that lost to another one, or violated a unique key, runs again, up to 4 times in all.
+// Each of them runs twice if the connection was found closed. So decide may be called several times:
+// the last call is the one that counts.
 func (b *Batches[Keys, State, Changes]) Update(ctx context.Context, keys Keys, decide func(*State) *Changes) error {
 	return db.RetryNewIDs(func() error {
 		return b.engine.inTx(ctx, func(tx transaction) error {

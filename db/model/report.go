@@ -294,7 +294,7 @@ type Funnel struct {
 	Steps  []FunnelStep `bun:"steps,type:text,notnull"`
 }
 
-// SharedLink lets anybody who has its secret read the reports of one site.
+// SharedLink lets every client that has its secret read the reports of one site.
 type SharedLink struct {
 	ID           int64   `bun:",pk,autoincrement"`
 	SiteID       int64   `bun:",notnull"`

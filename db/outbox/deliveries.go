@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -55,16 +56,39 @@ ORDER BY p.site_id, k.kind LIMIT ?`
 	return lanes, nil
 }
 
-// DueDeliveries returns at most limit due deliveries of a lane, longest due first.
+// LanePage names how many due deliveries of a lane a caller wants, at least one.
+type LanePage struct {
+	model.Lane
+	Limit int
+}
+
+// DueDeliveries returns the due deliveries of lanes with one statement: of each lane at most its
+// limit, longest due first. At most 500 lanes.
 func (s *Store) DueDeliveries(
-	ctx context.Context, lane model.Lane, now model.Instant, limit int,
-) ([]DueDelivery, error) {
-	var due []DueDelivery
-	err := s.db.Read.NewSelect().Table("deliveries").Column("site_id", "kind", "id", "tries", "next_attempt_at").
-		Where("site_id = ? AND kind = ? AND state = 'pending' AND next_attempt_at <= ?", lane.SiteID, lane.Kind, now).
-		OrderExpr("next_attempt_at, id").Limit(int64(limit)).Scan(ctx, &due)
+	ctx context.Context, pages []LanePage, now model.Instant,
+) (map[model.Lane][]DueDelivery, error) {
+	if len(pages) == 0 {
+		return nil, nil
+	}
+
+	selects := make([]string, len(pages))
+	args := make([]any, 0, 4*len(pages))
+	for i, page := range pages {
+		selects[i] = fmt.Sprintf(`SELECT * FROM (SELECT site_id, kind, id, tries, next_attempt_at FROM deliveries
+WHERE site_id = ? AND kind = ? AND state = 'pending' AND next_attempt_at <= ?
+ORDER BY next_attempt_at, id LIMIT ?) AS of_lane_%d`, i)
+		args = append(args, page.SiteID, page.Kind, now, page.Limit)
+	}
+
+	var rows []DueDelivery
+	err := s.db.Read.NewRaw(strings.Join(selects, " UNION ALL ")+" ORDER BY next_attempt_at, id", args...).Scan(ctx, &rows)
 	if err != nil {
-		return nil, fmt.Errorf("list due deliveries of site %d: %w", lane.SiteID, err)
+		return nil, fmt.Errorf("list due deliveries of %d lanes: %w", len(pages), err)
+	}
+
+	due := make(map[model.Lane][]DueDelivery, len(pages))
+	for _, row := range rows {
+		due[row.Lane] = append(due[row.Lane], row)
 	}
 
 	return due, nil

@@ -292,9 +292,18 @@ func TestDueLanes(t *testing.T) {
 			t.Errorf("due lanes %v, want %s", got, want)
 		}
 
-		due, err := outbox.New(d).DueDeliveries(t.Context(), model.Lane{SiteID: 3, Kind: model.DeliveryConversion}, dbtest.Noon, 1)
-		if err != nil || len(due) != 1 || due[0].SiteID != 3 {
+		third, late := model.Lane{SiteID: 3, Kind: model.DeliveryConversion}, model.Lane{SiteID: 4, Kind: model.DeliveryDailyExport}
+		first := model.Lane{SiteID: 1, Kind: model.DeliveryDailyExport}
+		due, err := outbox.New(d).DueDeliveries(t.Context(), []outbox.LanePage{{third, 1}, {late, 1}, {first, 8}}, dbtest.Noon)
+		if err != nil || len(due) != 2 || len(due[third]) != 1 || len(due[first]) != 1 || due[third][0].Lane != third {
 			t.Errorf("due %+v, %v", due, err)
+		}
+		due, err = outbox.New(d).DueDeliveries(t.Context(), []outbox.LanePage{{third, 8}}, dbtest.Noon)
+		if err != nil || len(due[third]) != 2 || due[third][0].ID >= due[third][1].ID {
+			t.Errorf("both due ones of a lane: %+v, %v", due, err)
+		}
+		if due, err := outbox.New(d).DueDeliveries(t.Context(), nil, dbtest.Noon); err != nil || len(due) != 0 {
+			t.Errorf("no lane: %+v, %v", due, err)
 		}
 
 		backlog, err := outbox.New(d).DeliveryBacklog(t.Context(), dbtest.Noon)

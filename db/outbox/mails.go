@@ -56,6 +56,15 @@ func (s *Store) DueMails(ctx context.Context, now model.Instant, limit int) ([]m
 	return mails, nil
 }
 
+// DueMailCount returns the number of due mails.
+func (s *Store) DueMailCount(ctx context.Context, now model.Instant) (int64, error) {
+	n, err := s.db.Read.NewSelect().Table("mails").Where("state = 'pending' AND next_attempt_at <= ?", now).Count(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("count due mails: %w", err)
+	}
+	return n, nil
+}
+
 // ClaimMail begins the next attempt to send a mail and returns the mail; no other process can begin
 // one until the lease ends. It returns nil if the mail is not due. It marks the mail as failed, and
 // returns nil, if the worker of its last attempt died or if its link has expired.

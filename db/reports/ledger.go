@@ -226,8 +226,34 @@ func (s *Store) backfillSite(ctx context.Context, siteID int64, last model.Day, 
 	return all, nil
 }
 
+// PlanSite enters the site's days that have ended, and makes those since from due, for rows that were
+// stored after their day was planned or built. BuildDue then builds them.
+func (s *Store) PlanSite(ctx context.Context, siteID int64, from model.Day, now model.Instant) error {
+	last := now.Add(-buildDelay).Day() - 1
+	if _, err := s.backfillSite(ctx, siteID, last, now); err != nil {
+		return fmt.Errorf("plan the reports of site %d: %w", siteID, err)
+	}
+
+	var changed []model.Day
+	for day := from; day <= last; day++ {
+		changed = append(changed, day)
+	}
+	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return Invalidate(ctx, tx, siteID, now, changed...)
+	})
+}
+
 // firstDay is 2020-01-01, before which no visit has an id.
 var firstDay = model.TimeOfID(0).Day()
+
+// Due returns the number of days that are due to be built or merged.
+func (s *Store) Due(ctx context.Context, now model.Instant) (int64, error) {
+	n, err := s.db.Read.NewSelect().Table("report_days").Where("due_at <= ?", now).Count(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("count the report days that are due: %w", err)
+	}
+	return n, nil
+}
 
 // claim leases up to limit due days to this worker, in the order in which they became due.
 func (s *Store) claim(ctx context.Context, now model.Instant, limit int) ([]dayRow, error) {

@@ -25,8 +25,9 @@ type Store struct {
 func New(d *db.DB) *Store { return &Store{db: d, keys: keys.New(d)} }
 
 // InTx runs several changes in one transaction: all of them are made or, when change fails, none.
-// change gets a store bound to the transaction. The changes of sites and SiteRules of that store
-// belong to the transaction; its other methods do not. change must not call them concurrently.
+// change gets a store bound to the transaction. The methods of that store that create, change or
+// delete a site, and SiteRules, run in the transaction. change must not call them concurrently, and
+// must not call its other methods, which would need a second connection.
 func (s *Store) InTx(ctx context.Context, change func(ctx context.Context, bound *Store) error) error {
 	return s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		return change(ctx, &Store{db: s.db, keys: s.keys, tx: tx})

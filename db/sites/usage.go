@@ -115,6 +115,21 @@ func (s *Store) CountUsageDays(ctx context.Context, now model.Instant) (int64, e
 	return days, nil
 }
 
+// RecountUsageDays counts the UTC days from first to last again, for rows that were stored after
+// their day was counted.
+func (s *Store) RecountUsageDays(ctx context.Context, first, last model.Day) error {
+	if _, err := s.db.Write.ExecContext(ctx, "DELETE FROM site_usage_days WHERE day >= ? AND day <= ?", first, last); err != nil {
+		return fmt.Errorf("remove the usage of days: %w", err)
+	}
+
+	for day := first; day <= last; day++ {
+		if err := s.countUsageDay(ctx, day); err != nil {
+			return fmt.Errorf("count the usage of %s again: %w", day, err)
+		}
+	}
+	return nil
+}
+
 // UsageDayCounted returns the last UTC day whose usage was counted; a negative one if none was.
 func (s *Store) UsageDayCounted(ctx context.Context) (model.Day, error) {
 	var values []string

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/99designs/gqlgen/graphql"
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/vektah/gqlparser/v2/ast"
 )
 
@@ -69,6 +70,236 @@ func (ec *executionContext) fieldContext_Installation_sendsMail(_ context.Contex
 	return graphql.NewScalarFieldContext("Installation", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
+func (ec *executionContext) _InstallationHealth_version(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InstallationHealth_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InstallationHealth_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _InstallationHealth_database(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InstallationHealth_database(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Database, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InstallationHealth_database(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _InstallationHealth_pendingDeliveries(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InstallationHealth_pendingDeliveries(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PendingDeliveries, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InstallationHealth_pendingDeliveries(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _InstallationHealth_dueDeliveries(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InstallationHealth_dueDeliveries(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DueDeliveries, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InstallationHealth_dueDeliveries(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _InstallationHealth_oldestDueAt(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InstallationHealth_oldestDueAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OldestDueAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InstallationHealth_oldestDueAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type DateTime does not have child fields"))
+}
+
+func (ec *executionContext) _InstallationHealth_dueMails(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InstallationHealth_dueMails(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DueMails, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InstallationHealth_dueMails(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _InstallationHealth_dueReports(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InstallationHealth_dueReports(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DueReports, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InstallationHealth_dueReports(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _InstallationHealth_workerSeenAt(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InstallationHealth_workerSeenAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WorkerSeenAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InstallationHealth_workerSeenAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type DateTime does not have child fields"))
+}
+
+func (ec *executionContext) _InstallationHealth_clockTrusted(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InstallationHealth_clockTrusted(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClockTrusted, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InstallationHealth_clockTrusted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _InstallationHealth_clockAheadMs(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InstallationHealth_clockAheadMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClockAheadMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InstallationHealth_clockAheadMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type Int64 does not have child fields"))
+}
+
 // endregion **************************** field.gotpl *****************************
 
 // region    **************************** input.gotpl *****************************
@@ -124,6 +355,89 @@ func (ec *executionContext) _Installation(ctx context.Context, sel ast.Selection
 	return out
 }
 
+var installationHealthImplementors = []string{"InstallationHealth"}
+
+func (ec *executionContext) _InstallationHealth(ctx context.Context, sel ast.SelectionSet, obj *InstallationHealth) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, installationHealthImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("InstallationHealth")
+		case "version":
+			out.Values[i] = ec._InstallationHealth_version(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "database":
+			out.Values[i] = ec._InstallationHealth_database(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pendingDeliveries":
+			out.Values[i] = ec._InstallationHealth_pendingDeliveries(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "dueDeliveries":
+			out.Values[i] = ec._InstallationHealth_dueDeliveries(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "oldestDueAt":
+			out.Values[i] = ec._InstallationHealth_oldestDueAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "dueMails":
+			out.Values[i] = ec._InstallationHealth_dueMails(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "dueReports":
+			out.Values[i] = ec._InstallationHealth_dueReports(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "workerSeenAt":
+			out.Values[i] = ec._InstallationHealth_workerSeenAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "clockTrusted":
+			out.Values[i] = ec._InstallationHealth_clockTrusted(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "clockAheadMs":
+			out.Values[i] = ec._InstallationHealth_clockAheadMs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 // endregion **************************** object.gotpl ****************************
 
 // region    ***************************** type.gotpl *****************************
@@ -140,6 +454,13 @@ func (ec *executionContext) marshalNInstallation2ᚖgithubᚗcomᚋtallygateᚋt
 		return graphql.Null
 	}
 	return ec._Installation(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOInstallationHealth2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐInstallationHealth(ctx context.Context, sel ast.SelectionSet, v *InstallationHealth) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._InstallationHealth(ctx, sel, v)
 }
 
 // endregion ***************************** type.gotpl *****************************

@@ -361,6 +361,30 @@ type Installation struct {
 	SendsMail bool `json:"sendsMail"`
 }
 
+// The state of an installation, for its operators. It counts work of all accounts and names none of them.
+type InstallationHealth struct {
+	// The version of the program that answers, as its build recorded it.
+	Version string `json:"version"`
+	// The database: `sqlite` or `postgres`.
+	Database string `json:"database"`
+	// Webhook deliveries with an attempt that is due or follows later.
+	PendingDeliveries int64 `json:"pendingDeliveries"`
+	// Webhook deliveries whose attempt is due.
+	DueDeliveries int64 `json:"dueDeliveries"`
+	// When the longest due delivery became due. Null if none is.
+	OldestDueAt *model.Instant `json:"oldestDueAt,omitempty"`
+	// Mails whose attempt is due.
+	DueMails int64 `json:"dueMails"`
+	// Days of sites whose reports are to be built now.
+	DueReports int64 `json:"dueReports"`
+	// When a worker last compared the clock and trusted it, which it does every minute. Null if no worker has.
+	WorkerSeenAt *model.Instant `json:"workerSeenAt,omitempty"`
+	// Whether the workers trust the clock. While they do not, after it has jumped, nothing is deleted and no report is built.
+	ClockTrusted bool `json:"clockTrusted"`
+	// By how many milliseconds the clock of the process that answers is ahead of the database's; negative if it is behind.
+	ClockAheadMs int64 `json:"clockAheadMs"`
+}
+
 // Input of `inviteMember`.
 type InviteMemberInput struct {
 	// E-mail address, at most 254 characters.

@@ -219,6 +219,19 @@ type ComplexityRoot struct {
 		SignUps   func(childComplexity int) int
 	}
 
+	InstallationHealth struct {
+		ClockAheadMs      func(childComplexity int) int
+		ClockTrusted      func(childComplexity int) int
+		Database          func(childComplexity int) int
+		DueDeliveries     func(childComplexity int) int
+		DueMails          func(childComplexity int) int
+		DueReports        func(childComplexity int) int
+		OldestDueAt       func(childComplexity int) int
+		PendingDeliveries func(childComplexity int) int
+		Version           func(childComplexity int) int
+		WorkerSeenAt      func(childComplexity int) int
+	}
+
 	Invitation struct {
 		CreatedAt func(childComplexity int) int
 		Email     func(childComplexity int) int
@@ -326,17 +339,18 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
-		APITokens    func(childComplexity int) int
-		Installation func(childComplexity int) int
-		Node         func(childComplexity int, id string) int
-		RateLimit    func(childComplexity int) int
-		Sessions     func(childComplexity int) int
-		SharedSite   func(childComplexity int) int
-		Site         func(childComplexity int, id string) int
-		Sitekey      func(childComplexity int, id string) int
-		Sitekeys     func(childComplexity int, first int, after *string) int
-		Sites        func(childComplexity int, first int, after *string) int
-		Viewer       func(childComplexity int) int
+		APITokens          func(childComplexity int) int
+		Installation       func(childComplexity int) int
+		InstallationHealth func(childComplexity int) int
+		Node               func(childComplexity int, id string) int
+		RateLimit          func(childComplexity int) int
+		Sessions           func(childComplexity int) int
+		SharedSite         func(childComplexity int) int
+		Site               func(childComplexity int, id string) int
+		Sitekey            func(childComplexity int, id string) int
+		Sitekeys           func(childComplexity int, first int, after *string) int
+		Sites              func(childComplexity int, first int, after *string) int
+		Viewer             func(childComplexity int) int
 	}
 
 	RateLimit struct {
@@ -1298,6 +1312,67 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Installation.SignUps(childComplexity), true
 
+	case "InstallationHealth.clockAheadMs":
+		if e.ComplexityRoot.InstallationHealth.ClockAheadMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationHealth.ClockAheadMs(childComplexity), true
+	case "InstallationHealth.clockTrusted":
+		if e.ComplexityRoot.InstallationHealth.ClockTrusted == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationHealth.ClockTrusted(childComplexity), true
+	case "InstallationHealth.database":
+		if e.ComplexityRoot.InstallationHealth.Database == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationHealth.Database(childComplexity), true
+	case "InstallationHealth.dueDeliveries":
+		if e.ComplexityRoot.InstallationHealth.DueDeliveries == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationHealth.DueDeliveries(childComplexity), true
+	case "InstallationHealth.dueMails":
+		if e.ComplexityRoot.InstallationHealth.DueMails == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationHealth.DueMails(childComplexity), true
+	case "InstallationHealth.dueReports":
+		if e.ComplexityRoot.InstallationHealth.DueReports == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationHealth.DueReports(childComplexity), true
+	case "InstallationHealth.oldestDueAt":
+		if e.ComplexityRoot.InstallationHealth.OldestDueAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationHealth.OldestDueAt(childComplexity), true
+	case "InstallationHealth.pendingDeliveries":
+		if e.ComplexityRoot.InstallationHealth.PendingDeliveries == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationHealth.PendingDeliveries(childComplexity), true
+	case "InstallationHealth.version":
+		if e.ComplexityRoot.InstallationHealth.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationHealth.Version(childComplexity), true
+	case "InstallationHealth.workerSeenAt":
+		if e.ComplexityRoot.InstallationHealth.WorkerSeenAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationHealth.WorkerSeenAt(childComplexity), true
+
 	case "Invitation.createdAt":
 		if e.ComplexityRoot.Invitation.CreatedAt == nil {
 			break
@@ -2048,6 +2123,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Installation(childComplexity), true
+	case "Query.installationHealth":
+		if e.ComplexityRoot.Query.InstallationHealth == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.InstallationHealth(childComplexity), true
 
 	case "Query.node":
 		if e.ComplexityRoot.Query.Node == nil {
@@ -4310,6 +4391,35 @@ type Installation {
   """
   sendsMail: Boolean!
 }
+
+extend type Query {
+  "The state of the installation. Requires an operator."
+  installationHealth: InstallationHealth
+}
+
+"The state of an installation, for its operators. It counts work of all accounts and names none of them."
+type InstallationHealth {
+  "The version of the program that answers, as its build recorded it."
+  version: String!
+  "The database: ` + "`" + `sqlite` + "`" + ` or ` + "`" + `postgres` + "`" + `."
+  database: String!
+  "Webhook deliveries with an attempt that is due or follows later."
+  pendingDeliveries: Int64!
+  "Webhook deliveries whose attempt is due."
+  dueDeliveries: Int64!
+  "When the longest due delivery became due. Null if none is."
+  oldestDueAt: DateTime
+  "Mails whose attempt is due."
+  dueMails: Int64!
+  "Days of sites whose reports are to be built now."
+  dueReports: Int64!
+  "When a worker last compared the clock and trusted it, which it does every minute. Null if no worker has."
+  workerSeenAt: DateTime
+  "Whether the workers trust the clock. While they do not, after it has jumped, nothing is deleted and no report is built."
+  clockTrusted: Boolean!
+  "By how many milliseconds the clock of the process that answers is ahead of the database's; negative if it is behind."
+  clockAheadMs: Int64!
+}
 `, BuiltIn: false},
 	{Name: "../schema/member.graphqls", Input: `extend type Mutation {
   """
@@ -6480,6 +6590,32 @@ func (ec *executionContext) childFields_Installation(ctx context.Context, field 
 		return ec.fieldContext_Installation_sendsMail(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Installation", field.Name)
+}
+
+func (ec *executionContext) childFields_InstallationHealth(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "version":
+		return ec.fieldContext_InstallationHealth_version(ctx, field)
+	case "database":
+		return ec.fieldContext_InstallationHealth_database(ctx, field)
+	case "pendingDeliveries":
+		return ec.fieldContext_InstallationHealth_pendingDeliveries(ctx, field)
+	case "dueDeliveries":
+		return ec.fieldContext_InstallationHealth_dueDeliveries(ctx, field)
+	case "oldestDueAt":
+		return ec.fieldContext_InstallationHealth_oldestDueAt(ctx, field)
+	case "dueMails":
+		return ec.fieldContext_InstallationHealth_dueMails(ctx, field)
+	case "dueReports":
+		return ec.fieldContext_InstallationHealth_dueReports(ctx, field)
+	case "workerSeenAt":
+		return ec.fieldContext_InstallationHealth_workerSeenAt(ctx, field)
+	case "clockTrusted":
+		return ec.fieldContext_InstallationHealth_clockTrusted(ctx, field)
+	case "clockAheadMs":
+		return ec.fieldContext_InstallationHealth_clockAheadMs(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type InstallationHealth", field.Name)
 }
 
 func (ec *executionContext) childFields_Invitation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {

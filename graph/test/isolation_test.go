@@ -232,6 +232,7 @@ func TestRoles(t *testing.T) {
 		"removeMember": {role: owner}, "deleteAccount": {role: owner},
 
 		"setSitePlan": {role: viewer, operator: true}, "setCaptchaPlan": {role: viewer, operator: true},
+		"installationHealth": {role: viewer, operator: true},
 	}
 
 	kinds := map[string]model.NodeKind{

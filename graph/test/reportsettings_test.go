@@ -184,9 +184,9 @@ func TestSharedLinkLifecycle(t *testing.T) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
-		anybody := a.client()
+		reader := a.client()
 		open := func(token string, password any) *answer {
-			return anybody.query(openLinkMutation, "token", token, "password", password)
+			return reader.query(openLinkMutation, "token", token, "password", password)
 		}
 		read := func(viewer string) *answer { return a.with(viewer, sharedSiteQuery) }
 

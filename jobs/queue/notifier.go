@@ -94,8 +94,7 @@ func (n *Notifier) run(ctx context.Context, client *asynq.Client) {
 // no more than can run at once. A task that arrives meanwhile is left to the next call, which counts
 // from 0 again: under a steady load the channel is never empty.
 func (n *Notifier) enqueueAll(ctx context.Context, client *asynq.Client, task Task) error {
-	// by payload
-	enqueued := make(map[any]int)
+	enqueued := make(map[any]int) // number of tasks by payload
 
 	for waiting := len(n.tasks); ; waiting-- {
 		if enqueued[task.Payload]++; enqueued[task.Payload] <= max(1, task.Parallel) {

@@ -101,10 +101,11 @@ func isOutage(err error) bool {
 
 	code, _, _ := strings.Cut(reply.Error(), " ")
 	switch code {
-	case "NOAUTH", "WRONGPASS", "NOPERM",
-		// it does not let us in
-		"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", // it is not ready, or not the master
-		"OOM", "MISCONF", "NOREPLICAS": // it takes no writes
+	case "NOAUTH", "WRONGPASS", "NOPERM": // it refuses the connection's user
+		return true
+	case "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN": // it is not ready, or not the master
+		return true
+	case "OOM", "MISCONF", "NOREPLICAS": // it accepts no writes
 		return true
 	}
 

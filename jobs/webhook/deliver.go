@@ -17,6 +17,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,8 +37,9 @@ const (
 	recordTimeout = 20 * time.Second
 	recordPause   = 500 * time.Millisecond
 
-	laneTurn   = 30 * time.Second // after which a task leaves its slot to others
-	sweepLanes = 500              // lanes read at once
+	laneTurn      = 30 * time.Second // after which a task leaves its slot to others
+	lanesPerPage  = 500              // lanes read at once
+	lanesPerQuery = 100              // lanes whose deliveries are read at once
 )
 
 // The times of Options.
@@ -50,8 +52,10 @@ const (
 type Store interface {
 	// DueLanes returns lanes that have a due delivery, in the order of their sites, after a site.
 	DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error)
-	// DueDeliveries returns the lane's due deliveries, the longest due ones first.
-	DueDeliveries(ctx context.Context, lane model.Lane, now model.Instant, limit int) ([]outbox.DueDelivery, error)
+	// DueDeliveries returns due deliveries of each lane, the longest due ones first.
+	DueDeliveries(
+		ctx context.Context, pages []outbox.LanePage, now model.Instant,
+	) (map[model.Lane][]outbox.DueDelivery, error)
 	// ClaimDelivery leases the lane's longest due delivery, and returns nil if there is none.
 	ClaimDelivery(
 		ctx context.Context, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
@@ -161,7 +165,7 @@ func Notify(notify func(queue.Task), deliveries []model.Delivery) {
 // or absent Redis, a lost task or a dead worker harmless.
 func (d *Deliverer) Sweep(ctx context.Context, now model.Instant) error {
 	for after := int64(0); ; {
-		lanes, err := d.store.DueLanes(ctx, now, after, sweepLanes)
+		lanes, err := d.store.DueLanes(ctx, now, after, lanesPerPage)
 		if err != nil {
 			return err
 		}
@@ -176,13 +180,13 @@ func (d *Deliverer) Sweep(ctx context.Context, now model.Instant) error {
 		// The order is random, so that all lanes get some of the slots when these are few.
 		rand.Shuffle(len(lanes), func(a, b int) { lanes[a], lanes[b] = lanes[b], lanes[a] })
 
-		for _, lane := range lanes {
-			if err := d.sweepLane(ctx, lane, now); err != nil {
+		for some := range slices.Chunk(lanes, lanesPerQuery) {
+			if err := d.sweepLanes(ctx, some, now); err != nil {
 				return err
 			}
 		}
 
-		if len(lanes) < sweepLanes {
+		if len(lanes) < lanesPerPage {
 			return nil
 		}
 
@@ -190,22 +194,26 @@ func (d *Deliverer) Sweep(ctx context.Context, now model.Instant) error {
 	}
 }
 
-// sweepLane submits tasks for as many of the lane's deliveries as this process has slots for.
-func (d *Deliverer) sweepLane(ctx context.Context, lane model.Lane, now model.Instant) error {
-	free := d.lanes.free(lane)
-	if free == 0 {
-		return nil
+// sweepLanes submits tasks for as many deliveries of each lane as this process has slots for.
+func (d *Deliverer) sweepLanes(ctx context.Context, lanes []model.Lane, now model.Instant) error {
+	var pages []outbox.LanePage
+	for _, lane := range lanes {
+		if free := d.lanes.free(lane); free > 0 {
+			pages = append(pages, outbox.LanePage{Lane: lane, Limit: free})
+		}
 	}
 
-	due, err := d.store.DueDeliveries(ctx, lane, now, free)
+	due, err := d.store.DueDeliveries(ctx, pages, now)
 	if err != nil {
 		return err
 	}
 
-	for _, delivery := range due {
-		task := Task(lane, delivery.ID, delivery.Attempts)
-		task.Overdue = now.Sub(delivery.NextAttemptAt)
-		d.queue.Submit(task)
+	for _, page := range pages {
+		for _, delivery := range due[page.Lane] {
+			task := Task(page.Lane, delivery.ID, delivery.Attempts)
+			task.Overdue = now.Sub(delivery.NextAttemptAt)
+			d.queue.Submit(task)
+		}
 	}
 
 	return nil

@@ -1,6 +1,6 @@
 // Package config is the configuration of the program: every setting with its variable, default,
-// limits and help. The commands embed Config, and pass it to the packages that they start. Nothing
-// here reads the environment, and Config changes nothing outside itself.
+// limits and help. The commands embed Config, and package command fills it in from the flags and the
+// environment. Config reads and changes nothing outside itself.
 package config
 
 import (
@@ -24,8 +24,8 @@ import (
 
 // Config holds all settings of a serving process. Each is a flag or an environment variable;
 // `tallygate serve --help` lists them with defaults and limits, and docs/configuration.md is
-// generated from the tags. An empty variable counts as unset. Nothing else in the program reads the
-// environment, except for the log format of a start whose settings are invalid.
+// generated from the tags. An empty variable counts as unset. Beyond them package command reads only
+// Go's GOGC and GOMEMLIMIT, and a few of these variables before they are parsed.
 type Config struct {
 	DataDir            string             `env:"TALLYGATE_DATA_DIR" default:"./tallygate-data" placeholder:"DIR" help:"Folder of the embedded database and the application key."`
 	DatabaseURL        DatabaseURL        `env:"TALLYGATE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL 15 or newer, as postgres://user:password@host:port/name. Empty: a SQLite file in the data folder." docs:"Several processes may share either database, SQLite on one machine only. Each process follows changes made by another one within a second."`

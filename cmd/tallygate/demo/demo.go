@@ -87,7 +87,11 @@ func New(ctx context.Context, o Options) (*Demo, error) {
 		return nil, fmt.Errorf("form: %w", err)
 	}
 
-	d.form = newContactForm(o.CaptchaURL, o.Data, sitekey, secret)
+	d.form = newContactForm(o.CaptchaURL, o.Data, sitekey.Sitekey, secret)
+
+	if err := d.prepareReports(ctx, sitekey); err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
 	return d, nil
 }
 

@@ -14,28 +14,23 @@ const sitekeyName = "Demo form"
 
 // prepareSitekey returns the owner's sitekey for the demo's domain, created on the first run, and
 // its secret. Only the secret's hash is stored, so every run rotates it.
-func prepareSitekey(ctx context.Context, d *db.DB, ownerEmail string) (sitekey, secret string, err error) {
+func prepareSitekey(ctx context.Context, d *db.DB, ownerEmail string) (key *model.Sitekey, secret string, err error) {
 	owner, err := accounts.New(d).UserByEmail(ctx, ownerEmail)
 	if err != nil {
-		return "", "", err
+		return nil, "", err
 	}
 
 	keys, err := sites.New(d).Sitekeys(ctx, owner.AccountID, 0, 100)
 	if err != nil {
-		return "", "", err
+		return nil, "", err
 	}
 
 	for _, key := range keys {
 		if key.Name == sitekeyName {
 			_, secret, err := sites.New(d).RotateSitekeySecret(ctx, owner.AccountID, key.ID)
-			return key.Sitekey, secret, err
+			return key, secret, err
 		}
 	}
 
-	key, secret, err := sites.New(d).CreateSitekey(ctx, owner.AccountID, sitekeyName, []string{Domain}, model.At(time.Now()))
-	if err != nil {
-		return "", "", err
-	}
-
-	return key.Sitekey, secret, nil
+	return sites.New(d).CreateSitekey(ctx, owner.AccountID, sitekeyName, []string{Domain, "localhost"}, model.At(time.Now()))
 }

@@ -41,10 +41,10 @@ func (a *App) listen() error {
 	// A process without one of the roles still needs the other's origin, for instance in script
 	// tags.
 	if c.BaseURL == "" {
-		c.BaseURL = "http://" + config.Origin(c.ControlAddr)
+		c.BaseURL = config.Origin("http://" + string(c.ControlAddr))
 	}
 	if c.AnalyticsURL == "" {
-		c.AnalyticsURL = "http://" + config.Origin(c.DataAddr)
+		c.AnalyticsURL = config.Origin("http://" + string(c.DataAddr))
 	}
 	if c.CaptchaURL == "" {
 		c.CaptchaURL = c.AnalyticsURL
@@ -62,13 +62,10 @@ func listen(role, addr string, origin *config.Origin) (*server, error) {
 		*origin = config.Origin("http://" + l.Addr().String())
 	}
 
-	s := NewServer(nil)
-	s.IdleTimeout, s.MaxHeaderBytes = idleTimeout, maxHeaderBytes
-
-	return &server{Server: s, listener: l, url: string(*origin)}, nil
+	return &server{Server: NewServer(nil), listener: l, url: string(*origin)}, nil
 }
 
-// NewServer returns a server with the service's timeouts. It logs no errors, because net/http's
+// NewServer returns a server with the service's limits. It logs no errors, because net/http's
 // messages contain the client's address.
 func NewServer(handler http.Handler) *http.Server {
 	return &http.Server{
@@ -76,6 +73,8 @@ func NewServer(handler http.Handler) *http.Server {
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          log.New(io.Discard, "", 0),
 	}
 }

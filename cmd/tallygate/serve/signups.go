@@ -17,8 +17,8 @@ func (a *App) warnOfSignUps(ctx context.Context) error {
 				"accounts are created without verifying the address; use this on closed networks only")
 	}
 
-	anybody, err := accounts.New(a.db).HasUsers(ctx)
-	if err != nil || anybody || c.Signups == model.SignupsClosed {
+	hasUsers, err := accounts.New(a.db).HasUsers(ctx)
+	if err != nil || hasUsers || c.Signups == model.SignupsClosed {
 		return err
 	}
 

@@ -18,6 +18,7 @@ import {
 } from './core';
 import { AcceptInvitation, ConfirmSignUp, ForgotPassword, ResetPassword, SignIn, SignUp } from './pages/enter';
 import { Overview } from './pages/overview';
+import { Shared } from './pages/shared';
 import { Sites } from './pages/sites';
 
 export * from './core';
@@ -33,29 +34,36 @@ const bare: Record<string, Page> = {
   '/reset-password': ResetPassword,
   '/accept-invitation': AcceptInvitation,
   '/confirm-sign-up': ConfirmSignUp,
+  '/share/:token': Shared as Page,
 };
 const first: Record<string, Page> = { '/': Sites, '/sites/:id': Overview as Page };
 
-/** inDetails and inMore list the paths of the pages in details.js and more.js, which are loaded with the first of them. */
-const inDetails = ['/sites/:id/live'];
-const inMore = [
-  '/sites/new',
-  '/sites/:id/install',
-  '/sites/:id/events',
-  '/sites/:id/rejections',
-  '/sites/:id/webhooks',
-  '/sites/:id/export',
-  '/sites/:id/settings',
-  '/captcha',
-  '/captcha/new',
-  '/captcha/:id',
-  '/account',
-  '/members',
-  '/tokens',
-  '/sessions',
+/** later lists the modules that are loaded on demand, with the paths of their pages. */
+const later: [load: () => Promise<{ pages: Record<string, Page> }>, paths: string[]][] = [
+  [() => import('./details'), ['/sites/:id/live']],
+  [() => import('./manage'), ['/sites/:id/sharing', '/sites/:id/saved', '/sites/:id/usage', '/operator']],
+  [
+    () => import('./more'),
+    [
+      '/sites/new',
+      '/sites/:id/install',
+      '/sites/:id/events',
+      '/sites/:id/rejections',
+      '/sites/:id/webhooks',
+      '/sites/:id/export',
+      '/sites/:id/settings',
+      '/captcha',
+      '/captcha/new',
+      '/captcha/:id',
+      '/account',
+      '/members',
+      '/tokens',
+      '/sessions',
+    ],
+  ],
 ];
 
-const known = [...Object.keys(bare), ...inMore, ...inDetails, ...Object.keys(first)];
+const known = [...Object.keys(bare), ...later.flatMap(([, paths]) => paths), ...Object.keys(first)];
 
 /** patternOf returns the pattern of a path; literal ones precede those with parameters. */
 function patternOf(path: string): string | undefined {
@@ -65,13 +73,11 @@ function patternOf(path: string): string | undefined {
 /** useLater returns a page of a module that is loaded on demand, as soon as that is loaded. */
 function useLater(pattern: string | undefined): Page | undefined {
   const [pages, setPages] = useState<Record<string, Page>>({});
-  const needed = !!pattern && (inMore.includes(pattern) || inDetails.includes(pattern));
+  const load = later.find(([, paths]) => paths.includes(pattern ?? ''))?.[0];
   useEffect(() => {
-    if (!needed || pages[pattern]) return;
-    const module = inMore.includes(pattern) ? import('./more') : import('./details');
-    void module.then((m) => setPages((before) => ({ ...before, ...m.pages })));
+    if (load && !pages[pattern!]) void load().then((m) => setPages((before) => ({ ...before, ...m.pages })));
   }, [pattern]);
-  return needed ? pages[pattern] : undefined;
+  return load && pages[pattern!];
 }
 
 function App() {
@@ -82,7 +88,7 @@ function App() {
   const Page = pattern && (bare[pattern] ?? first[pattern] ?? loaded);
   const missing = !pattern && Missing;
   return (
-    <Shell bare={!!pattern && pattern in bare}>
+    <Shell bare={!!pattern && pattern in bare} narrow={!!pattern && pattern in bare && pattern !== '/share/:token'}>
       {Page ? <Page key={pathname} {...match(pattern, pathname)} /> : missing ? <Missing /> : <Loading />}
     </Shell>
   );

@@ -48,6 +48,17 @@ export type DeleteSitekeyInput = {
   sitekeyId: string;
 };
 
+export type SetSitePlanInput = {
+  siteId: string;
+  plan: SitePlan;
+  monthlyPageviews?: number | null;
+};
+
+export type SetCaptchaPlanInput = {
+  accountId: string;
+  plan: CaptchaPlan;
+};
+
 export type SignInInput = {
   email: string;
   password: string;
@@ -157,6 +168,73 @@ export type CreateSegmentInput = {
   siteId: string;
   name: string;
   filters: ReportFilterInput[];
+};
+
+export type CreateAnnotationInput = {
+  siteId: string;
+  day: string;
+  text: string;
+};
+
+export type UpdateAnnotationInput = {
+  annotationId: string;
+  day?: string | null;
+  text?: string | null;
+};
+
+export type DeleteAnnotationInput = {
+  annotationId: string;
+};
+
+export type UpdateSegmentInput = {
+  segmentId: string;
+  name?: string | null;
+  filters?: ReportFilterInput[] | null;
+};
+
+export type DeleteSegmentInput = {
+  segmentId: string;
+};
+
+export type CreateFunnelInput = {
+  siteId: string;
+  name: string;
+  steps: FunnelStepInput[];
+};
+
+export type UpdateFunnelInput = {
+  funnelId: string;
+  name?: string | null;
+  steps?: FunnelStepInput[] | null;
+};
+
+export type DeleteFunnelInput = {
+  funnelId: string;
+};
+
+export type SetReportMailsInput = {
+  siteId: string;
+  weekly?: boolean | null;
+  monthly?: boolean | null;
+  spikeAbove?: number | null;
+  dropBelow?: number | null;
+};
+
+export type CreateSharedLinkInput = {
+  siteId: string;
+  name: string;
+  password?: string | null;
+  segmentId?: string | null;
+  expiresAt?: string | null;
+};
+
+export type RevokeSharedLinkInput = {
+  sharedLinkId: string;
+};
+
+export type OpenSharedLinkInput = {
+  token: string;
+  password?: string | null;
 };
 
 export type CreateSiteInput = {
@@ -430,6 +508,50 @@ export type LiveFields = {
 const liveFieldsText =
   'fragment LiveFields on LiveReport{at visitors pageviews pages{value visitors}sources{value visitors}latest{at event path channel}}';
 
+export type AnnotationFields = {
+  id: string;
+  day: string;
+  text: string;
+};
+const annotationFieldsText =
+  'fragment AnnotationFields on Annotation{id day text}';
+
+export type FunnelFields = {
+  id: string;
+  name: string;
+  steps: ({
+    page: string | null;
+    event: string | null;
+    label: string;
+  })[];
+};
+const funnelFieldsText =
+  'fragment FunnelFields on Funnel{id name steps{page event label}}';
+
+export type ReportMailFields = {
+  weekly: boolean;
+  monthly: boolean;
+  spikeAbove: number | null;
+  dropBelow: number | null;
+};
+const reportMailFieldsText =
+  'fragment ReportMailFields on ReportMails{weekly monthly spikeAbove dropBelow}';
+
+export type SharedLinkFields = {
+  id: string;
+  name: string;
+  hint: string;
+  hasPassword: boolean;
+  segment: {
+    name: string;
+  } | null;
+  createdAt: string;
+  expiresAt: string | null;
+  lastUsedAt: string | null;
+};
+const sharedLinkFieldsText =
+  'fragment SharedLinkFields on SharedLink{id name hint hasPassword segment{name}createdAt expiresAt lastUsedAt}';
+
 export type SitesFigures = {
   pageInfo: {
     endCursor: string | null;
@@ -491,6 +613,7 @@ const siteFieldsText =
 
 export type SettingsFields = {
   name: string;
+  timeZone: string;
   extraDomains: string[];
   excludedAddresses: string[];
   measureSiteSearch: boolean;
@@ -500,7 +623,7 @@ export type SettingsFields = {
   serverSecretHint: string | null;
 };
 const settingsFieldsText =
-  'fragment SettingsFields on Site{name extraDomains excludedAddresses measureSiteSearch measureEcommerce allowPseudonymousUserId automaticEvents serverSecretHint}';
+  'fragment SettingsFields on Site{name timeZone extraDomains excludedAddresses measureSiteSearch measureEcommerce allowPseudonymousUserId automaticEvents serverSecretHint}';
 
 export type ErasureFields = {
   id: string;
@@ -519,9 +642,30 @@ export type EventsFields = {
   automaticEvents: boolean;
   measureEcommerce: boolean;
   measureSiteSearch: boolean;
+  unknownEvents: {
+    name: string;
+    count: number;
+    lastDay: string;
+  }[];
 };
 const eventsFieldsText =
-  'fragment EventsFields on Site{registeredEvents keyEvents automaticEvents measureEcommerce measureSiteSearch}';
+  'fragment EventsFields on Site{registeredEvents keyEvents automaticEvents measureEcommerce measureSiteSearch unknownEvents{name count lastDay}}';
+
+export type EventRows = {
+  breakdown: {
+    edges: {
+      node: {
+        value: string;
+        metrics: {
+          events: number;
+          visitors: number;
+        };
+      };
+    }[];
+  } | null;
+};
+const eventRowsText =
+  'fragment EventRows on Report{breakdown(by:EVENT,orderBy:{metric:EVENTS},first:100){edges{node{value metrics{events visitors}}}}}';
 
 export type WebhookFields = {
   conversionWebhookUrl: string | null;
@@ -578,10 +722,29 @@ export type SitekeyData = {
     widgetTag: string;
     cspLines: string[];
     optionalCspLines: string[];
+    notice: string | null;
+    usageHistory: {
+      period: string;
+      used: number;
+    }[];
+    activity: ({
+      day: string;
+      challenges: number;
+      solved: number;
+      verified: number;
+      medianWorkMs: number | null;
+      refusals: {
+        endpoint: string;
+        code: string;
+        count: number;
+        expected: boolean;
+        advice: string;
+      }[];
+    })[];
   } & SitekeyFields | null;
 };
 export const sitekey = /* @__PURE__ */ operation<{ id: string }, SitekeyData>(
-  'query Sitekey($id:ID!){viewer{... ViewerFields}sitekey(id:$id){... SitekeyFields widgetTag cspLines optionalCspLines}}', viewerFieldsText, sitekeyFieldsText,
+  'query Sitekey($id:ID!){viewer{... ViewerFields}sitekey(id:$id){... SitekeyFields widgetTag cspLines optionalCspLines notice usageHistory(months:12){period used}activity(days:30){day challenges solved verified medianWorkMs refusals{endpoint code count expected advice}}}}', viewerFieldsText, sitekeyFieldsText,
 );
 
 export type CreateSitekeyData = {
@@ -626,6 +789,46 @@ export type DeleteSitekeyData = {
 };
 export const deleteSitekey = /* @__PURE__ */ operation<{ input: DeleteSitekeyInput }, DeleteSitekeyData>(
   'mutation DeleteSitekey($input:DeleteSitekeyInput!){deleteSitekey(input:$input){sitekey{id}userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type OperatorData = {
+  viewer: ViewerFields | null;
+  installationHealth: {
+    version: string;
+    database: string;
+    pendingDeliveries: number;
+    dueDeliveries: number;
+    oldestDueAt: string | null;
+    dueMails: number;
+    dueReports: number;
+    workerSeenAt: string | null;
+    clockTrusted: boolean;
+    clockAheadMs: number;
+  } | null;
+};
+export const operator = /* @__PURE__ */ operation<Record<string, never>, OperatorData>(
+  'query Operator{viewer{... ViewerFields}installationHealth{version database pendingDeliveries dueDeliveries oldestDueAt dueMails dueReports workerSeenAt clockTrusted clockAheadMs}}', viewerFieldsText,
+);
+
+export type SetSitePlanData = {
+  setSitePlan: {
+    plan: SitePlan | null;
+    usage: UsageFields | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const setSitePlan = /* @__PURE__ */ operation<{ input: SetSitePlanInput }, SetSitePlanData>(
+  'mutation SetSitePlan($input:SetSitePlanInput!){setSitePlan(input:$input){plan usage{... UsageFields}userErrors{... UserErrorFields}}}', usageFieldsText, userErrorFieldsText,
+);
+
+export type SetCaptchaPlanData = {
+  setCaptchaPlan: {
+    captchaPlan: CaptchaPlan | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const setCaptchaPlan = /* @__PURE__ */ operation<{ input: SetCaptchaPlanInput }, SetCaptchaPlanData>(
+  'mutation SetCaptchaPlan($input:SetCaptchaPlanInput!){setCaptchaPlan(input:$input){captchaPlan userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type ViewerData = {
@@ -1032,6 +1235,187 @@ export const sharedPropertyNames = /* @__PURE__ */ operation<{ period: ReportPer
   'query SharedPropertyNames($period:ReportPeriod!,$filters:[ReportFilterInput!]!,$event:String){sharedSite{report(period:$period,filters:$filters){... PropertyReport}}}', propertyReportText,
 );
 
+export type SavedData = {
+  viewer: ViewerFields | null;
+  installation: {
+    sendsMail: boolean;
+  };
+  site: {
+    timeZone: string;
+    annotations: {
+      pageInfo: {
+        hasNextPage: boolean;
+        endCursor: string | null;
+      };
+      edges: {
+        node: AnnotationFields;
+      }[];
+    } | null;
+    segments: ({
+      id: string;
+      name: string;
+      filters: ({
+        dimension: ReportDimension;
+        property: string | null;
+        event: string | null;
+        operator: ReportOperator;
+        values: string[];
+      })[];
+    })[];
+    funnels: FunnelFields[];
+    reportMails: ReportMailFields;
+  } & SiteFields | null;
+};
+export const saved = /* @__PURE__ */ operation<{ id: string; after?: string | null }, SavedData>(
+  'query Saved($id:ID!,$after:String){viewer{... ViewerFields}installation{sendsMail}site(id:$id){... SiteFields timeZone annotations(first:50,after:$after){pageInfo{hasNextPage endCursor}edges{node{... AnnotationFields}}}segments{id name filters{dimension property event operator values}}funnels{... FunnelFields}reportMails{... ReportMailFields}}}', viewerFieldsText, siteFieldsText, annotationFieldsText, funnelFieldsText, reportMailFieldsText,
+);
+
+export type CreateAnnotationData = {
+  createAnnotation: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const createAnnotation = /* @__PURE__ */ operation<{ input: CreateAnnotationInput }, CreateAnnotationData>(
+  'mutation CreateAnnotation($input:CreateAnnotationInput!){createAnnotation(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type UpdateAnnotationData = {
+  updateAnnotation: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const updateAnnotation = /* @__PURE__ */ operation<{ input: UpdateAnnotationInput }, UpdateAnnotationData>(
+  'mutation UpdateAnnotation($input:UpdateAnnotationInput!){updateAnnotation(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type DeleteAnnotationData = {
+  deleteAnnotation: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const deleteAnnotation = /* @__PURE__ */ operation<{ input: DeleteAnnotationInput }, DeleteAnnotationData>(
+  'mutation DeleteAnnotation($input:DeleteAnnotationInput!){deleteAnnotation(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type UpdateSegmentData = {
+  updateSegment: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const updateSegment = /* @__PURE__ */ operation<{ input: UpdateSegmentInput }, UpdateSegmentData>(
+  'mutation UpdateSegment($input:UpdateSegmentInput!){updateSegment(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type DeleteSegmentData = {
+  deleteSegment: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const deleteSegment = /* @__PURE__ */ operation<{ input: DeleteSegmentInput }, DeleteSegmentData>(
+  'mutation DeleteSegment($input:DeleteSegmentInput!){deleteSegment(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type CreateFunnelData = {
+  createFunnel: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const createFunnel = /* @__PURE__ */ operation<{ input: CreateFunnelInput }, CreateFunnelData>(
+  'mutation CreateFunnel($input:CreateFunnelInput!){createFunnel(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type UpdateFunnelData = {
+  updateFunnel: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const updateFunnel = /* @__PURE__ */ operation<{ input: UpdateFunnelInput }, UpdateFunnelData>(
+  'mutation UpdateFunnel($input:UpdateFunnelInput!){updateFunnel(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type DeleteFunnelData = {
+  deleteFunnel: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const deleteFunnel = /* @__PURE__ */ operation<{ input: DeleteFunnelInput }, DeleteFunnelData>(
+  'mutation DeleteFunnel($input:DeleteFunnelInput!){deleteFunnel(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type SetReportMailsData = {
+  setReportMails: {
+    reportMails: ReportMailFields | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const setReportMails = /* @__PURE__ */ operation<{ input: SetReportMailsInput }, SetReportMailsData>(
+  'mutation SetReportMails($input:SetReportMailsInput!){setReportMails(input:$input){reportMails{... ReportMailFields}userErrors{... UserErrorFields}}}', reportMailFieldsText, userErrorFieldsText,
+);
+
+export type SharingData = {
+  viewer: ViewerFields | null;
+  site: {
+    sharedLinks: SharedLinkFields[];
+    segments: {
+      id: string;
+      name: string;
+    }[];
+  } & SiteFields | null;
+};
+export const sharing = /* @__PURE__ */ operation<{ id: string }, SharingData>(
+  'query Sharing($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields sharedLinks{... SharedLinkFields}segments{id name}}}', viewerFieldsText, siteFieldsText, sharedLinkFieldsText,
+);
+
+export type CreateSharedLinkData = {
+  createSharedLink: {
+    token: string | null;
+    sharedLink: SharedLinkFields | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const createSharedLink = /* @__PURE__ */ operation<{ input: CreateSharedLinkInput }, CreateSharedLinkData>(
+  'mutation CreateSharedLink($input:CreateSharedLinkInput!){createSharedLink(input:$input){token sharedLink{... SharedLinkFields}userErrors{... UserErrorFields}}}', sharedLinkFieldsText, userErrorFieldsText,
+);
+
+export type RevokeSharedLinkData = {
+  revokeSharedLink: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const revokeSharedLink = /* @__PURE__ */ operation<{ input: RevokeSharedLinkInput }, RevokeSharedLinkData>(
+  'mutation RevokeSharedLink($input:RevokeSharedLinkInput!){revokeSharedLink(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type OpenSharedLinkData = {
+  openSharedLink: {
+    viewerToken: string | null;
+    expiresAt: string | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const openSharedLink = /* @__PURE__ */ operation<{ input: OpenSharedLinkInput }, OpenSharedLinkData>(
+  'mutation OpenSharedLink($input:OpenSharedLinkInput!){openSharedLink(input:$input){viewerToken expiresAt userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type UsagePageData = {
+  viewer: ViewerFields | null;
+  site: {
+    plan: SitePlan;
+    usage: UsageFields;
+    usageHistory: {
+      period: string;
+      used: number;
+    }[];
+    usageByDay: {
+      day: string;
+      used: number;
+    }[];
+  } & SiteFields | null;
+};
+export const usagePage = /* @__PURE__ */ operation<{ id: string }, UsagePageData>(
+  'query UsagePage($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields plan usage{... UsageFields}usageHistory{period used}usageByDay(days:30){day used}}}', viewerFieldsText, siteFieldsText, usageFieldsText,
+);
+
 export type SitesData = {
   viewer: ViewerFields | null;
   figures: SitesFigures | null;
@@ -1197,12 +1581,20 @@ export const erasure = /* @__PURE__ */ operation<{ id: string }, ErasureData>(
 
 export type EventsData = {
   viewer: ViewerFields | null;
-  site: {
-    rejections: RejectionFields[];
-  } & SiteFields & EventsFields | null;
+  site: SiteFields & EventsFields | null;
 };
 export const events = /* @__PURE__ */ operation<{ id: string }, EventsData>(
-  'query Events($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields ... EventsFields rejections(days:7){... RejectionFields}}}', viewerFieldsText, siteFieldsText, eventsFieldsText, rejectionFieldsText,
+  'query Events($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields ... EventsFields}}', viewerFieldsText, siteFieldsText, eventsFieldsText,
+);
+
+export type EventCountsData = {
+  site: {
+    today: EventRows | null;
+    month: EventRows | null;
+  } | null;
+};
+export const eventCounts = /* @__PURE__ */ operation<{ id: string }, EventCountsData>(
+  'query EventCounts($id:ID!){site(id:$id){today:report(period:{preset:TODAY}){... EventRows}month:report(period:{preset:LAST_30_DAYS}){... EventRows}}}', eventRowsText,
 );
 
 export type RegisterEventData = {

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/tallygate/demo"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
@@ -69,12 +70,19 @@ type service struct {
 	t             *testing.T
 	dir           string
 	control, data string // origins
+	password      string // of the owner
 	http          *http.Client
 }
 
 // start runs the service until the test ends. Settings are environment variables without the prefix
 // TALLYGATE_.
 func start(t *testing.T, settings map[string]string) *service {
+	t.Helper()
+	return startCommand(t, "serve", settings)
+}
+
+// startCommand runs the command serve or demo until the test ends.
+func startCommand(t *testing.T, command string, settings map[string]string) *service {
 	t.Helper()
 
 	file, err := program()
@@ -83,7 +91,7 @@ func start(t *testing.T, settings map[string]string) *service {
 	}
 
 	dir := t.TempDir()
-	cmd := exec.Command(file, "serve")
+	cmd := exec.Command(file, command)
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "TALLYGATE_") {
 			cmd.Env = append(cmd.Env, v)
@@ -115,7 +123,7 @@ func start(t *testing.T, settings map[string]string) *service {
 		t.Fatal(err)
 	}
 
-	s := &service{t: t, dir: dir, http: &http.Client{Jar: jar, Timeout: patience}}
+	s := &service{t: t, dir: dir, http: &http.Client{Jar: jar, Timeout: patience}, password: ownerPassword}
 	listening, ended := make(chan [2]string, 8), make(chan string, 1)
 	go func() { ended <- follow(logs, listening) }()
 
@@ -125,7 +133,8 @@ func start(t *testing.T, settings map[string]string) *service {
 		_ = cmd.Wait()
 	})
 
-	for s.control == "" || s.data == "" {
+	var shop string // of the demo, which listens when its data is complete
+	for s.control == "" || s.data == "" || command == "demo" && shop == "" {
 		select {
 		case l := <-listening:
 			switch l[0] {
@@ -133,6 +142,8 @@ func start(t *testing.T, settings map[string]string) *service {
 				s.control = "http://" + l[1]
 			case "data":
 				s.data = "http://" + l[1]
+			case "demo":
+				shop = l[1]
 			}
 		case log := <-ended:
 			ended <- ""
@@ -267,12 +278,20 @@ func (s *service) open(path string) *tab {
 	return p
 }
 
+// email returns the owner's address.
+func (s *service) email() string {
+	if s.password == ownerPassword {
+		return ownerEmail
+	}
+	return demo.Email
+}
+
 // openSignedIn opens a page with the session of the owner.
 func (s *service) openSignedIn(path string) *tab {
 	s.t.Helper()
 	p := s.open("/sign-in?next=" + url.QueryEscape(path))
-	p.fill("E-mail address", ownerEmail)
-	p.fill("Password", ownerPassword)
+	p.fill("E-mail address", s.email())
+	p.fill("Password", s.password)
 	p.press("Sign in")
 	p.WaitFor(fmt.Sprintf("location.pathname + location.search === %q", path))
 	return p

@@ -39,6 +39,11 @@ export function operation<V, D>(document: string, ...fragments: string[]): Opera
   };
 }
 
+let bearer = '';
+
+/** authorize sends a token with all later calls, instead of the session. An empty one ends that. */
+export const authorize = (token: string): void => void (bearer = token);
+
 /** previous ends with the last mutation. */
 let previous: Promise<unknown> = Promise.resolve();
 
@@ -68,8 +73,9 @@ async function run<D>(
 
 async function send(body: string, signal: AbortSignal | undefined): Promise<Response> {
   try {
-    const headers = { 'Content-Type': 'application/json' };
-    return await fetch('/graphql', { method: 'POST', headers, body, signal: signal ?? null });
+    const headers = { 'Content-Type': 'application/json', ...(bearer && { Authorization: 'Bearer ' + bearer }) };
+    const credentials = bearer ? 'omit' : 'same-origin';
+    return await fetch('/graphql', { method: 'POST', headers, body, credentials, signal: signal ?? null });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Failure('OFFLINE', 'The server could not be reached.');

@@ -18,8 +18,11 @@ export interface Query<D> {
   set(data: D): void;
 }
 
-/** toSignIn leads to the sign-in page and back to this page afterwards. */
+/** toSignIn leads to the sign-in page and back to this page afterwards. A shared link has no sign-in. */
 export function toSignIn(): void {
+  // The page opens its link again, for a new token.
+  if (location.pathname.startsWith('/share/')) return location.reload();
+
   viewer.set(null);
   const here = location.pathname + location.search;
   go('/sign-in' + (here === '/' ? '' : '?next=' + encodeURIComponent(here)), true);

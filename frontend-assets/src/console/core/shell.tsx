@@ -8,10 +8,10 @@ import { applyTheme, remember, remembered } from './choices';
 import { failureText } from './states';
 import { announce, pageKeys, status, viewer } from './store';
 import type { Failure } from './api';
-import { signOut } from '../operations';
+import { signOut, type ViewerFields } from '../operations';
 
-/** Shell surrounds a page. Pages for unauthenticated callers have no menus. */
-export function Shell({ bare, children }: { bare: boolean; children: ComponentChildren }) {
+/** Shell surrounds a page. Pages for unauthenticated callers have no menus; their forms are narrow. */
+export function Shell({ bare, narrow, children }: { bare: boolean; narrow: boolean; children: ComponentChildren }) {
   const user = viewer.use();
   const message = status.use();
   return (
@@ -24,9 +24,9 @@ export function Shell({ bare, children }: { bare: boolean; children: ComponentCh
           <Logo /> Tallygate
         </a>
         {!bare && <MainMenu />}
-        {!bare && user && <UserMenu email={user.email} />}
+        {!bare && user && <UserMenu user={user} />}
       </header>
-      <main id="main" tabIndex={-1} class={bare ? 'narrow' : undefined}>
+      <main id="main" tabIndex={-1} class={narrow ? 'narrow' : undefined}>
         {children}
       </main>
       <Footer />
@@ -74,7 +74,7 @@ function MainMenu() {
   );
 }
 
-function UserMenu({ email }: { email: string }) {
+function UserMenu({ user: { email, operator } }: { user: ViewerFields }) {
   const { pathname } = useURL();
   const [open, setOpen] = useState(false);
 
@@ -123,6 +123,7 @@ function UserMenu({ email }: { email: string }) {
         <a href="/members">{t('nav.members')}</a>
         <a href="/tokens">{t('nav.tokens')}</a>
         <a href="/sessions">{t('nav.sessions')}</a>
+        {operator && <a href="/operator">{t('nav.operator')}</a>}
         <button type="button" onClick={leave}>
           {t('nav.signOut')}
         </button>

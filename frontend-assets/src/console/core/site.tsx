@@ -36,6 +36,9 @@ export function SiteHeader({
           [base + '/rejections', t('rejections.title')],
           [base + '/webhooks', t('webhooks.title')],
           [base + '/export', t('export.title')],
+          [base + '/sharing', t('sharing.title')],
+          [base + '/saved', t('saved.title')],
+          [base + '/usage', t('usage.title')],
           [base + '/settings', t('settings.title')],
         ]}
       />

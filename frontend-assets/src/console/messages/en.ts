@@ -226,4 +226,13 @@ export default {
   'webhooks.title': 'Webhooks',
   'export.title': 'Export',
   'settings.title': 'Settings',
+  'sharing.title': 'Sharing',
+  'saved.title': 'Saved',
+  'usage.title': 'Usage',
+  'nav.operator': 'Operator',
+  'shared.title': 'Shared report',
+  'shared.password': 'This report is protected by a password.',
+  'shared.open': 'Open the report',
+  'shared.invalid': 'This link is wrong, has expired or was revoked. Ask for a new one.',
+  'shared.readOnly': 'You are reading a shared report of {domain}. It shows no data of single visitors.',
 };

@@ -30,6 +30,20 @@ export default {
     'Your browser asks websites not to track you, so the script sends nothing from it. Use another browser for this check.',
   'check.delay': 'Accepted are pages on {domains} and their subdomains. Refused calls appear after a second or two.',
 
+  'captcha.activity': 'Last 30 days',
+  'captcha.activityHint': 'Counted apart from the quota. Days are UTC.',
+  'captcha.noActivity': 'Nothing has happened with this sitekey in the last 30 days.',
+  'captcha.day': 'Day (UTC)',
+  'captcha.challenges': 'Challenges',
+  'captcha.solved': 'Solved',
+  'captcha.verified': 'Verified',
+  'captcha.work': 'Time to solve',
+  'captcha.refused': 'Refused',
+  'captcha.refusals': 'Refused calls, and what to do',
+  'captcha.expected': 'the purpose of a captcha',
+  'captcha.months': 'Verifications by month',
+  'captcha.month': 'Month (UTC)',
+
   'rejections.period': 'Period',
   'rejections.days': { one: 'Last day', other: 'Last {n} days' },
   'rejections.none': 'No rejected calls',
@@ -68,11 +82,15 @@ export default {
   'events.ecommerce': 'E-commerce events',
   'events.ecommerceHint': 'Your shop sends these with amounts and items.',
   'events.ecommerceOff': 'E-commerce events are turned off in the settings.',
-  'events.unknown': {
-    one: '{n} event was refused in the last 7 days, because its name is not registered or its kind is turned off.',
-    other:
-      '{n} events were refused in the last 7 days, because their names are not registered or their kind is turned off.',
-  },
+  'events.unknown': 'Refused events',
+  'events.unknownHint':
+    'These names arrived in the last 30 days and are not registered, so nothing was stored. Events of the same name are accepted from the registration on.',
+  'events.refused': 'Refused',
+  'events.lastSeen': 'Last seen (UTC)',
+  'events.registerNamed': 'Register {name}',
+  'events.isRegistered': '{name} is registered',
+  'events.today': 'Today',
+  'events.month': '30 days before',
 
   'export.rows': 'Download rows',
   'export.hint': 'Every stored row with all its columns. Days are UTC.',
@@ -96,6 +114,8 @@ export default {
 
   'settings.general': 'General',
   'settings.name': 'Name',
+  'settings.timeZone': 'Time zone',
+  'settings.timeZoneHint': 'Reports show the days of this zone.',
   'settings.automatic': 'Automatic events',
   'settings.automaticHint': 'Clicks to other websites, downloads, and scrolling to 90 %.',
   'settings.search': 'Site search',
@@ -225,6 +245,7 @@ export default {
   'captcha.deleteHint': 'Its widgets stop working, permanently.',
   'captcha.deleteText': 'Forms with this sitekey get no more tokens, and your server rejects those that they have.',
 
+  'account.id': 'Account id',
   'account.since': 'Created',
   'account.password': 'Change the password',
   'account.passwordHint': 'All other sessions end.',

@@ -13,6 +13,7 @@ import {
   language,
   Loaded,
   mayEdit,
+  milliseconds,
   Missing,
   Quota,
   remembered,
@@ -23,8 +24,10 @@ import {
   TextArea,
   Time,
   Title,
+  translated,
   useQuery,
   useState,
+  utcDay,
   exact,
   type UserError,
   type Values,
@@ -231,6 +234,7 @@ export function SitekeyPage({ id }: { id: string }) {
             </p>
             <Title text={key.name} />
             {secret && <Secret text={secret} label={t('captcha.secret')} onDone={forget} />}
+            {key.notice && <p class="notice">{key.notice}</p>}
             <div class="columns">
               <Section title={t('captcha.widget')} hint={t('captcha.widgetHint')}>
                 <Code text={key.widgetTag} label={t('captcha.widget')} />
@@ -243,6 +247,7 @@ export function SitekeyPage({ id }: { id: string }) {
               </Section>
               <Preview sitekey={key} />
             </div>
+            <Activity sitekey={key} />
             <Section title={t('settings.general')}>
               <Form submit={t('save')} onSubmit={save} class="column" disabled={!edit}>
                 <Field
@@ -279,6 +284,74 @@ export function SitekeyPage({ id }: { id: string }) {
         );
       }}
     </Loaded>
+  );
+}
+
+/** Activity shows what happened with the sitekey by day, and what to do about refused calls. */
+function Activity({ sitekey }: { sitekey: Sitekey }) {
+  const days = sitekey.activity;
+  if (days.length === 0) return <Empty>{t('captcha.noActivity')}</Empty>;
+
+  const refusals = new Map<string, Sitekey['activity'][number]['refusals'][number]>();
+  for (const r of days.flatMap((day) => day.refusals)) {
+    const key = r.endpoint + ' ' + r.code;
+    refusals.set(key, { ...r, count: r.count + (refusals.get(key)?.count ?? 0) });
+  }
+  const sorted = [...refusals].sort(([, a], [, b]) => Number(a.expected) - Number(b.expected) || b.count - a.count);
+  const months = sitekey.usageHistory.slice(0, sitekey.usageHistory.findLastIndex((month) => month.used > 0) + 1);
+
+  return (
+    <>
+      {sorted.length > 0 && (
+        <Section title={t('captcha.refusals')}>
+          <ul class="plain">
+            {sorted.map(([key, r]) => (
+              <li key={key}>
+                <code>{key}</code> <strong>{t('rejections.calls', { n: r.count })}</strong>
+                {r.expected && <span class="hint"> {t('captcha.expected')}</span>}
+                <p>{translated('advice', 'captcha.' + r.code, r.advice)}</p>
+              </li>
+            ))}
+          </ul>
+        </Section>
+      )}
+      <Section title={t('captcha.activity')} hint={t('captcha.activityHint')}>
+        <Table
+          label={t('captcha.activity')}
+          head={[
+            t('captcha.day'),
+            t('captcha.challenges'),
+            t('captcha.solved'),
+            t('captcha.verified'),
+            t('captcha.work'),
+            t('captcha.refused'),
+          ]}
+        >
+          {days.map((day) => (
+            <tr key={day.day}>
+              <th scope="row">{utcDay(day.day)}</th>
+              <td class="number">{exact(day.challenges)}</td>
+              <td class="number">{exact(day.solved)}</td>
+              <td class="number">{exact(day.verified)}</td>
+              <td class="number">{day.medianWorkMs === null ? '–' : milliseconds(day.medianWorkMs)}</td>
+              <td class="number">{exact(day.refusals.reduce((sum, r) => sum + r.count, 0))}</td>
+            </tr>
+          ))}
+        </Table>
+      </Section>
+      {months.length > 1 && (
+        <Section title={t('captcha.months')}>
+          <Table label={t('captcha.months')} head={[t('captcha.month'), t('captcha.verified')]}>
+            {months.map(({ period, used }) => (
+              <tr key={period}>
+                <th scope="row">{period}</th>
+                <td class="number">{exact(used)}</td>
+              </tr>
+            ))}
+          </Table>
+        </Section>
+      )}
+    </>
   );
 }
 

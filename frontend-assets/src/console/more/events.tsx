@@ -1,6 +1,7 @@
 // The events of a site: registered, automatic and e-commerce, and which are key events.
 import {
   Action,
+  exact,
   Field,
   Form,
   Loaded,
@@ -11,15 +12,18 @@ import {
   t,
   Table,
   useQuery,
+  utcDay,
   type UserError,
   type Values,
 } from '../core';
 import {
+  eventCounts,
   events,
   markKeyEvent,
   registerEvent,
   unmarkKeyEvent,
   unregisterEvent,
+  type EventRows,
   type EventsData,
   type EventsFields,
 } from '../operations';
@@ -36,7 +40,12 @@ interface Payload {
 /** Events lists every event that the site accepts. */
 export function Events({ id }: { id: string }) {
   const query = useQuery(events, { id });
+  const counts = useQuery(eventCounts, { id });
   const edit = mayEdit();
+  const day = countsOf(counts.data?.site?.today);
+  const month = countsOf(counts.data?.site?.month);
+  const counted = (found: Map<string, number> | undefined, name: string): string =>
+    found ? exact(found.get(name) ?? 0) : '–';
 
   return (
     <Loaded query={query} title={t('events.title')}>
@@ -51,13 +60,14 @@ export function Events({ id }: { id: string }) {
         const register = async ({ name = '' }: Values): Promise<UserError[]> =>
           show((await registerEvent({ input: { siteId: id, name: name.trim() } })).registerEvent);
 
-        const unknown = site.rejections.filter((r) => r.code === 'unknown_event').reduce((sum, r) => sum + r.count, 0);
         const rows = (names: string[], removable = false) =>
           names.map((name) => (
             <tr key={name}>
               <th scope="row">
                 <code>{name}</code>
               </th>
+              <td class="number">{counted(day, name)}</td>
+              <td class="number">{counted(month, name)}</td>
               <td>
                 <KeySwitch name={name} siteId={id} marked={site.keyEvents.includes(name)} edit={edit} show={show} />
               </td>
@@ -74,15 +84,17 @@ export function Events({ id }: { id: string }) {
               )}
             </tr>
           ));
-        const head = [t('events.name'), t('events.key')];
+        const head = [t('events.name'), t('events.today'), t('events.month'), t('events.key')];
 
         return (
           <>
             <SiteHeader site={site} title={t('events.title')} />
-            {unknown > 0 && (
-              <p class="notice">
-                {t('events.unknown', { n: unknown })} <a href={`/sites/${id}/rejections`}>{t('rejections.title')}</a>
-              </p>
+            {site.unknownEvents.length > 0 && (
+              <Unknown
+                list={site.unknownEvents}
+                edit={edit && site.registeredEvents.length < maxRegistered}
+                register={async (name) => show((await registerEvent({ input: { siteId: id, name } })).registerEvent)}
+              />
             )}
             <Section
               title={t('events.registered')}
@@ -140,6 +152,53 @@ export function Events({ id }: { id: string }) {
         );
       }}
     </Loaded>
+  );
+}
+
+/** countsOf returns the number of events of each name; undefined without a report. */
+function countsOf(report: EventRows | null | undefined): Map<string, number> | undefined {
+  return report?.breakdown
+    ? new Map(report.breakdown.edges.map(({ node }) => [node.value, node.metrics.events]))
+    : undefined;
+}
+
+/** Unknown lists the names that were refused, with a button that registers each. */
+function Unknown(props: {
+  list: EventsFields['unknownEvents'];
+  edit: boolean;
+  register(name: string): Promise<UserError[]>;
+}) {
+  const head = [
+    t('events.name'),
+    t('events.refused'),
+    t('events.lastSeen'),
+    ...(props.edit ? [t('events.action')] : []),
+  ];
+  return (
+    <Section title={t('events.unknown')} hint={t('events.unknownHint')}>
+      <Table label={t('events.unknown')} head={head}>
+        {props.list.map(({ name, count, lastDay }) => (
+          <tr key={name}>
+            <th scope="row">
+              <code>{name}</code>
+            </th>
+            <td class="number">{exact(count)}</td>
+            <td>{utcDay(lastDay)}</td>
+            {props.edit && (
+              <td class="number">
+                <Action
+                  label={t('events.registerNamed', { name })}
+                  done={t('events.isRegistered', { name })}
+                  run={() => props.register(name)}
+                >
+                  {t('events.register')}
+                </Action>
+              </td>
+            )}
+          </tr>
+        ))}
+      </Table>
+    </Section>
   );
 }
 

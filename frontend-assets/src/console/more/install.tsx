@@ -39,7 +39,8 @@ export function NewSite() {
       .trim()
       .replace(/^[a-z]+:\/\//i, '')
       .replace(/[/?#].*$/, '');
-    const payload = (await createSite({ input: { domain: host, name: name.trim() || null } })).createSite;
+    const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+    const payload = (await createSite({ input: { domain: host, name: name.trim() || null, timeZone } })).createSite;
     if (payload?.site) go(`/sites/${payload.site.id}/install`);
     return payload?.userErrors ?? [];
   };

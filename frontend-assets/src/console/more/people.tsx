@@ -98,6 +98,12 @@ export function Account() {
                     <dt>{t('account.since')}</dt>
                     <dd>{date(user.account.createdAt)}</dd>
                   </div>
+                  <div>
+                    <dt>{t('account.id')}</dt>
+                    <dd>
+                      <code>{user.account.id}</code>
+                    </dd>
+                  </div>
                 </dl>
               </Section>
               <Usage plan={user.account.captchaPlan} usage={user.account.captchaUsage} />

@@ -14,10 +14,18 @@ import {
   useQuery,
   useURL,
   utcDay,
+  type TextKey,
 } from '../core';
 import { rejections, type RejectionFields } from '../operations';
 
 const periods = [7, 30, 90];
+
+/** remedies lists the page of a site on which an owner resolves a code, with its text. */
+const remedies: Record<string, [page: string, text: TextKey]> = {
+  unknown_event: ['events', 'events.title'],
+  domain_not_allowed: ['settings', 'settings.title'],
+  quota_exceeded: ['usage', 'usage.title'],
+};
 
 /** Rejections explains each code, then lists the counts by day. Ignored calls stand apart. */
 export function Rejections({ id }: { id: string }) {
@@ -59,7 +67,10 @@ export function Rejections({ id }: { id: string }) {
                     {codes.map(({ code, count, advice }) => (
                       <li key={code}>
                         <code>{code}</code> <strong>{t('rejections.calls', { n: count })}</strong>
-                        <p>{advice}</p>
+                        <p>
+                          {advice}{' '}
+                          {remedies[code] && <a href={`/sites/${id}/${remedies[code][0]}`}>{t(remedies[code][1])}</a>}
+                        </p>
                       </li>
                     ))}
                   </ul>

@@ -15,6 +15,7 @@ import {
   Quota,
   Secret,
   Section,
+  Select,
   SiteHeader,
   t,
   TextArea,
@@ -90,11 +91,16 @@ interface PartProps {
   edit: boolean;
 }
 
+/** zones returns the time zones that the browser knows, with UTC and the current one. */
+const zones = (current: string): [string, string][] =>
+  [...new Set(['UTC', current, ...Intl.supportedValuesOf('timeZone')])].map((zone) => [zone, zone.replace(/_/g, ' ')]);
+
 function General({ site, show, edit }: PartProps) {
   const save = async (values: Values): Promise<UserError[]> => {
     const input = {
       siteId: site.id,
       name: values['name'] ?? '',
+      timeZone: values['timeZone'] ?? site.timeZone,
       automaticEvents: 'automaticEvents' in values,
       measureSiteSearch: 'measureSiteSearch' in values,
       measureEcommerce: 'measureEcommerce' in values,
@@ -106,6 +112,14 @@ function General({ site, show, edit }: PartProps) {
     <Section title={t('settings.general')}>
       <Form submit={t('save')} onSubmit={save} class="column" disabled={!edit}>
         <Field name="name" label={t('settings.name')} value={site.name} maxLength={100} required disabled={!edit} />
+        <Select
+          name="timeZone"
+          label={t('settings.timeZone')}
+          hint={t('settings.timeZoneHint')}
+          value={site.timeZone}
+          options={zones(site.timeZone)}
+          disabled={!edit}
+        />
         <Check
           name="automaticEvents"
           label={t('settings.automatic')}

@@ -1,0 +1,104 @@
+// The page of a shared link: the report of a site, for readers without an account.
+import {
+  authorize,
+  Failed,
+  Failure,
+  Form,
+  Loaded,
+  Loading,
+  Password,
+  selectionOf,
+  t,
+  Title,
+  useEffect,
+  useQuery,
+  useState,
+  type UserError,
+  type Values,
+} from '../core';
+import { openSharedLink, sharedFigures } from '../operations';
+import { Report, useTabs, useView } from '../report/report';
+
+type State = 'opening' | 'password' | 'invalid' | 'open';
+
+/** Shared opens a link, and asks for its password if it has one. The token of the reader is not stored. */
+export function Shared({ token }: { token: string }) {
+  const [state, setState] = useState<State>('opening');
+  const [failure, setFailure] = useState<Failure>();
+
+  const open = async (password?: string): Promise<UserError[]> => {
+    const payload = (await openSharedLink({ input: { token, ...(password && { password }) } })).openSharedLink;
+    const errors = payload?.userErrors ?? [];
+    const [error] = errors;
+    if (payload?.viewerToken) {
+      authorize(payload.viewerToken);
+      setState('open');
+    } else if (error?.code === 'PASSWORD_REQUIRED') setState('password');
+    else if (error?.code === 'INVALID_LINK') setState('invalid');
+    // At sign-in, this code is about the address too.
+    else return errors.map((e) => (e.code === 'WRONG_CREDENTIALS' ? { ...e, code: 'WRONG_PASSWORD' } : e));
+    return [];
+  };
+  const begin = (): void => {
+    setFailure(undefined);
+    open().catch((error: Failure) => setFailure(error));
+  };
+
+  useEffect(() => {
+    authorize('');
+    begin();
+    return () => authorize('');
+  }, []);
+
+  if (state === 'open') return <SharedReport />;
+  return (
+    <>
+      <Title text={t('shared.title')} />
+      {failure ? (
+        <Failed failure={failure} retry={begin} />
+      ) : state === 'opening' ? (
+        <Loading />
+      ) : state === 'invalid' ? (
+        <p class="notice">{t('shared.invalid')}</p>
+      ) : (
+        <section class="card slim">
+          <p>{t('shared.password')}</p>
+          <Form submit={t('shared.open')} class="column" onSubmit={({ password = '' }: Values) => open(password)}>
+            <Password name="password" label={t('password')} autoComplete="current-password" required autoFocus />
+          </Form>
+        </section>
+      )}
+    </>
+  );
+}
+
+/** SharedReport shows the figures of the open link. */
+function SharedReport() {
+  const view = useView();
+  const tabs = useTabs(view);
+  const query = useQuery(sharedFigures, { ...selectionOf(view), ...tabs }, true);
+  return (
+    <Loaded query={query} title={t('shared.title')}>
+      {({ sharedSite: site }) =>
+        site && (
+          <>
+            <Title text={site.name}>
+              {site.live && <span class="now">{t('live.now', { n: site.live.visitors })}</span>}
+            </Title>
+            <p class="lead">{t('shared.readOnly', { domain: site.domain })}</p>
+            <Report
+              id=""
+              view={view}
+              report={site.report}
+              failure={query.part}
+              retry={query.reload}
+              busy={query.busy}
+              tabs={tabs}
+              notes={[]}
+            />
+          </>
+        )
+      }
+    </Loaded>
+  );
+}
