@@ -38,7 +38,7 @@ export default {
   'live.pages': 'Pages',
   'live.sources': 'Sources',
   'live.latest': 'Latest page views and events',
-  'live.none': 'Nobody is on the site at the moment.',
+  'live.none': 'No visitor is on the site now.',
   'live.pageview': 'Page view',
   'live.noSource': '(direct)',
 };
