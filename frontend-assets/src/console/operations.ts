@@ -1397,25 +1397,6 @@ export const openSharedLink = /* @__PURE__ */ operation<{ input: OpenSharedLinkI
   'mutation OpenSharedLink($input:OpenSharedLinkInput!){openSharedLink(input:$input){viewerToken expiresAt userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
-export type SharedTotalsData = {
-  sharedSite: {
-    name: string;
-    domain: string;
-    report: {
-      from: string;
-      to: string;
-      totals: {
-        visitors: number;
-        visits: number;
-        pageviews: number;
-      };
-    } | null;
-  } | null;
-};
-export const sharedTotals = /* @__PURE__ */ operation<{ period: ReportPeriod }, SharedTotalsData>(
-  'query SharedTotals($period:ReportPeriod!){sharedSite{name domain report(period:$period){from to totals{visitors visits pageviews}}}}',
-);
-
 export type UsagePageData = {
   viewer: ViewerFields | null;
   site: {

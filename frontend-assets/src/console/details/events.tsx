@@ -61,7 +61,7 @@ export function Funnels({ id, view }: { id: string; view: View }) {
 
   const saved = query.data.site?.funnels ?? [];
   const funnel = saved.find((f) => f.id === chosen) ?? saved[0];
-  if (!funnel) return <p class="none">{t('funnel.none')}</p>;
+  if (!funnel) return <p class="none">{t('funnels.none')}</p>;
   return (
     <>
       <p class="choice">
@@ -92,7 +92,7 @@ function Steps({ id, view, funnel }: { id: string; view: View; funnel: Saved }) 
   return (
     <>
       <p>{t('funnel.result', { rate: rate(found.conversionRate), n: found.visitors })}</p>
-      <ol class="bars">
+      <ol class="ranks">
         {found.steps.map(({ step, visitors, fromPrevious, comparedVisitors }, i) => (
           <li key={i} style={share(visitors, Math.max(found.visitors, 1))}>
             <span>

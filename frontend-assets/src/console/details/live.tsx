@@ -86,7 +86,7 @@ function Top(props: { title: string; rows: LiveFields['pages']; none?: string })
     <section class="card panel" aria-label={props.title}>
       <h2>{props.title}</h2>
       {props.rows.length === 0 && <p class="none">{t('live.none')}</p>}
-      <ol class="bars">
+      <ol class="ranks">
         {props.rows.map(({ value, visitors }) => (
           <li key={value} style={share(visitors, most)}>
             <span>{value || props.none}</span>

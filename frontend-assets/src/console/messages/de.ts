@@ -253,7 +253,7 @@ const texts: Record<TextKey, Message> & Record<string, Message> = {
   'property.choose': 'Eigenschaft',
   'property.none': 'Kein Ereignis hatte in diesem Zeitraum Eigenschaften.',
   'funnel.choose': 'Trichter',
-  'funnel.none':
+  'funnels.none':
     'Es sind keine Trichter gespeichert. Ein Trichter zeigt, wie viele Besucher an einem Tag mehrere Schritte nacheinander gehen.',
   'funnel.result': '{rate} von {n} Besuchern gingen alle Schritte',
   'funnel.from': '{rate} des Schritts davor',
@@ -280,9 +280,6 @@ const texts: Record<TextKey, Message> & Record<string, Message> = {
   'shared.password': 'Dieser Bericht ist durch ein Passwort geschützt.',
   'shared.open': 'Bericht öffnen',
   'shared.invalid': 'Dieser Link ist falsch, abgelaufen oder widerrufen. Bitten Sie um einen neuen.',
-  'shared.visitors': 'Besucher',
-  'shared.visits': 'Besuche',
-  'shared.pageviews': 'Seitenaufrufe',
   'shared.readOnly': 'Sie lesen einen freigegebenen Bericht von {domain}. Er zeigt keine Daten einzelner Besucher.',
 
   'newSite.submit': 'Website anlegen',

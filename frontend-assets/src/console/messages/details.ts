@@ -30,7 +30,7 @@ export default {
   'property.choose': 'Property',
   'property.none': 'No event had properties in this period.',
   'funnel.choose': 'Funnel',
-  'funnel.none': 'No funnels are saved. A funnel shows how many visitors go through steps in order within a day.',
+  'funnels.none': 'No funnels are saved. A funnel shows how many visitors go through steps in order within a day.',
   'funnel.result': '{rate} of {n} visitors made all steps',
   'funnel.from': '{rate} of the step before',
   'live.hint': 'Visitors with a page view in the last 5 minutes.',
@@ -38,7 +38,7 @@ export default {
   'live.pages': 'Pages',
   'live.sources': 'Sources',
   'live.latest': 'Latest page views and events',
-  'live.none': 'Nobody is on the site at the moment.',
+  'live.none': 'No visitor is on the site now.',
   'live.pageview': 'Page view',
   'live.noSource': '(direct)',
 };

@@ -234,8 +234,5 @@ export default {
   'shared.password': 'This report is protected by a password.',
   'shared.open': 'Open the report',
   'shared.invalid': 'This link is wrong, has expired or was revoked. Ask for a new one.',
-  'shared.visitors': 'Visitors',
-  'shared.visits': 'Visits',
-  'shared.pageviews': 'Page views',
   'shared.readOnly': 'You are reading a shared report of {domain}. It shows no data of single visitors.',
 };

@@ -1,14 +1,13 @@
 // The page of a shared link: the report of a site, for readers without an account.
 import {
   authorize,
-  exact,
   Failed,
   Failure,
   Form,
   Loaded,
   Loading,
   Password,
-  Section,
+  selectionOf,
   t,
   Title,
   useEffect,
@@ -17,7 +16,8 @@ import {
   type UserError,
   type Values,
 } from '../core';
-import { openSharedLink, sharedTotals } from '../operations';
+import { openSharedLink, sharedFigures } from '../operations';
+import { Report, useTabs, useView } from '../report/report';
 
 type State = 'opening' | 'password' | 'invalid' | 'open';
 
@@ -74,26 +74,28 @@ export function Shared({ token }: { token: string }) {
 
 /** SharedReport shows the figures of the open link. */
 function SharedReport() {
-  const query = useQuery(sharedTotals, { period: { preset: 'LAST_28_DAYS' } });
+  const view = useView();
+  const tabs = useTabs(view);
+  const query = useQuery(sharedFigures, { ...selectionOf(view), ...tabs }, true);
   return (
     <Loaded query={query} title={t('shared.title')}>
       {({ sharedSite: site }) =>
         site && (
           <>
-            <Title text={site.name} />
+            <Title text={site.name}>
+              {site.live && <span class="now">{t('live.now', { n: site.live.visitors })}</span>}
+            </Title>
             <p class="lead">{t('shared.readOnly', { domain: site.domain })}</p>
-            {site.report && (
-              <Section title={`${site.report.from} – ${site.report.to}`}>
-                <dl class="facts">
-                  {(['visitors', 'visits', 'pageviews'] as const).map((figure) => (
-                    <div key={figure}>
-                      <dt>{t(`shared.${figure}`)}</dt>
-                      <dd>{exact(site.report!.totals[figure])}</dd>
-                    </div>
-                  ))}
-                </dl>
-              </Section>
-            )}
+            <Report
+              id=""
+              view={view}
+              report={site.report}
+              failure={query.part}
+              retry={query.reload}
+              busy={query.busy}
+              tabs={tabs}
+              notes={[]}
+            />
           </>
         )
       }

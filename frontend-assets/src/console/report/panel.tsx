@@ -34,7 +34,7 @@ export function Panel(props: {
   const tab = view.tabs[name]!;
   return (
     <section class="card panel" aria-label={t(`panel.${name}`)}>
-      <PanelTabs name={name} view={view} />
+      <PanelTabs id={id} name={name} view={view} />
       {props.children ??
         (tab === props.loadedTab ? (
           <Rows dimension={tab} view={view} rows={props.loaded} />
@@ -45,8 +45,8 @@ export function Panel(props: {
   );
 }
 
-/** PanelTabs are the dimensions of a panel. The campaign values have a line of their own. */
-function PanelTabs({ name, view }: { name: PanelName; view: View }) {
+/** PanelTabs are the dimensions of a panel. The campaign values have a line of their own. Readers of a link have no funnels. */
+function PanelTabs({ id, name, view }: { id: string; name: PanelName; view: View }) {
   const current = view.tabs[name]!;
   const isCampaign = (tab: string): boolean => tab.startsWith('UTM_') || tab === 'AD_PLATFORM';
   const link = (tab: string, text: string, marked: boolean) => (
@@ -55,7 +55,7 @@ function PanelTabs({ name, view }: { name: PanelName; view: View }) {
     </a>
   );
 
-  const tabs = panelTabs[name] as readonly string[];
+  const tabs = (panelTabs[name] as readonly string[]).filter((tab) => id || tab !== 'FUNNEL');
   const campaigns = tabs.filter(isCampaign);
   return (
     <>
@@ -115,7 +115,7 @@ function Rows(props: {
         <span>{property || dimensionText(dimension)}</span>
         <span>{t('metric.visitors')}</span>
       </p>
-      <ol class="bars">
+      <ol class="ranks">
         {list.map(({ node: { value, metrics } }) => {
           const filter = {
             dimension: dimension as ReportDimension,

@@ -19,7 +19,7 @@ import {
   useState,
   useURL,
   viewOf,
-  type Period,
+  type PageKey,
   type View,
 } from '../core';
 import type { ReportDimension, ReportFields, RevenueFields } from '../operations';
@@ -114,25 +114,25 @@ function useDetails(needed: boolean): Details | undefined {
   return details?.module;
 }
 
-/** useKeys sets the page's shortcuts, which have Plausible's letters. */
+/** useKeys sets the page's shortcuts, which have Plausible's letters. Each changes the view of its time. */
 function useKeys(id: string, view: View, open: (dialog: Opens) => void): void {
+  const filtered = view.filters.length > 0;
   useEffect(() => {
-    const preset = ([name, [, letter]]: [string, readonly [string, string]]): [string, string, () => void] => [
+    const now = (): View => viewOf(new URLSearchParams(location.search));
+    const change = (changes: Partial<View>): void => go(addressOf(now(), changes));
+    const keys: PageKey[] = Object.entries(periods).map(([period, [, letter]]) => [
       letter,
-      periodText(name),
-      () => go(addressOf(view, { period: name as Period, from: '', to: '' })),
-    ];
-    pageKeys.set([
-      ...Object.entries(periods).map(preset),
-      ['C', t('period.custom'), () => open('dates')],
-      ['X', t('compare.toggle'), () => go(addressOf(view, { compare: view.compare ? '' : 'previous' }))],
-      ['/', t('filter.title'), () => open('filter')],
-      ...(view.filters.length > 0
-        ? [['Escape', t('filter.clear'), () => go(addressOf(view, { filters: [] }))] as [string, string, () => void]]
-        : []),
-      ...(id ? [['R', t('live.title'), () => go(`/sites/${id}/live`)] as [string, string, () => void]] : []),
+      periodText(period),
+      () => change({ period, from: '', to: '' }),
     ]);
-  }, [addressOf(view)]);
+
+    keys.push(['C', t('period.custom'), () => open('dates')]);
+    keys.push(['X', t('compare.toggle'), () => change({ compare: now().compare ? '' : 'previous' })]);
+    keys.push(['/', t('filter.title'), () => open('filter')]);
+    if (filtered) keys.push(['Escape', t('filter.clear'), () => change({ filters: [] })]);
+    if (id) keys.push(['R', t('live.title'), () => go(`/sites/${id}/live`)]);
+    pageKeys.set(keys);
+  }, [filtered]);
   useEffect(() => () => pageKeys.set([]), []);
 }
 
