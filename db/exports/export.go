@@ -57,7 +57,8 @@ type Visit struct {
 // ID returns the id of the visit among those of all sites and days. Callers compare
 // ids and read nothing from them.
 func (v *Visit) ID() string {
-	return strconv.FormatInt(int64(v.StartedAt.Day()), 36) + hex.EncodeToString(v.Visitor[:]) + strconv.FormatInt(int64(v.N), 36)
+	day, n := strconv.FormatInt(int64(v.StartedAt.Day()), 36), strconv.FormatInt(int64(v.N), 36)
+	return day + hex.EncodeToString(v.Visitor[:]) + n
 }
 
 // unpack sets what follows from stored columns. It is false for a visit that is missing.
@@ -143,7 +144,12 @@ func exportPages[Row any, P interface {
 		page.Limit = min(r.Limit, exportPage)
 
 		var rows []Row
-		if err := s.exportRows(ctx, s.exportQuery(e, page), &rows); err != nil {
+		if err := s.exportRows(ctx, func(ctx context.Context, conn bun.IConn) error {
+			if err := s.narrow(ctx, conn, e, &page); err != nil {
+				return err
+			}
+			return s.exportQuery(e, page).Conn(conn).Scan(ctx, &rows)
+		}); err != nil {
 			return err
 		}
 
@@ -182,7 +188,8 @@ func (s *Store) lastSkipped(ctx context.Context, e exported, r Range) (*Cursor, 
 		var rows []Cursor
 
 		q := s.rangeQuery(e, r).ColumnExpr("r.at, r.id").Limit(1).Offset(int64(step) - 1)
-		if err := s.exportRows(ctx, q, &rows); err != nil || len(rows) == 0 {
+		err := s.exportRows(ctx, func(ctx context.Context, conn bun.IConn) error { return q.Conn(conn).Scan(ctx, &rows) })
+		if err != nil || len(rows) == 0 {
 			return nil, err
 		}
 		if left -= step; left == 0 {
@@ -204,8 +211,7 @@ const (
   AND v.visitor = r.visitor AND v.n = r.n`
 
 	pgExportVisit = `LEFT JOIN LATERAL (
-  SELECT * FROM visits WHERE site_id = r.site_id AND day = (r.at / 86400000000)::integer AND visitor = r.visitor AND n = r.n
-    AND day >= ? AND day <= ? LIMIT 1) AS v ON true`
+  SELECT * FROM visits WHERE site_id = r.site_id AND visitor = r.visitor AND n = r.n AND ? LIMIT 1) AS v ON true`
 
 	pgExportInOrder = `SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_seqscan = off; SET LOCAL jit = off`
 )
@@ -219,7 +225,7 @@ func (s *Store) exportQuery(e exported, r Range) *bun.SelectQuery {
 		OrderExpr("r.at, r.id")
 
 	if postgres {
-		q.Join(pgExportVisit, r.From.Day(), r.To.Day())
+		q.Join(pgExportVisit, bun.Safe(tables.DayOf("r.at", r.From, r.To, "0")))
 	} else {
 		q.Join(sqliteExportVisit)
 	}
@@ -246,18 +252,41 @@ func (s *Store) rangeQuery(e exported, r Range) *bun.SelectQuery {
 	return q
 }
 
-// exportRows runs a query of a range's rows. It waits for a slot among the long reads.
-func (s *Store) exportRows(ctx context.Context, q *bun.SelectQuery, rows any) error {
+// narrow ends the range with the last row of its page, on PostgreSQL. The planner then leaves out
+// the partitions of other months. A statement that keeps them chooses one again for each lookup.
+func (s *Store) narrow(ctx context.Context, conn bun.IConn, e exported, page *Range) error {
+	if !s.db.IsPostgres() {
+		return nil
+	}
+
+	var last []model.Instant
+	q := s.rangeQuery(e, *page).ColumnExpr("r.at").Limit(1).Offset(int64(page.Limit) - 1)
+	if err := q.Conn(conn).Scan(ctx, &last); err != nil {
+		return err
+	}
+
+	// Without such a row, the page is the rest of the range.
+	if len(last) > 0 {
+		page.To = last[0] + 1
+	}
+
+	return nil
+}
+
+// exportRows calls read with a connection for queries of a range's rows, which see the same rows. It
+// waits for a slot among the long reads.
+func (s *Store) exportRows(ctx context.Context, read func(context.Context, bun.IConn) error) error {
 	return s.db.LongRead(ctx, func() error {
 		if !s.db.IsPostgres() {
-			return q.Scan(ctx, rows)
+			return read(ctx, s.db.Read)
 		}
 
-		return s.db.Read.RunInTx(ctx, &sql.TxOptions{ReadOnly: true}, func(ctx context.Context, tx bun.Tx) error {
+		options := &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}
+		return s.db.Read.RunInTx(ctx, options, func(ctx context.Context, tx bun.Tx) error {
 			if _, err := tx.ExecContext(ctx, pgExportInOrder); err != nil {
 				return err
 			}
-			return q.Conn(tx).Scan(ctx, rows)
+			return read(ctx, tx)
 		})
 	})
 }

@@ -16,26 +16,33 @@ const EngagementDays = 1 + int(model.EngagementWindow/(24*time.Hour))
 // EngagedMS and EngagedScroll are the time in view and the scroll depth of a page view that is
 // joined with EngagementJoin. They are 0 for a page view whose id a later one repeats.
 func EngagedMS(postgres bool) string {
-	if postgres {
-		return "CASE WHEN e.repeated_at > r.at THEN 0 ELSE e.ms END"
-	}
-	return sqliteEngaged(fmt.Sprintf("min(%s, %d)", eachDay("coalesce(e%d.ms, 0)", " + "), model.MaxEngagement.Milliseconds()))
+	smaller, _ := extremes(postgres)
+	return engaged(postgres, fmt.Sprintf("%s(%s, %d)", smaller, eachDay("coalesce(e%d.ms, 0)", " + "),
+		model.MaxEngagement.Milliseconds()))
 }
 
 // EngagedScroll is the scroll depth; see EngagedMS.
 func EngagedScroll(postgres bool) string {
+	_, larger := extremes(postgres)
+	return engaged(postgres, larger+"("+eachDay("coalesce(e%d.scroll, 0)", ", ")+")")
+}
+
+func engaged(postgres bool, value string) string {
+	_, larger := extremes(postgres)
+	return "CASE WHEN " + larger + "(" + eachDay("coalesce(e%d.repeated_at, 0)", ", ") + ") > r.at THEN 0 ELSE " + value + " END"
+}
+
+// extremes returns the dialect's functions for the smaller and the larger of values.
+func extremes(postgres bool) (smaller, larger string) {
 	if postgres {
-		return "CASE WHEN e.repeated_at > r.at THEN 0 ELSE coalesce(e.scroll, 0) END"
+		return "least", "greatest"
 	}
-	return sqliteEngaged("max(" + eachDay("coalesce(e%d.scroll, 0)", ", ") + ")")
+	return "min", "max"
 }
 
-func sqliteEngaged(value string) string {
-	return "CASE WHEN max(" + eachDay("coalesce(e%d.repeated_at, 0)", ", ") + ") > r.at THEN 0 ELSE " + value + " END"
-}
-
-// EngagementJoin joins rows r of page views with their engagement. On PostgreSQL the page views must
-// lie between two times, the second exclusive, so that partitions of other months are left out.
+// EngagementJoin joins rows r of page views with their engagement, one row a day. On PostgreSQL the
+// page views must lie between two times, the second exclusive, so that partitions of other months
+// are left out.
 func EngagementJoin(postgres bool, from, to model.Instant) string {
 	if !postgres {
 		return eachDay("LEFT JOIN engagement AS e%[1]d ON e%[1]d.site_id = r.site_id "+
@@ -44,12 +51,21 @@ func EngagementJoin(postgres bool, from, to model.Instant) string {
 
 	// One lookup by the whole key for each day: with an array of days, the planner reads all reports
 	// of these days.
-	return fmt.Sprintf(`LEFT JOIN LATERAL (
-  SELECT least(coalesce(sum(ms), 0), %d) AS ms, max(scroll) AS scroll, max(repeated_at) AS repeated_at
-  FROM (VALUES %s) AS later (days), LATERAL (
-    SELECT * FROM engagement WHERE site_id = r.site_id AND day = (r.at / 86400000000)::integer + days AND id = r.id
-      AND day >= %d AND day <= %d LIMIT 1) AS reported) AS e ON true`,
-		model.MaxEngagement.Milliseconds(), eachDay("(%d)", ", "), from.Day(), int(to.Day())+EngagementDays-1)
+	return eachDay(`LEFT JOIN LATERAL (
+  SELECT ms, scroll, repeated_at FROM engagement WHERE site_id = r.site_id AND id = r.id AND `+
+		DayOf("r.at", from, to, "%[1]d")+` LIMIT 1) AS e%[1]d ON true`, " ")
+}
+
+// DayOf is PostgreSQL's condition that a row's day is that of a time plus a number of days. All times
+// lie between two, the second exclusive. It names the days as constants, so that the planner leaves
+// out partitions. If the times are of one day, it is the shortest, since each lookup evaluates it.
+func DayOf(at string, from, to model.Instant, later string) string {
+	first, last := from.Day(), (to - 1).Day()
+	if first == last {
+		return fmt.Sprintf("day = %d + %s", first, later)
+	}
+	return fmt.Sprintf("day = (%s / 86400000000)::integer + %s AND day >= %d + %s AND day <= %d + %s",
+		at, later, first, later, last, later)
 }
 
 // eachDay formats the number of each day, from 0, and joins the texts.
