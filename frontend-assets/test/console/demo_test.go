@@ -69,7 +69,7 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.see("/guide/* → /shop/**")
 	p.check("A summary of each week, on Monday")
 	p.Eval(`[...document.querySelectorAll('form')].at(-1).requestSubmit()`, nil)
-	p.see("Saved")
+	p.WaitFor(`document.querySelector('.status span')?.textContent === 'Saved' && !document.querySelector('[aria-busy=true]')`)
 	p.look("saved")
 	p.Goto(p.Text("location.href"))
 	p.WaitFor(`document.querySelector('[name=weekly]')?.checked`)
