@@ -5,8 +5,17 @@ FUZZTIME ?= 10s# for each fuzz target
 TIMEOUT ?= 20m# for the tests of one package
 
 # The race detector ignores the memory that SQLite's translated C code works on: it is not Go's. To
-# instrument that code finds nothing and makes each statement five times slower.
-RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
+# instrument that code finds nothing and makes each statement five times slower. The driver of
+# Chromium is no part of the program.
+RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false \
+	-gcflags=github.com/chromedp/...=-race=false
+
+# Tests wait for processes, browsers and timeouts for a third of their time, so two packages more
+# than there are processors run at once. Those that take longest start first, so that none of them
+# runs alone at the end. "make check" runs vet.
+PARALLEL ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+TESTS = -count=1 -vet=off -p=$(PARALLEL) -timeout=$(TIMEOUT) \
+	./frontend-assets/test/... ./cmd/tallygate/test ./jobs ./graph/... ./cmd/loadgen ./...
 
 .PHONY: help
 help: ## Show this list
@@ -42,12 +51,13 @@ test: setup ## Run every test, under the race detector if there is a C compiler
 		echo "the race detector cannot be built; CI must run with it"; exit 1; \
 	else \
 		echo "the race detector cannot be built: running the tests without it"; \
-		CGO_ENABLED=0 go run -buildvcs=false ./cmd/testreport -count=1 -timeout=$(TIMEOUT) ./...; \
+		CGO_ENABLED=0 go run -buildvcs=false ./cmd/testreport $(TESTS); \
 	fi
 
+# A program with the race detector sleeps for a second when it exits, unless GORACE sets another time.
 .PHONY: test-race
 test-race: ## Run every test under the race detector, installing nothing
-	@go run -buildvcs=false ./cmd/testreport $(RACE) -count=1 -timeout=$(TIMEOUT) ./...
+	@GORACE="$${GORACE:-atexit_sleep_ms=50}" go run -buildvcs=false ./cmd/testreport $(RACE) $(TESTS)
 
 .PHONY: screenshots
 screenshots: ## Take pictures of every page of the console (into bin/screenshots; light and dark, narrow and wide)
@@ -78,6 +88,11 @@ bench-report: build ## Measure the service and write the tables of docs/performa
 bench-growth: build ## Measure with 10 million stored page views (ARGS="--rows 1000000": fewer)
 	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
 	bin/loadgen growth --out docs/performance.md $(ARGS)
+
+.PHONY: bench-reports
+bench-reports: build ## Measure reports of 10 million page views (ARGS="--rows 1000000": fewer)
+	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	bin/loadgen reports --out docs/performance.md $(ARGS)
 
 .PHONY: attack
 attack: build ## Attack the service on each database, and measure the effect on other sites

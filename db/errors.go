@@ -15,6 +15,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sqlitestmt"
 )
 
 // OrNotFound turns the driver's "no rows" into model.ErrNotFound.
@@ -98,6 +99,9 @@ func IsUnavailable(err error) bool {
 
 func sqliteCode(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code()
+	}
+	if e, ok := errors.AsType[*sqlitestmt.Error](err); ok {
 		return e.Code()
 	}
 	return 0

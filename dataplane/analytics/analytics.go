@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -210,8 +211,8 @@ func (s *Service) userIDOf(site *site, id string) []byte {
 
 // store waits until the hit is committed, and returns why it is ignored, if it is. A client that
 // disconnects does not cancel it: browsers send beacons while they close the page.
-func (s *Service) store(ctx context.Context, h *hit) (ignored string, err error) {
-	result, err := s.writer.DoBefore(context.WithoutCancel(ctx), h.deadline, h, h.size)
+func (s *Service) store(h *hit) (ignored string, err error) {
+	result, err := s.writer.DoBefore(context.Background(), h.deadline, h, h.size)
 	if err != nil {
 		return "", errUnavailable(err)
 	}
@@ -230,7 +231,8 @@ const unknownAtOnce = 20
 // owner can register are not kept.
 func (s *Service) countUnknown(site *site, at model.Instant, name string, err error) {
 	if errors.Is(err, event.ErrUnknown) && model.IsEventName(name) && !model.IsReservedEvent(name) {
-		s.unknown.Add(ingest.UnknownEventKey{SiteID: site.id, Day: at.Day(), Name: name})
+		// The name shares the memory of the request, which the counter must not keep.
+		s.unknown.Add(ingest.UnknownEventKey{SiteID: site.id, Day: at.Day(), Name: strings.Clone(name)})
 	}
 }
 

@@ -134,7 +134,7 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 		return ignoredFlood, nil
 	}
 	if h.engagement != nil {
-		return s.store(r.Context(), h)
+		return s.store(h)
 	}
 
 	h.entry = newEntry(p.campaign, p.referrer, site.domains)
@@ -143,7 +143,7 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 		return "", err
 	}
 
-	return s.store(r.Context(), h)
+	return s.store(h)
 }
 
 // checkEvent applies the event rules. With data-auto="off" the page has disabled automatic events
@@ -192,11 +192,14 @@ func (s *Service) siteOf(deadline time.Time, key string) (*site, error) {
 	return site, nil
 }
 
+// varyOrigin is the Vary header of every answer. It is shared and never changed.
+var varyOrigin = []string{"Origin"}
+
 // bindDomain checks that the calling page is on one of the site's domains (analytics contract,
 // section 5), and then lets the page read the answer.
 func bindDomain(w http.ResponseWriter, r *http.Request, site *site) error {
 	header := w.Header()
-	header["Vary"] = []string{"Origin"}
+	header["Vary"] = varyOrigin
 
 	origins, from := r.Header["Origin"], "Origin"
 	if len(origins) == 0 {

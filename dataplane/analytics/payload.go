@@ -1,7 +1,6 @@
 package analytics
 
 import (
-	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -75,7 +74,7 @@ func parsePayload(text []byte) (*payload, error) {
 		case "e":
 			o.Exact(&p.event)
 		case "m":
-			p.properties = bytes.Clone(o.Raw())
+			p.properties = []byte(o.Raw())
 		case "ms":
 			p.ms = readInt(o)
 		case "sc":
@@ -140,11 +139,11 @@ func readLower(o *jsonbody.Object, s *string) {
 // readInt reads a number as an integer, clamped to 32 bits. It returns 0 for another JSON type.
 func readInt(o *jsonbody.Object) int {
 	number := o.Number()
-	if number == nil {
+	if number == "" {
 		return 0
 	}
 
 	// A number beyond float64 is read as infinity.
-	f, _ := strconv.ParseFloat(string(number), 64)
+	f, _ := strconv.ParseFloat(number, 64)
 	return int(max(math.MinInt32, min(f, math.MaxInt32)))
 }

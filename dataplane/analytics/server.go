@@ -1,7 +1,6 @@
 package analytics
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -56,7 +55,7 @@ func parseCall(text []byte) (*call, error) {
 		case "campaign":
 			readCampaign(o, &c.campaign)
 		case "meta":
-			c.properties = bytes.Clone(o.Raw())
+			c.properties = []byte(o.Raw())
 		case "user_id":
 			o.Exact(&c.userID)
 		}
@@ -191,5 +190,5 @@ func (s *Service) serve(r *http.Request, site *site, at model.Instant, deadline 
 		return "", err
 	}
 
-	return s.store(r.Context(), h)
+	return s.store(h)
 }

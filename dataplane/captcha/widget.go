@@ -33,8 +33,8 @@ func readWidgetCall(r *http.Request) (call widgetCall, err error) {
 		case "challenge":
 			o.Exact(&call.challenge)
 		case "nonce":
-			if number := o.Number(); number != nil {
-				call.nonce, call.hasNonce = pow.ParseNonce(number)
+			if number := o.Number(); number != "" {
+				call.nonce, call.hasNonce = pow.ParseNonce([]byte(number))
 			}
 		}
 	}

@@ -3,12 +3,9 @@ package jsonbody
 import (
 	"bytes"
 	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"sync"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -36,27 +33,35 @@ var ErrJSON = errors.New("jsonbody: not one JSON object")
 // sensitive. Within nested values a key may occur twice, as JSON allows. Invalid UTF-8 and lone
 // surrogates become U+FFFD, since browsers produce them when a script cuts a text within a
 // character.
+//
+// Texts share the memory of the whole object, so a caller that keeps one for longer than a request
+// clones it.
 type Object struct {
-	decoder jsontext.Decoder
-	text    bytes.Reader
-	key     string
-	seen    keys // of the outermost object
-	depth   int  // number of objects that are open
-	unread  bool // the value of key was not read yet
-	err     error
+	text   string
+	at     int // the next byte that is not read
+	key    string
+	seen   keys // of the outermost object
+	depth  int  // number of objects that are open
+	begun  bool // a member of the current object was read
+	unread bool // the value of key was not read yet; it begins at at
+	err    error
 
 	body *bytes.Buffer // of OpenRequest, for Free
 }
 
 var objects = sync.Pool{New: func() any { return new(Object) }}
 
-// Open returns an Object that reads text. The caller calls Close, and does not use the Object after
-// that.
+// Open returns an Object that reads a copy of text. The caller calls Close, and does not use the
+// Object after that.
 func Open(text []byte) *Object {
 	o := objects.Get().(*Object)
-	o.text.Reset(text)
-	o.decoder.Reset(&o.text, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
-	o.Enter()
+	o.text = string(text)
+	o.at, o.unread = spaceEnd(o.text, 0), true
+
+	if !o.Enter() {
+		o.err = ErrJSON
+	}
+
 	return o
 }
 
@@ -79,11 +84,9 @@ func OpenRequest(r *http.Request) *Object {
 func (o *Object) Close() {
 	if o.body != nil {
 		Free(o.body)
-		o.body = nil
 	}
 
-	o.seen = keys{}
-	o.key, o.depth, o.unread, o.err = "", 0, false, nil
+	*o = Object{}
 	objects.Put(o)
 }
 
@@ -94,138 +97,165 @@ func (o *Object) Err() error { return o.err }
 // Key returns the key of the current member.
 func (o *Object) Key() string { return o.key }
 
-// Kind returns the JSON type of the current member's value.
-func (o *Object) Kind() jsontext.Kind { return o.decoder.PeekKind() }
+// Kind is the JSON type of a value, by the first byte that it can have: n for null, t and f for the
+// booleans, " for a text, 0 for a number, { for an object and [ for an array.
+type Kind byte
+
+// Kind returns the JSON type of the current member's value, or 0 if there is none.
+func (o *Object) Kind() Kind {
+	if o.err != nil || !o.unread || o.at == len(o.text) {
+		return 0
+	}
+
+	switch c := o.text[o.at]; c {
+	case 'n', 't', 'f', '"', '{', '[':
+		return Kind(c)
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return '0'
+	}
+
+	return 0
+}
 
 // Next moves to the next member, and reports whether there is one. At the end of a nested object it
 // returns false once, and then continues with the members of the outer one.
 func (o *Object) Next() bool {
 	o.Skip()
-
-	if o.err != nil {
+	if o.err != nil || o.depth == 0 {
 		return false
 	}
 
-	if o.decoder.PeekKind() == '}' {
+	o.at = spaceEnd(o.text, o.at)
+	if byteAt(o.text, o.at) == '}' {
 		o.leave()
 		return false
 	}
 
-	key, ok := o.token()
-	if !ok {
-		return false
+	if o.begun {
+		if byteAt(o.text, o.at) != ',' {
+			return o.fail()
+		}
+		o.at = spaceEnd(o.text, o.at+1)
 	}
 
-	o.key, o.unread = key.String(), true
+	return o.readKey()
+}
+
+// readKey reads a key and the colon after it.
+func (o *Object) readKey() bool {
+	end, plain := textEnd(o.text, o.at)
+	if end < 0 {
+		return o.fail()
+	}
+
+	o.key = unquote(o.text[o.at:end], plain)
+	o.at = spaceEnd(o.text, end)
+
+	if byteAt(o.text, o.at) != ':' {
+		return o.fail()
+	}
+
+	o.at = spaceEnd(o.text, o.at+1)
+	o.begun, o.unread = true, true
 
 	if o.depth == 1 && !o.seen.add(o.key) {
-		o.err = ErrJSON
+		return o.fail()
 	}
 
-	return o.err == nil
+	return true
+}
+
+// fail ends the reading with ErrJSON.
+func (o *Object) fail() bool {
+	o.err = ErrJSON
+	return false
 }
 
 // Enter opens a value that is an object, whose members Next then returns. It reports false for a
 // value of another type.
 func (o *Object) Enter() bool {
-	if o.err != nil {
+	if o.Kind() != '{' {
 		return false
 	}
 
-	if o.decoder.PeekKind() != '{' {
-		// The outermost value must be an object.
-		if o.depth == 0 {
-			o.err = ErrJSON
-		}
-
-		return false
-	}
-
-	_, ok := o.token()
+	o.at++
 	o.depth++
-	return ok
+	o.begun, o.unread = false, false
+
+	return true
 }
 
 // leave reads the end of the current object, and checks that nothing follows the outermost one.
 func (o *Object) leave() {
-	o.token()
+	o.at++
 	o.depth--
+	o.begun = true
 
-	if o.depth == 0 {
-		if _, err := o.decoder.ReadToken(); err != io.EOF {
-			o.err = ErrJSON
-		}
-	}
-}
-
-// token reads a token as part of the current value.
-func (o *Object) token() (jsontext.Token, bool) {
-	o.unread = false
-	token, err := o.decoder.ReadToken()
-	if err != nil {
+	if o.depth == 0 && spaceEnd(o.text, o.at) != len(o.text) {
 		o.err = ErrJSON
 	}
-	return token, err == nil
 }
 
 // Skip skips the current value, unless it was read.
-func (o *Object) Skip() {
-	if o.err != nil || !o.unread {
-		return
-	}
-
-	o.unread = false
-	if o.decoder.SkipValue() != nil {
-		o.err = ErrJSON
-	}
-}
+func (o *Object) Skip() { _ = o.Raw() }
 
 // Exact reads a text as it was sent: a name, key, secret or id, which is compared and must not be
 // altered. A value of another type leaves s unchanged.
 func (o *Object) Exact(s *string) {
-	if o.err != nil || o.decoder.PeekKind() != '"' {
-		return
-	}
-	if token, ok := o.token(); ok {
-		*s = token.String()
+	if exact, ok := o.exact(); ok {
+		*s = exact
 	}
 }
 
 // Text reads a text, cleans it (see model.Clean) and cuts it to limit characters. A value of
 // another type leaves s unchanged.
 func (o *Object) Text(s *string, limit int) {
-	if o.err != nil || o.decoder.PeekKind() != '"' {
-		return
-	}
-	if token, ok := o.token(); ok {
-		*s = model.Clean(token.String(), limit)
+	if exact, ok := o.exact(); ok {
+		*s = model.Clean(exact, limit)
 	}
 }
 
-// Number reads the text of a number, which is valid until the next call. It returns nil for a value
-// of another type.
-func (o *Object) Number() []byte {
-	if o.err != nil || o.decoder.PeekKind() != '0' {
-		return nil
+// exact reads a text. It is false for a value of another type and for an invalid one.
+func (o *Object) exact() (string, bool) {
+	if o.Kind() != '"' {
+		return "", false
+	}
+
+	end, plain := textEnd(o.text, o.at)
+	if end < 0 {
+		return "", o.fail()
+	}
+
+	quoted := o.text[o.at:end]
+	o.at, o.unread = end, false
+
+	return unquote(quoted, plain), true
+}
+
+// Number reads the text of a number. It returns an empty one for a value of another type.
+func (o *Object) Number() string {
+	if o.Kind() != '0' {
+		return ""
 	}
 	return o.Raw()
 }
 
-// Raw reads the value as it was sent, which is valid until the next call. It returns nil for an
-// invalid one.
-func (o *Object) Raw() []byte {
-	if o.err != nil {
-		return nil
+// Raw reads the value as it was sent. It returns an empty text for an invalid one.
+func (o *Object) Raw() string {
+	if o.err != nil || !o.unread {
+		return ""
 	}
 
-	o.unread = false
-	value, err := o.decoder.ReadValue()
-	if err != nil {
+	end := valueEnd(o.text, o.at)
+	if end < 0 {
 		o.err = ErrJSON
-		return nil
+		return ""
 	}
 
-	return value
+	raw := o.text[o.at:end]
+	o.at, o.unread = end, false
+
+	return raw
 }
 
 // keys is a set of keys that holds the keys of an ordinary body without an allocation. Its zero

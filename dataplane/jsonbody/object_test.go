@@ -86,16 +86,16 @@ func TestNested(t *testing.T) {
 				for o.Next() {
 					got.WriteString(o.Key())
 
-					if number := o.Number(); number != nil {
-						got.WriteString("=" + string(number))
+					if number := o.Number(); number != "" {
+						got.WriteString("=" + number)
 					}
 
 					got.WriteString(" ")
 				}
 
 				got.WriteString(")")
-			} else if number := o.Number(); number != nil {
-				got.WriteString("=" + string(number))
+			} else if number := o.Number(); number != "" {
+				got.WriteString("=" + number)
 			}
 
 			got.WriteString(" ")
@@ -122,7 +122,7 @@ func TestRaw(t *testing.T) {
 		if !o.Next() {
 			t.Fatal("a member is missing")
 		}
-		if got := string(o.Raw()); got != want {
+		if got := o.Raw(); got != want {
 			t.Errorf("%s is read as %s, want %s", o.Key(), got, want)
 		}
 	}

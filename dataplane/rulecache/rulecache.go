@@ -11,6 +11,7 @@ package rulecache
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -97,6 +98,9 @@ func (c *Cache[Value]) Get(deadline time.Time, key string) (*Value, error) {
 	if value, fresh, _ := c.cached(key); fresh {
 		return value, nil
 	}
+
+	// The key may share the memory of a whole request, which the cache must not keep.
+	key = strings.Clone(key)
 
 	return c.flight.Get(deadline, key, loadTimeout, func(ctx context.Context) (*Value, error) {
 		// Another lookup may have ended since the check above.

@@ -21,7 +21,7 @@ var Start = model.At(time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC))
 var Noon = model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 
 // NewUser signs a user up under the policy "open".
-func NewUser(t *testing.T, d *db.DB, email string) *model.User {
+func NewUser(t testing.TB, d *db.DB, email string) *model.User {
 	t.Helper()
 	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: email, CreatedAt: Start},
 		model.User{Email: email, PasswordHash: "hash", CreatedAt: Start})
@@ -32,7 +32,7 @@ func NewUser(t *testing.T, d *db.DB, email string) *model.User {
 }
 
 // NewSite creates a site of the account.
-func NewSite(t *testing.T, d *db.DB, accountID int64, domain string) *model.Site {
+func NewSite(t testing.TB, d *db.DB, accountID int64, domain string) *model.Site {
 	t.Helper()
 
 	site, err := sites.New(d).CreateSite(t.Context(), model.Site{
@@ -47,7 +47,7 @@ func NewSite(t *testing.T, d *db.DB, accountID int64, domain string) *model.Site
 }
 
 // NewOwnSite creates an account with a site.
-func NewOwnSite(t *testing.T, d *db.DB, domain string) *model.Site {
+func NewOwnSite(t testing.TB, d *db.DB, domain string) *model.Site {
 	t.Helper()
 	return NewSite(t, d, NewUser(t, d, "owner@"+domain).AccountID, domain)
 }

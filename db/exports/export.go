@@ -143,7 +143,12 @@ func exportPages[Row any, P interface {
 		page.Limit = min(r.Limit, exportPage)
 
 		var rows []Row
-		if err := s.exportRows(ctx, s.exportQuery(e, page), &rows); err != nil {
+		if err := s.exportRows(ctx, func(ctx context.Context, conn bun.IConn) error {
+			if err := s.narrow(ctx, conn, e, &page); err != nil {
+				return err
+			}
+			return s.exportQuery(e, page).Conn(conn).Scan(ctx, &rows)
+		}); err != nil {
 			return err
 		}
 
@@ -182,7 +187,8 @@ func (s *Store) lastSkipped(ctx context.Context, e exported, r Range) (*Cursor, 
 		var rows []Cursor
 
 		q := s.rangeQuery(e, r).ColumnExpr("r.at, r.id").Limit(1).Offset(int64(step) - 1)
-		if err := s.exportRows(ctx, q, &rows); err != nil || len(rows) == 0 {
+		err := s.exportRows(ctx, func(ctx context.Context, conn bun.IConn) error { return q.Conn(conn).Scan(ctx, &rows) })
+		if err != nil || len(rows) == 0 {
 			return nil, err
 		}
 		if left -= step; left == 0 {
@@ -246,18 +252,41 @@ func (s *Store) rangeQuery(e exported, r Range) *bun.SelectQuery {
 	return q
 }
 
-// exportRows runs a query of a range's rows. It waits for a slot among the long reads.
-func (s *Store) exportRows(ctx context.Context, q *bun.SelectQuery, rows any) error {
+// narrow ends the range with the last row of its page, on PostgreSQL. The planner then leaves out
+// the partitions of other months. A statement that keeps them chooses one again for each lookup.
+func (s *Store) narrow(ctx context.Context, conn bun.IConn, e exported, page *Range) error {
+	if !s.db.IsPostgres() {
+		return nil
+	}
+
+	var last []model.Instant
+	q := s.rangeQuery(e, *page).ColumnExpr("r.at").Limit(1).Offset(int64(page.Limit) - 1)
+	if err := q.Conn(conn).Scan(ctx, &last); err != nil {
+		return err
+	}
+
+	// Without such a row, the page is the rest of the range.
+	if len(last) > 0 {
+		page.To = last[0] + 1
+	}
+
+	return nil
+}
+
+// exportRows calls read with a connection for queries of a range's rows, which see the same rows. It
+// waits for a slot among the long reads.
+func (s *Store) exportRows(ctx context.Context, read func(context.Context, bun.IConn) error) error {
 	return s.db.LongRead(ctx, func() error {
 		if !s.db.IsPostgres() {
-			return q.Scan(ctx, rows)
+			return read(ctx, s.db.Read)
 		}
 
-		return s.db.Read.RunInTx(ctx, &sql.TxOptions{ReadOnly: true}, func(ctx context.Context, tx bun.Tx) error {
+		options := &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}
+		return s.db.Read.RunInTx(ctx, options, func(ctx context.Context, tx bun.Tx) error {
 			if _, err := tx.ExecContext(ctx, pgExportInOrder); err != nil {
 				return err
 			}
-			return q.Conn(tx).Scan(ctx, rows)
+			return read(ctx, tx)
 		})
 	})
 }

@@ -146,8 +146,13 @@ func isReportText(s string) bool { return IsStorable(s) && cut(s, MaxFilterText)
 func (f *ReportFilter) Matcher() func(value string) bool {
 	switch f.Operator {
 	case OperatorContains, OperatorContainsNot:
+		parts := make([]string, len(f.Values))
+		for i, part := range f.Values {
+			parts[i] = strings.ToLower(part)
+		}
 		return func(value string) bool {
-			return slices.ContainsFunc(f.Values, func(part string) bool { return strings.Contains(value, part) })
+			value = strings.ToLower(value)
+			return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(value, part) })
 		}
 	case OperatorMatches, OperatorMatchesNot:
 		return PatternMatcher(f.Values...)

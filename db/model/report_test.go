@@ -77,7 +77,11 @@ func TestFilterMatchers(t *testing.T) {
 		{"IS", []string{""}, "", true},
 		{"IS_NOT", []string{"/a"}, "/a", true}, // the caller negates
 		{"CONTAINS", []string{"x", "log"}, "/blog/1", true},
-		{"CONTAINS_NOT", []string{"LOG"}, "/blog/1", false},
+		{"CONTAINS", []string{"LOG"}, "/Blog/1", true},
+		{"CONTAINS", []string{"straße"}, "/STRASSE", false},
+		{"CONTAINS", []string{"ÜBER"}, "/über-uns", true},
+		{"CONTAINS_NOT", []string{"LOG"}, "/blog/1", true}, // the caller negates
+		{"CONTAINS_NOT", []string{"x"}, "/blog/1", false},
 		{"MATCHES", []string{"/blog/*"}, "/blog/1", true},
 		{"MATCHES", []string{"/blog/*"}, "/blog/1/2", false},
 		{"MATCHES", []string{"/blog/*"}, "/blog/", true},

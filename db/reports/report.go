@@ -70,6 +70,15 @@ func (s *Store) Pageviews(ctx context.Context, r Request) (int64, error) {
 	return p.pageviews, err
 }
 
+// DayPageviews returns how many page views the report of a finished day counts; 0 if it is not built.
+func (s *Store) DayPageviews(ctx context.Context, siteID int64, day model.Day) (int64, error) {
+	rows, err := days(ctx, s.db.Read, siteID, day, day)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	return rows[0].Pageviews, nil
+}
+
 // FirstDay returns the first UTC day for which the site has figures. ok is false if there is none.
 func (s *Store) FirstDay(ctx context.Context, siteID int64) (day model.Day, ok bool, err error) {
 	var first []model.Day

@@ -26,17 +26,17 @@ const hasVisits = "(SELECT 1 FROM visits AS v WHERE v.site_id = u.site_id AND v.
 const (
 	dayVisits = "SELECT visitor, n, started_at, channel, user_id, attribution FROM visits WHERE site_id = ? AND day = ?"
 
+	dayViews = `SELECT visitor, n, at, id, path, language, width_range
+FROM pageviews WHERE site_id = ? AND at >= ? AND at < ?`
+
 	dayEvents = `SELECT visitor, n, at, id, name, path, coalesce(value, 0), coalesce(currency, ''), coalesce(properties, '')
 FROM events WHERE site_id = ? AND at >= ? AND at < ?`
-)
 
-// dayViews returns the query of a day's page views.
-func dayViews(postgres bool, day model.Day) string {
-	return "SELECT r.visitor, r.n, r.at, r.id, r.path, r.language, r.width_range, " +
-		tables.EngagedMS(postgres) + ", " + tables.EngagedScroll(postgres) +
-		" FROM pageviews AS r " + tables.EngagementJoin(postgres, day.Start(), (day+1).Start()) +
-		" WHERE r.site_id = ? AND r.at >= ? AND r.at < ?"
-}
+	// Reports on the page views of a day arrive on that day and the following ones. To read all of
+	// these days in the order of their key is cheaper than to look up each page view on each day.
+	dayEngagement = `SELECT id, ms, scroll, coalesce(repeated_at, 0) FROM engagement
+WHERE site_id = ? AND day >= ? AND day <= ?`
+)
 
 // dayRows are the rows of one site and UTC day.
 type dayRows struct {
@@ -49,8 +49,7 @@ func (s *Store) readDay(ctx context.Context, siteID int64, day model.Day) (*dayR
 	var rows *dayRows
 	err := s.snapshot(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r := &dayReader{
-			tx: tx, postgres: s.db.IsPostgres(), site: siteID,
-			rows:    &dayRows{Rows: segment.Rows{Day: day}},
+			tx: tx, site: siteID, rows: &dayRows{Rows: segment.Rows{Day: day}},
 			numbers: make(map[segment.VisitKey]int16), texts: make(map[string]string),
 		}
 		rows = r.rows
@@ -58,6 +57,9 @@ func (s *Store) readDay(ctx context.Context, siteID int64, day model.Day) (*dayR
 			return err
 		}
 		if err := r.readViews(ctx); err != nil {
+			return err
+		}
+		if err := r.readEngagement(ctx); err != nil {
 			return err
 		}
 		return r.readEvents(ctx)
@@ -87,12 +89,11 @@ func (s *Store) snapshot(ctx context.Context, read func(context.Context, bun.Tx)
 
 // dayReader reads the rows of a day.
 type dayReader struct {
-	tx       bun.Tx
-	postgres bool
-	site     int64
-	rows     *dayRows
-	numbers  map[segment.VisitKey]int16 // from the stored number of a visit to its number by start
-	texts    map[string]string          // each text once
+	tx      bun.Tx
+	site    int64
+	rows    *dayRows
+	numbers map[segment.VisitKey]int16 // from the stored number of a visit to its number by start
+	texts   map[string]string          // each text once
 }
 
 // each runs a query and calls take for each row after it was stored in targets.
@@ -207,21 +208,69 @@ func (r *dayReader) between() []any {
 
 func (r *dayReader) readViews(ctx context.Context) error {
 	var (
-		visit                 segment.VisitKey
-		at, id                int64
-		path, language        sql.RawBytes
-		width, engaged, depth int32
+		visit          segment.VisitKey
+		at, id         int64
+		path, language sql.RawBytes
+		width          int16
 	)
-	targets := []any{&visit.Visitor, &visit.N, &at, &id, &path, &language, &width, &engaged, &depth}
+	targets := []any{&visit.Visitor, &visit.N, &at, &id, &path, &language, &width}
 
-	return r.each(ctx, dayViews(r.postgres, r.rows.Day), r.between(), targets, func() {
+	return r.each(ctx, dayViews, r.between(), targets, func() {
 		if key, ok := r.visit(visit); ok {
 			r.rows.Views = append(r.rows.Views, segment.View{
-				VisitKey: key, At: model.Instant(at), ID: id, Path: r.text(path), Language: r.text(language),
-				Width: int16(width), EngagedMS: engaged, Scroll: int16(depth),
+				VisitKey: key, At: model.Instant(at), ID: id, Path: r.text(path), Language: r.text(language), Width: width,
 			})
 		}
 	})
+}
+
+// engaged is what was reported on a page view id on all days.
+type engaged struct {
+	ms         int64
+	scroll     int16
+	repeatedAt int64 // time of the newest page view that repeats the id; 0: none does
+}
+
+// readEngagement sets the engagement of the page views, which have been read. A page view whose id a
+// later one repeats has none.
+func (r *dayReader) readEngagement(ctx context.Context) error {
+	if len(r.rows.Views) == 0 {
+		return nil
+	}
+	reported := make(map[int64]*engaged, len(r.rows.Views))
+	for i := range r.rows.Views {
+		reported[r.rows.Views[i].ID] = nil
+	}
+
+	var one engaged
+	var id int64
+	args := []any{r.site, r.rows.Day, int(r.rows.Day) + tables.EngagementDays - 1}
+	err := r.each(ctx, dayEngagement, args, []any{&id, &one.ms, &one.scroll, &one.repeatedAt}, func() {
+		sum, ok := reported[id]
+		switch {
+		case !ok:
+			// Of a page view on another day.
+		case sum == nil:
+			first := one
+			reported[id] = &first
+		default:
+			sum.ms += one.ms
+			sum.scroll = max(sum.scroll, one.scroll)
+			sum.repeatedAt = max(sum.repeatedAt, one.repeatedAt)
+		}
+	})
+	if err != nil {
+		return err
+	}
+
+	for i := range r.rows.Views {
+		v := &r.rows.Views[i]
+		if sum := reported[v.ID]; sum != nil && sum.repeatedAt <= int64(v.At) {
+			v.EngagedMS = int32(min(sum.ms, model.MaxEngagement.Milliseconds()))
+			v.Scroll = sum.scroll
+		}
+	}
+	return nil
 }
 
 func (r *dayReader) readEvents(ctx context.Context) error {

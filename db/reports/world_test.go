@@ -23,7 +23,7 @@ func (c *clock) Now() time.Time { return c.now.Time() }
 
 // fixture stores rows of a site and compares reports with a recount of the export.
 type fixture struct {
-	t       *testing.T
+	t       testing.TB
 	d       *db.DB
 	clock   *clock
 	reports *reports.Store
@@ -31,7 +31,7 @@ type fixture struct {
 	random  *rand.Rand
 }
 
-func newFixture(t *testing.T, d *db.DB, seed uint64) *fixture {
+func newFixture(t testing.TB, d *db.DB, seed uint64) *fixture {
 	t.Helper()
 	f := &fixture{t: t, d: d, clock: &clock{dbtest.Noon}, random: rand.New(rand.NewPCG(seed, 99))}
 	dbtest.SetClock(d, f.clock.Now)

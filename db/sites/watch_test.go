@@ -424,6 +424,8 @@ func TestAnIdleWatcherStays(t *testing.T) {
 	changed, synced, _ := watch(t, d)
 	wantNext(t, "begin", synced, true)
 	before := dbtest.PgStrings(t, databaseURL, "SELECT pid::text FROM "+listening)
+
+	// No event marks a successful check of the connection, which follows 3 s of silence.
 	time.Sleep(3500 * time.Millisecond)
 
 	if err := sites.New(d).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {

@@ -7,35 +7,42 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Page views do not hold their engagement: it lies under their id, on up to engagementDays days. The
+// Page views do not hold their engagement: it lies under their id, on up to EngagementDays days. The
 // following expressions read it for rows r of page views.
 
-// engagementDays is how many days can hold reports on a page view, its own included.
-const engagementDays = 1 + int(model.EngagementWindow/(24*time.Hour))
+// EngagementDays is how many days can hold reports on a page view, its own included.
+const EngagementDays = 1 + int(model.EngagementWindow/(24*time.Hour))
 
 // EngagedMS and EngagedScroll are the time in view and the scroll depth of a page view that is
 // joined with EngagementJoin. They are 0 for a page view whose id a later one repeats.
 func EngagedMS(postgres bool) string {
-	if postgres {
-		return "CASE WHEN e.repeated_at > r.at THEN 0 ELSE e.ms END"
-	}
-	return sqliteEngaged(fmt.Sprintf("min(%s, %d)", eachDay("coalesce(e%d.ms, 0)", " + "), model.MaxEngagement.Milliseconds()))
+	smaller, _ := extremes(postgres)
+	return engaged(postgres, fmt.Sprintf("%s(%s, %d)", smaller, eachDay("coalesce(e%d.ms, 0)", " + "),
+		model.MaxEngagement.Milliseconds()))
 }
 
 // EngagedScroll is the scroll depth; see EngagedMS.
 func EngagedScroll(postgres bool) string {
+	_, larger := extremes(postgres)
+	return engaged(postgres, larger+"("+eachDay("coalesce(e%d.scroll, 0)", ", ")+")")
+}
+
+func engaged(postgres bool, value string) string {
+	_, larger := extremes(postgres)
+	return "CASE WHEN " + larger + "(" + eachDay("coalesce(e%d.repeated_at, 0)", ", ") + ") > r.at THEN 0 ELSE " + value + " END"
+}
+
+// extremes returns the dialect's functions for the smaller and the larger of values.
+func extremes(postgres bool) (smaller, larger string) {
 	if postgres {
-		return "CASE WHEN e.repeated_at > r.at THEN 0 ELSE coalesce(e.scroll, 0) END"
+		return "least", "greatest"
 	}
-	return sqliteEngaged("max(" + eachDay("coalesce(e%d.scroll, 0)", ", ") + ")")
+	return "min", "max"
 }
 
-func sqliteEngaged(value string) string {
-	return "CASE WHEN max(" + eachDay("coalesce(e%d.repeated_at, 0)", ", ") + ") > r.at THEN 0 ELSE " + value + " END"
-}
-
-// EngagementJoin joins rows r of page views with their engagement. On PostgreSQL the page views must
-// lie between two times, the second exclusive, so that partitions of other months are left out.
+// EngagementJoin joins rows r of page views with their engagement, one row a day. On PostgreSQL the
+// page views must lie between two times, the second exclusive, so that partitions of other months
+// are left out.
 func EngagementJoin(postgres bool, from, to model.Instant) string {
 	if !postgres {
 		return eachDay("LEFT JOIN engagement AS e%[1]d ON e%[1]d.site_id = r.site_id "+
@@ -44,18 +51,16 @@ func EngagementJoin(postgres bool, from, to model.Instant) string {
 
 	// One lookup by the whole key for each day: with an array of days, the planner reads all reports
 	// of these days.
-	return fmt.Sprintf(`LEFT JOIN LATERAL (
-  SELECT least(coalesce(sum(ms), 0), %d) AS ms, max(scroll) AS scroll, max(repeated_at) AS repeated_at
-  FROM (VALUES %s) AS later (days), LATERAL (
-    SELECT * FROM engagement WHERE site_id = r.site_id AND day = (r.at / 86400000000)::integer + days AND id = r.id
-      AND day >= %d AND day <= %d LIMIT 1) AS reported) AS e ON true`,
-		model.MaxEngagement.Milliseconds(), eachDay("(%d)", ", "), from.Day(), int(to.Day())+engagementDays-1)
+	return eachDay(fmt.Sprintf(`LEFT JOIN LATERAL (
+  SELECT ms, scroll, repeated_at FROM engagement
+  WHERE site_id = r.site_id AND day = (r.at / 86400000000)::integer + %%[1]d AND id = r.id
+    AND day >= %d AND day <= %d LIMIT 1) AS e%%[1]d ON true`, from.Day(), int(to.Day())+EngagementDays-1), " ")
 }
 
 // eachDay formats the number of each day, from 0, and joins the texts.
 func eachDay(format, separator string) string {
 	text := fmt.Sprintf(format, 0)
-	for day := 1; day < engagementDays; day++ {
+	for day := 1; day < EngagementDays; day++ {
 		text += separator + fmt.Sprintf(format, day)
 	}
 	return text

@@ -39,8 +39,8 @@ var assets = []asset{
 	{Entry: "src/graphiql/start.ts", Out: "graphiql/start.js", Budget: 1000},
 	{Entry: "src/console/main.tsx", Out: "console/main.js", Budget: 30_000, Console: true},
 	{Entry: "src/console/more.tsx", Out: "console/more.js", Budget: 25_000, Console: true},
-	{Entry: "src/console/details.tsx", Out: "console/details.js", Budget: 25_000, Console: true},
 	{Entry: "src/console/manage.tsx", Out: "console/manage.js", Budget: 25_000, Console: true},
+	{Entry: "src/console/details.tsx", Out: "console/details.js", Budget: 25_000, Console: true},
 	{Entry: "src/console/messages/de.ts", Out: "console/de.js", Budget: 25_000, Console: true},
 	{Entry: "src/console/console.css", Out: "console/console.css", Budget: 8_000, Console: true},
 }

@@ -27,7 +27,9 @@ func TestConsoleModulesShareTheCore(t *testing.T) {
 	}
 
 	main := read("main.js")
-	for _, address := range []string{`import("./details.js")`, `import("./more.js")`, `import("./manage.js")`, `import("./de.js")`} {
+	for _, address := range []string{
+		`import("./details.js")`, `import("./more.js")`, `import("./manage.js")`, `import("./de.js")`,
+	} {
 		if !strings.Contains(main, address) {
 			t.Errorf("main.js does not contain %s", address)
 		}
@@ -43,7 +45,7 @@ func TestConsoleModulesShareTheCore(t *testing.T) {
 		}
 	}
 
-	for _, name := range []string{"details.js", "manage.js", "more.js"} {
+	for _, name := range []string{"details.js", "more.js", "manage.js"} {
 		module := read(name)
 		imports := regexp.MustCompile(`import\{([^}]*)\}from"([^"]*)"`).FindAllStringSubmatch(module, -1)
 		if len(imports) == 0 || len(exported) == 0 {

@@ -198,13 +198,16 @@ func randomFilters(random *rand.Rand, names []string) (inputs []map[string]any, 
 	for range random.IntN(3) {
 		by := names[random.IntN(len(names))]
 		property := map[bool]any{true: "plan", false: nil}[by == "PROPERTY"]
-		value := []string{"/", "/a", "direct", "news", "signup", "pro", "1", "en", "a.example"}[random.IntN(9)]
+		value := []string{"/", "/a", "/A", "direct", "Rect", "news", "NEWS", "signup", "pro", "1", "en", "a.example"}[random.IntN(12)]
 		operator := []string{"IS", "IS_NOT", "CONTAINS", "CONTAINS_NOT", "MATCHES"}[random.IntN(5)]
 		inputs = append(inputs, map[string]any{"dimension": by, "property": property, "operator": operator, "values": []string{value, "de"}})
 
 		match := func(text string) bool { return text == value || text == "de" }
 		if strings.HasPrefix(operator, "CONTAINS") {
-			match = func(text string) bool { return strings.Contains(text, value) || strings.Contains(text, "de") }
+			match = func(text string) bool {
+				text = strings.ToLower(text)
+				return strings.Contains(text, strings.ToLower(value)) || strings.Contains(text, "de")
+			}
 		}
 		matching = append(matching, scan.Filter{Breakdown: scan.Breakdown{By: dimensions[by], Property: textOf(property)},
 			Not: strings.HasSuffix(operator, "_NOT"), Match: match})

@@ -33,7 +33,7 @@ func buildProgram() (dir string, err error) {
 	}
 
 	const program = "github.com/tallygate/tallygate/cmd/tallygate"
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", dir, program).CombinedOutput()
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", dir, program).CombinedOutput()
 	if err != nil {
 		return dir, fmt.Errorf("build tallygate: %w\n%s", err, out)
 	}

@@ -73,7 +73,7 @@ var testOnly = []string{"db/dbtest", "db/reports/recount", "frontend-assets/brow
 
 // onlyUnderDB are the packages for SQL. Only packages under db/ may import them or packages below
 // them.
-var onlyUnderDB = []string{"github.com/uptrace/bun", "database/sql", "github.com/jackc/pgx", "modernc.org/sqlite"}
+var onlyUnderDB = []string{"github.com/uptrace/bun", "database/sql", "github.com/jackc/pgx", "modernc.org/sqlite", "modernc.org/libc"}
 
 // onlyUnderQueue are the packages, with everything below them, that carry tasks.
 var onlyUnderQueue = []string{"github.com/hibiken/asynq", "github.com/redis/go-redis", "github.com/alicebob/miniredis"}

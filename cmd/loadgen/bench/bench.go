@@ -48,7 +48,7 @@ func (c *Command) Validate() error {
 	}
 
 	switch {
-	case c.Rounds < 1 || total*c.Rounds*len(benchMixes) > traffic.MaxConnections:
+	case c.Rounds < 1 || total*c.Rounds*(len(benchMixes)+1) > traffic.MaxConnections:
 		return fmt.Errorf("--rounds: %d is less than 1, or gives more than %d connections in all",
 			c.Rounds, traffic.MaxConnections)
 	case c.Duration <= 0 || c.Duration > time.Hour:
@@ -79,11 +79,15 @@ type measurement struct {
 	ServerCPU   float64 `json:"serverCPUMicros"`   // per hit
 	NoopCPU     float64 `json:"noopCPUMicros"`     // of the empty handler's process, per call
 	DatabaseCPU float64 `json:"databaseCPUMicros"` // per hit; PostgreSQL only
-	PeakMemory  int64   `json:"peakMemory"`        // of the server, bytes
-	BytesPerHit float64 `json:"bytesPerHit"`       // on disk, with indexes and visits
-	LogPerHit   float64 `json:"logBytesPerHit"`    // write-ahead log; PostgreSQL only
-	FailedShare float64 `json:"failedShare"`       // share of calls with status 503, 429 or no response, in the worst round
-	rounds      []measurement
+	// With half of the closed loop's rate, each call due at its time. 0: not measured.
+	OpenRate      float64 `json:"openRate"`
+	OpenP99       float64 `json:"openP99Ms"`
+	OpenP99OfNoop float64 `json:"openP99OfNoop"`  // at the same rate
+	PeakMemory    int64   `json:"peakMemory"`     // of the server, bytes
+	BytesPerHit   float64 `json:"bytesPerHit"`    // on disk, with indexes and visits
+	LogPerHit     float64 `json:"logBytesPerHit"` // write-ahead log; PostgreSQL only
+	FailedShare   float64 `json:"failedShare"`    // share of calls with status 503, 429 or no response, in the worst round
+	rounds        []measurement
 }
 
 // EngineReport is the result of one engine.
@@ -255,7 +259,7 @@ type measurer struct {
 // Redeeming has its own measurement of the empty handler, because its requests are shorter than
 // hits.
 func (m *measurer) round(ctx context.Context, connections int) error {
-	base, err := driveNoop(ctx, m.noop, connections, m.duration)
+	base, err := driveNoop(ctx, m.noop, connections, m.duration, 0)
 	if err != nil {
 		return err
 	}
@@ -273,6 +277,12 @@ func (m *measurer) round(ctx context.Context, connections int) error {
 			"%-9s %-10s %4d connections: %7.0f/s, %.2f of empty, p50 %.2f ms, p99 %.2f ms (%.2f of empty), %.1f + %.1f µs CPU, %.0f MB, failed: %s\n",
 			m.report.Engine, mix, connections, one.Throughput, one.OfNoop, one.P50, one.P99, one.P99OfNoop,
 			one.ServerCPU, one.DatabaseCPU, report.Megabytes(one.PeakMemory), report.Percent(one.FailedShare))
+
+		if mix == openMix {
+			if err := m.open(ctx, connections, &one); err != nil {
+				return err
+			}
+		}
 
 		all := m.find(mix, connections)
 		all.rounds = append(all.rounds, one)
@@ -350,6 +360,37 @@ func (m *measurer) measure(ctx context.Context, mix string, connections int,
 	return one, nil
 }
 
+// openMix is the mix whose latency is also measured with an open loop, in which a slow answer delays
+// no later call.
+const openMix = "pageviews"
+
+// open measures the latency of the server and of the empty handler at half of the rate that the
+// server reached in a closed loop.
+func (m *measurer) open(ctx context.Context, connections int, one *measurement) error {
+	rate := one.Throughput / 2
+	base, err := driveNoop(ctx, m.noop, connections, m.duration, rate)
+	if err != nil {
+		return err
+	}
+
+	l := load.Load{Connections: connections, Rate: rate, Warmup: min(m.duration/5, time.Second), Duration: m.duration,
+		MinAnswers: load.MinAnswers}
+
+	r := m.session.Phase(ctx, m.journal, l, traffic.Mixes[openMix])
+	if err := r.Enough(); err != nil {
+		return fmt.Errorf("%w; the server's log:\n%s", err, m.instance.Server.Logged())
+	}
+
+	one.OpenRate, one.OpenP99 = rate, report.Milliseconds(r.Latency.Quantile(0.99))
+	one.OpenP99OfNoop = one.OpenP99 / report.Milliseconds(base.Latency.Quantile(0.99))
+	one.FailedShare = max(one.FailedShare, r.FailedShare())
+
+	fmt.Fprintf(m.progress, "%-9s %-10s %4d connections: at %.0f/s p99 %.2f ms (%.2f of empty), failed: %s\n",
+		m.report.Engine, openMix, connections, rate, one.OpenP99, one.OpenP99OfNoop, report.Percent(r.FailedShare()))
+
+	return nil
+}
+
 func (m *measurer) storage(ctx context.Context) (s bulk.Storage, err error) {
 	err = m.instance.WithDatabase(func(d *db.DB) error {
 		s, err = bulk.Measure(ctx, d)
@@ -366,6 +407,8 @@ func (m *measurement) settle() {
 		func(m *measurement) *float64 { return &m.P99 }, func(m *measurement) *float64 { return &m.NoopP99 },
 		func(m *measurement) *float64 { return &m.P99OfNoop }, func(m *measurement) *float64 { return &m.ServerCPU },
 		func(m *measurement) *float64 { return &m.NoopCPU },
+		func(m *measurement) *float64 { return &m.OpenRate }, func(m *measurement) *float64 { return &m.OpenP99 },
+		func(m *measurement) *float64 { return &m.OpenP99OfNoop },
 		func(m *measurement) *float64 { return &m.DatabaseCPU },
 		func(m *measurement) *float64 { return &m.BytesPerHit },
 		func(m *measurement) *float64 { return &m.LogPerHit },

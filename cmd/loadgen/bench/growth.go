@@ -184,7 +184,7 @@ func (c *GrowthCommand) rate(ctx context.Context, b *instance.Instance, s *traff
 
 	var shares []float64
 	for range c.Rounds {
-		base, err := driveNoop(ctx, noop, c.Connections, c.Duration)
+		base, err := driveNoop(ctx, noop, c.Connections, c.Duration, 0)
 		if err != nil {
 			return 0, err
 		}

@@ -54,7 +54,7 @@ func (c *LimitsCommand) Run(ctx context.Context, term report.Terminal) error {
 	}
 	defer noop.Kill()
 
-	r, err := driveNoop(ctx, noop, c.Connections, c.Duration)
+	r, err := driveNoop(ctx, noop, c.Connections, c.Duration, 0)
 	if err != nil {
 		return err
 	}
@@ -88,12 +88,12 @@ func noopTraffic(addr string) *traffic.Traffic {
 	return t
 }
 
-// driveNoop measures the empty handler.
-func driveNoop(ctx context.Context, noop *instance.Server, connections int,
-	duration time.Duration) (*load.Result, error) {
+// driveNoop measures the empty handler, at a rate of calls a second unless that is 0.
+func driveNoop(ctx context.Context, noop *instance.Server, connections int, duration time.Duration,
+	rate float64) (*load.Result, error) {
 	t := noopTraffic(noop.Data)
-	l := load.Load{Addr: noop.Data, Connections: connections, Warmup: min(duration/5, time.Second), Duration: duration,
-		MinAnswers: load.MinAnswers, Watched: []int{noop.Pid()}}
+	l := load.Load{Addr: noop.Data, Connections: connections, Rate: rate, Warmup: min(duration/5, time.Second),
+		Duration: duration, MinAnswers: load.MinAnswers, Watched: []int{noop.Pid()}}
 	r := l.Run(ctx, func(connection int) load.Source {
 		return &traffic.Visitors{Mixer: traffic.NewMixer(t,
 			connection)}

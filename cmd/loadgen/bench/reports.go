@@ -2,73 +2,125 @@ package bench
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"strings"
+	"os"
+	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/loadgen/bulk"
 	"github.com/tallygate/tallygate/cmd/loadgen/instance"
 	"github.com/tallygate/tallygate/cmd/loadgen/load"
+	"github.com/tallygate/tallygate/cmd/loadgen/process"
 	"github.com/tallygate/tallygate/cmd/loadgen/report"
+	"github.com/tallygate/tallygate/cmd/loadgen/target"
+	"github.com/tallygate/tallygate/cmd/loadgen/traffic"
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
-	"github.com/tallygate/tallygate/db/reports/scan"
-	"github.com/tallygate/tallygate/db/retention"
-	"github.com/tallygate/tallygate/db/sites"
 )
 
-// ReportsCommand fills one site with a year of page views, builds its reports, and measures how
-// long the dashboard's figures take.
+// ReportsCommand fills one site with page views, builds its reports, and measures how long the
+// whole dashboard takes over HTTP, and what it costs the collection of hits.
 type ReportsCommand struct {
-	Program string   `default:"bin/tallygate" placeholder:"FILE" help:"The tallygate program."`
-	Engines []string `default:"sqlite,postgres" enum:"sqlite,postgres" help:"Databases: sqlite, and a private postgres."`
-	Rows    int      `default:"10000000" placeholder:"N" help:"Page views of the year."`
-	Rounds  int      `default:"40" placeholder:"N" help:"Reports of each period."`
-	Out     string   `placeholder:"FILE" help:"Markdown file whose section is replaced by the table."`
-	JSON    bool     `name:"json" help:"Print the measurements as JSON."`
+	Program   string        `default:"bin/tallygate" placeholder:"FILE" help:"The tallygate program."`
+	Dashboard string        `default:"graph/test/testdata/dashboard.graphql" placeholder:"FILE" help:"The GraphQL document to ask."`
+	Engines   []string      `default:"sqlite,postgres" enum:"sqlite,postgres" help:"Databases: sqlite, and a private postgres."`
+	Rows      int           `default:"10000000" placeholder:"N" help:"Page views of the site."`
+	Days      int           `default:"365" placeholder:"N" help:"Days over which they are spread, today included."`
+	Rounds    int           `default:"40" placeholder:"N" help:"Dashboards of each case."`
+	Duration  time.Duration `default:"5s" placeholder:"TIME" help:"Duration of each measurement of collection."`
+	Out       string        `placeholder:"FILE" help:"Markdown file whose section is replaced by the tables."`
+	Section   string        `default:"bench-reports" placeholder:"NAME" help:"Name of the section."`
+	JSON      bool          `name:"json" help:"Print the measurements as JSON."`
 }
+
+const (
+	maxReportDays   = 5 * 365
+	maxReportRounds = 1_000
+
+	collectRounds      = 3
+	collectConnections = 64
+)
 
 // Validate checks the limits of the flags.
 func (c *ReportsCommand) Validate() error {
-	if c.Rows < 1 || c.Rounds < 1 {
-		return fmt.Errorf("--rows, --rounds: less than 1")
+	switch {
+	case c.Rows < 1 || c.Rows > 1e9:
+		return fmt.Errorf("--rows: %d is not from 1 to 1000000000", c.Rows)
+	case c.Days < 2 || c.Days > maxReportDays:
+		return fmt.Errorf("--days: %d is not from 2 to %d", c.Days, maxReportDays)
+	case c.Rounds < 1 || c.Rounds > maxReportRounds:
+		return fmt.Errorf("--rounds: %d is not from 1 to %d", c.Rounds, maxReportRounds)
+	case c.Duration <= 0 || c.Duration > time.Minute:
+		return fmt.Errorf("--duration: %v is not more than 0 and at most 1m", c.Duration)
 	}
 	return nil
 }
 
-// reportPeriods are the measured periods, in days before today.
-var reportPeriods = []int{1, 7, 30, 91, 365}
+// reportPeriods are the measured periods, in days that end today.
+var reportPeriods = []int{1, 7, 30, 90, 365}
 
-// ReportsReport is the measurement of one engine.
+// reportCases are the measured variants of the dashboard.
+var reportCases = []struct {
+	name      string
+	variables map[string]any
+}{
+	{"all", nil},
+	{"page", map[string]any{"filters": filterBy("PAGE", pathOf(10))}},
+	{"channel", map[string]any{"filters": filterBy("CHANNEL", "organic search")}},
+	{"compared", map[string]any{"compare": map[string]any{"kind": "PREVIOUS_PERIOD"}}},
+}
+
+// filterBy returns the variable of a filter.
+func filterBy(dimension, value string) []map[string]any {
+	return []map[string]any{{"dimension": dimension, "operator": "IS", "values": []string{value}}}
+}
+
+// ReportsReport is the measurement of one engine. Processor times are those of the service and the
+// database together.
 type ReportsReport struct {
 	Engine       string         `json:"engine"`
-	Rows         int            `json:"rows"`
+	Pageviews    int            `json:"pageviews"`
+	Days         int            `json:"days"`
 	FillSeconds  float64        `json:"fillSeconds"`
-	BuildSeconds float64        `json:"buildSeconds"` // of the whole year, with the merge of its months
+	BuildSeconds float64        `json:"buildSeconds"` // of all days, with the merge of their months
+	BuildCPU     float64        `json:"buildCPU"`     // seconds, likewise
+	DayCPU       float64        `json:"dayCPU"`       // ms for 30,000 page views of a day
 	SegmentBytes int64          `json:"segmentBytes"`
+	IdleMemory   int64          `json:"idleMemory"` // of the service before the first report, bytes
+	PeakMemory   int64          `json:"peakMemory"` // of the service while it answers reports, bytes
 	Periods      []ReportPeriod `json:"periods"`
+
+	// Collect is the rate of hits with 10 dashboards a second as a share of the rate without.
+	Collect     float64 `json:"collect"`
+	CollectRate float64 `json:"collectRate"` // hits a second without dashboards
+	Dashboards  float64 `json:"dashboards"`  // answered a second
 }
 
-// ReportPeriod is the measurement of one period, in milliseconds.
+// ReportPeriod is the measurement of one case in one period, in milliseconds.
 type ReportPeriod struct {
 	Days   int     `json:"days"`
+	Case   string  `json:"case"`
 	Median float64 `json:"median"`
 	P95    float64 `json:"p95"`
-	// Filtered is the 95th percentile with a filter by page.
-	Filtered float64 `json:"filtered"`
+	CPU    float64 `json:"cpu"` // of one answer
 }
 
-// Run measures all engines and prints the table.
+// Run measures all engines and prints the tables.
 func (c *ReportsCommand) Run(ctx context.Context, term report.Terminal) error {
+	document, err := os.ReadFile(c.Dashboard)
+	if err != nil {
+		return err
+	}
+
 	var all []*ReportsReport
 	for _, engine := range c.Engines {
-		r, err := c.engine(ctx, engine, term.Log)
+		r, err := c.engine(ctx, engine, string(document), term.Log)
 		if err != nil {
 			return fmt.Errorf("%s: %w", engine, err)
 		}
@@ -77,261 +129,356 @@ func (c *ReportsCommand) Run(ctx context.Context, term report.Terminal) error {
 
 	table := reportsTable(all)
 	if c.JSON {
-		if err := json.NewEncoder(term.Out).Encode(all); err != nil {
-			return err
-		}
-	} else if _, err := io.WriteString(term.Out, table); err != nil {
+		err = json.NewEncoder(term.Out).Encode(all)
+	} else {
+		_, err = io.WriteString(term.Out, table)
+	}
+	if err != nil || c.Out == "" {
 		return err
 	}
-
-	if c.Out == "" {
-		return nil
-	}
-	return report.ReplaceSection(c.Out, "bench-reports", table)
+	return report.ReplaceSection(c.Out, c.Section, table)
 }
 
-func (c *ReportsCommand) engine(ctx context.Context, engine string, progress io.Writer) (*ReportsReport, error) {
-	i, err := instance.New(c.Program, engine)
+// engine measures one engine.
+func (c *ReportsCommand) engine(
+	ctx context.Context, engine, document string, progress io.Writer,
+) (*ReportsReport, error) {
+	b, err := instance.New(c.Program, engine)
 	if err != nil {
 		return nil, err
 	}
-	defer i.Close()
+	defer b.Close()
+	if err := b.Server.Start(ctx); err != nil {
+		return nil, err
+	}
 
-	r := &ReportsReport{Engine: engine, Rows: c.Rows}
-	err = i.WithDatabase(func(d *db.DB) error {
-		if err := d.Migrate(ctx, time.Now); err != nil {
-			return err
-		}
-		site, err := reportSite(ctx, d)
-		if err != nil {
-			return err
-		}
-
-		now := model.At(time.Now())
-		y := newYear(site.ID, c.Rows, now)
-		began := time.Now()
-		if err := y.fill(ctx, d, progress); err != nil {
-			return err
-		}
-		r.FillSeconds = time.Since(began).Seconds()
-		return r.measure(ctx, d, site, now, c.Rounds, progress)
-	})
-	return r, err
-}
-
-// reportSite creates the account and the site.
-func reportSite(ctx context.Context, d *db.DB) (*model.Site, error) {
-	now := model.At(time.Now())
-	user, err := accounts.New(d).SignUp(ctx, model.SignupsOpen, model.Account{Name: "reports", CreatedAt: now},
-		model.User{Email: "reports@example.com", PasswordHash: "-", CreatedAt: now})
+	// The first site gets the year, the second one the hits.
+	s, err := traffic.NewOwnSession(ctx, b.Server.Target(), &traffic.Flags{Mix: "pageviews", Sites: 2, Visitors: 20_000, Seed: 1})
 	if err != nil {
 		return nil, err
 	}
-	return sites.New(d).CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: "example.com",
-		Name: "example.com", Plan: model.PlanFree, MonthlyPageviews: 10_000, TimeZone: model.DefaultTimeZone, CreatedAt: now})
-}
-
-// measure builds the reports and asks for them.
-func (r *ReportsReport) measure(
-	ctx context.Context, d *db.DB, site *model.Site, now model.Instant, rounds int, progress io.Writer,
-) error {
-	store := reports.New(d)
-	began := time.Now()
-	if _, err := store.Plan(ctx, now); err != nil {
-		return err
-	}
-	if _, err := store.BuildDue(ctx); err != nil {
-		return err
-	}
-	r.BuildSeconds = time.Since(began).Seconds()
-	fmt.Fprintf(progress, "built the reports in %.0f s\n", r.BuildSeconds)
-
-	var err error
-	if r.SegmentBytes, err = store.Size(ctx, site.ID); err != nil {
-		return err
+	if err := b.Server.Stop(); err != nil {
+		return nil, err
 	}
 
-	today := scan.DateOf(now.Time())
+	r := &ReportsReport{Engine: engine, Days: c.Days}
+	m := &reportsMeasurer{
+		command: c, instance: b, session: s, report: r, document: document, siteID: s.Traffic.Sites[0].ID, progress: progress,
+	}
+	s.Traffic.Sites = s.Traffic.Sites[1:]
+	if err := b.WithDatabase(func(d *db.DB) error { return m.prepare(ctx, d) }); err != nil {
+		return nil, err
+	}
+
+	if err := b.Server.Start(ctx); err != nil {
+		return nil, err
+	}
+	idle, _ := process.Read(b.Server.Pid())
+	r.IdleMemory = idle.Memory
+
 	for _, days := range reportPeriods {
-		p := ReportPeriod{Days: days}
-		all, err := askReports(ctx, store, site.ID, now, rounds, dashboard(today.AddDays(1-days), today, nil))
-		if err != nil {
-			return err
+		if days > c.Days {
+			break
 		}
-		filter := []scan.Filter{{Breakdown: scan.Breakdown{By: scan.Page}, Match: func(path string) bool { return path == pathOf(10) }}}
-		filtered, err := askReports(ctx, store, site.ID, now, rounds, dashboard(today.AddDays(1-days), today, filter))
-		if err != nil {
-			return err
+		for i := range reportCases {
+			if err := m.period(ctx, days, i); err != nil {
+				return nil, fmt.Errorf("%w; the server's log:\n%s", err, b.Server.Logged())
+			}
 		}
+	}
+	return r, m.collect(ctx)
+}
 
-		p.Median, p.P95 = report.Milliseconds(all.Quantile(0.5)), report.Milliseconds(all.Quantile(0.95))
-		p.Filtered = report.Milliseconds(filtered.Quantile(0.95))
-		r.Periods = append(r.Periods, p)
-		fmt.Fprintf(progress, "%d days: median %.0f ms, p95 %.0f ms, with a filter %.0f ms\n", days, p.Median, p.P95, p.Filtered)
+// reportsMeasurer measures one engine.
+type reportsMeasurer struct {
+	command  *ReportsCommand
+	instance *instance.Instance
+	session  *traffic.Session
+	report   *ReportsReport
+	document string
+	siteID   string // of the filled site
+	progress io.Writer
+}
+
+// watch returns the cost of do. The service is either the given process or this one.
+func (m *reportsMeasurer) watch(ctx context.Context, service int, do func() error) (process.Cost, error) {
+	var others []int
+	if m.instance.Postgres != nil {
+		others = append(others, m.instance.Postgres.Pid())
+	}
+
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	costs := make(chan process.Cost)
+	begun := make(chan struct{})
+	go func() {
+		close(begun)
+		costs <- process.Watch(ctx, service, others)
+	}()
+	<-begun
+
+	err := do()
+	stop()
+	return <-costs, err
+}
+
+// prepare fills the site and builds its reports, with the two steps of the worker's task.
+func (m *reportsMeasurer) prepare(ctx context.Context, d *db.DB) error {
+	r := m.report
+	ids, err := keys.New(d).NodeIDs(ctx)
+	if err != nil {
+		return err
+	}
+	siteID, ok := ids.Parse(model.NodeSite, m.siteID)
+	if !ok {
+		return fmt.Errorf("%q is not a site's id", m.siteID)
+	}
+
+	began := time.Now()
+	y := newYear(siteID, m.command.Rows, m.command.Days, model.At(began))
+	if r.Pageviews, err = y.fill(ctx, d, m.progress); err != nil {
+		return err
+	}
+	r.FillSeconds = time.Since(began).Seconds()
+
+	store := reports.New(d)
+	began = time.Now()
+	cost, err := m.watch(ctx, os.Getpid(), func() error {
+		if _, err := store.Plan(ctx, model.At(time.Now())); err != nil {
+			return err
+		}
+		_, err := store.BuildDue(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.BuildSeconds, r.BuildCPU = time.Since(began).Seconds(), (cost.CPU + cost.OtherCPU).Seconds()
+	fmt.Fprintf(m.progress, "built the reports in %.0f s, %.1f s of processor time\n", r.BuildSeconds, r.BuildCPU)
+
+	if err := m.buildDay(ctx, d, store, siteID); err != nil {
+		return err
+	}
+	if r.SegmentBytes, err = store.Size(ctx, siteID); err != nil {
+		return err
+	}
+
+	// Statistics and log as after a while of service.
+	return bulk.Fill(ctx, d, func() error { return nil })
+}
+
+// buildDay measures the processor time of building yesterday, which is built again each hour.
+func (m *reportsMeasurer) buildDay(ctx context.Context, d *db.DB, store *reports.Store, siteID int64) error {
+	const times = 10
+	yesterday := model.At(time.Now()).Day() - 1
+	views, err := store.DayPageviews(ctx, siteID, yesterday)
+	if err != nil {
+		return err
+	}
+	if views == 0 {
+		return errors.New("yesterday has no report")
+	}
+
+	cost, err := m.watch(ctx, os.Getpid(), func() error {
+		for range times {
+			now, err := d.Now(ctx)
+			if err != nil {
+				return err
+			}
+			if err := d.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+				return reports.Invalidate(ctx, tx, siteID, now, yesterday)
+			}); err != nil {
+				return err
+			}
+
+			built, err := store.BuildDue(ctx)
+			if err != nil {
+				return err
+			}
+			if built.Days != 1 {
+				return fmt.Errorf("built %d days instead of yesterday", built.Days)
+			}
+		}
+		return nil
+	})
+	m.report.DayCPU = report.Milliseconds(cost.CPU+cost.OtherCPU) / times * 30_000 / float64(views)
+	fmt.Fprintf(m.progress, "a day of 30000 page views takes %.0f ms of processor time\n", m.report.DayCPU)
+	return err
+}
+
+// ask asks for a dashboard, which must have figures.
+func (m *reportsMeasurer) ask(ctx context.Context, days int, variables map[string]any) error {
+	today := time.Now().UTC()
+	all := map[string]any{
+		"id": m.siteID, "filters": []any{},
+		"period": map[string]any{
+			"from": today.AddDate(0, 0, 1-days).Format(time.DateOnly), "to": today.Format(time.DateOnly),
+		},
+	}
+	for name, value := range variables {
+		all[name] = value
+	}
+
+	var data struct {
+		Site struct {
+			Report struct{ Totals struct{ Pageviews int64 } }
+		}
+	}
+	if err := m.session.Account.Ask(ctx, m.document, all, &data); err != nil {
+		return err
+	}
+	if data.Site.Report.Totals.Pageviews == 0 {
+		return errors.New("the dashboard has no figures")
 	}
 	return nil
 }
 
-// dashboard returns what the dashboard asks for: totals, a series by days and nine breakdowns.
-func dashboard(from, to scan.Date, filters []scan.Filter) *scan.Query {
-	q := &scan.Query{Zone: time.UTC, From: from, To: to, Filters: filters, KeyEvents: map[string]bool{model.EventPurchase: true}}
-	for _, by := range []scan.Dimension{scan.Channel, scan.Source, scan.UTMCampaign, scan.Page, scan.EntryPage, scan.ExitPage,
-		scan.Language, scan.Width, scan.Event} {
-		q.Breakdowns = append(q.Breakdowns, scan.Breakdown{By: by})
+// warm restarts the server, which resets the rate limit, and lets it read today's rows and open its
+// connections.
+func (m *reportsMeasurer) warm(ctx context.Context) error {
+	if err := m.instance.Server.Restart(ctx, "control,data"); err != nil {
+		return err
 	}
-	for day := from; day.Compare(to.AddDays(1)) <= 0; day = day.AddDays(1) {
-		q.Points = append(q.Points, day.Start(time.UTC))
-	}
-	return q
-}
-
-// askReports measures the same report several times. All segments are read from the database each
-// time; today's rows stay in memory for seconds, as in the service.
-func askReports(
-	ctx context.Context, store *reports.Store, siteID int64, now model.Instant, rounds int, q *scan.Query,
-) (*load.Histogram, error) {
-	var h load.Histogram
-	for range rounds {
-		began := time.Now()
-		if _, err := store.Report(ctx, reports.Request{SiteID: siteID, Now: now, Periods: []*scan.Query{q}}); err != nil {
-			return nil, err
-		}
-		h.Add(time.Since(began))
-	}
-	return &h, nil
-}
-
-// reportsTable returns the measurements as a Markdown table.
-func reportsTable(all []*ReportsReport) string {
-	var b strings.Builder
-	b.WriteString("| database | page views | segments | build of the year |")
-	for _, days := range reportPeriods {
-		fmt.Fprintf(&b, " p95 of %d days (with a filter) |", days)
-	}
-	b.WriteString("\n|---|---|---|---|" + strings.Repeat("---|", len(reportPeriods)) + "\n")
-	for _, r := range all {
-		fmt.Fprintf(&b, "| %s | %d | %.0f MB | %.0f s |", r.Engine, r.Rows, report.Megabytes(r.SegmentBytes), r.BuildSeconds)
-		for _, p := range r.Periods {
-			fmt.Fprintf(&b, " %.0f ms (%.0f ms) |", p.P95, p.Filtered)
-		}
-		b.WriteString("\n")
-	}
-	return b.String() + "\n" + report.Machine() + "\n"
-}
-
-// year generates the page views of one site for the year before now: returning visitors of a day,
-// visits of one to several page views, and a few popular and many rare paths, referrers and
-// campaigns.
-type year struct {
-	siteID                  int64
-	perDay                  int
-	first, last, day        model.Day
-	random                  *rand.Rand
-	paths, hosts, campaigns *rand.Zipf
-}
-
-const (
-	yearDays      = 365
-	yearPaths     = 20_000
-	yearHosts     = 3_000
-	yearCampaigns = 500
-	viewsPerVisit = 2.74 // on average
-)
-
-func newYear(siteID int64, rows int, now model.Instant) *year {
-	random := rand.New(rand.NewPCG(uint64(rows), 17))
-	last := now.Day()
-	return &year{
-		siteID: siteID, perDay: rows/yearDays + 1, first: last - yearDays + 1, last: last, random: random,
-		paths: rand.NewZipf(random, 1.2, 4, yearPaths-1), hosts: rand.NewZipf(random, 1.3, 2, yearHosts-1),
-		campaigns: rand.NewZipf(random, 1.2, 2, yearCampaigns-1),
-	}
-}
-
-func pathOf(n uint64) string { return fmt.Sprintf("/section-%d/article-%d", n%40, n) }
-
-// fill loads the year day by day, with partitions for its months.
-func (y *year) fill(ctx context.Context, d *db.DB, progress io.Writer) error {
-	for day := y.first; day <= y.last+1; day += 28 {
-		if err := retention.New(d).EnsurePartitions(ctx, day.Start()); err != nil {
+	for range 2 {
+		if err := m.ask(ctx, 1, nil); err != nil {
 			return err
 		}
 	}
+	return nil
+}
 
+// period measures one case of the dashboard. The service keeps no segment in memory between two
+// reports; today's rows stay in memory for seconds.
+func (m *reportsMeasurer) period(ctx context.Context, days, number int) error {
+	var h load.Histogram
+	var spent time.Duration
+	one := reportCases[number]
+
+	for h.Count() < int64(m.command.Rounds) {
+		if err := m.warm(ctx); err != nil {
+			return err
+		}
+
+		before := h.Count()
+		cost, err := m.watch(ctx, m.instance.Server.Pid(), func() error {
+			for h.Count() < int64(m.command.Rounds) {
+				began := time.Now()
+				if err := m.ask(ctx, days, one.variables); err != nil {
+					return err
+				}
+				h.Add(time.Since(began))
+			}
+			return nil
+		})
+
+		// The rate limit ends a batch of the most expensive reports.
+		if err != nil && (!target.IsRateLimited(err) || h.Count() == before) {
+			return fmt.Errorf("%d days, %s: %w", days, one.name, err)
+		}
+		spent += cost.CPU + cost.OtherCPU
+		m.report.PeakMemory = max(m.report.PeakMemory, cost.PeakMemory)
+	}
+
+	p := ReportPeriod{
+		Days: days, Case: one.name, Median: report.Milliseconds(h.Quantile(0.5)), P95: report.Milliseconds(h.Quantile(0.95)),
+		CPU: report.Milliseconds(spent) / float64(h.Count()),
+	}
+	m.report.Periods = append(m.report.Periods, p)
+	fmt.Fprintf(m.progress, "%d days, %s: median %.0f ms, p95 %.0f ms, processor %.0f ms\n", days, p.Case, p.Median, p.P95, p.CPU)
+	return nil
+}
+
+// collect measures the rate of another site's hits without and with dashboards of 30 days, in turn.
+func (m *reportsMeasurer) collect(ctx context.Context) error {
+	journal, err := m.session.Begin(ctx, filepath.Join(m.instance.Dir, "journal"))
+	if err != nil {
+		return err
+	}
+
+	var ratios, rates, answered []float64
+	for range collectRounds {
+		without, _, err := m.collectOnce(ctx, journal, false)
+		if err != nil {
+			return err
+		}
+		with, dashboards, err := m.collectOnce(ctx, journal, true)
+		if err != nil {
+			return err
+		}
+		ratios, rates, answered = append(ratios, with/without), append(rates, without), append(answered, dashboards)
+		fmt.Fprintf(m.progress, "%.0f hits/s, %.0f with %.1f dashboards/s\n", without, with, dashboards)
+	}
+
+	r := m.report
+	r.Collect, r.CollectRate, r.Dashboards = report.Median(ratios), report.Median(rates), report.Median(answered)
+	return journal.Close()
+}
+
+// collectOnce returns the hits and the dashboards answered in a second.
+func (m *reportsMeasurer) collectOnce(
+	ctx context.Context, journal *traffic.Journal, dashboards bool,
+) (hits, answered float64, err error) {
+	if err := m.warm(ctx); err != nil {
+		return 0, 0, err
+	}
+
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	var asked int
+	var askErr error
+	var group sync.WaitGroup
+	if dashboards {
+		group.Go(func() { asked, askErr = m.keepAsking(asking) })
+	}
+
+	l := load.Load{Connections: collectConnections, Duration: m.command.Duration, MinAnswers: load.MinAnswers}
 	began := time.Now()
-	return bulk.Fill(ctx, d, func() error {
-		for y.day = y.first; y.day <= y.last; y.day++ {
-			if err := bulk.Load(ctx, d, y.next()); err != nil {
-				return err
+	result := m.session.Phase(ctx, journal, l, m.session.Traffic.Mix)
+	elapsed := time.Since(began).Seconds()
+	stop()
+	group.Wait()
+
+	if err := errors.Join(result.Enough(), askErr); err != nil {
+		return 0, 0, fmt.Errorf("%w; the server's log:\n%s", err, m.instance.Server.Logged())
+	}
+	return result.Throughput(), float64(asked) / elapsed, nil
+}
+
+// keepAsking asks for a dashboard each 100 ms until ctx ends, and returns how many were answered. Up
+// to four are in flight; one that is due while there are four is left out.
+func (m *reportsMeasurer) keepAsking(ctx context.Context) (answered int, failed error) {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+
+	slots := make(chan struct{}, 4)
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	defer group.Wait()
+
+	for {
+		select {
+		case <-ctx.Done():
+			group.Wait()
+			return answered, failed
+		case <-ticker.C:
+		}
+
+		select {
+		case slots <- struct{}{}:
+		default:
+			continue
+		}
+		group.Go(func() {
+			defer func() { <-slots }()
+			err := m.ask(ctx, min(30, m.command.Days), nil)
+
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				answered++
+			} else if ctx.Err() == nil {
+				failed = err
 			}
-			if (y.day-y.first)%30 == 29 {
-				fmt.Fprintf(progress, "filled %d of %d days in %.0f s\n", y.day-y.first+1, yearDays, time.Since(began).Seconds())
-			}
-		}
-		return nil
-	})
-}
-
-// next returns the visits and page views of the day, in the order of their keys.
-func (y *year) next() bulk.Rows {
-	var rows bulk.Rows
-	visits := int(float64(y.perDay)/viewsPerVisit) + 1
-	step := 23 * time.Hour / time.Duration(visits)
-
-	var (
-		visitor model.VisitorID
-		number  int16
-	)
-	for n := range visits {
-		// One visit in ten is of the visitor before.
-		if n == 0 || y.random.IntN(10) > 0 {
-			binary.LittleEndian.PutUint64(visitor[:], y.random.Uint64())
-			number = 0
-		}
-		number++
-		rows.Visits = append(rows.Visits, y.visit(visitor, number, y.day.Start().Add(time.Duration(n)*step)))
-		v := &rows.Visits[n]
-
-		for range v.Pageviews {
-			view, engagement := y.view(v, len(rows.Pageviews))
-			rows.Pageviews = append(rows.Pageviews, view)
-			rows.Engagement = append(rows.Engagement, engagement)
-		}
-	}
-	return rows
-}
-
-func (y *year) visit(visitor model.VisitorID, number int16, at model.Instant) model.Visit {
-	views := int32(1)
-	for views < 20 && y.random.Float64() < 1-1/viewsPerVisit {
-		views++
-	}
-	v := model.Visit{SiteID: y.siteID, Visitor: visitor, StartedAt: at, N: number,
-		LastPageviewAt: at, Pageviews: views, Channel: "direct"}
-
-	switch y.random.IntN(10) {
-	case 0, 1, 2, 3:
-		v.Channel, v.Referrer = "organic search", fmt.Sprintf("search-%d.example/", y.hosts.Uint64()%40)
-	case 4, 5:
-		v.Channel, v.Referrer = "referral", fmt.Sprintf("site-%d.example/page", y.hosts.Uint64())
-	case 6:
-		v.Channel, v.Source, v.Medium = "email", "newsletter", "email"
-		v.Name = fmt.Sprintf("campaign-%d", y.campaigns.Uint64())
-	}
-	return v
-}
-
-// view returns the next page view of a visit. Those of a visit share its time, so that the rows stay
-// in the order of their key.
-func (y *year) view(v *model.Visit, n int) (model.Pageview, model.Engagement) {
-	widths := [...]int16{0, 576, 768, 992, 1200, 1440, 1920}
-	languages := [...]string{"en", "de", "fr", "es", "it", "pl", "nl", "pt"}
-	view := model.Pageview{
-		SiteID: y.siteID, At: v.StartedAt, ID: int64(y.day)<<32 | int64(n), Visitor: v.Visitor, N: v.N,
-		Path: pathOf(y.paths.Uint64()), Language: languages[min(y.random.IntN(12), 7)], WidthRange: widths[y.random.IntN(7)],
-	}
-	return view, model.Engagement{
-		EngagementKey: model.EngagementKey{SiteID: y.siteID, Day: y.day, PageviewID: view.ID},
-		MS:            int32(y.random.IntN(60_000)), Scroll: int16(y.random.IntN(101)),
+		})
 	}
 }

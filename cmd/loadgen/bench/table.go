@@ -63,7 +63,13 @@ func goals(reports []*EngineReport) []goal {
 		all = append(all, goal{what: what, measured: fmt.Sprintf(format, args...), met: met})
 	}
 
-	least := map[string]map[int]float64{"sqlite": {128: 0.30, 256: 0.30}, "postgres": {128: 0.40, 256: 0.45}}
+	// The shares of the empty handler's rate, the bytes on disk and the bytes of log.
+	least := map[string]map[int]float64{"sqlite": {128: 0.35, 256: 0.35}, "postgres": {128: 0.40, 256: 0.40}}
+	stored := map[string]float64{"sqlite": 120, "postgres": 175}
+	const logged = 440
+
+	// Four connections must not be slower than before their batches were made cheaper.
+	p50 := map[string]float64{"sqlite": 0.97, "postgres": 1.69}
 
 	for _, r := range reports {
 		memory, failed := int64(0), 0.0
@@ -71,10 +77,10 @@ func goals(reports []*EngineReport) []goal {
 			memory, failed = max(memory, m.PeakMemory), max(failed, m.FailedShare)
 
 			if m.Mix == captcha.StepNames[captcha.Redeeming] && m.Engine == "postgres" && m.Connections == 128 {
-				add(m.OfNoop >= 0.5, "postgres, 128 connections: siteverify at least 0.50 of the empty handler", "%.2f",
+				add(m.OfNoop >= 0.52, "postgres, 128 connections: siteverify at least 0.52 of the empty handler", "%.2f",
 					m.OfNoop)
 			}
-			if m.Mix != "pageviews" {
+			if m.Mix != openMix {
 				continue
 			}
 
@@ -84,20 +90,22 @@ func goals(reports []*EngineReport) []goal {
 				add(m.OfNoop >= want, fmt.Sprintf("%sat least %.2f of the empty handler", name, want), "%.2f", m.OfNoop)
 			}
 
-			add(m.P99OfNoop <= 1.5, name+"p99 at most 1.5 of the empty handler's", "%.2f", m.P99OfNoop)
-
 			if m.Connections == 4 {
-				add(m.P50 <= 1, name+"p50 at most 1 ms", "%.2f ms", m.P50)
+				want := p50[m.Engine]
+				add(m.P50 <= want, fmt.Sprintf("%sp50 at most %.2f ms", name, want), "%.2f ms", m.P50)
 			}
 
 			if m.Connections == 128 {
-				add(m.ServerCPU <= 28, name+"at most 28 µs of the server's CPU a hit",
-					"%.1f µs, of which the empty handler takes %.1f", m.ServerCPU, m.NoopCPU)
-				add(m.BytesPerHit <= 175, name+"at most 175 bytes a page view on disk, visits included", "%.0f",
-					m.BytesPerHit)
+				add(m.OpenP99OfNoop <= 3, name+"open loop at half of that rate, p99 at most 3 times the empty handler's",
+					"%.2f, %.2f ms at %.0f/s", m.OpenP99OfNoop, m.OpenP99, m.OpenRate)
+
+				want := stored[m.Engine]
+				add(m.BytesPerHit <= want, fmt.Sprintf("%sat most %.0f bytes a page view on disk, visits included", name, want),
+					"%.0f", m.BytesPerHit)
 
 				if m.Engine == "postgres" {
-					add(m.LogPerHit <= 460, name+"at most 460 bytes of log a page view", "%.0f", m.LogPerHit)
+					add(m.LogPerHit <= logged, fmt.Sprintf("%sat most %d bytes of log a page view", name, logged), "%.0f",
+						m.LogPerHit)
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-// Package bulk fills a database with visits, page views and engagement as fast as the engine takes rows, and
+// Package bulk fills a database with visits, page views, engagement and events as fast as the engine takes rows, and
 // measures what they occupy. Only the load program uses it: the rate of the service is compared with
 // this one, and large databases are made with it. It is the one package outside db that speaks SQL.
 package bulk
@@ -23,6 +23,7 @@ type Rows struct {
 	Visits     []model.Visit
 	Pageviews  []model.Pageview
 	Engagement []model.Engagement
+	Events     []model.Event
 }
 
 // Load adds rows in one transaction by the engine's fastest way, and counts the page views for
@@ -52,6 +53,9 @@ func copyAll(ctx context.Context, config *pgx.ConnConfig, rows Rows) (err error)
 		}
 
 		if err := copyRows(ctx, tx, tables.Engagement, rows.Engagement); err != nil {
+			return err
+		}
+		if err := copyRows(ctx, tx, tables.Events, rows.Events); err != nil {
 			return err
 		}
 
@@ -89,6 +93,9 @@ func insertAll(tx *sql.Tx, rows Rows) error {
 	}
 
 	if err := insertRows(tx, tables.Engagement, rows.Engagement); err != nil {
+		return err
+	}
+	if err := insertRows(tx, tables.Events, rows.Events); err != nil {
 		return err
 	}
 
@@ -147,7 +154,8 @@ func Fill(ctx context.Context, d *db.DB, load func() error) error {
 		return execAll(ctx, d, "PRAGMA wal_checkpoint(TRUNCATE)")
 	}
 
-	return execAll(ctx, d, "VACUUM (ANALYZE) visits", "VACUUM (ANALYZE) pageviews", "VACUUM (ANALYZE) engagement", "CHECKPOINT")
+	return execAll(ctx, d, "VACUUM (ANALYZE) visits", "VACUUM (ANALYZE) pageviews", "VACUUM (ANALYZE) engagement",
+		"VACUUM (ANALYZE) events", "CHECKPOINT")
 }
 
 func execAll(ctx context.Context, d *db.DB, statements ...string) error {

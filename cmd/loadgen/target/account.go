@@ -112,6 +112,17 @@ func (a *Account) call(ctx context.Context, query string, variables, data any) e
 	}
 }
 
+// IsRateLimited reports whether a call was refused by the rate limit.
+func IsRateLimited(err error) bool {
+	e, ok := errors.AsType[*callError](err)
+	return ok && e.Code == "RATE_LIMITED"
+}
+
+// Ask makes one attempt at a GraphQL operation and decodes its data.
+func (a *Account) Ask(ctx context.Context, query string, variables, data any) error {
+	return a.ask(ctx, query, variables, data)
+}
+
 // ask makes one attempt to call.
 func (a *Account) ask(ctx context.Context, query string, variables, data any) error {
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})

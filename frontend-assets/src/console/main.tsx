@@ -38,13 +38,16 @@ const bare: Record<string, Page> = {
 };
 const first: Record<string, Page> = { '/': Sites, '/sites/:id': Overview as Page };
 
-/** later lists the modules that are loaded on demand, with the paths of their pages. */
-const later: [load: () => Promise<{ pages: Record<string, Page> }>, paths: string[]][] = [
-  [() => import('./details'), ['/sites/:id/live']],
-  [() => import('./manage'), ['/sites/:id/sharing', '/sites/:id/saved', '/sites/:id/usage', '/operator']],
-  [
-    () => import('./more'),
-    [
+/** later has the modules that are loaded on demand, each with the paths of its pages. */
+const later: { load: () => Promise<{ pages: Record<string, Page> }>; paths: string[] }[] = [
+  { load: () => import('./details'), paths: ['/sites/:id/live'] },
+  {
+    load: () => import('./manage'),
+    paths: ['/sites/:id/sharing', '/sites/:id/saved', '/sites/:id/usage', '/operator'],
+  },
+  {
+    load: () => import('./more'),
+    paths: [
       '/sites/new',
       '/sites/:id/install',
       '/sites/:id/events',
@@ -60,10 +63,10 @@ const later: [load: () => Promise<{ pages: Record<string, Page> }>, paths: strin
       '/tokens',
       '/sessions',
     ],
-  ],
+  },
 ];
 
-const known = [...Object.keys(bare), ...later.flatMap(([, paths]) => paths), ...Object.keys(first)];
+const known = [...Object.keys(bare), ...later.flatMap((module) => module.paths), ...Object.keys(first)];
 
 /** patternOf returns the pattern of a path; literal ones precede those with parameters. */
 function patternOf(path: string): string | undefined {
@@ -73,11 +76,12 @@ function patternOf(path: string): string | undefined {
 /** useLater returns a page of a module that is loaded on demand, as soon as that is loaded. */
 function useLater(pattern: string | undefined): Page | undefined {
   const [pages, setPages] = useState<Record<string, Page>>({});
-  const load = later.find(([, paths]) => paths.includes(pattern ?? ''))?.[0];
+  const module = later.find((module) => pattern && module.paths.includes(pattern));
   useEffect(() => {
-    if (load && !pages[pattern!]) void load().then((m) => setPages((before) => ({ ...before, ...m.pages })));
+    if (!module || !pattern || pages[pattern]) return;
+    void module.load().then((m) => setPages((before) => ({ ...before, ...m.pages })));
   }, [pattern]);
-  return load && pages[pattern!];
+  return module && pattern ? pages[pattern] : undefined;
 }
 
 function App() {

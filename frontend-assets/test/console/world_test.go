@@ -40,7 +40,7 @@ var program = sync.OnceValues(func() (string, error) {
 
 	file := filepath.Join(programFolder, "tallygate")
 	const command = "github.com/tallygate/tallygate/cmd/tallygate"
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", file, command).CombinedOutput()
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", file, command).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build tallygate: %w\n%s", err, out)
 	}

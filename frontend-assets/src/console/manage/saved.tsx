@@ -189,7 +189,7 @@ function Funnels({ site, edit, after }: Props) {
 
   return (
     <Section title={t('funnel.title')} hint={t('funnel.hint')}>
-      {site.funnels.length === 0 && <Empty>{t('funnel.none')}</Empty>}
+      {site.funnels.length === 0 && <Empty>{t('saved.noFunnels')}</Empty>}
       <ul class="rows">
         {site.funnels.map((f) => (
           <li key={f.id}>

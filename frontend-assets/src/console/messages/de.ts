@@ -638,7 +638,7 @@ const texts: Record<TextKey, Message> & Record<string, Message> = {
   'annotation.change': 'Notiz ändern',
   'funnel.title': 'Trichter',
   'funnel.hint': 'Schritte, die Besucher an einem Tag nacheinander tun. Der Bericht zeigt, wie viele jeden tun.',
-  'funnel.none': 'Noch keine Trichter.',
+  'saved.noFunnels': 'Noch keine Trichter.',
   'funnel.new': 'Neuer Trichter',
   'funnel.create': 'Trichter speichern',
   'funnel.name': 'Name',

@@ -44,7 +44,7 @@ export default {
   'annotation.change': 'Change the note',
   'funnel.title': 'Funnels',
   'funnel.hint': 'Steps that visitors make in order within a day. The report shows how many make each.',
-  'funnel.none': 'No funnels yet.',
+  'saved.noFunnels': 'No funnels yet.',
   'funnel.new': 'New funnel',
   'funnel.create': 'Save the funnel',
   'funnel.name': 'Name',

@@ -1,0 +1,48 @@
+package reports_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// storeBusyDays stores days of n page views each, one in ten of them without engagement. n is at
+// most 30,000. Ids are in no order.
+func (f *fixture) storeBusyDays(first model.Day, days, n int) {
+	f.t.Helper()
+	for day := first; day < first+model.Day(days); day++ {
+		at := day.Start()
+		numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT i + 1 FROM n WHERE i + 1 < %d) ", n)
+		id := fmt.Sprintf("(i * 7919 %% 30011 + CAST(%d AS bigint) * 100000)", day)
+		f.exec(numbers+`INSERT INTO visits (site_id, day, visitor, n, started_at, last_pageview_at, pageviews, channel)
+SELECT ?, ?, i / 3, 1, ? + i * 1000000, 0, 3, 1 FROM n WHERE i % 3 = 0`, f.site.ID, day, at)
+		f.exec(numbers+`INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path)
+SELECT ?, ? + i * 1000000, `+id+`, i / 3, 1, 0, false, '/a/path/of/usual/length/' || (i * 7919 % 1000) FROM n`, f.site.ID, at)
+		f.exec(numbers+"INSERT INTO engagement (site_id, day, id, ms, scroll) SELECT ?, ?, "+id+", i, i % 100 FROM n WHERE i % 10 > 0",
+			f.site.ID, day)
+	}
+	if f.d.IsPostgres() {
+		f.exec("ANALYZE")
+	}
+}
+
+// BenchmarkBuildDay builds a day of 30,000 page views between two such days.
+func BenchmarkBuildDay(b *testing.B) {
+	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
+		f := newFixture(b, d, 1)
+		f.storeBusyDays(startDay, 3, 30_000)
+		f.exec("INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 1)", f.site.ID)
+		f.work((startDay + 3).Start().Add(time.Hour))
+
+		for b.Loop() {
+			f.invalidate(startDay + 1)
+			if built, err := f.reports.BuildDue(b.Context()); err != nil || built.Days != 1 {
+				b.Fatalf("built %+v, error %v", built, err)
+			}
+		}
+	})
+}
