@@ -113,7 +113,9 @@ func (p presenter) temporary(ctx context.Context, err error) *gqlerror.Error {
 		line, answer = "graphql request stopped at its deadline", limits.TimeoutError()
 	case db.IsUnavailable(err):
 		line = "graphql: the database is not available"
-		answer = limits.RefusalFor(generated.ErrorCodeUnavailable, unavailableRetry, "The service is temporarily unavailable. Try again.")
+		answer = limits.RefusalFor(
+			generated.ErrorCodeUnavailable, unavailableRetry, "The service is temporarily unavailable. Try again.",
+		)
 	default:
 		return nil
 	}
@@ -122,7 +124,9 @@ func (p presenter) temporary(ctx context.Context, err error) *gqlerror.Error {
 		return answer
 	}
 	if skipped, ok := p.others.Pass(p.now()); ok {
-		p.log.ErrorContext(ctx, line, "path", graphql.GetPath(ctx).String(), "error", withoutPath(err), "more_since_last", skipped)
+		p.log.ErrorContext(
+			ctx, line, "path", graphql.GetPath(ctx).String(), "error", withoutPath(err), "more_since_last", skipped,
+		)
 	}
 
 	return answer

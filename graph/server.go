@@ -157,7 +157,9 @@ func byMethod(post, graphiQL http.Handler) http.Handler {
 			graphiQL.ServeHTTP(w, r)
 		default:
 			w.Header().Set("Allow", http.MethodPost)
-			endpoint.Refuse(w, r, http.StatusMethodNotAllowed, limits.Refusal(generated.ErrorCodeBadRequest, "Send a POST request."))
+			endpoint.Refuse(
+				w, r, http.StatusMethodNotAllowed, limits.Refusal(generated.ErrorCodeBadRequest, "Send a POST request."),
+			)
 		}
 	})
 }

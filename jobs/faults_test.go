@@ -175,11 +175,10 @@ func TestPausedWorkerRealRedis(t *testing.T) {
 			return fmt.Sprintf("the first attempt is %q", log.Attempts[0].Error), log.Attempts[0].Error == model.AttemptTimeout
 		})
 
-		if len(log.Attempts) != 2 || log.State != model.DeliveryDelivered || len(r.all()) != 1 {
-			t.Errorf(
-				"%s after %d attempts and %d calls, want delivered after two and one", log.State, len(log.Attempts),
-				len(r.all()),
-			)
+		// On a busy machine an attempt of the other worker may time out as well.
+		tries, calls := len(log.Attempts), len(r.all())
+		if log.State != model.DeliveryDelivered || tries < 2 || calls > tries-1 {
+			t.Errorf("%s after %d attempts and %d calls, want delivered, and no call by the first attempt", log.State, tries, calls)
 		}
 	})
 }

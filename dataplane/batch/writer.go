@@ -34,7 +34,8 @@ type Writer[In, Keys, State, Changes, Out any] struct {
 }
 
 // NewWriter returns a writer, which closes the store when it stops.
-func NewWriter[In, Keys, State, Changes, Out any](store Store[Keys, State, Changes], rules Rules[In, Keys, State, Changes, Out],
+func NewWriter[In, Keys, State, Changes, Out any](
+	store Store[Keys, State, Changes], rules Rules[In, Keys, State, Changes, Out],
 	options Options,
 ) *Writer[In, Keys, State, Changes, Out] {
 	w := &Writer[In, Keys, State, Changes, Out]{store: store, rules: rules}

@@ -64,7 +64,8 @@ func (k *keys) signing() *keyPair {
 
 // acceptsPrevious reports whether signatures of the previous key are accepted.
 func (k *keys) acceptsPrevious(now time.Time) bool {
-	return k.previous != nil && (k.rotation.SignsWithPrevious() || model.At(now).Sub(k.rotation.ReplacedAt()) < previousAccepted)
+	return k.previous != nil &&
+		(k.rotation.SignsWithPrevious() || model.At(now).Sub(k.rotation.ReplacedAt()) < previousAccepted)
 }
 
 // issue returns a new challenge.

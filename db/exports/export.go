@@ -57,7 +57,8 @@ type Visit struct {
 // ID returns the id of the visit among those of all sites and days. Callers compare
 // ids and read nothing from them.
 func (v *Visit) ID() string {
-	return strconv.FormatInt(int64(v.StartedAt.Day()), 36) + hex.EncodeToString(v.Visitor[:]) + strconv.FormatInt(int64(v.N), 36)
+	day, n := strconv.FormatInt(int64(v.StartedAt.Day()), 36), strconv.FormatInt(int64(v.N), 36)
+	return day + hex.EncodeToString(v.Visitor[:]) + n
 }
 
 // unpack sets what follows from stored columns. It is false for a visit that is missing.
@@ -210,8 +211,7 @@ const (
   AND v.visitor = r.visitor AND v.n = r.n`
 
 	pgExportVisit = `LEFT JOIN LATERAL (
-  SELECT * FROM visits WHERE site_id = r.site_id AND day = (r.at / 86400000000)::integer AND visitor = r.visitor AND n = r.n
-    AND day >= ? AND day <= ? LIMIT 1) AS v ON true`
+  SELECT * FROM visits WHERE site_id = r.site_id AND visitor = r.visitor AND n = r.n AND ? LIMIT 1) AS v ON true`
 
 	pgExportInOrder = `SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_seqscan = off; SET LOCAL jit = off`
 )
@@ -225,7 +225,7 @@ func (s *Store) exportQuery(e exported, r Range) *bun.SelectQuery {
 		OrderExpr("r.at, r.id")
 
 	if postgres {
-		q.Join(pgExportVisit, r.From.Day(), r.To.Day())
+		q.Join(pgExportVisit, bun.Safe(tables.DayOf("r.at", r.From, r.To, "0")))
 	} else {
 		q.Join(sqliteExportVisit)
 	}

@@ -322,8 +322,11 @@ func (r keyRing) rotate(ctx context.Context, tx *db.Tx, now model.Instant, resul
 	}
 
 	for name, value := range map[string]string{settingFingerprint: next.fingerprint, settingRotation: string(text)} {
-		_, err := tx.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value",
-			name, value)
+		_, err := tx.ExecContext(
+			ctx,
+			"INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value",
+			name, value,
+		)
 		if err != nil {
 			return err
 		}

@@ -255,7 +255,10 @@ func (s *Store) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, no
 
 // fail records the failure of a delivery's given attempt, unless another attempt has begun since.
 // The delivery is as it was when the attempt began.
-func (s *Store) fail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, attempt int32, class string, retryAfter time.Duration, now model.Instant) error {
+func (s *Store) fail(
+	ctx context.Context, tx *db.Tx, delivery *model.Delivery, attempt int32, class string,
+	retryAfter time.Duration, now model.Instant,
+) error {
 	state, next := delivery.AfterFailure(class, retryAfter, now)
 	result, err := tx.NewUpdate().Table("deliveries").
 		Set("state = ?, next_attempt_at = ?, claimed_until = 0, fallback = ''", state, next).

@@ -53,7 +53,11 @@ func countMails(
 	ctx context.Context, tx *db.Tx, accountID int64, counter string, n int, now model.Instant,
 ) (int, error) {
 	day, column := now.Day(), bun.Ident(counter)
-	_, err := tx.ExecContext(ctx, "UPDATE accounts SET mail_day = ?, invitations_mailed = 0, notices_mailed = 0 WHERE id = ? AND mail_day <> ?", day, accountID, day)
+	_, err := tx.ExecContext(
+		ctx,
+		"UPDATE accounts SET mail_day = ?, invitations_mailed = 0, notices_mailed = 0 WHERE id = ? AND mail_day <> ?",
+		day, accountID, day,
+	)
 	if err != nil {
 		return 0, err
 	}

@@ -238,7 +238,8 @@ func queueFailureMail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, 
 	}
 
 	return mailNotice(ctx, tx, site.AccountID, model.MailDeliveryFailed, model.DeliveryFailedMail{
-		Account: strings.Join(names, ""), Site: site.Domain, Kind: delivery.Kind, Event: delivery.Event, Attempts: delivery.ScheduledAttempts, Error: class,
+		Account: strings.Join(names, ""), Site: site.Domain, Kind: delivery.Kind, Event: delivery.Event,
+		Attempts: delivery.ScheduledAttempts, Error: class,
 	}, now)
 }
 

@@ -147,7 +147,9 @@ func (s *Store) DeliveriesOfSites(
 	var args []any
 	for i, id := range siteIDs {
 		newest = append(newest, fmt.Sprintf(
-			"SELECT * FROM (SELECT %s FROM deliveries WHERE site_id = ? AND id < ? ORDER BY id DESC LIMIT ?) AS of_site_%d", shownColumns, i))
+			"SELECT * FROM (SELECT %s FROM deliveries WHERE site_id = ? AND id < ? ORDER BY id DESC LIMIT ?) AS of_site_%d",
+			shownColumns, i,
+		))
 
 		args = append(args, id, before, limit)
 	}

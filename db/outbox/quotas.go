@@ -108,6 +108,8 @@ func (s *Store) MailQuotaNotices(ctx context.Context, now model.Instant) (int, e
 		n := 0
 		err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 			notices, err := s.newQuotaNotices(ctx, tx)
+
+			// Mails and their notices are stored together, so that no user is mailed twice.
 			n = len(notices)
 			for i := 0; err == nil && i < n; i++ {
 				err = s.mailQuotaNotice(ctx, tx, &notices[i], now)
@@ -117,6 +119,8 @@ func (s *Store) MailQuotaNotices(ctx context.Context, now model.Instant) (int, e
 		if err != nil {
 			return all, fmt.Errorf("write mails of quota notices: %w", err)
 		}
+
+		// A page that is not full was the last one.
 		if all += n; n < quotaNoticePage {
 			return all, nil
 		}
@@ -133,9 +137,9 @@ func (s *Store) newQuotaNotices(ctx context.Context, tx *db.Tx) ([]QuotaNotice, 
 	return notices, q.Scan(ctx)
 }
 
+// mailQuotaNotice queues the mails of a notice and marks the notice as mailed.
 func (s *Store) mailQuotaNotice(ctx context.Context, tx *db.Tx, n *QuotaNotice, now model.Instant) error {
 	kind := model.MailQuota80
-
 	if n.Threshold >= 100 {
 		kind = model.MailQuota100
 	}

@@ -202,7 +202,7 @@ func TestUnchangedDayIsNotWritten(t *testing.T) {
 func TestLargeDay(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)
-		const n = 20_000
+		const n = 10_000
 		at := startDay.Start()
 		numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT i + 1 FROM n WHERE i + 1 < %d) ", n)
 		f.exec(numbers+`INSERT INTO visits (site_id, day, visitor, n, started_at, last_pageview_at, pageviews, channel)

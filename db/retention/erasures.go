@@ -73,7 +73,9 @@ func (s *Store) RequestErasure(
 		if others >= model.MaxErasures {
 			return &model.Error{
 				Kind: model.Conflict, Code: "too_many_erasures", Field: "userId",
-				Message: fmt.Sprintf("An account can have %d erasures in progress. Try again when some are finished.", model.MaxErasures),
+				Message: fmt.Sprintf(
+					"An account can have %d erasures in progress. Try again when some are finished.", model.MaxErasures,
+				),
 			}
 		}
 
@@ -450,7 +452,9 @@ func (r *eraser) excludingHits(ctx context.Context, change func(ctx context.Cont
 	return r.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// On SQLite the transaction excludes every other writer.
 		if r.db.IsPostgres() {
-			_, err := tx.ExecContext(ctx, "SELECT 1 FROM site_usage WHERE site_id = ? ORDER BY month FOR NO KEY UPDATE", r.erasure.SiteID)
+			_, err := tx.ExecContext(
+				ctx, "SELECT 1 FROM site_usage WHERE site_id = ? ORDER BY month FOR NO KEY UPDATE", r.erasure.SiteID,
+			)
 			if err != nil {
 				return err
 			}

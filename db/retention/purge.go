@@ -124,8 +124,10 @@ func (s *Store) sitesWithRows(ctx context.Context, table string, siteIDs []int64
 
 // purgeSite deletes the rows of a deleted site in a table.
 func (s *Store) purgeSite(ctx context.Context, table, key string, siteID int64) (int64, error) {
-	statement := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s FROM %[1]s WHERE site_id = ? ORDER BY %[2]s LIMIT %[3]d)",
-		table, key, chunkOf(table))
+	statement := fmt.Sprintf(
+		"DELETE FROM %s WHERE (%s) IN (SELECT %[2]s FROM %[1]s WHERE site_id = ? ORDER BY %[2]s LIMIT %[3]d)",
+		table, key, chunkOf(table),
+	)
 	for all := int64(0); ; {
 		result, err := s.db.Write.ExecContext(ctx, statement, siteID)
 		if err != nil {

@@ -51,10 +51,21 @@ func EngagementJoin(postgres bool, from, to model.Instant) string {
 
 	// One lookup by the whole key for each day: with an array of days, the planner reads all reports
 	// of these days.
-	return eachDay(fmt.Sprintf(`LEFT JOIN LATERAL (
-  SELECT ms, scroll, repeated_at FROM engagement
-  WHERE site_id = r.site_id AND day = (r.at / 86400000000)::integer + %%[1]d AND id = r.id
-    AND day >= %d AND day <= %d LIMIT 1) AS e%%[1]d ON true`, from.Day(), int(to.Day())+EngagementDays-1), " ")
+	return eachDay(`LEFT JOIN LATERAL (
+  SELECT ms, scroll, repeated_at FROM engagement WHERE site_id = r.site_id AND id = r.id AND `+
+		DayOf("r.at", from, to, "%[1]d")+` LIMIT 1) AS e%[1]d ON true`, " ")
+}
+
+// DayOf is PostgreSQL's condition that a row's day is that of a time plus a number of days. All times
+// lie between two, the second exclusive. It names the days as constants, so that the planner leaves
+// out partitions. If the times are of one day, it is the shortest, since each lookup evaluates it.
+func DayOf(at string, from, to model.Instant, later string) string {
+	first, last := from.Day(), (to - 1).Day()
+	if first == last {
+		return fmt.Sprintf("day = %d + %s", first, later)
+	}
+	return fmt.Sprintf("day = (%s / 86400000000)::integer + %s AND day >= %d + %s AND day <= %d + %s",
+		at, later, first, later, last, later)
 }
 
 // eachDay formats the number of each day, from 0, and joins the texts.

@@ -72,7 +72,9 @@ type built struct {
 
 // String returns the line that the build prints.
 func (b built) String() string {
-	return fmt.Sprintf("%-20s raw %5d   gzip %5d of %5d   brotli %5d", b.Out, len(b.Raw), len(b.Gzip), b.Budget, len(b.Brotli))
+	return fmt.Sprintf(
+		"%-20s raw %5d   gzip %5d of %5d   brotli %5d", b.Out, len(b.Raw), len(b.Gzip), b.Budget, len(b.Brotli),
+	)
 }
 
 // withinBudget returns an error if the asset exceeds its budget.

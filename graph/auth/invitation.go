@@ -32,7 +32,9 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 		return nil, err
 	}
 
-	invitation, err := a.accounts.Invite(ctx, model.NewInvitation(by.AccountID, address, role, secret, model.At(a.now())), &mail)
+	invitation, err := a.accounts.Invite(
+		ctx, model.NewInvitation(by.AccountID, address, role, secret, model.At(a.now())), &mail,
+	)
 
 	// No mail is sent, so the attempt does not count.
 	if err != nil {
@@ -45,10 +47,13 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 // AcceptInvitation creates a member from a mailed secret, with a password of their choice, and
 // signs the member in. It consumes the secret.
 func (a *Auth) AcceptInvitation(ctx context.Context, secret, password string) (user *model.User, err error) {
-	err = a.redeem(ctx, model.InvitationPrefix, secret, password, func(tokenHash []byte, passwordHash string, now model.Instant) error {
-		user, err = a.accounts.Accept(ctx, tokenHash, passwordHash, now)
-		return err
-	})
+	err = a.redeem(
+		ctx, model.InvitationPrefix, secret, password,
+		func(tokenHash []byte, passwordHash string, now model.Instant) error {
+			user, err = a.accounts.Accept(ctx, tokenHash, passwordHash, now)
+			return err
+		},
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -123,9 +123,12 @@ func (a *Auth) RequestPasswordReset(ctx context.Context, email string) error {
 // ResetPassword consumes a mailed secret and changes the password. It ends all sessions and starts
 // none. The user's API tokens stay valid and are returned.
 func (a *Auth) ResetPassword(ctx context.Context, secret, password string) (tokens []*model.APIToken, err error) {
-	err = a.redeem(ctx, model.ResetPrefix, secret, password, func(tokenHash []byte, passwordHash string, now model.Instant) error {
-		tokens, err = a.accounts.ResetPassword(ctx, tokenHash, a.passwordChange(passwordHash, now))
-		return err
-	})
+	err = a.redeem(
+		ctx, model.ResetPrefix, secret, password,
+		func(tokenHash []byte, passwordHash string, now model.Instant) error {
+			tokens, err = a.accounts.ResetPassword(ctx, tokenHash, a.passwordChange(passwordHash, now))
+			return err
+		},
+	)
 	return tokens, err
 }

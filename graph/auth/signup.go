@@ -184,6 +184,10 @@ func (a *Auth) confirmSignUp(ctx context.Context, tokenHash []byte, password str
 
 // signUpLimits returns the counters of attempts to sign up: by e-mail address and by network.
 func (a *Auth) signUpLimits(r *http.Request, address string) []accounts.SignInLimit {
-	return append(a.networkLimits(r, "sign-up network", networkSignUps),
-		accounts.SignInLimit{Key: a.throttle.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay})
+	return append(
+		a.networkLimits(r, "sign-up network", networkSignUps),
+		accounts.SignInLimit{
+			Key: a.throttle.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay,
+		},
+	)
 }

@@ -49,8 +49,12 @@ func (a *Auth) limits(r *http.Request, address string, device []byte) []accounts
 			Key: a.throttle.hash("device", device), Free: accountFailures, Cap: longestDelay, Clear: true,
 		}}
 	}
-	return append(a.networkLimits(r, "network", networkFailures),
-		accounts.SignInLimit{Key: a.throttle.hash("account", []byte(address)), Free: accountFailures, Cap: longestDelay, Clear: true})
+	return append(
+		a.networkLimits(r, "network", networkFailures),
+		accounts.SignInLimit{
+			Key: a.throttle.hash("account", []byte(address)), Free: accountFailures, Cap: longestDelay, Clear: true,
+		},
+	)
 }
 
 // knownDevice returns the identity of a browser that has signed in to this address with the current
@@ -89,7 +93,9 @@ func (a *Auth) secretLimits(r *http.Request) []accounts.SignInLimit {
 // inviteLimits returns the counter of invitations, each of which sends a mail: by recipient, over
 // all accounts. accounts.Store.Invite limits the invitations of one account per day.
 func (a *Auth) inviteLimits(address string) []accounts.SignInLimit {
-	return []accounts.SignInLimit{{Key: a.throttle.hash("invite address", []byte(address)), Free: addressInvites, Cap: longestDelay}}
+	return []accounts.SignInLimit{
+		{Key: a.throttle.hash("invite address", []byte(address)), Free: addressInvites, Cap: longestDelay},
+	}
 }
 
 // admit reserves a slot to hash a password and counts the attempt. The caller returns the slot with
@@ -136,7 +142,10 @@ func (a *Auth) networkLimits(r *http.Request, use string, free int) []accounts.S
 	limits := []accounts.SignInLimit{{Key: a.throttle.hash(use, narrow), Free: free, Cap: longestDelay}}
 
 	if wide != nil {
-		limits = append(limits, accounts.SignInLimit{Key: a.throttle.hash(use+" /48", wide), Free: wideNetwork * free, Cap: longestDelay})
+		limits = append(
+			limits,
+			accounts.SignInLimit{Key: a.throttle.hash(use+" /48", wide), Free: wideNetwork * free, Cap: longestDelay},
+		)
 	}
 
 	return limits

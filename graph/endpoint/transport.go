@@ -127,7 +127,9 @@ func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Graph
 
 // prepare waits for a turn, then decodes, parses and validates a request. For a body that is not a
 // request it returns no params and one error; err means that the turn did not come.
-func (t Transport) prepare(ctx context.Context, r *http.Request, exec graphql.GraphExecutor, body []byte, start time.Time) (
+func (t Transport) prepare(
+	ctx context.Context, r *http.Request, exec graphql.GraphExecutor, body []byte, start time.Time,
+) (
 	*graphql.RawParams, *graphql.OperationContext, gqlerror.List, error,
 ) {
 	end, err := t.parsing.Take(ctx, limits.Of(ctx).Network())

@@ -69,13 +69,13 @@ type downloads struct {
 func Handler(options Options) http.Handler { return newDownloads(options) }
 
 func newDownloads(options Options) *downloads {
-	return &downloads{Options: options, keys: keys.New(options.DB), failures: web.NewFailureLog(options.Log), queue: turns.Queue{
-		Most:       math.MaxInt, // a slow client of one account must not delay another account
-		MostPerKey: runningPerAccount,
-		Line:       waitingInAll,
-		LinePerKey: waitingPerAccount,
-		Patience:   queueTimeout,
-	}}
+	return &downloads{
+		Options: options, keys: keys.New(options.DB), failures: web.NewFailureLog(options.Log),
+		queue: turns.Queue{
+			Most:       math.MaxInt, // a slow client of one account must not delay another account
+			MostPerKey: runningPerAccount, Line: waitingInAll, LinePerKey: waitingPerAccount, Patience: queueTimeout,
+		},
+	}
 }
 
 // ServeHTTP implements http.Handler.

@@ -593,7 +593,8 @@ type ReportFilter struct {
 }
 
 // A filter keeps or drops whole visits, so that all figures of a report are about the same visits. PAGE, EVENT and PROPERTY keep a visit
-// in which such a page view or event happened. Texts are compared exactly, with upper and lower case.
+// in which such a page view or event happened. CONTAINS and CONTAINS_NOT ignore case in all dimensions; the other operators compare texts
+// exactly.
 type ReportFilterInput struct {
 	// What the filter compares.
 	Dimension model.ReportDimension `json:"dimension"`

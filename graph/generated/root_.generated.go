@@ -5095,7 +5095,7 @@ enum ReportOperator {
   IS
   "The opposite of IS."
   IS_NOT
-  "The value contains one of the filter's."
+  "The value contains one of the filter's, in upper or lower case."
   CONTAINS
   "The opposite of CONTAINS."
   CONTAINS_NOT
@@ -5107,7 +5107,8 @@ enum ReportOperator {
 
 """
 A filter keeps or drops whole visits, so that all figures of a report are about the same visits. PAGE, EVENT and PROPERTY keep a visit
-in which such a page view or event happened. Texts are compared exactly, with upper and lower case.
+in which such a page view or event happened. CONTAINS and CONTAINS_NOT ignore case in all dimensions; the other operators compare texts
+exactly.
 """
 input ReportFilterInput {
   "What the filter compares."

@@ -32,5 +32,8 @@ func Disconnected(ctx context.Context) bool { return ctx.Err() != nil && !Expire
 
 // TimeoutError is the response to a request that exceeded its deadline.
 func TimeoutError() *gqlerror.Error {
-	return Refusal(generated.ErrorCodeTimeout, "The request took longer than %.0f seconds and was stopped.", RequestTimeout.Seconds())
+	return Refusal(
+		generated.ErrorCodeTimeout, "The request took longer than %.0f seconds and was stopped.",
+		RequestTimeout.Seconds(),
+	)
 }

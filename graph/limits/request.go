@@ -38,7 +38,10 @@ type requestKey struct{}
 // WithRequest returns a context with the limits of one request, which arrived now from addr. shared
 // means that many clients have that address.
 func (l *Limits) WithRequest(ctx context.Context, addr netip.Addr, shared bool, now time.Time) context.Context {
-	return context.WithValue(ctx, requestKey{}, &Request{limits: l, network: web.Network(addr, 32, 64).Addr().String(), shared: shared, now: now})
+	return context.WithValue(
+		ctx, requestKey{},
+		&Request{limits: l, network: web.Network(addr, 32, 64).Addr().String(), shared: shared, now: now},
+	)
 }
 
 // Of returns the limits of a request. It panics on a context without WithRequest.

@@ -91,7 +91,10 @@ type DeliveryPage struct {
 
 // New returns the loaders of a request. month is that of Usage.
 func New(d *db.DB, month model.Month) *Set {
-	l := &Set{byDay: make(map[model.Day]*BySite[[]ingest.Rejection]), byPage: make(map[DeliveryPage]*BySite[[]*model.Delivery])}
+	l := &Set{
+		byDay:  make(map[model.Day]*BySite[[]ingest.Rejection]),
+		byPage: make(map[DeliveryPage]*BySite[[]*model.Delivery]),
+	}
 	l.Usage = newLoader(l, func(ctx context.Context, ids []int64) (map[int64]int64, error) {
 		return sites.New(d).MonthlyUsage(ctx, month, ids)
 	})
@@ -99,7 +102,8 @@ func New(d *db.DB, month model.Month) *Set {
 	l.Rules = newLoader(l, sites.New(d).SiteRules)
 	l.LastHits = newLoader(l, sites.New(d).LastHits)
 	l.Attempts = &Loader[outbox.DeliveryKey, []*model.DeliveryAttempt]{
-		load: outbox.New(d).LastAttempts, expected: l.deliveryKeys, found: make(map[outbox.DeliveryKey][]*model.DeliveryAttempt),
+		load: outbox.New(d).LastAttempts, expected: l.deliveryKeys,
+		found: make(map[outbox.DeliveryKey][]*model.DeliveryAttempt),
 	}
 
 	l.refused = func(from model.Day) *BySite[[]ingest.Rejection] {

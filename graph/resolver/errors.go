@@ -62,7 +62,9 @@ func joined(err error) []error {
 
 // notFound is the error of an id that does not exist or belongs to another account.
 func notFound(field string) error {
-	return &model.Error{Kind: model.NotFound, Code: model.ErrNotFound.Code, Field: field, Message: model.ErrNotFound.Message}
+	return &model.Error{
+		Kind: model.NotFound, Code: model.ErrNotFound.Code, Field: field, Message: model.ErrNotFound.Message,
+	}
 }
 
 // orNotFound adds the field of the id to model.ErrNotFound.

@@ -111,7 +111,9 @@ func (r *Resolver) report(
 		return nil, err
 	}
 	report.Answer, report.AsOf = answer, answer.AsOf
-	report.Totals = figures.Metrics(answer, figures.Totals, func(result *scan.Result) scan.Figures { return result.Totals })
+	report.Totals = figures.Metrics(
+		answer, figures.Totals, func(result *scan.Result) scan.Figures { return result.Totals },
+	)
 	return report, nil
 }
 

@@ -25,7 +25,9 @@ func (r *reportResolver) Series(
 		start, end := periods[0].Points[i], periods[0].Points[i+1]
 		points[i] = &generated.ReportPoint{
 			Start: model.At(start), Partial: now.Before(end),
-			Metrics: figures.Metrics(obj.Answer, figures.Totals, func(result *scan.Result) scan.Figures { return result.Points[i] }),
+			Metrics: figures.Metrics(
+				obj.Answer, figures.Totals, func(result *scan.Result) scan.Figures { return result.Points[i] },
+			),
 		}
 		if len(periods) > 1 {
 			compared := model.At(periods[1].Points[i])

@@ -38,7 +38,9 @@ func (r *accountResolver) Sites(
 	if after != nil {
 		key.after, key.paged = *after, true
 	}
-	return shared(ctx, key, func() (*generated.SiteConnection, error) { return r.siteConnection(ctx, obj.ID, first, after) })
+	return shared(
+		ctx, key, func() (*generated.SiteConnection, error) { return r.siteConnection(ctx, obj.ID, first, after) },
+	)
 }
 
 // siteConnection loads one page of an account's sites.
@@ -146,7 +148,8 @@ func (r *siteResolver) LastHitAt(ctx context.Context, obj *model.Site) (*model.I
 
 // ScriptTag returns the tag for every page of the site (analytics contract, section 3).
 func (r *siteResolver) ScriptTag(ctx context.Context, obj *model.Site) (string, error) {
-	return `<script defer src="` + html.EscapeString(r.analyticsURL) + `/svc.js" data-site="` + obj.SiteKey + `"></script>`, nil
+	address := html.EscapeString(r.analyticsURL)
+	return `<script defer src="` + address + `/svc.js" data-site="` + obj.SiteKey + `"></script>`, nil
 }
 
 // CspLines returns what the policy of the site's pages must allow (analytics contract, section 5).
@@ -218,10 +221,17 @@ func (r *siteResolver) Notice(ctx context.Context, obj *model.Site) (*string, er
 	case 0:
 		return nil, nil
 	case 1:
-		return orNil(fmt.Sprintf("1 call was rejected in the last %d days. See rejections for the reason and advice.", noticeDays)), nil
+		return orNil(
+			fmt.Sprintf("1 call was rejected in the last %d days. See rejections for the reason and advice.", noticeDays),
+		), nil
 	}
 
-	return orNil(fmt.Sprintf("%d calls were rejected in the last %d days. See rejections for the reasons and advice.", rejected, noticeDays)), nil
+	return orNil(
+		fmt.Sprintf(
+			"%d calls were rejected in the last %d days. See rejections for the reasons and advice.", rejected,
+			noticeDays,
+		),
+	), nil
 }
 
 // CreateSite checks the input and stores a site on the default plan. All mistakes are reported.

@@ -1,9 +1,11 @@
 package graph_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"reflect"
 	"slices"
@@ -446,4 +448,81 @@ func TestDashboard(t *testing.T) {
 		len(got.at("site.report.series").([]any)) != 24 {
 		t.Errorf("the dashboard: %s", got.Body)
 	}
+}
+
+// TestWhoReadsReports asks for every field of a report and of the live figures as every kind of
+// caller. Another tenant gets what an unknown site gives.
+func TestWhoReadsReports(t *testing.T) {
+	const depth = 6
+	site := "query($id: ID!) { site(id: $id) { live " + selection("LiveReport", depth) +
+		" report(period: {preset: TODAY}, compare: {kind: PREVIOUS_PERIOD}) " + selection("Report", depth) + " } }"
+	shared := "{ sharedSite " + selection("SharedSite", depth) + " }"
+
+	// Every type of the two fields is selected down to its leaves.
+	for _, want := range []string{"breakdown(by: PAGE) {", "funnel(steps:", "propertyNames", "series", "averageOrder", "endCursor", "fromPrevious", "latest"} {
+		if !strings.Contains(site, want) || !strings.Contains(shared, want) {
+			t.Fatalf("%q is not selected in\n%s\n%s", want, site, shared)
+		}
+	}
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+		first, second := a.tenant("first.example"), a.tenant("second.example")
+		id := first.ids["siteId"]
+		storeDay(t, d, a.siteNumber(id), model.At(a.clock.Now()))
+
+		viewer := a.join(first.owner, "viewer@first.example", model.RoleViewer)
+		bearer := func(secret string) []string { return []string{"Authorization", "Bearer " + secret} }
+		reader := bearer(first.owner.reader(id))
+
+		ask := func(c *client, id string, header ...string) *answer {
+			body, err := json.Marshal(map[string]any{"query": site, "variables": map[string]any{"id": id}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.send(http.MethodPost, "application/json", string(body), header...)
+		}
+
+		for _, test := range []struct {
+			name   string
+			client *client
+			header []string
+			codes  string
+		}{
+			{"owner", first.owner, nil, ""},
+			{"viewer", viewer, nil, ""},
+			{"token to read", a.client(), bearer(first.owner.createToken("READ").secret), ""},
+			{"token to export", a.client(), bearer(first.owner.createToken("EXPORT").secret), "FORBIDDEN"},
+			{"unauthenticated", a.client(), nil, "UNAUTHENTICATED"},
+			{"reader of a shared link", a.client(), reader, "FORBIDDEN"},
+		} {
+			got := ask(test.client, id, test.header...)
+			if got.codes() != test.codes {
+				t.Errorf("%s: %s, want %q", test.name, got.Body, test.codes)
+			}
+			if test.codes == "" && (got.at("site.report.totals.visitors") != 2.0 || got.at("site.live.visitors") != 2.0) {
+				t.Errorf("%s: %s", test.name, got.Body)
+			}
+		}
+
+		foreign, unknown := ask(second.owner, id), ask(second.owner, a.unknown(id))
+		if foreign.Body != unknown.Body || foreign.at("site") != nil {
+			t.Errorf("another tenant's report: %s, an unknown site's: %s", foreign.Body, unknown.Body)
+		}
+
+		// The link shows its own site alone, with the same figures.
+		body, err := json.Marshal(map[string]any{"query": shared})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := a.client().send(http.MethodPost, "application/json", string(body), reader...)
+		if got.codes() != "" || got.at("sharedSite.domain") != "first.example" || got.at("sharedSite.report.totals.visitors") != 2.0 {
+			t.Errorf("the shared link's report: %s", got.Body)
+		}
+		for _, other := range []*client{a.client(), second.owner} {
+			if got := other.send(http.MethodPost, "application/json", string(body)); strings.Contains(got.Body, "first") || got.at("sharedSite") != nil {
+				t.Errorf("without the link: %s", got.Body)
+			}
+		}
+	})
 }

@@ -311,6 +311,10 @@ func TestSharedLinkKeepsItsSegment(t *testing.T) {
 	})
 }
 
+// sharedTypes are the object types that a reader of a shared link can reach.
+const sharedTypes = "[FunnelReport FunnelStep FunnelStepReport LiveHit LiveReport LiveRow PageInfo Report ReportMetrics " +
+	"ReportPoint ReportProperty ReportRevenue ReportRow ReportRowConnection ReportRowEdge SharedSite]"
+
 // TestReadersReachNothingElse: a reader reads no other root field, uses up no budget of the account,
 // and downloads nothing. A session in the same browser gives no rights to a viewer token.
 func TestReadersReachNothingElse(t *testing.T) {
@@ -364,6 +368,11 @@ func TestReadersReachNothingElse(t *testing.T) {
 		}
 		if got := fmt.Sprint(fields); got != "[name domain timeZone report live]" {
 			t.Errorf("a shared site has %s: check that a reader may see all of it", got)
+		}
+
+		// Nor do the types of these fields lead to anything else.
+		if got := fmt.Sprint(reachable("SharedSite")); got != sharedTypes {
+			t.Errorf("a shared site leads to %s: check that a reader may see all of it", got)
 		}
 
 		var often string

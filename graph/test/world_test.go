@@ -63,18 +63,62 @@ func selection(name string, depth int, but ...string) string {
 
 		// Skip objects that contain only objects.
 		if inner := selection(f.Type.Name(), depth-1, but...); leaf || inner != "{  }" {
-			parts = append(parts, f.Name+" "+inner)
+			parts = append(parts, f.Name+literalArguments(f)+" "+inner)
 		}
 	}
 
 	return "{ " + strings.Join(parts, " ") + " }"
 }
 
-// needsArguments reports whether a field has an argument without a default.
+// literals are the values of required arguments below the root, in GraphQL, by name.
+var literals = map[string]string{
+	"period": "{preset: TODAY}", "by": "PAGE", "steps": `[{page: "/"}, {event: "signup"}]`,
+}
+
+// needsArguments reports whether a field has an argument without a default and without a literal.
 func needsArguments(f *ast.FieldDefinition) bool {
 	return slices.ContainsFunc(f.Arguments, func(arg *ast.ArgumentDefinition) bool {
-		return arg.Type.NonNull && arg.DefaultValue == nil
+		return isRequired(arg) && literals[arg.Name] == ""
 	})
+}
+
+func isRequired(arg *ast.ArgumentDefinition) bool { return arg.Type.NonNull && arg.DefaultValue == nil }
+
+// literalArguments returns the required arguments of a field as a query has them.
+func literalArguments(f *ast.FieldDefinition) string {
+	var list []string
+	for _, arg := range f.Arguments {
+		if isRequired(arg) {
+			list = append(list, arg.Name+": "+literals[arg.Name])
+		}
+	}
+	if list == nil {
+		return ""
+	}
+	return "(" + strings.Join(list, ", ") + ")"
+}
+
+// reachable returns the names of the object types that a query can reach from a type, itself
+// included, in order.
+func reachable(from string) []string {
+	found := map[string]bool{}
+	var walk func(name string)
+	walk = func(name string) {
+		def := schema.Types[name]
+		if def.IsLeafType() || found[name] {
+			return
+		}
+		found[name] = true
+		for _, f := range fieldsOf(def) {
+			walk(f.Type.Name())
+		}
+		for _, possible := range schema.GetPossibleTypes(def) {
+			walk(possible.Name)
+		}
+	}
+
+	walk(from)
+	return slices.Sorted(maps.Keys(found))
 }
 
 // samples are valid values for the inputs that are not ids, by name.

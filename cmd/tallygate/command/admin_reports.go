@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
+// checkReportsCommand compares stored reports with the rows that they were counted from.
 type checkReportsCommand struct {
 	config.Config `embed:""`
 	SiteKey       string `arg:"" optional:"" help:"The key of one site, 32 hexadecimal characters. Default: all sites."`

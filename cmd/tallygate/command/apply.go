@@ -109,7 +109,9 @@ func parseSites(text []byte) (*sitesFile, error) {
 }
 
 // apply applies the settings and returns a line for each change.
-func (c *applyCommand) apply(ctx context.Context, users *accounts.Store, store *sites.Store, file *sitesFile) ([]string, error) {
+func (c *applyCommand) apply(
+	ctx context.Context, users *accounts.Store, store *sites.Store, file *sitesFile,
+) ([]string, error) {
 	email, err := model.ParseEmail(file.Account)
 	if err != nil {
 		return nil, err
@@ -298,7 +300,9 @@ func (c *applyCommand) domains(texts *[]string) (*[]string, error) {
 }
 
 // changeWebhooks sets the webhooks' addresses.
-func (c *applyCommand) changeWebhooks(ctx context.Context, store *sites.Store, accountID, siteID int64, file siteFile) error {
+func (c *applyCommand) changeWebhooks(
+	ctx context.Context, store *sites.Store, accountID, siteID int64, file siteFile,
+) error {
 	err := errors.Join(c.checkURL("conversionWebhookUrl", file.ConversionWebhookURL),
 		c.checkURL("dailyExportUrl", file.DailyExportURL))
 	if err != nil {

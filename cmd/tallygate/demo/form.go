@@ -90,6 +90,9 @@ func (f *contactForm) siteverify(ctx context.Context, token string) ([]byte, err
 // policy returns the shop's Content-Security-Policy: what the two contracts require (section 5 of
 // each), and WebAssembly, which speeds up the captcha.
 func policy(scripts, captcha string) string {
-	return fmt.Sprintf("default-src 'self'; script-src 'self' %[1]s %[2]s 'wasm-unsafe-eval'; connect-src 'self' %[1]s %[2]s; "+
-		"worker-src blob:; style-src 'self' %[2]s", scripts, captcha)
+	return fmt.Sprintf(
+		"default-src 'self'; script-src 'self' %[1]s %[2]s 'wasm-unsafe-eval'; connect-src 'self' %[1]s %[2]s; "+
+			"worker-src blob:; style-src 'self' %[2]s",
+		scripts, captcha,
+	)
 }

@@ -140,16 +140,17 @@ Tallygate's demo is running. Press Ctrl+C to stop it.
   Site id     %[6]s
   Sitekey     %[8]s
 
-Five things to try next:
+Six things to try next:
 
-  1. Open the demo shop and click around: every page view appears in the list on the page once it is stored.
-  2. Arrive by a campaign, and a new visit with its own channel starts:
+  1. Open the console and sign in: the site's reports begin with 90 days of generated visits.
+  2. Open the demo shop and click around: every page view appears in the list on the page once it is stored.
+  3. Arrive by a campaign, and a new visit with its own channel starts:
      %[1]s/shop?utm_source=newsletter&utm_medium=email&utm_campaign=spring
-  3. Buy the kettle: the purchase is stored, and a second later the shop's back end receives a signed webhook with the
+  4. Buy the kettle: the purchase is stored, and a second later the shop's back end receives a signed webhook with the
      campaign that led to it. Its page lists the calls and whether their signatures are valid.
-  4. Send the form: the captcha solves itself while you type, and the shop's server checks the token with its secret.
+  5. Send the form: the captcha solves itself while you type, and the shop's server checks the token with its secret.
      Send it again by reloading, and the same token is refused.
-  5. Sign in and download the rows:
+  6. Sign in and download the rows:
      curl -c jar -H 'Content-Type: application/json' %[2]s/graphql --data \
        '{"query":"mutation { signIn(input: {email: \"%[3]s\", password: \"%[4]s\"}) { viewer { email } userErrors { message } } }"}'
      curl -b jar '%[2]s%[7]s'

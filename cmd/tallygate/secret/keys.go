@@ -117,5 +117,7 @@ func (k *Keys) Match(state keys.KeyState) error {
 		return errors.New("--secret, --secret-previous: this database uses neither of the two application keys; set TALLYGATE_SECRET_PREVIOUS to the one it uses")
 	}
 
-	return errors.New("--secret: this database was first used with another application key; set TALLYGATE_SECRET to that one")
+	return errors.New(
+		"--secret: this database was first used with another application key; set TALLYGATE_SECRET to that one",
+	)
 }

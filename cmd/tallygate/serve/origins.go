@@ -11,7 +11,7 @@ import (
 // warnOfPlainOrigins logs each public origin that other machines reach without TLS.
 func (a *App) warnOfPlainOrigins() {
 	c := a.config
-	for _, o := range []struct {
+	origins := []struct {
 		setting string
 		origin  config.Origin
 		role    config.Role
@@ -19,7 +19,9 @@ func (a *App) warnOfPlainOrigins() {
 		{"TALLYGATE_BASE_URL", c.BaseURL, config.RoleControl},
 		{"TALLYGATE_ANALYTICS_URL", c.AnalyticsURL, config.RoleData},
 		{"TALLYGATE_CAPTCHA_URL", c.CaptchaURL, config.RoleData},
-	} {
+	}
+
+	for _, o := range origins {
 		if c.Has(o.role) && !o.origin.IsHTTPS() && o.origin.IsPublic() {
 			a.log.Warn("passwords, sessions and visits cross the network in plain text: the public origin is http; terminate TLS in front of it and set it to https",
 				"setting", o.setting, "origin", string(o.origin))

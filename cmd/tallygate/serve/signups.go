@@ -23,9 +23,11 @@ func (a *App) warnOfSignUps(ctx context.Context) error {
 	}
 
 	if !config.IsLoopback(config.HostOf(a.control.listener.Addr().String())) || config.Origin(a.control.url).IsPublic() {
-		a.log.WarnContext(ctx,
+		a.log.WarnContext(
+			ctx,
 			"there is no account yet, and other machines can reach the control plane: the first account to sign up is the operator's; "+
-				"create it now, with the mutation signUp or on this machine with: tallygate admin create-account EMAIL --name NAME")
+				"create it now, with the mutation signUp or on this machine with: tallygate admin create-account EMAIL --name NAME",
+		)
 	}
 
 	return nil

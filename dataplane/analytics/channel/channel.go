@@ -161,7 +161,8 @@ func ofCampaign(source, medium string, from kind) Channel {
 // isPaid matches the grouping's expression ^(.*cp.*|ppc|retargeting|paid.*)$. So prepaid is not a
 // paid medium.
 func isPaid(medium string) bool {
-	return strings.Contains(medium, "cp") || medium == "ppc" || medium == "retargeting" || strings.HasPrefix(medium, "paid")
+	return strings.Contains(medium, "cp") || medium == "ppc" || medium == "retargeting" ||
+		strings.HasPrefix(medium, "paid")
 }
 
 func isEmail(s string) bool {

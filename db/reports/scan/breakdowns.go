@@ -5,7 +5,7 @@ import (
 )
 
 // countBreakdown counts the rows of a dimension.
-func (p *pass) countBreakdown(b *Breakdown, to table) {
+func (p *pass) countBreakdown(b *Breakdown, to *table) {
 	switch b.By {
 	case Page:
 		p.countPages(to)
@@ -21,7 +21,7 @@ func (p *pass) countBreakdown(b *Breakdown, to table) {
 }
 
 // countVisits counts by an attribute of the visit.
-func (p *pass) countVisits(field segment.Field, to table) {
+func (p *pass) countVisits(field segment.Field, to *table) {
 	texts := p.g.Texts[field.Domain()]
 	column := &p.g.Columns[field]
 	r := newRows(len(texts))
@@ -40,7 +40,7 @@ func (p *pass) countVisits(field segment.Field, to table) {
 			r.cells[id].Exits = r.cells[id].Visits
 		}
 	}
-	to.fold(r, func(id int) string { return texts[id] }, p.users())
+	to.foldTexts(r, p.dictionary(field), p.users())
 }
 
 // eachView calls take for the page views of the period, with the bit of their local day.
@@ -80,7 +80,7 @@ func (p *pass) eachDay(take func(*fact, *window)) {
 }
 
 // countPages counts by the page viewed. Events count where they happened.
-func (p *pass) countPages(to table) {
+func (p *pass) countPages(to *table) {
 	g := p.g
 	texts := g.Texts[segment.Path]
 	path, eventPath, exit := &g.Columns[segment.Path], &g.Columns[segment.EventPath], &g.Columns[segment.Exit]
@@ -106,7 +106,7 @@ func (p *pass) countPages(to table) {
 		r.cells[eventPath.At(sale.event)].addRevenue(sale.currency, sale.revenue)
 	}
 
-	to.fold(r, func(id int) string { return texts[id] }, p.users())
+	to.foldTexts(r, p.dictionary(segment.Path), p.users())
 }
 
 // enter counts a visit once in a cell.
@@ -134,7 +134,7 @@ func (p *pass) addEventTo(r *rows, id uint32, f *fact, e int, day uint8, automat
 }
 
 // countEvents counts by the event's name. Visitors and visits are those with such an event.
-func (p *pass) countEvents(to table) {
+func (p *pass) countEvents(to *table) {
 	texts := p.g.Texts[segment.EventName]
 	column := &p.g.Columns[segment.EventName]
 	r := newRows(len(texts))
@@ -148,5 +148,5 @@ func (p *pass) countEvents(to table) {
 	for _, sale := range p.sales {
 		r.cells[column.At(sale.event)].addRevenue(sale.currency, sale.revenue)
 	}
-	to.fold(r, func(id int) string { return texts[id] }, p.users())
+	to.foldTexts(r, p.dictionary(segment.EventName), p.users())
 }

@@ -3,6 +3,7 @@ package scan
 import (
 	"maps"
 	"math/bits"
+	"slices"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -147,19 +148,64 @@ type Row struct {
 }
 
 // table holds the rows of one breakdown over all segments.
-type table map[string]*Row
+type table struct {
+	rows     map[string]*Row
+	numbered []*Row // the same, by the number of the value's text, see dictionary
+}
+
+func newTable() *table { return &table{rows: make(map[string]*Row)} }
+
+// dictionary numbers the texts of one domain over all segments, so that a text is looked up once for
+// each segment and not for each of its breakdowns.
+type dictionary struct {
+	numbers map[string]uint32 // from 1
+	current []uint32          // numbers of the current segment's texts by their index; 0: not looked up
+	texts   []string          // of the current segment
+}
+
+func newDictionary() *dictionary { return &dictionary{numbers: make(map[string]uint32)} }
+
+// begin starts a segment with its texts.
+func (d *dictionary) begin(texts []string) {
+	d.texts = texts
+	d.current = slices.Grow(d.current[:0], len(texts))[:len(texts)]
+	clear(d.current)
+}
+
+// number returns the number of the text with an index in the current segment.
+func (d *dictionary) number(id int) uint32 {
+	n := d.current[id]
+	if n == 0 {
+		text := d.texts[id]
+		if n = d.numbers[text]; n == 0 {
+			n = uint32(len(d.numbers)) + 1
+			d.numbers[text] = n
+		}
+		d.current[id] = n
+	}
+	return n
+}
 
 // fold adds the cells of a segment. text returns the value of an index, users the dictionary of
 // user ids.
-func (t table) fold(r *rows, text func(id int) string, users []string) {
+func (t *table) fold(r *rows, text func(id int) string, users []string) {
+	t.add(r, func(id int) *Row { return t.row(text(id)) }, users)
+}
+
+// foldTexts is fold for the values of a dictionary.
+func (t *table) foldTexts(r *rows, d *dictionary, users []string) {
+	t.add(r, func(id int) *Row { return t.rowOf(d, id) }, users)
+}
+
+func (t *table) add(r *rows, rowOf func(id int) *Row, users []string) {
 	for id := range r.cells {
 		if c := &r.cells[id]; c.any() {
-			t.row(text(id)).Figures.add(&c.Figures)
+			rowOf(id).Figures.add(&c.Figures)
 		}
 	}
 
 	for key := range r.users {
-		row := t.row(text(int(key.cell)))
+		row := rowOf(int(key.cell))
 		set := &row.users
 		if key.converted {
 			set = &row.convertedUsers
@@ -171,16 +217,28 @@ func (t table) fold(r *rows, text func(id int) string, users []string) {
 	}
 }
 
+// rowOf returns the row of a text of the current segment.
+func (t *table) rowOf(d *dictionary, id int) *Row {
+	n := int(d.number(id))
+	if n >= len(t.numbered) {
+		t.numbered = append(t.numbered, make([]*Row, n+1-len(t.numbered))...)
+	}
+	if t.numbered[n] == nil {
+		t.numbered[n] = t.row(d.texts[id])
+	}
+	return t.numbered[n]
+}
+
 // any reports whether anything was counted.
 func (c *cell) any() bool {
 	return c.Visits|c.Pageviews|c.Events|c.Exits|c.Visitors != 0 || c.Revenue != nil
 }
 
-func (t table) row(value string) *Row {
-	row := t[value]
+func (t *table) row(value string) *Row {
+	row := t.rows[value]
 	if row == nil {
 		row = new(Row)
-		t[value] = row
+		t.rows[value] = row
 	}
 	return row
 }

@@ -42,6 +42,7 @@ type pass struct {
 	keys  []bool // by event name: whether it is a key event
 	auto  []bool // by event name: whether it is an automatic event
 	kind  []saleKind
+	begun map[segment.Field]bool // domains whose dictionary has the texts of this segment
 }
 
 // saleKind says what an event's name means for revenue.
@@ -56,7 +57,7 @@ const (
 func (s *Scanner) newPass(g *segment.Segment) *pass {
 	names := g.Texts[segment.EventName]
 	p := &pass{Scanner: s, g: g, first: g.First.Start().Time().Unix(), keys: make([]bool, len(names)),
-		auto: make([]bool, len(names)), kind: make([]saleKind, len(names))}
+		auto: make([]bool, len(names)), kind: make([]saleKind, len(names)), begun: make(map[segment.Field]bool)}
 
 	for id, name := range names {
 		p.keys[id] = s.query.KeyEvents[name]
@@ -215,3 +216,18 @@ func (p *pass) countTotals() {
 
 // users returns the dictionary of user ids.
 func (p *pass) users() []string { return p.g.Texts[segment.User] }
+
+// dictionary returns the dictionary of a field with the texts of the segment.
+func (p *pass) dictionary(field segment.Field) *dictionary {
+	domain := field.Domain()
+	d := p.texts[domain]
+	if d == nil {
+		d = newDictionary()
+		p.texts[domain] = d
+	}
+	if !p.begun[domain] {
+		p.begun[domain] = true
+		d.begin(p.g.Texts[domain])
+	}
+	return d
+}

@@ -8,7 +8,7 @@ import (
 )
 
 // countProperty counts by the value of a property of events.
-func (p *pass) countProperty(b *Breakdown, to table) {
+func (p *pass) countProperty(b *Breakdown, to *table) {
 	texts := p.g.Texts[segment.PropValue]
 	r := newRows(len(texts))
 	name, known := p.id(segment.PropName, b.Property)
@@ -34,7 +34,7 @@ func (p *pass) countProperty(b *Breakdown, to table) {
 			r.cells[id].addRevenue(sale.currency, sale.revenue)
 		}
 	}
-	to.fold(r, func(id int) string { return texts[id] }, p.users())
+	to.foldTexts(r, p.dictionary(segment.PropValue), p.users())
 }
 
 // id looks a text up in a dictionary.

@@ -28,16 +28,18 @@ type Scanner struct {
 	days    []int64 // starts of the local days and the end of the last one, Unix seconds
 	until   int64   // Unix seconds
 	points  []int64 // starts of the points and the end of the last one, Unix seconds
-	totals  table
-	series  table
-	tables  []table
+	totals  *table
+	series  *table
+	tables  []*table
+	texts   map[segment.Field]*dictionary // by domain
 	funnels []funnelCount
 	props   map[string]*propertyCount
 }
 
 // New returns a Scanner. The query must not change while it is in use.
 func New(q *Query) *Scanner {
-	s := &Scanner{query: q, totals: table{}, series: table{}, tables: make([]table, len(q.Breakdowns)),
+	s := &Scanner{query: q, totals: newTable(), series: newTable(), tables: make([]*table, len(q.Breakdowns)),
+		texts:   make(map[segment.Field]*dictionary),
 		funnels: make([]funnelCount, len(q.Funnels)), props: make(map[string]*propertyCount)}
 
 	for d := q.From; d.Compare(q.To.AddDays(1)) <= 0; d = d.AddDays(1) {
@@ -53,7 +55,7 @@ func New(q *Query) *Scanner {
 		s.points = append(s.points, p.Unix())
 	}
 	for i := range s.tables {
-		s.tables[i] = table{}
+		s.tables[i] = newTable()
 	}
 	for i := range s.funnels {
 		s.funnels[i] = newFunnelCount(len(q.Funnels[i].Steps))
@@ -103,8 +105,8 @@ func (s *Scanner) Result() *Result {
 	}
 
 	for i, t := range s.tables {
-		r.Breakdowns[i] = make(map[string]Figures, len(t))
-		for value, row := range t {
+		r.Breakdowns[i] = make(map[string]Figures, len(t.rows))
+		for value, row := range t.rows {
 			r.Breakdowns[i][value] = row.figures()
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // countTimes counts by the local day of the week, 1 for Monday to 7, or hour of the day, 00 to 23.
-func (p *pass) countTimes(by Dimension, to table) {
+func (p *pass) countTimes(by Dimension, to *table) {
 	clock := newClock(p.query.Zone, p.first, by)
 	p.countAt(to, clock.size(), clock.slot, clock.text)
 }
@@ -26,7 +26,7 @@ func (p *pass) countSeries() {
 
 // countAt counts by slots of time: page views and events by their own time, visits by their start.
 // A slot outside 0 to n-1 counts nowhere.
-func (p *pass) countAt(to table, n int, slot func(second uint32) int, text func(int) string) {
+func (p *pass) countAt(to *table, n int, slot func(second uint32) int, text func(int) string) {
 	g := p.g
 	r := newRows(n)
 	in := func(second uint32) (uint32, bool) {

@@ -44,10 +44,15 @@ func TestChromiumCaptchaHasNoBarriers(t *testing.T) {
 	s := newStatesSite(t)
 	for _, scheme := range []string{"light", "dark"} {
 		page := s.newStatePage(scheme)
+		barriers := page.Barriers
+		if scheme == "dark" {
+			barriers = page.ColorBarriers
+		}
+
 		for _, test := range captchaStates {
 			s.showState(page, test.state, test.path, test.do)
 
-			for _, barrier := range page.Barriers("html") {
+			for _, barrier := range barriers("html") {
 				t.Errorf("%s, %s: %s", test.state, scheme, barrier)
 			}
 		}

@@ -193,7 +193,7 @@ func TestStoredAsDebugSaysChromium(t *testing.T) {
 	waitForLine := func(page *browsertest.Page, parts ...string) {
 		t.Helper()
 
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(browsertest.Timeout)
 
 		for {
 			console := page.Console()

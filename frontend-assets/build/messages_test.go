@@ -1,0 +1,83 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// consoleTexts lists the folders of the console's sources with the files of messages that are loaded
+// when they run.
+var consoleTexts = map[string][]string{
+	"core": {"en"}, "pages": {"en"}, "report": {"en"},
+	"details": {"en", "details"}, "more": {"en", "more"}, "manage": {"en", "manage"},
+}
+
+// TestMessages checks that each text that the console uses is loaded with its module, that no key has
+// two texts, and that the German ones are complete.
+func TestMessages(t *testing.T) {
+	root, err := assetsRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	console := filepath.Join(root, "src/console")
+	key := regexp.MustCompile(`(?m)^  '?([\w.-]+)'?:`)
+	keysOf := func(name string) []string {
+		text, err := os.ReadFile(filepath.Join(console, "messages", name+".ts"))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		var keys []string
+		for _, match := range key.FindAllStringSubmatch(string(text), -1) {
+			keys = append(keys, match[1])
+		}
+		return keys
+	}
+
+	german := make(map[string]bool)
+	for _, k := range keysOf("de") {
+		german[k] = true
+	}
+
+	files := make(map[string]string)
+	for _, name := range []string{"en", "details", "more", "manage"} {
+		for _, k := range keysOf(name) {
+			if other, ok := files[k]; ok {
+				t.Errorf("%s is in the messages %s and %s", k, other, name)
+			}
+			if files[k] = name; !german[k] {
+				t.Errorf("%s has no German text", k)
+			}
+		}
+	}
+
+	// Keys that are put together, such as t(`role.${role}`), are typed by the compiler alone.
+	use := regexp.MustCompile(`\bt\('([\w.-]+)'`)
+	uses := 0
+	for folder, loaded := range consoleTexts {
+		paths, err := filepath.Glob(filepath.Join(console, folder, "*.ts*"))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s has %d files, %v", folder, len(paths), err)
+		}
+
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, match := range use.FindAllStringSubmatch(string(text), -1) {
+				uses++
+				if !strings.Contains(" "+strings.Join(loaded, " ")+" ", " "+files[match[1]]+" ") {
+					t.Errorf("%s uses %s, which is in the messages %q", filepath.Base(path), match[1], files[match[1]])
+				}
+			}
+		}
+	}
+	if uses < 100 {
+		t.Errorf("only %d uses of texts were found", uses)
+	}
+}
