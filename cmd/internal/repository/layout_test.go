@@ -68,8 +68,9 @@ const (
 // apart are the areas that never import each other, not even in tests of one of them.
 var apart = []string{"graph", "dataplane", "jobs"}
 
-// testOnly are the packages that help tests.
-var testOnly = []string{"db/dbtest", "db/reports/recount", "frontend-assets/browsertest", "graph/test/typedclient", "jobs/queue/redistest"}
+// testOnly are the packages that help tests, and cmd/recount, which runs one of them as a program.
+var testOnly = []string{"cmd/recount", "db/dbtest", "db/reports/recount", "frontend-assets/browsertest", "graph/test/typedclient",
+	"jobs/queue/redistest"}
 
 // onlyUnderDB are the packages for SQL. Only packages under db/ may import them or packages below
 // them.
