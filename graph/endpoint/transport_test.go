@@ -86,6 +86,9 @@ func TestFewRequestsAreParsedAtOnce(t *testing.T) {
 		}
 	}
 
+	for range most {
+		<-exec.entered
+	}
 	close(exec.release)
 	requests.Wait()
 
