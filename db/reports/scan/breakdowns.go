@@ -4,6 +4,22 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
+// fieldOf returns the field whose texts are the rows of a dimension. ok is false for times.
+func fieldOf(by Dimension) (field segment.Field, ok bool) {
+	switch by {
+	case Page:
+		return segment.Path, true
+	case Event:
+		return segment.EventName, true
+	case Property:
+		return segment.PropValue, true
+	case DayOfWeek, HourOfDay:
+		return 0, false
+	default:
+		return fields[by], true
+	}
+}
+
 // countBreakdown counts the rows of a dimension.
 func (p *pass) countBreakdown(b *Breakdown, to *table) {
 	switch b.By {
@@ -22,25 +38,20 @@ func (p *pass) countBreakdown(b *Breakdown, to *table) {
 
 // countVisits counts by an attribute of the visit.
 func (p *pass) countVisits(field segment.Field, to *table) {
-	texts := p.g.Texts[field.Domain()]
-	column := &p.g.Columns[field]
-	r := newRows(len(texts))
+	column, numbers := &p.g.Columns[field], p.numbers(field)
 
 	for i := range p.facts {
 		f := &p.facts[i]
-		p.addVisit(r, column.At(f.visit), f)
-	}
-	for _, sale := range p.sales {
-		id := column.At(p.facts[sale.fact].visit)
-		r.cells[id].addRevenue(sale.currency, sale.revenue)
-	}
-
-	if field == segment.Exit {
-		for id := range r.cells {
-			r.cells[id].Exits = r.cells[id].Visits
+		id := numbers[column.At(f.visit)]
+		p.addVisit(to, id, f)
+		if field == segment.Exit && f.begun {
+			to.cells[id].Exits++
 		}
 	}
-	to.foldTexts(r, p.dictionary(field), p.users())
+	for _, sale := range p.sales {
+		id := numbers[column.At(p.facts[sale.fact].visit)]
+		to.cells[id].addRevenue(sale.currency, sale.revenue)
+	}
 }
 
 // eachView calls take for the page views of the period, with the bit of their local day.
@@ -81,37 +92,34 @@ func (p *pass) eachDay(take func(*fact, *window)) {
 
 // countPages counts by the page viewed. Events count where they happened.
 func (p *pass) countPages(to *table) {
-	g := p.g
-	texts := g.Texts[segment.Path]
+	g, numbers := p.g, p.numbers(segment.Path)
 	path, eventPath, exit := &g.Columns[segment.Path], &g.Columns[segment.EventPath], &g.Columns[segment.Exit]
-	r := newRows(len(texts))
 
 	p.eachView(func(f *fact, v int, day uint8) {
-		id := path.At(v)
-		c := &r.cells[id]
+		id := numbers[path.At(v)]
+		c := &to.cells[id]
 		c.Pageviews++
 		c.ViewMS += int64(g.ViewEngaged[v])
 		c.ScrollSum += int64(g.Scroll[v])
 		c.Scrolled += int64(min(g.Scroll[v], 1))
-		r.meet(id, f, day)
+		to.meet(id, f, day)
 		p.enter(c, f)
 	})
 	for i := range p.facts {
 		if f := &p.facts[i]; f.begun {
-			r.cells[exit.At(f.visit)].Exits++
+			to.cells[numbers[exit.At(f.visit)]].Exits++
 		}
 	}
-	p.eachEvent(func(f *fact, e int, day uint8) { p.addEventTo(r, eventPath.At(e), f, e, day, false) })
-	for _, sale := range p.sales {
-		r.cells[eventPath.At(sale.event)].addRevenue(sale.currency, sale.revenue)
-	}
 
-	to.foldTexts(r, p.dictionary(segment.Path), p.users())
+	p.eachEvent(func(f *fact, e int, day uint8) { p.addEventTo(to, numbers[eventPath.At(e)], f, e, day, false) })
+	for _, sale := range p.sales {
+		to.cells[numbers[eventPath.At(sale.event)]].addRevenue(sale.currency, sale.revenue)
+	}
 }
 
 // enter counts a visit once in a cell.
 func (p *pass) enter(c *cell, f *fact) {
-	number := uint32(f.visit) + 1
+	number := p.visits + uint32(f.visit) + 1
 	if !f.begun || c.visit == number {
 		return
 	}
@@ -122,31 +130,28 @@ func (p *pass) enter(c *cell, f *fact) {
 }
 
 // addEventTo adds an event to a cell. Automatic ones count where they are asked for by name.
-func (p *pass) addEventTo(r *rows, id uint32, f *fact, e int, day uint8, automatic bool) {
+func (p *pass) addEventTo(t *table, id uint32, f *fact, e int, day uint8, automatic bool) {
 	name := p.g.Columns[segment.EventName].At(e)
 	if automatic || !p.auto[name] {
-		r.cells[id].Events++
+		t.cells[id].Events++
 	}
 	if p.keys[name] {
-		r.cells[id].Conversions++
-		r.convert(id, f, day)
+		t.cells[id].Conversions++
+		t.convert(id, f, day)
 	}
 }
 
 // countEvents counts by the event's name. Visitors and visits are those with such an event.
 func (p *pass) countEvents(to *table) {
-	texts := p.g.Texts[segment.EventName]
-	column := &p.g.Columns[segment.EventName]
-	r := newRows(len(texts))
+	column, numbers := &p.g.Columns[segment.EventName], p.numbers(segment.EventName)
 
 	p.eachEvent(func(f *fact, e int, day uint8) {
-		id := column.At(e)
-		p.addEventTo(r, id, f, e, day, true)
-		r.meet(id, f, day)
-		p.enter(&r.cells[id], f)
+		id := numbers[column.At(e)]
+		p.addEventTo(to, id, f, e, day, true)
+		to.meet(id, f, day)
+		p.enter(&to.cells[id], f)
 	})
 	for _, sale := range p.sales {
-		r.cells[column.At(sale.event)].addRevenue(sale.currency, sale.revenue)
+		to.cells[numbers[column.At(sale.event)]].addRevenue(sale.currency, sale.revenue)
 	}
-	to.foldTexts(r, p.dictionary(segment.EventName), p.users())
 }

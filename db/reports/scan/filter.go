@@ -50,7 +50,7 @@ func (p *pass) test(f *Filter) func(visit int) bool {
 		}
 	case DayOfWeek, HourOfDay:
 		clock := newClock(p.query.Zone, p.first, f.By)
-		return func(visit int) bool { return f.Match(clock.text(clock.slot(g.Start[visit]))) }
+		return func(visit int) bool { return f.Match(slotText(f.By, clock.slot(g.Start[visit]))) }
 	default:
 		match, column := p.matches(fields[f.By], f), &g.Columns[fields[f.By]]
 		return func(visit int) bool { return match[column.At(visit)] }

@@ -7,12 +7,12 @@ import (
 // funnelCount collects how far visitors came.
 type funnelCount struct {
 	reached []int64        // visitors without a user id, by the number of steps they made
-	users   map[string]int // most steps that a user id made within a day
+	users   map[uint32]int // most steps that a user id made within a day, by its number
 	steps   int
 }
 
 func newFunnelCount(steps int) funnelCount {
-	return funnelCount{reached: make([]int64, steps+1), users: make(map[string]int), steps: steps}
+	return funnelCount{reached: make([]int64, steps+1), users: make(map[uint32]int), steps: steps}
 }
 
 // visitors returns how many made at least 1, 2, … steps.
@@ -41,8 +41,7 @@ func (p *pass) countFunnel(funnel *Funnel, to *funnelCount) {
 			return
 		}
 		if user != 0 {
-			id := p.users()[user]
-			to.users[id] = max(to.users[id], made)
+			to.users[user] = max(to.users[user], made)
 			return
 		}
 		to.reached[made]++

@@ -10,8 +10,8 @@ import (
 // fact is what a kept visit contributes to the period, computed once for all breakdowns.
 type fact struct {
 	visit     int    // index in the segment
-	visitor   uint32 // number of the visitor within the segment, from 1
-	user      uint32 // index of the user id; 0 for none
+	visitor   uint32 // number of the visitor, from 1
+	user      uint32 // number of the user id; 0 for none
 	days      uint8  // local days with a page view, a bit each
 	converted uint8  // local days with a key event, a bit each
 	begun     bool   // began in the period, with a page view
@@ -42,7 +42,7 @@ type pass struct {
 	keys  []bool // by event name: whether it is a key event
 	auto  []bool // by event name: whether it is an automatic event
 	kind  []saleKind
-	begun map[segment.Field]bool // domains whose dictionary has the texts of this segment
+	users []uint32 // numbers of the user ids by their index; nil if the segment has none
 }
 
 // saleKind says what an event's name means for revenue.
@@ -57,7 +57,7 @@ const (
 func (s *Scanner) newPass(g *segment.Segment) *pass {
 	names := g.Texts[segment.EventName]
 	p := &pass{Scanner: s, g: g, first: g.First.Start().Time().Unix(), keys: make([]bool, len(names)),
-		auto: make([]bool, len(names)), kind: make([]saleKind, len(names)), begun: make(map[segment.Field]bool)}
+		auto: make([]bool, len(names)), kind: make([]saleKind, len(names))}
 
 	for id, name := range names {
 		p.keys[id] = s.query.KeyEvents[name]
@@ -113,7 +113,12 @@ func (w *window) day(second uint32) uint8 {
 // collect makes the facts of the visits that the filters keep.
 func (p *pass) collect() {
 	keep := p.filter()
-	visitor, i := uint32(0), 0
+	if users := p.userTexts(); len(users) > 1 {
+		p.begin(segment.User)
+		p.users = p.numbers(segment.User)
+	}
+
+	visitor, i := p.visitors, 0
 
 	for n, d := range p.g.Days {
 		w := p.window(n)
@@ -130,7 +135,10 @@ func (p *pass) collect() {
 // addFact adds the contribution of visit i, if it has one.
 func (p *pass) addFact(i int, visitor uint32, w *window) {
 	g := p.g
-	f := fact{visit: i, visitor: visitor, user: g.Columns[segment.User].At(i)}
+	f := fact{visit: i, visitor: visitor}
+	if p.users != nil {
+		f.user = p.users[g.Columns[segment.User].At(i)]
+	}
 
 	from, to := g.Views(i)
 	for v := from; v < to; v++ {
@@ -185,8 +193,8 @@ func revenueOf(kind saleKind, value int64) Revenue {
 }
 
 // addVisit adds all that a visit contributes to the cell of its value.
-func (p *pass) addVisit(r *rows, id uint32, f *fact) {
-	c := &r.cells[id]
+func (p *pass) addVisit(t *table, id uint32, f *fact) {
+	c := &t.cells[id]
 	if f.begun {
 		c.Visits++
 		c.VisitMS += int64(p.g.Engaged[f.visit])
@@ -199,35 +207,30 @@ func (p *pass) addVisit(r *rows, id uint32, f *fact) {
 	c.Scrolled += f.sums.scrolled
 	c.Events += f.sums.events
 	c.Conversions += f.sums.conversions
-	r.meet(id, f, f.days)
-	r.convert(id, f, f.converted)
+	t.meet(id, f, f.days)
+	t.convert(id, f, f.converted)
 }
 
 func (p *pass) countTotals() {
-	r := newRows(1)
 	for i := range p.facts {
-		p.addVisit(r, 0, &p.facts[i])
+		p.addVisit(p.totals, 0, &p.facts[i])
 	}
 	for _, sale := range p.sales {
-		r.cells[0].addRevenue(sale.currency, sale.revenue)
+		p.totals.cells[0].addRevenue(sale.currency, sale.revenue)
 	}
-	p.totals.fold(r, func(int) string { return "" }, p.users())
 }
 
-// users returns the dictionary of user ids.
-func (p *pass) users() []string { return p.g.Texts[segment.User] }
+// userTexts returns the dictionary of user ids.
+func (p *pass) userTexts() []string { return p.g.Texts[segment.User] }
 
-// dictionary returns the dictionary of a field with the texts of the segment.
-func (p *pass) dictionary(field segment.Field) *dictionary {
+// begin numbers the segment's texts of a field, for numbers.
+func (p *pass) begin(field segment.Field) {
 	domain := field.Domain()
-	d := p.texts[domain]
-	if d == nil {
-		d = newDictionary()
-		p.texts[domain] = d
+	if p.texts[domain] == nil {
+		p.texts[domain] = newDictionary()
 	}
-	if !p.begun[domain] {
-		p.begun[domain] = true
-		d.begin(p.g.Texts[domain])
-	}
-	return d
+	p.texts[domain].begin(p.g.Texts[domain])
 }
+
+// numbers returns the numbers of the segment's texts of a field, by their index.
+func (p *pass) numbers(field segment.Field) []uint32 { return p.texts[field.Domain()].current }

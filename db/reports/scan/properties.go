@@ -9,8 +9,7 @@ import (
 
 // countProperty counts by the value of a property of events.
 func (p *pass) countProperty(b *Breakdown, to *table) {
-	texts := p.g.Texts[segment.PropValue]
-	r := newRows(len(texts))
+	numbers := p.numbers(segment.PropValue)
 	name, known := p.id(segment.PropName, b.Property)
 	if !known {
 		return
@@ -18,23 +17,24 @@ func (p *pass) countProperty(b *Breakdown, to *table) {
 
 	of := make(map[int]uint32) // the value that an event with a sale carries
 	p.eachEvent(func(f *fact, e int, day uint8) {
-		id, carried := p.valueOf(e, name, b.Event)
+		value, carried := p.valueOf(e, name, b.Event)
 		if !carried {
 			return
 		}
-		p.addEventTo(r, id, f, e, day, true)
-		r.meet(id, f, day)
-		p.enter(&r.cells[id], f)
+
+		id := numbers[value]
+		p.addEventTo(to, id, f, e, day, true)
+		to.meet(id, f, day)
+		p.enter(&to.cells[id], f)
 		if p.kind[p.g.Columns[segment.EventName].At(e)] != noSale {
 			of[e] = id
 		}
 	})
 	for _, sale := range p.sales {
 		if id, carried := of[sale.event]; carried {
-			r.cells[id].addRevenue(sale.currency, sale.revenue)
+			to.cells[id].addRevenue(sale.currency, sale.revenue)
 		}
 	}
-	to.foldTexts(r, p.dictionary(segment.PropValue), p.users())
 }
 
 // id looks a text up in a dictionary.
