@@ -143,7 +143,7 @@ func Ordered(
 	search = strings.ToLower(search)
 	entries := make([]entry, 0, len(rows))
 	for value, f := range rows {
-		if strings.Contains(strings.ToLower(value), search) {
+		if search == "" || strings.Contains(strings.ToLower(value), search) {
 			entries = append(entries, entry{value, figureOf(&f, totals, kind, order.Metric)})
 		}
 	}
