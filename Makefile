@@ -10,10 +10,10 @@ TIMEOUT ?= 20m# for the tests of one package
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false \
 	-gcflags=github.com/chromedp/...=-race=false
 
-# Tests wait for processes, browsers and timeouts for a third of their time, so two packages more
+# Tests wait for processes, browsers and timeouts for a third of their time, so three packages more
 # than there are processors run at once. Those that take longest start first, so that none of them
 # runs alone at the end. "make check" runs vet.
-PARALLEL ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+PARALLEL ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
 TESTS = -count=1 -vet=off -p=$(PARALLEL) -timeout=$(TIMEOUT) \
 	./frontend-assets/test/... ./cmd/tallygate/test ./jobs ./graph/... ./cmd/loadgen ./...
 

@@ -73,6 +73,7 @@ type cell struct {
 	seen      stamp  // visitors counted in Visitors
 	converted stamp  // visitors counted in Converted
 	visit     uint32 // number of the last visit counted in Visits
+	user      uint32 // the user id counted last in Visitors
 	Figures
 }
 
@@ -117,13 +118,14 @@ func (t *table) grow(n int) {
 
 // meet counts the person behind a visit in a cell, on the given local days.
 func (t *table) meet(id uint32, f *fact, days uint8) {
+	c := &t.cells[id]
 	switch {
 	case days == 0:
-	case f.user != 0:
-		t.cells[id].Visitors += t.once(userKey{id, f.user, false})
-	default:
-		c := &t.cells[id]
+	case f.user == 0:
 		c.Visitors += c.seen.meet(f.visitor, days)
+	case f.user != c.user:
+		c.user = f.user
+		c.Visitors += t.once(userKey{id, f.user, false})
 	}
 }
 
@@ -150,7 +152,14 @@ func (t *table) once(key userKey) int64 {
 
 // byText returns the rows in which anything was counted. text returns the value of a number.
 func (t *table) byText(text func(number int) string) map[string]Figures {
-	rows := make(map[string]Figures)
+	n := 0
+	for number := range t.cells {
+		if t.cells[number].any() {
+			n++
+		}
+	}
+
+	rows := make(map[string]Figures, n)
 	for number := range t.cells {
 		if c := &t.cells[number]; c.any() {
 			rows[text(number)] = c.Figures
