@@ -56,7 +56,7 @@ func (r *reportResolver) Breakdown(
 		return nil, err
 	}
 
-	n := slices.Index(obj.Answer.Request.Periods[0].Breakdowns, b)
+	n := slices.IndexFunc(obj.Answer.Request.Periods[0].Breakdowns, b.Same)
 	rows := obj.Answer.Results[0].Breakdowns[n]
 	values := figures.Ordered(rows, figures.KindOf(by), &obj.Answer.Results[0].Totals, orderBy, orBlank(search))
 

@@ -1,11 +1,13 @@
 package resolver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
 
 	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/period"
@@ -36,7 +38,7 @@ func selectedOf(ctx context.Context) (*selected, error) {
 		case "series":
 			err = s.addSeries(args)
 		case "breakdown":
-			err = s.addBreakdown(args)
+			err = s.addBreakdown(args, field.Selections)
 		case "funnel":
 			err = s.addFunnel(args)
 		case "propertyNames":
@@ -64,12 +66,47 @@ func (s *selected) addSeries(args map[string]any) error {
 	return nil
 }
 
-func (s *selected) addBreakdown(args map[string]any) error {
+func (s *selected) addBreakdown(args map[string]any, selections ast.SelectionSet) error {
 	b, err := breakdownOf(model.ReportDimension(text(args, "by")), text(args, "property"), text(args, "event"))
-	if err == nil && !slices.Contains(s.breakdowns, b) {
-		s.breakdowns = append(s.breakdowns, b)
+	if err != nil {
+		return err
 	}
-	return err
+
+	order, _ := args["orderBy"].(map[string]any)
+	metric := cmp.Or(text(order, "metric"), string(generated.ReportMetricVisitors))
+	b.VisitorsOnly = metric == string(generated.ReportMetricVisitors) && selectsVisitorsOnly(selections)
+
+	n := slices.IndexFunc(s.breakdowns, b.Same)
+	if n < 0 {
+		s.breakdowns = append(s.breakdowns, b)
+		return nil
+	}
+	s.breakdowns[n].VisitorsOnly = s.breakdowns[n].VisitorsOnly && b.VisitorsOnly
+	return nil
+}
+
+// selectsVisitorsOnly reports whether the metrics of a selection are visitors and their share.
+func selectsVisitorsOnly(selections ast.SelectionSet) bool {
+	for _, selection := range selections {
+		var below ast.SelectionSet
+		switch s := selection.(type) {
+		case *ast.Field:
+			isMetric := s.ObjectDefinition != nil && s.ObjectDefinition.Name == "ReportMetrics"
+			if isMetric && !slices.Contains([]string{"visitors", "share", "comparison", "__typename"}, s.Name) {
+				return false
+			}
+			below = s.SelectionSet
+		case *ast.InlineFragment:
+			below = s.SelectionSet
+		case *ast.FragmentSpread:
+			below = s.Definition.SelectionSet
+		}
+
+		if !selectsVisitorsOnly(below) {
+			return false
+		}
+	}
+	return true
 }
 
 // breakdownOf checks and converts the arguments of a breakdown.

@@ -24,7 +24,7 @@ func fieldOf(by Dimension) (field segment.Field, ok bool) {
 func (p *pass) countBreakdown(b *Breakdown, to *table) {
 	switch b.By {
 	case Page:
-		p.countPages(to)
+		p.countPages(to, b.VisitorsOnly)
 	case Event:
 		p.countEvents(to)
 	case Property:
@@ -32,17 +32,23 @@ func (p *pass) countBreakdown(b *Breakdown, to *table) {
 	case DayOfWeek, HourOfDay:
 		p.countTimes(b.By, to)
 	default:
-		p.countVisits(fields[b.By], to)
+		p.countVisits(fields[b.By], to, b.VisitorsOnly)
 	}
 }
 
-// countVisits counts by an attribute of the visit.
-func (p *pass) countVisits(field segment.Field, to *table) {
+// countVisits counts by an attribute of the visit. A visit with a page view has a visitor, and so a
+// row, whatever else is left out.
+func (p *pass) countVisits(field segment.Field, to *table, visitorsOnly bool) {
 	column, numbers := &p.g.Columns[field], p.numbers(field)
 
 	for i := range p.facts {
 		f := &p.facts[i]
 		id := numbers[column.At(f.visit)]
+		if visitorsOnly && f.days != 0 {
+			to.meet(id, f, f.days)
+			continue
+		}
+
 		p.addVisit(to, id, f)
 		if field == segment.Exit && f.begun {
 			to.cells[id].Exits++
@@ -91,18 +97,22 @@ func (p *pass) eachDay(take func(*fact, *window)) {
 }
 
 // countPages counts by the page viewed. Events count where they happened.
-func (p *pass) countPages(to *table) {
+func (p *pass) countPages(to *table, visitorsOnly bool) {
 	g, numbers := p.g, p.numbers(segment.Path)
 	path, eventPath, exit := &g.Columns[segment.Path], &g.Columns[segment.EventPath], &g.Columns[segment.Exit]
 
 	p.eachView(func(f *fact, v int, day uint8) {
 		id := numbers[path.At(v)]
+		to.meet(id, f, day)
+		if visitorsOnly {
+			return
+		}
+
 		c := &to.cells[id]
 		c.Pageviews++
 		c.ViewMS += int64(g.ViewEngaged[v])
 		c.ScrollSum += int64(g.Scroll[v])
 		c.Scrolled += int64(min(g.Scroll[v], 1))
-		to.meet(id, f, day)
 		p.enter(c, f)
 	})
 	for i := range p.facts {

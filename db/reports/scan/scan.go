@@ -125,7 +125,7 @@ func (p *pass) count() {
 }
 
 // parallelFrom is the number of visits from which starting goroutines costs less than it saves.
-const parallelFrom = 2_000
+var parallelFrom = 2_000
 
 // sideBySide runs parts on as many goroutines as there are processors.
 func sideBySide(parts []func()) {

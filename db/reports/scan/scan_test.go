@@ -3,6 +3,7 @@ package scan_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,6 +64,30 @@ func compare(t *testing.T, name string, q *scan.Query, days []segment.Rows) {
 		t.Fatal(err)
 	}
 	recount.Check(t, name+", merged", want, result(t, q, []*segment.Segment{merged}))
+
+	compareVisitors(t, name, *q, want, segments)
+}
+
+// compareVisitors checks that breakdowns by visitors alone have the same rows with the same visitors.
+func compareVisitors(t *testing.T, name string, q scan.Query, want *scan.Result, segments []*segment.Segment) {
+	t.Helper()
+
+	q.Breakdowns = slices.Clone(q.Breakdowns)
+	for i := range q.Breakdowns {
+		q.Breakdowns[i].VisitorsOnly = true
+	}
+	got := result(t, &q, segments)
+
+	for i, rows := range want.Breakdowns {
+		if len(got.Breakdowns[i]) != len(rows) {
+			t.Fatalf("%s: visitors by %+v: %d rows, want %d", name, q.Breakdowns[i], len(got.Breakdowns[i]), len(rows))
+		}
+		for value, row := range rows {
+			if only, ok := got.Breakdowns[i][value]; !ok || only.Visitors != row.Visitors {
+				t.Fatalf("%s: visitors by %+v of %q: %d (%v), want %d", name, q.Breakdowns[i], value, only.Visitors, ok, row.Visitors)
+			}
+		}
+	}
 }
 
 func result(t *testing.T, q *scan.Query, segments []*segment.Segment) *scan.Result {
