@@ -39,25 +39,6 @@ func (r *Revenue) add(other Revenue) {
 	r.Refunds += other.Refunds
 }
 
-func (f *Figures) add(other *Figures) {
-	f.Visitors += other.Visitors
-	f.Visits += other.Visits
-	f.Pageviews += other.Pageviews
-	f.Bounces += other.Bounces
-	f.Exits += other.Exits
-	f.VisitMS += other.VisitMS
-	f.ViewMS += other.ViewMS
-	f.ScrollSum += other.ScrollSum
-	f.Scrolled += other.Scrolled
-	f.Events += other.Events
-	f.Conversions += other.Conversions
-	f.Converted += other.Converted
-
-	for currency, r := range other.Revenue {
-		f.addRevenue(currency, r)
-	}
-}
-
 func (f *Figures) addRevenue(currency string, r Revenue) {
 	if f.Revenue == nil {
 		f.Revenue = make(map[string]Revenue)

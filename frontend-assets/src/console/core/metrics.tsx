@@ -1,11 +1,8 @@
 // The figures of reports: their texts, formats and changes, and the texts of the values of dimensions.
-import type { MetricFields, ReportDimension } from '../operations';
+import type { ReportDimension } from '../operations';
 import { compact, decimal, exact, percent, seconds, signed } from './format';
 import { locale, t, type TextKey } from './language';
-import type { Filter } from './view';
-
-/** Metric is a figure that the page shows in its totals and in the chart. */
-export type Metric = keyof MetricFields;
+import type { Filter, Metric } from './view';
 
 /** totals lists the figures of the page's head, in order. */
 export const totals: readonly Metric[] = [

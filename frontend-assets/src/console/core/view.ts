@@ -1,5 +1,6 @@
 // What a site's page shows, as it stands in the URL: period, comparison, filters, and what is open.
 import type {
+  MetricFields,
   ReportComparison,
   ReportDimension,
   ReportFilterInput,
@@ -7,7 +8,6 @@ import type {
   ReportPeriod,
   ReportPreset,
 } from '../operations';
-import type { Metric } from './metrics';
 
 /** Filter is a filter of the visits. Values are alternatives. */
 export interface Filter {
@@ -17,6 +17,9 @@ export interface Filter {
   operator: ReportOperator;
   values: string[];
 }
+
+/** Metric is a figure that the page shows in its totals and in the chart. */
+export type Metric = keyof MetricFields;
 
 /** View is the state of a site's page. Empty texts stand for defaults. */
 export interface View {
