@@ -17,10 +17,6 @@ import (
 // the last time that it returned in any process, which is stored.
 
 const (
-	// clockSlack is how far the clock may move back, or deviate from a process's uptime, without
-	// counting as a jump.
-	clockSlack = time.Minute
-
 	// clockStep is how far the clock may advance between two calls of TrustedNow, by any processes,
 	// without counting as a jump. It is longer than the pause between two housekeeping tasks and
 	// than a restart.
