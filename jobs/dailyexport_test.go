@@ -45,10 +45,21 @@ func TestDailyExport(t *testing.T) {
 		}
 
 		awaitThat(t, func() (string, bool) {
-			// The clock advances also for the second attempt.
-			clock.add(time.Minute)
-			rows, err := dbtest.Rows[model.Delivery](d, "SELECT * FROM deliveries WHERE state = 'delivered'")
-			return fmt.Sprintf("%d parts delivered, %v", len(rows), err), len(rows) == 2
+			rows, err := dbtest.Rows[model.Delivery](d, "SELECT * FROM deliveries")
+
+			// The clock advances to the second attempt, but not while one is made: a claim ends after 45 s.
+			delivered, claimed := 0, false
+			for _, row := range rows {
+				claimed = claimed || row.ClaimedUntil != 0
+				if row.State == model.DeliveryDelivered {
+					delivered++
+				}
+			}
+			if !claimed {
+				clock.add(20 * time.Second)
+			}
+
+			return fmt.Sprintf("%d parts delivered, %v", delivered, err), delivered == 2
 		})
 
 		type body struct {
@@ -81,6 +92,9 @@ func TestDailyExport(t *testing.T) {
 			}
 
 			seen[b.Part] = call.body
+			if len(b.Rows) == 0 {
+				continue
+			}
 			row := b.Rows[0]
 			if row["event"] != "signup" || row["channel"] != "direct" || row["row_id"] == "" || len(row) != 26 {
 				t.Errorf("row %v", row)

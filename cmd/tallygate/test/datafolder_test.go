@@ -241,16 +241,7 @@ func flip(name string, at int64) error {
 func TestAcceptedLossIsShown(t *testing.T) {
 	t.Parallel()
 
-	c := uncopied(t)
-	for range 20 {
-		if c.isWholeWithoutLog(t) {
-			break
-		}
-
-		// The log was partly copied: the file alone is damaged.
-		c = uncopied(t)
-	}
-
+	c := wholeWithoutLog(t, uncopied)
 	if err := os.Remove(c.database + "-wal"); err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +343,7 @@ func TestNoFalseAlarm(t *testing.T) {
 func TestLogAndIndexMissing(t *testing.T) {
 	t.Parallel()
 
-	c := crash(t)
+	c := wholeWithoutLog(t, crash)
 	for _, name := range []string{"-wal", "-shm"} {
 		if err := os.Remove(c.database + name); err != nil {
 			t.Fatal(err)
@@ -366,6 +357,21 @@ func TestLogAndIndexMissing(t *testing.T) {
 		!strings.Contains(body, "warning: "+database.LogAbsent) {
 		t.Errorf("readyz: %d %q", status, body)
 	}
+}
+
+// wholeWithoutLog crashes until the database file is consistent by itself. It is damaged if a part of
+// the log had been copied to it.
+func wholeWithoutLog(t *testing.T, crash func(*testing.T) *crashed) *crashed {
+	t.Helper()
+
+	c := crash(t)
+	for range 20 {
+		if c.isWholeWithoutLog(t) {
+			break
+		}
+		c = crash(t)
+	}
+	return c
 }
 
 // isWholeWithoutLog reports whether the database file is consistent by itself.
