@@ -53,6 +53,8 @@ func (s *Store) readDay(ctx context.Context, siteID int64, day model.Day) (*dayR
 			numbers: make(map[segment.VisitKey]int16), texts: make(map[string]string),
 		}
 		rows = r.rows
+
+		// Page views and events name their visit, and engagement its page view.
 		if err := r.readVisits(ctx); err != nil {
 			return err
 		}
@@ -64,6 +66,7 @@ func (s *Store) readDay(ctx context.Context, siteID int64, day model.Day) (*dayR
 		}
 		return r.readEvents(ctx)
 	})
+
 	return rows, err
 }
 

@@ -54,6 +54,9 @@ func metrics(f, totals *scan.Figures, kind Kind) *generated.ReportMetrics {
 	rate := func(metric generated.ReportMetric) *float64 { return figureOf(f, totals, kind, metric) }
 	return &generated.ReportMetrics{
 		Visitors: f.Visitors, Visits: f.Visits, Pageviews: f.Pageviews, Events: f.Events, Conversions: f.Conversions,
+		Share:   Ratio(f.Visitors, totals.Visitors, 100),
+		Revenue: revenues(f.Revenue),
+
 		ViewsPerVisit:  rate(generated.ReportMetricViewsPerVisit),
 		BounceRate:     rate(generated.ReportMetricBounceRate),
 		EngagementTime: rate(generated.ReportMetricEngagementTime),
@@ -61,8 +64,6 @@ func metrics(f, totals *scan.Figures, kind Kind) *generated.ReportMetrics {
 		ScrollDepth:    rate(generated.ReportMetricScrollDepth),
 		ExitRate:       rate(generated.ReportMetricExitRate),
 		ConversionRate: rate(generated.ReportMetricConversionRate),
-		Share:          Ratio(f.Visitors, totals.Visitors, 100),
-		Revenue:        revenues(f.Revenue),
 	}
 }
 

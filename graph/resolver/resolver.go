@@ -64,24 +64,27 @@ type Resolver struct {
 // New returns the resolvers with stores on the database.
 func New(o Options) *Resolver {
 	return &Resolver{
-		db:           o.DB,
-		accounts:     accounts.New(o.DB),
-		sites:        sites.New(o.DB),
-		outbox:       outbox.New(o.DB),
-		retention:    retention.New(o.DB),
-		reports:      reports.New(o.DB),
+		db:  o.DB,
+		log: o.Log,
+
+		accounts:  accounts.New(o.DB),
+		sites:     sites.New(o.DB),
+		outbox:    outbox.New(o.DB),
+		retention: retention.New(o.DB),
+		reports:   reports.New(o.DB),
+
 		auth:         o.Auth,
 		ids:          o.IDs,
 		analyticsURL: strings.TrimRight(o.AnalyticsURL, "/"),
 		captchaURL:   strings.TrimRight(o.CaptchaURL, "/"),
 		allowLocal:   o.AllowLocalDomains,
 		webhookNets:  o.WebhookNets,
-		plan:         o.SitePlan,
-		planQuota:    o.SiteQuota,
-		notify:       o.Notify,
-		now:          o.Now,
-		purging:      make(chan struct{}, 1),
-		log:          o.Log,
+
+		plan:      o.SitePlan,
+		planQuota: o.SiteQuota,
+		notify:    o.Notify,
+		now:       o.Now,
+		purging:   make(chan struct{}, 1),
 	}
 }
 

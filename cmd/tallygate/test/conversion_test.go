@@ -286,7 +286,7 @@ func BenchmarkConversion(b *testing.B) {
 			var took []time.Duration
 
 			for b.Loop() {
-				// The worker is idle.
+				// The worker is idle, at any point between two of its sweeps.
 				time.Sleep(time.Duration(200+rand.IntN(400)) * time.Millisecond)
 				id := fmt.Sprintf("T-%d", len(took))
 				began := time.Now()

@@ -77,7 +77,8 @@ func New(q *Query) *Scanner {
 // each visitor's number.
 const maxVisits = 1<<(32-stampDays) - 1
 
-// Add counts a segment. Each visit must be added once. More than 2^29 visits are refused.
+// Add counts a segment. Each visit must be added once. An error means that the segments of the
+// Scanner would have 2^29 visits or more.
 func (s *Scanner) Add(g *segment.Segment) error {
 	if len(g.New) > maxVisits-int(s.visits) {
 		return fmt.Errorf("scan: more than %d visits", maxVisits)
