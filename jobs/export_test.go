@@ -76,22 +76,31 @@ func Allow(networks ...netip.Prefix) func(*Settings) {
 	return func(s *Settings) { s.WebhookNets = networks }
 }
 
-// OccupyAllBut replaces a worker's schedule by tasks that hold all of its slots but n until release
-// is closed. Each calls begun when it first runs; the queue repeats a task whose lease it could not
-// extend in time.
-func OccupyAllBut(n int, begun func(), release <-chan struct{}) func(*Settings) {
-	return func(s *Settings) {
-		for i := range queue.Concurrency - n {
-			var first sync.Once
-			task := queue.Periodic{Name: fmt.Sprint("test:waits-", i), Every: 24 * time.Hour}
-			task.Run = func(context.Context) error {
-				first.Do(begun)
-				<-release
-				return nil
-			}
+// WithoutSchedule makes a worker run no periodic tasks.
+func WithoutSchedule(s *Settings) { s.schedule = []queue.Periodic{} }
 
-			s.schedule = append(s.schedule, task)
+// occupier is the type of the tasks of Occupy.
+const occupier = "test:waits"
+
+// PrepareOccupy makes a worker accept Occupy's tasks. It must not be called after Start. Each task
+// holds its slot until release is closed, and calls begun when it first runs: the queue repeats a
+// task whose lease it could not extend in time.
+func (w *Worker) PrepareOccupy(begun func(), release <-chan struct{}) {
+	var first sync.Map
+	w.queue.Handle(occupier, func(_ context.Context, payload []byte) error {
+		if _, again := first.LoadOrStore(string(payload), true); !again {
+			begun()
 		}
+
+		<-release
+		return nil
+	})
+}
+
+// Occupy takes n of a worker's slots.
+func (w *Worker) Occupy(n int) {
+	for i := range n {
+		w.queue.Submit(queue.Task{Queue: queue.Default, Type: occupier, ID: fmt.Sprint(occupier, ":", i), Payload: i})
 	}
 }
 

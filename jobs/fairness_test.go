@@ -164,10 +164,12 @@ func startCrowded(t *testing.T, d *db.DB, a *authority, slots int, answer func()
 	var waiting atomic.Int32
 	release := make(chan struct{})
 	now := &clock{now: noon}
-	startQuick(t, d, a, now.Now, endless,
-		jobs.OccupyAllBut(slots, func() { waiting.Add(1) }, release))
-
+	j := newQuick(t, d, a, now.Now, endless, jobs.WithoutSchedule)
+	j.PrepareOccupy(func() { waiting.Add(1) }, release)
+	run(t, j)
 	t.Cleanup(func() { close(release); answer() })
+	j.Occupy(jobs.Slots - slots)
+
 	awaitThat(t, func() (string, bool) {
 		n := int(waiting.Load())
 		return fmt.Sprintf("%d slots are taken, want %d", n, jobs.Slots-slots), n == jobs.Slots-slots

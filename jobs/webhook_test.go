@@ -34,6 +34,18 @@ func startQuick(
 ) *jobs.Worker {
 	t.Helper()
 
+	j := newQuick(t, d, a, now, change...)
+	run(t, j)
+
+	return j
+}
+
+// newQuick returns startQuick's worker before it starts.
+func newQuick(
+	t *testing.T, d *db.DB, a *authority, now func() time.Time, change ...func(*jobs.Settings),
+) *jobs.Worker {
+	t.Helper()
+
 	dbtest.SetClock(d, now)
 
 	j, err := jobs.NewWith(jobs.Options{
@@ -43,7 +55,6 @@ func startQuick(
 		t.Fatal(err)
 	}
 
-	run(t, j)
 	return j
 }
 

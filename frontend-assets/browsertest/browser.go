@@ -25,8 +25,8 @@ import (
 const UserAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
 
 // Timeout limits each operation, and is what tests wait for messages of pages. Conditions usually hold
-// within milliseconds; a busy machine may need more than ten seconds.
-const Timeout = 2 * time.Minute
+// within milliseconds; a busy machine may need more than a minute.
+const Timeout = 4 * time.Minute
 
 // Browser is a Chromium with an empty profile of its own. The profile ends with the test, together
 // with its tabs, cookies and caches. The process may serve several tests, but only one at a time, so
