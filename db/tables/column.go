@@ -182,6 +182,23 @@ func TextOf[Row any](name string, get func(*Row) string, set func(*Row, string))
 	}
 }
 
+// BytesOf are bytes that stand for values of the row and are never NULL. set must not keep them.
+func BytesOf[Row any](name string, get func(*Row) []byte, set func(*Row, []byte)) Column[Row] {
+	return Column[Row]{
+		Name:   name,
+		pgType: "bytea",
+		array: func(n int, row func(int) *Row) any {
+			return array(n, row, func(r *Row) []byte { return notNil(get(r)) })
+		},
+		target: func(r *Row) any { return computedBytesTarget[Row]{r, set} },
+		value:  func(r *Row) driver.Value { return notNil(get(r)) },
+		set: func(r *Row, v driver.Value) {
+			b, _ := v.([]byte)
+			set(r, b)
+		},
+	}
+}
+
 // ID is a fixed number of bytes, never NULL. field returns the bytes of the row themselves.
 func ID[Row any](name string, field func(*Row) []byte) Column[Row] {
 	return Column[Row]{
@@ -280,6 +297,18 @@ type computedTextTarget[Row any] struct {
 // ScanText implements pgtype.TextScanner.
 func (t computedTextTarget[Row]) ScanText(v pgtype.Text) error {
 	t.set(t.row, v.String)
+	return nil
+}
+
+// computedBytesTarget scans bytes for pgx and sets a row's values by them.
+type computedBytesTarget[Row any] struct {
+	row *Row
+	set func(*Row, []byte)
+}
+
+// ScanBytes implements pgtype.BytesScanner.
+func (t computedBytesTarget[Row]) ScanBytes(v []byte) error {
+	t.set(t.row, v)
 	return nil
 }
 

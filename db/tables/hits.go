@@ -26,11 +26,13 @@ var (
 
 	visitNumber = Smallint("n", func(v *visit) *int16 { return &v.N })
 
-	// VisitChanging are the columns that later hits of a visit change.
+	// VisitChanging are the columns that later hits of a visit change. The recent views are stored
+	// relative to last_pageview_at, so that column is read first.
 	VisitChanging = Columns[visit]{
 		Bigint("last_pageview_at", func(v *visit) *model.Instant { return &v.LastPageviewAt }),
 		Integer("pageviews", func(v *visit) *int32 { return &v.Pageviews }),
-		Bytes("recent", func(v *visit) *[]byte { return &v.Recent }),
+		BytesOf("recent", func(v *visit) []byte { return model.PackRecent(v.Recent, v.LastPageviewAt) },
+			func(v *visit, packed []byte) { v.Recent = model.UnpackRecent(packed, v.LastPageviewAt) }),
 		Bytes("awaited", func(v *visit) *[]byte { return &v.Awaited }),
 		Bytes("viewed", func(v *visit) *[]byte { return &v.Viewed }),
 		Bytes("user_id", func(v *visit) *[]byte { return &v.UserID }),
