@@ -18,7 +18,7 @@ type (
 var (
 	// VisitKey is the primary key of visits.
 	VisitKey = Columns[visit]{
-		Bigint("site_id", func(v *visit) *int64 { return &v.SiteID }),
+		Narrow("site_id", func(v *visit) *int64 { return &v.SiteID }),
 		Derived("day", func(v *visit) int32 { return int32(v.Day()) }),
 		Word("visitor", func(v *visit) *[8]byte { return (*[8]byte)(&v.Visitor) }),
 		visitNumber,
@@ -57,7 +57,7 @@ var (
 
 // Pageviews is the table of page views.
 var Pageviews = Table[pageview]{"pageviews", Columns[pageview]{
-	Bigint("site_id", func(p *pageview) *int64 { return &p.SiteID }),
+	Narrow("site_id", func(p *pageview) *int64 { return &p.SiteID }),
 	Bigint("at", func(p *pageview) *model.Instant { return &p.At }),
 	Bigint("id", func(p *pageview) *int64 { return &p.ID }),
 	Word("visitor", func(p *pageview) *[8]byte { return (*[8]byte)(&p.Visitor) }),
