@@ -86,7 +86,7 @@ type copying[Row any] struct {
 	statement string
 }
 
-// minCopied is the least rows for a COPY, which the server has to parse each time.
+// minCopied is the least rows for a COPY, which the server must parse each time.
 const minCopied = 16
 
 // copiedSize is about the size of a row in a COPY, in bytes.
