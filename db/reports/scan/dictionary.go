@@ -32,3 +32,9 @@ func (d *dictionary) begin(texts []string) {
 		d.current = append(d.current, number)
 	}
 }
+
+// number returns the number of a text. ok is false for a text that no segment had.
+func (d *dictionary) number(text string) (number uint32, ok bool) {
+	number, ok = d.numbers[text]
+	return number, ok
+}

@@ -8,7 +8,7 @@ import (
 )
 
 // countProperty counts by the value of a property of events.
-func (p *pass) countProperty(b *Breakdown, to *table) {
+func (p *pass) countProperty(b *Breakdown, to *table, w *window) {
 	numbers := p.numbers(segment.PropValue)
 	name, known := p.id(segment.PropName, b.Property)
 	if !known {
@@ -16,7 +16,7 @@ func (p *pass) countProperty(b *Breakdown, to *table) {
 	}
 
 	of := make(map[int]uint32) // the value that an event with a sale carries
-	p.eachEvent(func(f *fact, e int, day uint8) {
+	p.eachEvent(w, func(f *fact, e int, day uint8) {
 		value, carried := p.valueOf(e, name, b.Event)
 		if !carried {
 			return
@@ -66,12 +66,12 @@ type propertyCount struct {
 }
 
 // countProperties counts the properties that events of the period carried.
-func (p *pass) countProperties() {
+func (p *pass) countProperties(w *window) {
 	names, values := p.g.Texts[segment.PropName], p.g.Texts[segment.PropValue]
 	seen := make(map[uint64]struct{})
 	counts := make([]int64, len(names))
 
-	p.eachEvent(func(_ *fact, e int, _ uint8) {
+	p.eachEvent(w, func(_ *fact, e int, _ uint8) {
 		if only := p.query.Properties.Event; only != "" && p.g.Text(segment.EventName, e) != only {
 			return
 		}
