@@ -2,6 +2,7 @@ package scan
 
 import (
 	"math/bits"
+	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -43,7 +44,10 @@ func (f *Figures) addRevenue(currency string, r Revenue) {
 	if f.Revenue == nil {
 		f.Revenue = make(map[string]Revenue)
 	}
-	sum := f.Revenue[currency]
+	sum, known := f.Revenue[currency]
+	if !known {
+		currency = strings.Clone(currency) // part of a segment
+	}
 	sum.add(r)
 	f.Revenue[currency] = sum
 }

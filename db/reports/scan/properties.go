@@ -3,6 +3,7 @@ package scan
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
@@ -89,7 +90,7 @@ func (p *pass) countProperties(w *window) {
 		}
 	}
 	for key := range maps.Keys(seen) {
-		p.property(names[key>>32]).values[values[uint32(key)]] = struct{}{}
+		p.property(names[key>>32]).add(values[uint32(key)])
 	}
 }
 
@@ -97,7 +98,14 @@ func (p *pass) property(name string) *propertyCount {
 	count := p.props[name]
 	if count == nil {
 		count = &propertyCount{values: make(map[string]struct{})}
-		p.props[name] = count
+		p.props[strings.Clone(name)] = count
 	}
 	return count
+}
+
+// add adds a value, of which it keeps a copy, because texts are part of a segment.
+func (c *propertyCount) add(value string) {
+	if _, known := c.values[value]; !known {
+		c.values[strings.Clone(value)] = struct{}{}
+	}
 }
