@@ -32,7 +32,7 @@ type Answer struct {
 
 // Report counts a request. The caller must have loaded the site, which checks the right to see it.
 // It fails with ErrTooExpensive and ErrNotBuilt before it reads any figure. It waits for a slot
-// until ctx ends. Memory is bounded by two months of the site and the values found.
+// until ctx ends. Memory is bounded by two segments of the site and the values found.
 func (s *Store) Report(ctx context.Context, r Request) (*Answer, error) {
 	p, err := s.prepare(ctx, &r)
 	if err != nil {
