@@ -162,15 +162,17 @@ func sideBySide(parts []func(), n int) {
 	}
 
 	var next atomic.Int32
-	var running sync.WaitGroup
-
-	for range min(runtime.GOMAXPROCS(0), len(parts)) {
-		running.Go(func() {
-			for n := int(next.Add(1)); n <= len(parts); n = int(next.Add(1)) {
-				parts[n-1]()
-			}
-		})
+	work := func() {
+		for n := int(next.Add(1)); n <= len(parts); n = int(next.Add(1)) {
+			parts[n-1]()
+		}
 	}
+
+	var running sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(parts)) - 1 {
+		running.Go(work)
+	}
+	work()
 	running.Wait()
 }
 
