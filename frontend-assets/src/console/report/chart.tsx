@@ -70,11 +70,18 @@ export function Chart(props: { report: ReportFields; metric: Metric; notes: Note
   return (
     <section class="card chart" aria-label={t('chart.title')}>
       {props.table ? <AsTable series={series} metric={props.metric} /> : <Drawing series={series} metric={props.metric} />}
-      <p class="toggle">
+      <p class="toggle hint">
+        <span>{t('report.days', { days: days(props.report), zone: props.report.timeZone })}</span>
         <a href={props.toggle}>{t(props.table ? 'chart.asChart' : 'chart.asTable')}</a>
       </p>
     </section>
   );
+}
+
+/** days writes the first and the last day of a report. */
+function days({ from, to }: ReportFields): string {
+  const format = new Intl.DateTimeFormat(locale(), { dateStyle: 'medium', timeZone: 'UTC' });
+  return format.formatRange(Date.parse(from), Date.parse(to));
 }
 
 function AsTable({ series, metric }: { series: Series; metric: Metric }) {
@@ -188,7 +195,7 @@ function Drawing({ series, metric }: { series: Series; metric: Metric }) {
         onPointerDown={onPointerMove}
         onPointerLeave={() => setChosen(undefined)}
       >
-        <svg width={width} height={height} aria-hidden="true">
+        <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
           <Axes series={series} metric={metric} x={x} y={y} top={top} step={step} width={width} />
           <Lines series={series} x={x} y={y} />
           <line class="cursor" x1={x(at)} x2={x(at)} y1={edge.top} y2={height - edge.bottom} />
