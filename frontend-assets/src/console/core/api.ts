@@ -58,7 +58,7 @@ export async function patiently<T>(
       onWait(seconds);
       signal.throwIfAborted();
       await new Promise<void>((resolve, reject) => {
-        // Callers who are early have to wait longer.
+        // A caller that is early is refused for longer.
         setTimeout(resolve, seconds * 1000 + 300);
         signal.addEventListener('abort', () => reject(signal.reason));
       });

@@ -140,9 +140,12 @@ function Rows(props: {
               <span class="figure" title={metrics.share === null ? undefined : percent(metrics.share)}>
                 {exact(metrics.visitors)}
                 {metrics.comparison && (
-                  <span class="delta">
-                    <Change now={metrics.visitors} before={metrics.comparison.visitors} />
-                  </span>
+                  <>
+                    {' '}
+                    <span class="delta">
+                      <Change now={metrics.visitors} before={metrics.comparison.visitors} />
+                    </span>
+                  </>
                 )}
               </span>
             </li>

@@ -6,6 +6,7 @@ import {
   Failed,
   Failure,
   go,
+  loadLater,
   Loading,
   metricText,
   metricValue,
@@ -109,7 +110,7 @@ export function Report(props: {
 function useDetails(needed: boolean): Details | undefined {
   const [details, set] = useState<{ module: Details }>();
   useEffect(() => {
-    if (needed && !details) void import('../details').then((module) => set({ module }));
+    if (needed && !details) void Promise.all([import('../details'), loadLater()]).then(([module]) => set({ module }));
   }, [needed]);
   return details?.module;
 }
