@@ -148,7 +148,8 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
   const lines = useLines(list, columns, view);
   const title = property ? [event, property].filter(Boolean).join(': ') : dimensionText(dimension);
   return (
-    <Dialog title={title} onClose={onClose} wide>
+    // The dialog disappears before its rows are removed, which takes longer.
+    <Dialog title={title} onClose={() => setTimeout(onClose, 50)} wide>
       <div class="filters">
         <label>
           <span class="sr">{t('table.search')}</span>
@@ -257,12 +258,14 @@ function Line({ row, columns, view }: { row: Row; columns: Column[]; view: View 
       </th>
       {columns.map((column) => (
         <td key={column} class="number" data-label={metricText(column)}>
-          <span>
-            {metricValue(column, row.metrics[column])}{' '}
-            {column === 'visitors' && row.metrics.comparison && (
+          {column === 'visitors' && row.metrics.comparison ? (
+            <span>
+              {metricValue(column, row.metrics[column])}{' '}
               <Change now={row.metrics.visitors} before={row.metrics.comparison.visitors} />
-            )}
-          </span>
+            </span>
+          ) : (
+            metricValue(column, row.metrics[column])
+          )}
         </td>
       ))}
     </tr>
