@@ -53,9 +53,11 @@ func (p partitioned) partition(m model.Month) string { return fmt.Sprintf("%s_%0
 func (p partitioned) defaultPartition() string { return p.name + "_default" }
 
 const (
+	// monthsAhead is for how many coming months there are partitions.
 	monthsAhead = 2
-	// monthsBehind is how old rows in the default partition can be for their month to get a
-	// partition.
+
+	// monthsBehind is how many months ago rows in the default partition can be for their month to
+	// get a partition.
 	monthsBehind = 24
 
 	// Creating or dropping a partition waits for every transaction that uses the table, and blocks
@@ -66,9 +68,9 @@ const (
 	partitionLockPause    = time.Second
 )
 
-// EnsurePartitions creates the monthly partitions of visits, page views, engagement and events in PostgreSQL
-// for last month, the current month and the next two. It can run at any time, in any number of
-// processes: existing partitions stay.
+// EnsurePartitions creates the monthly partitions of visits, page views, engagement and events in
+// PostgreSQL for last month, the current month and the next two. It can run at any time, in any number
+// of processes: existing partitions stay. On SQLite it does nothing.
 //
 // Rows in the default partition whose month had no partition are moved into the new one, in the
 // transaction that creates it. Only then is ingestion blocked for longer, while the rows move; it
@@ -97,7 +99,9 @@ func (s *Store) EnsurePartitions(ctx context.Context, now model.Instant) error {
 			if have[month] {
 				continue
 			}
-			if err := s.changePartitions(ctx, func(tx *db.Tx) error { return createPartition(ctx, tx, table, month) }); err != nil {
+
+			err := s.changePartitions(ctx, func(tx *db.Tx) error { return createPartition(ctx, tx, table, month) })
+			if err != nil {
 				return fmt.Errorf("create %s: %w", table.partition(month), err)
 			}
 		}
@@ -164,14 +168,14 @@ func createPartition(ctx context.Context, tx *db.Tx, table partitioned, month mo
 	if err != nil || have {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, "LOCK TABLE ? IN ACCESS EXCLUSIVE MODE",
-		bun.Ident(table.defaultPartition())); err != nil {
+
+	_, err = tx.ExecContext(ctx, "LOCK TABLE ? IN ACCESS EXCLUSIVE MODE", bun.Ident(table.defaultPartition()))
+	if err != nil {
 		return err
 	}
 
-	_, err = tx.ExecContext(ctx, "CREATE TABLE ? (LIKE ? INCLUDING ALL) WITH (?)", bun.Ident(table.partition(month)),
-		bun.Ident(table.name),
-		bun.Safe(table.with))
+	_, err = tx.ExecContext(ctx, "CREATE TABLE ? (LIKE ? INCLUDING ALL) WITH (?)",
+		bun.Ident(table.partition(month)), bun.Ident(table.name), bun.Safe(table.with))
 	if err != nil {
 		return err
 	}
@@ -184,17 +188,21 @@ func createPartition(ctx context.Context, tx *db.Tx, table partitioned, month mo
 func attachPartition(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) error {
 	from, to := table.bound(month), table.bound(month.Next())
 	partition, other := bun.Ident(table.partition(month)), bun.Ident(table.defaultPartition())
+
 	for _, statement := range []struct {
 		text string
 		args []any
 	}{
 		{"LOCK TABLE ? IN ACCESS EXCLUSIVE MODE", []any{other}},
 		{
-			"WITH moved AS (DELETE FROM ?0 WHERE ?1 >= ?2 AND ?1 < ?3 RETURNING *) INSERT INTO ?4 SELECT * FROM moved ON CONFLICT DO NOTHING",
+			"WITH moved AS (DELETE FROM ?0 WHERE ?1 >= ?2 AND ?1 < ?3 RETURNING *) " +
+				"INSERT INTO ?4 SELECT * FROM moved ON CONFLICT DO NOTHING",
 			[]any{other, bun.Ident(table.key), from, to, partition},
 		},
-		{"ALTER TABLE ? ATTACH PARTITION ? FOR VALUES FROM (?) TO (?)",
-			[]any{bun.Ident(table.name), partition, from, to}},
+		{
+			"ALTER TABLE ? ATTACH PARTITION ? FOR VALUES FROM (?) TO (?)",
+			[]any{bun.Ident(table.name), partition, from, to},
+		},
 	} {
 		if _, err := tx.ExecContext(ctx, statement.text, statement.args...); err != nil {
 			return err
@@ -223,8 +231,9 @@ func (s *Store) changePartitions(ctx context.Context, change func(tx *db.Tx) err
 			if err := tx.LockKey(ctx, db.PartitionLock); err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?",
-				partitionLockWait.Milliseconds()); err != nil {
+
+			_, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", partitionLockWait.Milliseconds())
+			if err != nil {
 				return err
 			}
 
