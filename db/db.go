@@ -52,8 +52,9 @@ type DB struct {
 	Read  *bun.DB
 
 	// The data plane has connections of its own, so that owners and workers cannot use them up. It
-	// shares only SQLite's writing connection, at which it is served first.
-	DataWrite *bun.DB // SQLite: the one writing connection, before Write; PostgreSQL: the same pool as DataRead
+	// shares only SQLite's writing connection, at which it is served before Write. On PostgreSQL
+	// both are the same pool.
+	DataWrite *bun.DB
 	DataRead  *bun.DB
 
 	sqlite *sqlitefile.Writer // nil on PostgreSQL
@@ -68,15 +69,21 @@ type DB struct {
 	longReads chan struct{} // holds one value for each running LongRead
 }
 
+// The connections of a process, and what bounds them. Writers of hits and claims on PostgreSQL have
+// one more each, see package ingest.
 const (
-	connectTimeout  = 3 * time.Second
-	sqliteReaders   = 8
-	maxLongReads    = sqliteReaders / 2
-	postgresPool    = 16
-	dataPool        = 4 // connections for the data plane's lookups of sites, sitekeys and salts, and for its counts
-	pingAfter       = 50 * time.Millisecond
+	sqliteReaders = 8                 // reading connections of the control plane and the worker
+	postgresPool  = 16                // connections of the control plane and the worker
+	dataPool      = 4                 // connections of the data plane for lookups, salts and counts
+	maxLongReads  = sqliteReaders / 2 // see LongRead
+
+	connectTimeout = 3 * time.Second       // to a server, unless the URL sets another one
+	pingAfter      = 50 * time.Millisecond // idle time after which a connection is checked before its use
+)
+
+const (
 	sqliteScheme    = "sqlite:"
-	defaultDatabase = "tallygate.sqlite"
+	defaultDatabase = "tallygate.sqlite" // file in the data folder
 )
 
 // pgSession ends the transaction of a process that is paused, or whose machine is, so that its locks
@@ -251,7 +258,7 @@ func (d *DB) LongRead(ctx context.Context, read func() error) error {
 // SQLiteConn is the connection that WithSQLiteConn lends.
 type SQLiteConn = sqlitefile.Conn
 
-// Prepared is sqlitefile.Prepared.
+// Prepared returns the connection's set of prepared statements of type S, see sqlitefile.Prepared.
 func Prepared[S io.Closer](conn *SQLiteConn, prepare func(*SQLiteConn) (S, error)) (S, error) {
 	return sqlitefile.Prepared(conn, prepare)
 }

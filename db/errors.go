@@ -18,6 +18,18 @@ import (
 	"github.com/tallygate/tallygate/db/sqlitestmt"
 )
 
+// NeedRow returns model.ErrNotFound for a statement that succeeded and changed no row.
+func NeedRow(result sql.Result, err error) error {
+	if err != nil {
+		return err
+	}
+	n, err := result.RowsAffected()
+	if err == nil && n == 0 {
+		err = model.ErrNotFound
+	}
+	return err
+}
+
 // OrNotFound turns the driver's "no rows" into model.ErrNotFound.
 func OrNotFound(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
@@ -97,6 +109,7 @@ func IsUnavailable(err error) bool {
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
+// sqliteCode returns SQLite's extended result code, or 0 for another error.
 func sqliteCode(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code()

@@ -118,6 +118,7 @@ func (d *DB) createMigrationTable(ctx context.Context) error {
 	})
 }
 
+// applyMigration applies a migration and records it, unless it was applied before.
 func (d *DB) applyMigration(ctx context.Context, name string, now func() time.Time) error {
 	return d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		if err := tx.LockKey(ctx, MigrationLock); err != nil {
@@ -150,10 +151,11 @@ func (d *DB) applyMigration(ctx context.Context, name string, now func() time.Ti
 // from their tables to those of this program.
 const earlierLayout = "20261120_000001_first"
 
-// ErrEarlierLayout is the error of Migrate for a database that an earlier build created.
+// ErrEarlierLayout is returned by Migrate for a database that an earlier build created.
 var ErrEarlierLayout = errors.New("the database was created by a build of Tallygate before its first release, " +
 	"whose tables this version cannot read; use an empty database, and see CHANGELOG.md for what to copy")
 
+// refuseEarlierLayout returns ErrEarlierLayout for a database that an earlier build created.
 func (d *DB) refuseEarlierLayout(ctx context.Context) error {
 	earlier, err := d.Write.NewSelect().Table("schema_migrations").Where("name = ?", earlierLayout).Exists(ctx)
 	if err != nil {
@@ -203,8 +205,8 @@ func migrationNames() []string {
 	return slices.Compact(names)
 }
 
-// MigrationsHash identifies the set of PostgreSQL migrations, for tests that keep a migrated
-// template.
+// MigrationsHash identifies the set of PostgreSQL migrations. Only package dbtest calls it, to reuse a
+// migrated template.
 func MigrationsHash() string {
 	h := sha256.New()
 	for _, name := range migrationNames() {

@@ -52,8 +52,8 @@ func (d *DB) Now(ctx context.Context) (model.Instant, error) {
 	}
 
 	var at model.Instant
-	if err := d.Read.NewRaw("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").
-		Scan(ctx, &at); err != nil {
+	err := d.Read.NewRaw("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").Scan(ctx, &at)
+	if err != nil {
 		return 0, fmt.Errorf("read the database's clock: %w", err)
 	}
 
@@ -69,11 +69,9 @@ func (d *DB) CompareClock(
 	ctx context.Context, clock func() time.Time,
 ) (now model.Instant, ahead time.Duration, err error) {
 	before := clock()
-
 	if now, err = d.Now(ctx); err != nil {
 		return 0, 0, err
 	}
-
 	after := clock()
 
 	// The database answered somewhere between the two readings.
@@ -132,14 +130,13 @@ func (d *DB) TrustedNow(
 	if err != nil {
 		return 0, err
 	}
-
-	now := reading{at, uptime}
-
 	mark, err := readClockMark(ctx, d.Read)
 	if err != nil {
 		return 0, err
 	}
 
+	// A time just after the stored one is trusted without a write.
+	now := reading{at, uptime}
 	if age := at.Sub(mark.trusted); mark.since != 0 || age < 0 || age >= clockNoted {
 		if mark, err = d.advanceClock(ctx, now, newest); err != nil {
 			return 0, err
@@ -232,6 +229,7 @@ func (m clockMark) advance(now model.Instant, agreed, seen bool) clockMark {
 	return clockMark{trusted: m.trusted, since: m.since, seen: now}
 }
 
+// jump returns the jump after which the clock is not trusted yet.
 func (m clockMark) jump() *ClockJump {
 	jump := &ClockJump{From: m.trusted, Since: m.since}
 	jump.Until = m.since.Add(settleShort)
@@ -250,6 +248,7 @@ func follows(last, now model.Instant) bool {
 // String returns the stored form of the state.
 func (m clockMark) String() string { return fmt.Sprintf("%d %d %d", m.trusted, m.since, m.seen) }
 
+// readClockMark reads the stored state. It returns the zero state if there is none.
 func readClockMark(ctx context.Context, idb bun.IDB) (m clockMark, err error) {
 	var stored string
 	err = idb.NewSelect().Table("settings").Column("value").Where("name = ?", clockSetting).Scan(ctx, &stored)

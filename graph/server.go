@@ -148,7 +148,8 @@ func byMethod(post, graphiQL http.Handler) http.Handler {
 		case r.Method == http.MethodPost:
 			w.Header().Set("Cache-Control", "no-store")
 			post.ServeHTTP(w, r)
-		case (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html"):
+		case (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+			strings.Contains(r.Header.Get("Accept"), "text/html"):
 			if graphiQL == nil {
 				http.NotFound(w, r)
 				return

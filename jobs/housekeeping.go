@@ -22,10 +22,10 @@ type housekeeping struct {
 	accounts        *accounts.Store
 	outbox          *outbox.Store
 	retention       *retention.Store
-	builder         *reports.Store
 	log             *slog.Logger
 	exports         exportPlanner
-	reports         *reportPlanner
+	reports         *reports.Store
+	reportMails     *reportPlanner
 	sites           *sites.Store
 	retentionMonths int // see Options
 	reportMonths    int // see Options
@@ -103,13 +103,15 @@ func (h *housekeeping) dropOldData(ctx context.Context, now model.Instant) error
 	if err != nil || before == 0 {
 		return err
 	}
+
 	if err := h.buildReports(ctx, now); err != nil {
 		return err
 	}
-	ready, err := h.builder.Seal(ctx, before, now)
+	ready, err := h.reports.Seal(ctx, before, now)
 	if err != nil {
 		return err
 	}
+
 	if !ready {
 		h.log.InfoContext(ctx, "old months are kept until their reports are built", "before", before.String())
 		return nil
@@ -130,10 +132,10 @@ func (h *housekeeping) buildReports(ctx context.Context, now model.Instant) erro
 	ctx, cancel := context.WithTimeoutCause(ctx, buildTime, errBuildTime)
 	defer cancel()
 
-	planned, err := h.builder.Plan(ctx, now)
 	var built reports.Built
+	planned, err := h.reports.Plan(ctx, now)
 	if err == nil {
-		built, err = h.builder.BuildDue(ctx)
+		built, err = h.reports.BuildDue(ctx)
 	}
 
 	h.report(ctx, "days entered for reports", planned)
@@ -141,6 +143,7 @@ func (h *housekeeping) buildReports(ctx context.Context, now model.Instant) erro
 	if built.Lost > 0 {
 		h.log.WarnContext(ctx, "page views or events without a visit are in no report", "count", built.Lost)
 	}
+
 	if err != nil && context.Cause(ctx) == errBuildTime {
 		// The next run continues.
 		return nil
@@ -148,6 +151,7 @@ func (h *housekeeping) buildReports(ctx context.Context, now model.Instant) erro
 	return err
 }
 
+// errBuildTime is the cause that ends a run of buildReports.
 var errBuildTime = errors.New("the time of one run is over")
 
 // deleteOldReports deletes reports of months before their retention; see Options.ReportMonths.
@@ -204,7 +208,7 @@ func (h *housekeeping) countUsageDays(ctx context.Context, now model.Instant) er
 
 // planReportMails queues the summaries and traffic alerts that are due.
 func (h *housekeeping) planReportMails(ctx context.Context, now model.Instant) error {
-	n, err := h.reports.plan(ctx, now)
+	n, err := h.reportMails.plan(ctx, now)
 	h.report(ctx, "report mails queued", n)
 	return err
 }

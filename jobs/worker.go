@@ -119,8 +119,8 @@ func newWorker(s settings) (*Worker, error) {
 	if w.schedule = s.schedule; w.schedule == nil {
 		w.schedule = newSchedule(w.clock, &housekeeping{
 			db: s.DB, accounts: accounts.New(s.DB), outbox: outbox.New(s.DB), retention: retention.New(s.DB),
-			sites: sites.New(s.DB), reports: &reportPlanner{store: sites.New(s.DB), figures: s.Reports},
-			builder: reports.New(s.DB), log: s.Log, exports: w.webhooks,
+			sites: sites.New(s.DB), reportMails: &reportPlanner{store: sites.New(s.DB), figures: s.Reports},
+			reports: reports.New(s.DB), log: s.Log, exports: w.webhooks,
 			retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths,
 		})
 	}

@@ -9,7 +9,6 @@ import "net/netip"
 func Network(addr netip.Addr, bits4, bits6 int) netip.Prefix {
 	addr = addr.Unmap()
 	bits := bits6
-
 	if addr.Is4() {
 		bits = bits4
 	}

@@ -44,7 +44,7 @@ type FailureLog struct {
 // NewFailureLog returns a FailureLog that writes to log.
 func NewFailureLog(log *slog.Logger) *FailureLog { return &FailureLog{log: log} }
 
-// Error logs a failure with its error, with the stack of a panic, and with the number of failures
+// Error logs a failure with err, with the stack if err is a *Panic, and with the number of failures
 // that were skipped since the last line.
 func (l *FailureLog) Error(ctx context.Context, message string, err error, attrs ...any) {
 	skipped, ok := l.throttle.Pass(time.Now())

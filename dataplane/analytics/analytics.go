@@ -29,8 +29,8 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// Options configure a Service. The fields of the first group are required, except that of the keys
-// either Secret or the other two are.
+// Options configure a Service. The fields of the first group are required, but of the keys only
+// Secret, or else UserIDKey and VisitorKey.
 type Options struct {
 	DB         *db.DB
 	Secret     []byte         // application key, from which the other keys are derived unless they are set
@@ -128,6 +128,7 @@ func (s *Service) Start() {
 	s.writer.Start()
 	s.rejections.Start()
 	s.unknown.Start()
+
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.background.Go(func() { rulecache.Keep(ctx, s.watch, s.log.With("of", "sites"), s.bySiteKey, s.bySecret) })

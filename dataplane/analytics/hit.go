@@ -3,6 +3,7 @@ package analytics
 import (
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -107,12 +108,6 @@ func newEngagement(p *payload, site *site, at model.Instant) *model.Engagement {
 	}
 }
 
-// Limits of stored texts, in characters. Longer ones are cut.
-const (
-	maxPath     = 2_048
-	maxReferrer = 2_048
-)
-
 // pagePath returns the path of p as it was sent, without query and fragment. It reports false if p
 // does not start with a slash.
 func pagePath(p string) (string, bool) {
@@ -175,10 +170,5 @@ func cleanAgent(userAgent string) string {
 
 // isExcluded reports whether the owner has excluded the address.
 func isExcluded(addr netip.Addr, excluded []netip.Prefix) bool {
-	for _, network := range excluded {
-		if network.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(excluded, func(network netip.Prefix) bool { return network.Contains(addr) })
 }

@@ -10,11 +10,13 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Limits of the stored texts, in characters. Longer ones are cut.
+// Limits of texts, in characters. Longer ones are cut.
 const (
-	maxLanguage = 65
+	maxPath     = 2_048 // as stored
+	maxReferrer = 2_048 // as stored: host and path
 	maxCampaign = 200
 	maxClickID  = 512
+	maxLanguage = 65
 	maxText     = jsonbody.Max // cut later, by its own rule
 )
 

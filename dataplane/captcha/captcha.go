@@ -31,7 +31,7 @@ import (
 // required.
 type Options struct {
 	DB         *db.DB
-	Secret     []byte             // application key, at least 16 bytes, from which the keys of challenges and tokens are derived
+	Secret     []byte             // application key, at least 16 bytes; those of challenges and tokens derive from it
 	Rotation   *model.KeyRotation // of the application key; nil without a previous one
 	ClientAddr func(*http.Request) netip.Addr
 	Difficulty uint32 // base difficulty in expected hashes; see difficulty.Min
@@ -107,10 +107,12 @@ func New(o Options) (*Service, error) {
 // deadline returns when a request that waits for the database from now on gives up.
 func (s *Service) deadline() time.Time { return time.Now().Add(s.timeout) }
 
-// Start starts the writer and the watch for changed sitekeys. It is called once.
+// Start starts the writer, the flushing of counters, and the watch for changed sitekeys. It is called
+// once.
 func (s *Service) Start() {
 	s.writer.Start()
 	s.counts.Start()
+
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.background.Go(func() { rulecache.Keep(ctx, s.watch, s.log.With("of", "sitekeys"), s.bySitekey, s.bySecret) })

@@ -21,7 +21,7 @@ type Options struct {
 	Interval time.Duration // between two flushes; default 1 s
 	MaxKeys  int           // most distinct keys waiting for a flush; counts of further ones are dropped; default 10,000
 	Log      *slog.Logger  // of failed flushes and dropped counts; default none
-	What     string        // is counted, for the log
+	What     string        // what is counted, in the plural, for the log
 }
 
 // Counter keeps counts by key until they are stored. It is safe for concurrent use.
@@ -95,6 +95,7 @@ func (c *Counter[Key]) Add(key Key) {
 	c.mu.Unlock()
 }
 
+// add adds n to the count of a key, or drops n if a bound of keys is reached. The caller holds mu.
 func (c *Counter[Key]) add(key Key, n int64) {
 	if _, known := c.counts[key]; !known {
 		group := c.group(key)
@@ -107,7 +108,7 @@ func (c *Counter[Key]) add(key Key, n int64) {
 	c.counts[key] += n
 }
 
-// Dropped returns what was not counted because too many keys were waiting.
+// Dropped returns how many calls were not counted because too many keys were waiting.
 func (c *Counter[Key]) Dropped() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,6 +137,7 @@ func (c *Counter[Key]) Stop(ctx context.Context) error {
 	return c.flush(ctx)
 }
 
+// run flushes at the interval until Stop.
 func (c *Counter[Key]) run() {
 	defer close(c.stopped)
 
@@ -172,6 +174,7 @@ func (c *Counter[Key]) flush(ctx context.Context) error {
 	return err
 }
 
+// take returns the waiting counts and starts again without any. It returns nil for none.
 func (c *Counter[Key]) take() map[Key]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

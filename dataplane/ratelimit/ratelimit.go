@@ -12,9 +12,9 @@ import (
 
 const (
 	ways = 8    // buckets in a set
-	sets = 8192 // 65,536 buckets, 1.1 MB
+	sets = 8192 // 1.1 MB
 
-	// Limit is the number of buckets that a Limiter keeps.
+	// Limit is the number of buckets that a Limiter keeps: 65,536.
 	Limit = ways * sets
 )
 

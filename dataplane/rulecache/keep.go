@@ -19,12 +19,14 @@ func Keep[Value any](ctx context.Context, watch Watch, log *slog.Logger, caches 
 		}
 	}
 
-	lost := false
-	err := watch(ctx, func(id int64) {
+	changed := func(id int64) {
 		for _, c := range caches {
 			c.Changed(id)
 		}
-	}, func(why error) {
+	}
+
+	lost := false
+	err := watch(ctx, changed, func(why error) {
 		switch {
 		case why != nil:
 			log.Warn("change notifications lost: changes take effect late", "error", why)

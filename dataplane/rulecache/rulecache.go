@@ -30,9 +30,8 @@ const (
 	limit       = 50_000 // entries
 	unknownMax  = 10_000 // keys that were not found, kept apart so that made-up keys evict no entry
 
-	// unknownLimit is the number of lookups at once of keys without an entry. It leaves connections
-	// for all others: SQLite has eight for reads, PostgreSQL's pool has sixteen, and there are
-	// several caches.
+	// unknownLimit is the number of lookups at once of keys without an entry. The data plane has four
+	// connections for lookups (dataPool of package db), so that one remains for known keys.
 	unknownLimit = 3
 	unknownWait  = time.Second // longest wait for such a lookup to start
 )
@@ -84,9 +83,8 @@ func New[Value any](load Load[Value], now func() time.Time) *Cache[Value] {
 
 func newLRU[Value any](limit int) *lru.Cache[string, Value] {
 	cache, err := lru.New[string, Value](limit)
-
-	// Only a limit below one fails.
 	if err != nil {
+		// Only a limit below one fails.
 		panic(err)
 	}
 	return cache
@@ -197,6 +195,7 @@ func (c *Cache[Value]) Synced(yes bool) {
 	}
 }
 
+// invalidate marks the selected entries as changed, and forgets the unknown keys.
 func (c *Cache[Value]) invalidate(which func(*entry[Value]) bool) {
 	c.changes.Add(1)
 

@@ -40,17 +40,12 @@ func (s *Store) SetCaptchaPlan(ctx context.Context, accountID int64, plan model.
 		return model.InvalidField("plan", "invalid_plan", "There is no such plan.")
 	}
 
-	result, err := s.db.Write.ExecContext(ctx, "UPDATE accounts SET captcha_plan = ? WHERE id = ?", plan, accountID)
+	err := db.NeedRow(s.db.Write.ExecContext(ctx, "UPDATE accounts SET captcha_plan = ? WHERE id = ?", plan, accountID))
 	if err != nil {
-		return fmt.Errorf("set captcha plan of account %d: %w", accountID, err)
+		return db.Wrap(err, "set captcha plan of account %d", accountID)
 	}
 
-	n, err := result.RowsAffected()
-	if err == nil && n == 0 {
-		err = model.ErrNotFound
-	}
-
-	return err
+	return nil
 }
 
 // CaptchaUsageHistory returns the verifications of an account in each month since from. Months

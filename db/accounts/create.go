@@ -68,6 +68,7 @@ func createAccount(
 	return err
 }
 
+// emailTaken returns the error for an address that a user of any account has.
 func emailTaken(field string, cause error) error {
 	return &model.Error{
 		Kind: model.Conflict, Code: "email_taken", Field: field,
@@ -99,18 +100,7 @@ func admits(policy model.SignupPolicy, usersExist bool) bool {
 	return policy == model.SignupsOpen || policy == model.SignupsFirstOnly && !usersExist
 }
 
+// hasUsers is HasUsers, within a transaction.
 func hasUsers(ctx context.Context, idb bun.IDB) (bool, error) {
 	return idb.NewSelect().Model((*model.User)(nil)).Exists(ctx)
-}
-
-// SetPasswordHash replaces a user's password hash if it is still was. It reports whether it
-// replaced the hash.
-func (s *Store) SetPasswordHash(ctx context.Context, userID int64, was, hash string) (bool, error) {
-	res, err := s.db.Write.NewUpdate().Model((*model.User)(nil)).Set("password_hash = ?", hash).
-		Where("id = ?", userID).Where("password_hash = ?", was).Exec(ctx)
-	if err != nil {
-		return false, fmt.Errorf("set password hash of user %d: %w", userID, err)
-	}
-	n, err := res.RowsAffected()
-	return n > 0, err
 }

@@ -14,8 +14,8 @@ import (
 // accountRows are the tables whose rows refer to an account without a foreign key that deletes
 // them. DeleteAccount empties them after it deleted the account's row, in this order. It is the
 // lock order of their writers: a mail is written under a lock on its user, a captcha quota notice
-// under one on the month's usage. captcha_spent is not listed because it may be large: DeleteConsumed
-// deletes its rows within model.ConsumedRetention.
+// under one on the month's usage. The table of consumed challenges and tokens is not listed because it
+// may be large: DeleteConsumed of package retention deletes its rows within model.ConsumedRetention.
 var accountRows = []string{"mails", "captcha_usage", "quota_notices"}
 
 // ErrLastOperator prevents removing the only operator while the installation has other accounts.
@@ -40,51 +40,11 @@ func (s *Store) DeleteAccount(ctx context.Context, by *model.User, now model.Ins
 		if err := tx.LockRowFor(ctx, "UPDATE", "accounts", accountID); err != nil {
 			return err
 		}
-		if err := s.mayDelete(ctx, tx, by); err != nil {
+		if err := mayDelete(ctx, tx, by); err != nil {
 			return err
 		}
 
-		operates, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("operator").
-			Exists(ctx)
-		if err != nil {
-			return err
-		}
-
-		if operates {
-			others := func(q *bun.SelectQuery) { q.Where("account_id <> ?", accountID) }
-			if err := needOtherOperator(ctx, tx, others); err != nil {
-				return err
-			}
-		}
-
-		siteIDs, err := lockIDs(ctx, tx, "sites", accountID)
-		if err != nil {
-			return err
-		}
-
-		sitekeyIDs, err := lockIDs(ctx, tx, "sitekeys", accountID)
-		if err != nil {
-			return err
-		}
-
-		if err := sites.DeleteAll(ctx, tx, accountID, siteIDs, now); err != nil {
-			return err
-		}
-		// The sitekeys are deleted with the account's row.
-		if err := tx.Notify(ctx, watch.Sitekeys, sitekeyIDs...); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM accounts WHERE id = ?", accountID); err != nil {
-			return err
-		}
-
-		for _, table := range accountRows {
-			if _, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE account_id = ?", bun.Ident(table), accountID); err != nil {
-				return err
-			}
-		}
-
-		return nil
+		return deleteAccount(ctx, tx, accountID, now)
 	})
 	if err != nil {
 		return db.Wrap(err, "delete account %d", accountID)
@@ -94,14 +54,54 @@ func (s *Store) DeleteAccount(ctx context.Context, by *model.User, now model.Ins
 }
 
 // mayDelete checks again, under the lock on the account's members, that the user has the right to
-// delete the account.
-func (s *Store) mayDelete(ctx context.Context, tx *db.Tx, by *model.User) error {
+// delete the account, and that the installation keeps an operator.
+func mayDelete(ctx context.Context, tx *db.Tx, by *model.User) error {
 	user, err := lockUnchanged(ctx, tx, by.ID, by.PasswordHash)
 	switch {
 	case err != nil:
 		return err
 	case !user.May(model.MayManage, nil):
 		return model.ErrForbidden
+	}
+
+	operates, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", by.AccountID).Where("operator").
+		Exists(ctx)
+	if err != nil || !operates {
+		return err
+	}
+
+	return needOtherOperator(ctx, tx, func(q *bun.SelectQuery) { q.Where("account_id <> ?", by.AccountID) })
+}
+
+// deleteAccount deletes an account whose row is locked, with everything that belongs to it, and
+// notifies the watchers of its sites and sitekeys.
+func deleteAccount(ctx context.Context, tx *db.Tx, accountID int64, now model.Instant) error {
+	siteIDs, err := lockIDs(ctx, tx, "sites", accountID)
+	if err != nil {
+		return err
+	}
+	sitekeyIDs, err := lockIDs(ctx, tx, "sitekeys", accountID)
+	if err != nil {
+		return err
+	}
+
+	if err := sites.DeleteAll(ctx, tx, accountID, siteIDs, now); err != nil {
+		return err
+	}
+
+	// The sitekeys are deleted with the account's row.
+	if err := tx.Notify(ctx, watch.Sitekeys, sitekeyIDs...); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "DELETE FROM accounts WHERE id = ?", accountID); err != nil {
+		return err
+	}
+
+	for _, table := range accountRows {
+		_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE account_id = ?", bun.Ident(table), accountID)
+		if err != nil {
+			return err
+		}
 	}
 
 	return nil

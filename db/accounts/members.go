@@ -57,7 +57,8 @@ func (s *Store) DeleteMember(ctx context.Context, accountID, userID int64) error
 		}
 
 		if user.Operator {
-			if err := needOtherOperator(ctx, tx, func(q *bun.SelectQuery) { q.Where("id <> ?", userID) }); err != nil {
+			others := func(q *bun.SelectQuery) { q.Where("id <> ?", userID) }
+			if err := needOtherOperator(ctx, tx, others); err != nil {
 				return err
 			}
 		}
@@ -88,8 +89,11 @@ func (s *Store) changeMember(
 			return err
 		}
 
-		exists, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("id = ?", userID).
-			Exists(ctx)
+		members := func() *bun.SelectQuery {
+			return tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID)
+		}
+
+		exists, err := members().Where("id = ?", userID).Exists(ctx)
 		if err != nil {
 			return err
 		}
@@ -98,8 +102,7 @@ func (s *Store) changeMember(
 		}
 
 		if becomes != model.RoleOwner {
-			others, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("id <> ?", userID).
-				Where("role = ?", model.RoleOwner).Exists(ctx)
+			others, err := members().Where("id <> ?", userID).Where("role = ?", model.RoleOwner).Exists(ctx)
 			if err != nil {
 				return err
 			}
@@ -132,18 +135,16 @@ func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *m
 		if _, err := tx.NewInsert().Model(&invitation).Exec(ctx); err != nil {
 			return err
 		}
-		if err := outbox.DeleteUnsentLink(ctx, tx, model.MailInvitation, invitation.AccountID, invitation.Email); err != nil {
-			return err
-		}
 
-		if mail == nil {
-			return nil
+		err := outbox.DeleteUnsentLink(ctx, tx, model.MailInvitation, invitation.AccountID, invitation.Email)
+		if err != nil || mail == nil {
+			return err
 		}
 		if err := outbox.CountInvitation(ctx, tx, invitation.AccountID, invitation.CreatedAt); err != nil {
 			return err
 		}
 
-		_, err := tx.NewInsert().Model(mail).Exec(ctx)
+		_, err = tx.NewInsert().Model(mail).Exec(ctx)
 		return err
 	})
 	if err != nil {
@@ -153,6 +154,8 @@ func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *m
 	return &invitation, nil
 }
 
+// mayInvite deletes the account's expired invitations and an earlier one to the same address. It
+// returns an error for a member, and if the account has no room for another one.
 func mayInvite(ctx context.Context, tx *db.Tx, invitation model.Invitation) error {
 	member, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", invitation.AccountID).
 		Where("email = ?", invitation.Email).Exists(ctx)
@@ -187,8 +190,8 @@ func mayInvite(ctx context.Context, tx *db.Tx, invitation model.Invitation) erro
 // Invitations returns the account's valid invitations in the order of their ids.
 func (s *Store) Invitations(ctx context.Context, accountID int64, now model.Instant) ([]*model.Invitation, error) {
 	var list []*model.Invitation
-	err := s.db.Read.NewSelect().Model(&list).Where("account_id = ?", accountID).Where("expires_at > ?", now).Order("id").
-		Scan(ctx)
+	err := s.db.Read.NewSelect().Model(&list).Where("account_id = ?", accountID).Where("expires_at > ?", now).
+		Order("id").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list invitations of account %d: %w", accountID, err)
 	}

@@ -25,12 +25,14 @@ func (s *Store) SetOperator(ctx context.Context, email string, operator bool) er
 		}
 
 		if !operator {
-			if err := needOtherOperator(ctx, tx, func(q *bun.SelectQuery) { q.Where("id <> ?", user.ID) }); err != nil {
+			others := func(q *bun.SelectQuery) { q.Where("id <> ?", user.ID) }
+			if err := needOtherOperator(ctx, tx, others); err != nil {
 				return err
 			}
 		}
 
-		_, err = tx.NewUpdate().Model((*model.User)(nil)).Set("operator = ?", operator).Where("id = ?", user.ID).Exec(ctx)
+		_, err = tx.NewUpdate().Model((*model.User)(nil)).Set("operator = ?", operator).Where("id = ?", user.ID).
+			Exec(ctx)
 		return err
 	})
 	if err != nil {

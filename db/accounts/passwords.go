@@ -131,6 +131,18 @@ func (s *Store) ChangePassword(
 	return tokens, nil
 }
 
+// SetPasswordHash replaces the hash of a user's unchanged password, unless it is another one than was
+// by now. It reports whether it replaced the hash.
+func (s *Store) SetPasswordHash(ctx context.Context, userID int64, was, hash string) (bool, error) {
+	res, err := s.db.Write.NewUpdate().Model((*model.User)(nil)).Set("password_hash = ?", hash).
+		Where("id = ?", userID).Where("password_hash = ?", was).Exec(ctx)
+	if err != nil {
+		return false, fmt.Errorf("set password hash of user %d: %w", userID, err)
+	}
+	n, err := res.RowsAffected()
+	return n > 0, err
+}
+
 // changePassword changes the password of a user whose row is locked. It deletes the user's password
 // resets. The new generation also invalidates what browsers remember of earlier sign-ins.
 func changePassword(

@@ -143,16 +143,11 @@ func (s *Store) Session(ctx context.Context, userID int64, idHash []byte, now mo
 // DeleteUserSession ends a session of the user. It fails with model.ErrNotFound for a session of
 // another user.
 func (s *Store) DeleteUserSession(ctx context.Context, userID int64, idHash []byte) error {
-	res, err := s.db.Write.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).
-		Where("id_hash = ?", idHash).Exec(ctx)
+	err := db.NeedRow(s.db.Write.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).
+		Where("id_hash = ?", idHash).Exec(ctx))
 	if err != nil {
-		return fmt.Errorf("delete a session of user %d: %w", userID, err)
+		return db.Wrap(err, "delete a session of user %d", userID)
 	}
 
-	n, err := res.RowsAffected()
-	if err == nil && n == 0 {
-		err = model.ErrNotFound
-	}
-
-	return err
+	return nil
 }

@@ -37,6 +37,7 @@ type SignInLimit struct {
 	Clear bool // a correct password sets the counter to zero, instead of only removing its own attempt
 }
 
+// signInFailures is a stored counter of failed attempts.
 type signInFailures struct {
 	bun.BaseModel `bun:"table:signin_failures"`
 
@@ -45,7 +46,7 @@ type signInFailures struct {
 	LastAt   model.Instant `bun:",notnull"`
 }
 
-// wait returns how long the next attempt must wait from now.
+// wait returns how long the next attempt must wait from now; 0 for one that may go on.
 func (l SignInLimit) wait(f signInFailures, now model.Instant) time.Duration {
 	// Count a failure in the future as one of now.
 	passed := max(0, now.Sub(f.LastAt))
@@ -54,9 +55,8 @@ func (l SignInLimit) wait(f signInFailures, now model.Instant) time.Duration {
 		return 0
 	}
 
+	// A shift by more than 31 would overflow.
 	delay := l.Cap
-
-	// A larger shift would overflow.
 	if n < 32 {
 		delay = min(l.Cap, time.Second<<n)
 	}
@@ -224,15 +224,14 @@ func (s *Store) dropSignInFailures(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 
-	light := s.db.Write.NewSelect().Model((*signInFailures)(nil)).Column("key").OrderExpr("failures, last_at").
+	lightest := s.db.Write.NewSelect().Model((*signInFailures)(nil)).Column("key").OrderExpr("failures, last_at").
 		Limit(int64(rows - maxSignInFailures))
-
 	if s.db.IsPostgres() {
 		// Skip rows of attempts in progress.
-		light.For("UPDATE SKIP LOCKED")
+		lightest.For("UPDATE SKIP LOCKED")
 	}
 
-	res, err := s.db.Write.NewDelete().Model((*signInFailures)(nil)).Where("key IN (?)", light).Exec(ctx)
+	res, err := s.db.Write.NewDelete().Model((*signInFailures)(nil)).Where("key IN (?)", lightest).Exec(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -284,6 +283,7 @@ func (s *Store) CancelSignIn(ctx context.Context, limits ...SignInLimit) error {
 	return nil
 }
 
+// uncount removes one attempt from a counter.
 func uncount(ctx context.Context, tx *db.Tx, key []byte) error {
 	_, err := tx.NewUpdate().Model((*signInFailures)(nil)).Set("failures = failures - 1").
 		Where("key = ?", key).Where("failures > 0").Exec(ctx)
@@ -296,7 +296,8 @@ func uncount(ctx context.Context, tx *db.Tx, key []byte) error {
 func (s *Store) DeleteOldSignInFailures(ctx context.Context, now model.Instant) (int64, error) {
 	var old int64
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		res, err := tx.NewDelete().Model((*signInFailures)(nil)).Where("last_at <= ?", now.Add(-signInMemory)).Exec(ctx)
+		res, err := tx.NewDelete().Model((*signInFailures)(nil)).Where("last_at <= ?", now.Add(-signInMemory)).
+			Exec(ctx)
 		if err != nil {
 			return err
 		}
@@ -304,7 +305,8 @@ func (s *Store) DeleteOldSignInFailures(ctx context.Context, now model.Instant) 
 			return err
 		}
 
-		_, err = tx.NewUpdate().Model((*signInFailures)(nil)).Set("last_at = ?", now).Where("last_at > ?", now).Exec(ctx)
+		_, err = tx.NewUpdate().Model((*signInFailures)(nil)).Set("last_at = ?", now).Where("last_at > ?", now).
+			Exec(ctx)
 		return err
 	})
 	if err != nil {

@@ -50,7 +50,6 @@ func (s *Store) RequestSignUp(ctx context.Context, signUp model.PendingSignUp, c
 		}
 
 		mail := confirm
-
 		if taken {
 			mail = known
 		}
@@ -70,7 +69,8 @@ func (s *Store) RequestSignUp(ctx context.Context, signUp model.PendingSignUp, c
 // boundSignUps deletes the oldest pending sign-ups of the address over its bound. It fails with
 // errManySignUps when the installation's bound is reached.
 func boundSignUps(ctx context.Context, tx *db.Tx, email string, now model.Instant) error {
-	if _, err := tx.NewDelete().Model((*model.PendingSignUp)(nil)).Where("expires_at <= ?", now).Exec(ctx); err != nil {
+	_, err := tx.NewDelete().Model((*model.PendingSignUp)(nil)).Where("expires_at <= ?", now).Exec(ctx)
+	if err != nil {
 		return err
 	}
 
@@ -121,20 +121,22 @@ func (s *Store) ConfirmSignUp(
 		}
 
 		var signUp model.PendingSignUp
-		err := tx.NewDelete().Model(&signUp).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).Returning("*").
-			Scan(ctx)
+		err := tx.NewDelete().Model(&signUp).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).
+			Returning("*").Scan(ctx)
 		if err != nil {
 			return db.OrNotFound(err)
 		}
 
-		account := model.Account{Name: signUp.AccountName, CaptchaPlan: cmp.Or(plan, model.CaptchaPlanFree), CreatedAt: now}
+		account := model.Account{
+			Name: signUp.AccountName, CaptchaPlan: cmp.Or(plan, model.CaptchaPlanFree), CreatedAt: now,
+		}
 		user = &model.User{Email: signUp.Email, PasswordHash: signUp.PasswordHash, CreatedAt: now}
 		if err := createAccount(ctx, tx, policy, &account, user); err != nil {
 			return err
 		}
 
-		if _, err := tx.NewDelete().Model((*model.PendingSignUp)(nil)).Where("email = ?", signUp.Email).
-			Exec(ctx); err != nil {
+		_, err = tx.NewDelete().Model((*model.PendingSignUp)(nil)).Where("email = ?", signUp.Email).Exec(ctx)
+		if err != nil {
 			return err
 		}
 

@@ -55,7 +55,8 @@ func (s *Store) APITokens(ctx context.Context, userID int64) ([]*model.APIToken,
 // APIToken returns a token of the user, or model.ErrNotFound, also for a token of another user.
 func (s *Store) APIToken(ctx context.Context, userID, id int64) (*model.APIToken, error) {
 	var token model.APIToken
-	if err := s.db.Read.NewSelect().Model(&token).Where("user_id = ?", userID).Where("id = ?", id).Scan(ctx); err != nil {
+	err := s.db.Read.NewSelect().Model(&token).Where("user_id = ?", userID).Where("id = ?", id).Scan(ctx)
+	if err != nil {
 		return nil, db.OrNotFound(err)
 	}
 	return &token, nil

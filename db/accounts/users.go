@@ -24,6 +24,7 @@ func lockUser(ctx context.Context, tx *db.Tx, column string, value any) (*model.
 	return &user, nil
 }
 
+// userByID returns a user of any account, with the account, or model.ErrNotFound.
 func userByID(ctx context.Context, idb bun.IDB, id int64) (*model.User, error) {
 	var user model.User
 	if err := idb.NewSelect().Model(&user).Relation("Account").Where("?TableAlias.id = ?", id).Scan(ctx); err != nil {
@@ -36,8 +37,8 @@ func userByID(ctx context.Context, idb bun.IDB, id int64) (*model.User, error) {
 // model.ErrNotFound.
 func (s *Store) UserByEmail(ctx context.Context, email string) (*model.User, error) {
 	var user model.User
-	if err := s.db.Read.NewSelect().Model(&user).Relation("Account").Where("?TableAlias.email = ?", email).
-		Scan(ctx); err != nil {
+	err := s.db.Read.NewSelect().Model(&user).Relation("Account").Where("?TableAlias.email = ?", email).Scan(ctx)
+	if err != nil {
 		// Leave the address out: errors are logged.
 		return nil, db.OrNotFound(err)
 	}

@@ -138,7 +138,6 @@ func ParseRowID(s string) (*Cursor, bool) {
 func AppendJSON(to []byte, row []Field) ([]byte, error) {
 	for i, f := range row {
 		before := byte(',')
-
 		if i == 0 {
 			before = '{'
 		}

@@ -163,6 +163,7 @@ func addChecksum(sum *[2]uint32, b []byte, order binary.ByteOrder) {
 	}
 }
 
+// equalChecksum reports whether b begins with a checksum.
 func equalChecksum(sum [2]uint32, b []byte, order binary.ByteOrder) bool {
 	return sum[0] == order.Uint32(b) && sum[1] == order.Uint32(b[4:])
 }
@@ -204,8 +205,16 @@ func compareLog(file io.Reader, index *logIndex) (LogState, error) {
 		return LogStale, nil
 	}
 
-	var order binary.ByteOrder = binary.LittleEndian
+	if !hasFrames(log, header, index) {
+		return LogStale, nil
+	}
+	return LogGood, nil
+}
 
+// hasFrames reports whether a log, read after its header, has all frames up to the last one in the
+// index, with the index's salt and checksums.
+func hasFrames(log io.Reader, header [logHeaderSize]byte, index *logIndex) bool {
+	var order binary.ByteOrder = binary.LittleEndian
 	if index.bigEndian {
 		order = binary.BigEndian
 	}
@@ -216,23 +225,19 @@ func compareLog(file io.Reader, index *logIndex) (LogState, error) {
 	frame := make([]byte, frameHeaderSize+index.pageSize)
 	for range index.lastFrame {
 		if _, err := io.ReadFull(log, frame); err != nil {
-			return LogStale, nil
+			return false
 		}
 
 		addChecksum(&sum, frame[:8], order)
 		addChecksum(&sum, frame[frameHeaderSize:], order)
 
-		if !bytes.Equal(frame[frameAtSalt:frameAtChecksum], salt[:]) ||
+		if !bytes.Equal(frame[frameAtSalt:frameAtChecksum], index.salt[:]) ||
 			!equalChecksum(sum, frame[frameAtChecksum:], binary.BigEndian) {
-			return LogStale, nil
+			return false
 		}
 	}
 
-	if index.lastFrame > 0 && sum != index.checksum {
-		return LogStale, nil
-	}
-
-	return LogGood, nil
+	return index.lastFrame == 0 || sum == index.checksum
 }
 
 // SetLogAside renames a stale log, which SQLite would otherwise apply, and removes its index. It

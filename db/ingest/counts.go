@@ -92,7 +92,11 @@ ORDER BY _order
 ON CONFLICT (site_id, day, name) DO UPDATE SET count = unknown_events.count + excluded.count`, maxUnknownEvents))
 }
 
-// addCounts runs a statement for the rows of counts, in the order of their keys.
+// countsPerStatement keeps the text of one statement below about 100 KB.
+const countsPerStatement = 1_000
+
+// addCounts runs a statement for the rows of counts, in the order of their keys. The statement takes
+// the rows with their position as _order: the database may order texts in another way than compare.
 func addCounts[Key comparable, Row any](
 	ctx context.Context, s *Store, counts map[Key]int64, compare func(Key, Key) int, rowOf func(Key) Row, statement string,
 ) error {
@@ -104,7 +108,7 @@ func addCounts[Key comparable, Row any](
 	// for each other.
 	keys := slices.SortedFunc(maps.Keys(counts), compare)
 	err := s.db.InDataTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		for chunk := range slices.Chunk(keys, rejectionsPerStatement) {
+		for chunk := range slices.Chunk(keys, countsPerStatement) {
 			rows := make([]Row, len(chunk))
 			for i, key := range chunk {
 				rows[i] = rowOf(key)

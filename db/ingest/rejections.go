@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/uptrace/bun"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -34,51 +31,18 @@ func (k RejectionKey) Compare(other RejectionKey) int {
 		cmp.Compare(k.Endpoint, other.Endpoint), cmp.Compare(k.Code, other.Code))
 }
 
-// rejectionsPerStatement keeps the text of one statement below about 100 KB.
-const rejectionsPerStatement = 1_000
-
 // AddRejections adds counts to the stored ones: all of them or, with an error, none. Counts of
 // deleted sites are left out.
 func (s *Store) AddRejections(ctx context.Context, counts map[RejectionKey]int64) error {
-	if len(counts) == 0 {
-		return nil
-	}
-
-	// Each process locks the rows in this order, within and across statements, so that no two wait
-	// for each other.
-	keys := slices.SortedFunc(maps.Keys(counts), RejectionKey.Compare)
-	err := s.db.InDataTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		for chunk := range slices.Chunk(keys, rejectionsPerStatement) {
-			if err := addRejections(ctx, tx, chunk, counts); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("add %d counts of refused calls: %w", len(counts), err)
-	}
-
-	return nil
-}
-
-func addRejections(ctx context.Context, idb bun.IDB, keys []RejectionKey, counts map[RejectionKey]int64) error {
-	rows := make([]Rejection, len(keys))
-	for i, key := range keys {
-		rows[i] = Rejection{RejectionKey: key, Count: counts[key]}
-	}
-
-	// _order is the position in rows: the database may order texts in another way than Compare.
-	_, err := idb.NewRaw(`
+	return addCounts(ctx, s, counts, RejectionKey.Compare, func(key RejectionKey) Rejection {
+		return Rejection{key, counts[key]}
+	}, `
 WITH added (site_id, day, endpoint, code, count, _order) AS (?)
 INSERT INTO rejections (site_id, day, endpoint, code, count)
 SELECT site_id, day, endpoint, code, count FROM added
 WHERE EXISTS (SELECT 1 FROM sites WHERE sites.id = added.site_id)
 ORDER BY _order
-ON CONFLICT (site_id, day, endpoint, code) DO UPDATE SET count = rejections.count + excluded.count`,
-		idb.NewValues(&rows).WithOrder()).Exec(ctx)
-
-	return err
+ON CONFLICT (site_id, day, endpoint, code) DO UPDATE SET count = rejections.count + excluded.count`)
 }
 
 // RejectionsOfSites returns the counts of each site since the day from: newest day first, then by

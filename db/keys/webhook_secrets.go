@@ -45,4 +45,5 @@ func (s *Store) SealSecret(ctx context.Context, tx *db.Tx, siteID int64, secret 
 	return seal(k.secrets, []byte(secret), siteBytes(siteID)), nil
 }
 
+// siteBytes is the context that a site's secret is bound to.
 func siteBytes(siteID int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(siteID)) }

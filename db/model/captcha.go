@@ -368,6 +368,7 @@ var captchaAdvice = map[string]string{
 	"unavailable":         "The service was temporarily unavailable: nothing to do.",
 	"too_many_challenges": "One network asked for more challenges than people need: nothing to do.",
 	"invalid_work":        "These solutions were wrong, late or repeated: nothing to do.",
-	RefusedToken:          "These tokens were forged or belong to another sitekey: nothing to do, or use one sitekey for a form.",
-	RefusedUsedToken:      "These tokens were redeemed twice or too late: nothing to do, or redeem each token once.",
+	RefusedToken: "These tokens were forged or belong to another sitekey: nothing to do, or use one " +
+		"sitekey for a form.",
+	RefusedUsedToken: "These tokens were redeemed twice or too late: nothing to do, or redeem each token once.",
 }

@@ -35,7 +35,6 @@ type Error struct {
 
 func (e *Error) Error() string {
 	s := e.Code
-
 	if e.Message != "" {
 		s += ": " + e.Message
 	}

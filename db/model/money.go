@@ -95,7 +95,6 @@ func shiftDigits(digits string, keep int, limit uint64) (uint64, bool) {
 	var n uint64
 	for i := range keep {
 		digit := uint64(0)
-
 		if i < len(digits) {
 			digit = uint64(digits[i] - '0')
 		}

@@ -141,17 +141,7 @@ func (k UserIDKey) Of(siteID int64, id string) []byte {
 // IsUserID reports whether s has the form of a pseudonymous user id: a SHA-256 hash in lower-case
 // hexadecimal.
 func IsUserID(s string) bool {
-	if len(s) != 2*sha256.Size {
-		return false
-	}
-
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-
-	return true
+	return len(s) == 2*sha256.Size && isLowerHex(s)
 }
 
 // MaxErasures is how many erasures of an account's sites can be in progress at once. Each one reads

@@ -187,8 +187,10 @@ WHERE n % ? = 0 ORDER BY at, id`, siteID, from, to, model.DailyPartRows).Scan(ct
 		return nil, err
 	}
 
-	err = s.db.Read.NewRaw("SELECT at, id FROM events WHERE site_id = ? AND at >= ? AND at < ? ORDER BY at DESC, id DESC LIMIT 1",
-		siteID, from, to).Scan(ctx, &last)
+	err = s.db.Read.NewRaw(
+		"SELECT at, id FROM events WHERE site_id = ? AND at >= ? AND at < ? ORDER BY at DESC, id DESC LIMIT 1",
+		siteID, from, to,
+	).Scan(ctx, &last)
 	if err == nil && len(last) > 0 && (len(ends) == 0 || ends[len(ends)-1] != last[0]) {
 		ends = append(ends, last[0])
 	}

@@ -45,7 +45,8 @@ func (s *Store) Redeliver(
 				Message: fmt.Sprintf("This delivery was sent again %d times already.", model.MaxRedeliveries)}
 		}
 
-		delivery.ResumeState, delivery.State, delivery.NextAttemptAt, delivery.ClaimedUntil = delivery.State, model.DeliveryPending, now, 0
+		delivery.ResumeState, delivery.State = delivery.State, model.DeliveryPending
+		delivery.NextAttemptAt, delivery.ClaimedUntil = now, 0
 		_, err := tx.NewUpdate().Model(&delivery).Column("state", "fallback", "next_attempt_at", "claimed_until").
 			Where("site_id = ? AND id = ?", siteID, id).Exec(ctx)
 
@@ -128,7 +129,8 @@ func mayTest(ctx context.Context, tx *db.Tx, siteID int64, now model.Instant) er
 }
 
 // shownColumns are all columns except the body, which can be long and is read only by the worker.
-const shownColumns = "site_id, id, kind, event, state, attempts, created_at, next_attempt_at, tries, claimed_until, fallback"
+const shownColumns = "site_id, id, kind, event, state, attempts, created_at, next_attempt_at, tries, claimed_until, " +
+	"fallback"
 
 // DeliveriesOfSites returns at most limit deliveries of each site, newest first, with ids below
 // before (0 for the first page), without their bodies. It runs one statement. It does not check

@@ -31,7 +31,8 @@ func (s *Store) NoteSiteQuotas(ctx context.Context, month model.Month, now model
 INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at)
 SELECT s.account_id, s.id, ?, u.month, ?, ? FROM site_usage u JOIN sites s ON s.id = u.site_id
 WHERE u.month = ? AND u.used > 0 AND u.used * 100 >= s.monthly_pageviews * ?
-AND NOT EXISTS (SELECT 1 FROM quota_notices n WHERE n.account_id = s.account_id AND n.site_id = s.id AND n.product = ? AND n.month = u.month AND n.threshold = ?)
+AND NOT EXISTS (SELECT 1 FROM quota_notices n
+  WHERE n.account_id = s.account_id AND n.site_id = s.id AND n.product = ? AND n.month = u.month AND n.threshold = ?)
 ON CONFLICT DO NOTHING`,
 			model.ProductAnalytics, threshold, now, month, threshold, model.ProductAnalytics, threshold)
 		if err != nil {
@@ -73,7 +74,8 @@ func (s *Store) NoteCaptchaQuotas(ctx context.Context, month model.Month, now mo
 			result, err := tx.ExecContext(ctx, `
 WITH quotas (plan, quota) AS (VALUES `+strings.Join(plans, ", ")+`)
 INSERT INTO quota_notices (account_id, product, month, threshold, created_at)
-SELECT a.id, ?, u.month, ?, ? FROM captcha_usage u JOIN accounts a ON a.id = u.account_id JOIN quotas q ON q.plan = a.captcha_plan
+SELECT a.id, ?, u.month, ?, ?
+FROM captcha_usage u JOIN accounts a ON a.id = u.account_id JOIN quotas q ON q.plan = a.captcha_plan
 WHERE u.month = ? AND u.used * 100 >= q.quota * ?
 AND NOT EXISTS (SELECT 1 FROM quota_notices n
   WHERE n.account_id = a.id AND n.site_id = 0 AND n.product = ? AND n.month = u.month AND n.threshold >= ?)

@@ -41,14 +41,20 @@ func (s *Store) CorrectSchedule(ctx context.Context, now model.Instant) (int64, 
 	soon := now.Add(claimSlack)
 	return s.correct(ctx, []correction{
 		{
-			"deliveries", "site_id, id", "state = 'pending' AND claimed_until = 0 AND next_attempt_at > ?1", now.Add(deliverySlack),
-			"next_attempt_at = ?0", soon,
+			table: "deliveries", key: "site_id, id",
+			condition: "state = 'pending' AND claimed_until = 0 AND next_attempt_at > ?1", limit: now.Add(deliverySlack),
+			set: "next_attempt_at = ?0", value: soon,
 		},
 		{
-			"deliveries", "site_id, id", "state = 'pending' AND claimed_until > ?1", now.Add(outbox.LeaseSlack),
-			"next_attempt_at = ?0, claimed_until = ?0", soon,
+			table: "deliveries", key: "site_id, id",
+			condition: "state = 'pending' AND claimed_until > ?1", limit: now.Add(outbox.LeaseSlack),
+			set: "next_attempt_at = ?0, claimed_until = ?0", value: soon,
 		},
-		{"mails", "id", "state = 'pending' AND next_attempt_at > ?1", now.Add(mailSlack), "next_attempt_at = ?0", soon},
+		{
+			table: "mails", key: "id",
+			condition: "state = 'pending' AND next_attempt_at > ?1", limit: now.Add(mailSlack),
+			set: "next_attempt_at = ?0", value: soon,
+		},
 	})
 }
 
@@ -59,70 +65,92 @@ func (s *Store) CorrectDates(ctx context.Context, now model.Instant) (int64, err
 	today := now.Day()
 
 	return s.correct(ctx, []correction{
-		{"sites", "id", "daily_export_url IS NOT NULL AND daily_export_day > ?1", today + 1, "daily_export_day = ?0",
-			today},
+		{
+			table: "sites", key: "id",
+			condition: "daily_export_url IS NOT NULL AND daily_export_day > ?1", limit: today + 1,
+			set: "daily_export_day = ?0", value: today,
+		},
 
 		// Secrets keep their lifetime from now on.
 		{
-			"password_resets", "token_hash", "expires_at > ?1", now.Add(model.ResetLifetime + time.Hour),
-			"expires_at = ?0", now.Add(model.ResetLifetime),
+			table: "password_resets", key: "token_hash",
+			condition: "expires_at > ?1", limit: now.Add(model.ResetLifetime + time.Hour),
+			set: "expires_at = ?0", value: now.Add(model.ResetLifetime),
 		},
 		{
-			"invitations", "id", "expires_at > ?1", now.Add(model.InvitationLifetime + time.Hour),
-			"expires_at = ?0", now.Add(model.InvitationLifetime),
+			table: "invitations", key: "id",
+			condition: "expires_at > ?1", limit: now.Add(model.InvitationLifetime + time.Hour),
+			set: "expires_at = ?0", value: now.Add(model.InvitationLifetime),
 		},
 		{
-			"sessions", "id_hash", "expires_at > ?1", now.Add(accounts.SessionIdle + 24*time.Hour),
-			fmt.Sprintf("last_seen_at = ?0 - %d, expires_at = ?0",
-				accounts.SessionIdle.Microseconds()), now.Add(accounts.SessionIdle),
+			table: "sessions", key: "id_hash",
+			condition: "expires_at > ?1", limit: now.Add(accounts.SessionIdle + 24*time.Hour),
+			set:   fmt.Sprintf("last_seen_at = ?0 - %d, expires_at = ?0", accounts.SessionIdle.Microseconds()),
+			value: now.Add(accounts.SessionIdle),
 		},
 
-		{"api_tokens", "id", "last_used_at > ?1", now.Add(24 * time.Hour), "last_used_at = ?0", now},
-		{"deleted_sites", "site_id", "deleted_at > ?1", now.Add(lateHits), "deleted_at = ?0", now},
-		{"failure_notices", "site_id, day", "day > ?1", today + 1, "", nil},
+		{
+			table: "api_tokens", key: "id",
+			condition: "last_used_at > ?1", limit: now.Add(24 * time.Hour),
+			set: "last_used_at = ?0", value: now,
+		},
+		{
+			table: "deleted_sites", key: "site_id",
+			condition: "deleted_at > ?1", limit: now.Add(lateHits),
+			set: "deleted_at = ?0", value: now,
+		},
+		{table: "failure_notices", key: "site_id, day", condition: "day > ?1", limit: today + 1},
 	})
 }
 
-// correct applies corrections, a few rows in each transaction. It queries before it writes, because
-// even a write of nothing makes SQLite's writers wait.
+// correct applies corrections, a few rows in each transaction, and returns the number of changed rows.
 func (s *Store) correct(ctx context.Context, corrections []correction) (int64, error) {
 	var all int64
-
 	for _, c := range corrections {
 		wrong := fmt.Sprintf("FROM %s WHERE %s", c.table, c.condition)
 
 		// The condition is repeated: PostgreSQL checks the outer one again on a row whose lock it
 		// has waited for.
-		change := fmt.Sprintf("%s AND (%s) IN (SELECT %[2]s %[3]s ORDER BY %[2]s LIMIT %[4]d)", c.condition, c.key,
+		rows := fmt.Sprintf("%s AND (%s) IN (SELECT %[2]s %[3]s ORDER BY %[2]s LIMIT %[4]d)", c.condition, c.key,
 			wrong, deleteChunk)
 
+		change := fmt.Sprintf("UPDATE %s SET %s WHERE %s", c.table, c.set, rows)
 		if c.set == "" {
-			change = fmt.Sprintf("DELETE FROM %s WHERE %s", c.table, change)
-		} else {
-			change = fmt.Sprintf("UPDATE %s SET %s WHERE %s", c.table, c.set, change)
+			change = fmt.Sprintf("DELETE FROM %s WHERE %s", c.table, rows)
 		}
 
-		for {
-			var any bool
-			if err := s.db.Read.NewRaw("SELECT EXISTS (SELECT 1 "+wrong+")", c.value, c.limit).
-				Scan(ctx, &any); err != nil {
-				return all, fmt.Errorf("look for times in the future in %s: %w", c.table, err)
-			}
-			if !any {
-				break
-			}
-
-			result, err := s.db.Write.ExecContext(ctx, change, c.value, c.limit)
-			if err != nil {
-				return all, fmt.Errorf("correct times in the future in %s: %w", c.table, err)
-			}
-
-			n, err := result.RowsAffected()
-			if all += n; err != nil {
-				return all, err
-			}
+		n, err := s.changeInChunks(ctx, wrong, change, c.value, c.limit)
+		all += n
+		if err != nil {
+			return all, fmt.Errorf("correct times in the future in %s: %w", c.table, err)
 		}
 	}
 
 	return all, nil
+}
+
+// changeInChunks repeats a statement that changes a few rows, until the clause "FROM … WHERE …"
+// selects none, and returns the number of changed rows. Both have the same arguments. It queries
+// before it writes, because even a write of nothing makes SQLite's writers wait.
+func (s *Store) changeInChunks(ctx context.Context, from, change string, args ...any) (int64, error) {
+	var all int64
+	for {
+		var more bool
+		if err := s.db.Read.NewRaw("SELECT EXISTS (SELECT 1 "+from+")", args...).Scan(ctx, &more); err != nil {
+			return all, err
+		}
+		if !more {
+			return all, nil
+		}
+
+		result, err := s.db.Write.ExecContext(ctx, change, args...)
+		if err != nil {
+			return all, err
+		}
+
+		n, err := result.RowsAffected()
+		if all += n; err != nil {
+			return all, err
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -23,6 +24,7 @@ const DetachedRetention = 24 * time.Hour
 // detached returns the name of a month's partition after it was detached.
 func (p partitioned) detached(m model.Month) string { return "detached_" + p.partition(m) }
 
+// detachedPartition is the record of a partition that is detached and not dropped yet.
 type detachedPartition struct {
 	bun.BaseModel `bun:"table:detached_partitions"`
 
@@ -78,10 +80,8 @@ func detachPartition(ctx context.Context, tx *db.Tx, table partitioned, month mo
 	}
 
 	if recorded {
-		for _, statement := range []string{"INSERT INTO ? SELECT * FROM ? ON CONFLICT DO NOTHING", "DROP TABLE ?1"} {
-			if _, err := tx.ExecContext(ctx, statement, kept, partition); err != nil {
-				return err
-			}
+		if err := mergeInto(ctx, tx, kept, partition); err != nil {
+			return err
 		}
 
 		_, err := tx.NewUpdate().Model((*detachedPartition)(nil)).Set("detached_at = ?", now).
@@ -98,6 +98,15 @@ func detachPartition(ctx context.Context, tx *db.Tx, table partitioned, month mo
 	return err
 }
 
+// mergeInto moves the rows of one table into another, except those that it has, and drops the first.
+func mergeInto(ctx context.Context, tx *db.Tx, into, from bun.Ident) error {
+	if _, err := tx.ExecContext(ctx, "INSERT INTO ? SELECT * FROM ? ON CONFLICT DO NOTHING", into, from); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "DROP TABLE ?", from)
+	return err
+}
+
 // DropDetached drops the partitions that were detached at least DetachedRetention before now, and
 // returns their number. On SQLite there are none.
 func (s *Store) DropDetached(ctx context.Context, now model.Instant) (int64, error) {
@@ -110,8 +119,8 @@ func (s *Store) DropDetached(ctx context.Context, now model.Instant) (int64, err
 
 		for _, month := range months {
 			err := s.changePartitions(ctx, func(tx *db.Tx) error {
-				if _, err := tx.ExecContext(ctx, "DROP TABLE IF EXISTS ?",
-					bun.Ident(table.detached(month))); err != nil {
+				_, err := tx.ExecContext(ctx, "DROP TABLE IF EXISTS ?", bun.Ident(table.detached(month)))
+				if err != nil {
 					return err
 				}
 				return forgetDetached(ctx, tx, table, month)
@@ -145,7 +154,8 @@ func (s *Store) DetachedMonths(ctx context.Context) ([]model.Month, error) {
 	return slices.Sorted(maps.Keys(all)), nil
 }
 
-const maxInstant = model.Instant(1<<63 - 1)
+// maxInstant is the last time that an Instant can hold.
+const maxInstant = model.Instant(math.MaxInt64)
 
 // detachedMonths returns the months of a table that were detached at or before the given time.
 func (s *Store) detachedMonths(
@@ -180,7 +190,9 @@ func (s *Store) Reattach(ctx context.Context, month model.Month) (int, error) {
 		if !slices.Contains(months, month) {
 			continue
 		}
-		if err := s.changePartitions(ctx, func(tx *db.Tx) error { return reattach(ctx, tx, table, month) }); err != nil {
+
+		err = s.changePartitions(ctx, func(tx *db.Tx) error { return reattach(ctx, tx, table, month) })
+		if err != nil {
 			return n, fmt.Errorf("attach %s again: %w", table.detached(month), err)
 		}
 
@@ -190,6 +202,7 @@ func (s *Store) Reattach(ctx context.Context, month model.Month) (int, error) {
 	return n, nil
 }
 
+// reattach makes a detached partition one of the table's again, without rows of deleted sites.
 func reattach(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) error {
 	partition, kept := bun.Ident(table.partition(month)), bun.Ident(table.detached(month))
 	if _, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id NOT IN (SELECT id FROM sites)", kept); err != nil {
@@ -203,12 +216,9 @@ func reattach(ctx context.Context, tx *db.Tx, table partitioned, month model.Mon
 
 	// Late rows created a new partition: merge the two.
 	if have {
-		for _, statement := range []string{"INSERT INTO ? SELECT * FROM ? ON CONFLICT DO NOTHING", "DROP TABLE ?1"} {
-			if _, err := tx.ExecContext(ctx, statement, partition, kept); err != nil {
-				return err
-			}
+		if err := mergeInto(ctx, tx, partition, kept); err != nil {
+			return err
 		}
-
 		return forgetDetached(ctx, tx, table, month)
 	}
 
@@ -222,18 +232,21 @@ func reattach(ctx context.Context, tx *db.Tx, table partitioned, month model.Mon
 	return forgetDetached(ctx, tx, table, month)
 }
 
+// forgetDetached deletes the record of a detached partition.
 func forgetDetached(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) error {
 	_, err := tx.NewDelete().Model((*detachedPartition)(nil)).
 		Where("table_name = ? AND month = ?", table.name, month).Exec(ctx)
 	return err
 }
 
+// isAttached reports whether the table has a partition of the month.
 func isAttached(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) (bool, error) {
 	return tx.NewSelect().TableExpr("pg_inherits").
 		Where("inhparent = ?::regclass", table.name).Where("inhrelid = to_regclass(?)", table.partition(month)).
 		Exists(ctx)
 }
 
+// newestFirst returns the months in descending order.
 func newestFirst(months map[model.Month]bool) []model.Month {
 	return slices.SortedFunc(maps.Keys(months), func(a, b model.Month) int { return int(b - a) })
 }

@@ -60,7 +60,8 @@ WITH RECURSIVE sites(site_id) AS (
   UNION ALL
   SELECT (SELECT min(r.site_id) FROM ?0 AS r WHERE r.site_id > sites.site_id) FROM sites WHERE sites.site_id IS NOT NULL
 )
-SELECT coalesce(max((SELECT max(r.?1) FROM ?0 AS r WHERE r.site_id = sites.site_id)), 0) FROM sites WHERE site_id IS NOT NULL`
+SELECT coalesce(max((SELECT max(r.?1) FROM ?0 AS r WHERE r.site_id = sites.site_id)), 0)
+FROM sites WHERE site_id IS NOT NULL`
 
 	var key int64
 	if err := idb.NewRaw(text, bun.Ident(partition), bun.Ident(table.key)).Scan(ctx, &key); err != nil {

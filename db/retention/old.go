@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/tables"
 )
 
 // Dropped counts what DropOldData removed.
@@ -30,10 +31,10 @@ const (
 	finishedRetention = 30 * 24 * time.Hour // deliveries that were made or given up, their attempts, and mails
 )
 
-// DropOldData removes all visits, page views, engagement and events older than the current month and the given
-// number of whole months before it. PostgreSQL detaches the months' partitions, each with a short
-// wait for its lock (see EnsurePartitions); DropDetached drops them. SQLite deletes rows in short
-// transactions and reuses the freed pages; its file does not shrink.
+// DropOldData removes all visits, page views, engagement and events older than the current month and
+// the given number of whole months before it. PostgreSQL detaches the months' partitions, each with a
+// short wait for its lock (see EnsurePartitions); DropDetached drops them. SQLite deletes rows in
+// short transactions and reuses the freed pages; its file does not shrink.
 //
 // The months count from the newest stored row if that is older than now: the last months with rows
 // are kept, whatever the clock says.
@@ -53,24 +54,20 @@ func (s *Store) DropOldData(ctx context.Context, now model.Instant, months int) 
 
 	// Visits come last, so that no page view or event is left without its visit.
 	for _, table := range partitionedTables {
+		rows := oldRows{table: table.name, key: table.primaryKey, column: table.key, bound: table.bound(before)}
+
 		if s.db.IsPostgres() {
+			rows.table = table.defaultPartition()
+
 			n, err := s.detachPartitions(ctx, table, before, now)
 			all.Partitions += n
-
 			if err != nil {
 				return all, err
 			}
 		}
 
-		rows := oldRows{table: table.name, key: table.primaryKey, column: table.key, bound: table.bound(before)}
-
-		if s.db.IsPostgres() {
-			rows.table = table.defaultPartition()
-		}
-
 		n, err := s.deleteInChunks(ctx, rows)
 		all.Rows += n
-
 		if err != nil {
 			return all, err
 		}
@@ -97,20 +94,12 @@ func (s *Store) KeptFrom(ctx context.Context, now model.Instant, months int) (mo
 // of whole months before it. It returns the number of deleted rows.
 func (s *Store) DeleteOldReports(ctx context.Context, now model.Instant, months int) (int64, error) {
 	bound := int64(model.At(addMonths(now.Month(), -months).Start()).Day())
-	var all int64
 
 	// The ledger comes first: a report reads only segments of days that it has.
-	for _, rows := range []oldRows{
+	return s.deleteAll(ctx, []oldRows{
 		{table: "report_days", key: "site_id, day", column: "day", bound: bound},
 		{table: "report_segments", key: "site_id, first_day, days, chunk", column: "first_day", bound: bound},
-	} {
-		n, err := s.deleteInChunks(ctx, rows)
-		all += n
-		if err != nil {
-			return all, err
-		}
-	}
-	return all, nil
+	})
 }
 
 // chunkOf returns how many rows of a table one transaction deletes at most.
@@ -123,46 +112,58 @@ func chunkOf(table string) int {
 
 // DeleteOldRecords deletes expired records that do not depend on the retention of visits:
 // rejections, usage of days and counts of captchas after 400 days, names of unknown events after 30
-// days, counts of deleted sitekeys, usage of months more than two years ago with its notices, and
-// deliveries and mails in a final state after 30 days. It returns the number of deleted rows.
+// days, counts of deleted sitekeys, usage of months more than two years ago with its notices,
+// deliveries, mails and erasures in a final state after 30 days, and the days on which mails about
+// webhooks were sent. It returns the number of deleted rows.
 func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, error) {
-	var all int64
-	for _, rows := range []oldRows{
-		{table: "rejections", key: "site_id, day, endpoint, code", column: "day",
-			bound: int64(now.Day() - rejectionDays)},
-		{table: "unknown_events", key: "site_id, day, name", column: "day", bound: int64(now.Day() - unknownDays)},
-		{table: "site_usage_days", key: "site_id, day", column: "day", bound: int64(now.Day() - rejectionDays)},
-		{table: "captcha_counts", key: "sitekey_id, day, name", column: "day",
-			bound: int64(now.Day() - rejectionDays)},
+	countDay, month := int64(now.Day()-rejectionDays), int64(addMonths(now.Month(), 1-usageMonths))
+	yesterday, finished := int64(now.Day()-1), model.FirstTimeID(now.Add(-finishedRetention))
+
+	all, err := s.deleteAll(ctx, []oldRows{
+		{table: "rejections", key: "site_id, day, endpoint, code", column: "day", bound: countDay},
+		{table: "site_usage_days", key: "site_id, day", column: "day", bound: countDay},
+		{table: "captcha_counts", key: "sitekey_id, day, name", column: "day", bound: countDay},
 		{
 			table: "captcha_counts", key: "sitekey_id, day, name", column: "day", bound: math.MaxInt32,
 			condition: "AND NOT EXISTS (SELECT 1 FROM sitekeys k WHERE k.id = captcha_counts.sitekey_id)",
 		},
-		{table: "site_usage", key: "site_id, month", column: "month",
-			bound: int64(addMonths(now.Month(), 1-usageMonths))},
-		{table: "captcha_usage", key: "account_id, month", column: "month",
-			bound: int64(addMonths(now.Month(), 1-usageMonths))},
+		{table: "unknown_events", key: "site_id, day, name", column: "day", bound: int64(now.Day() - unknownDays)},
+
+		{table: "site_usage", key: "site_id, month", column: "month", bound: month},
+		{table: "captcha_usage", key: "account_id, month", column: "month", bound: month},
+
 		{
-			table: "deliveries", key: "site_id, id", column: "id", bound: model.FirstTimeID(now.Add(-finishedRetention)),
+			table: "deliveries", key: "site_id, id", column: "id", bound: finished,
 			condition: "AND state <> '" + model.DeliveryPending + "'",
 		},
 		{
-			table: "delivery_attempts", key: "site_id, delivery_id, n", column: "delivery_id", bound: model.FirstTimeID(now.Add(-finishedRetention)),
-			condition: "AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.site_id = delivery_attempts.site_id AND d.id = delivery_attempts.delivery_id)",
+			table: "delivery_attempts", key: "site_id, delivery_id, n", column: "delivery_id", bound: finished,
+			condition: "AND NOT EXISTS (SELECT 1 FROM deliveries d " +
+				"WHERE d.site_id = delivery_attempts.site_id AND d.id = delivery_attempts.delivery_id)",
 		},
-		{table: "failure_notices", key: "site_id, day", column: "day", bound: int64(now.Day() - 1)},
-		{table: "webhook_notices", key: "site_id, day", column: "day", bound: int64(now.Day() - 1)},
-	} {
+		{table: "failure_notices", key: "site_id, day", column: "day", bound: yesterday},
+		{table: "webhook_notices", key: "site_id, day", column: "day", bound: yesterday},
+	})
+	if err != nil {
+		return all, err
+	}
+
+	n, err := s.deleteOldMails(ctx, now)
+	return all + n, err
+}
+
+// deleteAll deletes the rows of each selection, in order, and returns their number.
+func (s *Store) deleteAll(ctx context.Context, selections []oldRows) (int64, error) {
+	var all int64
+	for _, rows := range selections {
 		n, err := s.deleteInChunks(ctx, rows)
 		all += n
-
 		if err != nil {
 			return all, err
 		}
 	}
 
-	n, err := s.deleteOldMails(ctx, now)
-	return all + n, err
+	return all, nil
 }
 
 // deleteOldMails deletes old mails and erasures in a final state, and quota notices of months whose
@@ -205,12 +206,12 @@ type oldRows struct {
 // transaction.
 func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error) {
 	column, _, _ := strings.Cut(rows.key, ",")
+	nextTenant := fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[1]s > ? ORDER BY %[1]s LIMIT 1", column, rows.table)
 	old := fmt.Sprintf("FROM %s WHERE %s = ? AND %s < ? %s", rows.table, column, rows.column, rows.condition)
 	remove := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s %s ORDER BY %[2]s LIMIT %[4]d)", rows.table,
 		rows.key, old, chunkOf(rows.table))
-	var all int64
-	nextTenant := fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[1]s > ? ORDER BY %[1]s LIMIT 1", column, rows.table)
 
+	var all int64
 	for tenant := int64(-1); ; {
 		var next []int64
 		if err := s.db.Read.NewRaw(nextTenant, tenant).Scan(ctx, &next); err != nil {
@@ -221,37 +222,19 @@ func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error)
 		}
 
 		tenant = next[0]
-
-		for {
-			// Query first: even a delete of nothing makes SQLite's writers wait.
-			var any bool
-			if err := s.db.Read.NewRaw("SELECT EXISTS (SELECT 1 "+old+")", tenant, rows.bound).
-				Scan(ctx, &any); err != nil {
-				return all, fmt.Errorf("look for old rows of %s %d in %s: %w", column, tenant, rows.table, err)
-			}
-			if !any {
-				break
-			}
-
-			result, err := s.db.Write.ExecContext(ctx, remove, tenant, rows.bound)
-			if err != nil {
-				return all, fmt.Errorf("delete old rows of %s %d from %s: %w", column, tenant, rows.table, err)
-			}
-
-			n, err := result.RowsAffected()
-			if err != nil {
-				return all, err
-			}
-
-			all += n
+		n, err := s.changeInChunks(ctx, old, remove, tenant, rows.bound)
+		all += n
+		if err != nil {
+			return all, fmt.Errorf("delete old rows of %s %d from %s: %w", column, tenant, rows.table, err)
 		}
 	}
 }
 
-// DeleteConsumed deletes used challenges and tokens that expired long ago, a few in each transaction,
-// and returns their number.
+// DeleteConsumed deletes consumed challenges and tokens that were issued more than
+// model.ConsumedRetention ago, a few in each transaction, and returns their number.
 func (s *Store) DeleteConsumed(ctx context.Context, now model.Instant) (int64, error) {
 	return s.deleteInChunks(ctx, oldRows{
-		table: "captcha_spent", key: "account_id, issued_at, id", column: "issued_at", bound: int64(now.Add(-model.ConsumedRetention)),
+		table: tables.Consumed.Name, key: tables.Consumed.Columns.List(""), column: "issued_at",
+		bound: int64(now.Add(-model.ConsumedRetention)),
 	})
 }

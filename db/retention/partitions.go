@@ -56,9 +56,11 @@ func (p partitioned) partition(m model.Month) string { return fmt.Sprintf("%s_%0
 func (p partitioned) defaultPartition() string { return p.name + "_default" }
 
 const (
+	// monthsAhead is for how many coming months there are partitions.
 	monthsAhead = 2
-	// monthsBehind is how old rows in the default partition can be for their month to get a
-	// partition.
+
+	// monthsBehind is how many months ago rows in the default partition can be for their month to
+	// get a partition.
 	monthsBehind = 24
 
 	// Creating or dropping a partition waits for every transaction that uses the table, and blocks
@@ -69,14 +71,14 @@ const (
 	partitionLockPause    = time.Second
 )
 
-// EnsurePartitions creates the monthly partitions of visits, page views, engagement and events in PostgreSQL
-// for last month, the current month and the next two. It can run at any time, in any number of
-// processes: existing partitions stay.
+// EnsurePartitions creates the monthly partitions of visits, page views, engagement and events in
+// PostgreSQL for last month, the current month and the next two. It can run at any time, in any number
+// of processes: existing partitions stay. On SQLite it does nothing.
 //
 // Rows in the default partition whose month had no partition are moved into the new one, in the
 // transaction that creates it. Only then are readers and ingestion blocked for longer, while the rows
-// move; it happens when no partition was created for two months. Earlier months get a partition, too, if the
-// default partition has rows of them.
+// move; it happens when no partition was created for two months. Earlier months get a partition, too,
+// if the default partition has rows of them.
 //
 // An error leaves nothing half done. Until the next call succeeds, the default partition takes rows
 // without a partition.
@@ -100,7 +102,9 @@ func (s *Store) EnsurePartitions(ctx context.Context, now model.Instant) error {
 			if have[month] {
 				continue
 			}
-			if err := s.changePartitions(ctx, func(tx *db.Tx) error { return createPartition(ctx, tx, table, month) }); err != nil {
+
+			err := s.changePartitions(ctx, func(tx *db.Tx) error { return createPartition(ctx, tx, table, month) })
+			if err != nil {
 				return fmt.Errorf("create %s: %w", table.partition(month), err)
 			}
 		}
@@ -167,9 +171,8 @@ func createPartition(ctx context.Context, tx *db.Tx, table partitioned, month mo
 		return err
 	}
 
-	_, err = tx.ExecContext(ctx, "CREATE TABLE ? (LIKE ? INCLUDING ALL) WITH (?)", bun.Ident(table.partition(month)),
-		bun.Ident(table.name),
-		bun.Safe(table.with))
+	_, err = tx.ExecContext(ctx, "CREATE TABLE ? (LIKE ? INCLUDING ALL) WITH (?)",
+		bun.Ident(table.partition(month)), bun.Ident(table.name), bun.Safe(table.with))
 	if err != nil {
 		return err
 	}
@@ -248,8 +251,9 @@ func (s *Store) changePartitions(ctx context.Context, change func(tx *db.Tx) err
 			if err := tx.LockKey(ctx, db.PartitionLock); err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?",
-				partitionLockWait.Milliseconds()); err != nil {
+
+			_, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", partitionLockWait.Milliseconds())
+			if err != nil {
 				return err
 			}
 

@@ -45,8 +45,9 @@ func (s *Store) PurgeDeletedSites(ctx context.Context, now model.Instant) (int64
 		SiteID    int64
 		DeletedAt model.Instant
 	}
-	if err := s.db.Read.NewSelect().Table("deleted_sites").Column("site_id", "deleted_at").Order("site_id").
-		Scan(ctx, &deleted); err != nil {
+	err := s.db.Read.NewSelect().Table("deleted_sites").Column("site_id", "deleted_at").Order("site_id").
+		Scan(ctx, &deleted)
+	if err != nil {
 		return 0, fmt.Errorf("list deleted sites: %w", err)
 	}
 
@@ -63,15 +64,15 @@ func (s *Store) PurgeDeletedSites(ctx context.Context, now model.Instant) (int64
 
 		n, err := s.PurgeSites(ctx, ids)
 		all += n
-
 		if err != nil {
 			return all, err
 		}
 		if len(late) == 0 {
 			continue
 		}
-		if _, err := s.db.Write.ExecContext(ctx, "DELETE FROM deleted_sites WHERE site_id IN ?",
-			bun.Tuple(late)); err != nil {
+
+		_, err = s.db.Write.ExecContext(ctx, "DELETE FROM deleted_sites WHERE site_id IN ?", bun.Tuple(late))
+		if err != nil {
 			return all, fmt.Errorf("forget %d deleted sites: %w", len(late), err)
 		}
 	}
@@ -86,7 +87,6 @@ const purgePage = 500
 // list of deleted sites.
 func (s *Store) PurgeSites(ctx context.Context, siteIDs []int64) (int64, error) {
 	var all int64
-
 	for ids := range slices.Chunk(siteIDs, purgePage) {
 		for _, rows := range siteRows {
 			left, err := s.sitesWithRows(ctx, rows.table, ids)
@@ -97,7 +97,6 @@ func (s *Store) PurgeSites(ctx context.Context, siteIDs []int64) (int64, error) 
 			for _, id := range left {
 				n, err := s.purgeSite(ctx, rows.table, rows.key, id)
 				all += n
-
 				if err != nil {
 					return all, err
 				}

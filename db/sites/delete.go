@@ -24,6 +24,7 @@ func (s *Store) DeleteSite(ctx context.Context, accountID, siteID int64, now mod
 	return &deleted, nil
 }
 
+// deleteSite deletes the site's own row, and lists the site for the purge of all others.
 func deleteSite(ctx context.Context, tx *db.Tx, siteID int64, now model.Instant) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO deleted_sites (site_id, deleted_at) VALUES (?, ?)", siteID, now)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 
 // Objects that belong to a site and that only reports use: annotations, segments, funnels and shared
 // links. A change locks the site's row first, so that the limits are exact under concurrent changes.
-// It notifies no watcher, because hits do not depend on these objects. Each object has a number of
-// its own and a site_id.
+// It notifies no watcher, because hits do not depend on these objects. Each table has the columns id
+// and site_id. An object of another account is model.ErrNotFound.
 
 // lockOwnSite locks a site of the account. It fails with model.ErrNotFound for another account's.
 func lockOwnSite(ctx context.Context, tx *db.Tx, accountID, siteID int64) error {
@@ -97,7 +97,7 @@ func deleteObject[T any](ctx context.Context, s *Store, accountID, id int64, tab
 	})
 }
 
-// updateObject returns the change that stores columns of an object.
+// updateObject stores columns of an object.
 func updateObject[T any](ctx context.Context, tx *db.Tx, object *T, columns ...string) error {
 	_, err := tx.NewUpdate().Model(object).WherePK().Column(columns...).Exec(ctx)
 	return err

@@ -147,7 +147,7 @@ func (s *Store) ReportedSite(ctx context.Context, siteID int64) (*model.Site, er
 	return s.AnySite(ctx, siteID)
 }
 
-// errNotDue rolls back the transaction of a mail that another process has finished.
+// errNotDue rolls back the transaction for a mail that another process has finished.
 var errNotDue = errors.New("the report mail is not due")
 
 // FinishReportMail sets when a mail is due next and, unless kind is empty, queues one of that kind to
@@ -169,7 +169,8 @@ func (s *Store) FinishReportMail(
 			}
 		}
 
-		result, err := tx.NewUpdate().Model(&next).Column("day", "due_at").WherePK().Where("due_at = ?", was.DueAt).Exec(ctx)
+		result, err := tx.NewUpdate().Model(&next).Column("day", "due_at").WherePK().Where("due_at = ?", was.DueAt).
+			Exec(ctx)
 		if err != nil {
 			return err
 		}

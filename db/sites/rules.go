@@ -43,6 +43,7 @@ func (s *Store) SiteRules(ctx context.Context, siteIDs []int64) (map[int64]*mode
 	return rules, nil
 }
 
+// one returns the first site of a list, or model.ErrNotFound for an empty one.
 func one(list []*model.SiteRules, err error) (*model.SiteRules, error) {
 	if err == nil && len(list) == 0 {
 		err = model.ErrNotFound
@@ -87,6 +88,7 @@ func siteRules(ctx context.Context, reader bun.IDB, where func(*bun.SelectQuery)
 	return list, nil
 }
 
+// rules splits the lists of a row.
 func (row *siteRow) rules() (*model.SiteRules, error) {
 	rules := &model.SiteRules{
 		Site:         row.Site,
@@ -94,6 +96,7 @@ func (row *siteRow) rules() (*model.SiteRules, error) {
 		Registered:   sortedFields(row.Registered),
 		KeyEvents:    sortedFields(row.KeyEvents),
 	}
+
 	for _, text := range sortedFields(row.Excluded) {
 		network, err := netip.ParsePrefix(text)
 		if err != nil {

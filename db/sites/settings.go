@@ -63,11 +63,13 @@ func (s *Store) RegisterEvent(ctx context.Context, accountID, siteID int64, name
 // UnregisterEvent removes a custom event name from the site, and its mark as a key event.
 func (s *Store) UnregisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, _ *model.Site) error {
-		if err := removeFromSite(ctx, tx, "registered_events", "name", siteID, name); err != nil ||
-			model.IsReservedEvent(name) {
-			// A reserved name was never registered, so its mark stays.
+		err := removeFromSite(ctx, tx, "registered_events", "name", siteID, name)
+
+		// A reserved name was never registered, so its mark stays.
+		if err != nil || model.IsReservedEvent(name) {
 			return err
 		}
+
 		return removeFromSite(ctx, tx, "key_events", "name", siteID, name)
 	})
 }
@@ -149,28 +151,17 @@ func (s *Store) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteU
 		setIfGiven(&site.AutomaticEvents, u.AutomaticEvents)
 		setIfGiven(&site.TimeZone, u.TimeZone)
 
-		_, err := tx.NewUpdate().Model(site).WherePK().
-			Column("name", "measure_site_search", "measure_ecommerce", "allow_pseudonymous_user_id", "automatic_events",
-				"time_zone").
-			Exec(ctx)
+		err := updateColumns(ctx, tx, site, "name", "measure_site_search", "measure_ecommerce",
+			"allow_pseudonymous_user_id", "automatic_events", "time_zone")
 		if err != nil || u.ExcludedAddresses == nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM excluded_addresses WHERE site_id = ?", siteID); err != nil ||
-			len(networks) == 0 {
-			return err
-		}
 
-		rows := make([]excludedAddress, len(networks))
-		for i, network := range networks {
-			rows[i] = excludedAddress{SiteID: siteID, Network: network}
-		}
-
-		_, err = tx.NewInsert().Model(&rows).Exec(ctx)
-		return err
+		return replaceExcluded(ctx, tx, siteID, networks)
 	})
 }
 
+// excludedAddress is a row of a site's excluded networks.
 type excludedAddress struct {
 	bun.BaseModel `bun:"table:excluded_addresses"`
 
@@ -178,6 +169,23 @@ type excludedAddress struct {
 	Network string
 }
 
+// replaceExcluded stores the whole list of a site's excluded networks.
+func replaceExcluded(ctx context.Context, tx *db.Tx, siteID int64, networks []string) error {
+	_, err := tx.ExecContext(ctx, "DELETE FROM excluded_addresses WHERE site_id = ?", siteID)
+	if err != nil || len(networks) == 0 {
+		return err
+	}
+
+	rows := make([]excludedAddress, len(networks))
+	for i, network := range networks {
+		rows[i] = excludedAddress{SiteID: siteID, Network: network}
+	}
+
+	_, err = tx.NewInsert().Model(&rows).Exec(ctx)
+	return err
+}
+
+// setIfGiven sets a field to a value that is not nil.
 func setIfGiven[T any](field, value *T) {
 	if value != nil {
 		*field = *value
@@ -291,6 +299,7 @@ func (s *Store) changeAnySite(ctx context.Context, siteID int64, change func(tx 
 	return s.change(ctx, siteID, func(*bun.SelectQuery) {}, change)
 }
 
+// change is changeSite for a site that meets the condition whose.
 func (s *Store) change(
 	ctx context.Context, siteID int64, whose func(*bun.SelectQuery), change func(tx *db.Tx, site *model.Site) error,
 ) error {
@@ -339,6 +348,7 @@ func addToSite(
 	return err
 }
 
+// removeFromSite removes a value from one of the site's lists, if it is there.
 func removeFromSite(ctx context.Context, tx *db.Tx, table, column string, siteID int64, value string) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND ? = ?", bun.Ident(table), siteID,
 		bun.Ident(column), value)

@@ -115,11 +115,7 @@ func (s *Store) changeSitekey(
 		return tx.Notify(ctx, watch.Sitekeys, id)
 	})
 	if err != nil {
-		if _, shown := errors.AsType[*model.Error](err); !shown {
-			err = fmt.Errorf("change sitekey %d: %w", id, err)
-		}
-
-		return nil, err
+		return nil, db.Wrap(err, "change sitekey %d", id)
 	}
 
 	return &key, nil
@@ -128,7 +124,6 @@ func (s *Store) changeSitekey(
 // describeSitekey checks name and domains and sets those that are not nil.
 func describeSitekey(key *model.Sitekey, name *string, domains *[]string) error {
 	var nameErr, domainsErr error
-
 	if name != nil {
 		key.Name, nameErr = model.ParseName("name", *name)
 	}
@@ -149,6 +144,7 @@ func describeSitekey(key *model.Sitekey, name *string, domains *[]string) error 
 	return errors.Join(nameErr, domainsErr)
 }
 
+// giveSecret sets a new secret and returns it.
 func giveSecret(key *model.Sitekey) string {
 	secret := model.NewSecret(model.CaptchaSecretPrefix)
 	key.SecretHash, key.SecretHint = model.HashToken(secret), model.SecretHint(secret)
@@ -173,10 +169,12 @@ func (s *Store) SitekeyBySecret(ctx context.Context, hash []byte) (*model.Siteke
 	return findSitekey(ctx, s.db.DataRead, func(q *bun.SelectQuery) { q.Where("secret_hash = ?", hash) })
 }
 
+// findSitekey returns the sitekey that meets the condition, or model.ErrNotFound.
 func findSitekey(ctx context.Context, pool *bun.DB, where func(*bun.SelectQuery)) (*model.Sitekey, error) {
 	var key model.Sitekey
 	q := pool.NewSelect().Model(&key)
 	where(q)
+
 	if err := q.Scan(ctx); err != nil {
 		return nil, db.OrNotFound(err)
 	}

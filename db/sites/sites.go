@@ -58,6 +58,7 @@ func (s *Store) CreateOwnersSite(ctx context.Context, site model.Site) (*model.S
 	return s.createSite(ctx, site, checkSiteLimit)
 }
 
+// checkSiteLimit fails if the account has more sites on the plan of a new one than it may have.
 func checkSiteLimit(ctx context.Context, tx *db.Tx, site *model.Site) error {
 	var row struct{ Used, Limit int64 }
 	err := tx.NewRaw(`
@@ -80,15 +81,10 @@ func (s *Store) SetSiteLimit(ctx context.Context, accountID, limit int64) error 
 		return model.InvalidField("sites", "invalid_volume", fmt.Sprintf("Use a number from 1 to %d.", model.MaxSites))
 	}
 
-	res, err := s.db.Write.ExecContext(ctx, "UPDATE accounts SET site_limit = ? WHERE id = ?", limit, accountID)
+	err := db.NeedRow(s.db.Write.ExecContext(ctx, "UPDATE accounts SET site_limit = ? WHERE id = ?", limit, accountID))
 	if err != nil {
-		return fmt.Errorf("set the site limit of account %d: %w", accountID, err)
+		return db.Wrap(err, "set the site limit of account %d", accountID)
 	}
 
-	n, err := res.RowsAffected()
-	if err == nil && n == 0 {
-		err = model.ErrNotFound
-	}
-
-	return err
+	return nil
 }

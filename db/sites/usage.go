@@ -18,30 +18,7 @@ import (
 func (s *Store) UsageHistory(
 	ctx context.Context, siteIDs []int64, from model.Month,
 ) (map[int64]map[model.Month]int64, error) {
-	if len(siteIDs) == 0 {
-		return nil, nil
-	}
-
-	var rows []struct {
-		SiteID int64
-		Month  model.Month
-		Used   int64
-	}
-	err := s.db.Read.NewSelect().Table("site_usage").Column("site_id", "month", "used").
-		Where("site_id IN ?", bun.Tuple(siteIDs)).Where("month >= ?", from).Scan(ctx, &rows)
-	if err != nil {
-		return nil, fmt.Errorf("read usage history of %d sites: %w", len(siteIDs), err)
-	}
-
-	used := make(map[int64]map[model.Month]int64)
-	for _, row := range rows {
-		if used[row.SiteID] == nil {
-			used[row.SiteID] = make(map[model.Month]int64)
-		}
-		used[row.SiteID][row.Month] = row.Used
-	}
-
-	return used, nil
+	return usageSince(ctx, s, "site_usage", "month", siteIDs, from)
 }
 
 // UsageByDay returns how many page views and events each site had on each finished UTC day since
@@ -50,27 +27,35 @@ func (s *Store) UsageHistory(
 func (s *Store) UsageByDay(
 	ctx context.Context, siteIDs []int64, from model.Day,
 ) (map[int64]map[model.Day]int64, error) {
+	return usageSince(ctx, s, "site_usage_days", "day", siteIDs, from)
+}
+
+// usageSince reads the counts of each site from a table of counts by period, a month or a day.
+func usageSince[Period ~int32](
+	ctx context.Context, s *Store, table, period string, siteIDs []int64, from Period,
+) (map[int64]map[Period]int64, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
 
 	var rows []struct {
 		SiteID int64
-		Day    model.Day
+		Period Period
 		Used   int64
 	}
-	err := s.db.Read.NewSelect().Table("site_usage_days").Column("site_id", "day", "used").
-		Where("site_id IN ?", bun.Tuple(siteIDs)).Where("day >= ?", from).Scan(ctx, &rows)
+	err := s.db.Read.NewSelect().Table(table).Column("site_id", "used").
+		ColumnExpr("? AS period", bun.Ident(period)).
+		Where("site_id IN ?", bun.Tuple(siteIDs)).Where("? >= ?", bun.Ident(period), from).Scan(ctx, &rows)
 	if err != nil {
-		return nil, fmt.Errorf("read usage by day of %d sites: %w", len(siteIDs), err)
+		return nil, fmt.Errorf("read the usage of %d sites by %s: %w", len(siteIDs), period, err)
 	}
 
-	used := make(map[int64]map[model.Day]int64)
+	used := make(map[int64]map[Period]int64)
 	for _, row := range rows {
 		if used[row.SiteID] == nil {
-			used[row.SiteID] = make(map[model.Day]int64)
+			used[row.SiteID] = make(map[Period]int64)
 		}
-		used[row.SiteID][row.Day] = row.Used
+		used[row.SiteID][row.Period] = row.Used
 	}
 
 	return used, nil
@@ -118,8 +103,9 @@ func (s *Store) CountUsageDays(ctx context.Context, now model.Instant) (int64, e
 // RecountUsageDays counts the UTC days from first to last again, for rows that were stored after
 // their day was counted.
 func (s *Store) RecountUsageDays(ctx context.Context, first, last model.Day) error {
-	if _, err := s.db.Write.ExecContext(ctx, "DELETE FROM site_usage_days WHERE day >= ? AND day <= ?", first, last); err != nil {
-		return fmt.Errorf("remove the usage of days: %w", err)
+	_, err := s.db.Write.ExecContext(ctx, "DELETE FROM site_usage_days WHERE day >= ? AND day <= ?", first, last)
+	if err != nil {
+		return fmt.Errorf("delete the usage of days: %w", err)
 	}
 
 	for day := first; day <= last; day++ {
@@ -127,6 +113,7 @@ func (s *Store) RecountUsageDays(ctx context.Context, first, last model.Day) err
 			return fmt.Errorf("count the usage of %s again: %w", day, err)
 		}
 	}
+
 	return nil
 }
 

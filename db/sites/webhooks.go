@@ -30,6 +30,7 @@ func (s *Store) SetWebhookSecret(ctx context.Context, accountID, siteID int64, s
 	return s.setConversionWebhook(ctx, accountID, siteID, nil, secret, model.ChangedBy{})
 }
 
+// setConversionWebhook sets the given ones of address and secret.
 func (s *Store) setConversionWebhook(
 	ctx context.Context, accountID, siteID int64, address, secret *string, by model.ChangedBy,
 ) error {
@@ -46,8 +47,7 @@ func (s *Store) setConversionWebhook(
 			site.ConversionWebhookSecret = sealed
 		}
 
-		_, err := tx.NewUpdate().Model(site).WherePK().Column("conversion_webhook_url", "conversion_webhook_secret").Exec(ctx)
-		if err != nil {
+		if err := updateColumns(ctx, tx, site, "conversion_webhook_url", "conversion_webhook_secret"); err != nil {
 			return err
 		}
 
@@ -73,8 +73,7 @@ func (s *Store) SetDailyExportWebhook(
 		}
 
 		site.DailyExportURL = address
-		_, err := tx.NewUpdate().Model(site).WherePK().Column("daily_export_url", "daily_export_day").Exec(ctx)
-		if err != nil {
+		if err := updateColumns(ctx, tx, site, "daily_export_url", "daily_export_day"); err != nil {
 			return err
 		}
 
@@ -106,6 +105,7 @@ ON CONFLICT (site_id, day) DO UPDATE SET changes = webhook_notices.changes + 1 R
 	}, by.At, model.RoleOwner)
 }
 
+// checkURL checks the form of an address; an empty one means no webhook.
 func checkURL(address string) error {
 	if address != "" && !model.IsWebhookURL(address) {
 		return model.InvalidField("url", "invalid_url",

@@ -27,17 +27,19 @@ type integer interface {
 	~int | ~int16 | ~int32 | ~int64
 }
 
-// Bigint is an 8-byte integer that is never NULL.
+// The functions below return a column of one type each. field returns the address of the row's value.
+
+// Bigint returns a column of 8-byte integers that are never NULL.
 func Bigint[Row any, T ~int64](name string, field func(*Row) *T) Column[Row] {
 	return integerColumn(name, "bigint", field, func(v T) int64 { return int64(v) })
 }
 
-// Integer is a 4-byte integer that is never NULL.
+// Integer returns a column of 4-byte integers that are never NULL.
 func Integer[Row any, T ~int32 | ~int](name string, field func(*Row) *T) Column[Row] {
 	return integerColumn(name, "integer", field, func(v T) int32 { return int32(v) })
 }
 
-// Smallint is a 2-byte integer that is never NULL.
+// Smallint returns a column of 2-byte integers that are never NULL.
 func Smallint[Row any, T ~int16 | ~int](name string, field func(*Row) *T) Column[Row] {
 	return integerColumn(name, "smallint", field, func(v T) int16 { return int16(v) })
 }
@@ -57,12 +59,14 @@ func integerColumn[Row any, T, Element integer](
 	}
 }
 
-// Bool is a boolean that is never NULL. SQLite stores 0 or 1.
+// Bool returns a column of booleans that are never NULL. SQLite stores 0 or 1.
 func Bool[Row any](name string, field func(*Row) *bool) Column[Row] {
 	return Column[Row]{
 		Name:   name,
 		pgType: "boolean",
-		array:  func(n int, row func(int) *Row) any { return array(n, row, func(r *Row) bool { return *field(r) }) },
+		array: func(n int, row func(int) *Row) any {
+			return array(n, row, func(r *Row) bool { return *field(r) })
+		},
 		target: func(r *Row) any { return field(r) },
 		value:  func(r *Row) driver.Value { return *field(r) },
 		set: func(r *Row, v driver.Value) {
@@ -72,7 +76,7 @@ func Bool[Row any](name string, field func(*Row) *bool) Column[Row] {
 	}
 }
 
-// Text is a text that is never NULL.
+// Text returns a column of texts that are never NULL.
 func Text[Row any, T ~string](name string, field func(*Row) *T) Column[Row] {
 	return Column[Row]{
 		Name:   name,
@@ -86,7 +90,7 @@ func Text[Row any, T ~string](name string, field func(*Row) *T) Column[Row] {
 	}
 }
 
-// OptionalText is a text that is NULL when it is empty.
+// OptionalText returns a column of texts, with NULL for an empty one.
 func OptionalText[Row any](name string, field func(*Row) *string) Column[Row] {
 	return Column[Row]{
 		Name:   name,
@@ -110,8 +114,8 @@ func OptionalText[Row any](name string, field func(*Row) *string) Column[Row] {
 	}
 }
 
-// Bytes are bytes that are never NULL. Nil is stored as empty: on PostgreSQL a NULL anywhere in a
-// row of more than 8 columns costs 8 bytes, an empty value 1.
+// Bytes returns a column of bytes that are never NULL. Nil is stored as empty: on PostgreSQL a NULL
+// anywhere in a row of more than 8 columns costs 8 bytes, an empty value 1.
 func Bytes[Row any](name string, field func(*Row) *[]byte) Column[Row] {
 	return Column[Row]{
 		Name:   name,
@@ -142,7 +146,7 @@ func nilIfEmpty(b []byte) []byte {
 	return b
 }
 
-// Word is 8 bytes that are stored as an integer, the first byte as the highest.
+// Word returns a column of 8 bytes that are stored as an integer, the first byte as the highest.
 func Word[Row any](name string, field func(*Row) *[8]byte) Column[Row] {
 	get := func(r *Row) int64 { return int64(binary.BigEndian.Uint64(field(r)[:])) }
 	set := func(r *Row, v int64) { binary.BigEndian.PutUint64(field(r)[:], uint64(v)) }
@@ -156,12 +160,12 @@ func Narrow[Row any](name string, field func(*Row) *int64) Column[Row] {
 	return computedInteger(name, "integer", get, set)
 }
 
-// SmallintOf is a 2-byte integer that stands for a value of the row.
+// SmallintOf returns a column of 2-byte integers, each of which stands for a value of its row.
 func SmallintOf[Row any](name string, get func(*Row) int16, set func(*Row, int16)) Column[Row] {
 	return computedInteger(name, "smallint", get, set)
 }
 
-// Derived is a 4-byte integer that follows from other columns, so that it is only written.
+// Derived returns a column of 4-byte integers that follow from other columns. It is only written.
 func Derived[Row any](name string, get func(*Row) int32) Column[Row] {
 	return computedInteger(name, "integer", get, func(*Row, int32) {})
 }
@@ -177,7 +181,7 @@ func computedInteger[Row any, T integer](name, pgType string, get func(*Row) T, 
 	}
 }
 
-// TextOf is a text that stands for values of the row and is never NULL.
+// TextOf returns a column of texts, each of which stands for values of its row and is never NULL.
 func TextOf[Row any](name string, get func(*Row) string, set func(*Row, string)) Column[Row] {
 	return Column[Row]{
 		Name:   name,
@@ -206,7 +210,7 @@ func BytesOf[Row any](name string, get func(*Row) []byte, set func(*Row, []byte)
 	}
 }
 
-// ID is a fixed number of bytes, never NULL. field returns the bytes of the row themselves.
+// ID returns a column of a fixed number of bytes, never NULL. field returns the row's own bytes.
 func ID[Row any](name string, field func(*Row) []byte) Column[Row] {
 	return Column[Row]{
 		Name:   name,
@@ -221,7 +225,8 @@ func ID[Row any](name string, field func(*Row) []byte) Column[Row] {
 	}
 }
 
-// OptionalBigint is an integer that is only written: NULL where value returns nil.
+// OptionalBigint returns a column of 8-byte integers that is only written, with NULL where value
+// returns nil.
 func OptionalBigint[Row any](name string, value func(*Row) *int64) Column[Row] {
 	return Column[Row]{
 		Name:   name,
@@ -236,13 +241,15 @@ func OptionalBigint[Row any](name string, value func(*Row) *int64) Column[Row] {
 	}
 }
 
-// ConstantText is a text that is written with every row and never read.
+// ConstantText returns a column of one text, which is written with every row and never read.
 func ConstantText[Row any](name, constant string) Column[Row] {
 	return Column[Row]{
 		Name:   name,
 		pgType: "text",
-		array:  func(n int, row func(int) *Row) any { return array(n, row, func(*Row) string { return constant }) },
-		value:  func(*Row) driver.Value { return constant },
+		array: func(n int, row func(int) *Row) any {
+			return array(n, row, func(*Row) string { return constant })
+		},
+		value: func(*Row) driver.Value { return constant },
 	}
 }
 
@@ -347,10 +354,16 @@ func (t idTarget) ScanBytes(v []byte) error {
 }
 
 // number reads an integer that the SQLite driver returned. NULL is 0.
-func number(v driver.Value) int64 { n, _ := v.(int64); return n }
+func number(v driver.Value) int64 {
+	n, _ := v.(int64)
+	return n
+}
 
 // text reads a text that the SQLite driver returned. NULL is empty.
-func text(v driver.Value) string { s, _ := v.(string); return s }
+func text(v driver.Value) string {
+	s, _ := v.(string)
+	return s
+}
 
 // Columns are columns of one table or statement, in order.
 type Columns[Row any] []Column[Row]
@@ -360,7 +373,9 @@ func (c Columns[Row]) With(others ...Column[Row]) Columns[Row] { return slices.C
 
 // Without returns the columns except those with the given names.
 func (c Columns[Row]) Without(names ...string) Columns[Row] {
-	return slices.DeleteFunc(slices.Clone(c), func(column Column[Row]) bool { return slices.Contains(names, column.Name) })
+	return slices.DeleteFunc(slices.Clone(c), func(column Column[Row]) bool {
+		return slices.Contains(names, column.Name)
+	})
 }
 
 // Names returns the names of the columns.
@@ -451,7 +466,7 @@ func appendField(buf []byte, pgType string, value driver.Value) []byte {
 	return length(-1)
 }
 
-// Targets returns where pgx stores the values of a row that it reads, with room for one before.
+// Targets returns where pgx stores the values of a row that it reads, after the targets in first.
 func (c Columns[Row]) Targets(first []any, row *Row) []any {
 	for i := range c {
 		first = append(first, c[i].target(row))
@@ -467,7 +482,7 @@ func (c Columns[Row]) AppendValues(values []driver.Value, row *Row) []driver.Val
 	return values
 }
 
-// Set stores what the SQLite driver read into a row.
+// Set stores into a row what the SQLite driver read, one value for each column.
 func (c Columns[Row]) Set(row *Row, values []driver.Value) {
 	for i := range c {
 		c[i].set(row, values[i])
@@ -480,7 +495,7 @@ type Table[Row any] struct {
 	Columns Columns[Row]
 }
 
-// InsertPostgres is the statement that inserts all rows of a batch from arrays.
+// InsertPostgres returns the statement that inserts all rows of a batch from arrays.
 func (t Table[Row]) InsertPostgres() string {
 	return "INSERT INTO " + t.Name + " (" + t.Columns.List("") + ")\nSELECT * FROM " + t.Columns.Unnest()
 }
@@ -490,7 +505,7 @@ func (t Table[Row]) CopyPostgres() string {
 	return "COPY " + t.Name + " (" + t.Columns.List("") + ") FROM STDIN (FORMAT binary)"
 }
 
-// InsertSQLite is the statement that inserts one row.
+// InsertSQLite returns the statement that inserts one row.
 func (t Table[Row]) InsertSQLite() string {
 	return "INSERT INTO " + t.Name + " (" + t.Columns.List("") + ") VALUES (" + t.Columns.marks() + ")"
 }

@@ -13,23 +13,25 @@ import (
 // EngagementDays is how many days can hold reports on a page view, its own included.
 const EngagementDays = 1 + int(model.EngagementWindow/(24*time.Hour))
 
-// EngagedMS and EngagedScroll are the time in view and the scroll depth of a page view that is
-// joined with EngagementJoin. They are 0 for a page view whose id a later one repeats.
+// EngagedMS returns the expression for the time in view, in milliseconds, of a page view that is joined
+// with EngagementJoin. It is 0 for a page view whose id a later one repeats.
 func EngagedMS(postgres bool) string {
 	smaller, _ := extremes(postgres)
 	return engaged(postgres, fmt.Sprintf("%s(%s, %d)", smaller, eachDay("coalesce(e%d.ms, 0)", " + "),
 		model.MaxEngagement.Milliseconds()))
 }
 
-// EngagedScroll is the scroll depth; see EngagedMS.
+// EngagedScroll returns the expression for the scroll depth in percent; see EngagedMS.
 func EngagedScroll(postgres bool) string {
 	_, larger := extremes(postgres)
 	return engaged(postgres, larger+"("+eachDay("coalesce(e%d.scroll, 0)", ", ")+")")
 }
 
+// engaged returns a value, or 0 for a page view whose id a later one repeats.
 func engaged(postgres bool, value string) string {
 	_, larger := extremes(postgres)
-	return "CASE WHEN " + larger + "(" + eachDay("coalesce(e%d.repeated_at, 0)", ", ") + ") > r.at THEN 0 ELSE " + value + " END"
+	repeatedAt := larger + "(" + eachDay("coalesce(e%d.repeated_at, 0)", ", ") + ")"
+	return "CASE WHEN " + repeatedAt + " > r.at THEN 0 ELSE " + value + " END"
 }
 
 // extremes returns the dialect's functions for the smaller and the larger of values.
@@ -40,7 +42,8 @@ func extremes(postgres bool) (smaller, larger string) {
 	return "min", "max"
 }
 
-// EngagementJoin joins rows r of page views with their engagement, one row a day. On PostgreSQL the
+// EngagementJoin returns the join of rows r of page views with their engagement, one row a day. On
+// PostgreSQL the
 // page views must lie between two times, the second exclusive, so that partitions of other months
 // are left out.
 func EngagementJoin(postgres bool, from, to model.Instant) string {
@@ -56,9 +59,10 @@ func EngagementJoin(postgres bool, from, to model.Instant) string {
 		DayOf("r.at", from, to, "%[1]d")+` LIMIT 1) AS e%[1]d ON true`, " ")
 }
 
-// DayOf is PostgreSQL's condition that a row's day is that of a time plus a number of days. All times
-// lie between two, the second exclusive. It names the days as constants, so that the planner leaves
-// out partitions. If the times are of one day, it is the shortest, since each lookup evaluates it.
+// DayOf returns PostgreSQL's condition that a row's day is that of a time plus a number of days. All
+// times lie between two, the second exclusive. It names the days as constants, so that the planner
+// leaves out partitions. If the times are of one day, it is the shortest, since each lookup evaluates
+// it.
 func DayOf(at string, from, to model.Instant, later string) string {
 	first, last := from.Day(), (to - 1).Day()
 	if first == last {

@@ -29,15 +29,15 @@ const MinSecret = 32
 // Signups (the zero value is "closed"), CaptchaPlan, NoMail, ServesHits and PasswordCost.
 type Options struct {
 	DB          *db.DB
-	Secret      []byte                         // application key, at least MinSecret bytes; a key for each use is derived from it
+	Secret      []byte                         // application key, at least MinSecret bytes; those of each use derive from it
 	Rotation    *model.KeyRotation             // of the application key; nil: there is no previous one
 	BaseURL     string                         // {base_url}; https sets the cookies' __Host- name and Secure attribute
 	Signups     model.SignupPolicy             // which sign-ups are accepted
 	CaptchaPlan model.CaptchaPlan              // of new accounts; empty: the free plan
 	NoMail      bool                           // no mail is sent: invitations by mail are refused
-	ServesHits  bool                           // the process also has the data role, which keeps half of the processor time
+	ServesHits  bool                           // the process also has the data role, which keeps half of the processors
 	ClientAddr  func(*http.Request) netip.Addr // the client's address behind the configured proxies
-	IsShared    func(*http.Request) bool       // whether many clients share that address, so no limit by network applies; nil: never
+	IsShared    func(*http.Request) bool       // whether many clients share that address: no limit by network; nil: never
 	Now         func() time.Time
 
 	// PasswordCost is the cost of a password's hash. nil: OWASP's minimum, see hasher.go. Only

@@ -48,7 +48,6 @@ type hasher struct {
 // second time slot of a single one.
 func newHasher(cost argon2id.Params, processors int, servesHits bool) *hasher {
 	turns := max(2, processors)
-
 	if servesHits {
 		turns = max(1, processors/2)
 	}
@@ -68,7 +67,6 @@ func newHasher(cost argon2id.Params, processors int, servesHits bool) *hasher {
 // devices have slots of their own. It fails with the model.Error unavailable if no slot is free.
 func (p *hasher) reserve(known bool) (release func(), err error) {
 	slots := p.slots
-
 	if known {
 		slots = p.knownSlots
 	}

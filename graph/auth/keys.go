@@ -71,7 +71,6 @@ func newThrottleKey(key model.ApplicationKey, rotation *model.KeyRotation) throt
 
 func (k throttleKey) hash(kind string, what []byte) []byte {
 	key := k.current
-
 	if k.rotation.SignsWithPrevious() {
 		key = k.previous
 	}

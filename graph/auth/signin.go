@@ -88,7 +88,6 @@ func (a *Auth) checkPassword(ctx context.Context, address, password string) (*mo
 	}
 
 	stored := a.hasher.unusable
-
 	if user != nil {
 		stored = user.PasswordHash
 	}

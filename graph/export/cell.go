@@ -41,7 +41,6 @@ func defuse(text string) string {
 	for start := 0; ; {
 		end := strings.IndexAny(text[start:], cuts)
 		part := text[start:]
-
 		if end >= 0 {
 			part = part[:end+1]
 		}

@@ -44,9 +44,12 @@ const (
 
 // Options configures the handler. All fields are required.
 type Options struct {
-	DB   *db.DB
-	User func(*http.Request) (*model.User, error) // the caller if it may download; else nil, or a model.Error of kind Unauthenticated or Forbidden
-	Log  *slog.Logger
+	DB  *db.DB
+	Log *slog.Logger
+
+	// User returns the caller if it may download; else nil, or a model.Error of kind Unauthenticated
+	// or Forbidden.
+	User func(*http.Request) (*model.User, error)
 }
 
 // downloads serves downloads.

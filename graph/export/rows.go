@@ -52,7 +52,6 @@ func newJSONRows(w io.Writer) *jsonRows { return &jsonRows{output: newOutput(w)}
 
 func (j *jsonRows) row(row []exports.Field) error {
 	separator := ",\n"
-
 	if j.rows == 0 {
 		separator = "[\n"
 	}

@@ -58,9 +58,8 @@ func (r *Request) setRetryAfter(d time.Duration) {
 }
 
 // Charge charges the request to the caller's account or shared link, once, as soon as the caller is
-// known. It
-// returns the model.Error rate_limited over the limit. Requests of unauthenticated callers are not
-// charged: the mutations open to them have throttles of their own.
+// known. It returns the model.Error rate_limited over the limit. Requests of unauthenticated callers
+// are not charged: the mutations open to them have throttles of their own.
 func (r *Request) Charge(ctx context.Context, caller auth.Caller) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,8 +101,12 @@ func (r *Request) RateLimit() *generated.RateLimit {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
+	limit := r.limits.rate.limit
 	return &generated.RateLimit{
-		Limit: CostPerMinute, Cost: r.budget.cost, Remaining: CostPerMinute - r.budget.used, ResetAt: model.At(r.budget.resetAt),
+		Limit:     limit,
+		Cost:      r.budget.cost,
+		Remaining: limit - r.budget.used,
+		ResetAt:   model.At(r.budget.resetAt),
 	}
 }
 
@@ -162,7 +165,8 @@ func (r *Request) TakeTurn(ctx context.Context, mutation string) (end func(), er
 
 	if errors.Is(err, turns.ErrBusy) {
 		err = &model.Error{
-			Kind: model.RateLimited, Code: "rate_limited", RetryAfter: time.Second, Message: "Too many changes are in progress. Try again.",
+			Kind: model.RateLimited, Code: "rate_limited", RetryAfter: time.Second,
+			Message: "Too many changes are in progress. Try again.",
 		}
 
 		r.refused = err

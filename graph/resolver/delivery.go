@@ -21,7 +21,8 @@ func (r *siteResolver) Deliveries(
 		return nil, err
 	}
 
-	deliveries, err := requestOf(ctx).loaders().Deliveries(loaders.DeliveryPage{Before: before, Limit: first + 1}).Of(ctx, obj.ID)
+	position := loaders.DeliveryPage{Before: before, Limit: first + 1}
+	deliveries, err := requestOf(ctx).loaders().Deliveries(position).Of(ctx, obj.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -73,19 +74,12 @@ func (r *deliveryAttemptResolver) Error(ctx context.Context, obj *model.Delivery
 func (r *mutationResolver) SendTestWebhook(
 	ctx context.Context, input generated.SendTestWebhookInput,
 ) (*generated.DeliveryPayload, error) {
-	viewer, err := r.require(ctx, model.MayConfigure)
+	delivery, err := onSite(ctx, r, model.MayConfigure, input.SiteID,
+		func(accountID, siteID int64) (*model.Delivery, error) {
+			return r.outbox.QueueTestWebhook(ctx, accountID, siteID, requestOf(ctx).now)
+		})
 	if err != nil {
 		return nil, err
-	}
-
-	siteID, ok := r.ids.Parse(model.NodeSite, input.SiteID)
-	if !ok {
-		return nil, notFound("siteId")
-	}
-
-	delivery, err := r.outbox.QueueTestWebhook(ctx, viewer.AccountID, siteID, requestOf(ctx).now)
-	if err != nil {
-		return nil, orNotFound("siteId", err)
 	}
 
 	r.notifyWorkers(delivery)

@@ -2,10 +2,12 @@ package resolver
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/limits"
 )
 
 // Mistakes in a mutation's input, which its payload reports. Package graph presents the other errors.
@@ -78,4 +80,12 @@ func orNotFound(field string, err error) error {
 // invalidArgument is the error of an argument outside of its range.
 func invalidArgument(field, message string) error {
 	return model.InvalidField(field, "invalid_argument", message)
+}
+
+// checkDays checks the argument days of fields that show the last days.
+func checkDays(days int) error {
+	if days < 1 || days > limits.MaxDays {
+		return invalidArgument("days", fmt.Sprintf("The argument days must be from 1 to %d.", limits.MaxDays))
+	}
+	return nil
 }

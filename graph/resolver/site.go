@@ -9,7 +9,6 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
-	"github.com/tallygate/tallygate/graph/limits"
 )
 
 // Sites: lists and fields, then creation, deletion and the plan. The settings are in
@@ -180,8 +179,8 @@ func siteUsage(ctx context.Context, site *model.Site) (*generated.Usage, error) 
 }
 
 func (r *siteResolver) Rejections(ctx context.Context, obj *model.Site, days int) ([]*generated.Rejection, error) {
-	if days < 1 || days > limits.MaxDays {
-		return nil, invalidArgument("days", fmt.Sprintf("The argument days must be from 1 to %d.", limits.MaxDays))
+	if err := checkDays(days); err != nil {
+		return nil, err
 	}
 
 	request := requestOf(ctx)
@@ -258,7 +257,6 @@ func (r *mutationResolver) CreateSite(
 	}
 
 	create := r.sites.CreateOwnersSite
-
 	if viewer.Operator {
 		create = r.sites.CreateSite
 	}

@@ -185,7 +185,6 @@ func (r *mutationResolver) SetDailyExportWebhook(
 // that the caller may send events there. To remove a URL needs no more than the other settings.
 func webhookEditor(ctx context.Context, address *string) (model.ChangedBy, error) {
 	needed := model.MaySendOut
-
 	if address == nil || *address == "" {
 		needed = model.MayConfigure
 	}

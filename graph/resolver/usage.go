@@ -67,8 +67,8 @@ func usageByMonth(ctx context.Context, from model.Month, used map[model.Month]in
 
 // UsageByDay returns the counted days, and the current day as the rest of the month's usage.
 func (r *siteResolver) UsageByDay(ctx context.Context, obj *model.Site, days int) ([]*generated.DailyUsage, error) {
-	if days < 1 || days > limits.MaxDays {
-		return nil, invalidArgument("days", fmt.Sprintf("The argument days must be from 1 to %d.", limits.MaxDays))
+	if err := checkDays(days); err != nil {
+		return nil, err
 	}
 
 	request := requestOf(ctx)
@@ -142,8 +142,8 @@ func (r *sitekeyResolver) Activity(
 
 // activityOf returns what happened with a sitekey on the last days, newest first.
 func activityOf(ctx context.Context, key *model.Sitekey, days int) ([]*model.CaptchaActivity, error) {
-	if days < 1 || days > limits.MaxDays {
-		return nil, invalidArgument("days", fmt.Sprintf("The argument days must be from 1 to %d.", limits.MaxDays))
+	if err := checkDays(days); err != nil {
+		return nil, err
 	}
 	request := requestOf(ctx)
 	return request.loaders().Activity(request.now.Day()-model.Day(days)+1).Of(ctx, key.ID)

@@ -37,7 +37,6 @@ func (t *text) setSender(baseURL string) {
 // plainText returns the mail as plain text.
 func (t *text) plainText() string {
 	parts := t.Paragraphs
-
 	if t.Link != "" {
 		parts = append(parts[:len(parts):len(parts)], t.LinkText+":\n"+t.Link)
 	}

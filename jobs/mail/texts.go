@@ -130,7 +130,6 @@ func quota100Text(d *model.QuotaMail) *text {
 
 func deliveryFailedText(d *model.DeliveryFailedMail) *text {
 	what := "The webhook call for the event " + d.Event
-
 	if d.Kind == model.DeliveryDailyExport {
 		what = "A part of the daily export of " + d.Event
 	}
@@ -196,7 +195,6 @@ func passwordResetText(d *model.LinkMail) *text {
 
 func webhookChangedText(d *model.WebhookChangedMail) *text {
 	what := "key events"
-
 	if d.Kind == model.DeliveryDailyExport {
 		what = "each day's events"
 	}

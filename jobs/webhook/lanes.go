@@ -63,7 +63,7 @@ type laneState struct {
 func newLanes() *lanes {
 	known, err := lru.New[model.Lane, health](knownLanes)
 	if err != nil {
-		// The size is not positive.
+		// Only a size below 1 fails.
 		panic(err)
 	}
 	return &lanes{lane: make(map[model.Lane]*laneState), known: known}
@@ -111,7 +111,6 @@ func (l *lanes) leave(s slot) {
 func (l *lanes) freeOf(lane model.Lane) (int, health) {
 	health, _ := l.known.Get(lane)
 	slots := laneSlots(lane.Kind)
-
 	if health != responsive {
 		slots = min(slots, carefulSlots)
 	}

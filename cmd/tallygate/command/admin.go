@@ -128,8 +128,8 @@ func (c *inviteCommand) Run(ctx context.Context, term terminal) error {
 		}
 
 		secret := model.NewSecret(model.InvitationPrefix)
-		if _, err := accounts.New(d).Invite(ctx, model.NewInvitation(user.AccountID, email, c.Role, secret, model.At(time.Now())),
-			nil); err != nil {
+		invitation := model.NewInvitation(user.AccountID, email, c.Role, secret, model.At(time.Now()))
+		if _, err := accounts.New(d).Invite(ctx, invitation, nil); err != nil {
 			return err
 		}
 

@@ -163,7 +163,6 @@ func newParser(ctx context.Context, cli *commands, term terminal, exit func(stat
 // describe returns a setting's help text: meaning, default and environment variable.
 func describe(v *kong.Value) string {
 	text := v.Help
-
 	if v.HasDefault && v.Default != "" {
 		text += " Default: " + v.Default + "."
 	}

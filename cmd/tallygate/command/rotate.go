@@ -30,10 +30,12 @@ func (c *rotateSecretCommand) Run(ctx context.Context, term terminal) error {
 
 	if len(result.Unreadable) > 0 {
 		fmt.Fprintf(term.out,
-			"Neither key opens the webhook secrets of the sites %v. They are left as they are; their owners must set them again.\n", result.Unreadable)
+			"Neither key opens the webhook secrets of the sites %v. They are left as they are; their owners must "+
+				"set them again.\n", result.Unreadable)
 	}
 
 	fmt.Fprintln(term.out,
-		"Keep the previous key (TALLYGATE_SECRET_PREVIOUS, or the file secret.previous) until the time that docs/operations.md names under \"Change the application key\".")
+		"Keep the previous key (TALLYGATE_SECRET_PREVIOUS, or the file secret.previous) until the time that "+
+			"docs/operations.md names under \"Change the application key\".")
 	return nil
 }

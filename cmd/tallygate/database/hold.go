@@ -129,11 +129,14 @@ func (h *Hold) Release() {
 
 // The messages about a log that differs from what the last process left.
 const (
-	LogLost = "the SQLite log (tallygate.sqlite-wal) was removed after the last process was killed: acknowledged commits are lost"
+	LogLost = "the SQLite log (tallygate.sqlite-wal) was removed after the last process was killed: acknowledged " +
+		"commits are lost"
 
-	LogStale = "the SQLite log (tallygate.sqlite-wal) is not the one that the last process wrote, or was truncated: acknowledged commits are lost"
+	LogStale = "the SQLite log (tallygate.sqlite-wal) is not the one that the last process wrote, or was " +
+		"truncated: acknowledged commits are lost"
 
-	LogAbsent = "the last process was killed, and its SQLite log is missing: unless sqlite3 or a restored backup explains that, the last commits before the kill are lost"
+	LogAbsent = "the last process was killed, and its SQLite log is missing: unless sqlite3 or a restored backup " +
+		"explains that, the last commits before the kill are lost"
 
 	logRefusal = "; restore the right file, or set TALLYGATE_ACCEPT_LOST_LOG=true to continue without these commits"
 )

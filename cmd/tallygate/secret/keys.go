@@ -41,7 +41,8 @@ func Open(ctx context.Context, c *config.Config, d *db.DB, log *slog.Logger) (*K
 		return nil, err
 	}
 	if c.Secret == "" && c.DatabaseURL != "" {
-		log.WarnContext(ctx, "the application key is in the data folder only; keep it, and give it to every process on this database as TALLYGATE_SECRET", "folder", c.DataDir)
+		log.WarnContext(ctx, "the application key is in the data folder only; keep it, and give it to every "+
+			"process on this database as TALLYGATE_SECRET", "folder", c.DataDir)
 	}
 
 	state, err := keys.New(d).ClaimApplicationKey(ctx, k.Current)
@@ -52,7 +53,8 @@ func Open(ctx context.Context, c *config.Config, d *db.DB, log *slog.Logger) (*K
 		return nil, err
 	}
 	if k.Rotation.SignsWithPrevious() {
-		log.InfoContext(ctx, "the database still uses the previous application key; when every process has both, run: tallygate admin rotate-secret")
+		log.InfoContext(ctx, "the database still uses the previous application key; when every process has both, "+
+			"run: tallygate admin rotate-secret")
 	}
 
 	current, previous := k.all()
@@ -110,11 +112,13 @@ func (k *Keys) Match(state keys.KeyState) error {
 		k.Rotation.Replaced(state.RotatedAt)
 		return nil
 	case state.Current == k.Current.Fingerprint():
-		return errors.New("--secret-previous: this is not the key that this database used before; set TALLYGATE_SECRET_PREVIOUS, or the file secret.previous, to that one, or remove it")
+		return errors.New("--secret-previous: this is not the key that this database used before; set " +
+			"TALLYGATE_SECRET_PREVIOUS, or the file secret.previous, to that one, or remove it")
 	case k.Previous != nil && state.Current == previous:
 		return nil
 	case k.Previous != nil:
-		return errors.New("--secret, --secret-previous: this database uses neither of the two application keys; set TALLYGATE_SECRET_PREVIOUS to the one it uses")
+		return errors.New("--secret, --secret-previous: this database uses neither of the two application keys; " +
+			"set TALLYGATE_SECRET_PREVIOUS to the one it uses")
 	}
 
 	return errors.New(

@@ -33,7 +33,8 @@ func rotateConfigured(ctx context.Context, c *config.Config, log *slog.Logger) (
 	}
 	if k.Previous == nil {
 		return keys.Rotation{},
-			errors.New("--secret-previous: set TALLYGATE_SECRET to the new application key, and TALLYGATE_SECRET_PREVIOUS to the one that the database uses")
+			errors.New("--secret-previous: set TALLYGATE_SECRET to the new application key, and " +
+				"TALLYGATE_SECRET_PREVIOUS to the one that the database uses")
 	}
 
 	d, hold, err := database.Open(ctx, c, log)
@@ -54,7 +55,8 @@ func (k *Keys) rotateDatabase(ctx context.Context, d *db.DB) (keys.Rotation, err
 	}
 	if state.Current == k.Current.Fingerprint() && state.Previous != k.Previous.Fingerprint() {
 		return keys.Rotation{},
-			errors.New("the database already uses TALLYGATE_SECRET; to replace that key, set TALLYGATE_SECRET to a new one and TALLYGATE_SECRET_PREVIOUS to this one")
+			errors.New("the database already uses TALLYGATE_SECRET; to replace that key, set TALLYGATE_SECRET to a " +
+				"new one and TALLYGATE_SECRET_PREVIOUS to this one")
 	}
 	if err := k.Match(state); err != nil {
 		return keys.Rotation{}, err

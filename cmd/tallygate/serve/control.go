@@ -70,7 +70,6 @@ func (a *App) openControl(clients *web.Clients) error {
 	assets.MountConsole(mux, string(c.CaptchaURL))
 	a.health(mux)
 	handler := onlyFor(c.BaseURL, a.baseConfigured, web.Recover(a.log, mux))
-
 	if c.BaseURL.IsHTTPS() {
 		handler = overTLS(handler)
 	}

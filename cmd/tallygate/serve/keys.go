@@ -49,4 +49,6 @@ func (a *App) checkKeys(ctx context.Context) {
 	}
 }
 
-const keyReplacedMessage = "the database uses an application key that this process does not have; restart it with TALLYGATE_SECRET and TALLYGATE_SECRET_PREVIOUS as the other processes have them"
+// keyReplacedMessage is what the log and /readyz say about a key that other processes replaced.
+const keyReplacedMessage = "the database uses an application key that this process does not have; restart it with " +
+	"TALLYGATE_SECRET and TALLYGATE_SECRET_PREVIOUS as the other processes have them"

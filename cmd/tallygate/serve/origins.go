@@ -23,7 +23,8 @@ func (a *App) warnOfPlainOrigins() {
 
 	for _, o := range origins {
 		if c.Has(o.role) && !o.origin.IsHTTPS() && o.origin.IsPublic() {
-			a.log.Warn("passwords, sessions and visits cross the network in plain text: the public origin is http; terminate TLS in front of it and set it to https",
+			a.log.Warn("passwords, sessions and visits cross the network in plain text: the public origin is http; "+
+				"terminate TLS in front of it and set it to https",
 				"setting", o.setting, "origin", string(o.origin))
 		}
 	}
@@ -84,7 +85,8 @@ func misdirected(w http.ResponseWriter) {
 	body, err := json.Marshal(map[string]any{
 		"error": "wrong_host",
 		"errors": []failure{{
-			Message:    "The Host header is not this service's. Use the address in TALLYGATE_BASE_URL, or set that to the address you use; a reverse proxy must pass Host on.",
+			Message: "The Host header is not this service's. Use the address in TALLYGATE_BASE_URL, or set that " +
+				"to the address you use; a reverse proxy must pass Host on.",
 			Extensions: extensions{Code: "wrong_host"},
 		}},
 	})

@@ -75,6 +75,7 @@ func (a *App) background(tasks ...func(context.Context)) (stop func()) {
 // machine.
 func (a *App) warnOfExposedFiles() {
 	if exposed := database.Exposed(a.config); len(exposed) > 0 {
-		a.log.Warn("other users of this machine can read the data folder or files in it; revoke their rights, for instance with chmod -R go= on the folder", "paths", exposed)
+		a.log.Warn("other users of this machine can read the data folder or files in it; revoke their rights, for "+
+			"instance with chmod -R go= on the folder", "paths", exposed)
 	}
 }

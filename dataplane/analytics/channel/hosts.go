@@ -25,10 +25,13 @@ const (
 //go:embed hosts/*.txt
 var files embed.FS
 
+// listNames are the names of the files by the kind of their sites.
 var listNames = map[kind]string{
-	search: "search", social: "social", video: "video", mail: "mail", ads: "ads", affiliates: "affiliates", referral: "referral",
+	search: "search", social: "social", video: "video", mail: "mail", ads: "ads", affiliates: "affiliates",
+	referral: "referral",
 }
 
+// sites holds the entries of all lists with their kind.
 var sites = load()
 
 // load returns all entries with their kind.
@@ -45,9 +48,8 @@ func load() map[string]kind {
 // list returns the entries of one file in their order.
 func list(name string) []string {
 	text, err := files.ReadFile("hosts/" + name + ".txt")
-
-	// The files are embedded.
 	if err != nil {
+		// The files are embedded.
 		panic(err)
 	}
 

@@ -21,8 +21,12 @@ type Rules struct {
 
 // Accepted is an event that passed the rules.
 type Accepted struct {
-	Name          string
-	Properties    string      // compact, storable JSON object of at most 4,096 bytes, without the fields below; empty for none
+	Name string
+
+	// Properties is a compact, storable JSON object of at most 4,096 bytes, without the fields
+	// below. It is empty for none.
+	Properties string
+
 	Value         model.Money // of begin_checkout, purchase and refund; negative for a refund
 	Currency      string      // three capital letters; empty if the event has no value
 	TransactionID string      // of a purchase or refund, at most 128 characters

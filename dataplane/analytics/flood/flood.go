@@ -38,14 +38,16 @@ func New(burst, rate int) *Limit {
 	return &Limit{buckets: ratelimit.New(time.Duration(burst) * cost), cost: cost}
 }
 
-// Allow counts a hit for a site with a monthly quota, and reports whether it is within the limit. Hits without an
-// address count together.
+// Allow counts a hit for a site with a monthly quota of page views, and reports whether it is within
+// the limit. Hits without an address count together.
 func (f *Limit) Allow(siteID, quota int64, addr netip.Addr, now time.Time) bool {
 	cost := f.cost / time.Duration(max(1, quota/baseQuota))
 	network := web.Network(addr, 24, 64)
 	if !f.take(siteID, network, cost, now) {
 		return false
 	}
+
+	// An IPv6 client counts for its /48 as well.
 	return !network.Addr().Is6() || f.take(siteID, web.Network(addr, 24, 48), cost/wider, now)
 }
 

@@ -65,9 +65,8 @@ func New(base uint32) *Control {
 
 func newCounters[Key comparable, Value any]() *simplelru.LRU[Key, Value] {
 	lru, err := simplelru.NewLRU[Key, Value](counterLimit, nil)
-
-	// Only a limit below one fails.
 	if err != nil {
+		// Only a limit below one fails.
 		panic(err)
 	}
 	return lru
@@ -169,14 +168,14 @@ func (c *counter) add(now time.Time) float64 {
 // refunded at most once.
 func (c *counter) solve(issued, now time.Time) {
 	c.moveTo(now)
+	number, _ := windowOf(issued)
 	from := &c.current
-
-	if number, _ := windowOf(issued); number != c.window {
+	switch number {
+	case c.window:
+	case c.window - 1:
 		from = &c.previous
-
-		if number != c.window-1 {
-			return
-		}
+	default:
+		return
 	}
 
 	if from.unsolved == 0 {
@@ -184,7 +183,6 @@ func (c *counter) solve(issued, now time.Time) {
 	}
 
 	remaining := uint32(solvedUnits)
-
 	if c.renewals.solve(now) {
 		remaining = renewalUnits
 	}

@@ -7,7 +7,8 @@
 // number derived from all of them, the nonce. The server derives the secrets from the challenge
 // with a keyed function, so that it computes the nonce again instead of storing it. The layout:
 //
-//	body      = version u8 | key id u8 | k u8 | flags u8 | difficulty u32 | issued, Unix ms u64 | SHA-256(sitekey)[0:16] | random id [16]
+//	body      = version u8 | key id u8 | k u8 | flags u8 | difficulty u32 | issued, Unix ms u64 |
+//	            SHA-256(sitekey)[0:16] | random id [16]
 //	salt      = base64url(id)
 //	seed      = SHA-256(body | salt as text)           R = floor(2*difficulty / k)
 //	p         = a | HMAC-SHA256(work key, a)           a = HMAC-SHA256(work key, body)

@@ -4,7 +4,8 @@
 //
 // A token is, in base64url without padding,
 //
-//	version u8 | key id u8 | sitekey [8] | issued, Unix ms u64 | random id [16] | host name | HMAC-SHA256(key, all before)[0:16]
+//	version u8 | key id u8 | sitekey [8] | issued, Unix ms u64 | random id [16] | host name |
+//	HMAC-SHA256(key, all before)[0:16]
 //
 // Numbers are big-endian. The sitekey is a hash of its public text (see SitekeyOf), so that no
 // token reveals how many sitekeys an installation has. With the longest host name a token has 404
@@ -40,7 +41,7 @@ type Token struct {
 	Sitekey  Sitekey   // of the challenge
 	Issued   time.Time // when the challenge was solved; UTC, to the millisecond
 	ID       [16]byte  // random, identifies the token
-	Hostname string    // of the page with the challenge, in lower case, without port; empty if the browser did not send it
+	Hostname string    // of the challenge's page: lower case, no port; empty if the browser did not send it
 }
 
 // Sitekey identifies a sitekey in a token.
