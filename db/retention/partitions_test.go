@@ -189,3 +189,26 @@ func TestPartitionsWaitForABusyTableWithoutBlockingIt(t *testing.T) {
 
 	wantRows(t, d, "_202703", 1)
 }
+
+// TestReadersMissNoMovedRow reads a table while a row of it moves from the default partition into a
+// new one.
+func TestReadersMissNoMovedRow(t *testing.T) {
+	d := dbtest.Open(t, dbtest.PostgresURL(t))
+	site := dbtest.NewOwnSite(t, d, "example.com")
+	storeAt(t, d, site.ID, day(2027, time.March, 1))
+
+	moved, read := dbtest.Race(t, d, `ALTER TABLE "visits" ATTACH PARTITION "visits_202703"`,
+		func() error { return retention.New(d).EnsurePartitions(t.Context(), day(2027, time.February, 1)) },
+		func() error {
+			n, err := dbtest.Count(d, "visits")
+			if err == nil && n != 1 {
+				err = fmt.Errorf("%d visits, want 1", n)
+			}
+			return err
+		})
+	if moved != nil || read != nil {
+		t.Errorf("move: %v; read: %v", moved, read)
+	}
+
+	wantRows(t, d, "_202703", 1)
+}
