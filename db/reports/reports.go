@@ -61,6 +61,8 @@ type Store struct {
 	scans chan struct{} // holds one value for each running scan
 	live  *liveDays
 	lives *lives
+
+	observe func(what string) // called before a query of a day's rows; for tests
 }
 
 // New returns the reports of a database. A process should use one Store, because its cache and its
@@ -71,5 +73,7 @@ func New(d *db.DB) *Store {
 		scans: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 		live:  newLiveDays(),
 		lives: newLives(),
+
+		observe: func(string) {},
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,19 +62,20 @@ func TestTwoWorkersOnOneDay(t *testing.T) {
 		}
 
 		// The snapshot of the slow worker begins with its first query.
-		var met atomic.Bool
-		dbtest.OnStatement(d, func(statement string) {
-			if !strings.Contains(statement, "FROM pageviews") || !met.CompareAndSwap(false, true) {
+		slow, met := reports.New(d), false
+		reports.Observe(slow, func(query string) {
+			if !strings.Contains(query, "FROM pageviews") || met {
 				return
 			}
+			met = true
 			f.exec("UPDATE engagement SET ms = 12345 WHERE site_id = ?", f.site.ID)
 			f.invalidate(startDay)
 			if built, err := f.reports.BuildDue(context.Background()); err != nil || built.Days != 1 {
 				t.Errorf("the fast worker built %+v, error %v", built, err)
 			}
 		})
-		if _, err := reports.New(d).BuildDue(t.Context()); err != nil || !met.Load() {
-			t.Fatalf("the slow worker: error %v, met %v", err, met.Load())
+		if _, err := slow.BuildDue(t.Context()); err != nil || !met {
+			t.Fatalf("the slow worker: error %v, met %v", err, met)
 		}
 		f.equal("after both", whole(1))
 		f.check(false)
@@ -309,28 +309,27 @@ func TestDamage(t *testing.T) {
 
 // TestLiveDay checks that today is read once in ten seconds, and says until when it counts.
 func TestLiveDay(t *testing.T) {
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
-		d := dbtest.Open(t, databaseURL)
-		var reads atomic.Int64
-		dbtest.OnStatement(d, func(statement string) {
-			if strings.Contains(statement, "FROM pageviews") {
-				reads.Add(1)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		reads := 0
+		reports.Observe(f.reports, func(query string) {
+			if strings.Contains(query, "FROM pageviews") {
+				reads++
 			}
 		})
-		f := newFixture(t, d, 1)
 		f.storeVisits(startDay, 2)
 		f.clock.now = dbtest.Noon
 
 		first := f.report(whole(1))
 		f.exec("UPDATE pageviews SET path = '/new'")
 		f.clock.now = dbtest.Noon.Add(9 * time.Second)
-		if again := f.report(whole(1)); reads.Load() != 1 || again.AsOf != dbtest.Noon || !reflect.DeepEqual(first.Results, again.Results) {
-			t.Errorf("after 9 s: %d reads, %+v; want the first answer", reads.Load(), again)
+		if again := f.report(whole(1)); reads != 1 || again.AsOf != dbtest.Noon || !reflect.DeepEqual(first.Results, again.Results) {
+			t.Errorf("after 9 s: %d reads, %+v; want the first answer", reads, again)
 		}
 
 		f.clock.now = dbtest.Noon.Add(3 * time.Minute)
-		if later := f.report(whole(1)); reads.Load() != 2 || later.AsOf != f.clock.now || later.Results[0].Breakdowns[0]["/new"].Visits != 2 {
-			t.Errorf("after 3 minutes: %d reads, %+v", reads.Load(), later)
+		if later := f.report(whole(1)); reads != 2 || later.AsOf != f.clock.now || later.Results[0].Breakdowns[0]["/new"].Visits != 2 {
+			t.Errorf("after 3 minutes: %d reads, %+v", reads, later)
 		}
 	})
 }
