@@ -140,6 +140,101 @@ func TestCrashDuringBuild(t *testing.T) {
 	})
 }
 
+// TestFinalDayIsBuiltAgain corrects a final day and then one of a merged month: a refund and a report
+// of engagement that were stored late, and a user whose visits are deleted. Each correction changes
+// this day alone, and at the end report, export and rows agree.
+func TestFinalDayIsBuiltAgain(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		for day := range model.Day(3) {
+			f.storeVisits(startDay+day, 4)
+		}
+		user := []byte("user-a..........")
+		f.exec("UPDATE visits SET user_id = ? WHERE site_id = ? AND day = ? AND started_at = ?", user, f.site.ID, startDay+1, (startDay + 1).Start())
+
+		type version struct {
+			Day                      model.Day
+			Version, Checksum, State int64
+		}
+		versions := func() (all [3]version) {
+			t.Helper()
+			rows, err := dbtest.Rows[version](d, "SELECT day, version, checksum, state FROM report_days ORDER BY day")
+			if err != nil || copy(all[:], rows) != 3 {
+				t.Fatal(rows, err)
+			}
+			return all
+		}
+
+		q := whole(3)
+		q.Breakdowns = append(q.Breakdowns, scan.Breakdown{By: scan.Event})
+		for _, stage := range []struct {
+			now   model.Day
+			state int64
+		}{{startDay + 6, final}, {startDay + 40, merged}} {
+			f.work(stage.now.Start())
+			number := int64(stage.now)
+
+			for _, correction := range []struct {
+				name    string
+				correct func()
+				want    func(before, after scan.Figures) bool
+			}{
+				{"refund", func() {
+					f.exec(`INSERT INTO events (site_id, at, id, visitor, n, name, path, value, currency)
+SELECT site_id, started_at + 1000000, ?, visitor, n, 'refund', '/', -2500000, 'EUR' FROM visits WHERE site_id = ? AND day = ? LIMIT 1`,
+						number, f.site.ID, startDay+1)
+				}, func(before, after scan.Figures) bool {
+					return after.Revenue["EUR"].Refunded == before.Revenue["EUR"].Refunded+2_500_000
+				}},
+				{"engagement", func() {
+					f.exec("UPDATE engagement SET ms = ms + 60000, scroll = 90 WHERE site_id = ? AND day = ?", f.site.ID, startDay+1)
+				}, func(before, after scan.Figures) bool { return after.ViewMS > before.ViewMS }},
+				{"visit", func() {
+					key := segment.VisitKey{Visitor: model.VisitorID{byte(number), 99}, N: 1}
+					at := (startDay + 1).Start().Add(time.Hour)
+					f.store(f.site.ID, segment.Rows{Day: startDay + 1, Visits: []segment.Visit{{VisitKey: key, StartedAt: at, Channel: "direct"}},
+						Views: []segment.View{{VisitKey: key, At: at, ID: number, Path: "/late", Width: -1}}})
+				}, func(before, after scan.Figures) bool { return after.Visits == before.Visits+1 }},
+			} {
+				name := fmt.Sprintf("%s, state %d", correction.name, stage.state)
+				was, before := versions(), f.report(q).Results[0].Totals
+				correction.correct()
+				f.work(f.clock.now.Add(time.Hour))
+				if is := versions(); is != was {
+					t.Errorf("%s: built without a reason: %+v, then %+v", name, was, is)
+				}
+
+				f.invalidate(startDay + 1)
+				f.work(f.clock.now.Add(time.Minute))
+				after := f.report(q).Results[0].Totals
+				if !correction.want(before, after) {
+					t.Errorf("%s: %+v, then %+v", name, before, after)
+				}
+				is := versions()
+				for i := range is {
+					if is[i].State != stage.state || (is[i].Checksum != was[i].Checksum) != (i == 1) {
+						t.Errorf("%s: %+v, then %+v", name, was[i], is[i])
+					}
+				}
+				f.equal(name, q)
+				f.check(true)
+			}
+		}
+
+		// The erasure names the days itself.
+		before := f.report(q).Results[0].Totals.Visits
+		if _, err := retention.New(d).EraseUser(t.Context(), &model.UserErasure{SiteID: f.site.ID, Subject: user, RequestedAt: f.clock.now}, f.clock.now); err != nil {
+			t.Fatal(err)
+		}
+		f.work(f.clock.now.Add(time.Minute))
+		if after := f.report(q).Results[0].Totals.Visits; after != before-1 {
+			t.Errorf("%d visits, then %d after the erasure", before, after)
+		}
+		f.equal("erased", q)
+		f.check(true)
+	})
+}
+
 // TestSchedule checks when a day is built, and that the worker's cost is constant when nothing is
 // due.
 func TestSchedule(t *testing.T) {
