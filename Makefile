@@ -64,6 +64,10 @@ screenshots: ## Take pictures of every page of the console (into bin/screenshots
 	mkdir -p bin/screenshots
 	go test -count=1 ./frontend-assets/test/console -screenshots $(CURDIR)/bin/screenshots
 
+.PHONY: picture
+picture: ## Take the README's picture: the demo's site with its figures (docs/images/demo.png)
+	go test -count=1 -run '^TestFiguresChromium$$' ./frontend-assets/test/console -picture $(CURDIR)/docs/images/demo.png
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (10s)
 	@set -e; for package in $$(go list ./...); do \

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// retryFor bounds the retries of a transaction by time. A transaction that ran longer has
-	// already waited for SQLite's busy_timeout.
+	// retryFor bounds the retries of a transaction on SQLite by time. A transaction that ran longer
+	// has already waited for the busy_timeout. On PostgreSQL a conflict's loser can run again at
+	// once, however long it took to meet the other one.
 	retryFor = 4 * time.Second
 
 	// retryAttempts bounds how often a transaction is run.
@@ -42,7 +43,9 @@ func (d *DB) InDataTx(ctx context.Context, fn func(ctx context.Context, tx *Tx) 
 
 func (d *DB) inTx(ctx context.Context, pool *bun.DB, fn func(ctx context.Context, tx *Tx) error) error {
 	began := time.Now()
-	lost := func(err error) bool { return IsRetryable(err) && time.Since(began) < retryFor }
+	lost := func(err error) bool {
+		return IsRetryable(err) && (d.IsPostgres() || time.Since(began) < retryFor)
+	}
 
 	var changes []watch.Notice
 	err := Retry(lost, func() error {

@@ -24,13 +24,14 @@ var consoleFiles = map[string]*file{
 	"more.js":     builtFile("console/more.js", javascript),
 	"manage.js":   builtFile("console/manage.js", javascript),
 	"de.js":       builtFile("console/de.js", javascript),
+	"de-later.js": builtFile("console/de-later.js", javascript),
 	"console.css": builtFile("console/console.css", "text/css; charset=utf-8"),
 }
 
 // consoleVersion is the path of the console's files in this build.
 var consoleVersion = func() string {
 	var all bytes.Buffer
-	for _, name := range []string{"main.js", "details.js", "more.js", "manage.js", "de.js", "console.css"} {
+	for _, name := range []string{"main.js", "details.js", "more.js", "manage.js", "de.js", "de-later.js", "console.css"} {
 		all.Write(consoleFiles[name].plain())
 	}
 	return consolePrefix + hash(all.Bytes()) + "/"

@@ -127,7 +127,7 @@ func textColumn(row *recount.Row, name string) *string {
 
 // plain undoes what the export does to text that a spreadsheet would run as a formula: an apostrophe
 // before it, at the start and after each character at which spreadsheets split a cell. Text that was
-// sent with such an apostrophe cannot be told apart; JSON has it as it was.
+// sent with such an apostrophe reads the same; JSON has it as it was.
 func plain(text string) string {
 	const cuts = ";\t\r\n"
 	if !strings.Contains(text, "'") {

@@ -105,7 +105,7 @@ func questionOf(r *Request) (q question, ok bool) {
 		whole.Periods = append(whole.Periods, one)
 	}
 
-	// Text that is not UTF-8 would not be told apart, and is an error.
+	// Different texts that are not UTF-8 would become equal, so they are an error.
 	text, err := json.Marshal(&whole, json.Deterministic(true))
 	return question{r.SiteID, sha256.Sum256(text)}, err == nil
 }
@@ -114,8 +114,6 @@ func questionOf(r *Request) (q question, ok bool) {
 func sizeOfAnswer(a *Answer) int64 {
 	const (
 		perFigures  = int64(unsafe.Sizeof(scan.Figures{}))
-		perRow      = perFigures + 40 // with its place in a map
-		perCurrency = 100
 		perProperty = 100
 	)
 
@@ -123,9 +121,7 @@ func sizeOfAnswer(a *Answer) int64 {
 	for _, r := range a.Results {
 		n += int64(len(r.Points)) * perFigures
 		for _, rows := range r.Breakdowns {
-			for value, f := range rows {
-				n += perRow + int64(len(value)) + perCurrency*int64(len(f.Revenue))
-			}
+			n += rows.Bytes()
 		}
 		for name := range r.Properties {
 			n += perProperty + int64(len(name))

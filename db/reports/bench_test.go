@@ -9,6 +9,8 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/recount"
+	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
 // storeBusyDays stores days of n page views each, one in ten of them without engagement. n is at
@@ -58,5 +60,32 @@ func BenchmarkBuildDay(b *testing.B) {
 			}
 		}
 		b.ReportMetric(float64((processorTime(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+	})
+}
+
+// BenchmarkReport reads and counts a dashboard over 30 days of 10 million page views a year.
+func BenchmarkReport(b *testing.B) {
+	const days, pageviews = 30, 27_400
+	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
+		f := newFixture(b, d, 1)
+		busy := recount.NewBusy(1)
+		for day := range model.Day(days) {
+			g, err := segment.Build(busy.Day(startDay+day, pageviews))
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := f.reports.PutSegment(b.Context(), f.site.ID, g); err != nil {
+				b.Fatal(err)
+			}
+		}
+
+		f.clock.now = (startDay + days).Start()
+		q := recount.Dashboard(time.UTC, startDay, days)
+		b.ReportAllocs()
+		for b.Loop() {
+			if f.report(q).Results[0].Totals.Pageviews == 0 {
+				b.Fatal("nothing was counted")
+			}
+		}
 	})
 }

@@ -94,7 +94,7 @@ func (c *cache[Key, Value]) fetch(
 ) (value Value, err error) {
 	var loaded cached[Value]
 	defer func() {
-		// Also after a panic, so that nobody waits for this load.
+		// Also after a panic, so that no caller waits for this load.
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.loading, key)

@@ -103,7 +103,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestCacheSurvivesAPanic checks that a load that panics leaves nobody waiting.
+// TestCacheSurvivesAPanic checks that a load that panics leaves no caller waiting.
 func TestCacheSurvivesAPanic(t *testing.T) {
 	c := newCache[int, int](100)
 	func() {

@@ -28,7 +28,7 @@ type row interface {
 type eachRow func(ctx context.Context, query string, args []int64, take func(row)) error
 
 // rowsOf returns the function that queries through a driver's connection. The function may be used
-// only as long as the connection is held.
+// only while the connection is held.
 func (s *Store) rowsOf(driverConn any) eachRow {
 	return func(ctx context.Context, query string, args []int64, take func(row)) error {
 		s.observe(query)

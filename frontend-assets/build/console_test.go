@@ -29,6 +29,7 @@ func TestConsoleModulesShareTheCore(t *testing.T) {
 	main := read("main.js")
 	for _, address := range []string{
 		`import("./details.js")`, `import("./more.js")`, `import("./manage.js")`, `import("./de.js")`,
+		`import("./de-later.js")`,
 	} {
 		if !strings.Contains(main, address) {
 			t.Errorf("main.js does not contain %s", address)

@@ -173,4 +173,14 @@ func TestWidgetBudgetCountsWhatBrowsersLoad(t *testing.T) {
 	if err := withinWidgetBudget(sizes); err == nil || !strings.Contains(err.Error(), "14337 bytes gzip-compressed, its budget is 14336") {
 		t.Errorf("a byte more: %v", err)
 	}
+
+	sizes = map[string]int{germanView[0]: germanViewBudget - 1, germanView[1]: 1}
+	if err := withinGermanViewBudget(sizes); err != nil {
+		t.Errorf("exactly the budget of the first view in German: %v", err)
+	}
+
+	sizes[germanView[1]] = 2
+	if err := withinGermanViewBudget(sizes); err == nil || !strings.Contains(err.Error(), "its budget is 34000") {
+		t.Errorf("a byte more in German: %v", err)
+	}
 }

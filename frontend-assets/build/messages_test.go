@@ -16,7 +16,7 @@ var consoleTexts = map[string][]string{
 }
 
 // TestMessages checks that each text that the console uses is loaded with its module, that no key has
-// two texts, and that the German ones are complete.
+// two texts, and that the German ones are complete and loaded together with the English ones.
 func TestMessages(t *testing.T) {
 	root, err := assetsRoot()
 	if err != nil {
@@ -38,9 +38,14 @@ func TestMessages(t *testing.T) {
 		return keys
 	}
 
-	german := make(map[string]bool)
-	for _, k := range keysOf("de") {
-		german[k] = true
+	german := make(map[string]string)
+	for _, name := range []string{"de", "de-later"} {
+		for _, k := range keysOf(name) {
+			if other, ok := german[k]; ok {
+				t.Errorf("%s is in the messages %s and %s", k, other, name)
+			}
+			german[k] = name
+		}
 	}
 
 	files := make(map[string]string)
@@ -49,8 +54,11 @@ func TestMessages(t *testing.T) {
 			if other, ok := files[k]; ok {
 				t.Errorf("%s is in the messages %s and %s", k, other, name)
 			}
-			if files[k] = name; !german[k] {
+			if files[k] = name; german[k] == "" {
 				t.Errorf("%s has no German text", k)
+			}
+			if (name == "en") != (german[k] == "de") {
+				t.Errorf("%s of the messages %s is in the messages %s", k, name, german[k])
 			}
 		}
 	}

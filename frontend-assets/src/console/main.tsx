@@ -2,6 +2,7 @@
 import {
   applyTheme,
   follow,
+  loadLater,
   Loading,
   match,
   Missing,
@@ -79,7 +80,7 @@ function useLater(pattern: string | undefined): Page | undefined {
   const module = later.find((module) => pattern && module.paths.includes(pattern));
   useEffect(() => {
     if (!module || !pattern || pages[pattern]) return;
-    void module.load().then((m) => setPages((before) => ({ ...before, ...m.pages })));
+    void Promise.all([module.load(), loadLater()]).then(([m]) => setPages((before) => ({ ...before, ...m.pages })));
   }, [pattern]);
   return module && pattern ? pages[pattern] : undefined;
 }

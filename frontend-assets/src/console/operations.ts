@@ -658,14 +658,13 @@ export type EventRows = {
         value: string;
         metrics: {
           events: number;
-          visitors: number;
         };
       };
     }[];
   } | null;
 };
 const eventRowsText =
-  'fragment EventRows on Report{breakdown(by:EVENT,orderBy:{metric:EVENTS},first:100){edges{node{value metrics{events visitors}}}}}';
+  'fragment EventRows on Report{breakdown(by:EVENT,orderBy:{metric:EVENTS},first:100){edges{node{value metrics{events}}}}}';
 
 export type WebhookFields = {
   conversionWebhookUrl: string | null;
@@ -1590,11 +1589,13 @@ export const events = /* @__PURE__ */ operation<{ id: string }, EventsData>(
 export type EventCountsData = {
   site: {
     today: EventRows | null;
+    yesterday: EventRows | null;
+    week: EventRows | null;
     month: EventRows | null;
   } | null;
 };
 export const eventCounts = /* @__PURE__ */ operation<{ id: string }, EventCountsData>(
-  'query EventCounts($id:ID!){site(id:$id){today:report(period:{preset:TODAY}){... EventRows}month:report(period:{preset:LAST_30_DAYS}){... EventRows}}}', eventRowsText,
+  'query EventCounts($id:ID!){site(id:$id){today:report(period:{preset:TODAY}){... EventRows}yesterday:report(period:{preset:YESTERDAY}){... EventRows}week:report(period:{preset:LAST_7_DAYS}){... EventRows}month:report(period:{preset:LAST_30_DAYS}){... EventRows}}}', eventRowsText,
 );
 
 export type RegisterEventData = {

@@ -5,11 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
 )
 
 // startDemo runs the demo with its shop's history.
-func startDemo(t *testing.T) *service {
+func startDemo(t testing.TB) *service {
 	t.Helper()
 
 	s := startCommand(t, "demo", map[string]string{"DEMO_ADDR": "127.0.0.1:0"})
@@ -36,7 +39,8 @@ func TestDemoPagesChromium(t *testing.T) {
 	// A refused name is registered.
 	p.see("video_play")
 	p.see("newsletter_signup")
-	p.WaitFor(`/^[1-9]/.test([...document.querySelectorAll('tr')].find(r => r.textContent.startsWith('purchase')).cells[2].textContent)`)
+	p.WaitFor(`/^[1-9]/.test([...document.querySelectorAll('tr')].find(r => r.textContent.startsWith('purchase')).cells[3].textContent)`)
+	p.WaitFor(`/Today|Yesterday|Last/.test([...document.querySelectorAll('tr')].find(r => r.textContent.startsWith('purchase')).cells[1].textContent)`)
 	p.look("events-demo")
 	p.press("Register video_play")
 	p.WaitFor("!(" + button("Register video_play") + ")")
@@ -126,4 +130,70 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.press("Demo form")
 	p.see("siteverify used_token")
 	p.look("sitekey-demo")
+	sitekey := p.Text("location.pathname")
+
+	// The chosen funnel stands in the URL.
+	p.Goto(s.control + "/sites/" + siteID + "?events=funnel")
+	p.see("visitors made all steps")
+	p.fill("Funnel", p.Text("[...document.querySelectorAll('.choice option')].find(o => o.text === 'Reading').value"))
+	p.WaitFor("location.search.includes('&funnel=')")
+	p.see("1. /guide/*")
+
+	p.fits(siteID, sitekey)
 }
+
+// fits checks that no page scrolls sideways in German on the narrowest screens and with twice as large
+// text, that the widest screens limit the lines, and what paper shows.
+func (p *tab) fits(siteID, sitekey string) {
+	p.t.Helper()
+	p.Eval("localStorage.setItem('tallygate.language', 'de')", nil)
+	p.Goto(p.Text("location.href"))
+	p.see("Trichter")
+
+	site := "/sites/" + siteID
+	for _, path := range []string{
+		"/", "/sites/new", site, site + "?all=page&compare=year", site + "?table=1&compare=previous&events=property",
+		site + "/install", site + "/live", site + "/events", site + "/rejections", site + "/webhooks", site + "/export",
+		site + "/sharing", site + "/saved", site + "/usage", site + "/settings", "/captcha", "/captcha/new", sitekey,
+		"/account", "/members", "/tokens", "/sessions", "/operator", "/sites/site_unknown",
+	} {
+		p.Do(chromedp.EmulateViewport(320, 800))
+		p.Eval(fmt.Sprintf("history.pushState(null, '', %q), dispatchEvent(new PopStateEvent('popstate'))", path), nil)
+		p.WaitFor("document.querySelector('h1') && !document.querySelector('.loading, [aria-busy=true]')")
+		for _, size := range []int{100, 200} {
+			p.Do(chromedp.EmulateViewport(int64(320*size/100), 800))
+			p.Eval(fmt.Sprintf("document.documentElement.style.fontSize = '%d%%'", size), nil)
+			if wide := p.Text(sideways); wide != "" {
+				p.t.Errorf("%s with text of %d %% scrolls sideways because of %s", path, size, wide)
+			}
+		}
+		p.shootNarrow(path)
+		p.Eval("document.documentElement.style.fontSize = ''", nil)
+	}
+
+	p.Do(chromedp.EmulateViewport(3840, 2160))
+	p.Eval(fmt.Sprintf("history.pushState(null, '', %q), dispatchEvent(new PopStateEvent('popstate'))", site), nil)
+	p.WaitFor("document.querySelectorAll('.panels > *').length >= 5")
+	p.WaitFor("document.querySelector('.plot svg').clientWidth > 1800 && document.querySelector('main').clientWidth < 2400")
+	p.shootAsIs("wide")
+
+	// Paper: light, without navigation, and the drawing within the page.
+	p.Do(chromedp.EmulateViewport(720, 1000), emulation.SetEmulatedMedia().WithMedia("print"))
+	p.Eval("document.documentElement.dataset.theme = 'dark'", nil)
+	p.WaitFor(`getComputedStyle(document.body).backgroundColor === 'rgb(255, 255, 255)'`)
+	if seen := p.Text(`[...document.querySelectorAll('nav, button, footer, .menu')].filter(e => e.checkVisibility())
+		.map(e => e.textContent).join('; ')`); seen != "" {
+		p.t.Errorf("paper shows %s", seen)
+	}
+	p.shootPaper("paper")
+	p.Eval("delete document.documentElement.dataset.theme, localStorage.clear()", nil)
+	p.Do(emulation.SetEmulatedMedia(), emulation.ClearDeviceMetricsOverride())
+}
+
+// sideways is a JavaScript expression for the element that makes the page scroll sideways, if one does.
+const sideways = `(() => {
+	const width = document.documentElement.clientWidth;
+	if (document.documentElement.scrollWidth <= width) return '';
+	const wide = [...document.body.querySelectorAll('*')].filter(e => e.getBoundingClientRect().right > width + 1);
+	return wide.at(-1)?.outerHTML.slice(0, 200) ?? 'something';
+})()`

@@ -137,6 +137,7 @@ func TestFiguresChromium(t *testing.T) {
 		t.Errorf("pages: %q, want %q", got, want)
 	}
 	p.look("figures")
+	p.takePicture()
 
 	p.filtersAndGoesBack(s, id, want)
 	p.chartByKeys(want)
@@ -151,6 +152,13 @@ func TestFiguresChromium(t *testing.T) {
 	p.see("item_id (")
 	p.press("Funnels")
 	p.see("visitors made all steps")
+	p.press("Show as a table")
+	p.look("figures-funnel")
+	p.press("Show as a chart")
+	p.Do(chromedp.KeyEvent("c"))
+	p.WaitFor("document.querySelector('dialog[open] input[type=date]')")
+	p.look("figures-dates")
+	p.press("Close")
 
 	p.failsInPart(s, path)
 
@@ -272,7 +280,11 @@ func (p *tab) downloadsTable(s *service, id string) {
 	p.press("Page views")
 	p.WaitFor(`document.querySelector('dialog th[aria-sort=descending]')?.textContent.startsWith('Page views')`)
 
+	// The rate limit interrupts the download.
+	p.Eval(`(() => { const real = window.fetch; window.fetch = (...a) => { window.fetch = real;
+		return Promise.resolve(new Response('{"errors": [{"message": "", "extensions": {"code": "RATE_LIMITED", "retryAfter": 1}}]}')) } })()`, nil)
 	p.press("Download as CSV")
+	p.see("The rate limit is reached.")
 	p.WaitFor("window.saved?.type === 'text/csv'")
 	saved, err := csv.NewReader(strings.NewReader(p.Text("window.saved.text()"))).ReadAll()
 	if err != nil || len(saved) != len(want.Rows.Edges)+1 {

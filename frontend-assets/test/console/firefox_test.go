@@ -16,8 +16,9 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// firefoxDriver signs in and creates a site as a user would, and posts "done" or what went wrong. No
-// driver controls Firefox, so the script runs in the console's own pages.
+// firefoxDriver makes an account and a site as a user would, reads figures, and opens a shared link. It
+// posts "done" or what went wrong. No driver controls Firefox, so the script runs in the console's own
+// pages; the page of the link is loaded again, and the script with it.
 const firefoxDriver = `
 const report = (text) => fetch('/driver-report', { method: 'POST', body: text });
 addEventListener('securitypolicyviolation', (e) => report('policy: ' + e.violatedDirective + ' ' + e.blockedURI));
@@ -43,29 +44,60 @@ const press = async (text) => {
 };
 const see = (text) => wait(text, () => document.body.innerText.includes(text));
 
-(async () => {
-  try {
-    await fill('E-mail address', %q);
-    await fill('Password', %q);
-    await press('Sign in');
-    await see('No sites yet');
-    await press('New site');
-    await fill('Domain', 'shop.localhost');
-    await press('Create the site');
-    await see('Waiting for a hit');
-    await report('done');
-  } catch (e) {
-    await report(String(e));
-  }
-})();
+const hit = (key, origin, path) => fetch('/driver-hit?' + new URLSearchParams({ key, origin, path }));
+const choose = async (value) => {
+  const select = await wait(value, () => document.querySelector('option[value=' + value + ']')?.parentElement);
+  select.value = value;
+  select.dispatchEvent(new Event('change', { bubbles: true }));
+};
+
+const first = async () => {
+  await press('Create an account');
+  await fill('Account name', 'Kettle & Co');
+  await fill('E-mail address', %q);
+  await fill('Password', %q);
+  await press('Create the account');
+  await see('No sites yet');
+  await press('New site');
+  await fill('Domain', 'shop.localhost');
+  await press('Create the site');
+  await see('Waiting for a hit');
+
+  const key = document.querySelector('code').textContent.match(/data-site="(\w+)"/)[1];
+  await hit(key, 'http://copy.localhost', '/');
+  await see('domain_not_allowed');
+  await hit(key, 'http://shop.localhost', '/');
+  await hit(key, 'http://shop.localhost', '/kettle');
+  await see('It works: a hit arrived');
+
+  await press('Open the site');
+  await see('1 call was rejected');
+  await wait('2 page views', () => document.querySelectorAll('.totals strong')[2]?.textContent === '2');
+  await press('/kettle');
+  await wait('filter', () => location.search === '?period=today&f=page:is:/kettle');
+  await choose('previous');
+  await wait('comparison', () => location.search.includes('compare=previous') && document.querySelector('.totals .before'));
+
+  await press('Sharing');
+  await fill('Name', 'For the bank');
+  await press('Create the link');
+  const address = () => [...document.querySelectorAll('code')].find((e) => e.textContent.includes('/share/'));
+  location.assign(new URL((await wait('link', address)).textContent).pathname + '?period=today');
+};
+const shared = async () => {
+  await see('You are reading a shared report of shop.localhost');
+  await wait('2 page views', () => document.querySelectorAll('.totals strong')[2]?.textContent === '2');
+  await report('done');
+};
+
+(location.pathname.startsWith('/share/') ? shared() : first()).catch((e) => report(String(e)));
 `
 
-// TestFirstSiteFirefox signs in and creates a site in Firefox.
+// TestFirstSiteFirefox follows an owner from the sign-up to a shared link in Firefox.
 func TestFirstSiteFirefox(t *testing.T) {
 	t.Parallel()
 
 	s := start(t, nil)
-	s.signUp()
 	target, err := url.Parse(s.control)
 	if err != nil {
 		t.Fatal(err)
@@ -91,6 +123,9 @@ func TestFirstSiteFirefox(t *testing.T) {
 		case "/driver.js":
 			w.Header().Set("Content-Type", "text/javascript")
 			fmt.Fprintf(w, firefoxDriver, ownerEmail, ownerPassword)
+		case "/driver-hit":
+			q := r.URL.Query()
+			fmt.Fprint(w, s.hit(q.Get("key"), q.Get("origin"), q.Get("path"), ""))
 		case "/driver-report":
 			text, _ := io.ReadAll(r.Body)
 			reports <- string(text)
@@ -100,7 +135,7 @@ func TestFirstSiteFirefox(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 
-	browsertest.OpenFirefox(t, "http://console.example.test/sign-in", browsertest.Host("console.example.test", server.URL))
+	browsertest.OpenFirefox(t, "http://console.example.test/", browsertest.Host("console.example.test", server.URL))
 	select {
 	case got := <-reports:
 		if got != "done" {

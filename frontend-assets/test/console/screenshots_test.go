@@ -16,6 +16,68 @@ import (
 // "make screenshots" sets it.
 var screenshots = flag.String("screenshots", "", "folder for screenshots of every page")
 
+// picture is the file of the README's picture. "make picture" sets it.
+var picture = flag.String("picture", "", "file for the README's picture of a site's page")
+
+// takePicture stores the upper part of the page as the README's picture.
+func (p *tab) takePicture() {
+	p.t.Helper()
+	if *picture != "" {
+		p.Do(emulation.SetDeviceMetricsOverride(1280, 1180, 1, false))
+		p.capture(*picture)
+		p.Do(emulation.ClearDeviceMetricsOverride())
+	}
+}
+
+// capture stores what the window shows.
+func (p *tab) capture(file string) {
+	p.t.Helper()
+	var data []byte
+	p.Do(chromedp.ActionFunc(func(ctx context.Context) (err error) {
+		data, err = cdppage.CaptureScreenshot().WithFormat(cdppage.CaptureScreenshotFormatPng).Do(ctx)
+		return err
+	}))
+	if err := os.WriteFile(file, data, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// shootAsIs stores the window as it is.
+func (p *tab) shootAsIs(name string) {
+	p.t.Helper()
+	if *screenshots != "" {
+		p.capture(filepath.Join(*screenshots, name+".png"))
+	}
+}
+
+// shootNarrow stores a page with large text in the narrowest window, named after its path.
+func (p *tab) shootNarrow(path string) {
+	p.t.Helper()
+	if *screenshots != "" {
+		var height int64
+		p.Eval("document.documentElement.scrollHeight", &height)
+		p.Do(emulation.SetDeviceMetricsOverride(640, height, 1, false))
+		p.shootAsIs("large-text" + strings.NewReplacer("/", "-", "?", "-").Replace(path))
+	}
+}
+
+// shootPaper stores the page as it is printed.
+func (p *tab) shootPaper(name string) {
+	p.t.Helper()
+	if *screenshots == "" {
+		return
+	}
+
+	var data []byte
+	p.Do(chromedp.ActionFunc(func(ctx context.Context) (err error) {
+		data, _, err = cdppage.PrintToPDF().WithPaperWidth(8.27).WithPaperHeight(11.69).Do(ctx)
+		return err
+	}))
+	if err := os.WriteFile(filepath.Join(*screenshots, name+".pdf"), data, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // shoot stores the page in each width and theme.
 func (p *tab) shoot(name string) {
 	p.t.Helper()
@@ -31,16 +93,7 @@ func (p *tab) shoot(name string) {
 			p.Eval("Math.max(document.documentElement.scrollHeight, 400)", &height)
 			p.Do(emulation.SetDeviceMetricsOverride(width, height, 1, false))
 
-			var picture []byte
-			p.Do(chromedp.ActionFunc(func(ctx context.Context) (err error) {
-				picture, err = cdppage.CaptureScreenshot().WithFormat(cdppage.CaptureScreenshotFormatPng).Do(ctx)
-				return err
-			}))
-
-			file := filepath.Join(*screenshots, strings.Join([]string{name, suffix, theme}, "-")+".png")
-			if err := os.WriteFile(file, picture, 0o644); err != nil {
-				p.t.Fatal(err)
-			}
+			p.capture(filepath.Join(*screenshots, strings.Join([]string{name, suffix, theme}, "-")+".png"))
 		}
 	}
 

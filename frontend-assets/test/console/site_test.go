@@ -134,9 +134,14 @@ func TestFirstSiteChromium(t *testing.T) {
 	p.press("Export")
 	p.see("Every stored row")
 	p.look("export")
+	p.Eval(`(() => { const real = window.fetch; window.fetch = (...a) => { window.fetch = real;
+		return Promise.resolve(new Response('{}', {status: 429, headers: {'Retry-After': '1'}})) } })()`, nil)
 	for _, format := range []string{"csv", "json"} {
 		p.fill("Format", format)
 		p.press("Download")
+		if format == "csv" {
+			p.see("The rate limit is reached.") // of the first request
+		}
 		p.see("2 rows are saved.")
 		p.WaitFor(`window.saved?.type.includes('` + format + `')`)
 		saved := p.Text("window.saved.text()")

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
@@ -67,7 +69,7 @@ const (
 
 // service is a running tallygate with its own data folder.
 type service struct {
-	t             *testing.T
+	t             testing.TB
 	dir           string
 	control, data string // origins
 	password      string // of the owner
@@ -76,13 +78,13 @@ type service struct {
 
 // start runs the service until the test ends. Settings are environment variables without the prefix
 // TALLYGATE_.
-func start(t *testing.T, settings map[string]string) *service {
+func start(t testing.TB, settings map[string]string) *service {
 	t.Helper()
 	return startCommand(t, "serve", settings)
 }
 
 // startCommand runs the command serve or demo until the test ends.
-func startCommand(t *testing.T, command string, settings map[string]string) *service {
+func startCommand(t testing.TB, command string, settings map[string]string) *service {
 	t.Helper()
 
 	file, err := program()
@@ -266,7 +268,7 @@ func (s *service) mailedLink() string {
 // tab is a page of the console with the operations of its tests.
 type tab struct {
 	*browsertest.Page
-	t *testing.T
+	t testing.TB
 }
 
 // open opens a page of the console in a new browser, in English.
@@ -325,15 +327,48 @@ func (p *tab) fill(label, text string) {
 // check changes a checkbox.
 func (p *tab) check(label string) {
 	p.t.Helper()
-	p.WaitFor(labelled(label))
-	p.Eval(labelled(label)+".click()", nil)
+	p.click(labelled(label))
 }
 
 // press clicks on a button or link.
 func (p *tab) press(text string) {
 	p.t.Helper()
-	p.WaitFor(button(text))
-	p.Eval(button(text)+".click()", nil)
+	p.click(button(text))
+}
+
+// click clicks with the mouse on the element of a JavaScript expression, as soon as it exists. It
+// clicks again if the element has moved away meanwhile, so nothing on the page may cover it.
+func (p *tab) click(element string) {
+	p.t.Helper()
+
+	script := fmt.Sprintf(`(e => {
+		if (!e) return null;
+		e.scrollIntoView({block: 'center', behavior: 'instant'});
+		window.missed = true;
+		e.addEventListener('click', () => { window.missed = false }, {once: true, capture: true});
+		const box = e.getClientRects()[0];
+		return {x: box.x + box.width / 2, y: box.y + box.height / 2};
+	})(%s)`, element)
+
+	for range 10 {
+		p.WaitFor(element)
+		var at *struct{ X, Y float64 }
+		if p.Eval(script, &at); at == nil {
+			continue
+		}
+
+		p.Do(chromedp.MouseClickXY(at.X, at.Y))
+
+		// The click may have loaded another page.
+		var missed bool
+		if p.Eval("window.missed === true", &missed); !missed {
+			return
+		}
+	}
+
+	p.t.Fatalf("clicks miss %s; at its place is %s", element,
+		p.Text(fmt.Sprintf(`(e => { const b = e?.getClientRects()[0];
+			return b ? document.elementFromPoint(b.x + b.width / 2, b.y + b.height / 2)?.outerHTML ?? '' : '' })(%s)`, element)))
 }
 
 // see waits for a text on the page.

@@ -1,12 +1,22 @@
 // Numbers and times in the user's language and time zone.
 import { locale } from './language';
 
+const formats = new Map<string, Intl.NumberFormat>();
+
+/** format writes a number. A format is made once, which takes longer than to write a hundred numbers. */
+function format(n: number, options: Intl.NumberFormatOptions = {}): string {
+  const key = locale() + JSON.stringify(options);
+  let made = formats.get(key);
+  if (!made) formats.set(key, (made = new Intl.NumberFormat(locale(), options)));
+  return made.format(n);
+}
+
 /** exact writes a whole number with separators. */
-export const exact = (n: number): string => n.toLocaleString(locale());
+export const exact = (n: number): string => format(n);
 
 /** percent writes a number from 0 to 100 with at most one decimal. */
 export const percent = (n: number): string =>
-  (n / 100).toLocaleString(locale(), { style: 'percent', maximumFractionDigits: 1 });
+  format(n / 100, { style: 'percent', maximumFractionDigits: 1 });
 
 /** date writes the day of a time. */
 export const date = (time: string): string => new Date(time).toLocaleDateString(locale(), { dateStyle: 'medium' });
@@ -35,20 +45,20 @@ export function ago(time: string, now = Date.now()): string {
 
 /** milliseconds writes a duration: "340 ms", "2.5 s". */
 export function milliseconds(ms: number): string {
-  return ms < 1000 ? `${exact(ms)} ms` : `${(ms / 1000).toLocaleString(locale(), { maximumFractionDigits: 1 })} s`;
+  return ms < 1000 ? `${exact(ms)} ms` : `${format(ms / 1000, { maximumFractionDigits: 1 })} s`;
 }
 
 /** compact writes a number briefly from ten thousand on: "315K". */
 export const compact = (n: number): string =>
-  n < 10_000 ? exact(n) : n.toLocaleString(locale(), { notation: 'compact', maximumFractionDigits: 1 });
+  n < 10_000 ? exact(n) : format(n, { notation: 'compact', maximumFractionDigits: 1 });
 
 /** decimal writes a number with at most two decimals. */
-export const decimal = (n: number): string => n.toLocaleString(locale(), { maximumFractionDigits: 2 });
+export const decimal = (n: number): string => format(n, { maximumFractionDigits: 2 });
 
 /** seconds writes a duration in minutes and seconds: "1m 42s". */
 export function seconds(n: number): string {
   const unit = (value: number, unit: string): string =>
-    value.toLocaleString(locale(), { style: 'unit', unit, unitDisplay: 'narrow' });
+    format(value, { style: 'unit', unit, unitDisplay: 'narrow' });
   const whole = Math.round(n);
   if (whole < 60) return unit(whole, 'second');
   return `${unit(Math.floor(whole / 60), 'minute')} ${unit(whole % 60, 'second')}`;
@@ -66,7 +76,7 @@ export function money(amount: string, currency: string): string {
 
 /** signed writes a relative change in percent with its sign. */
 export const signed = (ratio: number): string =>
-  ratio.toLocaleString(locale(), {
+  format(ratio, {
     style: 'percent',
     signDisplay: 'exceptZero',
     maximumFractionDigits: Math.abs(ratio) < 0.1 ? 1 : 0,

@@ -46,6 +46,16 @@ export function addMessages(messages: Messages): void {
   texts = { ...messages, ...texts };
 }
 
+let later: Promise<void> | undefined;
+
+/** loadLater loads the language's texts of what is loaded on demand. In English, those modules bring them. */
+export function loadLater(): Promise<void> {
+  if (code !== 'de') return Promise.resolve();
+  return (later ??= import('../messages/de-later').then((module) => {
+    texts = { ...texts, ...module.default };
+  }));
+}
+
 /** t returns a text with its parameters filled in: {name} is replaced, and n chooses the plural form. */
 export function t(key: TextKey, values: Record<string, string | number> = {}): string {
   const message = texts[key];

@@ -34,7 +34,8 @@ export function Change({ metric, now, before }: { metric?: string; now: number |
 
   const ratio = (now - before) / Math.abs(before);
   const better = metric === 'bounceRate' ? ratio < 0 : ratio > 0;
-  return <span class={'change ' + (ratio === 0 ? '' : better ? 'up' : 'down')}>{signed(ratio)}</span>;
+  const text = signed(ratio);
+  return <span class={'change ' + (/[1-9]/.test(text) ? (better ? 'up' : 'down') : '')}>{text}</span>;
 }
 
 /** dimensionText returns the name of a dimension. */

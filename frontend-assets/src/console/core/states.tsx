@@ -77,6 +77,22 @@ export function Failed({ failure, retry }: { failure: Failure; retry: () => void
   );
 }
 
+/** Progress shows how far a long task is, how long it waits for a rate limit, and a button that stops it. */
+export function Progress({ text, wait, stop }: { text: string; wait: number; stop(): void }) {
+  const left = useCountdown(wait, wait);
+  return (
+    <span class="inline">
+      <span role="status">
+        {text} {wait > 0 && t('state.limited')}
+      </span>
+      {left > 0 && <span aria-hidden="true">{t('state.continues', { n: left })}</span>}
+      <button type="button" class="small" onClick={stop}>
+        {t('state.stop')}
+      </button>
+    </span>
+  );
+}
+
 /** Missing is the page of an unknown address or of an object that does not exist in this account. */
 export function Missing() {
   return (

@@ -44,6 +44,8 @@ export interface View {
   search: string;
   property: string;
   event: string;
+  /** The id of the chosen funnel. */
+  funnel: string;
 }
 
 /** periods are the presets by their names in the URL, with the letters that choose them. */
@@ -113,6 +115,7 @@ export function viewOf(query: URLSearchParams): View {
     search: text('q'),
     property: text('property'),
     event: text('event'),
+    funnel: tabs['events'] === 'FUNNEL' ? text('funnel') : '',
   };
 }
 
@@ -143,6 +146,7 @@ export function addressOf(view: View, changes: Partial<View> = {}): string {
   }
   add('property', v.property);
   add('event', v.event);
+  if (v.tabs['events'] === 'FUNNEL') add('funnel', v.funnel);
 
   return '?' + parts.map(([name, value]) => name + '=' + readable(value)).join('&');
 }

@@ -12,7 +12,6 @@ import {
   share,
   t,
   useQuery,
-  useState,
   type View,
 } from '../core';
 import { funnelFigures, funnels, propertyNames, sharedPropertyNames, type FunnelsData } from '../operations';
@@ -55,19 +54,18 @@ type Saved = NonNullable<FunnelsData['site']>['funnels'][number];
 /** Funnels shows one of the saved funnels. */
 export function Funnels({ id, view }: { id: string; view: View }) {
   const query = useQuery(funnels, { id });
-  const [chosen, choose] = useState('');
   if (query.error) return <Failed failure={query.error} retry={query.reload} />;
   if (!query.data) return <Loading />;
 
   const saved = query.data.site?.funnels ?? [];
-  const funnel = saved.find((f) => f.id === chosen) ?? saved[0];
+  const funnel = saved.find((f) => f.id === view.funnel) ?? saved[0];
   if (!funnel) return <p class="none">{t('funnels.none')}</p>;
   return (
     <>
       <p class="choice">
         <label>
           {t('funnel.choose')}{' '}
-          <select value={funnel.id} onChange={(e) => choose(e.currentTarget.value)}>
+          <select value={funnel.id} onChange={(e) => go(addressOf(view, { funnel: e.currentTarget.value }))}>
             {saved.map((f) => (
               <option key={f.id} value={f.id}>
                 {f.name}
@@ -100,7 +98,11 @@ function Steps({ id, view, funnel }: { id: string; view: View; funnel: Saved }) 
             </span>
             <span class="figure" title={fromPrevious === null ? undefined : t('funnel.from', { rate: percent(fromPrevious) })}>
               {exact(visitors)} {fromPrevious !== null && <span class="hint">{percent(fromPrevious)} </span>}
-              <Change now={visitors} before={comparedVisitors} />
+              {comparedVisitors !== null && (
+                <span class="delta">
+                  <Change now={visitors} before={comparedVisitors} />
+                </span>
+              )}
             </span>
           </li>
         ))}

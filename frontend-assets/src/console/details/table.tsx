@@ -11,14 +11,18 @@ import {
   Loading,
   metricText,
   metricValue,
+  patiently,
+  Progress,
   reading,
   selectionOf,
   t,
   useEffect,
+  useMemo,
   useRef,
   useState,
   valueText,
   withFilter,
+  type ComponentChildren,
   type View,
 } from '../core';
 import {
@@ -66,7 +70,9 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
   const change = (changes: Partial<View>): void => go(addressOf(view, changes), true);
   const [list, setList] = useState<Connection>();
   const [failure, setFailure] = useState<Failure>();
+  const [progress, setProgress] = useState<{ rows: number; wait: number }>();
   const latest = useRef<AbortController | undefined>(undefined);
+  const stop = useRef<AbortController | undefined>(undefined);
 
   const read = async (first: number, after: string | null, signal?: AbortSignal): Promise<Connection> => {
     const variables = {
@@ -101,7 +107,13 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
     const timer = setTimeout(load, search ? 250 : 0);
     return () => clearTimeout(timer);
   }, [search, order.column, order.direction]);
-  useEffect(() => () => latest.current?.abort(), []);
+  useEffect(
+    () => () => {
+      latest.current?.abort();
+      stop.current?.abort();
+    },
+    [],
+  );
 
   const more = async (): Promise<void> => {
     const next = await read(pageRows, list!.pageInfo.endCursor);
@@ -109,22 +121,35 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
   };
 
   const download = async (): Promise<void> => {
+    const { signal } = (stop.current = new AbortController());
     const all: Row[] = [];
-    let after: string | null = null;
-    do {
-      const page = await read(csvRows, after);
-      all.push(...page.edges.map((edge) => edge.node));
-      after = page.pageInfo.hasNextPage ? page.pageInfo.endCursor : null;
-    } while (after);
+    setFailure(undefined);
+    try {
+      let after: string | null = null;
+      do {
+        setProgress({ rows: all.length, wait: 0 });
+        const wait = (seconds: number): void => setProgress({ rows: all.length, wait: seconds });
+        const page: Connection = await patiently(() => read(csvRows, after, signal), wait, signal);
+        all.push(...page.edges.map((edge) => edge.node));
+        after = page.pageInfo.hasNextPage ? page.pageInfo.endCursor : null;
+      } while (after);
+    } catch (error) {
+      if (!signal.aborted) setFailure(error instanceof Failure ? error : new Failure('INTERNAL', String(error)));
+      return;
+    } finally {
+      setProgress(undefined);
+    }
 
     const name = (property || dimension).toLowerCase().replace(/[^a-z0-9_]/g, '-');
     const head = [dimension.toLowerCase(), ...columns.map((column) => enumOf(column).toLowerCase())];
     save(csv([head, ...all.map((row) => [row.value, ...columns.map((column) => row.metrics[column])])]), name + '.csv');
   };
 
+  const lines = useLines(list, columns, view);
   const title = property ? [event, property].filter(Boolean).join(': ') : dimensionText(dimension);
   return (
-    <Dialog title={title} onClose={onClose} wide>
+    // The dialog disappears before its rows are removed, which takes longer.
+    <Dialog title={title} onClose={() => setTimeout(onClose, 50)} wide>
       <div class="filters">
         <label>
           <span class="sr">{t('table.search')}</span>
@@ -146,7 +171,15 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
           </select>
         </label>
         {list && <span role="status">{t('table.rows', { n: list.totalCount })}</span>}
-        {list && list.totalCount > 0 && <Action run={download}>{t('table.csv')}</Action>}
+        {progress ? (
+          <Progress
+            text={t('table.progress', { n: progress.rows })}
+            wait={progress.wait}
+            stop={() => stop.current!.abort()}
+          />
+        ) : (
+          list && list.totalCount > 0 && <Action run={download}>{t('table.csv')}</Action>
+        )}
       </div>
       {failure && <Failed failure={failure} retry={load} />}
       {!list && !failure && <Loading />}
@@ -162,11 +195,7 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
                 ))}
               </tr>
             </thead>
-            <tbody>
-              {list.edges.map(({ node }) => (
-                <Line key={node.value} row={node} columns={columns} view={view} />
-              ))}
-            </tbody>
+            <tbody>{lines}</tbody>
           </table>
         </div>
       )}
@@ -177,6 +206,20 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
       )}
     </Dialog>
   );
+}
+
+/**
+ * useLines returns the rows of a list. A row that was drawn before is the same object, which Preact skips: with a
+ * thousand rows open, a key that is typed would otherwise draw all of them.
+ */
+function useLines(list: Connection | undefined, columns: Column[], view: View): ComponentChildren {
+  const shown = addressOf({ ...view, order: '', search: '' });
+  const drawn = useMemo(() => new WeakMap<Row, ComponentChildren>(), [shown]);
+  return list?.edges.map(({ node }) => {
+    let line = drawn.get(node);
+    if (!line) drawn.set(node, (line = <Line key={node.value} row={node} columns={columns} view={view} />));
+    return line;
+  });
 }
 
 type Order = { column: Column; direction: OrderDirection };
@@ -215,12 +258,14 @@ function Line({ row, columns, view }: { row: Row; columns: Column[]; view: View 
       </th>
       {columns.map((column) => (
         <td key={column} class="number" data-label={metricText(column)}>
-          <span>
-            {metricValue(column, row.metrics[column])}{' '}
-            {column === 'visitors' && row.metrics.comparison && (
+          {column === 'visitors' && row.metrics.comparison ? (
+            <span>
+              {metricValue(column, row.metrics[column])}{' '}
               <Change now={row.metrics.visitors} before={row.metrics.comparison.visitors} />
-            )}
-          </span>
+            </span>
+          ) : (
+            metricValue(column, row.metrics[column])
+          )}
         </td>
       ))}
     </tr>

@@ -90,7 +90,7 @@ function Health({ health: h }: { health: Health }) {
       ) : (
         <p class="notice good">{t('operator.fine')}</p>
       )}
-      <dl class="facts">
+      <dl class="facts even">
         {facts.map(([name, value]) => (
           <div key={name}>
             <dt>{name}</dt>

@@ -22,6 +22,7 @@ export default {
   'table.search': 'Search',
   'table.csv': 'Download as CSV',
   'table.rows': { one: '{n} row', other: '{n} rows' },
+  'table.progress': { one: '{n} row so far …', other: '{n} rows so far …' },
   'table.none': 'No value matches.',
   'metric.timeOnPage': 'Time on page',
   'metric.scrollDepth': 'Scroll depth',

@@ -89,6 +89,8 @@ export default {
   'events.lastSeen': 'Last seen (UTC)',
   'events.registerNamed': 'Register {name}',
   'events.isRegistered': '{name} is registered',
+  'events.seen': 'Last seen',
+  'events.notSeen': 'Not in 30 days',
   'events.today': 'Today',
   'events.month': '30 days before',
 
@@ -101,7 +103,6 @@ export default {
   'export.to': 'Last day',
   'export.format': 'Format',
   'export.download': 'Download',
-  'export.stop': 'Stop',
   'export.progress': { one: '{n} row so far …', other: '{n} rows so far …' },
   'export.done': { one: '{n} row is saved.', other: '{n} rows are saved.' },
   'export.cut': 'The first {n} rows are saved. Use the script for longer periods.',

@@ -13,6 +13,7 @@ import {
   Table,
   useQuery,
   utcDay,
+  type TextKey,
   type UserError,
   type Values,
 } from '../core';
@@ -32,6 +33,15 @@ const automatic = ['outbound_click', 'file_download', 'scroll', 'site_search'];
 const ecommerce = ['view_item', 'add_to_cart', 'begin_checkout', 'purchase', 'refund'];
 const maxRegistered = 50;
 
+/** lastSeen lists the reports of event counts, the latest one first, and periods their texts. */
+const lastSeen = ['today', 'yesterday', 'week', 'month'] as const;
+const periods: Record<(typeof lastSeen)[number], TextKey> = {
+  today: 'period.today',
+  yesterday: 'period.yesterday',
+  week: 'period.7d',
+  month: 'period.30d',
+};
+
 interface Payload {
   site: EventsFields | null;
   userErrors: UserError[];
@@ -44,6 +54,11 @@ export function Events({ id }: { id: string }) {
   const edit = mayEdit();
   const day = countsOf(counts.data?.site?.today);
   const month = countsOf(counts.data?.site?.month);
+  const seen = (name: string): string => {
+    if (!day || !month) return '–';
+    const last = lastSeen.find((part) => countsOf(counts.data?.site?.[part])?.get(name));
+    return last ? t(periods[last]) : t('events.notSeen');
+  };
   const counted = (found: Map<string, number> | undefined, name: string): string =>
     found ? exact(found.get(name) ?? 0) : '–';
 
@@ -66,6 +81,7 @@ export function Events({ id }: { id: string }) {
               <th scope="row">
                 <code>{name}</code>
               </th>
+              <td>{seen(name)}</td>
               <td class="number">{counted(day, name)}</td>
               <td class="number">{counted(month, name)}</td>
               <td>
@@ -84,7 +100,7 @@ export function Events({ id }: { id: string }) {
               )}
             </tr>
           ));
-        const head = [t('events.name'), t('events.today'), t('events.month'), t('events.key')];
+        const head = [t('events.name'), t('events.seen'), t('events.today'), t('events.month'), t('events.key')];
 
         return (
           <>

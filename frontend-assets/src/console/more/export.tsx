@@ -7,6 +7,8 @@ import {
   failureText,
   Loaded,
   Missing,
+  patiently,
+  Progress,
   Section,
   Select,
   SiteHeader,
@@ -29,7 +31,7 @@ const utcDate = (daysAgo: number): string => new Date(Date.now() - daysAgo * 86_
 export function Export({ id }: { id: string }) {
   const query = useQuery(exportPage, { id });
   const form = useRef<HTMLFormElement>(null);
-  const [rows, setRows] = useState<number>();
+  const [progress, setProgress] = useState<{ rows: number; wait: number }>();
   const [message, setMessage] = useState('');
   const [chosen, setChosen] = useState({ type: 'pageviews', from: utcDate(30), to: utcDate(0), format: 'csv' });
   const stop = useRef<AbortController | undefined>(undefined);
@@ -38,15 +40,15 @@ export function Export({ id }: { id: string }) {
     event.preventDefault();
     stop.current = new AbortController();
     setMessage('');
-    setRows(0);
+    setProgress({ rows: 0, wait: 0 });
     try {
-      const { blob, count } = await collect(id, chosen, setRows, stop.current.signal);
+      const { blob, count } = await collect(id, chosen, setProgress, stop.current.signal);
       save(blob, `${chosen.type}-${chosen.from}-${chosen.to}.${chosen.format}`);
       setMessage(count >= mostRows ? t('export.cut', { n: count }) : t('export.done', { n: count }));
     } catch (error) {
       if (!stop.current.signal.aborted) setMessage(error instanceof Failure ? failureText(error) : String(error));
     } finally {
-      setRows(undefined);
+      setProgress(undefined);
     }
   };
 
@@ -83,16 +85,20 @@ export function Export({ id }: { id: string }) {
                   ]}
                 />
                 <div class="actions">
-                  {rows === undefined ? (
-                    <button class="main">{t('export.download')}</button>
-                  ) : (
-                    <button type="button" onClick={() => stop.current!.abort()}>
-                      {t('export.stop')}
-                    </button>
-                  )}
+                  <button class="main" disabled={!!progress}>
+                    {t('export.download')}
+                  </button>
                 </div>
               </form>
-              <p role="status">{rows === undefined ? message : t('export.progress', { n: rows })}</p>
+              {progress ? (
+                <Progress
+                  text={t('export.progress', { n: progress.rows })}
+                  wait={progress.wait}
+                  stop={() => stop.current!.abort()}
+                />
+              ) : (
+                <p role="status">{message}</p>
+              )}
             </Section>
             <Section title={t('export.script')} hint={t('export.scriptHint')}>
               <Code
@@ -118,11 +124,22 @@ export function Export({ id }: { id: string }) {
   );
 }
 
+/** read returns the answer to one request for rows. */
+async function read(values: Record<string, string>, signal: AbortSignal): Promise<string> {
+  const response = await fetch(`${path}?${new URLSearchParams(values)}`, { signal });
+  const text = await response.text();
+  if (response.ok) return text;
+
+  const after = response.headers.get('Retry-After');
+  if (after) throw new Failure('RATE_LIMITED', text, Number(after));
+  throw new Failure('EXPORT', exact(response.status) + ' ' + text);
+}
+
 /** collect reads all rows of a selection, one page after the other, and reports how many it has. */
 async function collect(
   id: string,
   chosen: { type: string; from: string; to: string; format: string },
-  progress: (rows: number) => void,
+  progress: (now: { rows: number; wait: number }) => void,
   signal: AbortSignal,
 ): Promise<{ blob: Blob; count: number }> {
   const parts: string[] = [];
@@ -130,15 +147,14 @@ async function collect(
   let cursor = '';
   do {
     const values = { site_id: id, ...chosen, limit: String(pageRows), ...(cursor && { cursor }) };
-    const response = await fetch(`${path}?${new URLSearchParams(values)}`, { signal });
-    if (!response.ok) throw new Failure('EXPORT', exact(response.status) + ' ' + (await response.text()));
+    const wait = (seconds: number): void => progress({ rows: count, wait: seconds });
+    const text = await patiently(() => read(values, signal), wait, signal);
 
-    const page =
-      chosen.format === 'csv' ? csvPage(await response.text(), parts.length > 0) : jsonPage(await response.text());
+    const page = chosen.format === 'csv' ? csvPage(text, parts.length > 0) : jsonPage(text);
     if (page.rows > 0 || parts.length === 0) parts.push(page.text);
     count += page.rows;
     cursor = page.rows === pageRows && count < mostRows ? page.last : '';
-    progress(count);
+    progress({ rows: count, wait: 0 });
   } while (cursor);
 
   const type = chosen.format === 'csv' ? 'text/csv' : 'application/json';

@@ -178,7 +178,7 @@ function Check({ site }: { site: Site }) {
         {arrived ? (
           <p class="notice good">
             <strong>{t('check.arrived')}</strong> <Time at={now.lastHitAt!} />.{' '}
-            <a href={'/sites/' + site.id}>{t('check.toSite')}</a>
+            <a href={`/sites/${site.id}?period=today`}>{t('check.toSite')}</a>
           </p>
         ) : (
           <p class="waiting">

@@ -7,12 +7,16 @@ import {
   dateTime,
   Empty,
   exact,
+  Failure,
+  failureText,
   Field,
   Form,
   Loaded,
   mayEdit,
   milliseconds,
   Missing,
+  patiently,
+  Progress,
   Section,
   SiteHeader,
   t,
@@ -308,12 +312,11 @@ const attemptError = (code: string): string => translated('attempt', code, code)
 
 /** RedeliverAll sends every failed delivery again, one after the other, and can be stopped. */
 function RedeliverAll({ site, put }: { site: Site; put(d: DeliveryFields): void }) {
-  const [progress, setProgress] = useState<{ done: number; all: number }>();
-  const stopped = useRef(false);
-  useEffect(() => () => void (stopped.current = true), []);
+  const [progress, setProgress] = useState<{ done: number; all: number; wait: number }>();
+  const stop = useRef<AbortController | undefined>(undefined);
+  useEffect(() => () => stop.current?.abort(), []);
 
   const run = async (): Promise<void> => {
-    stopped.current = false;
     const failed: string[] = [];
     let after: string | null = null;
     do {
@@ -322,35 +325,40 @@ function RedeliverAll({ site, put }: { site: Site; put(d: DeliveryFields): void 
       failed.push(...(page?.edges ?? []).filter(({ node }) => node.state === 'FAILED').map(({ node }) => node.id));
       after = page?.pageInfo.hasNextPage ? page.pageInfo.endCursor : null;
     } while (after && failed.length < 1000);
+    if (failed.length === 0) return announce(t('webhooks.noFailed'));
 
-    if (failed.length === 0) announce(t('webhooks.noFailed'));
-    const errors: UserError[] = [];
+    // The button, which would show errors, is replaced by the progress.
+    const { signal } = (stop.current = new AbortController());
+    const errors = new Set<string>();
     try {
       for (const [done, deliveryId] of failed.entries()) {
-        if (stopped.current) break;
-        setProgress({ done, all: failed.length });
-        const payload = (await redeliver({ input: { deliveryId } })).redeliver;
-        if (payload?.delivery) put(payload.delivery);
-        errors.push(...(payload?.userErrors ?? []).filter((e) => !errors.some((known) => known.code === e.code)));
+        const now = { done, all: failed.length };
+        setProgress({ ...now, wait: 0 });
+        const again = async (): Promise<void> => {
+          const payload = (await redeliver({ input: { deliveryId } })).redeliver;
+          if (payload?.delivery) put(payload.delivery);
+          payload?.userErrors.forEach((error) => errors.add(userErrorText(error)));
+        };
+        await patiently(again, (wait) => setProgress({ ...now, wait }), signal);
+        if (signal.aborted) break;
       }
+    } catch (error) {
+      if (!signal.aborted) errors.add(error instanceof Failure ? failureText(error) : String(error));
     } finally {
       setProgress(undefined);
     }
-
-    // The button that would show them was replaced by the progress.
-    if (errors.length > 0) announce(errors.map(userErrorText).join(' '));
+    if (errors.size > 0) announce([...errors].join(' '));
   };
 
-  if (progress) {
-    return (
-      <span role="status">
-        <progress max={progress.all} value={progress.done} aria-label={t('webhooks.againAll')} /> {exact(progress.done)}{' '}
-        / {exact(progress.all)}{' '}
-        <button type="button" class="small" onClick={() => (stopped.current = true)}>
-          {t('export.stop')}
-        </button>
-      </span>
-    );
-  }
-  return <Action run={run}>{t('webhooks.againAll')}</Action>;
+  if (!progress) return <Action run={run}>{t('webhooks.againAll')}</Action>;
+  return (
+    <>
+      <progress max={progress.all} value={progress.done} aria-label={t('webhooks.againAll')} />
+      <Progress
+        text={`${exact(progress.done)} / ${exact(progress.all)}`}
+        wait={progress.wait}
+        stop={() => stop.current!.abort()}
+      />
+    </>
+  );
 }

@@ -66,7 +66,6 @@ export function Overview({ id }: { id: string }) {
                   {t('site.lastHit')}: <Time at={site.lastHitAt} />
                 </span>
                 <a href={`/sites/${id}/install`}>{t('install.title')}</a>
-                {site.report && <span>{t('report.zone', { zone: site.report.timeZone })}</span>}
               </p>
             )}
           </>

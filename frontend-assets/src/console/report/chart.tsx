@@ -70,11 +70,18 @@ export function Chart(props: { report: ReportFields; metric: Metric; notes: Note
   return (
     <section class="card chart" aria-label={t('chart.title')}>
       {props.table ? <AsTable series={series} metric={props.metric} /> : <Drawing series={series} metric={props.metric} />}
-      <p class="toggle">
+      <p class="toggle hint">
+        <span>{t('report.days', { days: days(props.report), zone: props.report.timeZone })}</span>
         <a href={props.toggle}>{t(props.table ? 'chart.asChart' : 'chart.asTable')}</a>
       </p>
     </section>
   );
+}
+
+/** days writes the first and the last day of a report. */
+function days({ from, to }: ReportFields): string {
+  const format = new Intl.DateTimeFormat(locale(), { dateStyle: 'medium', timeZone: 'UTC' });
+  return format.formatRange(Date.parse(from), Date.parse(to));
 }
 
 function AsTable({ series, metric }: { series: Series; metric: Metric }) {
@@ -106,7 +113,11 @@ function AsTable({ series, metric }: { series: Series; metric: Metric }) {
 }
 
 const height = 248;
-const edge = { top: 16, right: 10, bottom: 26, left: 48 };
+const edge = { top: 16, right: 10, bottom: 26 };
+
+/** enlarged returns a width of texts, in pixels, at the size of text that the user has chosen. */
+const enlarged = (width: number): number =>
+  (width * parseFloat(getComputedStyle(document.documentElement).fontSize)) / 16;
 
 /** Drawing is the chart as SVG. It is a slider for the keyboard: arrows choose the part whose figures are shown. */
 function Drawing({ series, metric }: { series: Series; metric: Metric }) {
@@ -114,12 +125,13 @@ function Drawing({ series, metric }: { series: Series; metric: Metric }) {
   const [chosen, setChosen] = useState<number>();
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
+  const left = enlarged(48);
 
   const last = points.length - 1;
   const at = Math.min(chosen ?? last, last);
   const values = points.flatMap((point) => [series.value(point) ?? 0, series.compared(point) ?? 0]);
   const { top, step } = scale(Math.max(...values, 0));
-  const x = (i: number): number => edge.left + ((width - edge.left - edge.right) * i) / Math.max(last, 1);
+  const x = (i: number): number => left + ((width - left - edge.right) * i) / Math.max(last, 1);
   const y = (value: number): number => height - edge.bottom - ((height - edge.top - edge.bottom) * value) / top;
 
   const choose = (i: number): void => setChosen(Math.max(0, Math.min(last, i)));
@@ -140,8 +152,8 @@ function Drawing({ series, metric }: { series: Series; metric: Metric }) {
     choose(to);
   };
   const onPointerMove = (event: PointerEvent): void => {
-    const within = event.clientX - box.current!.getBoundingClientRect().left - edge.left;
-    choose(Math.round((within / Math.max(width - edge.left - edge.right, 1)) * last));
+    const within = event.clientX - box.current!.getBoundingClientRect().left - left;
+    choose(Math.round((within / Math.max(width - left - edge.right, 1)) * last));
   };
 
   const point = points[at];
@@ -188,7 +200,7 @@ function Drawing({ series, metric }: { series: Series; metric: Metric }) {
         onPointerDown={onPointerMove}
         onPointerLeave={() => setChosen(undefined)}
       >
-        <svg width={width} height={height} aria-hidden="true">
+        <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
           <Axes series={series} metric={metric} x={x} y={y} top={top} step={step} width={width} />
           <Lines series={series} x={x} y={y} />
           <line class="cursor" x1={x(at)} x2={x(at)} y1={edge.top} y2={height - edge.bottom} />
@@ -234,7 +246,7 @@ interface Place {
 function Axes(props: Place & { metric: Metric; top: number; step: number; width: number }) {
   const { series, x, y, top, step } = props;
   const lines = Array.from({ length: Math.round(top / step) + 1 }, (_, i) => i * step);
-  const room = Math.max(1, Math.floor((props.width - edge.left) / 84));
+  const room = Math.max(1, Math.floor((props.width - x(0)) / enlarged(84)));
   const every = Math.ceil(series.points.length / room);
   const last = series.points.length - 1;
   const anchor = (i: number): 'start' | 'middle' | 'end' => (i === 0 ? 'start' : i === last ? 'end' : 'middle');
@@ -242,8 +254,8 @@ function Axes(props: Place & { metric: Metric; top: number; step: number; width:
     <>
       {lines.map((value) => (
         <g key={value}>
-          <line class="grid" x1={edge.left} x2={props.width - edge.right} y1={y(value)} y2={y(value)} />
-          <text x={edge.left - 8} y={y(value) + 4} text-anchor="end">
+          <line class="grid" x1={x(0)} x2={props.width - edge.right} y1={y(value)} y2={y(value)} />
+          <text x={x(0) - 8} y={y(value) + 4} text-anchor="end">
             {metricValue(props.metric, value, true)}
           </text>
         </g>

@@ -142,7 +142,9 @@ function Rows(props: {
                 {metrics.comparison && (
                   <>
                     {' '}
-                    <Change now={metrics.visitors} before={metrics.comparison.visitors} />
+                    <span class="delta">
+                      <Change now={metrics.visitors} before={metrics.comparison.visitors} />
+                    </span>
                   </>
                 )}
               </span>

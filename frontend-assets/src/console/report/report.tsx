@@ -6,6 +6,7 @@ import {
   Failed,
   Failure,
   go,
+  loadLater,
   Loading,
   metricText,
   metricValue,
@@ -34,7 +35,7 @@ export const useView = (): View => viewOf(useURL().searchParams);
 
 /** useTabs returns the dimensions that the first view asks for: the tabs that were open when the visits changed. */
 export function useTabs(view: View): Record<'sources' | 'pages' | 'audience', ReportDimension> {
-  const key = addressOf({ ...view, tabs: {}, table: false, metric: 'visitors', all: '', property: '', event: '' });
+  const key = addressOf({ ...view, tabs: {}, table: false, metric: 'visitors', all: '', property: '', event: '', funnel: '' });
   const held = useRef({ key: '', tabs: view.tabs });
   if (held.current.key !== key) held.current = { key, tabs: view.tabs };
   const { sources, pages, audience } = held.current.tabs;
@@ -109,7 +110,7 @@ export function Report(props: {
 function useDetails(needed: boolean): Details | undefined {
   const [details, set] = useState<{ module: Details }>();
   useEffect(() => {
-    if (needed && !details) void import('../details').then((module) => set({ module }));
+    if (needed && !details) void Promise.all([import('../details'), loadLater()]).then(([module]) => set({ module }));
   }, [needed]);
   return details?.module;
 }
@@ -148,7 +149,7 @@ function Nothing({ view }: { view: View }) {
         <>
           {t('report.none')}{' '}
           {view.period !== 'today' && (
-            <a href={addressOf(view, { period: 'today', from: '', to: '' })}>{t('period.today')}</a>
+            <a href={addressOf(view, { period: 'today', from: '', to: '' })}>{t('report.today')}</a>
           )}
         </>
       )}
@@ -187,7 +188,7 @@ function Totals({ view, report }: { view: View; report: ReportFields }) {
 function Revenue({ report }: { report: ReportFields }) {
   const { revenue, comparison } = report.totals;
   return (
-    <section class="card panel" aria-label={t('panel.revenue')}>
+    <section class="card panel whole-row" aria-label={t('panel.revenue')}>
       <h2>{t('panel.revenue')}</h2>
       {revenue.map((r) => (
         <Currency key={r.currency} r={r} before={comparison?.revenue.find((b) => b.currency === r.currency)} />

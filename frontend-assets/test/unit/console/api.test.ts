@@ -80,3 +80,37 @@ test('mutations run one after the other, also after a failed one; queries do not
   pending[0]!(new Response('{"data": {"second": true}}'));
   assert.deepEqual(await second, { second: true });
 });
+
+test('a call that the rate limit refuses is run again after the time that the server names', async () => {
+  const { Failure, patiently } = load<Api>('console/core/api');
+  const waits: number[] = [];
+  define({ setTimeout: (run: () => void, ms: number) => (waits.push(ms), queueMicrotask(run)) });
+
+  const seconds: number[] = [];
+  let calls = 0;
+  const call = async (): Promise<string> => {
+    calls++;
+    if (calls === 1) throw new Failure('RATE_LIMITED', '', 7);
+    if (calls === 2) throw new Failure('RATE_LIMITED', '');
+    return 'rows';
+  };
+  assert.equal(await patiently(call, (n) => seconds.push(n), new AbortController().signal), 'rows');
+  assert.deepEqual(seconds, [7, 0, 1, 0]);
+  assert.ok(waits[0]! >= 7000 && waits[1]! >= 1000, String(waits));
+
+  const other = async (): Promise<never> => {
+    throw new Failure('FORBIDDEN', 'No.');
+  };
+  await assert.rejects(patiently(other, () => undefined, new AbortController().signal), { code: 'FORBIDDEN' });
+});
+
+test('the wait for a rate limit ends with an abort', async () => {
+  const { Failure, patiently } = load<Api>('console/core/api');
+  define({ setTimeout: () => 0 });
+  const stop = new AbortController();
+  const refused = async (): Promise<never> => {
+    throw new Failure('RATE_LIMITED', '', 60);
+  };
+  const waiting = patiently(refused, () => stop.abort(), stop.signal);
+  await assert.rejects(waiting, { name: 'AbortError' });
+});

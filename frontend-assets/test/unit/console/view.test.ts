@@ -22,6 +22,7 @@ table(
     property: { query: '?f=property:plan::is:pro&f=property:a%5C:b:signup:matches:x*' },
     'open table': { query: '?all=exit_page&order=visits.asc&q=shop' },
     'tabs and chart': { query: '?metric=bounceRate&table=1&sources=utm_term&events=funnel' },
+    'chosen funnel': { query: '?events=funnel&funnel=funnel_1' },
   },
   ({ query }) => assert.equal(addressOf(read(query)), query),
 );
@@ -41,6 +42,7 @@ table(
     metric: { query: '?metric=mood' },
     tab: { query: '?pages=channel' },
     table: { query: '?all=funnel' },
+    'funnel of another tab': { query: '?funnel=funnel_1' },
     'order without a table': { query: '?order=visits&q=x' },
   },
   ({ query }) => assert.equal(addressOf(read(query)), '?'),
