@@ -41,6 +41,7 @@ func TestCacheSharesLoads(t *testing.T) {
 				}
 			}()
 		}
+		synctest.Wait() // one of them loads
 		impatient, cancel := context.WithCancel(t.Context())
 		go func() {
 			if _, err := get(impatient); !errors.Is(err, context.Canceled) {
