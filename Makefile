@@ -98,6 +98,11 @@ bench-reports: build ## Measure reports of 10 million page views (ARGS="--rows 1
 	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
 	bin/loadgen reports --out docs/performance.md $(ARGS)
 
+.PHONY: bench-reports-busy
+bench-reports-busy: build ## Measure 30 days of reports of 100 million page views a year
+	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	bin/loadgen reports --per-year 100000000 --days 30 --section bench-reports-busy --out docs/performance.md $(ARGS)
+
 .PHONY: attack
 attack: build ## Attack the service on each database, and measure the effect on other sites
 	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen

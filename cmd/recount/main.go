@@ -2,8 +2,8 @@
 //
 //	go run ./cmd/recount --pageviews pageviews.json --events events.json --from 2026-11-01 --to 2026-11-30 --by PAGE
 //
-// It reads the JSON form of the export (docs/export.md) and counts as docs/reports.md defines, with
-// maps and without the service's own code for counting. It prints the totals, the days and the rows
+// It reads the JSON and the CSV form of the export (docs/export.md), several files of each kind, and
+// counts as docs/reports.md defines, with maps and without the service's own code for counting. It prints the totals, the days and the rows
 // of a breakdown as JSON: sums, of which the report's rates are quotients.
 //
 // Download all days of the period and one more on each side: a visit belongs to the day of its
@@ -26,8 +26,8 @@ import (
 
 // command is the command line.
 type command struct {
-	Pageviews string   `required:"" placeholder:"FILE" help:"Export of page views, as JSON."`
-	Events    string   `placeholder:"FILE" help:"Export of events, as JSON. Default: there are none."`
+	Pageviews []string `required:"" sep:"none" placeholder:"FILE" help:"Export of page views, as JSON or CSV. Repeated for the pages of a download."`
+	Events    []string `sep:"none" placeholder:"FILE" help:"Export of events, likewise. Default: there are none."`
 	From      string   `required:"" placeholder:"DATE" help:"First day, YYYY-MM-DD."`
 	To        string   `required:"" placeholder:"DATE" help:"Last day, YYYY-MM-DD."`
 	Zone      string   `default:"UTC" placeholder:"ZONE" help:"The site's time zone."`
@@ -86,15 +86,13 @@ func (c *command) count() (*report, error) {
 		return nil, err
 	}
 
-	pageviews, err := readFile(c.Pageviews)
+	pageviews, err := readFiles(c.Pageviews)
 	if err != nil {
 		return nil, err
 	}
-	var events []recount.Row
-	if c.Events != "" {
-		if events, err = readFile(c.Events); err != nil {
-			return nil, err
-		}
+	events, err := readFiles(c.Events)
+	if err != nil {
+		return nil, err
 	}
 
 	rows, err := recount.Days(pageviews, events)
@@ -103,21 +101,6 @@ func (c *command) count() (*report, error) {
 	}
 	result := recount.Count(query, rows)
 	return &report{Totals: result.Totals, Days: result.Points, Rows: result.Breakdowns[0]}, nil
-}
-
-// readFile reads the rows of an export.
-func readFile(path string) ([]recount.Row, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-
-	var rows []recount.Row
-	if err := json.NewDecoder(f).Decode(&rows); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return rows, nil
 }
 
 // query converts the command line.

@@ -3,50 +3,100 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
-	"github.com/tallygate/tallygate/db/exports"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/recount"
 	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/graph/export"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
 const worldDays = 6
 
-// writeExport writes an export of page views or events as the service sends it.
-func writeExport(t *testing.T, path string, export func(add func([]exports.Field) error) error) {
+// download fetches an export page by page, as its documentation says, and returns the files.
+func download(t *testing.T, client *http.Client, address string, parameters url.Values) (paths []string) {
 	t.Helper()
-	text := []byte("[")
-	err := export(func(fields []exports.Field) error {
-		if len(text) > 1 {
-			text = append(text, ',', '\n')
+	const limit = 7
+	parameters.Set("limit", strconv.Itoa(limit))
+
+	for {
+		response, err := client.Get(address + "?" + parameters.Encode())
+		if err != nil {
+			t.Fatal(err)
 		}
-		var err error
-		text, err = exports.AppendJSON(text, fields)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, append(text, ']'), 0o600); err != nil {
-		t.Fatal(err)
+		body, err := io.ReadAll(response.Body)
+		if err := errors.Join(err, response.Body.Close()); err != nil || response.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s %s, error %v", parameters, response.Status, body, err)
+		}
+
+		path := filepath.Join(t.TempDir(), parameters.Get("type")+"."+parameters.Get("format"))
+		if err := os.WriteFile(path, body, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+
+		rows, err := readFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) < limit {
+			return paths
+		}
+		parameters.Set("cursor", rows[len(rows)-1].RowID)
 	}
 }
 
+// downloadAll downloads the site's rows in a format, and returns the arguments that name the files.
+func downloadAll(t *testing.T, d *db.DB, site *model.Site, format string, first model.Day) (args []string) {
+	t.Helper()
+	ids, err := keys.New(d).NodeIDs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := &model.User{ID: 1, AccountID: site.AccountID, Role: model.RoleOwner}
+	server := httptest.NewServer(export.Handler(export.Options{
+		DB: d, User: func(*http.Request) (*model.User, error) { return owner, nil },
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}))
+	defer server.Close()
+
+	for _, kind := range []string{"pageviews", "events"} {
+		for _, path := range download(t, server.Client(), server.URL+export.Path, url.Values{
+			"site_id": {ids.Of(model.NodeSite, site.ID)}, "type": {kind}, "format": {format},
+			"from": {(first - 2).String()}, "to": {(first + worldDays + 2).String()},
+		}) {
+			args = append(args, "--"+kind, path)
+		}
+	}
+	if len(args) < 2*4 {
+		t.Fatalf("%d files, want several of each kind", len(args)/2)
+	}
+	return args
+}
+
 // TestReportsEqualARecount asks the service for 100 random reports on each database, after the days
-// were built, and counts each again from the files of the export alone.
+// were built, and counts each again from downloaded files of the export alone: JSON and CSV in turn.
 func TestReportsEqualARecount(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		random := rand.New(rand.NewPCG(17, 200))
@@ -67,19 +117,13 @@ func TestReportsEqualARecount(t *testing.T) {
 			t.Fatalf("built %+v, error %v", built, err)
 		}
 
-		views, events := filepath.Join(t.TempDir(), "pageviews.json"), filepath.Join(t.TempDir(), "events.json")
-		all := exports.Range{SiteID: site.ID, To: 1 << 60, Limit: 1 << 30}
-		writeExport(t, views, func(add func([]exports.Field) error) error {
-			return exports.New(d).ExportPageviews(t.Context(), all, func(p *exports.Pageview) error { return add(p.Fields()) })
-		})
-		writeExport(t, events, func(add func([]exports.Field) error) error {
-			return exports.New(d).ExportEvents(t.Context(), all, func(e *exports.Event) error { return add(e.Fields()) })
-		})
+		// The server's files, in both forms.
+		files := [][]string{downloadAll(t, d, site, "json", first), downloadAll(t, d, site, "csv", first)}
 
 		counted := 0
-		for range 100 {
+		for i := range 100 {
 			q, args := randomReport(random, first)
-			args = append(args, "--pageviews", views, "--events", events)
+			args = append(args, files[i%2]...)
 			var out, log bytes.Buffer
 			if status := execute(args, &out, &log); status != 0 {
 				t.Fatalf("%q: status %d, %s", args, status, log.String())
@@ -163,6 +207,11 @@ func TestCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	spreadsheet := filepath.Join(t.TempDir(), "other.csv")
+	if err := os.WriteFile(spreadsheet, []byte("name,price\nx,1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
 	for _, test := range []struct {
 		args   string
 		status int
@@ -176,6 +225,7 @@ func TestCommandLine(t *testing.T) {
 		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --filter PAGE", 1},
 		{"--pageviews " + broken + " --from 2026-11-01 --to 2026-11-01", 1},
 		{"--pageviews " + path + ".missing --from 2026-11-01 --to 2026-11-01", 1},
+		{"--pageviews " + spreadsheet + " --from 2026-11-01 --to 2026-11-01", 1},
 		{"--from 2026-11-01 --to 2026-11-01", 2},
 		{"--help", 0},
 	} {
@@ -199,6 +249,37 @@ func TestMatchPattern(t *testing.T) {
 	} {
 		if got := matchPattern(test.pattern, test.text); got != test.want {
 			t.Errorf("%q of %q: %v", test.pattern, test.text, got)
+		}
+	}
+}
+
+// TestCSV checks the columns of CSV, and that text is what it was before the export made it safe for
+// spreadsheets.
+func TestCSV(t *testing.T) {
+	const header = "row_id,time,event,path,value,currency,properties,visitor_id,visit_id,visit_started_at,engaged_ms,scroll_percent,manual\r\n"
+	for _, test := range []struct {
+		line string
+		want recount.Row
+	}{
+		{`1-2,2026-11-01T10:00:00.5Z,'=1+1,"/a;'@b",-1.50,EUR,"{""plan"":""=\u003bx""}",0a,v,2026-11-01T09:00:00Z,,,`, recount.Row{
+			RowID: "1-2", Time: time.Date(2026, 11, 1, 10, 0, 0, 5e8, time.UTC), Event: "=1+1", Path: "/a;@b", Value: "-1.50",
+			Currency: "EUR", Properties: json.RawMessage(`{"plan":"=\u003bx"}`), VisitorID: "0a", VisitID: "v",
+			StartedAt: time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC),
+		}},
+		{`1-2,2026-11-01T10:00:00Z,'tis,"''=",,,,0a,v,2026-11-01T09:00:00Z,1500,40,true`, recount.Row{
+			RowID: "1-2", Time: time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC), Event: "'tis", Path: "''=", VisitorID: "0a",
+			VisitID: "v", StartedAt: time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC), Engaged: 1500, Scroll: 40,
+		}},
+	} {
+		rows, err := readCSV(strings.NewReader(header + test.line + "\r\n"))
+		if err != nil || len(rows) != 1 || !reflect.DeepEqual(rows[0], test.want) {
+			t.Errorf("%s: error %v, got %+v", test.line, err, rows)
+		}
+	}
+
+	for _, line := range []string{"1-2,yesterday,,,,,,0a,v,,,,", "1-2,,,,,,,0a,v,,99999999999,,", "1-2,,,"} {
+		if rows, err := readCSV(strings.NewReader(header + line + "\r\n")); err == nil {
+			t.Errorf("%s: %+v", line, rows)
 		}
 	}
 }

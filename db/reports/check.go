@@ -91,7 +91,7 @@ func (s *Store) checkDay(ctx context.Context, day dayRow, segments []*segment.Se
 	}
 
 	var want figures
-	err = s.snapshot(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = s.snapshot(ctx, func(ctx context.Context, tx bun.Tx, _ bun.Conn) error {
 		want, err = countBySQL(ctx, tx, s.db.IsPostgres(), day.SiteID, day.Day)
 		return err
 	})

@@ -3,10 +3,7 @@ package reports
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/segment"
@@ -27,14 +24,7 @@ const (
 	maxLiveBytes = 128 << 20
 )
 
-// liveDays keeps the segments of days that were built from their rows for a report.
-type liveDays struct {
-	mu       sync.Mutex
-	days     *simplelru.LRU[liveKey, *liveDay]
-	building map[liveKey]chan struct{} // closed when the build has ended
-	bytes    int64
-}
-
+// liveKey identifies a day of a site that is built from its rows for a report.
 type liveKey struct {
 	site int64
 	day  model.Day
@@ -43,92 +33,26 @@ type liveKey struct {
 // liveDay is a day as it was stored at a time.
 type liveDay struct {
 	*segment.Segment
-	at    model.Instant // everything committed until then is in it
-	until model.Instant // it must not be used later
-	bytes int64
-}
-
-func newLiveDays() *liveDays {
-	l := &liveDays{building: make(map[liveKey]chan struct{})}
-	days, err := simplelru.NewLRU(1<<20, func(_ liveKey, d *liveDay) { l.bytes -= d.bytes })
-	if err != nil {
-		// Only a size below 1 fails.
-		panic(err)
-	}
-	l.days = days
-	return l
+	at model.Instant // everything committed until then is in it
 }
 
 // liveDay returns a day built from its rows, at most some seconds old. Concurrent callers share one
 // build.
 func (s *Store) liveDay(ctx context.Context, siteID int64, day model.Day, now model.Instant) (*liveDay, error) {
-	key := liveKey{siteID, day}
-	for {
-		d, wait := s.live.get(key, now)
-		if d != nil {
-			return d, nil
+	return s.live.get(ctx, liveKey{siteID, day}, now, func() (cached[*liveDay], error) {
+		began := time.Now()
+		rows, err := s.readDay(ctx, siteID, day)
+		if err != nil {
+			return cached[*liveDay]{}, fmt.Errorf("read the rows of site %d on %v: %w", siteID, day, err)
 		}
-		if wait == nil {
-			return s.buildLive(ctx, key, now)
+		g, err := segment.Build(rows.Rows)
+		if err != nil {
+			return cached[*liveDay]{}, fmt.Errorf("build site %d on %v: %w", siteID, day, err)
 		}
 
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// get returns a day that is kept, or else a channel that is closed when the build in progress has
-// ended. Without both, the caller must build the day and call put.
-func (l *liveDays) get(key liveKey, now model.Instant) (*liveDay, chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-
-	if d, ok := l.days.Get(key); ok && now >= d.at && now < d.until {
-		return d, nil
-	}
-	if wait := l.building[key]; wait != nil {
-		return nil, wait
-	}
-	l.building[key] = make(chan struct{})
-	return nil, nil
-}
-
-// put ends a build. d is nil after a failure.
-func (l *liveDays) put(key liveKey, d *liveDay) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-
-	close(l.building[key])
-	delete(l.building, key)
-	l.days.Remove(key)
-	if d == nil || d.bytes > maxLiveBytes {
-		return
-	}
-
-	l.days.Add(key, d)
-	for l.bytes += d.bytes; l.bytes > maxLiveBytes; {
-		l.days.RemoveOldest()
-	}
-}
-
-func (s *Store) buildLive(ctx context.Context, key liveKey, now model.Instant) (d *liveDay, err error) {
-	defer func() { s.live.put(key, d) }()
-
-	began := time.Now()
-	rows, err := s.readDay(ctx, key.site, key.day)
-	if err != nil {
-		return nil, fmt.Errorf("read the rows of site %d on %v: %w", key.site, key.day, err)
-	}
-	g, err := segment.Build(rows.Rows)
-	if err != nil {
-		return nil, fmt.Errorf("build site %d on %v: %w", key.site, key.day, err)
-	}
-
-	keep := min(max(liveFor, liveFactor*time.Since(began)), maxLiveFor)
-	return &liveDay{Segment: g, at: now, until: now.Add(keep), bytes: sizeInMemory(g)}, nil
+		keep := min(max(liveFor, liveFactor*time.Since(began)), maxLiveFor)
+		return cached[*liveDay]{&liveDay{g, now}, now, keep, sizeInMemory(g)}, nil
+	})
 }
 
 // sizeInMemory estimates the memory of a segment, in bytes.

@@ -19,6 +19,9 @@ type Request struct {
 	Now    model.Instant // of the request; days after it are empty
 	// Periods are counted together, for instance a period and the one it is compared with.
 	Periods []*scan.Query
+	// Matchers identifies what the functions of the periods' filters and funnels accept: two equal
+	// texts stand for equal functions. Without it, a request with such functions shares no answer.
+	Matchers string
 }
 
 // Answer has the result of each period of a Request.
@@ -29,6 +32,9 @@ type Answer struct {
 	// views of days that are not over for 48 hours, which may be an hour behind.
 	AsOf model.Instant
 }
+
+// counting is what observe gets before a count.
+const counting = "count a report"
 
 // Report counts a request. The caller must have loaded the site, which checks the right to see it.
 // It fails with ErrTooExpensive and ErrNotBuilt before it reads any figure. It waits for a slot
@@ -46,6 +52,7 @@ func (s *Store) Report(ctx context.Context, r Request) (*Answer, error) {
 		return nil, ctx.Err()
 	}
 
+	s.observe(counting)
 	scanners := make([]*scan.Scanner, len(r.Periods))
 	for i, q := range r.Periods {
 		scanners[i] = scan.New(q)

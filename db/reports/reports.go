@@ -59,8 +59,12 @@ var ErrNotBuilt = &model.Error{
 type Store struct {
 	db    *db.DB
 	scans chan struct{} // holds one value for each running scan
-	live  *liveDays
 	lives *lives
+
+	live    *cache[liveKey, *liveDay]
+	answers *cache[question, *Answer]
+
+	observe func(what string) // called before a query of a day's rows and before a count; for tests
 }
 
 // New returns the reports of a database. A process should use one Store, because its cache and its
@@ -69,7 +73,11 @@ func New(d *db.DB) *Store {
 	return &Store{
 		db:    d,
 		scans: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
-		live:  newLiveDays(),
 		lives: newLives(),
+
+		live:    newCache[liveKey, *liveDay](maxLiveBytes),
+		answers: newCache[question, *Answer](maxAnswerBytes),
+
+		observe: func(string) {},
 	}
 }

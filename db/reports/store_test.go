@@ -7,7 +7,6 @@ import (
 	"maps"
 	"reflect"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,19 +63,20 @@ func TestTwoWorkersOnOneDay(t *testing.T) {
 		}
 
 		// The snapshot of the slow worker begins with its first query.
-		var met atomic.Bool
-		dbtest.OnStatement(d, func(statement string) {
-			if !strings.Contains(statement, "FROM pageviews") || !met.CompareAndSwap(false, true) {
+		slow, met := reports.New(d), false
+		reports.Observe(slow, func(query string) {
+			if !strings.Contains(query, "FROM pageviews") || met {
 				return
 			}
+			met = true
 			f.exec("UPDATE engagement SET ms = 12345 WHERE site_id = ?", f.site.ID)
 			f.invalidate(startDay)
 			if built, err := f.reports.BuildDue(context.Background()); err != nil || built.Days != 1 {
 				t.Errorf("the fast worker built %+v, error %v", built, err)
 			}
 		})
-		if _, err := reports.New(d).BuildDue(t.Context()); err != nil || !met.Load() {
-			t.Fatalf("the slow worker: error %v, met %v", err, met.Load())
+		if _, err := slow.BuildDue(t.Context()); err != nil || !met {
+			t.Fatalf("the slow worker: error %v, met %v", err, met)
 		}
 		f.equal("after both", whole(1))
 		f.check(false)
@@ -138,6 +138,101 @@ func TestCrashDuringBuild(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		f.equal("built", whole(1))
+	})
+}
+
+// TestFinalDayIsBuiltAgain corrects a final day and then one of a merged month: a refund and a report
+// of engagement that were stored late, and a user whose visits are deleted. Each correction changes
+// this day alone, and at the end report, export and rows agree.
+func TestFinalDayIsBuiltAgain(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		for day := range model.Day(3) {
+			f.storeVisits(startDay+day, 4)
+		}
+		user := []byte("user-a..........")
+		f.exec("UPDATE visits SET user_id = ? WHERE site_id = ? AND day = ? AND started_at = ?", user, f.site.ID, startDay+1, (startDay + 1).Start())
+
+		type version struct {
+			Day                      model.Day
+			Version, Checksum, State int64
+		}
+		versions := func() (all [3]version) {
+			t.Helper()
+			rows, err := dbtest.Rows[version](d, "SELECT day, version, checksum, state FROM report_days ORDER BY day")
+			if err != nil || copy(all[:], rows) != 3 {
+				t.Fatal(rows, err)
+			}
+			return all
+		}
+
+		q := whole(3)
+		q.Breakdowns = append(q.Breakdowns, scan.Breakdown{By: scan.Event})
+		for _, stage := range []struct {
+			now   model.Day
+			state int64
+		}{{startDay + 6, final}, {startDay + 40, merged}} {
+			f.work(stage.now.Start())
+			number := int64(stage.now)
+
+			for _, correction := range []struct {
+				name    string
+				correct func()
+				want    func(before, after scan.Figures) bool
+			}{
+				{"refund", func() {
+					f.exec(`INSERT INTO events (site_id, at, id, visitor, n, name, path, value, currency)
+SELECT site_id, started_at + 1000000, ?, visitor, n, 'refund', '/', -2500000, 'EUR' FROM visits WHERE site_id = ? AND day = ? LIMIT 1`,
+						number, f.site.ID, startDay+1)
+				}, func(before, after scan.Figures) bool {
+					return after.Revenue["EUR"].Refunded == before.Revenue["EUR"].Refunded+2_500_000
+				}},
+				{"engagement", func() {
+					f.exec("UPDATE engagement SET ms = ms + 60000, scroll = 90 WHERE site_id = ? AND day = ?", f.site.ID, startDay+1)
+				}, func(before, after scan.Figures) bool { return after.ViewMS > before.ViewMS }},
+				{"visit", func() {
+					key := segment.VisitKey{Visitor: model.VisitorID{byte(number), 99}, N: 1}
+					at := (startDay + 1).Start().Add(time.Hour)
+					f.store(f.site.ID, segment.Rows{Day: startDay + 1, Visits: []segment.Visit{{VisitKey: key, StartedAt: at, Channel: "direct"}},
+						Views: []segment.View{{VisitKey: key, At: at, ID: number, Path: "/late", Width: -1}}})
+				}, func(before, after scan.Figures) bool { return after.Visits == before.Visits+1 }},
+			} {
+				name := fmt.Sprintf("%s, state %d", correction.name, stage.state)
+				was, before := versions(), f.report(q).Results[0].Totals
+				correction.correct()
+				f.work(f.clock.now.Add(time.Hour))
+				if is := versions(); is != was {
+					t.Errorf("%s: built without a reason: %+v, then %+v", name, was, is)
+				}
+
+				f.invalidate(startDay + 1)
+				f.work(f.clock.now.Add(time.Minute))
+				after := f.report(q).Results[0].Totals
+				if !correction.want(before, after) {
+					t.Errorf("%s: %+v, then %+v", name, before, after)
+				}
+				is := versions()
+				for i := range is {
+					if is[i].State != stage.state || (is[i].Checksum != was[i].Checksum) != (i == 1) {
+						t.Errorf("%s: %+v, then %+v", name, was[i], is[i])
+					}
+				}
+				f.equal(name, q)
+				f.check(true)
+			}
+		}
+
+		// The erasure names the days itself.
+		before := f.report(q).Results[0].Totals.Visits
+		if _, err := retention.New(d).EraseUser(t.Context(), &model.UserErasure{SiteID: f.site.ID, Subject: user, RequestedAt: f.clock.now}, f.clock.now); err != nil {
+			t.Fatal(err)
+		}
+		f.work(f.clock.now.Add(time.Minute))
+		if after := f.report(q).Results[0].Totals.Visits; after != before-1 {
+			t.Errorf("%d visits, then %d after the erasure", before, after)
+		}
+		f.equal("erased", q)
+		f.check(true)
 	})
 }
 
@@ -315,28 +410,27 @@ func rows(answer *reports.Answer) map[string]scan.Figures {
 
 // TestLiveDay checks that today is read once in ten seconds, and says until when it counts.
 func TestLiveDay(t *testing.T) {
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
-		d := dbtest.Open(t, databaseURL)
-		var reads atomic.Int64
-		dbtest.OnStatement(d, func(statement string) {
-			if strings.Contains(statement, "FROM pageviews") {
-				reads.Add(1)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		reads := 0
+		reports.Observe(f.reports, func(query string) {
+			if strings.Contains(query, "FROM pageviews") {
+				reads++
 			}
 		})
-		f := newFixture(t, d, 1)
 		f.storeVisits(startDay, 2)
 		f.clock.now = dbtest.Noon
 
 		first := f.report(whole(1))
 		f.exec("UPDATE pageviews SET path = '/new'")
 		f.clock.now = dbtest.Noon.Add(9 * time.Second)
-		if again := f.report(whole(1)); reads.Load() != 1 || again.AsOf != dbtest.Noon || !reflect.DeepEqual(rows(first), rows(again)) {
-			t.Errorf("after 9 s: %d reads, %+v; want the first answer", reads.Load(), again)
+		if again := f.report(whole(1)); reads != 1 || again.AsOf != dbtest.Noon || !reflect.DeepEqual(rows(first), rows(again)) {
+			t.Errorf("after 9 s: %d reads, %+v; want the first answer", reads, again)
 		}
 
 		f.clock.now = dbtest.Noon.Add(3 * time.Minute)
-		if later := f.report(whole(1)); reads.Load() != 2 || later.AsOf != f.clock.now || later.Results[0].Breakdowns[0].Of("/new").Visits != 2 {
-			t.Errorf("after 3 minutes: %d reads, %+v", reads.Load(), later)
+		if later := f.report(whole(1)); reads != 2 || later.AsOf != f.clock.now || later.Results[0].Breakdowns[0].Of("/new").Visits != 2 {
+			t.Errorf("after 3 minutes: %d reads, %+v", reads, later)
 		}
 	})
 }

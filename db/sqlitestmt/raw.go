@@ -199,6 +199,18 @@ func (r *raw) read(row []driver.Value) error {
 	return nil
 }
 
+// int64 returns a column of the current row as an integer.
+func (r *raw) int64(column int32) int64 {
+	return sqlite3.Xsqlite3_column_int64(r.tls, r.handle, column)
+}
+
+// borrow returns a column of the current row without copying it. SQLite would copy a text that is
+// read as a text, to end it with a zero; read as a blob, it stays where it is.
+func (r *raw) borrow(column int32) []byte {
+	from := sqlite3.Xsqlite3_column_blob(r.tls, r.handle, column)
+	return memory(from, r.bytes(column))
+}
+
 func (r *raw) bytes(column int32) int {
 	return int(sqlite3.Xsqlite3_column_bytes(r.tls, r.handle, column))
 }

@@ -2,6 +2,7 @@ package sqlitestmt_test
 
 import (
 	"bytes"
+	"context"
 	"database/sql/driver"
 	"errors"
 	"math"
@@ -205,5 +206,61 @@ func TestSchemaChange(t *testing.T) {
 	count := 0
 	if err := statement(t, statements, "SELECT n FROM v").Query(nil, func([]driver.Value) { count++ }); err != nil || count != 2 {
 		t.Errorf("%d rows, %v", count, err)
+	}
+}
+
+// TestEach checks what the columns of a row are read as, and that a row's bytes are read before the
+// next one.
+func TestEach(t *testing.T) {
+	statements, _ := open(t)
+	type row struct {
+		number int64
+		text   string
+	}
+	want := []row{
+		{0, ""}, {1, ""}, {math.MaxInt64, "a\x00b"}, {math.MinInt64, "ü€😀"}, {-1, "\xff"}, {7, strings.Repeat("z", 100_000)},
+	}
+	exec(t, statements, "CREATE TABLE v (n INTEGER PRIMARY KEY, a, b)")
+	exec(t, statements, "INSERT INTO v VALUES (0, NULL, NULL)")
+	for i, r := range want[1:] {
+		exec(t, statements, "INSERT INTO v VALUES (?, ?, ?)", int64(i+1), r.number, r.text)
+	}
+	exec(t, statements, "UPDATE v SET b = CAST(b AS BLOB) WHERE n % 2 = 0")
+
+	var got []row
+	s := statement(t, statements, "SELECT a, b FROM v WHERE n >= ? ORDER BY n")
+	if err := s.Each(t.Context(), []driver.Value{int64(0)}, func(r sqlitestmt.Row) {
+		got = append(got, row{r.Int64(0), string(r.Bytes(1))})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %.300v, want %.300v", got, want)
+	}
+}
+
+// TestEachEnds checks that a long query ends with its context or with an error, and that the
+// statement can run again.
+func TestEachEnds(t *testing.T) {
+	statements, _ := open(t)
+	s := statement(t, statements, "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT i FROM n")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	rows := 0
+	count := func(sqlitestmt.Row) {
+		if rows++; rows == 10 {
+			cancel()
+		}
+	}
+	if err := s.Each(ctx, []driver.Value{int64(1 << 40)}, count); !errors.Is(err, context.Canceled) || rows > 2_000 {
+		t.Errorf("error %v after %d rows; want canceled", err, rows)
+	}
+	if err := s.Each(t.Context(), nil, count); err == nil {
+		t.Error("no error for a missing argument")
+	}
+
+	rows = 100
+	if err := s.Each(t.Context(), []driver.Value{int64(3)}, count); err != nil || rows != 103 {
+		t.Errorf("error %v, %d rows; want 3", err, rows-100)
 	}
 }

@@ -4613,9 +4613,10 @@ scalar Int64
   """
   What visitors did in a period. One request draws a whole page: select ` + "`" + `totals` + "`" + `, ` + "`" + `series` + "`" + `, and a ` + "`" + `breakdown` + "`" + ` under an alias for each
   table. Every figure is an exact count of stored rows; docs/reports.md has the definitions. Costs 1 point of the rate limit for each
-  5,000 page views of the period, and of the one compared with, in addition to the complexity. Fails with ` + "`" + `INVALID_ARGUMENT` + "`" + ` for an
-  invalid period or filter, with ` + "`" + `TOO_EXPENSIVE` + "`" + ` beyond 50 million page views, and with ` + "`" + `UNAVAILABLE` + "`" + ` while days of the period are
-  not counted yet, as after an update.
+  5,000 page views of the period, and of the one compared with, in addition to the complexity. An equal report within 10 seconds gets
+  the same answer and costs its complexity alone; ` + "`" + `asOf` + "`" + ` says until when it counts. Fails with ` + "`" + `INVALID_ARGUMENT` + "`" + ` for an invalid
+  period or filter, with ` + "`" + `TOO_EXPENSIVE` + "`" + ` beyond 50 million page views, and with ` + "`" + `UNAVAILABLE` + "`" + ` while days of the period are not
+  counted yet, as after an update.
   """
   report(
     "The days."

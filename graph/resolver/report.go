@@ -3,6 +3,7 @@ package resolver
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -78,8 +79,14 @@ func (r *Resolver) report(
 		return nil, err
 	}
 
+	all := append(filters, fixed...)
+	matchers, err := matchersOf(all, selected.funnelKeys)
+	if err != nil {
+		return nil, err
+	}
+
 	query := &scan.Query{
-		Zone: zone, From: days.From, To: days.To, Filters: scanFilters(append(filters, fixed...)), KeyEvents: keys,
+		Zone: zone, From: days.From, To: days.To, Filters: scanFilters(all), KeyEvents: keys,
 		Breakdowns: selected.breakdowns, Funnels: selected.funnels, Properties: selected.properties,
 	}
 	interval := cmp.Or(selected.interval, days.Default())
@@ -106,7 +113,7 @@ func (r *Resolver) report(
 		report.ComparedFrom, report.ComparedTo = &from, &to
 	}
 
-	answer, err := r.count(ctx, reports.Request{SiteID: site.ID, Now: now, Periods: periods})
+	answer, err := r.count(ctx, reports.Request{SiteID: site.ID, Now: now, Periods: periods, Matchers: matchers})
 	if err != nil {
 		return nil, err
 	}
@@ -117,26 +124,24 @@ func (r *Resolver) report(
 	return report, nil
 }
 
-// count charges the request for the page views to read, and counts.
+// count counts, and charges the request for the page views that it reads itself.
 func (r *Resolver) count(ctx context.Context, request reports.Request) (*reports.Answer, error) {
-	pageviews, err := r.reports.Pageviews(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	if pageviews > reports.MaxPageviews {
-		return nil, reports.ErrTooExpensive
-	}
-
-	caller, err := auth.CallerOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if cost := int(pageviews / pageviewsPerPoint); cost > 0 {
-		if err := limits.Of(ctx).ChargeMore(caller, cost); err != nil {
-			return nil, err
+	return r.reports.Answer(ctx, request, func(pageviews int64) error {
+		caller, err := auth.CallerOf(ctx)
+		if err != nil {
+			return err
 		}
-	}
-	return r.reports.Report(ctx, request)
+		if cost := int(pageviews / pageviewsPerPoint); cost > 0 {
+			return limits.Of(ctx).ChargeMore(caller, cost)
+		}
+		return nil
+	})
+}
+
+// matchersOf identifies the filters and funnels of a report, which the scan has as functions.
+func matchersOf(filters []model.ReportFilter, funnels []string) (string, error) {
+	text, err := json.Marshal([]any{filters, funnels})
+	return string(text), err
 }
 
 // reportPeriod returns the days of an input.

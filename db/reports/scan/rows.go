@@ -1,6 +1,9 @@
 package scan
 
-import "iter"
+import (
+	"iter"
+	"unsafe"
+)
 
 // Rows has the figures of each value of a breakdown in which anything was counted. The empty value
 // stands for none. Rows must not be changed.
@@ -26,6 +29,20 @@ func newRows(t *table, texts []string, number func(value string) (uint32, bool))
 		}
 	}
 	return r
+}
+
+// Bytes estimates the memory of the rows and their texts.
+func (r *Rows) Bytes() int64 {
+	const perText, perCurrency = 40, 100 // perText with its place in the dictionary
+
+	n := int64(len(r.cells))*int64(unsafe.Sizeof(cell{})) + int64(len(r.heads))*int64(unsafe.Sizeof(head{}))
+	for _, text := range r.texts {
+		n += perText + int64(len(text))
+	}
+	for i := range r.cells {
+		n += perCurrency * int64(len(r.cells[i].Revenue))
+	}
+	return n
 }
 
 // Len returns the number of rows.

@@ -31,7 +31,10 @@ type VisitKey struct {
 }
 
 func (k *VisitKey) compare(other *VisitKey) int {
-	return cmp.Or(bytes.Compare(k.Visitor[:], other.Visitor[:]), cmp.Compare(k.N, other.N))
+	if c := bytes.Compare(k.Visitor[:], other.Visitor[:]); c != 0 {
+		return c
+	}
+	return cmp.Compare(k.N, other.N)
 }
 
 // Visit is a stored visit.
@@ -68,63 +71,101 @@ type Event struct {
 	Properties string // JSON object; empty for none
 }
 
-// Build makes the segment of one day. It sorts the slices of rows. A page view or event whose visit
+// Build makes the segment of one day. It sorts the slice of visits. A page view or event whose visit
 // is missing is an error: the caller read an inconsistent state.
 func Build(rows Rows) (*Segment, error) {
 	b := newBuilder(rows.Day)
-	sortRows(rows)
+	visits := rows.Visits
+	sortVisits(visits)
 
-	v, e := rows.Views, rows.Events
-	for i := range rows.Visits {
-		visit := &rows.Visits[i]
-
-		viewCount, err := ownRows(v, visit, func(v *View) *VisitKey { return &v.VisitKey })
-		if err != nil {
-			return nil, fmt.Errorf("page view: %w", err)
-		}
-
-		eventCount, err := ownRows(e, visit, func(e *Event) *VisitKey { return &e.VisitKey })
-		if err != nil {
-			return nil, fmt.Errorf("event: %w", err)
-		}
-
-		b.newVisitor = i == 0 || rows.Visits[i-1].Visitor != visit.Visitor
-		b.user = userOf(rows.Visits, i)
-		b.add(visit, v[:viewCount], e[:eventCount])
-		v, e = v[viewCount:], e[eventCount:]
+	numbers := make(map[VisitKey]int32, len(visits))
+	for i := range visits {
+		numbers[visits[i].VisitKey] = int32(i)
+	}
+	views, err := groupRows(rows.Views, numbers, func(v *View) (VisitKey, model.Instant, int64) { return v.VisitKey, v.At, v.ID })
+	if err != nil {
+		return nil, fmt.Errorf("page view: %w", err)
+	}
+	events, err := groupRows(rows.Events, numbers, func(e *Event) (VisitKey, model.Instant, int64) { return e.VisitKey, e.At, e.ID })
+	if err != nil {
+		return nil, fmt.Errorf("event: %w", err)
 	}
 
-	if len(v)+len(e) > 0 {
-		return nil, errNoVisit
+	b.grow(len(visits), len(rows.Views), len(rows.Events))
+	for i := range visits {
+		b.newVisitor = i == 0 || visits[i-1].Visitor != visits[i].Visitor
+		b.user = userOf(visits, i)
+		b.add(&visits[i], views.of(i), events.of(i))
 	}
 	return b.segment(), nil
 }
 
 var errNoVisit = fmt.Errorf("its visit is missing")
 
-// sortRows sorts visits by visitor and number, which is the order of their starts, and what belongs
-// to them by visit, time and id.
-func sortRows(rows Rows) {
-	slices.SortFunc(rows.Visits, func(a, b Visit) int { return a.compare(&b.VisitKey) })
-	slices.SortFunc(rows.Views, func(a, b View) int {
-		return cmp.Or(a.compare(&b.VisitKey), cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID))
-	})
-	slices.SortFunc(rows.Events, func(a, b Event) int {
-		return cmp.Or(a.compare(&b.VisitKey), cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID))
-	})
+// sortVisits sorts visits by visitor and number, which is the order of their starts.
+func sortVisits(visits []Visit) {
+	byKey := func(a, b Visit) int { return a.compare(&b.VisitKey) }
+	if !slices.IsSortedFunc(visits, byKey) {
+		slices.SortFunc(visits, byKey)
+	}
 }
 
-// ownRows counts the first rows that belong to the visit. A row of an earlier visit is an error.
-func ownRows[Row any](rows []Row, visit *Visit, key func(*Row) *VisitKey) (int, error) {
+// grouped are rows in the order of their visits and, within a visit, of time and id.
+type grouped[Row any] struct {
+	rows []*Row
+	ends []int32 // by visit
+}
+
+// of returns the rows of a visit.
+func (g *grouped[Row]) of(visit int) []*Row {
+	from := int32(0)
+	if visit > 0 {
+		from = g.ends[visit-1]
+	}
+	return g.rows[from:g.ends[visit]]
+}
+
+// groupRows groups rows by their visits' numbers. Rows that come in the order of time, as those of
+// the database do, cost no sorting.
+func groupRows[Row any](
+	rows []Row, numbers map[VisitKey]int32, key func(*Row) (VisitKey, model.Instant, int64),
+) (*grouped[Row], error) {
+	g := &grouped[Row]{make([]*Row, len(rows)), make([]int32, len(numbers))}
+
+	visitOf := make([]int32, len(rows))
 	for i := range rows {
-		switch c := key(&rows[i]).compare(&visit.VisitKey); {
-		case c < 0:
-			return 0, errNoVisit
-		case c > 0:
-			return i, nil
+		visit, _, _ := key(&rows[i])
+		number, ok := numbers[visit]
+		if !ok {
+			return nil, errNoVisit
+		}
+		visitOf[i] = number
+		g.ends[number]++
+	}
+
+	// First ends holds where each visit begins, and at last where it ends.
+	begin := int32(0)
+	for i, count := range g.ends {
+		g.ends[i] = begin
+		begin += count
+	}
+	for i := range rows {
+		at := &g.ends[visitOf[i]]
+		g.rows[*at] = &rows[i]
+		*at++
+	}
+
+	byTime := func(a, b *Row) int {
+		_, atA, idA := key(a)
+		_, atB, idB := key(b)
+		return cmp.Or(cmp.Compare(atA, atB), cmp.Compare(idA, idB))
+	}
+	for i := range g.ends {
+		if own := g.of(i); len(own) > 1 && !slices.IsSortedFunc(own, byTime) {
+			slices.SortFunc(own, byTime)
 		}
 	}
-	return len(rows), nil
+	return g, nil
 }
 
 // userOf returns the user id that visit i counts by: its own, or else that of the nearest visit of
@@ -165,8 +206,27 @@ func newBuilder(first model.Day) *builder {
 	return b
 }
 
+// grow makes room for the rows of each table.
+func (b *builder) grow(visitCount, viewCount, eventCount int) {
+	rows := [tableCount]int{visits: visitCount, views: viewCount, events: eventCount}
+	for f := range fieldCount {
+		b.columns[f] = make([]uint32, 0, rows[f.table()])
+	}
+	for _, column := range []*[]uint32{&b.s.Start, &b.s.Engaged, &b.s.ViewsEnd, &b.s.EventsEnd} {
+		*column = make([]uint32, 0, visitCount)
+	}
+	for _, column := range []*[]uint32{&b.s.ViewAt, &b.s.ViewEngaged} {
+		*column = make([]uint32, 0, viewCount)
+	}
+}
+
 // put appends the text of a field's next row.
 func (b *builder) put(f Field, text string) {
+	if text == "" {
+		b.columns[f] = append(b.columns[f], 0)
+		return
+	}
+
 	domain := f.Domain()
 	id, known := b.dictionary[domain][text]
 	if !known {
@@ -179,16 +239,16 @@ func (b *builder) put(f Field, text string) {
 }
 
 // add appends a visit with its page views and events.
-func (b *builder) add(v *Visit, views []View, events []Event) {
+func (b *builder) add(v *Visit, views []*View, events []*Event) {
 	s := b.s
 	own, engaged := false, int64(0)
 
 	for i := range events {
-		b.addEvent(&events[i])
+		b.addEvent(events[i])
 		own = own || !model.IsAutomaticEvent(events[i].Name)
 	}
 	for i := range views {
-		b.addView(&views[i])
+		b.addView(views[i])
 		engaged += int64(views[i].EngagedMS)
 	}
 
@@ -206,7 +266,7 @@ func (b *builder) add(v *Visit, views []View, events []Event) {
 }
 
 // putAttributes appends the texts of a visit.
-func (b *builder) putAttributes(v *Visit, views []View) {
+func (b *builder) putAttributes(v *Visit, views []*View) {
 	b.put(Channel, v.Channel)
 	b.put(Source, sourceOf(v))
 	b.put(Referrer, v.Referrer)
@@ -222,7 +282,7 @@ func (b *builder) putAttributes(v *Visit, views []View) {
 	var first, last View
 	first.Width = model.UnknownWidth
 	if len(views) > 0 {
-		first, last = views[0], views[len(views)-1]
+		first, last = *views[0], *views[len(views)-1]
 	}
 
 	b.put(Language, first.Language)

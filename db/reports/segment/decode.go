@@ -147,7 +147,7 @@ func (s *Segment) takeDays(c *columns) {
 func (s *Segment) takeTexts(c *columns) {
 	domains := c.u8("domain")
 	texts, ok := c.byName["text"].(*array.Binary)
-	if !ok {
+	if !ok || texts.ValidateFull() != nil {
 		c.err = fmt.Errorf("%w: no texts", ErrDamaged)
 	}
 	if c.err != nil {

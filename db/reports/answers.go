@@ -1,0 +1,131 @@
+package reports
+
+import (
+	"context"
+	"crypto/sha256"
+	"time"
+	"unsafe"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/tallygate/tallygate/db/reports/scan"
+)
+
+const (
+	// answerFor is how long an answer is kept, the same as the least time of today's rows.
+	answerFor = 10 * time.Second
+
+	// maxAnswerBytes bounds the memory of all answers. A year with 50,000 different values has
+	// about 10 MB.
+	maxAnswerBytes = 32 << 20
+)
+
+// Answer is Report with an answer that is shared with equal requests: those at the same time wait
+// for one count, and those of the next 10 seconds get the same Answer, which must not be changed. Its
+// AsOf says until when it counts.
+//
+// charge is called with the page views to read before they are counted, and not for a shared
+// answer. Its error ends the request. The caller must have loaded the site, which checks the right
+// to see it.
+func (s *Store) Answer(ctx context.Context, r Request, charge func(pageviews int64) error) (*Answer, error) {
+	count := func() (*Answer, error) {
+		pageviews, err := s.Pageviews(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if pageviews > MaxPageviews {
+			return nil, ErrTooExpensive
+		}
+		if err := charge(pageviews); err != nil {
+			return nil, err
+		}
+		return s.Report(ctx, r)
+	}
+
+	asked, ok := questionOf(&r)
+	if !ok {
+		return count()
+	}
+	return s.answers.get(ctx, asked, r.Now, func() (cached[*Answer], error) {
+		answer, err := count()
+		if err != nil {
+			return cached[*Answer]{}, err
+		}
+		return cached[*Answer]{answer, r.Now, answerFor, sizeOfAnswer(answer)}, nil
+	})
+}
+
+// question identifies a request. Equal questions have equal answers at the same time. The site is
+// not part of the digest, so that no two sites can have a question in common.
+type question struct {
+	site   int64
+	digest [sha256.Size]byte // of the other fields
+}
+
+// questionOf returns the question of a request. ok is false for one with functions that nothing
+// identifies. Definitions that change, such as the time zone and the key events, are part of it.
+func questionOf(r *Request) (q question, ok bool) {
+	type filter struct {
+		scan.Breakdown
+		Not bool
+	}
+	type period struct {
+		Zone       string
+		From, To   scan.Date
+		Cut        bool
+		CutAfter   int64 // ns from Now to Until, which move together
+		Filters    []filter
+		KeyEvents  map[string]bool
+		Points     []time.Time
+		Breakdowns []scan.Breakdown
+		Funnels    int
+		Properties *scan.PropertyNames
+	}
+	var whole struct {
+		Matchers string
+		Periods  []period
+	}
+
+	whole.Matchers = r.Matchers
+	for _, p := range r.Periods {
+		if len(p.Filters)+len(p.Funnels) > 0 && r.Matchers == "" {
+			return question{}, false
+		}
+
+		one := period{
+			Zone: p.Zone.String(), From: p.From, To: p.To, Cut: !p.Until.IsZero(), KeyEvents: p.KeyEvents, Points: p.Points,
+			Breakdowns: p.Breakdowns, Funnels: len(p.Funnels), Properties: p.Properties,
+		}
+		if one.Cut {
+			one.CutAfter = int64(p.Until.Sub(r.Now.Time()))
+		}
+		for i := range p.Filters {
+			one.Filters = append(one.Filters, filter{p.Filters[i].Breakdown, p.Filters[i].Not})
+		}
+		whole.Periods = append(whole.Periods, one)
+	}
+
+	// Different texts that are not UTF-8 would become equal, so they are an error.
+	text, err := json.Marshal(&whole, json.Deterministic(true))
+	return question{r.SiteID, sha256.Sum256(text)}, err == nil
+}
+
+// sizeOfAnswer estimates the memory of an answer, in bytes.
+func sizeOfAnswer(a *Answer) int64 {
+	const (
+		perFigures  = int64(unsafe.Sizeof(scan.Figures{}))
+		perProperty = 100
+	)
+
+	var n int64
+	for _, r := range a.Results {
+		n += int64(len(r.Points)) * perFigures
+		for _, rows := range r.Breakdowns {
+			n += rows.Bytes()
+		}
+		for name := range r.Properties {
+			n += perProperty + int64(len(name))
+		}
+	}
+	return n
+}

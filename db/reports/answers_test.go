@@ -1,0 +1,229 @@
+package reports_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/reports/recount"
+	"github.com/tallygate/tallygate/db/reports/scan"
+)
+
+// counted makes the fixture's store count its counts of reports.
+func (f *fixture) counted() *atomic.Int64 {
+	var counts atomic.Int64
+	reports.Observe(f.reports, func(what string) {
+		if what == reports.Counting {
+			counts.Add(1)
+		}
+	})
+	return &counts
+}
+
+func free(int64) error { return nil }
+
+// answer asks for a shared answer.
+func (f *fixture) answer(r reports.Request) *reports.Answer {
+	f.t.Helper()
+	answer, err := f.reports.Answer(f.t.Context(), r, free)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return answer
+}
+
+// shown returns what an answer shows. Its rows have functions, which cannot be compared.
+func shown(a *reports.Answer) (all []any) {
+	for _, r := range a.Results {
+		all = append(all, r.Totals, r.Points, r.Funnels, r.Properties)
+		for _, rows := range r.Breakdowns {
+			all = append(all, maps.Collect(rows.All()))
+		}
+	}
+	return all
+}
+
+// TestEqualQuestionsAreCountedOnce checks that parallel requests share one count and its charge, and
+// that the answer is used for ten seconds.
+func TestEqualQuestionsAreCountedOnce(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		f.storeVisits(startDay, 5)
+		f.work((startDay + 1).Start().Add(time.Hour))
+		counts := f.counted()
+
+		var charges atomic.Int64
+		answers := make([]*reports.Answer, 20)
+		var group sync.WaitGroup
+		for i := range answers {
+			group.Go(func() {
+				// Requests that began within one second.
+				r := reports.Request{SiteID: f.site.ID, Now: f.clock.now.Add(time.Duration(i) * 50 * time.Millisecond), Periods: []*scan.Query{whole(1)}}
+				answer, err := f.reports.Answer(t.Context(), r, func(pageviews int64) error { charges.Add(pageviews); return nil })
+				if err != nil {
+					t.Error(err)
+				}
+				answers[i] = answer
+			})
+		}
+		group.Wait()
+		for _, answer := range answers {
+			if answer != answers[0] {
+				t.Fatalf("two answers, %p and %p", answer, answers[0])
+			}
+		}
+		if counts.Load() != 1 || charges.Load() != 5 {
+			t.Errorf("%d counts, %d page views charged; want one count of 5", counts.Load(), charges.Load())
+		}
+
+		first := answers[0].AsOf
+		ask := func(after time.Duration) *reports.Answer {
+			return f.answer(reports.Request{SiteID: f.site.ID, Now: first.Add(after), Periods: []*scan.Query{whole(1)}})
+		}
+		if again := ask(9 * time.Second); again != answers[0] || again.AsOf != first {
+			t.Errorf("after 9 s: as of %v, want the first answer", again.AsOf)
+		}
+		if again := ask(11 * time.Second); again.AsOf != first.Add(11*time.Second) || counts.Load() != 2 {
+			t.Errorf("after 11 s: as of %v, %d counts; want a new answer", again.AsOf, counts.Load())
+		}
+		if back := ask(-time.Hour); back.AsOf != first.Add(-time.Hour) {
+			t.Errorf("an hour before: as of %v", back.AsOf)
+		}
+	})
+}
+
+// TestQuestionsAreKeptApart asks one question and then others that differ from it in one respect.
+// Each is counted, and gets what a report without shared answers has.
+func TestQuestionsAreKeptApart(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	f := newFixture(t, d, 1)
+	other := dbtest.NewSite(t, d, f.site.AccountID, "other.example")
+	f.store(f.site.ID, recount.World(f.random, startDay, 3)...)
+	f.store(other.ID, recount.World(f.random, startDay, 3)...)
+	f.work((startDay + 3).Start().Add(time.Hour))
+	counts := f.counted()
+
+	type asked = reports.Request
+	page := func(path string) func(string) bool { return func(s string) bool { return s == path } }
+	question := func(change func(r *asked, q *scan.Query)) reports.Request {
+		q := whole(2)
+		q.Filters = []scan.Filter{{Breakdown: scan.Breakdown{By: scan.Page}, Match: page("/")}}
+		q.KeyEvents = map[string]bool{"purchase": true}
+		q.Points = []time.Time{startDay.Start().Time(), (startDay + 2).Start().Time()}
+		q.Funnels = []scan.Funnel{{Steps: []scan.Step{{Page: page("/")}, {Event: "signup"}}}}
+		q.Properties = &scan.PropertyNames{}
+		r := reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{q}, Matchers: "page is /, funnel / signup"}
+		change(&r, q)
+		return r
+	}
+	same := func(*asked, *scan.Query) {}
+	zone, err := time.LoadLocation("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	first := f.answer(question(same))
+	for name, change := range map[string]func(r *asked, q *scan.Query){
+		"site": func(r *asked, _ *scan.Query) { r.SiteID = other.ID },
+		"filter's value": func(r *asked, q *scan.Query) {
+			q.Filters[0].Match, r.Matchers = page("/a"), "page is /a, funnel / signup"
+		},
+		"filter's dimension": func(_ *asked, q *scan.Query) { q.Filters[0].By = scan.ExitPage },
+		"filter's operator":  func(_ *asked, q *scan.Query) { q.Filters[0].Not = true },
+		"no filter":          func(_ *asked, q *scan.Query) { q.Filters = nil },
+		"time zone":          func(_ *asked, q *scan.Query) { q.Zone = zone },
+		"first day":          func(_ *asked, q *scan.Query) { q.From = q.From.AddDays(1) },
+		"last day":           func(_ *asked, q *scan.Query) { q.To = q.To.AddDays(1) },
+		"time of day":        func(_ *asked, q *scan.Query) { q.Until = (startDay + 1).Start().Time() },
+		"other time of day":  func(_ *asked, q *scan.Query) { q.Until = (startDay + 1).Start().Time().Add(time.Hour) },
+		"key events":         func(_ *asked, q *scan.Query) { q.KeyEvents = map[string]bool{"purchase": true, "signup": true} },
+		"points":             func(_ *asked, q *scan.Query) { q.Points = nil },
+		"breakdown":          func(_ *asked, q *scan.Query) { q.Breakdowns[0].By = scan.EntryPage },
+		"visitors only":      func(_ *asked, q *scan.Query) { q.Breakdowns[0].VisitorsOnly = true },
+		"two breakdowns":     func(_ *asked, q *scan.Query) { q.Breakdowns = append(q.Breakdowns, scan.Breakdown{By: scan.Channel}) },
+		"no properties":      func(_ *asked, q *scan.Query) { q.Properties = nil },
+		"event's properties": func(_ *asked, q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "signup"} },
+		"funnel":             func(r *asked, q *scan.Query) { q.Funnels = nil },
+		"compared":           func(r *asked, q *scan.Query) { r.Periods = append(r.Periods, whole(1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := counts.Load()
+			got := f.answer(question(change))
+			if n := counts.Load() - before; n != 1 {
+				t.Errorf("%d counts, want 1", n)
+			}
+			want, err := f.reports.Report(t.Context(), question(change))
+			if err != nil || got == first || !reflect.DeepEqual(shown(got), shown(want)) {
+				t.Errorf("error %v; got another question's answer", err)
+			}
+		})
+	}
+
+	before := counts.Load()
+	if again := f.answer(question(same)); again != first || counts.Load() != before {
+		t.Error("the first question was counted again")
+	}
+	without := question(func(r *asked, _ *scan.Query) { r.Matchers = "" })
+	if a, b := f.answer(without), f.answer(without); a == b {
+		t.Error("requests with unknown functions share an answer")
+	}
+}
+
+// TestQuestionHasEveryField fails if a query gets a field that questionOf does not know, which two
+// different queries could then differ in.
+func TestQuestionHasEveryField(t *testing.T) {
+	for _, test := range []struct {
+		value any
+		want  string
+	}{
+		{reports.Request{}, "SiteID Now Periods Matchers"},
+		{scan.Query{}, "Zone From To Until Filters KeyEvents Points Breakdowns Funnels Properties"},
+		{scan.Filter{}, "Breakdown Not Match"},
+		{scan.Funnel{}, "Steps"},
+		{scan.Step{}, "Page Event"},
+	} {
+		var names []string
+		for i := range reflect.TypeOf(test.value).NumField() {
+			names = append(names, reflect.TypeOf(test.value).Field(i).Name)
+		}
+		if got := strings.Join(names, " "); got != test.want {
+			t.Errorf("%T has the fields %s, not %s: check that questionOf has them too", test.value, got, test.want)
+		}
+	}
+}
+
+// TestFailureIsNotShared checks that a refused charge ends one request only, and that an error is not
+// kept.
+func TestFailureIsNotShared(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	f := newFixture(t, d, 1)
+	f.storeVisits(startDay, 5)
+	f.work((startDay + 1).Start().Add(time.Hour))
+	counts := f.counted()
+
+	r := reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{whole(1)}}
+	refused := errors.New("over the limit")
+	if _, err := f.reports.Answer(t.Context(), r, func(int64) error { return refused }); !errors.Is(err, refused) || counts.Load() != 0 {
+		t.Errorf("error %v, %d counts", err, counts.Load())
+	}
+	if answer := f.answer(r); answer.Results[0].Totals.Visits != 5 || counts.Load() != 1 {
+		t.Errorf("%+v, %d counts", answer.Results[0].Totals, counts.Load())
+	}
+
+	f.exec(fmt.Sprintf("UPDATE report_days SET pageviews = %d", reports.MaxPageviews+1))
+	r.Now = r.Now.Add(time.Minute)
+	for range 2 {
+		if _, err := f.reports.Answer(t.Context(), r, free); !errors.Is(err, reports.ErrTooExpensive) {
+			t.Errorf("error %v, want ErrTooExpensive", err)
+		}
+	}
+}
