@@ -305,7 +305,7 @@ func (d *decision) newest(key model.VisitorKey) []*visitChange {
 
 // begin starts a visit with the hit's attribution, and no page view yet.
 func (d *decision) begin(h *hit, at model.Instant) *visitChange {
-	n, recent := int16(1), []byte(nil)
+	n, recent := int16(1), []model.RecentView(nil)
 	visits := d.newest(h.visitorKey())
 	if len(visits) > 0 {
 		previous := &visits[0].visit

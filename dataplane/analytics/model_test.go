@@ -30,20 +30,26 @@ func TestWriterAgainstModel(t *testing.T) {
 	for _, seed := range []uint64{0, 1, 2, 13, 24} {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Run("sqlite", func(t *testing.T) {
-				compareWithModel(t, dbtest.Open(t, dbtest.SQLiteURL(t)), rand.New(rand.NewPCG(seed, 1)))
+				compareWithModel(t, dbtest.Open(t, dbtest.SQLiteURL(t)), rand.New(rand.NewPCG(seed, 1)), 60, 12)
 			})
 
 			// The engines share the rules, and PostgreSQL takes four times as long.
 			if seed == 0 || seed == 13 {
 				t.Run("postgres", func(t *testing.T) {
-					compareWithModel(t, dbtest.Open(t, dbtest.PostgresURL(t)), rand.New(rand.NewPCG(seed, 1)))
+					compareWithModel(t, dbtest.Open(t, dbtest.PostgresURL(t)), rand.New(rand.NewPCG(seed, 1)), 60, 12)
 				})
 			}
 		})
 	}
+
+	// PostgreSQL takes large batches in another way.
+	t.Run("large batches", func(t *testing.T) {
+		compareWithModel(t, dbtest.Open(t, dbtest.PostgresURL(t)), rand.New(rand.NewPCG(5, 1)), 24, 120)
+	})
 }
 
-func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand) {
+// compareWithModel compares that many batches, each of at most largest hits, with the model.
+func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand, batches, largest int) {
 	writers := [2]*writer{newWriter(ingest.New(d).HitStore(), nil), newWriter(ingest.New(d).HitStore(), nil)}
 	for _, w := range writers {
 		defer w.Stop(context.Background())
@@ -58,9 +64,9 @@ func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand) {
 	// number counts the hits. It is the page view's id and, so that rows can be distinguished, its width.
 	number := 0
 
-	for round := range 60 {
+	for round := range batches {
 		var hits []*hit
-		for range 1 + random.IntN(12) {
+		for range 1 + random.IntN(largest) {
 			switch random.IntN(12) {
 			case 0:
 				now = now.Add(time.Duration(random.IntN(45)) * time.Minute)

@@ -107,8 +107,8 @@ JOIN transactions t USING (site_id, transaction_id)`,
 )
 
 var (
-	newVisits       = insert(tables.Visits)
-	newPageviews    = insert(tables.Pageviews)
+	newVisits       = newInsertCopied(tables.Visits)
+	newPageviews    = newInsertCopied(tables.Pageviews)
 	newEvents       = insert(tables.Events)
 	newTransactions = insert(tables.Transactions)
 	newDeliveries   = insert(tables.Deliveries)

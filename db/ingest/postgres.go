@@ -1,10 +1,15 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 )
 
 // postgres is the engine of a writer on PostgreSQL. The writer needs a connection of its own for
@@ -13,6 +18,8 @@ import (
 type postgres struct {
 	config *pgx.ConnConfig
 	conn   *pgx.Conn // nil until needed and after a failure
+
+	prepared map[string]bool // the statements that conn has prepared
 }
 
 // closeTimeout bounds the closing of a connection.
@@ -35,7 +42,10 @@ SET enable_material = off;
 SET idle_in_transaction_session_timeout = '10s'`
 
 // pgBegin names the isolation that the locks rely on; see Batches.
-const pgBegin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+const (
+	pgBegin  = "BEGIN ISOLATION LEVEL READ COMMITTED"
+	pgCommit = "COMMIT"
+)
 
 // inTx runs fn again with a new connection if the old one was found closed before COMMIT was sent.
 func (p *postgres) inTx(ctx context.Context, fn func(transaction) error) error {
@@ -57,7 +67,7 @@ func (p *postgres) inTx(ctx context.Context, fn func(transaction) error) error {
 // try calls fn with a transaction on the connection. After a failure, including a panic, it
 // abandons the connection. dead reports a connection that was closed before COMMIT was sent.
 func (p *postgres) try(fn func(transaction) error) (dead bool, err error) {
-	tx := &postgresTx{conn: p.conn}
+	tx := &postgresTx{conn: p.conn, prepared: p.prepared}
 	defer func() {
 		if !tx.committed {
 			dead = p.conn.IsClosed() && !tx.committing
@@ -74,7 +84,7 @@ func (p *postgres) connect(ctx context.Context) error {
 		return err
 	}
 
-	p.conn = conn
+	p.conn, p.prepared = conn, make(map[string]bool)
 	if _, err := conn.PgConn().Exec(ctx, pgSession).ReadAll(); err != nil {
 		p.abandon()
 		return err
@@ -102,6 +112,7 @@ func (p *postgres) close() error {
 // postgresTx is one transaction. Each call is one pipelined round trip.
 type postgresTx struct {
 	conn       *pgx.Conn
+	prepared   map[string]bool
 	committing bool // COMMIT was sent
 	committed  bool
 }
@@ -109,11 +120,14 @@ type postgresTx struct {
 func (t *postgresTx) begin(ctx context.Context, steps []step) error {
 	var b pgx.Batch
 	b.Queue(pgBegin)
-	return t.send(ctx, &b, steps)
+	queue(&b, steps...)
+	return t.send(ctx, &b)
 }
 
 func (t *postgresTx) run(ctx context.Context, steps []step) error {
-	return t.send(ctx, &pgx.Batch{}, steps)
+	var b pgx.Batch
+	queue(&b, steps...)
+	return t.send(ctx, &b)
 }
 
 func (t *postgresTx) apart(ctx context.Context, steps []step) error {
@@ -126,23 +140,102 @@ func (t *postgresTx) apart(ctx context.Context, steps []step) error {
 }
 
 func (t *postgresTx) commit(ctx context.Context, steps []step) error {
-	var b pgx.Batch
-	queue(&b, steps)
-	b.Queue("COMMIT")
-
 	t.committing = true
-	err := t.conn.SendBatch(ctx, &b).Close()
+	err := t.write(ctx, steps)
 	t.committed = err == nil
-
 	return err
 }
 
-func (t *postgresTx) send(ctx context.Context, b *pgx.Batch, steps []step) error {
-	queue(b, steps)
-	return t.conn.SendBatch(ctx, b).Close()
+// write runs the steps and commits. Large inserts are COPYs before the other statements, unless one
+// of these is new to the connection: pgx then reads answers before the batch is sent, and expects none
+// of a COPY.
+func (t *postgresTx) write(ctx context.Context, steps []step) error {
+	var b pgx.Batch
+	var copies []copier
+	for _, s := range steps {
+		if c, ok := s.(copier); ok && c.isLarge() {
+			copies = append(copies, c)
+			continue
+		}
+		queue(&b, s)
+	}
+
+	b.Queue(pgCommit)
+	if len(copies) > 0 && t.arePrepared(&b) {
+		return t.sendCopies(ctx, copies, &b)
+	}
+
+	var all pgx.Batch
+	queue(&all, steps...)
+	all.Queue(pgCommit)
+	return t.send(ctx, &all)
 }
 
-func queue(b *pgx.Batch, steps []step) {
+// sendCopies sends COPYs and then the batch in one round trip. After a COPY that fails the server
+// runs no statement of the batch. pgx has no COPY in a pipeline: the messages are put before its own,
+// and their answers are read before it reads those to its own.
+func (t *postgresTx) sendCopies(ctx context.Context, copies []copier, b *pgx.Batch) error {
+	frontend := t.conn.PgConn().Frontend()
+	for _, c := range copies {
+		statement, rows := c.copyIn()
+		frontend.Send(&pgproto3.Query{String: statement})
+		frontend.Send(&pgproto3.CopyData{Data: rows})
+		frontend.Send(&pgproto3.CopyDone{})
+	}
+
+	// A connection that is not busy afterwards has sent nothing, or is closed.
+	results := t.conn.SendBatch(ctx, b)
+	if !t.conn.PgConn().IsBusy() {
+		return cmp.Or(results.Close(), errNotSent)
+	}
+
+	var refused error
+	for range copies {
+		err := receiveCopied(frontend)
+		refused = cmp.Or(refused, err)
+	}
+
+	// The failure of the COPY is the reason for that of the batch.
+	return cmp.Or(refused, results.Close())
+}
+
+// errNotSent is returned for a batch that pgx has neither sent nor failed to send.
+var errNotSent = errors.New("ingest: the batch was not sent")
+
+// receiveCopied reads the answers to a COPY, and returns the server's error. If the connection fails,
+// the batch that follows returns the error.
+func receiveCopied(frontend *pgproto3.Frontend) (refused error) {
+	for {
+		message, err := frontend.Receive()
+		if err != nil {
+			return refused
+		}
+
+		switch m := message.(type) {
+		case *pgproto3.ErrorResponse:
+			refused = pgconn.ErrorResponseToPgError(m)
+		case *pgproto3.ReadyForQuery:
+			return refused
+		}
+	}
+}
+
+// arePrepared reports whether the connection has prepared all statements of a batch.
+func (t *postgresTx) arePrepared(b *pgx.Batch) bool {
+	return !slices.ContainsFunc(b.QueuedQueries, func(q *pgx.QueuedQuery) bool { return !t.prepared[q.SQL] })
+}
+
+func (t *postgresTx) send(ctx context.Context, b *pgx.Batch) error {
+	err := t.conn.SendBatch(ctx, b).Close()
+	if err == nil {
+		for _, q := range b.QueuedQueries {
+			t.prepared[q.SQL] = true
+		}
+	}
+	return err
+}
+
+func queue(b *pgx.Batch, steps ...step) {
 	for _, s := range steps {
 		if s != nil {
 			s.queue(b)

@@ -197,7 +197,8 @@ CREATE TABLE rejections (
 -- names its visit by that key, and what is reported on a page view goes into a table of its own without a lookup. In each
 -- key the day stands before what is random: a hit then changes some of today's pages, which are in memory.
 --
--- PostgreSQL aligns 8-byte columns, so these come first. A column is nullable only if it mostly is NULL, see db/tables.Bytes.
+-- PostgreSQL aligns columns, so their order leaves no gaps. It logs an update from the first byte that differs to the last: in
+-- visits the columns that later hits change stand together. A column is nullable only if it mostly is NULL, see db/tables.Bytes.
 {{- if .Postgres}}
 --
 -- The tables are cut by month: old months are detached as a whole, and an index never holds more than a month. Months are
@@ -206,13 +207,13 @@ CREATE TABLE rejections (
 CREATE TABLE visits (
   visitor          bigint   NOT NULL, -- pseudonym of the day
   started_at       bigint   NOT NULL,
-  last_pageview_at bigint   NOT NULL, -- 0: only events so far
   site_id          integer  NOT NULL,
   day              integer  NOT NULL, -- of started_at
-  pageviews        integer  NOT NULL,
   n                smallint NOT NULL, -- the visitor's n-th visit of the day, from 1
   channel          smallint NOT NULL, -- see db/model.Channel
-  recent           {{.Bytes}}    NOT NULL DEFAULT '', -- latest automatic page views, which a manual one may repeat
+  pageviews        integer  NOT NULL,
+  last_pageview_at bigint   NOT NULL, -- 0: only events so far
+  recent           {{.Bytes}}    NOT NULL DEFAULT '', -- latest automatic page views, see db/model.PackRecent
   awaited          {{.Bytes}}    NOT NULL DEFAULT '', -- page views that events have named and that have not arrived
   viewed           {{.Bytes}}    NOT NULL DEFAULT '', -- latest page view ids, which events may name
   user_id          {{.Bytes}}    NOT NULL DEFAULT '', -- keyed hash of the owner's pseudonymous id

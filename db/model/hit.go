@@ -63,13 +63,49 @@ type Visit struct {
 	N              int16   // number of the visit among the visitor's visits of the UTC day, from 1
 	LastPageviewAt Instant // includes awaited page views; never decreases; 0 while there is none
 	Pageviews      int32
-	Recent         []byte // latest automatic page views, see visit.Remember; nil for none
-	Awaited        []byte // page views known only from their events, see visit.Await; nil for none
-	Viewed         []byte // ids of the latest page views, see visit.Add; nil for none
-	UserID         []byte // keyed hash of the owner's pseudonymous user id, 16 bytes; nil for none
-	Referrer       string // host and path of another site's page; empty for none
+	Recent         []RecentView // latest automatic page views, see visit.Remember; nil for none
+	Awaited        []byte       // page views known only from their events, see visit.Await; nil for none
+	Viewed         []byte       // ids of the latest page views, see visit.Add; nil for none
+	UserID         []byte       // keyed hash of the owner's pseudonymous user id, 16 bytes; nil for none
+	Referrer       string       // host and path of another site's page; empty for none
 	Channel        Channel
 	Campaign
+}
+
+// RecentView is what a visit keeps of an automatic page view, which a manual one may repeat.
+type RecentView struct {
+	At   Instant
+	Path uint32 // hash of its path
+}
+
+// recentPathSize is the size of the hash of a path in a stored list of recent views.
+const recentPathSize = 4
+
+// PackRecent returns a visit's recent views as the bytes that databases store: of each the hash of its
+// path and the difference of its time from base, the time of the visit's last page view. Nearly always
+// that is 5 bytes in all, because there is one view and it is the last.
+func PackRecent(views []RecentView, base Instant) []byte {
+	packed := make([]byte, 0, len(views)*(recentPathSize+binary.MaxVarintLen32))
+	for _, v := range views {
+		packed = binary.BigEndian.AppendUint32(packed, v.Path)
+		packed = binary.AppendVarint(packed, int64(v.At-base))
+	}
+	return packed
+}
+
+// UnpackRecent returns the recent views of stored bytes; nil for none. It ends before the first one
+// that it cannot read.
+func UnpackRecent(packed []byte, base Instant) (views []RecentView) {
+	for len(packed) > recentPathSize {
+		after, size := binary.Varint(packed[recentPathSize:])
+		if size <= 0 {
+			break
+		}
+
+		views = append(views, RecentView{At: base + Instant(after), Path: binary.BigEndian.Uint32(packed)})
+		packed = packed[recentPathSize+size:]
+	}
+	return views
 }
 
 // Day returns the UTC day of the visit. All of its page views and events are of this day, because

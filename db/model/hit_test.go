@@ -1,9 +1,40 @@
 package model
 
 import (
+	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 )
+
+// TestPackRecent checks that recent views are read back as they were packed, whatever their times, and
+// that cut bytes give only whole views.
+func TestPackRecent(t *testing.T) {
+	const base = Instant(1_795_000_000_000_000)
+	random := rand.New(rand.NewPCG(1, 1))
+
+	for range 1_000 {
+		var views []RecentView
+		for range random.IntN(9) {
+			views = append(views, RecentView{At: base - Instant(random.Int64()>>random.IntN(63)), Path: random.Uint32()})
+		}
+
+		packed := PackRecent(views, base)
+		if got := UnpackRecent(packed, base); !reflect.DeepEqual(got, views) {
+			t.Fatalf("%v is read back as %v", views, got)
+		}
+
+		for cut := range packed {
+			if got := UnpackRecent(packed[:cut], base); len(got) >= len(views) || len(got) > 0 && !reflect.DeepEqual(got, views[:len(got)]) {
+				t.Fatalf("the first %d bytes of %v are read as %v", cut, views, got)
+			}
+		}
+	}
+
+	if packed := PackRecent([]RecentView{{At: base, Path: 1}}, base); len(packed) != 5 {
+		t.Errorf("one view takes %d bytes, want 5", len(packed))
+	}
+}
 
 // TestEventKinds checks the names in the contract's tables of events (section 2) and their kinds.
 func TestEventKinds(t *testing.T) {

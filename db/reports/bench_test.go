@@ -8,6 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/recount"
+	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
 // storeBusyDays stores days of n page views each, one in ten of them without engagement. n is at
@@ -42,6 +44,33 @@ func BenchmarkBuildDay(b *testing.B) {
 			f.invalidate(startDay + 1)
 			if built, err := f.reports.BuildDue(b.Context()); err != nil || built.Days != 1 {
 				b.Fatalf("built %+v, error %v", built, err)
+			}
+		}
+	})
+}
+
+// BenchmarkReport reads and counts a dashboard over 30 days of 10 million page views a year.
+func BenchmarkReport(b *testing.B) {
+	const days, pageviews = 30, 27_400
+	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
+		f := newFixture(b, d, 1)
+		busy := recount.NewBusy(1)
+		for day := range model.Day(days) {
+			g, err := segment.Build(busy.Day(startDay+day, pageviews))
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := f.reports.PutSegment(b.Context(), f.site.ID, g); err != nil {
+				b.Fatal(err)
+			}
+		}
+
+		f.clock.now = (startDay + days).Start()
+		q := recount.Dashboard(time.UTC, startDay, days)
+		b.ReportAllocs()
+		for b.Loop() {
+			if f.report(q).Results[0].Totals.Pageviews == 0 {
+				b.Fatal("nothing was counted")
 			}
 		}
 	})

@@ -142,20 +142,20 @@ func scanDay(day model.Day, segments []*segment.Segment) (figures, error) {
 		f.add("purchases and refunds in "+currency, revenue.Purchases+revenue.Refunds)
 	}
 
-	for value, row := range r.Breakdowns[0] {
+	for value, row := range r.Breakdowns[0].All() {
 		f.add("page views of "+value, row.Pageviews)
 		f.add("time in view of "+value, row.ViewMS)
 	}
-	for value, row := range r.Breakdowns[1] {
+	for value, row := range r.Breakdowns[1].All() {
 		f.add("events named "+value, row.Events)
 	}
-	for value, row := range r.Breakdowns[2] {
+	for value, row := range r.Breakdowns[2].All() {
 		f.add("visits by "+value, row.Visits)
 	}
-	for value, row := range r.Breakdowns[3] {
+	for value, row := range r.Breakdowns[3].All() {
 		f.add("visits that began on "+value, row.Visits)
 	}
-	for value, row := range r.Breakdowns[4] {
+	for value, row := range r.Breakdowns[4].All() {
 		f.add("visits that ended on "+value, row.Visits)
 	}
 	return f, nil

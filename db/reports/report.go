@@ -32,7 +32,7 @@ type Answer struct {
 
 // Report counts a request. The caller must have loaded the site, which checks the right to see it.
 // It fails with ErrTooExpensive and ErrNotBuilt before it reads any figure. It waits for a slot
-// until ctx ends. Memory is bounded by two months of the site and the values found.
+// until ctx ends. Memory is bounded by two segments of the site and the values found.
 func (s *Store) Report(ctx context.Context, r Request) (*Answer, error) {
 	p, err := s.prepare(ctx, &r)
 	if err != nil {
@@ -227,11 +227,11 @@ func (s *Store) addUnplanned(ctx context.Context, siteID int64, p *plan, sp span
 	return nil
 }
 
-// scan adds the segments of all days to the scanners, month by month, and returns the time until
-// which everything is counted. A month is read while the previous one is counted.
+// scan adds the segments of all days to the scanners, one after the other, and returns the time until
+// which everything is counted. A segment is read while the previous one is counted.
 func (s *Store) scan(ctx context.Context, r *Request, p *plan, scanners []*scan.Scanner) (model.Instant, error) {
 	group, reading := errgroup.WithContext(ctx)
-	read := make(chan []*segment.Segment)
+	read := make(chan *segment.Segment)
 	group.Go(func() error {
 		defer close(read)
 		return s.readMonths(reading, r.SiteID, p, read)
@@ -240,14 +240,12 @@ func (s *Store) scan(ctx context.Context, r *Request, p *plan, scanners []*scan.
 	// A segment that was built since the plan was made replaces a live day.
 	covered := make(map[model.Day]bool)
 	group.Go(func() error {
-		for segments := range read {
-			for _, g := range segments {
-				for n := range g.Days {
-					covered[g.First+model.Day(n)] = true
-				}
-				if err := p.add(g, scanners); err != nil {
-					return err
-				}
+		for g := range read {
+			for n := range g.Days {
+				covered[g.First+model.Day(n)] = true
+			}
+			if err := p.add(g, scanners); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -287,18 +285,20 @@ func (p *plan) add(g *segment.Segment, scanners []*scan.Scanner) error {
 }
 
 // readMonths sends the segments of each month that has days of the plan.
-func (s *Store) readMonths(ctx context.Context, siteID int64, p *plan, to chan<- []*segment.Segment) error {
-	for _, want := range p.months() {
-		first, _ := monthOf(want.first)
-		segments, err := s.readSegments(ctx, siteID, first, want)
-		if err != nil {
-			return err
-		}
-
+func (s *Store) readMonths(ctx context.Context, siteID int64, p *plan, to chan<- *segment.Segment) error {
+	send := func(g *segment.Segment) error {
 		select {
-		case to <- segments:
+		case to <- g:
+			return nil
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+	}
+
+	for _, want := range p.months() {
+		first, _ := monthOf(want.first)
+		if err := s.eachSegment(ctx, siteID, first, want, send); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -172,57 +172,68 @@ func deleteSegments(ctx context.Context, tx bun.IDB, siteID int64, first, last m
 func (s *Store) readSegments(
 	ctx context.Context, siteID int64, begin model.Day, sp span,
 ) (list []*segment.Segment, err error) {
-	err = s.db.LongRead(ctx, func() error {
-		list, err = s.scanSegments(ctx, siteID, begin, sp)
-		return err
+	err = s.eachSegment(ctx, siteID, begin, sp, func(g *segment.Segment) error {
+		list = append(list, g)
+		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read segments of site %d from %v: %w", siteID, begin, err)
-	}
-	return list, nil
+	return list, err
 }
 
-// scanSegments is readSegments. One statement reads all chunks, so that they are those of one time.
-func (s *Store) scanSegments(ctx context.Context, siteID int64, begin model.Day, sp span) ([]*segment.Segment, error) {
+// eachSegment calls take for each segment that readSegments returns, as soon as it is read.
+func (s *Store) eachSegment(
+	ctx context.Context, siteID int64, begin model.Day, sp span, take func(*segment.Segment) error,
+) error {
+	err := s.db.LongRead(ctx, func() error { return s.scanSegments(ctx, siteID, begin, sp, take) })
+	if err != nil {
+		return fmt.Errorf("read segments of site %d from %v: %w", siteID, begin, err)
+	}
+	return nil
+}
+
+// scanSegments is eachSegment. One statement reads all chunks, so that they are those of one time.
+func (s *Store) scanSegments(
+	ctx context.Context, siteID int64, begin model.Day, sp span, take func(*segment.Segment) error,
+) error {
 	text, args := s.binaryQuery(`SELECT first_day, days, chunk, data FROM report_segments
 WHERE site_id = ? AND first_day >= ? AND first_day <= ? AND first_day + days > ? ORDER BY first_day, days, chunk`,
 		siteID, int64(begin), int64(sp.last), int64(sp.first))
 	rows, err := s.db.Read.DB.QueryContext(ctx, text, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
 
-	var list []*segment.Segment
 	var packed []byte
 	end := func() error {
 		if packed == nil {
 			return nil
 		}
 		g, err := unpack(packed)
-		list, packed = append(list, g), nil
-		return err
+		if err != nil {
+			return err
+		}
+		return take(g)
 	}
 
 	for rows.Next() {
 		var firstDay, days, chunk int64
 		var data sql.RawBytes
 		if err := rows.Scan(&firstDay, &days, &chunk, &data); err != nil {
-			return nil, err
+			return err
 		}
 
 		if chunk == 0 {
 			if err := end(); err != nil {
-				return nil, err
+				return err
 			}
 			packed = make([]byte, 0, sizeOf(data))
 		}
 		packed = append(packed, data...)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, err
+		return err
 	}
-	return list, end()
+	return end()
 }
 
 // sizeOf returns the room that a stored segment needs, from its first chunk.

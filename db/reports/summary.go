@@ -55,9 +55,9 @@ func summaryFigures(f *scan.Figures) model.ReportFigures {
 }
 
 // topRows returns the values with the most visitors. An empty one stands for visits without a value.
-func topRows(figures map[string]scan.Figures) []model.ReportRow {
+func topRows(figures *scan.Rows) []model.ReportRow {
 	var rows []model.ReportRow
-	for value, f := range figures {
+	for value, f := range figures.All() {
 		if f.Visitors > 0 {
 			rows = append(rows, model.ReportRow{Value: value, Visitors: f.Visitors})
 		}

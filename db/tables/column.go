@@ -149,6 +149,13 @@ func Word[Row any](name string, field func(*Row) *[8]byte) Column[Row] {
 	return computedInteger(name, "bigint", get, set)
 }
 
+// Narrow is a 4-byte integer that is never NULL and whose field has 8 bytes. The table bounds it.
+func Narrow[Row any](name string, field func(*Row) *int64) Column[Row] {
+	get := func(r *Row) int32 { return int32(*field(r)) }
+	set := func(r *Row, v int32) { *field(r) = int64(v) }
+	return computedInteger(name, "integer", get, set)
+}
+
 // SmallintOf is a 2-byte integer that stands for a value of the row.
 func SmallintOf[Row any](name string, get func(*Row) int16, set func(*Row, int16)) Column[Row] {
 	return computedInteger(name, "smallint", get, set)
@@ -179,6 +186,23 @@ func TextOf[Row any](name string, get func(*Row) string, set func(*Row, string))
 		target: func(r *Row) any { return computedTextTarget[Row]{r, set} },
 		value:  func(r *Row) driver.Value { return get(r) },
 		set:    func(r *Row, v driver.Value) { set(r, text(v)) },
+	}
+}
+
+// BytesOf are bytes that stand for values of the row and are never NULL. set must not keep them.
+func BytesOf[Row any](name string, get func(*Row) []byte, set func(*Row, []byte)) Column[Row] {
+	return Column[Row]{
+		Name:   name,
+		pgType: "bytea",
+		array: func(n int, row func(int) *Row) any {
+			return array(n, row, func(r *Row) []byte { return notNil(get(r)) })
+		},
+		target: func(r *Row) any { return computedBytesTarget[Row]{r, set} },
+		value:  func(r *Row) driver.Value { return notNil(get(r)) },
+		set: func(r *Row, v driver.Value) {
+			b, _ := v.([]byte)
+			set(r, b)
+		},
 	}
 }
 
@@ -283,6 +307,18 @@ func (t computedTextTarget[Row]) ScanText(v pgtype.Text) error {
 	return nil
 }
 
+// computedBytesTarget scans bytes for pgx and sets a row's values by them.
+type computedBytesTarget[Row any] struct {
+	row *Row
+	set func(*Row, []byte)
+}
+
+// ScanBytes implements pgtype.BytesScanner.
+func (t computedBytesTarget[Row]) ScanBytes(v []byte) error {
+	t.set(t.row, v)
+	return nil
+}
+
 // bytesTarget scans bytes for pgx, empty ones as nil.
 type bytesTarget struct{ field *[]byte }
 
@@ -369,6 +405,52 @@ func (c Columns[Row]) Arrays(rows []Row, more int) []any {
 	return arrays
 }
 
+// copyHeader begins rows in PostgreSQL's binary COPY format: the signature, no flags, no extension.
+const copyHeader = "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+
+// AppendCopy appends the rows in PostgreSQL's binary COPY format. Each column has the type of its
+// column in the table.
+func (c Columns[Row]) AppendCopy(buf []byte, rows []Row) []byte {
+	buf = append(buf, copyHeader...)
+
+	for i := range rows {
+		buf = binary.BigEndian.AppendUint16(buf, uint16(len(c)))
+		for j := range c {
+			buf = appendField(buf, c[j].pgType, c[j].value(&rows[i]))
+		}
+	}
+
+	// A row of -1 columns is the end.
+	return append(buf, 0xff, 0xff)
+}
+
+// appendField appends the length of a value and the value; NULL has the length -1.
+func appendField(buf []byte, pgType string, value driver.Value) []byte {
+	length := func(n int) []byte { return binary.BigEndian.AppendUint32(buf, uint32(n)) }
+
+	switch v := value.(type) {
+	case int64:
+		switch pgType {
+		case "smallint":
+			return binary.BigEndian.AppendUint16(length(2), uint16(v))
+		case "integer":
+			return binary.BigEndian.AppendUint32(length(4), uint32(v))
+		}
+		return binary.BigEndian.AppendUint64(length(8), uint64(v))
+	case bool:
+		if v {
+			return append(length(1), 1)
+		}
+		return append(length(1), 0)
+	case string:
+		return append(length(len(v)), v...)
+	case []byte:
+		return append(length(len(v)), v...)
+	}
+
+	return length(-1)
+}
+
 // Targets returns where pgx stores the values of a row that it reads, with room for one before.
 func (c Columns[Row]) Targets(first []any, row *Row) []any {
 	for i := range c {
@@ -401,6 +483,11 @@ type Table[Row any] struct {
 // InsertPostgres is the statement that inserts all rows of a batch from arrays.
 func (t Table[Row]) InsertPostgres() string {
 	return "INSERT INTO " + t.Name + " (" + t.Columns.List("") + ")\nSELECT * FROM " + t.Columns.Unnest()
+}
+
+// CopyPostgres is the statement that reads rows of AppendCopy into the table.
+func (t Table[Row]) CopyPostgres() string {
+	return "COPY " + t.Name + " (" + t.Columns.List("") + ") FROM STDIN (FORMAT binary)"
 }
 
 // InsertSQLite is the statement that inserts one row.

@@ -18,7 +18,7 @@ type (
 var (
 	// VisitKey is the primary key of visits.
 	VisitKey = Columns[visit]{
-		Bigint("site_id", func(v *visit) *int64 { return &v.SiteID }),
+		Narrow("site_id", func(v *visit) *int64 { return &v.SiteID }),
 		Derived("day", func(v *visit) int32 { return int32(v.Day()) }),
 		Word("visitor", func(v *visit) *[8]byte { return (*[8]byte)(&v.Visitor) }),
 		visitNumber,
@@ -26,11 +26,13 @@ var (
 
 	visitNumber = Smallint("n", func(v *visit) *int16 { return &v.N })
 
-	// VisitChanging are the columns that later hits of a visit change.
+	// VisitChanging are the columns that later hits of a visit change. The recent views are stored
+	// relative to last_pageview_at, so that column is read first.
 	VisitChanging = Columns[visit]{
 		Bigint("last_pageview_at", func(v *visit) *model.Instant { return &v.LastPageviewAt }),
 		Integer("pageviews", func(v *visit) *int32 { return &v.Pageviews }),
-		Bytes("recent", func(v *visit) *[]byte { return &v.Recent }),
+		BytesOf("recent", func(v *visit) []byte { return model.PackRecent(v.Recent, v.LastPageviewAt) },
+			func(v *visit, packed []byte) { v.Recent = model.UnpackRecent(packed, v.LastPageviewAt) }),
 		Bytes("awaited", func(v *visit) *[]byte { return &v.Awaited }),
 		Bytes("viewed", func(v *visit) *[]byte { return &v.Viewed }),
 		Bytes("user_id", func(v *visit) *[]byte { return &v.UserID }),
@@ -55,7 +57,7 @@ var (
 
 // Pageviews is the table of page views.
 var Pageviews = Table[pageview]{"pageviews", Columns[pageview]{
-	Bigint("site_id", func(p *pageview) *int64 { return &p.SiteID }),
+	Narrow("site_id", func(p *pageview) *int64 { return &p.SiteID }),
 	Bigint("at", func(p *pageview) *model.Instant { return &p.At }),
 	Bigint("id", func(p *pageview) *int64 { return &p.ID }),
 	Word("visitor", func(p *pageview) *[8]byte { return (*[8]byte)(&p.Visitor) }),

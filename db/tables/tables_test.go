@@ -14,7 +14,7 @@ import (
 // is written as NULL, even of an empty visit.
 func TestValuesOfVisits(t *testing.T) {
 	full := model.Visit{
-		SiteID: 1, Visitor: model.VisitorID{0xff, 2, 7: 3}, StartedAt: 4, N: 5, LastPageviewAt: 6, Pageviews: 7, Recent: []byte{8}, Awaited: []byte{9}, Viewed: []byte{11},
+		SiteID: 1, Visitor: model.VisitorID{0xff, 2, 7: 3}, StartedAt: 4, N: 5, LastPageviewAt: 6, Pageviews: 7, Recent: []model.RecentView{{At: 8, Path: 12}}, Awaited: []byte{9}, Viewed: []byte{11},
 		UserID: []byte{10}, Referrer: "r", Channel: "email", Campaign: model.Campaign{Source: "a", Medium: "b", Name: "d",
 			Content: "e", Term: "f",
 			Gclid: "g", Gbraid: "h", Wbraid: "i", Fbclid: "j", Msclkid: "k"},
@@ -104,7 +104,8 @@ func fill(t *testing.T, value reflect.Value) {
 	case reflect.String:
 		value.SetString("x")
 	case reflect.Slice:
-		value.SetBytes([]byte{1})
+		element := reflect.New(value.Type().Elem()).Elem()
+		value.Set(reflect.Append(value, element))
 	case reflect.Array:
 		value.Index(0).SetUint(1)
 	default:

@@ -4,6 +4,7 @@ package figures
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -51,7 +52,7 @@ func Metrics(answer *reports.Answer, kind Kind, of func(*scan.Result) scan.Figur
 
 // metrics converts one set of figures. Shares and some rates are those of the totals.
 func metrics(f, totals *scan.Figures, kind Kind) *generated.ReportMetrics {
-	rate := func(metric generated.ReportMetric) *float64 { return figureOf(f, totals, kind, metric) }
+	rate := func(metric generated.ReportMetric) *float64 { return orNil(figureOf(f, totals, kind, metric)) }
 	return &generated.ReportMetrics{
 		Visitors: f.Visitors, Visits: f.Visits, Pageviews: f.Pageviews, Events: f.Events, Conversions: f.Conversions,
 		Share:   Ratio(f.Visitors, totals.Visitors, 100),
@@ -67,50 +68,61 @@ func metrics(f, totals *scan.Figures, kind Kind) *generated.ReportMetrics {
 	}
 }
 
-// figureOf returns a figure, or nil if it has no value.
-func figureOf(f, totals *scan.Figures, kind Kind, metric generated.ReportMetric) *float64 {
+// figureOf returns a figure. ok is false if it has no value.
+func figureOf(f, totals *scan.Figures, kind Kind, metric generated.ReportMetric) (figure float64, ok bool) {
 	switch metric {
 	case generated.ReportMetricVisitors:
-		return Ratio(f.Visitors, 1, 1)
+		return float64(f.Visitors), true
 	case generated.ReportMetricVisits:
-		return Ratio(f.Visits, 1, 1)
+		return float64(f.Visits), true
 	case generated.ReportMetricPageviews:
-		return Ratio(f.Pageviews, 1, 1)
+		return float64(f.Pageviews), true
 	case generated.ReportMetricEvents:
-		return Ratio(f.Events, 1, 1)
+		return float64(f.Events), true
 	case generated.ReportMetricConversions:
-		return Ratio(f.Conversions, 1, 1)
+		return float64(f.Conversions), true
 	case generated.ReportMetricViewsPerVisit:
-		return Ratio(f.Pageviews, f.Visits, 1)
+		return ratio(f.Pageviews, f.Visits, 1)
 	case generated.ReportMetricBounceRate:
-		return Ratio(f.Bounces, f.Visits, 100)
+		return ratio(f.Bounces, f.Visits, 100)
 	case generated.ReportMetricEngagementTime:
-		return Ratio(f.VisitMS, f.Visits, 0.001)
+		return ratio(f.VisitMS, f.Visits, 0.001)
 	case generated.ReportMetricTimeOnPage:
-		return Ratio(f.ViewMS, f.Pageviews, 0.001)
+		return ratio(f.ViewMS, f.Pageviews, 0.001)
 	case generated.ReportMetricScrollDepth:
-		return Ratio(f.ScrollSum, f.Scrolled, 1)
+		return ratio(f.ScrollSum, f.Scrolled, 1)
 	case generated.ReportMetricExitRate:
 		if kind != Page {
-			return nil
+			return 0, false
 		}
-		return Ratio(f.Exits, f.Pageviews, 100)
+		return ratio(f.Exits, f.Pageviews, 100)
 	case generated.ReportMetricConversionRate:
 		if kind == Event {
-			return Ratio(f.Visitors, totals.Visitors, 100)
+			return ratio(f.Visitors, totals.Visitors, 100)
 		}
-		return Ratio(f.Converted, f.Visitors, 100)
+		return ratio(f.Converted, f.Visitors, 100)
 	}
-	return nil
+	return 0, false
 }
 
 // Ratio returns a fraction of a whole, times a factor; nil if the whole is 0.
 func Ratio(count, whole int64, factor float64) *float64 {
-	if whole == 0 {
+	return orNil(ratio(count, whole, factor))
+}
+
+func orNil(value float64, ok bool) *float64 {
+	if !ok {
 		return nil
 	}
-	value := float64(count) / float64(whole) * factor
 	return &value
+}
+
+// ratio is Ratio. ok is false if the whole is 0.
+func ratio(count, whole int64, factor float64) (value float64, ok bool) {
+	if whole == 0 {
+		return 0, false
+	}
+	return float64(count) / float64(whole) * factor, true
 }
 
 // revenues converts the revenue of each currency, in the order of the currencies. The average order is
@@ -131,48 +143,31 @@ func revenues(byCurrency map[string]scan.Revenue) []*generated.ReportRevenue {
 	return list
 }
 
-// Ordered returns the values of rows that contain the search, in order. Values without the
-// figure come last.
-func Ordered(
-	rows map[string]scan.Figures, kind Kind, totals *scan.Figures, order generated.ReportOrder, search string,
-) []string {
-	type entry struct {
-		value  string
-		figure *float64
-	}
-
-	search = strings.ToLower(search)
-	entries := make([]entry, 0, len(rows))
-	for value, f := range rows {
-		if search == "" || strings.Contains(strings.ToLower(value), search) {
-			entries = append(entries, entry{value, figureOf(&f, totals, kind, order.Metric)})
-		}
-	}
-
-	slices.SortFunc(entries, func(a, b entry) int {
-		var c int
-		switch {
-		case a.figure == nil || b.figure == nil:
-			c = cmp.Compare(unset(a.figure), unset(b.figure))
-		case order.Direction == generated.OrderDirectionAsc:
-			c = cmp.Compare(*a.figure, *b.figure)
-		default:
-			c = cmp.Compare(*b.figure, *a.figure)
-		}
-		return cmp.Or(c, cmp.Compare(a.value, b.value))
-	})
-
-	values := make([]string, len(entries))
-	for i := range entries {
-		values[i] = entries[i].value
-	}
-	return values
+// Order is the order of rows, and which of them are wanted.
+type Order struct {
+	generated.ReportOrder
+	Search     string // only values that contain it, in lower or upper case
+	Skip, Take int    // the rows wanted: Take, which is at least 1, after the first Skip ones
 }
 
-// unset returns 1 for a figure without a value, so that it sorts last.
-func unset(f *float64) int {
-	if f == nil {
-		return 1
+// Ordered returns the values of the rows that are wanted, in order, and how many contain the search.
+// Values without the figure come last.
+func Ordered(
+	rows iter.Seq2[string, scan.Figures], kind Kind, totals *scan.Figures, order Order,
+) (values []string, count int) {
+	best := newSelection(order.Skip+order.Take, order.Direction == generated.OrderDirectionAsc)
+	search := strings.ToLower(order.Search)
+	for value, f := range rows {
+		if search == "" || strings.Contains(strings.ToLower(value), search) {
+			figure, ok := figureOf(&f, totals, kind, order.Metric)
+			best.add(entry{value, figure, !ok})
+			count++
+		}
 	}
-	return 0
+
+	entries := best.sorted()
+	for _, e := range entries[min(order.Skip, len(entries)):] {
+		values = append(values, e.value)
+	}
+	return values, count
 }

@@ -1,6 +1,9 @@
 package figures_test
 
 import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -112,9 +115,35 @@ func TestOrdered(t *testing.T) {
 		{generated.ReportMetricBounceRate, generated.OrderDirectionAsc, "", []string{"/D", "/a", "/b", "/c"}},
 		{generated.ReportMetricVisitors, generated.OrderDirectionAsc, "d", []string{"/D"}},
 	} {
-		order := generated.ReportOrder{Metric: test.metric, Direction: test.direction}
-		if got := figures.Ordered(rows, figures.Page, &scan.Figures{Visitors: 9}, order, test.search); !slices.Equal(got, test.want) {
-			t.Errorf("%s %s, search %q: %q, want %q", test.metric, test.direction, test.search, got, test.want)
+		order := figures.Order{
+			ReportOrder: generated.ReportOrder{Metric: test.metric, Direction: test.direction}, Search: test.search, Take: len(rows),
+		}
+		got, count := figures.Ordered(maps.All(rows), figures.Page, &scan.Figures{Visitors: 9}, order)
+		if !slices.Equal(got, test.want) || count != len(test.want) {
+			t.Errorf("%s %s, search %q: %d rows %q, want %q", test.metric, test.direction, test.search, count, got, test.want)
+		}
+	}
+}
+
+// TestOrderedPages checks that each page of random rows is the part of all rows in order.
+func TestOrderedPages(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	for range 200 {
+		rows := make(map[string]scan.Figures)
+		for range r.IntN(40) {
+			rows[fmt.Sprintf("/%d", r.IntN(100))] = scan.Figures{Visitors: int64(r.IntN(5)), Visits: int64(r.IntN(3)), Bounces: int64(r.IntN(3))}
+		}
+		order := figures.Order{Take: len(rows), ReportOrder: generated.ReportOrder{
+			Metric:    []generated.ReportMetric{generated.ReportMetricVisitors, generated.ReportMetricBounceRate}[r.IntN(2)],
+			Direction: []generated.OrderDirection{generated.OrderDirectionAsc, generated.OrderDirectionDesc}[r.IntN(2)],
+		}}
+		all, _ := figures.Ordered(maps.All(rows), figures.Totals, &scan.Figures{}, order)
+
+		order.Skip, order.Take = r.IntN(len(rows)+1), 1+r.IntN(20)
+		got, count := figures.Ordered(maps.All(rows), figures.Totals, &scan.Figures{}, order)
+		want := all[order.Skip:min(order.Skip+order.Take, len(all))]
+		if !slices.Equal(got, want) || count != len(rows) {
+			t.Fatalf("%+v: %q of %d rows, want %q of %q", order, got, count, want, all)
 		}
 	}
 }

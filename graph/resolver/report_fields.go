@@ -57,26 +57,28 @@ func (r *reportResolver) Breakdown(
 	}
 
 	n := slices.IndexFunc(obj.Answer.Request.Periods[0].Breakdowns, b.Same)
-	rows := obj.Answer.Results[0].Breakdowns[n]
-	values := figures.Ordered(rows, figures.KindOf(by), &obj.Answer.Results[0].Totals, orderBy, orBlank(search))
+	result, kind := obj.Answer.Results[0], figures.KindOf(by)
+	rows := result.Breakdowns[n]
+	from := int(min(skip, int64(rows.Len())))
+	values, count := figures.Ordered(rows.All(), kind, &result.Totals, figures.Order{
+		ReportOrder: orderBy, Search: orBlank(search), Skip: from, Take: first,
+	})
 
-	from := min(int(skip), len(values))
-	to := min(from+first, len(values))
-	edges := make([]*generated.ReportRowEdge, 0, to-from)
-	for i, value := range values[from:to] {
-		metrics := figures.Metrics(obj.Answer, figures.KindOf(by), func(result *scan.Result) scan.Figures {
-			return result.Breakdowns[n][value]
+	edges := make([]*generated.ReportRowEdge, len(values))
+	for i, value := range values {
+		metrics := figures.Metrics(obj.Answer, kind, func(result *scan.Result) scan.Figures {
+			return result.Breakdowns[n].Of(value)
 		})
-		edges = append(edges, &generated.ReportRowEdge{
+		edges[i] = &generated.ReportRowEdge{
 			Cursor: r.ids.Of(model.AfterReportRow, int64(from+i+1)), Node: &generated.ReportRow{Value: value, Metrics: metrics},
-		})
+		}
 	}
 
-	page := &generated.PageInfo{HasNextPage: to < len(values), HasPreviousPage: after != nil}
+	page := &generated.PageInfo{HasNextPage: from+len(values) < count, HasPreviousPage: after != nil}
 	if len(edges) > 0 {
 		page.StartCursor, page.EndCursor = &edges[0].Cursor, &edges[len(edges)-1].Cursor
 	}
-	return &generated.ReportRowConnection{Edges: edges, PageInfo: page, TotalCount: len(values)}, nil
+	return &generated.ReportRowConnection{Edges: edges, PageInfo: page, TotalCount: count}, nil
 }
 
 func (r *reportResolver) PropertyNames(

@@ -1,8 +1,8 @@
 package visit
 
 import (
-	"encoding/binary"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
@@ -13,31 +13,25 @@ import (
 const DuplicateWindow = time.Second
 
 // The latest automatic page views of a visitor are stored with the visitor's newest visit, so that
-// deciding on a manual page view reads no other page view. Each takes entrySize bytes: its time in
-// microseconds and a hash of its path. Two paths collide once in 4 billion pairs, and then count as
-// one path.
-const (
-	maxRecent = 8
-	timeSize  = 8
-	entrySize = timeSize + 4
-)
+// deciding on a manual page view reads no other page view. Of each path a hash of 32 bits is kept: two
+// paths collide once in 4 billion pairs, and then count as one path.
+const maxRecent = 8
 
 // Remember adds an automatic page view to the visit's latest ones. It keeps at most 8, and drops
 // those that are more than DuplicateWindow older than the new one.
 func Remember(v *model.Visit, path string, at model.Instant) {
-	kept := make([]byte, 0, len(v.Recent)+entrySize)
-	for entry := range entries(v.Recent) {
-		if at.Sub(entryTime(entry)) <= DuplicateWindow {
-			kept = append(kept, entry...)
+	kept := make([]model.RecentView, 0, len(v.Recent)+1)
+	for _, view := range v.Recent {
+		if at.Sub(view.At) <= DuplicateWindow {
+			kept = append(kept, view)
 		}
 	}
 
-	if len(kept) == maxRecent*entrySize {
-		kept = kept[entrySize:]
+	if len(kept) == maxRecent {
+		kept = kept[1:]
 	}
 
-	kept = binary.BigEndian.AppendUint64(kept, uint64(at))
-	v.Recent = binary.BigEndian.AppendUint32(kept, hashPath(path))
+	v.Recent = append(kept, model.RecentView{At: at, Path: hashPath(path)})
 }
 
 // Repeats reports whether a manual page view duplicates one of the visit's latest automatic page
@@ -48,27 +42,10 @@ func Repeats(v *model.Visit, path string, at model.Instant) bool {
 	}
 
 	hash := hashPath(path)
-	for entry := range entries(v.Recent) {
-		if binary.BigEndian.Uint32(entry[timeSize:]) == hash && at.Sub(entryTime(entry)).Abs() <= DuplicateWindow {
-			return true
-		}
-	}
-
-	return false
+	return slices.ContainsFunc(v.Recent, func(view model.RecentView) bool {
+		return view.Path == hash && at.Sub(view.At).Abs() <= DuplicateWindow
+	})
 }
-
-// entries yields the page views in the order in which they were added.
-func entries(recent []byte) func(yield func([]byte) bool) {
-	return func(yield func([]byte) bool) {
-		for ; len(recent) >= entrySize; recent = recent[entrySize:] {
-			if !yield(recent[:entrySize]) {
-				return
-			}
-		}
-	}
-}
-
-func entryTime(entry []byte) model.Instant { return model.Instant(binary.BigEndian.Uint64(entry)) }
 
 func hashPath(path string) uint32 {
 	h := fnv.New32a()

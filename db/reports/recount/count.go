@@ -12,6 +12,13 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
+// Result is what a query asked for, like scan.Result. It has no funnels and no property names.
+type Result struct {
+	Totals     scan.Figures
+	Points     []scan.Figures
+	Breakdowns []map[string]scan.Figures // by value
+}
+
 // naive counts a query with maps over rows, as slowly and as plainly as docs/reports.md says it.
 type naive struct {
 	q      *scan.Query
@@ -39,8 +46,8 @@ type naiveVisit struct {
 	events []segment.Event
 }
 
-// Count counts a query over the rows of days. It does not count funnels and property names.
-func Count(q *scan.Query, days []segment.Rows) *scan.Result {
+// Count counts a query over the rows of days.
+func Count(q *scan.Query, days []segment.Rows) *Result {
 	n := &naive{q: q, totals: newNaiveRow(), by: make([]map[string]*naiveRow, len(q.Breakdowns)),
 		until: q.To.AddDays(1).Start(q.Zone)}
 	if !q.Until.IsZero() && q.Until.Before(n.until) {
@@ -61,7 +68,7 @@ func Count(q *scan.Query, days []segment.Rows) *scan.Result {
 		}
 	}
 
-	r := &scan.Result{Totals: n.totals.done()}
+	r := &Result{Totals: n.totals.done()}
 	for _, p := range n.points {
 		r.Points = append(r.Points, p.done())
 	}

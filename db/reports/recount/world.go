@@ -129,7 +129,7 @@ func Query(r *rand.Rand, zone *time.Location, first model.Day, days int) *scan.Q
 }
 
 // Check compares results, and ends the test if they differ.
-func Check(t testing.TB, name string, want, got *scan.Result) {
+func Check(t testing.TB, name string, want *Result, got *scan.Result) {
 	t.Helper()
 	if !reflect.DeepEqual(got.Totals, want.Totals) {
 		t.Errorf("%s: totals\ngot  %+v\nwant %+v", name, got.Totals, want.Totals)
@@ -143,14 +143,16 @@ func Check(t testing.TB, name string, want, got *scan.Result) {
 		}
 	}
 	for i := range want.Breakdowns {
+		rows := maps.Collect(got.Breakdowns[i].All())
 		for _, value := range slices.Sorted(maps.Keys(want.Breakdowns[i])) {
-			if g, w := got.Breakdowns[i][value], want.Breakdowns[i][value]; !reflect.DeepEqual(g, w) {
+			g, w := rows[value], want.Breakdowns[i][value]
+			if !reflect.DeepEqual(g, w) || !reflect.DeepEqual(got.Breakdowns[i].Of(value), w) {
 				t.Errorf("%s: breakdown %d of %q\ngot  %+v\nwant %+v", name, i, value, g, w)
 			}
 		}
-		if len(got.Breakdowns[i]) != len(want.Breakdowns[i]) {
-			t.Errorf("%s: breakdown %d has values %q, want %q", name, i, slices.Sorted(maps.Keys(got.Breakdowns[i])),
-				slices.Sorted(maps.Keys(want.Breakdowns[i])))
+		if len(rows) != len(want.Breakdowns[i]) || len(rows) != got.Breakdowns[i].Len() {
+			t.Errorf("%s: breakdown %d has %d values %q, want %q", name, i, got.Breakdowns[i].Len(),
+				slices.Sorted(maps.Keys(rows)), slices.Sorted(maps.Keys(want.Breakdowns[i])))
 		}
 	}
 	if t.Failed() {

@@ -20,123 +20,212 @@ func fieldOf(by Dimension) (field segment.Field, ok bool) {
 	}
 }
 
-// countBreakdown counts the rows of a dimension.
-func (p *pass) countBreakdown(b *Breakdown, to *table) {
-	switch b.By {
-	case Page:
-		p.countPages(to, b.VisitorsOnly)
-	case Event:
-		p.countEvents(to)
-	case Property:
-		p.countProperty(b, to)
-	case DayOfWeek, HourOfDay:
-		p.countTimes(b.By, to)
+// newTableOf returns the table of a breakdown. Tables of pages and of visits count visitors alone if
+// they may.
+func newTableOf(b *Breakdown) *table {
+	t := newTable(len(timeTexts[b.By]))
+	t.visitorsOnly = b.VisitorsOnly && b.By <= Page
+	return t
+}
+
+// countBreakdown counts the rows of breakdown i on a UTC day.
+func (p *pass) countBreakdown(i int, w *window) {
+	b, to := &p.query.Breakdowns[i], p.tables[i]
+	switch {
+	case b.By == Page && to.visitorsOnly:
+		p.lookPages(to, w)
+	case b.By == Page:
+		p.countPages(to, w)
+	case b.By == Event:
+		p.countEvents(to, w)
+	case b.By == Property:
+		p.countProperty(b, to, w)
+	case isTime(b.By):
+		p.countAt(to, &p.slots[i], w)
+	case to.visitorsOnly:
+		p.lookVisits(fields[b.By], to)
 	default:
-		p.countVisits(fields[b.By], to, b.VisitorsOnly)
+		p.countVisits(fields[b.By], to)
 	}
 }
 
-// countVisits counts by an attribute of the visit. A visit with a page view has a visitor, and so a
-// row, whatever else is left out.
-func (p *pass) countVisits(field segment.Field, to *table, visitorsOnly bool) {
+// countVisits counts by an attribute of the visit.
+func (p *pass) countVisits(field segment.Field, to *table) {
 	column, numbers := &p.g.Columns[field], p.numbers(field)
 
 	for i := range p.facts {
 		f := &p.facts[i]
-		id := numbers[column.At(f.visit)]
-		if visitorsOnly && f.days != 0 {
-			to.meet(id, f, f.days)
-			continue
-		}
-
-		p.addVisit(to, id, f)
+		id := numbers[column.At(int(f.visit))]
+		p.addVisit(to, id, i)
 		if field == segment.Exit && f.begun {
 			to.cells[id].Exits++
 		}
 	}
 	for _, sale := range p.sales {
-		id := numbers[column.At(p.facts[sale.fact].visit)]
+		id := numbers[column.At(int(p.facts[sale.fact].visit))]
 		to.cells[id].addRevenue(sale.currency, sale.revenue)
 	}
 }
 
-// eachView calls take for the page views of the period, with the bit of their local day.
-func (p *pass) eachView(take func(f *fact, view int, day uint8)) {
-	p.eachDay(func(f *fact, w *window) {
-		from, to := p.g.Views(f.visit)
-		for v := from; v < to; v++ {
-			if day := w.day(p.g.ViewAt[v]); day != 0 {
-				take(f, int(v), day)
-			}
+// index is the type of a column's values.
+type index interface{ uint8 | uint16 | uint32 }
+
+// lookVisits counts visitors by an attribute of the visit.
+func (p *pass) lookVisits(field segment.Field, to *table) {
+	switch column, numbers := &p.g.Columns[field], p.numbers(field); {
+	case column.U8 != nil:
+		lookVisits(p, column.U8, numbers, to)
+	case column.U16 != nil:
+		lookVisits(p, column.U16, numbers, to)
+	default:
+		lookVisits(p, column.U32, numbers, to)
+	}
+}
+
+func lookVisits[I index](p *pass, column []I, numbers []uint32, to *table) {
+	for i := range p.facts {
+		f := &p.facts[i]
+		id := numbers[column[f.visit]]
+		if f.days != 0 {
+			to.look(id, f, f.days)
+			continue
 		}
-	})
+
+		// A visit without a page view in the period has no visitor, but may have a row.
+		if f.begun || f.converted != 0 || p.sums[i].events > 0 {
+			to.heads[id].shown = true
+		}
+	}
+}
+
+// eachViewOf calls take for the page views of a visit in the period, with the bit of their local day.
+func (p *pass) eachViewOf(f *fact, w *window, take func(view int, day uint8)) {
+	from, to := p.g.Views(int(f.visit))
+	for v := from; v < to; v++ {
+		if day := f.day(w, p.g.ViewAt[v]); day != 0 {
+			take(int(v), day)
+		}
+	}
+}
+
+// eachEventOf calls take for the events of a visit in the period, with the bit of their local day.
+func (p *pass) eachEventOf(f *fact, w *window, take func(event int, day uint8)) {
+	from, to := p.g.Events(int(f.visit))
+	for e := from; e < to; e++ {
+		if day := f.day(w, p.g.EventAt[e]); day != 0 {
+			take(int(e), day)
+		}
+	}
 }
 
 // eachEvent calls take for the events of the period, with the bit of their local day.
-func (p *pass) eachEvent(take func(f *fact, event int, day uint8)) {
-	p.eachDay(func(f *fact, w *window) {
-		from, to := p.g.Events(f.visit)
-		for e := from; e < to; e++ {
-			if day := w.day(p.g.EventAt[e]); day != 0 {
-				take(f, int(e), day)
-			}
-		}
-	})
+func (p *pass) eachEvent(w *window, take func(f *fact, event int, day uint8)) {
+	for i := range p.facts {
+		f := &p.facts[i]
+		p.eachEventOf(f, w, func(event int, day uint8) { take(f, event, day) })
+	}
 }
 
-// eachDay calls take for the facts with the window of their UTC day.
-func (p *pass) eachDay(take func(*fact, *window)) {
-	i, end := 0, 0
-	for n, d := range p.g.Days {
-		end += int(d.Visits)
-		w := p.window(n)
-		for ; i < len(p.facts) && p.facts[i].visit < end; i++ {
-			take(&p.facts[i], &w)
-		}
+// day returns the bit of the local day of a second of the visit, or 0 outside the period.
+func (f *fact) day(w *window, second uint32) uint8 {
+	if f.whole != 0 {
+		return f.whole
 	}
+	return w.day(second)
 }
 
 // countPages counts by the page viewed. Events count where they happened.
-func (p *pass) countPages(to *table, visitorsOnly bool) {
-	g, numbers := p.g, p.numbers(segment.Path)
-	path, eventPath, exit := &g.Columns[segment.Path], &g.Columns[segment.EventPath], &g.Columns[segment.Exit]
+func (p *pass) countPages(to *table, w *window) {
+	numbers := p.numbers(segment.Path)
+	path, eventPath, exit := &p.g.Columns[segment.Path], &p.g.Columns[segment.EventPath], &p.g.Columns[segment.Exit]
 
-	p.eachView(func(f *fact, v int, day uint8) {
-		id := numbers[path.At(v)]
-		to.meet(id, f, day)
-		if visitorsOnly {
-			return
-		}
-
-		c := &to.cells[id]
-		c.Pageviews++
-		c.ViewMS += int64(g.ViewEngaged[v])
-		c.ScrollSum += int64(g.Scroll[v])
-		c.Scrolled += int64(min(g.Scroll[v], 1))
-		p.enter(c, f)
-	})
 	for i := range p.facts {
-		if f := &p.facts[i]; f.begun {
-			to.cells[numbers[exit.At(f.visit)]].Exits++
+		f := &p.facts[i]
+		p.eachViewOf(f, w, func(v int, day uint8) {
+			id := numbers[path.At(v)]
+			to.meet(id, f, day)
+			p.addView(&to.cells[id], v)
+			p.enter(&to.cells[id], f)
+		})
+		if f.begun {
+			to.cells[numbers[exit.At(int(f.visit))]].Exits++
 		}
 	}
 
-	p.eachEvent(func(f *fact, e int, day uint8) { p.addEventTo(to, numbers[eventPath.At(e)], f, e, day, false) })
+	p.eachEvent(w, func(f *fact, e int, day uint8) { p.addEventTo(to, numbers[eventPath.At(e)], f, e, day, false) })
 	for _, sale := range p.sales {
 		to.cells[numbers[eventPath.At(sale.event)]].addRevenue(sale.currency, sale.revenue)
 	}
 }
 
+// lookPages counts visitors by the page viewed.
+func (p *pass) lookPages(to *table, w *window) {
+	switch path, numbers := &p.g.Columns[segment.Path], p.numbers(segment.Path); {
+	case path.U8 != nil:
+		lookPages(p, path.U8, numbers, to, w)
+	case path.U16 != nil:
+		lookPages(p, path.U16, numbers, to, w)
+	default:
+		lookPages(p, path.U32, numbers, to, w)
+	}
+
+	// Pages where only an event happened have a row.
+	eventPath, name := &p.g.Columns[segment.EventPath], &p.g.Columns[segment.EventName]
+	numbers := p.numbers(segment.Path)
+	p.eachEvent(w, func(_ *fact, e int, _ uint8) {
+		if id := name.At(e); p.keys[id] || !p.auto[id] {
+			to.heads[numbers[eventPath.At(e)]].shown = true
+		}
+	})
+}
+
+func lookPages[I index](p *pass, path []I, numbers []uint32, to *table, w *window) {
+	exit := &p.g.Columns[segment.Exit]
+	for i := range p.facts {
+		f := &p.facts[i]
+		from, end := p.g.Views(int(f.visit))
+		if f.whole != 0 {
+			for _, id := range path[from:end] {
+				to.look(numbers[id], f, f.whole)
+			}
+			continue
+		}
+
+		for v := from; v < end; v++ {
+			if day := w.day(p.g.ViewAt[v]); day != 0 {
+				to.look(numbers[path[v]], f, day)
+			}
+		}
+		if f.begun {
+			// The exit page may have been viewed after the end of the period.
+			to.heads[numbers[exit.At(int(f.visit))]].shown = true
+		}
+	}
+}
+
+// addView adds a page view to a cell.
+func (p *pass) addView(c *cell, v int) {
+	c.Pageviews++
+	c.ViewMS += int64(p.g.ViewEngaged[v])
+	c.ScrollSum += int64(p.g.Scroll[v])
+	c.Scrolled += int64(min(p.g.Scroll[v], 1))
+}
+
+// addBegun adds a visit that began in the period to a cell.
+func (p *pass) addBegun(c *cell, f *fact) {
+	c.Visits++
+	c.VisitMS += int64(p.g.Engaged[f.visit])
+	c.Bounces += int64(p.g.Bounced[f.visit])
+}
+
 // enter counts a visit once in a cell.
 func (p *pass) enter(c *cell, f *fact) {
-	number := p.visits + uint32(f.visit) + 1
+	number := p.visits + f.visit + 1
 	if !f.begun || c.visit == number {
 		return
 	}
 	c.visit = number
-	c.Visits++
-	c.VisitMS += int64(p.g.Engaged[f.visit])
-	c.Bounces += int64(p.g.Bounced[f.visit])
+	p.addBegun(c, f)
 }
 
 // addEventTo adds an event to a cell. Automatic ones count where they are asked for by name.
@@ -152,10 +241,10 @@ func (p *pass) addEventTo(t *table, id uint32, f *fact, e int, day uint8, automa
 }
 
 // countEvents counts by the event's name. Visitors and visits are those with such an event.
-func (p *pass) countEvents(to *table) {
+func (p *pass) countEvents(to *table, w *window) {
 	column, numbers := &p.g.Columns[segment.EventName], p.numbers(segment.EventName)
 
-	p.eachEvent(func(f *fact, e int, day uint8) {
+	p.eachEvent(w, func(f *fact, e int, day uint8) {
 		id := numbers[column.At(e)]
 		p.addEventTo(to, id, f, e, day, true)
 		to.meet(id, f, day)

@@ -1,34 +1,93 @@
 package scan
 
 import (
+	"hash/maphash"
 	"slices"
 	"strings"
 )
 
 // dictionary numbers the texts of one domain over all segments, so that a text is looked up once for
-// each segment. The empty text has the number 0.
+// each segment. The empty text has the number 0. It is an open hash table, which takes half of a
+// map's time: most of it is spent on waiting for memory, of which a map touches more.
 type dictionary struct {
-	numbers map[string]uint32
 	texts   []string // by number
+	slots   []slot   // their number is a power of two
 	current []uint32 // numbers of the current segment's texts, by their index
+	copies  strings.Builder
 }
 
+// slot holds a text's number plus 1, or 0 if it is free, and half of the text's hash.
+type slot struct {
+	hash uint32
+	next uint32
+}
+
+// hashSeed makes collisions unpredictable, because visitors choose texts.
+var hashSeed = maphash.MakeSeed()
+
 func newDictionary() *dictionary {
-	return &dictionary{numbers: map[string]uint32{"": 0}, texts: []string{""}}
+	const slots = 64
+	d := &dictionary{slots: make([]slot, slots)}
+	d.add("")
+	return d
 }
 
 // begin numbers the texts of a segment. It keeps copies, because these are parts of the segment.
 func (d *dictionary) begin(texts []string) {
 	d.current = slices.Grow(d.current[:0], len(texts))
-
 	for _, text := range texts {
-		number, known := d.numbers[text]
-		if !known {
-			number = uint32(len(d.texts))
-			text = strings.Clone(text)
-			d.numbers[text] = number
-			d.texts = append(d.texts, text)
-		}
-		d.current = append(d.current, number)
+		d.current = append(d.current, d.add(text))
 	}
+}
+
+// add returns the number of a text, which may be new.
+func (d *dictionary) add(text string) uint32 {
+	hash := maphash.String(hashSeed, text)
+	s := d.slot(hash, text)
+	if s.next == 0 {
+		d.texts = append(d.texts, d.copyOf(text))
+		*s = slot{uint32(hash >> 32), uint32(len(d.texts))}
+		if 2*len(d.texts) > len(d.slots) {
+			d.grow()
+		}
+		return uint32(len(d.texts) - 1)
+	}
+	return s.next - 1
+}
+
+// number returns the number of a text. ok is false for a text that no segment had.
+func (d *dictionary) number(text string) (number uint32, ok bool) {
+	s := d.slot(maphash.String(hashSeed, text), text)
+	return s.next - 1, s.next != 0
+}
+
+// slot returns the slot of a text, or the free one that it would have.
+func (d *dictionary) slot(hash uint64, text string) *slot {
+	mask := uint64(len(d.slots) - 1)
+	for i := hash; ; i++ {
+		s := &d.slots[i&mask]
+		if s.next == 0 || s.hash == uint32(hash>>32) && d.texts[s.next-1] == text {
+			return s
+		}
+	}
+}
+
+// grow doubles the slots.
+func (d *dictionary) grow() {
+	d.slots = make([]slot, 2*len(d.slots))
+	for i, text := range d.texts {
+		hash := maphash.String(hashSeed, text)
+		*d.slot(hash, text) = slot{uint32(hash >> 32), uint32(i + 1)}
+	}
+}
+
+// copyOf copies a text. Many copies share an allocation.
+func (d *dictionary) copyOf(text string) string {
+	const size = 16 << 10
+	if d.copies.Len()+len(text) > d.copies.Cap() {
+		d.copies = strings.Builder{}
+		d.copies.Grow(max(size, len(text)))
+	}
+	d.copies.WriteString(text)
+	return d.copies.String()[d.copies.Len()-len(text):]
 }

@@ -2,6 +2,7 @@ package scan
 
 import (
 	"math/bits"
+	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -43,7 +44,10 @@ func (f *Figures) addRevenue(currency string, r Revenue) {
 	if f.Revenue == nil {
 		f.Revenue = make(map[string]Revenue)
 	}
-	sum := f.Revenue[currency]
+	sum, known := f.Revenue[currency]
+	if !known {
+		currency = strings.Clone(currency) // part of a segment
+	}
 	sum.add(r)
 	f.Revenue[currency] = sum
 }
@@ -58,6 +62,23 @@ type cell struct {
 	Figures
 }
 
+// any reports whether anything was counted.
+func (c *cell) any() bool {
+	return c.Visits|c.Pageviews|c.Events|c.Exits|c.Visitors|c.Converted != 0 || c.Revenue != nil
+}
+
+// head collects the visitors of one value, for a breakdown that needs no other figure. It has an
+// eighth of a cell's size, so that the heads of some thousand values stay in the processor's cache.
+type head struct {
+	seen     stamp  // visitors counted in visitors
+	user     uint32 // the user id counted last in visitors
+	visitors uint32 // fewer than 2^32, since a Scanner takes fewer than 2^29 visits
+	shown    bool   // something else was counted, so that the value has a row
+}
+
+// any reports whether anything was counted.
+func (h *head) any() bool { return h.visitors != 0 || h.shown }
+
 // stamp holds the last visitor that was counted and, as a bit each, the local days on which. A UTC
 // day meets at most three local days, which happens when daylight saving shortens one.
 type stamp uint32
@@ -65,7 +86,7 @@ type stamp uint32
 const stampDays = 3
 
 // meet returns how many of the days are new for the visitor.
-func (s *stamp) meet(visitor uint32, days uint8) int64 {
+func (s *stamp) meet(visitor uint32, days uint8) uint32 {
 	last := uint32(*s)
 	if last>>stampDays != visitor {
 		last = visitor << stampDays
@@ -73,28 +94,35 @@ func (s *stamp) meet(visitor uint32, days uint8) int64 {
 
 	fresh := uint32(days) &^ last
 	*s = stamp(last | fresh)
-	return int64(bits.OnesCount32(fresh & (1<<stampDays - 1)))
+	return uint32(bits.OnesCount32(fresh & (1<<stampDays - 1)))
 }
 
-// table collects the rows of one breakdown over all segments, by the number of the value.
+// table collects the rows of one breakdown over all segments, by the number of the value. It has
+// either cells or heads.
 type table struct {
-	cells []cell
-	users map[userKey]struct{} // user ids met, which count once in the period
+	visitorsOnly bool
+	cells        []cell
+	heads        []head
+	users        userSet // user ids met, which count once in the period
 }
 
-// userKey says that a user id was met in a cell, or converted there.
-type userKey struct {
-	cell, user uint32
-	converted  bool
-}
-
-func newTable(n int) *table { return &table{cells: make([]cell, n), users: make(map[userKey]struct{})} }
+func newTable(n int) *table { return &table{cells: make([]cell, n)} }
 
 // grow makes room for numbers below n.
 func (t *table) grow(n int) {
-	if more := n - len(t.cells); more > 0 {
-		t.cells = append(t.cells, make([]cell, more)...)
+	if t.visitorsOnly {
+		t.heads = grown(t.heads, n)
+		return
 	}
+	t.cells = grown(t.cells, n)
+}
+
+// grown returns the list with at least n entries.
+func grown[T any](list []T, n int) []T {
+	if more := n - len(list); more > 0 {
+		list = append(list, make([]T, more)...)
+	}
+	return list
 }
 
 // meet counts the person behind a visit in a cell, on the given local days.
@@ -103,10 +131,22 @@ func (t *table) meet(id uint32, f *fact, days uint8) {
 	switch {
 	case days == 0:
 	case f.user == 0:
-		c.Visitors += c.seen.meet(f.visitor, days)
+		c.Visitors += int64(c.seen.meet(f.visitor, days))
 	case f.user != c.user:
 		c.user = f.user
-		c.Visitors += t.once(userKey{id, f.user, false})
+		c.Visitors += int64(t.users.add(id, f.user, false))
+	}
+}
+
+// look counts the person behind a visit in a head, on the given local days, of which there is one.
+func (t *table) look(id uint32, f *fact, days uint8) {
+	h := &t.heads[id]
+	switch {
+	case f.user == 0:
+		h.visitors += h.seen.meet(f.visitor, days)
+	case f.user != h.user:
+		h.user = f.user
+		h.visitors += t.users.add(id, f.user, false)
 	}
 }
 
@@ -115,41 +155,9 @@ func (t *table) convert(id uint32, f *fact, days uint8) {
 	switch {
 	case days == 0:
 	case f.user != 0:
-		t.cells[id].Converted += t.once(userKey{id, f.user, true})
+		t.cells[id].Converted += int64(t.users.add(id, f.user, true))
 	default:
 		c := &t.cells[id]
-		c.Converted += c.converted.meet(f.visitor, days)
+		c.Converted += int64(c.converted.meet(f.visitor, days))
 	}
-}
-
-// once returns 1 for a key that is new, else 0.
-func (t *table) once(key userKey) int64 {
-	if _, met := t.users[key]; met {
-		return 0
-	}
-	t.users[key] = struct{}{}
-	return 1
-}
-
-// byText returns the rows in which anything was counted. text returns the value of a number.
-func (t *table) byText(text func(number int) string) map[string]Figures {
-	n := 0
-	for number := range t.cells {
-		if t.cells[number].any() {
-			n++
-		}
-	}
-
-	rows := make(map[string]Figures, n)
-	for number := range t.cells {
-		if c := &t.cells[number]; c.any() {
-			rows[text(number)] = c.Figures
-		}
-	}
-	return rows
-}
-
-// any reports whether anything was counted.
-func (c *cell) any() bool {
-	return c.Visits|c.Pageviews|c.Events|c.Exits|c.Visitors|c.Converted != 0 || c.Revenue != nil
 }

@@ -49,17 +49,20 @@ func (p *pass) test(f *Filter) func(visit int) bool {
 			})
 		}
 	case DayOfWeek, HourOfDay:
-		clock := newClock(p.query.Zone, p.first, f.By)
-		return func(visit int) bool { return f.Match(slotText(f.By, clock.slot(g.Start[visit]))) }
+		s, match := p.timeSlots(f.By), matchesOf(timeTexts[f.By], f)
+		return func(visit int) bool { return match[s.at(g.Start[visit])] }
 	default:
 		match, column := p.matches(fields[f.By], f), &g.Columns[fields[f.By]]
 		return func(visit int) bool { return match[column.At(visit)] }
 	}
 }
 
-// matches evaluates the filter on a dictionary.
+// matches evaluates the filter on the dictionary of a field.
 func (p *pass) matches(field segment.Field, f *Filter) []bool {
-	texts := p.g.Texts[field.Domain()]
+	return matchesOf(p.g.Texts[field.Domain()], f)
+}
+
+func matchesOf(texts []string, f *Filter) []bool {
 	match := make([]bool, len(texts))
 	for id, text := range texts {
 		match[id] = f.Match(text)

@@ -29,12 +29,11 @@ func (c *funnelCount) visitors() []int64 {
 }
 
 // countFunnel follows each visitor through its kept visits of a UTC day, in order of time.
-func (p *pass) countFunnel(funnel *Funnel, to *funnelCount) {
-	if len(funnel.Steps) == 0 {
+func (p *pass) countFunnel(steps []step, to *funnelCount, w *window) {
+	if len(steps) == 0 {
 		return
 	}
 
-	steps := p.compile(funnel)
 	made, user, last := 0, uint32(0), uint32(0)
 	end := func() {
 		if last == 0 {
@@ -47,13 +46,14 @@ func (p *pass) countFunnel(funnel *Funnel, to *funnelCount) {
 		to.reached[made]++
 	}
 
-	p.eachDay(func(f *fact, w *window) {
+	for i := range p.facts {
+		f := &p.facts[i]
 		if f.visitor != last {
 			end()
 			made, user, last = 0, f.user, f.visitor
 		}
 		made = p.follow(steps, made, f, w)
-	})
+	}
 	end()
 }
 
@@ -84,8 +84,8 @@ func (p *pass) compile(funnel *Funnel) []step {
 // second.
 func (p *pass) follow(steps []step, made int, f *fact, w *window) int {
 	g := p.g
-	v, views := g.Views(f.visit)
-	e, events := g.Events(f.visit)
+	v, views := g.Views(int(f.visit))
+	e, events := g.Events(int(f.visit))
 
 	for made < len(steps) && (v < views || e < events) {
 		s := &steps[made]

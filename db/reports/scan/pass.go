@@ -9,19 +9,19 @@ import (
 
 // fact is what a kept visit contributes to the period, computed once for all breakdowns.
 type fact struct {
-	visit     int    // index in the segment
+	visit     uint32 // index in the segment
 	visitor   uint32 // number of the visitor, from 1
 	user      uint32 // number of the user id; 0 for none
 	days      uint8  // local days with a page view, a bit each
 	converted uint8  // local days with a key event, a bit each
+	whole     uint8  // the bit of the local day on which all its page views and events are; 0 if not all
 	begun     bool   // began in the period, with a page view
-	sums      sums
 }
 
-// sums are the figures that add up without a set.
+// sums are the figures of a fact that add up without a set.
 type sums struct {
-	views, events, conversions int64
-	viewMS, scroll, scrolled   int64
+	viewMS, scroll                       int64
+	views, events, conversions, scrolled uint32
 }
 
 // sale is a purchase or refund in the period.
@@ -36,13 +36,20 @@ type sale struct {
 type pass struct {
 	*Scanner
 	g     *segment.Segment
-	first int64 // Unix seconds of the segment's first midnight
-	facts []fact
+	first int64  // Unix seconds of the segment's first midnight
+	facts []fact // of the visits that the filters keep
+	sums  []sums // of the facts
 	sales []sale
 	keys  []bool // by event name: whether it is a key event
 	auto  []bool // by event name: whether it is an automatic event
 	kind  []saleKind
 	users []uint32 // numbers of the user ids by their index; nil if the segment has none
+	keep  []bool   // which visits the filters keep; nil if all
+
+	// What is computed once for the segment, when the first of its facts is counted.
+	ready bool
+	slots []slots  // of the breakdowns by time, and then of the series
+	steps [][]step // of the funnels
 }
 
 // saleKind says what an event's name means for revenue.
@@ -56,8 +63,10 @@ const (
 
 func (s *Scanner) newPass(g *segment.Segment) *pass {
 	names := g.Texts[segment.EventName]
-	p := &pass{Scanner: s, g: g, first: g.First.Start().Time().Unix(), keys: make([]bool, len(names)),
-		auto: make([]bool, len(names)), kind: make([]saleKind, len(names))}
+	p := &pass{
+		Scanner: s, g: g, first: g.First.Start().Time().Unix(), facts: s.facts[:0], sums: s.sums[:0],
+		keys: make([]bool, len(names)), auto: make([]bool, len(names)), kind: make([]saleKind, len(names)),
+	}
 
 	for id, name := range names {
 		p.keys[id] = s.query.KeyEvents[name]
@@ -68,6 +77,12 @@ func (s *Scanner) newPass(g *segment.Segment) *pass {
 		case model.EventRefund:
 			p.kind[id] = refund
 		}
+	}
+
+	p.keep = p.filter()
+	if len(g.Texts[segment.User]) > 1 {
+		p.dictionary(segment.User).begin(g.Texts[segment.User])
+		p.users = p.numbers(segment.User)
 	}
 	return p
 }
@@ -110,70 +125,97 @@ func (w *window) day(second uint32) uint8 {
 	return bit
 }
 
-// collect makes the facts of the visits that the filters keep.
-func (p *pass) collect() {
-	keep := p.filter()
-	if users := p.userTexts(); len(users) > 1 {
-		p.begin(segment.User)
-		p.users = p.numbers(segment.User)
+// whole returns the bit of the local day that two seconds and all between them lie on, or 0 if they
+// do not lie on one day of the period.
+func (w *window) whole(first, last uint32) uint8 {
+	if day := w.day(first); day == w.day(last) {
+		return day
 	}
+	return 0
+}
 
-	visitor, i := p.visitors, 0
+// collect replaces the facts by those of the UTC day n, whose visits are those from begin before end.
+// visitor is the number of the last visitor before them; collect returns that of their last one.
+func (p *pass) collect(n, begin, end int, visitor uint32) uint32 {
+	p.facts, p.sums, p.sales = p.facts[:0], p.sums[:0], p.sales[:0]
+	w := p.window(n)
 
-	for n, d := range p.g.Days {
-		w := p.window(n)
-		for range d.Visits {
-			visitor += uint32(p.g.New[i])
-			if w.to > 0 && (keep == nil || keep[i]) {
-				p.addFact(i, visitor, &w)
-			}
-			i++
+	for i := begin; i < end; i++ {
+		visitor += uint32(p.g.New[i])
+		if w.to > 0 && (p.keep == nil || p.keep[i]) {
+			p.addFact(i, visitor, &w)
 		}
 	}
+	return visitor
 }
 
 // addFact adds the contribution of visit i, if it has one.
 func (p *pass) addFact(i int, visitor uint32, w *window) {
-	g := p.g
-	f := fact{visit: i, visitor: visitor}
+	f, s := fact{visit: uint32(i), visitor: visitor}, sums{}
 	if p.users != nil {
-		f.user = p.users[g.Columns[segment.User].At(i)]
+		f.user = p.users[p.g.Columns[segment.User].At(i)]
 	}
 
-	from, to := g.Views(i)
-	for v := from; v < to; v++ {
-		day := w.day(g.ViewAt[v])
+	v, viewsEnd := p.g.Views(i)
+	e, eventsEnd := p.g.Events(i)
+	f.whole = p.wholeDay(v, viewsEnd, e, eventsEnd, w)
+	f.begun = viewsEnd > v && w.day(p.g.Start[i]) != 0
+
+	p.addViews(&f, &s, v, viewsEnd, w)
+	for n := e; n < eventsEnd; n++ {
+		if day := w.day(p.g.EventAt[n]); day != 0 {
+			p.addEvent(&f, &s, int(n), day)
+		}
+	}
+
+	if f.begun || s.views > 0 || eventsEnd > e {
+		p.facts, p.sums = append(p.facts, f), append(p.sums, s)
+	}
+}
+
+// wholeDay returns the bit of the local day on which all page views and events of a visit are, or 0.
+// Both are in order of time.
+func (p *pass) wholeDay(v, viewsEnd, e, eventsEnd uint32, w *window) uint8 {
+	switch views, events := p.g.ViewAt[v:viewsEnd], p.g.EventAt[e:eventsEnd]; {
+	case len(views)+len(events) == 0:
+		return 0
+	case len(events) == 0:
+		return w.whole(views[0], views[len(views)-1])
+	case len(views) == 0:
+		return w.whole(events[0], events[len(events)-1])
+	default:
+		return w.whole(min(views[0], events[0]), max(views[len(views)-1], events[len(events)-1]))
+	}
+}
+
+// addViews adds the page views of the period from v before end to their visit's fact.
+func (p *pass) addViews(f *fact, s *sums, v, end uint32, w *window) {
+	at, engaged, scroll := p.g.ViewAt[v:end], p.g.ViewEngaged[v:end], p.g.Scroll[v:end]
+	for i := range at {
+		day := f.whole
+		if day == 0 {
+			day = w.day(at[i])
+		}
 		if day == 0 {
 			continue
 		}
+
 		f.days |= day
-		f.sums.views++
-		f.sums.viewMS += int64(g.ViewEngaged[v])
-		f.sums.scroll += int64(g.Scroll[v])
-		f.sums.scrolled += int64(min(g.Scroll[v], 1))
-	}
-	f.begun = to > from && w.day(g.Start[i]) != 0
-
-	from, to = g.Events(i)
-	for e := from; e < to; e++ {
-		if day := w.day(g.EventAt[e]); day != 0 {
-			p.addEvent(&f, int(e), day)
-		}
-	}
-
-	if f.begun || f.sums.views > 0 || f.sums.events > 0 || to > from {
-		p.facts = append(p.facts, f)
+		s.views++
+		s.viewMS += int64(engaged[i])
+		s.scroll += int64(scroll[i])
+		s.scrolled += uint32(min(scroll[i], 1))
 	}
 }
 
 // addEvent adds an event of the period to its visit's fact.
-func (p *pass) addEvent(f *fact, e int, day uint8) {
+func (p *pass) addEvent(f *fact, s *sums, e int, day uint8) {
 	name := p.g.Columns[segment.EventName].At(e)
 	if !p.auto[name] {
-		f.sums.events++
+		s.events++
 	}
 	if p.keys[name] {
-		f.sums.conversions++
+		s.conversions++
 		f.converted |= day
 	}
 
@@ -192,44 +234,40 @@ func revenueOf(kind saleKind, value int64) Revenue {
 	return Revenue{Gross: model.Money(value), Purchases: 1}
 }
 
-// addVisit adds all that a visit contributes to the cell of its value.
-func (p *pass) addVisit(t *table, id uint32, f *fact) {
-	c := &t.cells[id]
+// addVisit adds all that fact i contributes to the cell of its value.
+func (p *pass) addVisit(t *table, id uint32, i int) {
+	c, f, s := &t.cells[id], &p.facts[i], &p.sums[i]
 	if f.begun {
-		c.Visits++
-		c.VisitMS += int64(p.g.Engaged[f.visit])
-		c.Bounces += int64(p.g.Bounced[f.visit])
+		p.addBegun(c, f)
 	}
 
-	c.Pageviews += f.sums.views
-	c.ViewMS += f.sums.viewMS
-	c.ScrollSum += f.sums.scroll
-	c.Scrolled += f.sums.scrolled
-	c.Events += f.sums.events
-	c.Conversions += f.sums.conversions
+	c.Pageviews += int64(s.views)
+	c.ViewMS += s.viewMS
+	c.ScrollSum += s.scroll
+	c.Scrolled += int64(s.scrolled)
+	c.Events += int64(s.events)
+	c.Conversions += int64(s.conversions)
 	t.meet(id, f, f.days)
 	t.convert(id, f, f.converted)
 }
 
 func (p *pass) countTotals() {
 	for i := range p.facts {
-		p.addVisit(p.totals, 0, &p.facts[i])
+		p.addVisit(p.totals, 0, i)
 	}
 	for _, sale := range p.sales {
 		p.totals.cells[0].addRevenue(sale.currency, sale.revenue)
 	}
 }
 
-// userTexts returns the dictionary of user ids.
-func (p *pass) userTexts() []string { return p.g.Texts[segment.User] }
-
-// begin numbers the segment's texts of a field, for numbers.
-func (p *pass) begin(field segment.Field) {
-	domain := field.Domain()
-	if p.texts[domain] == nil {
-		p.texts[domain] = newDictionary()
+// dictionary returns the dictionary of a domain.
+func (p *pass) dictionary(domain segment.Field) *dictionary {
+	d := p.texts[domain]
+	if d == nil {
+		d = newDictionary()
+		p.texts[domain] = d
 	}
-	p.texts[domain].begin(p.g.Texts[domain])
+	return d
 }
 
 // numbers returns the numbers of the segment's texts of a field, by their index.

@@ -3,12 +3,13 @@ package scan
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
 // countProperty counts by the value of a property of events.
-func (p *pass) countProperty(b *Breakdown, to *table) {
+func (p *pass) countProperty(b *Breakdown, to *table, w *window) {
 	numbers := p.numbers(segment.PropValue)
 	name, known := p.id(segment.PropName, b.Property)
 	if !known {
@@ -16,7 +17,7 @@ func (p *pass) countProperty(b *Breakdown, to *table) {
 	}
 
 	of := make(map[int]uint32) // the value that an event with a sale carries
-	p.eachEvent(func(f *fact, e int, day uint8) {
+	p.eachEvent(w, func(f *fact, e int, day uint8) {
 		value, carried := p.valueOf(e, name, b.Event)
 		if !carried {
 			return
@@ -66,12 +67,12 @@ type propertyCount struct {
 }
 
 // countProperties counts the properties that events of the period carried.
-func (p *pass) countProperties() {
+func (p *pass) countProperties(w *window) {
 	names, values := p.g.Texts[segment.PropName], p.g.Texts[segment.PropValue]
 	seen := make(map[uint64]struct{})
 	counts := make([]int64, len(names))
 
-	p.eachEvent(func(_ *fact, e int, _ uint8) {
+	p.eachEvent(w, func(_ *fact, e int, _ uint8) {
 		if only := p.query.Properties.Event; only != "" && p.g.Text(segment.EventName, e) != only {
 			return
 		}
@@ -89,7 +90,7 @@ func (p *pass) countProperties() {
 		}
 	}
 	for key := range maps.Keys(seen) {
-		p.property(names[key>>32]).values[values[uint32(key)]] = struct{}{}
+		p.property(names[key>>32]).add(values[uint32(key)])
 	}
 }
 
@@ -97,7 +98,14 @@ func (p *pass) property(name string) *propertyCount {
 	count := p.props[name]
 	if count == nil {
 		count = &propertyCount{values: make(map[string]struct{})}
-		p.props[name] = count
+		p.props[strings.Clone(name)] = count
 	}
 	return count
+}
+
+// add adds a value, of which it keeps a copy, because texts are part of a segment.
+func (c *propertyCount) add(value string) {
+	if _, known := c.values[value]; !known {
+		c.values[strings.Clone(value)] = struct{}{}
+	}
 }

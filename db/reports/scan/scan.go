@@ -3,6 +3,7 @@ package scan
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -12,9 +13,9 @@ import (
 // Result is what a query asked for.
 type Result struct {
 	Totals     Figures
-	Points     []Figures            // one per point of the series
-	Breakdowns []map[string]Figures // one per breakdown, by value; the empty value is none
-	Funnels    [][]int64            // one per funnel: visitors who reached each step
+	Points     []Figures // one per point of the series
+	Breakdowns []*Rows   // one per breakdown
+	Funnels    [][]int64 // one per funnel: visitors who reached each step
 	Properties map[string]PropertyCount
 }
 
@@ -39,6 +40,10 @@ type Scanner struct {
 	tables  []*table // of the breakdowns
 	funnels []funnelCount
 	props   map[string]*propertyCount
+
+	// The memory of the current facts, which those of the next day use again.
+	facts []fact
+	sums  []sums
 }
 
 // New returns a Scanner. The query must not change while it is in use.
@@ -62,10 +67,7 @@ func New(q *Query) *Scanner {
 		s.points = append(s.points, p.Unix())
 	}
 	for i := range s.tables {
-		s.tables[i] = newTable(0)
-		if _, ok := fieldOf(q.Breakdowns[i].By); !ok {
-			s.tables[i] = newTable(slots(q.Breakdowns[i].By))
-		}
+		s.tables[i] = newTableOf(&q.Breakdowns[i])
 	}
 	for i := range s.funnels {
 		s.funnels[i] = newFunnelCount(len(q.Funnels[i].Steps))
@@ -84,87 +86,123 @@ func (s *Scanner) Add(g *segment.Segment) error {
 		return fmt.Errorf("scan: more than %d visits", maxVisits)
 	}
 
+	// One day after the other, so that its facts stay in the processor's cache.
 	p := s.newPass(g)
-	p.collect()
-	if len(p.facts) > 0 {
-		p.count()
+	begin := 0
+	for n, d := range g.Days {
+		end := begin + int(d.Visits)
+		s.visitors = p.collect(n, begin, end, s.visitors)
+		if len(p.facts) > 0 {
+			p.prepare()
+			p.count(n)
+		}
+		begin = end
 	}
 
-	for _, first := range g.New {
-		s.visitors += uint32(first)
-	}
 	s.visits += uint32(len(g.New))
+	s.facts, s.sums = p.facts, p.sums
 	return nil
 }
 
-// count adds the facts to everything that the query asks for, side by side. Each part writes its
-// own table only.
-func (p *pass) count() {
+// prepare computes what counting needs of the segment, once.
+func (p *pass) prepare() {
+	if p.ready {
+		return
+	}
+	p.ready = true
 	p.number()
 
+	for i := range p.query.Breakdowns {
+		if by := p.query.Breakdowns[i].By; isTime(by) {
+			p.slots = append(p.slots, p.timeSlots(by))
+		} else {
+			p.slots = append(p.slots, slots{})
+		}
+	}
+	p.slots = append(p.slots, p.pointSlots())
+
+	for i := range p.query.Funnels {
+		p.steps = append(p.steps, p.compile(&p.query.Funnels[i]))
+	}
+}
+
+// count adds the facts of the UTC day n to everything that the query asks for, side by side. Each
+// part writes its own table only.
+func (p *pass) count(n int) {
+	w := p.window(n)
 	parts := []func(){p.countTotals}
 	if len(p.series.cells) > 0 {
-		parts = append(parts, p.countSeries)
+		parts = append(parts, func() { p.countAt(p.series, &p.slots[len(p.tables)], &w) })
 	}
 	for i := range p.tables {
-		parts = append(parts, func() { p.countBreakdown(&p.query.Breakdowns[i], p.tables[i]) })
+		parts = append(parts, func() { p.countBreakdown(i, &w) })
 	}
 	for i := range p.funnels {
-		parts = append(parts, func() { p.countFunnel(&p.query.Funnels[i], &p.funnels[i]) })
+		parts = append(parts, func() { p.countFunnel(p.steps[i], &p.funnels[i], &w) })
 	}
 	if p.query.Properties != nil {
-		parts = append(parts, p.countProperties)
+		parts = append(parts, func() { p.countProperties(&w) })
 	}
 
-	if len(p.facts) < parallelFrom {
+	sideBySide(parts, len(p.facts))
+}
+
+// parallelFrom is the number of visits or texts from which starting goroutines costs less than it
+// saves.
+var parallelFrom = 2_000
+
+// sideBySide runs parts that work on so many visits or texts, on as many goroutines as there are
+// processors.
+func sideBySide(parts []func(), n int) {
+	if n < parallelFrom {
 		for _, part := range parts {
 			part()
 		}
 		return
 	}
-	sideBySide(parts)
-}
 
-// parallelFrom is the number of visits from which starting goroutines costs less than it saves.
-var parallelFrom = 2_000
-
-// sideBySide runs parts on as many goroutines as there are processors.
-func sideBySide(parts []func()) {
 	var next atomic.Int32
-	var running sync.WaitGroup
-
-	for range min(runtime.GOMAXPROCS(0), len(parts)) {
-		running.Go(func() {
-			for n := int(next.Add(1)); n <= len(parts); n = int(next.Add(1)) {
-				parts[n-1]()
-			}
-		})
+	work := func() {
+		for n := int(next.Add(1)); n <= len(parts); n = int(next.Add(1)) {
+			parts[n-1]()
+		}
 	}
+
+	var running sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(parts)) - 1 {
+		running.Go(work)
+	}
+	work()
 	running.Wait()
 }
 
-// number numbers the texts of the breakdowns and makes room for their cells.
+// number numbers the texts of the breakdowns, side by side, and makes room for their rows.
 func (p *pass) number() {
-	begun := make(map[segment.Field]bool)
-	for i, t := range p.tables {
+	var parts []func()
+	texts, begun := 0, make(map[segment.Field]bool)
+	for i := range p.tables {
 		field, ok := fieldOf(p.query.Breakdowns[i].By)
-		if !ok {
-			continue
-		}
-
-		domain := field.Domain()
-		if !begun[domain] {
+		if domain := field.Domain(); ok && !begun[domain] {
 			begun[domain] = true
-			p.begin(domain)
+			d := p.dictionary(domain)
+			parts = append(parts, func() { d.begin(p.g.Texts[domain]) })
+			texts += len(p.g.Texts[domain])
 		}
-		t.grow(len(p.texts[domain].texts))
+	}
+	sideBySide(parts, texts)
+
+	for i, t := range p.tables {
+		if field, ok := fieldOf(p.query.Breakdowns[i].By); ok {
+			t.grow(len(p.texts[field.Domain()].texts))
+		}
 	}
 }
 
 // Result returns the figures of all segments added so far.
 func (s *Scanner) Result() *Result {
-	r := &Result{Totals: s.totals.cells[0].Figures, Breakdowns: make([]map[string]Figures, len(s.tables)),
-		Properties: make(map[string]PropertyCount)}
+	r := &Result{
+		Totals: s.totals.cells[0].Figures, Breakdowns: make([]*Rows, len(s.tables)), Properties: make(map[string]PropertyCount),
+	}
 
 	if len(s.points) > 1 {
 		r.Points = make([]Figures, len(s.series.cells))
@@ -173,7 +211,7 @@ func (s *Scanner) Result() *Result {
 		}
 	}
 	for i, t := range s.tables {
-		r.Breakdowns[i] = t.byText(s.text(s.query.Breakdowns[i].By))
+		r.Breakdowns[i] = s.rows(s.query.Breakdowns[i].By, t)
 	}
 
 	for i := range s.funnels {
@@ -185,14 +223,19 @@ func (s *Scanner) Result() *Result {
 	return r
 }
 
-// text returns the function that gives the value of a row of a dimension.
-func (s *Scanner) text(by Dimension) func(number int) string {
+// rows returns the rows of a dimension.
+func (s *Scanner) rows(by Dimension, t *table) *Rows {
 	field, ok := fieldOf(by)
 	if !ok {
-		return func(slot int) string { return slotText(by, slot) }
+		texts := timeTexts[by]
+		return newRows(t, texts, func(value string) (uint32, bool) {
+			slot := slices.Index(texts, value)
+			return uint32(max(slot, 0)), slot >= 0
+		})
 	}
-	if d := s.texts[field.Domain()]; d != nil {
-		return func(number int) string { return d.texts[number] }
+	d := s.texts[field.Domain()]
+	if d == nil {
+		return &Rows{} // no segment was counted
 	}
-	return nil // no segment was added, so the table is empty
+	return newRows(t, d.texts, d.number)
 }

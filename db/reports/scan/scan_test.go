@@ -2,6 +2,7 @@ package scan_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -69,7 +70,7 @@ func compare(t *testing.T, name string, q *scan.Query, days []segment.Rows) {
 }
 
 // compareVisitors checks that breakdowns by visitors alone have the same rows with the same visitors.
-func compareVisitors(t *testing.T, name string, q scan.Query, want *scan.Result, segments []*segment.Segment) {
+func compareVisitors(t *testing.T, name string, q scan.Query, want *recount.Result, segments []*segment.Segment) {
 	t.Helper()
 
 	q.Breakdowns = slices.Clone(q.Breakdowns)
@@ -79,11 +80,13 @@ func compareVisitors(t *testing.T, name string, q scan.Query, want *scan.Result,
 	got := result(t, &q, segments)
 
 	for i, rows := range want.Breakdowns {
-		if len(got.Breakdowns[i]) != len(rows) {
-			t.Fatalf("%s: visitors by %+v: %d rows, want %d", name, q.Breakdowns[i], len(got.Breakdowns[i]), len(rows))
+		found := maps.Collect(got.Breakdowns[i].All())
+		if len(found) != len(rows) || got.Breakdowns[i].Len() != len(rows) {
+			t.Fatalf("%s: visitors by %+v: %d rows, want %d", name, q.Breakdowns[i], len(found), len(rows))
 		}
 		for value, row := range rows {
-			if only, ok := got.Breakdowns[i][value]; !ok || only.Visitors != row.Visitors {
+			only, ok := found[value]
+			if !ok || only.Visitors != row.Visitors || got.Breakdowns[i].Of(value).Visitors != row.Visitors {
 				t.Fatalf("%s: visitors by %+v of %q: %d (%v), want %d", name, q.Breakdowns[i], value, only.Visitors, ok, row.Visitors)
 			}
 		}

@@ -1,118 +1,154 @@
 package scan
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
 	"time"
+
+	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// countTimes counts by the local day of the week, 1 for Monday to 7, or hour of the day, 00 to 23.
-func (p *pass) countTimes(by Dimension, to *table) {
-	clock := newClock(p.query.Zone, p.first, by)
-	p.countAt(to, clock.slot)
+// isTime reports whether the rows of a dimension are times.
+func isTime(by Dimension) bool { return by == DayOfWeek || by == HourOfDay }
+
+// timeTexts are the values of the dimensions whose rows are times, by slot: the days of the week from
+// 1 for Monday to 7, and the hours of the day.
+var timeTexts = map[Dimension][]string{
+	DayOfWeek: {"1", "2", "3", "4", "5", "6", "7"},
+	HourOfDay: {
+		"00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11",
+		"12", "13", "14", "15", "16", "17", "18", "19", "20", "21", "22", "23",
+	},
 }
 
-func (p *pass) countSeries() {
-	p.countAt(p.series, func(second uint32) int {
-		at := p.first + int64(second)
-		i, found := slices.BinarySearch(p.points, at)
+// slots maps the seconds of a segment to slots of time, such as the points of a series. The slot of
+// a quarter of an hour is computed once.
+type slots struct {
+	first    int64                // Unix seconds of the segment's first midnight
+	of       func(unix int64) int // the slot of a time, or noSlot
+	quarters []int16              // slots by quarter of an hour since first
+	rising   bool                 // a later time never has a lower slot
+}
+
+const (
+	noSlot  = -1
+	several = -2 // in quarters: the slot changes within the quarter
+
+	quarter = 15 * 60
+)
+
+// newSlots computes the slots of the segment's quarters of an hour. of must be constant within a
+// quarter that begins and ends in the same slot, as hours and days of all zones are since 1973.
+func newSlots(g *segment.Segment, of func(unix int64) int) slots {
+	first := g.First.Start().Time().Unix()
+	s := slots{first: first, of: of, quarters: make([]int16, len(g.Days)*(86_400/quarter))}
+	for i := range s.quarters {
+		begin := first + int64(i)*quarter
+		slot := of(begin)
+		if of(begin+quarter-1) != slot {
+			slot = several
+		}
+		s.quarters[i] = int16(slot)
+	}
+	return s
+}
+
+// at returns the slot of a second, or noSlot.
+func (s *slots) at(second uint32) int {
+	if n := int(second / quarter); n < len(s.quarters) && s.quarters[n] != several {
+		return int(s.quarters[n])
+	}
+	return s.of(s.first + int64(second))
+}
+
+// timeSlots returns the slots of a dimension whose rows are times.
+func (p *pass) timeSlots(by Dimension) slots {
+	zone := p.query.Zone
+	return newSlots(p.g, func(unix int64) int {
+		t := time.Unix(unix, 0).In(zone)
+		if by == HourOfDay {
+			return t.Hour()
+		}
+		return (int(t.Weekday()) + 6) % 7
+	})
+}
+
+// pointSlots returns the slots of the series' points.
+func (p *pass) pointSlots() slots {
+	s := newSlots(p.g, func(unix int64) int {
+		i, found := slices.BinarySearch(p.points, unix)
 		if !found {
 			i--
 		}
+		if i >= len(p.points)-1 {
+			return noSlot
+		}
 		return i
 	})
+	s.rising = true
+	return s
 }
 
 // countAt counts by slots of time: page views and events by their own time, visits by their start.
-// A slot that the table does not have counts nowhere.
-func (p *pass) countAt(to *table, slot func(second uint32) int) {
-	g := p.g
-	in := func(second uint32) (uint32, bool) {
-		i := slot(second)
-		return uint32(i), i >= 0 && i < len(to.cells)
-	}
-
+func (p *pass) countAt(to *table, s *slots, w *window) {
 	for i := range p.facts {
-		f := &p.facts[i]
-		if id, ok := in(g.Start[f.visit]); ok && f.begun {
-			c := &to.cells[id]
-			c.Visits++
-			c.VisitMS += int64(g.Engaged[f.visit])
-			c.Bounces += int64(g.Bounced[f.visit])
+		slot, one := p.onlySlot(&p.facts[i], s)
+		switch {
+		case !one:
+			p.countParts(to, s, &p.facts[i], w)
+		case slot != noSlot:
+			p.addVisit(to, uint32(slot), i)
 		}
 	}
-
-	p.eachView(func(f *fact, v int, day uint8) {
-		id, ok := in(g.ViewAt[v])
-		if !ok {
-			return
-		}
-		c := &to.cells[id]
-		c.Pageviews++
-		c.ViewMS += int64(g.ViewEngaged[v])
-		c.ScrollSum += int64(g.Scroll[v])
-		c.Scrolled += int64(min(g.Scroll[v], 1))
-		to.meet(id, f, day)
-	})
-	p.eachEvent(func(f *fact, e int, day uint8) {
-		if id, ok := in(g.EventAt[e]); ok {
-			p.addEventTo(to, id, f, e, day, false)
-		}
-	})
 	for _, sale := range p.sales {
-		if id, ok := in(g.EventAt[sale.event]); ok {
-			to.cells[id].addRevenue(sale.currency, sale.revenue)
+		if slot := s.at(p.g.EventAt[sale.event]); slot != noSlot {
+			to.cells[slot].addRevenue(sale.currency, sale.revenue)
 		}
 	}
 }
 
-// clock maps seconds of a segment to local hours or days of the week. The offset of the zone is
-// looked up once per quarter of an hour, since no zone changes it at another time.
-type clock struct {
-	zone  *time.Location
-	first int64
-	by    Dimension
-	slots []int8 // by quarter of an hour since first; 0: not looked up, else slot + 1
+// onlySlot returns the slot of everything in a visit. ok is false if there may be several.
+func (p *pass) onlySlot(f *fact, s *slots) (slot int, ok bool) {
+	if !s.rising {
+		return noSlot, false
+	}
+
+	slot = s.at(p.g.Start[f.visit])
+	for _, times := range [...][]uint32{p.viewTimes(f), p.eventTimes(f)} {
+		// They are in order of time.
+		if n := len(times); n > 0 && (s.at(times[0]) != slot || s.at(times[n-1]) != slot) {
+			return noSlot, false
+		}
+	}
+	return slot, true
 }
 
-const quarter = 15 * 60
-
-func newClock(zone *time.Location, first int64, by Dimension) *clock {
-	return &clock{zone: zone, first: first, by: by}
+// viewTimes returns the times of a visit's page views, in order.
+func (p *pass) viewTimes(f *fact) []uint32 {
+	from, to := p.g.Views(int(f.visit))
+	return p.g.ViewAt[from:to]
 }
 
-// slots returns how many rows a breakdown by time has.
-func slots(by Dimension) int {
-	if by == HourOfDay {
-		return 24
-	}
-	return 7
+// eventTimes returns the times of a visit's events, in order.
+func (p *pass) eventTimes(f *fact) []uint32 {
+	from, to := p.g.Events(int(f.visit))
+	return p.g.EventAt[from:to]
 }
 
-func (c *clock) slot(second uint32) int {
-	n := int(second / quarter)
-	if n >= len(c.slots) {
-		c.slots = append(c.slots, make([]int8, n+1-len(c.slots))...)
+// countParts counts each page view and event of a visit by itself.
+func (p *pass) countParts(to *table, s *slots, f *fact, w *window) {
+	if slot := s.at(p.g.Start[f.visit]); f.begun && slot != noSlot {
+		p.addBegun(&to.cells[slot], f)
 	}
-	if c.slots[n] == 0 {
-		t := time.Unix(c.first+int64(n)*quarter, 0).In(c.zone)
-		c.slots[n] = int8(c.of(t)) + 1
-	}
-	return int(c.slots[n]) - 1
-}
 
-func (c *clock) of(t time.Time) int {
-	if c.by == HourOfDay {
-		return t.Hour()
-	}
-	return (int(t.Weekday()) + 6) % 7
-}
-
-// slotText returns the value of a row: the hour, or the day of the week.
-func slotText(by Dimension, slot int) string {
-	if by == HourOfDay {
-		return fmt.Sprintf("%02d", slot)
-	}
-	return strconv.Itoa(slot + 1)
+	p.eachViewOf(f, w, func(v int, day uint8) {
+		if slot := s.at(p.g.ViewAt[v]); slot != noSlot {
+			p.addView(&to.cells[slot], v)
+			to.meet(uint32(slot), f, day)
+		}
+	})
+	p.eachEventOf(f, w, func(e int, day uint8) {
+		if slot := s.at(p.g.EventAt[e]); slot != noSlot {
+			p.addEventTo(to, uint32(slot), f, e, day, false)
+		}
+	})
 }

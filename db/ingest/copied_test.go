@@ -1,0 +1,200 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// largeBatch returns a batch of one site, large enough for COPYs, whose page views have paths with
+// all bytes that formats of rows could treat in another way.
+func largeBatch(site *model.Site, at model.Instant, size int) *ingest.HitChanges {
+	changes := &ingest.HitChanges{Used: map[model.UsageKey]int64{keyOf(site): 1}}
+	for i := range size {
+		when := at + model.Instant(i)
+		v := model.Visit{SiteID: site.ID, Visitor: model.VisitorID{0xff, byte(i)}, N: 1, StartedAt: when, LastPageviewAt: when,
+			Pageviews: 1, Recent: []model.RecentView{{At: when, Path: 7}}, Viewed: []byte{0, 0xff, 1, 2}, Channel: "email",
+			Referrer: "r.example/\t\\N", Campaign: model.Campaign{Source: "\n\"ü"}}
+
+		changes.NewVisits = append(changes.NewVisits, v)
+		changes.Pageviews = append(changes.Pageviews, model.Pageview{SiteID: site.ID, At: when, ID: -int64(i), Visitor: v.Visitor,
+			N: v.N, Path: fmt.Sprintf("/%d\t\r\n\\.\\N,\"'ä😀", i), Language: "de", WidthRange: -1, Manual: i%2 == 1})
+	}
+	return changes
+}
+
+// storedPageview holds the columns of a stored page view, and some of its visit.
+type storedPageview struct {
+	At, ID         int64
+	Visitor        model.VisitorID
+	N, WidthRange  int16
+	Manual         bool
+	Path, Language string
+	Attribution    string
+	Pageviews      int32
+}
+
+func storedPageviews(t *testing.T, d *db.DB) []storedPageview {
+	t.Helper()
+	rows, err := dbtest.Rows[storedPageview](d, `SELECT p.at, p.id, p.visitor, p.n, p.width_range, p.manual, p.path,
+		p.language, v.attribution, v.pageviews
+		FROM pageviews p JOIN visits v ON v.site_id = p.site_id AND v.visitor = p.visitor AND v.n = p.n ORDER BY p.at`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// copiedStore returns a store whose connection has prepared the statements of a batch, and a function
+// that stores changes.
+func copiedStore(t *testing.T, d *db.DB, site *model.Site) func(context.Context, func() *ingest.HitChanges) error {
+	t.Helper()
+	store := ingest.New(d).HitStore()
+	t.Cleanup(func() { _ = store.Close() })
+
+	update := func(ctx context.Context, decide func() *ingest.HitChanges) error {
+		return store.Update(ctx, ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}},
+			func(*ingest.HitState) *ingest.HitChanges { return decide() })
+	}
+
+	count(t, store, site, 1)
+	return update
+}
+
+// november is the first time of the batches, of the month of keyOf.
+var november = model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
+
+// TestLargeBatches checks that the rows of large batches are stored as those of small ones.
+func TestLargeBatches(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.NewOwnSite(t, d, "example.com")
+		update := copiedStore(t, d, site)
+
+		for batch, size := range []int{15, 16, 40, 200} {
+			changes := largeBatch(site, november.Add(time.Duration(batch)*24*time.Hour), size)
+			if err := update(t.Context(), func() *ingest.HitChanges { return changes }); err != nil {
+				t.Fatal(err)
+			}
+
+			stored := storedPageviews(t, d)
+			for i, got := range stored[len(stored)-size:] {
+				v, p := &changes.NewVisits[i], &changes.Pageviews[i]
+				want := storedPageview{At: int64(p.At), ID: p.ID, Visitor: v.Visitor, N: 1, WidthRange: -1, Manual: p.Manual, Path: p.Path,
+					Language: "de", Attribution: model.PackAttribution(v.Referrer, &v.Campaign), Pageviews: 1}
+				if got != want {
+					t.Fatalf("batch of %d: stored %+v, want %+v", size, got, want)
+				}
+			}
+
+			if err := dbtest.Exec(d, "DELETE FROM visits"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestLargeBatchesAreCopied checks that PostgreSQL gets large batches as a COPY, which follows no
+// rule for inserts, and small ones as inserts.
+func TestLargeBatchesAreCopied(t *testing.T) {
+	d := dbtest.Open(t, dbtest.PostgresURL(t))
+	site := dbtest.NewOwnSite(t, d, "example.com")
+	update := copiedStore(t, d, site)
+	if err := dbtest.Exec(d, "CREATE RULE no_inserts AS ON INSERT TO pageviews DO INSTEAD NOTHING"); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, test := range []struct{ size, want int }{{15, 0}, {16, 16}, {15, 16}, {20, 36}} {
+		at := november.Add(time.Duration(test.want+test.size) * time.Minute)
+		if err := update(t.Context(), func() *ingest.HitChanges {
+			changes := largeBatch(site, at, test.size)
+			changes.NewVisits = nil
+			return changes
+		}); err != nil {
+			t.Fatal(err)
+		}
+
+		if n, err := dbtest.Count(d, "pageviews"); err != nil || n != test.want {
+			t.Errorf("after a batch of %d: %d page views came by COPY, %v; want %d", test.size, n, err, test.want)
+		}
+	}
+}
+
+// TestLargeBatchAllOrNothing checks that nothing of a large batch is stored when one row is refused,
+// when its time is over, or when the connection ends, and that the next batch is stored.
+func TestLargeBatchAllOrNothing(t *testing.T) {
+	const size = 40
+	isConnection := func(err error) bool { return !db.IsBadData(err) }
+
+	for _, test := range []struct {
+		name    string
+		spoil   func(t *testing.T, d *db.DB, c *ingest.HitChanges, cancel func())
+		isError func(error) bool
+		engine  string
+	}{
+		{"a visit twice", func(_ *testing.T, _ *db.DB, c *ingest.HitChanges, _ func()) {
+			c.NewVisits[size-1] = c.NewVisits[0]
+		}, db.IsUnique, ""},
+		{"an event twice", func(_ *testing.T, _ *db.DB, c *ingest.HitChanges, _ func()) {
+			e := model.Event{SiteID: c.Pageviews[0].SiteID, At: 1, ID: 1, Name: "signup", Path: "/"}
+			c.Events = []model.Event{e, e}
+		}, db.IsUnique, ""},
+		{"a text that PostgreSQL refuses", func(_ *testing.T, _ *db.DB, c *ingest.HitChanges, _ func()) {
+			c.Pageviews[size/2].Path = "/\x00"
+		}, db.IsBadData, "postgres"},
+		{"cancelled", func(_ *testing.T, _ *db.DB, _ *ingest.HitChanges, cancel func()) { cancel() },
+			func(err error) bool { return errors.Is(err, context.Canceled) }, ""},
+		{"connection ended", func(t *testing.T, d *db.DB, _ *ingest.HitChanges, _ func()) {
+			if err := dbtest.Exec(d, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+				WHERE datname = current_database() AND pid <> pg_backend_pid() AND query NOT LIKE '%pg_terminate%'`); err != nil {
+				t.Fatal(err)
+			}
+		}, isConnection, "postgres"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				if test.engine == "postgres" && !d.IsPostgres() {
+					t.Skip("PostgreSQL only")
+				}
+
+				site := dbtest.NewOwnSite(t, d, "example.com")
+				update := copiedStore(t, d, site)
+				stored := func(want int) {
+					t.Helper()
+					visits, _ := dbtest.Count(d, "visits")
+					pageviews, _ := dbtest.Count(d, "pageviews")
+					if visits != want || pageviews != want {
+						t.Errorf("%d visits and %d page views are stored, want %d", visits, pageviews, want)
+					}
+				}
+
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				err := update(ctx, func() *ingest.HitChanges {
+					changes := largeBatch(site, november, size)
+					test.spoil(t, d, changes, cancel)
+					return changes
+				})
+				if err == nil || !test.isError(err) {
+					t.Errorf("error %v", err)
+				}
+				stored(0)
+
+				// The first batch of a new connection prepares, the second one copies.
+				for i := range 2 {
+					at := november.Add(time.Duration(i) * 24 * time.Hour)
+					if err := update(t.Context(), func() *ingest.HitChanges { return largeBatch(site, at, size) }); err != nil {
+						t.Fatal(err)
+					}
+					stored((i + 1) * size)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,29 @@
+package reports
+
+import (
+	"context"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/segment"
+)
+
+// PutSegment stores a segment of final days as the worker does.
+func (s *Store) PutSegment(ctx context.Context, siteID int64, g *segment.Segment) error {
+	packed, err := pack(g)
+	if err != nil {
+		return err
+	}
+
+	days := make([]dayRow, len(g.Days))
+	for i, d := range g.Days {
+		days[i] = dayRow{SiteID: siteID, Day: g.First + model.Day(i), State: final, BuiltAt: 1,
+			Visits: int64(d.Visits), Pageviews: int64(d.Views), Events: int64(d.Events)}
+	}
+	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if _, err := tx.NewInsert().Model(&days).Exec(ctx); err != nil {
+			return err
+		}
+		return s.putSegment(ctx, tx.Tx, siteID, g.First, len(g.Days), packed)
+	})
+}

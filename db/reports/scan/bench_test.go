@@ -1,0 +1,110 @@
+package scan_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/recount"
+	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/db/reports/segment"
+)
+
+const (
+	busyDays  = 30
+	busyViews = 27_400 // a day; 10 million a year
+)
+
+var busyFirst = model.At(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)).Day()
+
+// busyMonth is a month of a busy site: a merged segment of 8 days, then 22 single days.
+var busyMonth = sync.OnceValues(func() ([][segment.Parts][]byte, error) {
+	const mergedDays = 8
+	var all [][segment.Parts][]byte
+	var first []*segment.Segment
+	store := func(g *segment.Segment, err error) error {
+		if err != nil {
+			return err
+		}
+		parts, err := g.Encode()
+		all = append(all, parts)
+		return err
+	}
+
+	b := recount.NewBusy(1)
+	for n := range model.Day(busyDays) {
+		g, err := segment.Build(b.Day(busyFirst+n, busyViews))
+		if n < mergedDays && err == nil {
+			first = append(first, g)
+			if n < mergedDays-1 {
+				continue
+			}
+			g, err = segment.Merge(first)
+		}
+		if err := store(g, err); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+})
+
+func busySegments(b *testing.B) []*segment.Segment {
+	b.Helper()
+	encoded, err := busyMonth()
+	if err != nil {
+		b.Fatal(err)
+	}
+
+	all := make([]*segment.Segment, len(encoded))
+	for i, parts := range encoded {
+		if all[i], err = segment.Decode(parts); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return all
+}
+
+// BenchmarkDecode decodes a month of 10 million page views a year.
+func BenchmarkDecode(b *testing.B) {
+	busySegments(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		busySegments(b)
+	}
+}
+
+// BenchmarkDashboard counts a dashboard over 30 days of 10 million page views a year.
+func BenchmarkDashboard(b *testing.B) {
+	segments := busySegments(b)
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		b.Fatal(err)
+	}
+
+	all := recount.Dashboard(time.UTC, busyFirst, busyDays)
+	for _, c := range []struct {
+		name  string
+		query *scan.Query
+	}{
+		{"all", all},
+		{"berlin", recount.Dashboard(berlin, busyFirst, busyDays)},
+		{"page", recount.Filtered(all, scan.Page, recount.BusyPath(10))},
+		{"channel", recount.Filtered(all, scan.Channel, "organic search")},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				s := scan.New(c.query)
+				for _, g := range segments {
+					if err := s.Add(g); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if s.Result().Totals.Pageviews == 0 {
+					b.Fatal("nothing was counted")
+				}
+			}
+		})
+	}
+}

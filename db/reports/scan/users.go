@@ -1,0 +1,61 @@
+package scan
+
+import "math/bits"
+
+// userSet is the set of the user ids that were met or converted in each cell of a table. It is an
+// open hash table, which takes a fifth of a map's time and of its memory: 16 bytes an entry or 32.
+type userSet struct {
+	slots []uint64 // keys; their number is a power of two, and 0 is a free slot
+	used  int
+}
+
+// add enters a user id into a cell and returns 1, or 0 if it was there.
+func (s *userSet) add(cell, user uint32, converted bool) uint32 {
+	if 2*s.used >= len(s.slots) {
+		s.grow()
+	}
+
+	// Numbers of user ids begin at 1 and are below 2^29, so a key is never 0.
+	key := uint64(cell)<<32 | uint64(user)<<1
+	if converted {
+		key |= 1
+	}
+	if !s.put(key) {
+		return 0
+	}
+	s.used++
+	return 1
+}
+
+// put enters a key and reports whether it was missing. A slot must be free.
+func (s *userSet) put(key uint64) bool {
+	mask := uint64(len(s.slots) - 1)
+	for i := hashOf(key); ; i++ {
+		switch slot := &s.slots[i&mask]; *slot {
+		case key:
+			return false
+		case 0:
+			*slot = key
+			return true
+		}
+	}
+}
+
+// grow doubles the slots.
+func (s *userSet) grow() {
+	const atLeast = 32
+	old := s.slots
+	s.slots = make([]uint64, max(atLeast, 2*len(old)))
+	for _, key := range old {
+		if key != 0 {
+			s.put(key)
+		}
+	}
+}
+
+// hashOf mixes both halves of a key into all bits: it multiplies and folds the 128 bits of the
+// product.
+func hashOf(key uint64) uint64 {
+	high, low := bits.Mul64(key, 0x9e3779b97f4a7c15)
+	return high ^ low
+}
