@@ -1,6 +1,9 @@
 package console_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestCaptchaChromium makes a sitekey, watches its widget solve a challenge, and deletes it.
 func TestCaptchaChromium(t *testing.T) {
@@ -48,4 +51,11 @@ func TestCaptchaChromium(t *testing.T) {
 	p.fill("To confirm, type Contact form", "Contact form")
 	p.press("Delete the sitekey")
 	p.see("No sitekeys yet")
+
+	// The widget reports the refused domain in the console, but no policy may be violated.
+	for _, m := range p.Console() {
+		if strings.Contains(m.Text, "Content Security Policy") || strings.Contains(m.Text, "Trusted") {
+			t.Errorf("the console shows %s: %s", m.Level, m.Text)
+		}
+	}
 }

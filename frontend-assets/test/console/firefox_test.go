@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -115,6 +116,7 @@ func TestFirstSiteFirefox(t *testing.T) {
 			}
 		},
 		ModifyResponse: addDriver,
+		ErrorLog:       log.New(io.Discard, "", 0), // requests that end with the browser
 	}
 
 	reports := make(chan string, 100)
