@@ -35,28 +35,36 @@ func TestGenerate(t *testing.T) {
 	type key struct {
 		day     model.Day
 		visitor model.VisitorID
+		n       int16
 	}
 	views := make(map[key]int32)
-	within := func(at model.Instant, visitor model.VisitorID) {
+	within := func(at model.Instant, visitor model.VisitorID, n int16) {
 		if at <= from || at > to {
 			t.Errorf("a row of %v is outside %v and %v", at.Time(), from.Time(), to.Time())
 		}
-		if _, ok := views[key{at.Day(), visitor}]; !ok {
+		if _, ok := views[key{at.Day(), visitor, n}]; !ok {
 			t.Errorf("a row of %v has no visit on its day", at.Time())
 		}
 	}
 
+	again := 0
 	for _, v := range rows.NewVisits {
-		views[key{v.Day(), v.Visitor}] = v.Pageviews
+		if v.N > 1 {
+			again++
+		}
+		views[key{v.Day(), v.Visitor, v.N}] = v.Pageviews
 	}
 	if len(views) != len(rows.NewVisits) {
 		t.Errorf("%d visits have %d keys", len(rows.NewVisits), len(views))
 	}
+	if n := len(rows.NewVisits); again < n/20 || again > n/5 {
+		t.Errorf("%d of %d visits are a visitor's second ones of the day", again, n)
+	}
 
 	ids := make(map[int64]bool)
 	for _, p := range rows.Pageviews {
-		within(p.At, p.Visitor)
-		views[key{p.At.Day(), p.Visitor}]--
+		within(p.At, p.Visitor, p.N)
+		views[key{p.At.Day(), p.Visitor, p.N}]--
 		ids[p.ID] = true
 	}
 	for k, left := range views {
@@ -73,7 +81,7 @@ func TestGenerate(t *testing.T) {
 	count := make(map[string]int)
 	var transactions int
 	for _, e := range rows.Events {
-		within(e.At, e.Visitor)
+		within(e.At, e.Visitor, e.N)
 		count[e.Name]++
 		if e.TransactionID != "" {
 			transactions++

@@ -33,19 +33,46 @@ func (g *generator) visits(day model.Day) {
 	for i := range n {
 		r := random(g.siteID, day, i)
 		at := day.Start().Add(time.Duration(pick(r, hours))*time.Hour + time.Duration(r.Int64N(int64(time.Hour))))
-		if at > g.from && at <= g.to {
-			g.visit(r, at, i, pick(r, sources))
+		from, who := pick(r, sources), newPerson(r)
+		g.visit(r, at, &visitor{person: who, number: i}, 1, from)
+
+		// One of eight comes back later, by a bookmark.
+		later := returning + i
+		r = random(g.siteID, day, later)
+		back := at.Add(2*time.Hour + time.Duration(r.Int64N(int64(6*time.Hour))))
+		if r.IntN(8) == 0 && back.Day() == day {
+			g.visit(r, back, &visitor{person: who, number: later}, 2, source{entries: atHome})
 		}
 	}
 }
 
-// visit adds one visit: a walk through the shop's pages that ends when the visitor leaves, at the end
-// of the UTC day, or at the end of the generator's time.
-func (g *generator) visit(r *rand.Rand, at model.Instant, number int, from source) {
-	v := &visitor{generator: g, r: r, number: number, language: pick(r, languages), width: model.WidthRange(pick(r, widths)),
-		of: pick(r, products)}
-	v.visit = model.Visit{SiteID: g.siteID, StartedAt: at, N: 1}
-	binary.BigEndian.PutUint64(v.visit.Visitor[:], r.Uint64())
+// returning is the number of a day's first visit by a visitor who comes back.
+const returning = 10_000
+
+// person is what does not change between the visits of a visitor.
+type person struct {
+	id       model.VisitorID
+	language string
+	width    int16
+	of       item // the product of interest
+}
+
+func newPerson(r *rand.Rand) person {
+	p := person{language: pick(r, languages), width: model.WidthRange(pick(r, widths)), of: pick(r, products)}
+	binary.BigEndian.PutUint64(p.id[:], r.Uint64())
+	return p
+}
+
+// visit adds the visitor's n-th visit of a day, if it begins in the generator's time: a walk through the
+// shop's pages that ends when the visitor leaves, at the end of the UTC day, or at the end of the
+// generator's time.
+func (g *generator) visit(r *rand.Rand, at model.Instant, v *visitor, n int16, from source) {
+	if at <= g.from || at > g.to {
+		return
+	}
+
+	v.generator, v.r = g, r
+	v.visit = model.Visit{SiteID: g.siteID, Visitor: v.id, StartedAt: at, N: n}
 	v.visit.Referrer, v.visit.Campaign, v.visit.Channel = from.attribution()
 
 	for where := pick(r, from.entries); where != left; {
@@ -67,13 +94,11 @@ func (g *generator) visit(r *rand.Rand, at model.Instant, number int, from sourc
 // visitor is a visitor during a visit.
 type visitor struct {
 	*generator
-	r        *rand.Rand
-	visit    model.Visit
-	number   int
-	language string
-	width    int16
-	of       item // the product of interest
-	orders   int
+	person
+	r      *rand.Rand
+	visit  model.Visit
+	number int // of the visit on its day
+	orders int
 }
 
 // look adds a page view with its events and time in view, and returns how long it lasts.
