@@ -126,6 +126,11 @@ func TestLargeBatchesAreCopied(t *testing.T) {
 	}
 }
 
+// onPostgres is dbtest.Each for what only PostgreSQL does.
+func onPostgres(t *testing.T, test func(t *testing.T, d *db.DB)) {
+	t.Run("postgres", func(t *testing.T) { test(t, dbtest.Open(t, dbtest.PostgresURL(t))) })
+}
+
 // TestLargeBatchAllOrNothing checks that nothing of a large batch is stored when one row is refused,
 // when its time is over, or when the connection ends, and that the next batch is stored.
 func TestLargeBatchAllOrNothing(t *testing.T) {
@@ -136,33 +141,29 @@ func TestLargeBatchAllOrNothing(t *testing.T) {
 		name    string
 		spoil   func(t *testing.T, d *db.DB, c *ingest.HitChanges, cancel func())
 		isError func(error) bool
-		engine  string
+		each    func(*testing.T, func(*testing.T, *db.DB))
 	}{
 		{"a visit twice", func(_ *testing.T, _ *db.DB, c *ingest.HitChanges, _ func()) {
 			c.NewVisits[size-1] = c.NewVisits[0]
-		}, db.IsUnique, ""},
+		}, db.IsUnique, dbtest.Each},
 		{"an event twice", func(_ *testing.T, _ *db.DB, c *ingest.HitChanges, _ func()) {
 			e := model.Event{SiteID: c.Pageviews[0].SiteID, At: 1, ID: 1, Name: "signup", Path: "/"}
 			c.Events = []model.Event{e, e}
-		}, db.IsUnique, ""},
+		}, db.IsUnique, dbtest.Each},
 		{"a text that PostgreSQL refuses", func(_ *testing.T, _ *db.DB, c *ingest.HitChanges, _ func()) {
 			c.Pageviews[size/2].Path = "/\x00"
-		}, db.IsBadData, "postgres"},
+		}, db.IsBadData, onPostgres},
 		{"cancelled", func(_ *testing.T, _ *db.DB, _ *ingest.HitChanges, cancel func()) { cancel() },
-			func(err error) bool { return errors.Is(err, context.Canceled) }, ""},
+			func(err error) bool { return errors.Is(err, context.Canceled) }, dbtest.Each},
 		{"connection ended", func(t *testing.T, d *db.DB, _ *ingest.HitChanges, _ func()) {
 			if err := dbtest.Exec(d, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 				WHERE datname = current_database() AND pid <> pg_backend_pid() AND query NOT LIKE '%pg_terminate%'`); err != nil {
 				t.Fatal(err)
 			}
-		}, isConnection, "postgres"},
+		}, isConnection, onPostgres},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			dbtest.Each(t, func(t *testing.T, d *db.DB) {
-				if test.engine == "postgres" && !d.IsPostgres() {
-					t.Skip("PostgreSQL only")
-				}
-
+			test.each(t, func(t *testing.T, d *db.DB) {
 				site := dbtest.NewOwnSite(t, d, "example.com")
 				update := copiedStore(t, d, site)
 				stored := func(want int) {
