@@ -304,6 +304,39 @@ func TestUnchangedDayIsNotWritten(t *testing.T) {
 	f.equal("changed", whole(1))
 }
 
+// TestRepeatedPageviewID checks that what was reported on an id of two page views counts for the later
+// one, in the export as in a segment.
+func TestRepeatedPageviewID(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		key := segment.VisitKey{Visitor: model.VisitorID{7}, N: 1}
+		at := startDay.Start()
+		f.store(f.site.ID, segment.Rows{Day: startDay,
+			Visits: []segment.Visit{{VisitKey: key, StartedAt: at, Channel: "direct"}},
+			Views: []segment.View{
+				{VisitKey: key, At: at, ID: 1, Path: "/first", Width: -1},
+				{VisitKey: key, At: at.Add(time.Minute), ID: 3, Path: "/second", Width: -1},
+				{VisitKey: key, At: at.Add(2 * time.Minute), ID: 2, Path: "/third", Width: -1},
+			}})
+		f.exec("UPDATE pageviews SET id = 1 WHERE id = 3")
+		f.exec("DELETE FROM engagement")
+		f.exec("INSERT INTO engagement (id, site_id, day, ms, scroll, repeated_at) VALUES (1, ?0, ?1, 7000, 50, ?2), (2, ?0, ?1, 500, 20, NULL)",
+			f.site.ID, startDay, at.Add(time.Minute))
+
+		f.clock.now = (startDay + 1).Start().Add(time.Hour)
+		for _, name := range []string{"from rows", "from a segment"} {
+			f.equal(name, whole(1))
+			for path, want := range map[string]int64{"/first": 0, "/second": 7000, "/third": 500} {
+				pages := f.report(whole(1)).Results[0].Breakdowns[0]
+				if got := pages.Of(path).ViewMS; got != want {
+					t.Errorf("%s: %s has %d ms, want %d", name, path, got, want)
+				}
+			}
+			f.work(f.clock.now)
+		}
+	})
+}
+
 // TestLargeDay checks a segment of several chunks, alone and merged.
 func TestLargeDay(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
