@@ -2,9 +2,9 @@
 // It never stores an address or a user agent, and answers with success only after the commit.
 //
 // A hit passes through these files: collect.go and server.go handle the request, payload.go reads
-// its body, sites.go finds its site, and hit.go builds the hit. writer.go then stores it in a batch
-// with others, decide.go decides the outcome of each, and conversion.go writes the bodies of
-// webhook calls. The packages event, visit, channel and bot hold the rules that depend on their
+// its body, sites.go finds its site, and hit.go builds the hit. lanes.go chooses the site's writer.
+// writer.go then stores the hit in a batch with others, decide.go decides the outcome of each, and
+// conversion.go writes the bodies of webhook calls. The packages event, visit, channel and bot hold the rules that depend on their
 // arguments alone; visitor computes the pseudonyms.
 package analytics
 
@@ -38,7 +38,7 @@ type Options struct {
 	VisitorKey visitor.Secret // returns the secret of a day for visitor ids
 	ClientAddr func(*http.Request) netip.Addr
 	Now        func() time.Time
-	Store      HitStore // the service closes it
+	Stores     []HitStore // at least one, each with a writer of its own; the service closes them
 	Log        *slog.Logger
 
 	// IsShared reports whether many clients share the client address, so that the flood limit must
@@ -72,7 +72,7 @@ type Service struct {
 	rejections  *counter.Counter[ingest.RejectionKey]
 	unknown     *counter.Counter[ingest.UnknownEventKey] // names of events that could be registered
 	flood       *flood.Limit                             // nil: no limit
-	writer      *writer
+	lanes       lanes
 
 	background sync.WaitGroup
 	cancel     context.CancelFunc // ends the background work
@@ -113,7 +113,7 @@ func New(o Options) *Service {
 		unknown: counter.NewGrouped(store.AddUnknownEvents, ingest.UnknownEventKey.Site, unknownAtOnce,
 			counter.Options{Log: o.Log, What: "unknown events"}),
 		flood:  flood.New(o.FloodBurst, o.FloodRate),
-		writer: newWriter(o.Store, o.Notify),
+		lanes:  newLanes(o.Stores, o.Notify),
 		cancel: func() {},
 	}
 }
@@ -122,10 +122,10 @@ func New(o Options) *Service {
 // old ones dropped.
 const visitorKeyPeriod = 10 * time.Second
 
-// Start starts the writer, the flushing of counters, and the watch for changed sites and ended
+// Start starts the writers, the flushing of counters, and the watch for changed sites and ended
 // days. It is called once.
 func (s *Service) Start() {
-	s.writer.Start()
+	s.lanes.start()
 	s.rejections.Start()
 	s.unknown.Start()
 
@@ -183,7 +183,7 @@ func (s *Service) warnOfClock(ctx context.Context) bool {
 // Stop commits accepted hits and ends all that Start began. Later requests are answered with 503
 // unavailable.
 func (s *Service) Stop(ctx context.Context) error {
-	err := s.writer.Stop(ctx)
+	err := s.lanes.stop(ctx)
 	s.cancel()
 	s.background.Wait()
 	return errors.Join(err, s.rejections.Stop(ctx), s.unknown.Stop(ctx))
@@ -213,7 +213,7 @@ func (s *Service) userIDOf(site *site, id string) []byte {
 // store waits until the hit is committed, and returns why it is ignored, if it is. A client that
 // disconnects does not cancel it: browsers send beacons while they close the page.
 func (s *Service) store(h *hit) (ignored string, err error) {
-	result, err := s.writer.DoBefore(context.Background(), h.deadline, h, h.size)
+	result, err := s.lanes.of(h.site.id).DoBefore(context.Background(), h.deadline, h, h.size)
 	if err != nil {
 		return "", errUnavailable(err)
 	}

@@ -30,7 +30,7 @@ func TestWithoutNotifications(t *testing.T) {
 			Secret:     []byte("a secret for tests, 32 bytes or more"),
 			ClientAddr: func(*http.Request) netip.Addr { return netip.Addr{} },
 			Now:        func() time.Time { return now },
-			Store:      ingest.New(d).HitStore(),
+			Stores:     []HitStore{ingest.New(d).HitStore()},
 			Log:        slog.New(slog.DiscardHandler),
 		})
 

@@ -77,7 +77,7 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 			Secret:     []byte("a secret for tests, 32 bytes or more"),
 			ClientAddr: func(*http.Request) netip.Addr { return netip.MustParseAddr("203.0.113.1") },
 			Now:        func() time.Time { return now },
-			Store:      store,
+			Stores:     []HitStore{store},
 			Log:        slog.New(slog.DiscardHandler),
 		})
 
@@ -106,7 +106,7 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 		sendNext := func(path string, manual int) {
 			t.Helper()
 			send(path, manual)
-			for queued++; s.writer.Len() < queued; {
+			for queued++; s.lanes[0].Len() < queued; {
 				runtime.Gosched()
 			}
 		}

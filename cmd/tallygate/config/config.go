@@ -47,6 +47,7 @@ type Config struct {
 	CaptchaTestSitekey bool               `env:"TALLYGATE_CAPTCHA_TEST_SITEKEY" default:"true" negatable:"" help:"Accept the captcha's public test sitekey and its secret. Turn it off where no form is tested."`
 	FloodBurst         int                `env:"TALLYGATE_FLOOD_BURST" default:"1000" placeholder:"HITS" help:"Hits of one network (IPv4 /24, IPv6 /64) for one site that are stored in a burst: 1 to 1000000000. Further ones are answered but not stored or counted. 0 turns the limit off." docs:"See [the flood limit](adr/014-flood-limit.md)."`
 	FloodRate          int                `env:"TALLYGATE_FLOOD_RATE" default:"10" placeholder:"HITS" help:"Hits a second by which a network's burst refills: 1 to 1000000."`
+	WriterLanes        int                `env:"TALLYGATE_WRITER_LANES" default:"1" placeholder:"LANES" help:"Batches of hits that one process commits at the same time, each for sites of its own: 1 to 16. More than 1 requires PostgreSQL, and serves where it has more processors than one connection uses."`
 	RetentionMonths    int                `env:"TALLYGATE_RETENTION_MONTHS" default:"0" placeholder:"MONTHS" help:"Whole months before the current one for which visits, page views and events are kept: 1 to 120. 0 keeps everything. Months are counted from the newest stored row."`
 	ReportMonths       int                `name:"report-retention-months" env:"TALLYGATE_REPORT_RETENTION_MONTHS" default:"0" placeholder:"MONTHS" help:"Whole months before the current one for which reports are kept: 1 to 120. 0 keeps everything. Reports do not need the visits, page views and events that they were counted from."`
 	AllowLocalDomains  bool               `env:"TALLYGATE_ALLOW_LOCAL_DOMAINS" help:"Accept names under .localhost as a site's domain. For demos and tests."`
@@ -90,6 +91,13 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("--flood-rate: %d is not from 1 to %d", c.FloodRate, maxFloodRate)
 	}
 
+	if c.WriterLanes < 1 || c.WriterLanes > maxWriterLanes {
+		return fmt.Errorf("--writer-lanes: %d is not from 1 to %d", c.WriterLanes, maxWriterLanes)
+	}
+	if c.WriterLanes > 1 && c.DatabaseURL == "" {
+		return errors.New("--writer-lanes: more than one requires PostgreSQL: SQLite has one writer at a time")
+	}
+
 	if c.DrainDelay < 0 || c.DrainDelay > maxDrainDelay {
 		return fmt.Errorf("--drain-delay: %v is not from 0s to %v", c.DrainDelay, maxDrainDelay)
 	}
@@ -109,6 +117,9 @@ const (
 	maxFloodBurst = 1_000_000_000
 	maxFloodRate  = 1_000_000
 )
+
+// maxWriterLanes bounds the connections that a process opens for hits.
+const maxWriterLanes = 16
 
 // maxRetentionMonths is the largest limited retention, ten years.
 const maxRetentionMonths = 120

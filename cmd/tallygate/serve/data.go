@@ -21,6 +21,11 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		return err
 	}
 
+	stores := make([]analytics.HitStore, a.config.WriterLanes)
+	for i := range stores {
+		stores[i] = ingest.New(a.db).HitStore()
+	}
+
 	a.analytics = analytics.New(analytics.Options{
 		DB:         a.db,
 		UserIDKey:  userIDKey,
@@ -30,7 +35,7 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		FloodBurst: a.config.FloodBurst,
 		FloodRate:  a.config.FloodRate,
 		Now:        time.Now,
-		Store:      ingest.New(a.db).HitStore(),
+		Stores:     stores,
 		Log:        a.log,
 		Notify:     a.notify(),
 	})

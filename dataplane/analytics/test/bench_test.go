@@ -46,7 +46,7 @@ func BenchmarkCollect(b *testing.B) {
 
 	b.Run("checked", func(b *testing.B) {
 		d := dbtest.Open(b, dbtest.SQLiteURL(b))
-		benchCollect(b, d, func(o *analytics.Options) { o.Store = discard{} })
+		benchCollect(b, d, func(o *analytics.Options) { o.Stores = []analytics.HitStore{discard{}} })
 	})
 
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) { benchCollect(b, d, func(*analytics.Options) {}) })
@@ -64,7 +64,7 @@ func benchCollect(b *testing.B, d *db.DB, change func(*analytics.Options)) {
 		FloodBurst: outOfReach,
 		FloodRate:  10,
 		Now:        time.Now,
-		Store:      ingest.New(d).HitStore(),
+		Stores:     []analytics.HitStore{ingest.New(d).HitStore()},
 		Log:        slog.New(slog.DiscardHandler),
 	}
 
@@ -164,7 +164,7 @@ func BenchmarkHandler(b *testing.B) {
 		FloodBurst: outOfReach,
 		FloodRate:  10,
 		Now:        time.Now,
-		Store:      discard{},
+		Stores:     []analytics.HitStore{discard{}},
 		Log:        slog.New(slog.DiscardHandler),
 	})
 

@@ -72,7 +72,7 @@ func newPlane(tb testing.TB, d *db.DB) *plane {
 // newPlaneOn is newPlane with a given store.
 func newPlaneOn(tb testing.TB, d *db.DB, store analytics.HitStore) *plane {
 	tb.Helper()
-	return newPlaneWith(tb, d, func(o *analytics.Options) { o.Store = store })
+	return newPlaneWith(tb, d, func(o *analytics.Options) { o.Stores = []analytics.HitStore{store} })
 }
 
 // newPlaneWith is newPlane with other options.
@@ -90,8 +90,8 @@ func newPlaneWith(tb testing.TB, d *db.DB, change func(*analytics.Options)) *pla
 
 	change(&options)
 
-	if options.Store == nil {
-		options.Store = ingest.New(d).HitStore()
+	if options.Stores == nil {
+		options.Stores = []analytics.HitStore{ingest.New(d).HitStore()}
 	}
 
 	service := analytics.New(options)

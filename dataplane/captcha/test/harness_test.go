@@ -116,7 +116,7 @@ func newPlaneWith(tb testing.TB, d *db.DB, c *clock, timeout time.Duration, chan
 	})
 
 	tb.Cleanup(p.stop)
-	hits := analytics.New(analytics.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Now: c.Now, Store: ingest.New(d).HitStore(), Log: log})
+	hits := analytics.New(analytics.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Now: c.Now, Stores: []analytics.HitStore{ingest.New(d).HitStore()}, Log: log})
 
 	// The analytics service is never started.
 	tb.Cleanup(func() { _ = hits.Stop(context.Background()) })

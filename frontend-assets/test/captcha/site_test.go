@@ -99,7 +99,7 @@ func (s *captchaSite) newPlane() http.Handler {
 	}
 
 	service.Start()
-	hits := analytics.New(analytics.Options{DB: d, Secret: key, ClientAddr: clientAddr, Now: s.clock, Store: ingest.New(d).HitStore(), Log: log})
+	hits := analytics.New(analytics.Options{DB: d, Secret: key, ClientAddr: clientAddr, Now: s.clock, Stores: []analytics.HitStore{ingest.New(d).HitStore()}, Log: log})
 	hits.Start()
 	s.t.Cleanup(func() {
 		if err := errors.Join(service.Stop(context.Background()), hits.Stop(context.Background())); err != nil {

@@ -83,7 +83,7 @@ func newShop(t *testing.T, d *db.DB, pages map[string]string) *shop {
 		Secret:     []byte("a secret for tests, 32 bytes or more"),
 		ClientAddr: web.ClientAddr([]netip.Prefix{}),
 		Now:        s.clock,
-		Store:      ingest.New(d).HitStore(),
+		Stores:     []analytics.HitStore{ingest.New(d).HitStore()},
 		Log:        log,
 	})
 

@@ -1,0 +1,47 @@
+package analytics
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// lanes are the writers of hits. Each commits its own batches, so that several of them use several
+// of PostgreSQL's processes. All hits of a site go through one lane: its visits and its quota need
+// no lock that two lanes would wait for.
+type lanes []*writer
+
+// newLanes returns a lane for each store; see newWriter.
+func newLanes(stores []HitStore, notify func([]model.Delivery)) lanes {
+	l := make(lanes, len(stores))
+	for i, store := range stores {
+		l[i] = newWriter(store, notify)
+	}
+	return l
+}
+
+// of returns the lane of a site. Ids are multiplied by an odd number, because those of a site's
+// neighbours can differ in a few bits only.
+func (l lanes) of(siteID int64) *writer {
+	const spread = 0x9e37_79b9_7f4a_7c15 // 2^64 divided by the golden ratio
+	return l[(uint64(siteID)*spread>>32)%uint64(len(l))]
+}
+
+func (l lanes) start() {
+	for _, w := range l {
+		w.Start()
+	}
+}
+
+// stop stops all lanes at the same time, since ctx bounds the stop of each.
+func (l lanes) stop(ctx context.Context) error {
+	failed := make([]error, len(l))
+	var stopped sync.WaitGroup
+	for i, w := range l {
+		stopped.Go(func() { failed[i] = w.Stop(ctx) })
+	}
+	stopped.Wait()
+	return errors.Join(failed...)
+}
