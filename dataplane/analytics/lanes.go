@@ -13,8 +13,13 @@ import (
 // no lock that two lanes would wait for.
 type lanes []*writer
 
-// newLanes returns a lane for each store; see newWriter.
+// newLanes returns a lane for each store, of which there must be one at least; see newWriter.
 func newLanes(stores []HitStore, notify func([]model.Delivery)) lanes {
+	if len(stores) == 0 {
+		// Otherwise each hit would fail, and only then.
+		panic("analytics: Options.Stores is empty")
+	}
+
 	l := make(lanes, len(stores))
 	for i, store := range stores {
 		l[i] = newWriter(store, notify)
@@ -22,8 +27,8 @@ func newLanes(stores []HitStore, notify func([]model.Delivery)) lanes {
 	return l
 }
 
-// of returns the lane of a site. Ids are multiplied by an odd number, because those of a site's
-// neighbours can differ in a few bits only.
+// of returns the lane of a site. Ids are multiplied by a large odd number, so that consecutive
+// ones are spread evenly.
 func (l lanes) of(siteID int64) *writer {
 	const spread = 0x9e37_79b9_7f4a_7c15 // 2^64 divided by the golden ratio
 	return l[(uint64(siteID)*spread>>32)%uint64(len(l))]

@@ -81,6 +81,7 @@ func figureOf(f, totals *scan.Figures, kind Kind, metric generated.ReportMetric)
 		return float64(f.Events), true
 	case generated.ReportMetricConversions:
 		return float64(f.Conversions), true
+
 	case generated.ReportMetricViewsPerVisit:
 		return ratio(f.Pageviews, f.Visits, 1)
 	case generated.ReportMetricBounceRate:
@@ -91,6 +92,7 @@ func figureOf(f, totals *scan.Figures, kind Kind, metric generated.ReportMetric)
 		return ratio(f.ViewMS, f.Pageviews, 0.001)
 	case generated.ReportMetricScrollDepth:
 		return ratio(f.ScrollSum, f.Scrolled, 1)
+
 	case generated.ReportMetricExitRate:
 		if kind != Page {
 			return 0, false
@@ -102,6 +104,7 @@ func figureOf(f, totals *scan.Figures, kind Kind, metric generated.ReportMetric)
 		}
 		return ratio(f.Converted, f.Visitors, 100)
 	}
+
 	return 0, false
 }
 

@@ -134,6 +134,7 @@ func Check(t testing.TB, name string, want *Result, got *scan.Result) {
 	if !reflect.DeepEqual(got.Totals, want.Totals) {
 		t.Errorf("%s: totals\ngot  %+v\nwant %+v", name, got.Totals, want.Totals)
 	}
+
 	if len(got.Points) != len(want.Points) {
 		t.Fatalf("%s: %d points, want %d", name, len(got.Points), len(want.Points))
 	}
@@ -142,6 +143,7 @@ func Check(t testing.TB, name string, want *Result, got *scan.Result) {
 			t.Errorf("%s: point %d\ngot  %+v\nwant %+v", name, i, got.Points[i], want.Points[i])
 		}
 	}
+
 	for i := range want.Breakdowns {
 		rows := maps.Collect(got.Breakdowns[i].All())
 		for _, value := range slices.Sorted(maps.Keys(want.Breakdowns[i])) {
@@ -150,11 +152,13 @@ func Check(t testing.TB, name string, want *Result, got *scan.Result) {
 				t.Errorf("%s: breakdown %d of %q\ngot  %+v\nwant %+v", name, i, value, g, w)
 			}
 		}
+
 		if len(rows) != len(want.Breakdowns[i]) || len(rows) != got.Breakdowns[i].Len() {
 			t.Errorf("%s: breakdown %d has %d values %q, want %q", name, i, got.Breakdowns[i].Len(),
 				slices.Sorted(maps.Keys(rows)), slices.Sorted(maps.Keys(want.Breakdowns[i])))
 		}
 	}
+
 	if t.Failed() {
 		t.FailNow()
 	}
