@@ -9,6 +9,7 @@
 //	outbox         webhook deliveries, mails, daily exports, quota notices
 //	ingest         batches of hits and captcha claims
 //	exports        raw rows for owners
+//	audit          who changed what, in the transactions of the stores above
 //	keys           the application key and the key of ids
 //	reports        column segments of finished days, and the reports counted from them
 //	files          the files of an embedded database
@@ -18,8 +19,8 @@
 //	sqlitefile     the connections of a SQLite file; sqlitestmt and saltfile are leaves, too
 //	model          entities and their rules, without SQL
 //
-// A package imports only packages below it; ingest, exports, keys, reports and files do not import
-// each other. SQL and bun are used only under db. The control plane, the data plane, the jobs and the
+// A package imports only packages below it; ingest, exports, audit, keys, reports and files do
+// not import each other. SQL and bun are used only under db. The control plane, the data plane, the jobs and the
 // command line make their stores from the one DB they are given. They keep the stores as concrete
 // types: an interface would have one implementation and dozens of methods. Tests use real
 // databases.

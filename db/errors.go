@@ -18,6 +18,15 @@ import (
 	"github.com/tallygate/tallygate/db/sqlitestmt"
 )
 
+// Changed reports whether a statement changed any row.
+func Changed(result sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
+
 // NeedRow returns model.ErrNotFound for a statement that succeeded and changed no row.
 func NeedRow(result sql.Result, err error) error {
 	if err != nil {
@@ -79,6 +88,12 @@ func IsRetryable(err error) bool {
 		return pg.Code == "40001" || pg.Code == "40P01"
 	}
 	return sqliteCode(err)&0xff == sqlite3.SQLITE_BUSY
+}
+
+// IsLockTimeout reports whether PostgreSQL's lock_timeout ended a wait for a lock.
+func IsLockTimeout(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == "55P03"
 }
 
 // IsUnavailable reports whether the database cannot answer for a while, for a reason outside of the

@@ -19,9 +19,9 @@ func TestMigrateTwiceChangesNothing(t *testing.T) {
 		if err := d.Migrate(t.Context(), time.Now); err != nil {
 			t.Fatal(err)
 		}
-		pending, err := d.PendingMigrations(t.Context())
-		if err != nil || len(pending) != 0 {
-			t.Fatalf("pending migrations %v, error %v; want none", pending, err)
+		schema, err := d.Schema(t.Context())
+		if err != nil || len(schema.Pending) != 0 || len(schema.Unknown) != 0 || schema.TooNew() {
+			t.Fatalf("schema %+v, error %v; want that of this program", schema, err)
 		}
 	})
 }
@@ -51,7 +51,7 @@ func TestMigrateSeveralAtOnce(t *testing.T) {
 	})
 }
 
-func TestPendingMigrationsOnAnEmptyDatabase(t *testing.T) {
+func TestSchemaOfAnEmptyDatabase(t *testing.T) {
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 		d, err := db.Open(databaseURL)
 		if err != nil {
@@ -59,8 +59,8 @@ func TestPendingMigrationsOnAnEmptyDatabase(t *testing.T) {
 		}
 		defer d.Close()
 
-		if pending, err := d.PendingMigrations(t.Context()); err == nil {
-			t.Fatalf("got %v and no error from a database that was never migrated", pending)
+		if schema, err := d.Schema(t.Context()); err == nil {
+			t.Fatalf("got %+v and no error from a database that was never migrated", schema)
 		}
 	})
 }

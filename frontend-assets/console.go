@@ -23,6 +23,7 @@ var consoleFiles = map[string]*file{
 	"details.js":  builtFile("console/details.js", javascript),
 	"more.js":     builtFile("console/more.js", javascript),
 	"manage.js":   builtFile("console/manage.js", javascript),
+	"account.js":  builtFile("console/account.js", javascript),
 	"de.js":       builtFile("console/de.js", javascript),
 	"de-later.js": builtFile("console/de-later.js", javascript),
 	"console.css": builtFile("console/console.css", "text/css; charset=utf-8"),
@@ -31,7 +32,7 @@ var consoleFiles = map[string]*file{
 // consoleVersion is the path of the console's files in this build.
 var consoleVersion = func() string {
 	var all bytes.Buffer
-	for _, name := range []string{"main.js", "details.js", "more.js", "manage.js", "de.js", "de-later.js", "console.css"} {
+	for _, name := range []string{"main.js", "details.js", "more.js", "manage.js", "account.js", "de.js", "de-later.js", "console.css"} {
 		all.Write(consoleFiles[name].plain())
 	}
 	return consolePrefix + hash(all.Bytes()) + "/"
@@ -41,7 +42,8 @@ var consoleVersion = func() string {
 // paths below it. The console itself reports unknown ids and pages below them.
 var consolePaths = []string{
 	"/{$}", "/sign-in", "/sign-up", "/forgot-password", "/reset-password", "/accept-invitation", "/confirm-sign-up",
-	"/sites/", "/captcha", "/captcha/", "/account", "/members", "/tokens", "/sessions", "/share/", "/operator",
+	"/confirm-email", "/sites/", "/captcha", "/captcha/", "/account", "/members", "/tokens", "/sessions", "/security",
+	"/share/", "/operator", "/audit", "/stop-mail",
 }
 
 // consolePolicy allows scripts, styles, requests and frames of the console's own origin only. No

@@ -51,6 +51,9 @@ type Options struct {
 	// is not configured. Limits by network do not apply then. nil: never.
 	IsShared func(*http.Request) bool
 
+	// Configuration is what operators see of the process's settings.
+	Configuration resolver.Configuration
+
 	// Notify notifies the workers of deliveries that a caller requested. nil: the workers find
 	// them when they poll.
 	Notify func([]model.Delivery)
@@ -101,7 +104,7 @@ func New(o Options) (http.Handler, error) {
 		DB: o.DB, Auth: o.Auth, IDs: ids,
 		AnalyticsURL: o.AnalyticsURL, CaptchaURL: o.CaptchaURL,
 		AllowLocalDomains: o.AllowLocalDomains, WebhookNets: o.WebhookNets,
-		SitePlan: o.DefaultSitePlan, SiteQuota: quota,
+		SitePlan: o.DefaultSitePlan, SiteQuota: quota, Configuration: o.Configuration,
 		Notify: o.Notify, Now: o.Now, Log: o.Log,
 	})
 
@@ -132,6 +135,7 @@ func newExecutor(resolvers *resolver.Resolver, l *limits.Limits, o Options) http
 
 	srv.AddTransport(endpoint.New(l, o.Now))
 	srv.Use(resolver.Mutations{})
+	srv.Use(resolver.SecondFactorRule{})
 	srv.SetErrorPresenter(newPresenter(o.Log, o.Now).present)
 	srv.SetRecoverFunc(recovered)
 

@@ -318,7 +318,7 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 				t.Errorf("no longer pending after attempt %d", n+1)
 			}
 
-			clock.add(3 * time.Hour)
+			clock.add(12 * time.Hour)
 		}
 
 		log := awaitEnd(t, d, site, delivery.ID)

@@ -50,16 +50,27 @@ func (h *housekeeping) deleteSignInFailures(ctx context.Context, now model.Insta
 	return err
 }
 
-// deleteExpiredSecrets deletes expired password resets, invitations and pending sign-ups.
+// deleteExpiredSecrets deletes expired password resets, invitations and pending sign-ups, and the old
+// secrets of sites and sitekeys that have expired.
 func (h *housekeeping) deleteExpiredSecrets(ctx context.Context, now model.Instant) error {
 	n, err := h.accounts.DeleteExpiredSecrets(ctx, now)
 	h.report(ctx, "expired password resets, invitations and sign-ups deleted", n)
-	return err
+
+	old, oldErr := h.sites.DeleteExpiredSecrets(ctx, now)
+	h.report(ctx, "expired old secrets of sites and sitekeys deleted", old)
+
+	return errors.Join(err, oldErr)
 }
 
-// purgeDeletedSites deletes the remaining rows of deleted sites: those of large ones, and hits that
-// were in flight.
+// purgeDeletedSites deletes the sites that can no longer be restored, and then the remaining rows of
+// all sites that were deleted for good: those of large ones, and hits that were in flight.
 func (h *housekeeping) purgeDeletedSites(ctx context.Context, now model.Instant) error {
+	expired, err := h.sites.ExpireDeletedSites(ctx, now)
+	h.report(ctx, "deleted sites that can no longer be restored", expired)
+	if err != nil {
+		return err
+	}
+
 	n, err := h.retention.PurgeDeletedSites(ctx, now)
 	h.report(ctx, "rows of deleted sites deleted", n)
 	return err
@@ -185,6 +196,15 @@ func (h *housekeeping) correctSchedule(ctx context.Context, now model.Instant) e
 	return err
 }
 
+// tendWaiting makes deliveries due whose site has got an address, and ends those that have waited for
+// too long.
+func (h *housekeeping) tendWaiting(ctx context.Context, now model.Instant) error {
+	resumed, ended, err := h.outbox.TendWaiting(ctx, now)
+	h.report(ctx, "waiting deliveries resumed", resumed)
+	h.report(ctx, "deliveries failed that waited for an address", ended)
+	return err
+}
+
 // correctDates corrects rows that a wrong clock has dated into the future.
 func (h *housekeeping) correctDates(ctx context.Context, now model.Instant) error {
 	n, err := h.retention.CorrectDates(ctx, now)
@@ -203,6 +223,13 @@ func (h *housekeeping) planDailyExports(ctx context.Context, now model.Instant) 
 func (h *housekeeping) countUsageDays(ctx context.Context, now model.Instant) error {
 	n, err := h.sites.CountUsageDays(ctx, now)
 	h.report(ctx, "days of usage counted", n)
+	return err
+}
+
+// mailExpiringTokens queues the mails about API tokens that expire soon.
+func (h *housekeeping) mailExpiringTokens(ctx context.Context, now model.Instant) error {
+	n, err := h.accounts.MailExpiringTokens(ctx, now)
+	h.report(ctx, "mails about expiring API tokens queued", n)
 	return err
 }
 

@@ -167,7 +167,15 @@ func startMailer(t *testing.T, d *db.DB, now func() time.Time, server *jobmail.S
 
 func queueMail(t *testing.T, d *db.DB, kind, recipient, data string) {
 	t.Helper()
-	if err := outbox.New(d).QueueMail(t.Context(), model.Mail{AccountID: 1, Recipient: recipient, Kind: kind, Data: data, CreatedAt: model.At(noon)}); err != nil {
+	queueMailIn(t, d, model.English, kind, recipient, data)
+}
+
+func queueMailIn(t *testing.T, d *db.DB, language model.Language, kind, recipient, data string) {
+	t.Helper()
+	mail := model.Mail{
+		AccountID: 1, Recipient: recipient, Language: language, Kind: kind, Data: data, CreatedAt: model.At(noon),
+	}
+	if err := outbox.New(d).QueueMail(t.Context(), mail); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -197,75 +205,65 @@ func awaitStates(t *testing.T, d *db.DB, want string) {
 	})
 }
 
-// TestMails: each kind arrives once, over STARTTLS and over TLS, with a plain text and an HTML part
-// that contain the data. Data cannot break out of the HTML or the header.
+// TestMails: mails arrive once, over STARTTLS and over TLS, in the recipient's language, with a plain
+// text and an HTML part that contain the data and name the account. Data cannot break out of the HTML
+// or the header. Package mail tests each kind.
 func TestMails(t *testing.T) {
 	t.Parallel()
 
 	a := newAuthority(t)
 
-	kinds := []struct{ kind, data, subject, contains string }{
-		{"quota_80", `{"product":"analytics","account":"Shop Ltd","site":"shop.example","month":"2026-11","quota":10000}`,
-			"80 % of the monthly quota used: analytics of shop.example",
-			`page views and events of shop.example, a site of the account "Shop Ltd", have reached 80 % of the month's quota of 10,000 in November 2026.`},
-		{"quota_100", `{"product":"captcha","account":"Shop","month":"2026-11","quota":1000000}`,
-			`The monthly quota is used up: captcha of the account "Shop"`,
-			`captcha verifications of the account "Shop" have reached 100 % of the month's quota of 1,000,000 in November 2026.`},
-		{"quota_100", `{"product":"captcha","month":"2026-11"}`, // from an older version, or without a quota
-			"The monthly quota is used up: captcha of your account", "captcha verifications of your account have reached 100 % of the month's quota in November 2026"},
+	kinds := []struct{ kind, language, data, subject, contains, button string }{
 		{
-			"delivery_failed",
-			`{"account":"Shop","site":"shop.example","kind":"conversion","event":"purchase","attempts":5,"error":"timeout"}`,
-			"A webhook call failed: analytics of shop.example",
-			`the event purchase of shop.example, a site of the account "Shop", could not be delivered in 5 attempts. The last error was: timeout`,
+			"quota_80", "en", `{"product":"analytics","site":"shop.example","siteId":7,"month":"2026-11","quota":10000}`,
+			"80% of the monthly quota used: shop.example",
+			"page views and events of shop.example have reached 80% of the month's quota of 10,000 in November 2026.",
+			"Open the usage",
 		},
 		{
-			"delivery_failed",
-			`{"account":"x.example","site":"shop.example","kind":"daily_export","event":"2026-11-19","attempts":1,"error":"410"}`,
-			"A webhook call failed: analytics of shop.example",
-			`the daily export of 2026-11-19 of shop.example, a site of the account "x·example", could not be delivered in 1 attempt. The`,
+			"quota_100", "de", `{"product":"captcha","month":"2026-11","quota":1000000}`,
+			"Das Monatskontingent ist verbraucht: Captcha",
+			"Die Captcha-Prüfungen des Kontos „Shop·Ltd“ haben im November 2026 100\u00a0% des Monatskontingents von 1.000.000 erreicht.",
+			"Verbrauch ansehen",
 		},
-		{"invitation", `{"url":"https://app.example/i?a=1&b=2","account":"<b>Me</b>\r\nBcc: x@example.com"}`,
-			`You are invited to "<b>Me</b>Bcc: x·example·com"`, "https://app.example/i?a=1&b=2"},
 		{
-			"password_reset",
-			`{"url":"https://app.example/r?t=x","account":"Me"}`,
-			"Set a new password",
-			"https://app.example/r?t=x",
+			"delivery_failed", "en", `{"site":"shop.example","kind":"conversion","event":"purchase","attempts":5,"error":"timeout"}`,
+			"A webhook call failed: shop.example",
+			"the event “purchase” of shop.example could not be delivered in 5 attempts. The last error was: no response within 10 seconds.",
+			"Open the deliveries",
 		},
-		{"sign_up", `{"url":"https://app.example/c?t=x"}`, "Confirm your sign-up", "https://app.example/c?t=x"},
-		{"sign_up_known", `{"url":"https://app.example/"}`, "You have an account already", "requestPasswordReset"},
 		{
-			"webhook_changed",
-			`{"site":"shop.example","kind":"daily_export","by":"the API token \"ci\" of me@example.com","at":1795168800000000,"old":"old.example","new":"new.example","last":true}`,
+			"invitation", "en", `{"url":"https://app.example/i?a=1&b=2"}`, "You are invited to “Shop·Ltd”",
+			"https://app.example/i?a=1&b=2", "Accept the invitation",
+		},
+		{
+			"password_reset", "de", `{"url":"https://app.example/r?t=x"}`, "Setzen Sie ein neues Passwort", "https://app.example/r?t=x",
+			"Neues Passwort setzen",
+		},
+		{
+			"webhook_changed", "en",
+			`{"site":"shop.example","siteId":7,"kind":"daily_export","by":"me@example.com","token":"ci\r\nBcc: x@example.com","at":1795168800000000,"old":"old.example","new":"new.example"}`,
 			"A webhook address was changed: shop.example",
-			"was changed by the API token \"ci\" of me@example.com, on 2026-11-20 10:00:00 UTC.\r\n\r\nThey are sent to new.example; before, they were sent to old.example.",
+			"the API token “ciBcc: x@example.com” of me@example.com, on 20 November 2026, 10:00:00 UTC.\r\n\r\nThey are sent to new.example; before, they were sent to old.example.",
+			"Check the webhooks",
 		},
-		{"password_changed", `{"at":1795168800000000,"tokens":["\"ci\" (READ, ends in wxyz)"],"page":"https://app.example/"}`,
-			"Your password was changed", "These API tokens are still valid: \"ci\" (READ, ends in wxyz). To revoke one"},
 		{
-			"report_summary",
-			`{"site":"shop.example","kind":"monthly","from":"2026-11-01","to":"2026-11-30","summary":{"figures":{"visitors":7},"pages":[{"value":"/<b>","visitors":4}]}}`,
-			"The month of shop.example",
-			"Pages by visitors:\r\n4  /<b>",
+			"report_summary", "en",
+			`{"site":"shop.example","siteId":7,"userId":9,"kind":"monthly","from":"2026-11-01","to":"2026-11-30","summary":{"figures":{"visitors":7},"pages":[{"value":"/<b>","visitors":4}]}}`,
+			"The month of shop.example", "Pages by visitors\r\n/<b>  4", "Open the report",
 		},
-		{"traffic_alert", `{"site":"shop.example","kind":"spike","visitors":120,"threshold":100}`,
-			"Many visitors on shop.example", "120 visitors on shop.example within 5 minutes: more than the 100 that you set."},
-		{
-			"operator_link",
-			`{}`,
-			"A link to set a new password was made for you",
-			"Links that you got earlier do not work any more.",
-		},
-		{"test", `{}`, "Test", "only shows that mails arrive"},
+		{"test", "xx", `{}`, "Test", "only shows that mails arrive", "Open the console"}, // a language that mails are not written in
 	}
 	for _, scheme := range []string{"smtp", "smtps"} {
 		t.Run(scheme, func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				box := newMailbox(t, a, scheme == "smtps", welcome)
+				if err := dbtest.Exec(d, "INSERT INTO accounts (id, name, created_at) VALUES (1, 'Shop.Ltd', 1)"); err != nil {
+					t.Fatal(err)
+				}
 
 				for i, k := range kinds {
-					queueMail(t, d, k.kind, fmt.Sprintf("owner%d@example.com", i), k.data)
+					queueMailIn(t, d, model.Language(k.language), k.kind, fmt.Sprintf("owner%d@example.com", i), k.data)
 				}
 
 				startMailer(t, d, (&clock{now: noon}).Now, box.server(t, a, scheme, "p%40ss%20word"), nil)
@@ -292,18 +290,16 @@ func TestMails(t *testing.T) {
 						t.Errorf("%s: text %q does not contain %q", k.kind, text, k.contains)
 					}
 
-					if !strings.Contains(text, "sent by Tallygate at https://app.example.") ||
-						!strings.Contains(html, "sent by Tallygate at https://app.example.") {
-						t.Errorf("%s: %q and %q do not name the installation", k.kind, text, html)
+					if !strings.Contains(text, "Tallygate · app.example\r\n") || !strings.Contains(text, ": Shop·Ltd\r\n") ||
+						!strings.Contains(html, "Tallygate</strong> · app.example") || !strings.Contains(html, "https://app.example.") {
+						t.Errorf("%s: %q and %q do not name the installation and the account", k.kind, text, html)
 					}
 
-					linksHome := strings.HasPrefix(k.kind, "quota") || k.kind == "delivery_failed"
-					if linksHome &&
-						(!strings.Contains(text, "Go to the service:\r\nhttps://app.example/\r\n") || !strings.Contains(html, `<a href="https://app.example/">`)) {
-						t.Errorf("%s: %q and %q do not link to the installation", k.kind, text, html)
+					if !strings.Contains(text, k.button+":\r\nhttps://app.example/") || !strings.Contains(html, ">"+k.button+"</a>") {
+						t.Errorf("%s: %q and %q do not link to the page", k.kind, text, html)
 					}
 
-					if !strings.HasPrefix(html, "<!doctype html>") || strings.Contains(html, "<b>Me") {
+					if !strings.HasPrefix(html, "<!doctype html>") || strings.Contains(html, "<b>") {
 						t.Errorf("%s: HTML %q", k.kind, html)
 					}
 				}
@@ -557,10 +553,10 @@ func TestQuotaMails(t *testing.T) {
 		defer box.mu.Unlock()
 
 		wanted := map[string]bool{
-			`page views and events of shop.example, a site of the account "shop·example", have reached 80 % of the month's quota of 10,000 in November 2026`:  true,
-			`page views and events of shop.example, a site of the account "shop·example", have reached 100 % of the month's quota of 10,000 in November 2026`: true,
-			`captcha verifications of the account "shop·example" have reached 80 % of the month's quota of 100,000 in November 2026.` + "\n\n" +
-				"Up to 100 % nothing changes. Beyond that they are accepted up to 110 %, for at most 7 days;": true,
+			"page views and events of shop.example have reached 80% of the month's quota of 10,000 in November 2026":  true,
+			"page views and events of shop.example have reached 100% of the month's quota of 10,000 in November 2026": true,
+			"captcha verifications of the account “shop·example” have reached 80% of the month's quota of 100,000 in November 2026.\n\n" +
+				"Up to 100% nothing changes. Beyond that they are accepted up to 110%, for at most 7 days;": true,
 		}
 		for i, raw := range box.mails {
 			_, text, _ := parts(t, raw)
@@ -618,8 +614,7 @@ func TestQuotaMailsOfALoweredPlan(t *testing.T) {
 		slices.Sort(subjects)
 
 		want := []string{
-			`80 % of the monthly quota used: captcha of the account "shop·example"`,
-			`The monthly quota is used up: captcha of the account "shop·example"`,
+			"80% of the monthly quota used: captcha", "The monthly quota is used up: captcha",
 		}
 		if !slices.Equal(subjects, want) {
 			t.Errorf("subjects %q, want %q", subjects, want)
@@ -659,4 +654,41 @@ func verifyCaptchas(t *testing.T, d *db.DB, accountID int64, plan model.CaptchaP
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestMailsOfAnOlderVersion: mails that were queued before the tables had languages and the data ids are
+// sent, in English.
+func TestMailsOfAnOlderVersion(t *testing.T) {
+	t.Parallel()
+
+	a := newAuthority(t)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := newSite(t, d, "shop.example", "", "")
+		box := newMailbox(t, a, false, welcome)
+
+		err := dbtest.Exec(d, `INSERT INTO mails
+(account_id, recipient, kind, data, state, attempts, created_at, next_attempt_at) VALUES (?, ?, ?, ?, 'pending', 0, ?, ?)`,
+			site.AccountID, "owner@shop.example", model.MailQuota80,
+			`{"product":"analytics","account":"Shop","site":"shop.example","month":"2026-11","quota":10000}`,
+			model.At(noon), model.At(noon))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		startMailer(t, d, (&clock{now: noon}).Now, box.server(t, a, "smtp", "p%40ss%20word"), nil)
+		awaitStates(t, d, "sent 1")
+
+		box.mu.Lock()
+		defer box.mu.Unlock()
+
+		_, text, _ := parts(t, box.mails[0])
+		for _, want := range []string{
+			"page views and events of shop.example have reached 80% of the month's quota of 10,000", "Account: shop·example",
+			"Open the usage:\r\nhttps://app.example/\r\n",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q does not contain %q", text, want)
+			}
+		}
+	})
 }

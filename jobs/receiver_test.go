@@ -260,6 +260,23 @@ func logOf(tb testing.TB, d *db.DB, site *model.Site, id int64) dbtest.DeliveryL
 	return logs[0]
 }
 
+// awaitLast is awaitEnd for a delivery that may take all attempts of its schedule: it sets the clock
+// forward over the pauses of hours.
+func awaitLast(t *testing.T, d *db.DB, clock *fastClock, site *model.Site, id int64) dbtest.DeliveryLog {
+	t.Helper()
+	var log dbtest.DeliveryLog
+	awaitThat(t, func() (string, bool) {
+		log = logOf(t, d, site, id)
+		if pause := log.NextAttemptAt.Time().Sub(clock.Now()); log.State == model.DeliveryPending &&
+			log.ClaimedUntil == 0 && pause > 2*time.Hour {
+			clock.add(pause)
+		}
+
+		return fmt.Sprintf("delivery %+v is still pending", log.Delivery), log.State != model.DeliveryPending
+	})
+	return log
+}
+
 // awaitEnd waits until the delivery is delivered or failed.
 func awaitEnd(t *testing.T, d *db.DB, site *model.Site, id int64) dbtest.DeliveryLog {
 	t.Helper()

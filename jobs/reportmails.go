@@ -107,13 +107,14 @@ func (p *reportPlanner) send(ctx context.Context, was model.ReportMail, now mode
 func (p *reportPlanner) compose(
 	ctx context.Context, site *model.Site, mail *model.ReportMail, now model.Instant,
 ) (string, any, error) {
+	about := model.MailSite{Site: site.Domain, SiteID: site.ID}
 	if mail.Kind == model.ReportSpike {
 		visitors, err := p.figures.LiveVisitors(ctx, site, now)
 		if err != nil || visitors <= mail.Threshold {
 			return "", nil, err
 		}
 		return model.MailTrafficAlert, model.TrafficAlertMail{
-			Site: site.Domain, Kind: mail.Kind, Visitors: visitors, Threshold: mail.Threshold,
+			MailSite: about, UserID: mail.UserID, Kind: mail.Kind, Visitors: visitors, Threshold: mail.Threshold,
 		}, nil
 	}
 
@@ -128,11 +129,12 @@ func (p *reportPlanner) compose(
 			return "", nil, nil
 		}
 		return model.MailTrafficAlert, model.TrafficAlertMail{
-			Site: site.Domain, Kind: mail.Kind, Day: to.String(), Visitors: summary.Figures.Visitors, Threshold: mail.Threshold,
+			MailSite: about, UserID: mail.UserID, Kind: mail.Kind, Day: to.String(),
+			Visitors: summary.Figures.Visitors, Threshold: mail.Threshold,
 		}, nil
 	}
 
 	return model.MailReportSummary, model.ReportSummaryMail{
-		Site: site.Domain, Kind: mail.Kind, From: from.String(), To: to.String(), Summary: *summary,
+		MailSite: about, UserID: mail.UserID, Kind: mail.Kind, From: from.String(), To: to.String(), Summary: *summary,
 	}, nil
 }

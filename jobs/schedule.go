@@ -39,10 +39,12 @@ func newSchedule(c *clock, h *housekeeping) []queue.Periodic {
 		{Name: "reports:build", Every: time.Minute, Run: c.whenCertain(h.buildReports)},
 		{Name: "housekeeping:old-reports", Every: 24 * time.Hour, Run: c.whenCertain(h.deleteOldReports)},
 
-		// Exports, usage, mails and notices.
+		// Deliveries, exports, usage, mails and notices.
+		{Name: "deliveries:waiting", Every: time.Minute, Run: c.whenCertain(h.tendWaiting)},
 		{Name: "exports:plan", Every: 5 * time.Minute, Run: c.whenCertain(h.planDailyExports)},
 		{Name: "usage:days", Every: 10 * time.Minute, Run: c.whenCertain(h.countUsageDays)},
 		{Name: "reports:mails", Every: time.Minute, Run: c.whenCertain(h.planReportMails)},
+		{Name: "tokens:expiry", Every: time.Hour, Run: c.whenCertain(h.mailExpiringTokens)},
 		{Name: "quotas:note", Every: 5 * time.Minute, Run: c.withNow(h.noteQuotas)},
 	}
 }

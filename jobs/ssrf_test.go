@@ -141,7 +141,7 @@ func TestBlockedAtConnect(t *testing.T) {
 		startQuick(t, d, a, clock.Now, jobs.Resolve(resolver), jobs.Allow())
 
 		for name, site := range sites {
-			log := awaitEnd(t, d, site, ids[name])
+			log := awaitLast(t, d, clock, site, ids[name])
 			for _, attempt := range log.Attempts {
 				if attempt.Error != model.AttemptNoAddress || attempt.Status != 0 || attempt.Answer != "" {
 					t.Errorf("%s: attempt %+v, want it blocked, without a response", name, *attempt)

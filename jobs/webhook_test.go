@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
@@ -22,10 +23,11 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
 
-// speed is how many times faster the clock of these tests runs: the 2.6 hours of a delivery pass in
-// five seconds.
+// speed is how many times faster the clock of these tests runs: the first four attempts of a delivery
+// take two seconds.
 const speed = 2000
 
 // startQuick starts a worker for receivers on loopback that sweeps often.
@@ -165,7 +167,7 @@ func TestReceivers(t *testing.T) {
 		startQuick(t, d, a, clock.Now)
 
 		for i, c := range cases {
-			log := awaitEnd(t, d, all[i].site, all[i].delivery.ID)
+			log := awaitLast(t, d, clock, all[i].site, all[i].delivery.ID)
 			if log.State != c.state || len(log.Attempts) != c.tries || int(log.Delivery.ScheduledAttempts) != c.tries {
 				t.Errorf(
 					"%s: %s after %d attempts (%d counted), want %s after %d", c.name, log.State, len(log.Attempts),
@@ -211,9 +213,10 @@ func TestSlowReceiver(t *testing.T) {
 		r := newReceiver(t, a, func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		site := newSite(t, d, "shop.example", r.URL, "")
 		delivery := due(t, d, site, noon)
-		startQuick(t, d, a, newFastClock(speed).Now, jobs.CallTimeout(300*time.Millisecond))
+		clock := newFastClock(speed)
+		startQuick(t, d, a, clock.Now, jobs.CallTimeout(300*time.Millisecond))
 
-		log := awaitEnd(t, d, site, delivery.ID)
+		log := awaitLast(t, d, clock, site, delivery.ID)
 		if log.State != model.DeliveryFailed || len(log.Attempts) != model.MaxAttempts {
 			t.Errorf("%s after %d attempts", log.State, len(log.Attempts))
 		}
@@ -240,14 +243,14 @@ func plainServer(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestAttemptsKeepTheSchedule: the five attempts come at 0, 5 s, 5 min, 30 min and 2 h after the
+// TestAttemptsKeepTheSchedule: the five attempts come at 0, 5 s, 5 min, 1 h and 10 h after the
 // previous one, a tenth more or less. Retry-After postpones one by up to two hours. The owner gets
 // one mail.
 func TestAttemptsKeepTheSchedule(t *testing.T) {
 	t.Parallel()
 
 	a := newAuthority(t)
-	steps := []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour}
+	steps := []time.Duration{5 * time.Second, 5 * time.Minute, time.Hour, 10 * time.Hour}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		clock := &clock{now: noon}
 		plain := newReceiver(t, a, status(500))
@@ -271,7 +274,7 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 		startQuick(t, d, a, clock.Now)
 
 		for n, step := range append(steps, 0) {
-			for i, wants := range [][2]time.Duration{{step, step}, {max(step, time.Hour), max(step, time.Hour)}, {2 * time.Hour, 2 * time.Hour}} {
+			for i, wants := range [][2]time.Duration{{step, step}, {max(step, time.Hour), max(step, time.Hour)}, {max(step, 2*time.Hour), max(step, 2*time.Hour)}} {
 				var log dbtest.DeliveryLog
 				awaitThat(t, func() (string, bool) {
 					log = logOf(t, d, sites[i], deliveries[i].ID)
@@ -293,7 +296,7 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 				}
 			}
 
-			clock.add(3 * time.Hour)
+			clock.add(12 * time.Hour)
 		}
 
 		mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE kind = 'delivery_failed' ORDER BY id")
@@ -406,6 +409,87 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
+// TestOldWebhookSecretSigns: for exactly 24 hours after a change of the secret, a receiver with either
+// secret accepts the calls. X-Service-Signature is the new secret's. Without a secret nothing is
+// signed at once.
+func TestOldWebhookSecretSigns(t *testing.T) {
+	t.Parallel()
+
+	const old, fresh = "an old secret of 16 or more", "a new secret of 16 or more"
+	a := newAuthority(t)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r := newReceiver(t, a, status(200))
+		site := newSite(t, d, "shop.example", r.URL, old)
+		now := &clock{now: noon}
+		startQuick(t, d, a, now.Now)
+
+		change := func(secret string) {
+			t.Helper()
+			by := model.ChangedBy{At: model.At(now.Now())}
+			if err := sites.New(d).SetWebhookSecret(t.Context(), site.AccountID, site.ID, &secret, by); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		// check sends a delivery, and compares the number of signatures and the secrets that verify it.
+		sent := 0
+		check := func(when string, signatures int, secrets ...string) {
+			t.Helper()
+
+			delivery := due(t, d, site, now.Now())
+			if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
+				t.Fatalf("%s: delivery %+v", when, log.Delivery)
+			}
+
+			call := r.all()[sent]
+			sent++
+
+			if got := strings.Fields(call.header.Get("webhook-signature")); len(got) != signatures {
+				t.Errorf("%s: signatures %q, want %d", when, got, signatures)
+			}
+
+			for _, secret := range secrets {
+				verifier, err := standardwebhooks.NewWebhookRaw([]byte(secret))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := verifier.VerifyIgnoringTimestamp([]byte(call.body), call.header); err != nil {
+					t.Errorf("%s: a receiver with %q: %v", when, secret, err)
+				}
+			}
+
+			want := ""
+			if signatures > 0 {
+				mac := hmac.New(sha256.New, []byte(secrets[0]))
+				mac.Write([]byte(call.body))
+				want = "sha256=" + hex.EncodeToString(mac.Sum(nil))
+			}
+			if got := call.header.Get("X-Service-Signature"); got != want {
+				t.Errorf("%s: X-Service-Signature %q, want %q", when, got, want)
+			}
+		}
+
+		check("before the change", 1, old)
+		change(fresh)
+		check("after the change", 2, fresh, old)
+
+		// Setting the same secret again does not end the overlap.
+		now.add(time.Hour)
+		change(fresh)
+		check("after an hour", 2, fresh, old)
+
+		now.add(23*time.Hour - time.Second)
+		check("a second before the end", 2, fresh, old)
+		now.add(time.Second)
+		check("at the end", 1, fresh)
+
+		change(old)
+		check("after another change", 2, old, fresh)
+		change("")
+		check("without a secret", 0)
+	})
+}
+
 // TestPrivateAnswersAreNotShown: of a receiver in a network that only the operator's setting
 // allows, the site's owners see the status and not the response.
 func TestPrivateAnswersAreNotShown(t *testing.T) {
@@ -447,7 +531,7 @@ func TestTestWebhook(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r := newReceiver(t, a, status(500))
 		site := newSite(t, d, "shop.example", r.URL, "")
-		delivery, err := outbox.New(d).QueueTestWebhook(t.Context(), site.AccountID, site.ID, model.At(noon))
+		delivery, err := outbox.New(d).QueueTestWebhook(t.Context(), site.AccountID, site.ID, model.DeliveryConversion, model.At(noon))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -470,24 +554,137 @@ func TestTestWebhook(t *testing.T) {
 	})
 }
 
-// TestWebhookRemoved: what was due for an address that was removed fails without a call and without
-// a mail.
-func TestWebhookRemoved(t *testing.T) {
+// TestWaitsForAddress: what is due for an address that was removed waits without an attempt, and
+// arrives when the site has one again.
+func TestWaitsForAddress(t *testing.T) {
 	t.Parallel()
 
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r := newReceiver(t, a, status(200))
 		site := newSite(t, d, "shop.example", "https://shop.example/hook", "")
 		delivery := due(t, d, site, noon)
+		set := func(address string) {
+			t.Helper()
+			by := model.ChangedBy{At: model.At(noon)}
+			if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil, by); err != nil {
+				t.Fatal(err)
+			}
+		}
 
-		if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", nil, model.ChangedBy{}); err != nil {
+		set("")
+		startQuick(t, d, a, (&clock{now: noon}).Now)
+		if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryWaiting || len(log.Attempts) != 0 {
+			t.Errorf("without an address: %+v, attempts %+v", log.Delivery, log.Attempts)
+		}
+
+		set(r.URL)
+		awaitThat(t, func() (string, bool) {
+			log := logOf(t, d, site, delivery.ID)
+			return fmt.Sprintf("delivery %+v", log.Delivery), log.State == model.DeliveryDelivered
+		})
+
+		log := logOf(t, d, site, delivery.ID)
+		if calls := r.all(); len(calls) != 1 || calls[0].body != delivery.Body || len(log.Attempts) != 1 || log.ScheduledAttempts != 1 ||
+			log.CalledURL != r.URL {
+			t.Errorf("with an address: calls %+v, delivery %+v, attempts %+v", calls, log.Delivery, log.Attempts)
+		}
+		mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE kind = 'delivery_failed'")
+		if err != nil || len(mails) != 0 {
+			t.Errorf("mails %+v, %v", mails, err)
+		}
+	})
+}
+
+// TestOwnersRequests: through Redis, failed deliveries that are sent again keep their message ids, a
+// day that is sent again has new ones and the rows of the day, and a test reaches the webhook that it
+// is for.
+func TestOwnersRequests(t *testing.T) {
+	t.Parallel()
+
+	a := newAuthority(t)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		dbtest.SetClock(d, (&clock{now: noon}).Now)
+		conversions, days := newReceiver(t, a, status(200)), newReceiver(t, a, status(200))
+		site := newSite(t, d, "shop.example", conversions.URL, "")
+		now := model.At(noon)
+		by := model.ChangedBy{At: now}
+		if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, days.URL, by); err != nil {
 			t.Fatal(err)
 		}
 
-		startQuick(t, d, a, (&clock{now: noon}).Now)
-		log := awaitEnd(t, d, site, delivery.ID)
-		if log.State != model.DeliveryFailed || len(log.Attempts) != 1 || log.Attempts[0].Error != model.AttemptNoWebhook {
-			t.Errorf("delivery %+v, attempts %+v", log.Delivery, log.Attempts)
+		failed := due(t, d, site, noon)
+		if err := dbtest.Exec(d, "UPDATE deliveries SET state = 'failed', attempts = 5, tries = 5"); err != nil {
+			t.Fatal(err)
+		}
+
+		yesterday := now.Day() - 1
+		fill(t, d, site.ID, yesterday, model.DailyPartRows+1)
+
+		store := outbox.New(d)
+		test, err := store.QueueTestWebhook(t.Context(), site.AccountID, site.ID, model.DeliveryDailyExport, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sent, err := store.RedeliverFailed(t.Context(), site.AccountID, site.ID, now, now); err != nil || sent.Count != 1 {
+			t.Fatalf("%+v, %v", sent, err)
+		}
+
+		parts, err := store.ResendDailyExport(t.Context(), site.AccountID, site.ID, yesterday, now)
+		if err != nil || len(parts) != 2 {
+			t.Fatalf("%d parts, %v", len(parts), err)
+		}
+
+		j, err := jobs.NewWith(jobs.Options{
+			DB: d, RedisURL: redistest.New(t).URL(), Now: (&clock{now: noon}).Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			WebhookNets: loopback, WebhookAuthorities: a.pool,
+		}, jobs.Quick(50*time.Millisecond, speed*30*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, j)
+
+		ids, err := keys.New(d).NodeIDs(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		for _, delivery := range append(parts, *test, *failed) {
+			if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
+				t.Errorf("delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
+			}
+		}
+
+		if calls := conversions.all(); len(calls) != 1 || calls[0].id() != ids.OfDelivery(site.ID, failed.ID) || calls[0].body != failed.Body {
+			t.Errorf("conversions: %+v", calls)
+		}
+
+		rows := 0
+		for _, call := range days.all() {
+			var body struct {
+				Type, Webhook, Date string
+				Part, Parts         int
+				Rows                []any
+			}
+			if err := json.Unmarshal([]byte(call.body), &body); err != nil {
+				t.Fatal(err)
+			}
+
+			switch call.id() {
+			case ids.OfDelivery(site.ID, test.ID):
+				if body.Type != "test" || body.Webhook != "daily_export" {
+					t.Errorf("the test: %s", call.body)
+				}
+			default:
+				rows += len(body.Rows)
+				if body.Date != yesterday.String() || body.Parts != 2 || call.id() != ids.OfDelivery(site.ID, parts[body.Part-1].ID) {
+					t.Errorf("part %d of %d of %s: %s", body.Part, body.Parts, body.Date, call.id())
+				}
+			}
+		}
+
+		if n := len(days.all()); n != 3 || rows != model.DailyPartRows+1 {
+			t.Errorf("%d calls with %d rows", n, rows)
 		}
 	})
 }

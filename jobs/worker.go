@@ -22,6 +22,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports"
@@ -114,6 +115,7 @@ func newWorker(s settings) (*Worker, error) {
 	w.webhooks = webhook.New(o)
 	w.mails = mail.New(mail.Options{
 		Store: outbox.New(s.DB), Clock: w.clock, Queue: w.queue, Log: s.Log, Server: s.Mail, BaseURL: s.BaseURL,
+		IDs: keys.New(s.DB).NodeIDs,
 	})
 
 	if w.schedule = s.schedule; w.schedule == nil {

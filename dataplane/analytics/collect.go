@@ -19,7 +19,7 @@ const collectEndpoint = "collect"
 
 // Collect answers POST /collect.php (analytics contract, section 4). Status 204 means that the hit
 // is committed, or ignored: for one of the reasons in errors.go, or because an engagement report has
-// no page view id. It checks, in this order: method, body, JSON, site key, domain, bot, excluded
+// no page view id. It checks, in this order: method, body, JSON, site key (also of a paused site, or one of a suspended account), domain, bot, excluded
 // address, path, event, flood; then, in the transaction, repetition and quota.
 func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	switch r.Method {
@@ -43,6 +43,11 @@ func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	at := model.At(s.now())
+	if site.stopped != "" {
+		s.count(site, at, collectEndpoint, site.stopped)
+		return errUnknownSite
+	}
+
 	h := &hit{site: site, at: at, deadline: deadline, size: size}
 	ignored, err := s.collect(w, r, h, p)
 	if err != nil {
@@ -76,7 +81,7 @@ func readPayload(r *http.Request) (*payload, int, error) {
 // so cost and count no more than well-formed ones.
 func (s *Service) countUnreadable(w http.ResponseWriter, r *http.Request, key string, err error) {
 	site, unknown := s.siteOf(time.Now().Add(StoreTimeout), key)
-	if unknown != nil || bindDomain(w, r, site) != nil {
+	if unknown != nil || site.stopped != "" || bindDomain(w, r, site) != nil {
 		return
 	}
 	s.count(site, model.At(s.now()), collectEndpoint, codeOf(err))

@@ -89,6 +89,11 @@ func (s *Service) Server(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	at := model.At(s.now())
+	if site.stopped != "" {
+		s.count(site, at, serverEndpoint, site.stopped)
+		return errInvalidSecret
+	}
+
 	ignored, err := s.serve(r, site, at, deadline)
 	if err != nil {
 		s.count(site, at, serverEndpoint, codeOf(err))
@@ -120,11 +125,12 @@ func (s *Service) siteOfSecret(r *http.Request, deadline time.Time) (*site, erro
 		return nil, errInvalidSecret
 	}
 
-	site, err := s.bySecret.Get(deadline, string(model.HashToken(secret)))
+	hash := string(model.HashToken(secret))
+	site, err := s.bySecret.Get(deadline, hash)
 	if err != nil {
 		return nil, errUnavailable(err)
 	}
-	if site == nil {
+	if site == nil || !site.accepts(hash, model.At(s.now())) {
 		return nil, errInvalidSecret
 	}
 

@@ -12,6 +12,7 @@ import (
 // site holds the rules of a site that requests need. It is cached and never changed.
 type site struct {
 	id          int64
+	stopped     string // why all calls are refused, see model.SiteRules.Stopped; empty: they are not
 	key         string
 	domains     []string // normalised, subdomains included
 	excluded    []netip.Prefix
@@ -19,12 +20,22 @@ type site struct {
 	allowUserID bool
 	events      event.Rules
 	keyEvents   map[string]bool // empty without a conversion webhook
+
+	oldSecret      string        // hash of the server secret that a rotation replaced; empty without one
+	oldSecretUntil model.Instant // its expiry
+}
+
+// accepts reports whether the server secret with a hash, by which the site was found, is valid at a
+// time. The site stays in the cache after its old secret has expired.
+func (s *site) accepts(hash string, at model.Instant) bool {
+	return hash != s.oldSecret || at < s.oldSecretUntil
 }
 
 // newSite returns the site with the given rules.
 func newSite(r *model.SiteRules) *site {
 	s := &site{
 		id:          r.ID,
+		stopped:     r.Stopped(),
 		key:         r.SiteKey,
 		domains:     r.Domains(),
 		excluded:    r.Excluded,
@@ -37,6 +48,8 @@ func newSite(r *model.SiteRules) *site {
 			Ecommerce:  r.MeasureEcommerce,
 			Domains:    r.Domains(),
 		},
+		oldSecret:      string(r.OldServerSecretHash),
+		oldSecretUntil: r.OldServerSecretUntil,
 	}
 
 	if r.ConversionWebhookURL != "" {

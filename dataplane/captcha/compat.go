@@ -113,7 +113,7 @@ func (s *Service) Compat(w http.ResponseWriter, r *http.Request) error {
 		web.WriteJSON(w, compatSuccess{Success: true, ChallengeTS: t.Issued.Format(compatTime), Hostname: t.Hostname})
 	case duplicate:
 		refuse(w, codeConsumed)
-	case overQuota:
+	case overQuota, accountSuspended:
 		refuse(w, codeQuotaExceeded)
 	case accountDeleted:
 		refuse(w, codeInvalidSecret)

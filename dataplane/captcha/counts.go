@@ -32,6 +32,7 @@ func (s *Service) countRefusal(key *sitekey, endpoint string, err error) {
 // refusedOutcomes are the codes under which tokens that are not valid are counted.
 var refusedOutcomes = map[outcome]string{
 	notOurs: model.RefusedToken, duplicate: model.RefusedUsedToken, overQuota: "quota_exceeded",
+	accountSuspended: errSuspended.Code,
 }
 
 // countRedeemed counts the outcome of a redeemed token.

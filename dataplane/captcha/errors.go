@@ -24,6 +24,8 @@ var (
 		Message: "Domain not allowed: the sitekey is bound to other domains."}
 	errSitekey = &model.Error{Kind: model.NotFound, Code: "unknown_sitekey",
 		Message: "Unknown sitekey."}
+	errSuspended = &model.Error{Kind: model.NotFound, Code: model.RefusedSuspended,
+		Message: "Unknown sitekey: the operator has suspended its account."}
 	errNoSitekey = missing("sitekey")
 )
 

@@ -14,10 +14,15 @@ import (
 type sitekey struct {
 	id         int64 // 0 for the test sitekey
 	accountID  int64 // 0 for the test sitekey
+	claims     int64 // see model.Sitekey.Claims; 0 for the test sitekey
+	suspended  bool  // the account is
 	text       string
 	inTokens   token.Sitekey
 	domains    []string // normalised, subdomains included; none: every domain is allowed
 	secretHash []byte
+
+	oldSecretHash  []byte        // of the secret that a rotation replaced; nil without one
+	oldSecretUntil model.Instant // its expiry
 }
 
 // testSitekey is not in the database (captcha contract, section 5). Options.NoTestSitekey disables
@@ -31,9 +36,12 @@ var testSitekey = &sitekey{
 // isCounted reports whether verifications count against an account's quota.
 func (k *sitekey) isCounted() bool { return k.accountID != 0 }
 
-// owns reports whether the secret belongs to this sitekey.
-func (k *sitekey) owns(secret string) bool {
-	return subtle.ConstantTimeCompare(model.HashToken(secret), k.secretHash) == 1
+// owns reports whether the secret belongs to this sitekey at a time: it is the current secret, or the
+// old one before its expiry.
+func (k *sitekey) owns(secret string, at model.Instant) bool {
+	hash := model.HashToken(secret)
+	return subtle.ConstantTimeCompare(hash, k.secretHash) == 1 ||
+		at < k.oldSecretUntil && subtle.ConstantTimeCompare(hash, k.oldSecretHash) == 1
 }
 
 // loadSitekey returns a loader for the cache that reads sitekeys with read.
@@ -47,10 +55,15 @@ func loadSitekey(read func(context.Context, string) (*model.Sitekey, error)) rul
 		return k.ID, &sitekey{
 			id:         k.ID,
 			accountID:  k.AccountID,
+			claims:     k.Claims(),
+			suspended:  k.Suspended,
 			text:       k.Sitekey,
 			inTokens:   token.SitekeyOf(k.Sitekey),
 			domains:    k.Domains,
 			secretHash: k.SecretHash,
+
+			oldSecretHash:  k.OldSecretHash,
+			oldSecretUntil: k.OldSecretUntil,
 		}, nil
 	}
 }
@@ -91,6 +104,11 @@ func (s *Service) sitekeyOfSecret(deadline time.Time, secret string) (*sitekey, 
 	key, err := s.bySecret.Get(deadline, string(model.HashToken(secret)))
 	if err != nil {
 		return nil, errUnavailable(err)
+	}
+
+	// The sitekey stays in the cache after its old secret has expired.
+	if key != nil && !key.owns(secret, model.At(s.now())) {
+		return nil, nil
 	}
 
 	return key, nil

@@ -69,7 +69,7 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !key.owns(call.secret) {
+	if !key.owns(call.secret, model.At(s.now())) {
 		s.countRefusal(key, siteverifyEndpoint, errSecret)
 		return errSecret
 	}
@@ -82,11 +82,12 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 		return errSitekey
 	}
 
+	exceeded := verdict == overQuota || verdict == accountSuspended
 	web.WriteJSON(w, siteverifyAnswer{
 		Valid:         verdict == claimed || verdict == claimedFromReserve,
-		OverLimit:     verdict == claimedFromReserve || verdict == overQuota,
+		OverLimit:     verdict == claimedFromReserve || exceeded,
 		Reserve:       verdict == claimedFromReserve,
-		QuotaExceeded: verdict == overQuota,
+		QuotaExceeded: exceeded,
 	})
 
 	return nil
@@ -116,8 +117,15 @@ func (s *Service) consume(
 		return duplicate, nil, nil
 	}
 
+	// It is answered like a used quota, which blames the account and not the visitor. The token works
+	// if the account is resumed in time.
+	if key.suspended {
+		return accountSuspended, nil, nil
+	}
+
 	result, err := s.claim(ctx, deadline, &claim{
-		key:     model.ConsumedKey{AccountID: key.accountID, IssuedAt: model.At(t.Issued), ID: t.ID},
+		key:     model.ConsumedKey{AccountID: key.claims, IssuedAt: model.At(t.Issued), ID: t.ID},
+		account: key.accountID,
 		at:      model.At(now),
 		counted: key.isCounted(),
 	})

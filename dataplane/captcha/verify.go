@@ -56,7 +56,7 @@ func (s *Service) exchange(r *http.Request, call *widgetCall, key *sitekey, host
 	}
 
 	result, err := s.claim(r.Context(), call.deadline, &claim{
-		key: model.ConsumedKey{AccountID: key.accountID, IssuedAt: model.At(work.Issued), ID: work.ID},
+		key: model.ConsumedKey{AccountID: key.claims, IssuedAt: model.At(work.Issued), ID: work.ID},
 		at:  model.At(now),
 	})
 	if err != nil {

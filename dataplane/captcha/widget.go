@@ -67,6 +67,9 @@ func (s *Service) openWidgetCall(
 	if key, err = s.sitekeyOf(call.deadline, call.sitekey); err != nil {
 		return call, nil, "", err
 	}
+	if key.suspended {
+		return call, key, "", errSuspended
+	}
 
 	hostname, ok := pageHost(r)
 	if len(key.domains) > 0 && (!ok || !model.HostServed(hostname, key.domains)) {

@@ -25,12 +25,13 @@ const (
 // claim is the request to consume a challenge or a token.
 type claim struct {
 	key     model.ConsumedKey
+	account int64 // whose quota it counts against
 	at      model.Instant
-	counted bool // against the quota of the account
+	counted bool // against the quota
 }
 
 func (c *claim) usageKey() model.CaptchaUsageKey {
-	return model.CaptchaUsageKey{AccountID: c.key.AccountID, Month: c.at.Month()}
+	return model.CaptchaUsageKey{AccountID: c.account, Month: c.at.Month()}
 }
 
 // outcome is the result of a claim.
@@ -42,6 +43,7 @@ const (
 	claimedFromReserve                // likewise, with the quota used up before
 	duplicate                         // consumed before, or too old
 	overQuota                         // quota and reserve are used up; the token is not consumed
+	accountSuspended                  // the account is suspended; the token is not consumed
 	accountDeleted                    // the account was deleted after it was cached
 )
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -40,12 +41,38 @@ func (s *Store) SetCaptchaPlan(ctx context.Context, accountID int64, plan model.
 		return model.InvalidField("plan", "invalid_plan", "There is no such plan.")
 	}
 
-	err := db.NeedRow(s.db.Write.ExecContext(ctx, "UPDATE accounts SET captcha_plan = ? WHERE id = ?", plan, accountID))
+	err := s.changeAccount(ctx, accountID, func(ctx context.Context, tx *db.Tx, account *model.Account) error {
+		_, err := tx.ExecContext(ctx, "UPDATE accounts SET captcha_plan = ? WHERE id = ?", plan, accountID)
+		if err != nil {
+			return err
+		}
+
+		return audit.Write(ctx, tx, audit.Change{
+			AccountID: accountID, ByOperator: true, Object: accountObject(account),
+			Before: audit.Values{"captchaPlan": account.CaptchaPlan}, After: audit.Values{"captchaPlan": plan},
+		})
+	})
 	if err != nil {
 		return db.Wrap(err, "set captcha plan of account %d", accountID)
 	}
 
 	return nil
+}
+
+// changeAccount runs a change of an account in a transaction that locks the account's row.
+func (s *Store) changeAccount(
+	ctx context.Context, id int64, change func(ctx context.Context, tx *db.Tx, account *model.Account) error,
+) error {
+	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		var account model.Account
+		q := tx.NewSelect().Model(&account).Where("id = ?", id)
+		tx.Lock(q, "NO KEY UPDATE")
+		if err := q.Scan(ctx); err != nil {
+			return db.OrNotFound(err)
+		}
+
+		return change(ctx, tx, &account)
+	})
 }
 
 // CaptchaUsageHistory returns the verifications of an account in each month since from. Months

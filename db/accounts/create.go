@@ -9,6 +9,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -19,16 +20,22 @@ var ErrSignupsClosed = &model.Error{
 
 // SignUp stores an account and its first user, and returns the user with the account and both ids.
 // The first user of an installation becomes its operator. An account without a captcha plan gets
-// the free one. It fails with ErrSignupsClosed, or with the Conflict email_taken.
+// the free one, and a user without a language English. It fails with ErrSignupsClosed, or with the Conflict email_taken.
 func (s *Store) SignUp(
 	ctx context.Context, policy model.SignupPolicy, account model.Account, user model.User,
 ) (*model.User, error) {
 	account.CaptchaPlan = cmp.Or(account.CaptchaPlan, model.CaptchaPlanFree)
+	user.Language = cmp.Or(user.Language, model.English)
+
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := tx.LockInstallation(ctx); err != nil {
 			return err
 		}
-		return createAccount(ctx, tx, policy, &account, &user)
+		if err := createAccount(ctx, tx, policy, &account, &user); err != nil {
+			return err
+		}
+
+		return audit.Write(ctx, tx, newAccount(&user, &account))
 	})
 	switch {
 	case db.IsUnique(err):
@@ -60,12 +67,35 @@ func createAccount(
 		return err
 	}
 
-	owner.AccountID, owner.Account = account.ID, account
-	owner.Role = model.RoleOwner
 	owner.Operator = !usersExist
-	_, err = tx.NewInsert().Model(owner).Exec(ctx)
+	if _, err := tx.NewInsert().Model(owner).Exec(ctx); err != nil {
+		return err
+	}
 
-	return err
+	return addMembership(ctx, tx, owner, &model.Membership{
+		AccountID: account.ID, Role: model.RoleOwner, CreatedAt: account.CreatedAt, Account: account,
+	})
+}
+
+// addMembership stores a membership of a user, whose row is new or locked, and makes the user a
+// member of its account.
+func addMembership(ctx context.Context, tx *db.Tx, user *model.User, m *model.Membership) error {
+	m.UserID, m.User = user.ID, user
+	if _, err := tx.NewInsert().Model(m).Exec(ctx); err != nil {
+		return err
+	}
+
+	user.Memberships = append(user.Memberships, m)
+	user.AccountID, user.Role, user.Account = m.AccountID, m.Role, m.Account
+	return nil
+}
+
+// newAccount is the first entry of an account's log.
+func newAccount(owner *model.User, account *model.Account) audit.Change {
+	return audit.Change{
+		AccountID: account.ID, By: owner, Object: accountObject(account),
+		After: audit.Values{"name": account.Name, "owner": owner.Email, "captchaPlan": account.CaptchaPlan},
+	}
 }
 
 // emailTaken returns the error for an address that a user of any account has.

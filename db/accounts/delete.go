@@ -2,11 +2,13 @@ package accounts
 
 import (
 	"context"
+	"errors"
 
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/db/watch"
 )
@@ -14,9 +16,10 @@ import (
 // accountRows are the tables whose rows refer to an account without a foreign key that deletes
 // them. DeleteAccount empties them after it deleted the account's row, in this order. It is the
 // lock order of their writers: a mail is written under a lock on its user, a captcha quota notice
-// under one on the month's usage. The table of consumed challenges and tokens is not listed because it
-// may be large: DeleteConsumed of package retention deletes its rows within model.ConsumedRetention.
-var accountRows = []string{"mails", "captcha_usage", "quota_notices"}
+// under one on the month's usage. Entries of the audit log are written under the lock on their object.
+// The table of consumed challenges and tokens is not listed because it may be large: DeleteConsumed of
+// package retention deletes its rows within model.ConsumedRetention.
+var accountRows = []string{"mails", "captcha_usage", "quota_notices", "audit_log"}
 
 // ErrLastOperator prevents removing the only operator while the installation has other accounts.
 var ErrLastOperator = &model.Error{
@@ -24,11 +27,12 @@ var ErrLastOperator = &model.Error{
 	Message: "This is the installation's only operator, and there are other accounts.",
 }
 
-// DeleteAccount deletes the account of one of its users, with its users, sites and everything that
-// belongs to them. Hits are deleted later, as with DeleteSite. The caller must have read the user
-// and checked the password. It fails with model.ErrStale when the password has changed since, with
-// model.ErrForbidden when the user no longer has the right to manage the account, and with
-// ErrLastOperator for the only operator while there are other accounts.
+// DeleteAccount deletes the account that a user was reached through, with its sites and everything
+// that belongs to them, and with the users that belong to no other account. Hits are deleted later,
+// as with DeleteSite. The caller must have read the user and checked the password. It fails with
+// model.ErrStale when the password has changed since, with model.ErrForbidden when the user no longer
+// has the right to manage the account, and with ErrLastOperator if it would delete the only operator
+// while there are other users.
 func (s *Store) DeleteAccount(ctx context.Context, by *model.User, now model.Instant) error {
 	accountID := by.AccountID
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -53,28 +57,46 @@ func (s *Store) DeleteAccount(ctx context.Context, by *model.User, now model.Ins
 	return nil
 }
 
-// mayDelete checks again, under the lock on the account's members, that the user has the right to
-// delete the account, and that the installation keeps an operator.
+// mayDelete locks the account's users, and checks again that the user has the right to delete the
+// account, and that the installation keeps an operator.
 func mayDelete(ctx context.Context, tx *db.Tx, by *model.User) error {
-	user, err := lockUnchanged(ctx, tx, by.ID, by.PasswordHash)
-	switch {
-	case err != nil:
+	var locked []int64
+	users := tx.NewSelect().Model((*model.User)(nil)).Column("id").
+		Where("id IN (SELECT user_id FROM memberships WHERE account_id = ?)", by.AccountID).Order("id")
+	tx.Lock(users, "UPDATE")
+	if err := users.Scan(ctx, &locked); err != nil {
 		return err
-	case !user.May(model.MayManage, nil):
-		return model.ErrForbidden
 	}
 
-	operates, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", by.AccountID).Where("operator").
+	if _, err := lockUnchanged(ctx, tx, by.ID, by.PasswordHash); err != nil {
+		return err
+	}
+	user, err := member(ctx, tx, by.AccountID, by.ID)
+	if errors.Is(err, model.ErrNotFound) || err == nil && !user.May(model.MayManage, nil) {
+		return model.ErrForbidden
+	}
+	if err != nil {
+		return err
+	}
+
+	operates, err := tx.NewSelect().Table("users").Where(onlyMembers, by.AccountID, by.AccountID).Where("operator").
 		Exists(ctx)
 	if err != nil || !operates {
 		return err
 	}
 
-	return needOtherOperator(ctx, tx, func(q *bun.SelectQuery) { q.Where("account_id <> ?", by.AccountID) })
+	return needOtherOperator(ctx, tx, func(q *bun.SelectQuery) {
+		q.Where("NOT ("+onlyMembers+")", by.AccountID, by.AccountID)
+	})
 }
 
-// deleteAccount deletes an account whose row is locked, with everything that belongs to it, and
-// notifies the watchers of its sites and sitekeys.
+// onlyMembers is the condition of the users that belong to an account, given twice, and to no other
+// one.
+const onlyMembers = "users.id IN (SELECT user_id FROM memberships WHERE account_id = ?) AND " +
+	"NOT EXISTS (SELECT 1 FROM memberships other WHERE other.user_id = users.id AND other.account_id <> ?)"
+
+// deleteAccount deletes an account whose row and whose users' rows are locked, with everything that
+// belongs to it, and notifies the watchers of its sites and sitekeys.
 func deleteAccount(ctx context.Context, tx *db.Tx, accountID int64, now model.Instant) error {
 	siteIDs, err := lockIDs(ctx, tx, "sites", accountID)
 	if err != nil {
@@ -93,7 +115,13 @@ func deleteAccount(ctx context.Context, tx *db.Tx, accountID int64, now model.In
 	if err := tx.Notify(ctx, watch.Sitekeys, sitekeyIDs...); err != nil {
 		return err
 	}
+	if _, err := tx.ExecContext(ctx, "DELETE FROM users WHERE "+onlyMembers, accountID, accountID); err != nil {
+		return err
+	}
 	if _, err := tx.ExecContext(ctx, "DELETE FROM accounts WHERE id = ?", accountID); err != nil {
+		return err
+	}
+	if err := outbox.KeepPersonalMails(ctx, tx, accountID); err != nil {
 		return err
 	}
 
@@ -119,7 +147,7 @@ func lockIDs(ctx context.Context, tx *db.Tx, table string, accountID int64) (ids
 // users.
 func needOtherOperator(ctx context.Context, tx *db.Tx, others func(*bun.SelectQuery)) error {
 	count := func(operators bool) (int64, error) {
-		q := tx.NewSelect().Model((*model.User)(nil))
+		q := tx.NewSelect().Table("users")
 		others(q)
 		if operators {
 			q.Where("operator")

@@ -87,11 +87,7 @@ func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		noisy, quiet := dbtest.NewUser(t, d, "noisy@example.com"), dbtest.NewUser(t, d, "quiet@example.com")
 		for i := range 29 {
-			err := dbtest.Exec(d, "INSERT INTO users (account_id, email, password_hash, operator, created_at) VALUES (?, ?, '-', false, 0)",
-				noisy.AccountID, fmt.Sprintf("m%d@example.com", i))
-			if err != nil {
-				t.Fatal(err)
-			}
+			dbtest.AddMember(t, d, noisy.AccountID, fmt.Sprintf("m%d@example.com", i), model.RoleMember)
 		}
 
 		notice := func(account, site int64, at model.Instant) {

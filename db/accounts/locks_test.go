@@ -91,7 +91,7 @@ func addMember(t *testing.T, d *db.DB, accountID int64, email string, role model
 	secret := model.HashToken(email)
 	invite(t, d, accountID, email, role, secret)
 
-	user, err := accounts.New(d).Accept(t.Context(), secret, "hash", dbtest.Start)
+	user, err := accounts.New(d).Accept(t.Context(), secret, "hash", model.English, dbtest.Start)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,12 +130,14 @@ func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 	}
 
 	signIn := func(w *lockWorld, ctx context.Context) error {
-		return w.store.CreateSession(ctx, model.Session{IDHash: []byte("next"), UserID: w.member.ID,
-			CreatedAt: dbtest.Start}, "hash", w.session)
+		return w.store.CreateSession(ctx, accounts.SessionStart{
+			Session:      model.Session{IDHash: []byte("next"), UserID: w.member.ID, CreatedAt: dbtest.Start},
+			PasswordHash: "hash", Replaced: w.session, SignIn: true,
+		})
 	}
 
 	accept := func(w *lockWorld, ctx context.Context) error {
-		_, err := w.store.Accept(ctx, invited, "hash", dbtest.Start)
+		_, err := w.store.Accept(ctx, invited, "hash", model.English, dbtest.Start)
 		return err
 	}
 
@@ -246,7 +248,7 @@ func TestRevocationMeetsAcceptance(t *testing.T) {
 				return err
 			},
 			func() error {
-				_, err := accounts.New(d).Accept(t.Context(), invited, "hash", dbtest.Start)
+				_, err := accounts.New(d).Accept(t.Context(), invited, "hash", model.English, dbtest.Start)
 				return err
 			})
 		if revoked != nil || !errors.Is(accepted, accounts.ErrInvalidToken) {
@@ -339,7 +341,7 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 					t.Errorf("errors %v and %v", deleted, written)
 				}
 
-				for _, table := range []string{"users", "sites", "mails", "captcha_usage", "quota_notices"} {
+				for _, table := range []string{"memberships", "sites", "mails", "captcha_usage", "quota_notices"} {
 					rows, err := dbtest.Rows[struct{ AccountID int64 }](d, "SELECT account_id FROM "+table+" WHERE account_id = ?",
 						owner.AccountID)
 					if err != nil || len(rows) > 0 {
@@ -369,7 +371,7 @@ func TestDeleteAccountChecksTheOwnerAgain(t *testing.T) {
 		}
 
 		// Make the second user a viewer while the deletion is in progress.
-		demoted, deleted := dbtest.RaceInOrder(t, d, `UPDATE "users"`,
+		demoted, deleted := dbtest.RaceInOrder(t, d, `UPDATE "memberships"`,
 			func() error {
 				return accounts.New(d).SetMemberRole(t.Context(), w.owner.AccountID, second.ID, model.RoleViewer)
 			},

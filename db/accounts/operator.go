@@ -6,6 +6,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 )
@@ -33,7 +34,14 @@ func (s *Store) SetOperator(ctx context.Context, email string, operator bool) er
 
 		_, err = tx.NewUpdate().Model((*model.User)(nil)).Set("operator = ?", operator).Where("id = ?", user.ID).
 			Exec(ctx)
-		return err
+		if err != nil {
+			return err
+		}
+
+		return audit.Write(ctx, tx, audit.Change{
+			AccountID: user.AccountID, Object: userObject(user), ByOperator: true,
+			Before: audit.Values{"operator": user.Operator}, After: audit.Values{"operator": operator},
+		})
 	})
 	if err != nil {
 		return db.Wrap(err, "set an operator")
@@ -64,12 +72,18 @@ func (s *Store) StorePasswordReset(
 
 		_, err = tx.ExecContext(ctx, "INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)",
 			tokenHash, user.ID, expires)
+		if err != nil {
+			return err
+		}
+
+		err = audit.Write(ctx, tx, audit.Change{AccountID: user.AccountID, Object: userObject(user), ByOperator: true})
 		if err != nil || !notify {
 			return err
 		}
 
 		return outbox.QueueMails(ctx, tx, []model.Mail{{
-			AccountID: user.AccountID, Recipient: user.Email, Kind: model.MailOperatorLink, CreatedAt: now,
+			AccountID: user.AccountID, Recipient: user.Email, Language: user.Language, Kind: model.MailOperatorLink,
+			CreatedAt: now,
 		}})
 	})
 	if err != nil {

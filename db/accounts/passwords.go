@@ -11,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 )
@@ -22,7 +23,7 @@ const noID = math.MaxInt64
 // address, and the mail that carries it. It revokes an earlier secret. For an unknown address it
 // runs the same statements and commits a mail without a recipient, which is not sent and does not
 // contain the address. So the response time does not reveal which addresses have accounts. It sets
-// the mail's AccountID and Recipient.
+// the mail's AccountID, Recipient and Language.
 func (s *Store) RequestPasswordReset(
 	ctx context.Context, email string, tokenHash []byte, expires model.Instant, mail model.Mail,
 ) error {
@@ -31,8 +32,13 @@ func (s *Store) RequestPasswordReset(
 		user, err := lockUser(ctx, tx, "email", email)
 		switch {
 		case err == nil:
-			mail.AccountID, mail.Recipient = user.AccountID, user.Email
+			mail.AccountID, mail.Recipient, mail.Language = user.AccountID, user.Email, user.Language
 		case errors.Is(err, model.ErrNotFound):
+			// lockUser has read no account.
+			if _, err := defaultAccount(ctx, tx, noID); err != nil {
+				return err
+			}
+
 			user = &model.User{ID: noID, AccountID: noID}
 			mail.AccountID, mail.Recipient = 0, ""
 			mail.End(model.MailSkipped)
@@ -54,8 +60,12 @@ func (s *Store) RequestPasswordReset(
 			return err
 		}
 
-		_, err = tx.NewInsert().Model(&mail).Exec(ctx)
-		return err
+		if _, err = tx.NewInsert().Model(&mail).Exec(ctx); err != nil {
+			return err
+		}
+
+		// No account has the number noID.
+		return audit.Write(ctx, tx, audit.Change{AccountID: user.AccountID, Object: userObject(user)})
 	})
 	if err != nil {
 		// Leave the address out: errors are logged.
@@ -69,7 +79,6 @@ func (s *Store) RequestPasswordReset(
 type PasswordChange struct {
 	Hash string // argon2id in PHC string form
 	At   model.Instant
-	Page string // where the user signs in, for the mail
 }
 
 // ResetPassword consumes a secret and changes its user's password. It ends all sessions, mails the
@@ -144,7 +153,7 @@ func (s *Store) SetPasswordHash(ctx context.Context, userID int64, was, hash str
 }
 
 // changePassword changes the password of a user whose row is locked. It deletes the user's password
-// resets. The new generation also invalidates what browsers remember of earlier sign-ins.
+// resets and a requested change of the address. The new generation also invalidates what browsers remember of earlier sign-ins.
 func changePassword(
 	ctx context.Context, tx *db.Tx, user *model.User, change PasswordChange,
 ) ([]*model.APIToken, error) {
@@ -162,9 +171,15 @@ func changePassword(
 	if err := outbox.DeleteUnsentLink(ctx, tx, model.MailPasswordReset, user.AccountID, user.Email); err != nil {
 		return nil, err
 	}
+	if err := revokeEmailChange(ctx, tx, user); err != nil {
+		return nil, err
+	}
 
 	var tokens []*model.APIToken
 	if err := tx.NewSelect().Model(&tokens).Where("user_id = ?", user.ID).Order("id").Scan(ctx); err != nil {
+		return nil, err
+	}
+	if err := auditUser(ctx, tx, user, nil); err != nil {
 		return nil, err
 	}
 
@@ -183,7 +198,7 @@ func mailPasswordChange(
 		return err
 	}
 
-	data := model.PasswordChangedMail{At: change.At, Page: change.Page}
+	data := model.PasswordChangedMail{At: change.At}
 	for _, token := range tokens {
 		data.Tokens = append(data.Tokens, token.String())
 	}
@@ -194,16 +209,19 @@ func mailPasswordChange(
 	}
 
 	return outbox.QueueMails(ctx, tx, []model.Mail{{
-		AccountID: user.AccountID, Recipient: user.Email, Kind: model.MailPasswordChanged,
+		AccountID: user.AccountID, Recipient: user.Email, Language: user.Language, Kind: model.MailPasswordChanged,
 		Data: string(text), CreatedAt: change.At,
 	}})
 }
 
-// DeleteExpiredSecrets deletes expired password resets, invitations and pending sign-ups, and
-// returns their number. Housekeeping calls it.
+// DeleteExpiredSecrets deletes expired password resets, changes of addresses, invitations, pending
+// sign-ups, answered challenges and setups of authenticator apps, and returns their number.
+// Housekeeping calls it.
 func (s *Store) DeleteExpiredSecrets(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
-	for _, table := range []string{"password_resets", "invitations", "pending_sign_ups"} {
+	for _, table := range []string{
+		"password_resets", "email_changes", "invitations", "pending_sign_ups", "used_challenges",
+	} {
 		res, err := s.db.Write.ExecContext(ctx, "DELETE FROM ? WHERE expires_at <= ?", bun.Ident(table), now)
 		if err != nil {
 			return all, fmt.Errorf("delete expired %s: %w", table, err)
@@ -217,5 +235,12 @@ func (s *Store) DeleteExpiredSecrets(ctx context.Context, now model.Instant) (in
 		all += n
 	}
 
-	return all, nil
+	res, err := s.db.Write.ExecContext(ctx, "DELETE FROM totp_secrets WHERE NOT confirmed AND created_at <= ?",
+		now.Add(-model.TOTPSetupLifetime))
+	if err != nil {
+		return all, fmt.Errorf("delete expired setups of authenticator apps: %w", err)
+	}
+
+	n, err := res.RowsAffected()
+	return all + n, err
 }

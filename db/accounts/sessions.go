@@ -8,6 +8,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -19,26 +20,43 @@ const (
 	sessionTouch    = time.Minute
 )
 
-// CreateSession stores a session that starts at s.CreatedAt, and deletes the session it replaces
-// (nil for none) in the same transaction. The caller must have checked the user's password, whose
-// hash is passwordHash. It fails with model.ErrStale when the password has changed since, or the
-// user was deleted.
-func (s *Store) CreateSession(ctx context.Context, session model.Session, passwordHash string, replaced []byte) error {
+// SessionStart is a session to create.
+type SessionStart struct {
+	model.Session
+	PasswordHash string // of the user's checked password
+	Replaced     []byte // the session that it replaces; nil for none
+	Proved       bool   // the user has proved a second factor; no session starts without it if the user has one
+	SignIn       bool   // its start is an entry of the audit log, and not a part of another change
+}
+
+// CreateSession stores a session that starts at its CreatedAt, and deletes the session it replaces in
+// the same transaction. The caller must have checked the user's password, and the second factor if the
+// user has one. It fails with model.ErrStale when the password has changed since, the user has got a
+// second factor that was not proved, or the user was deleted.
+func (s *Store) CreateSession(ctx context.Context, start SessionStart) error {
+	session := start.Session
 	session.LastSeenAt = session.CreatedAt
 	session.ExpiresAt = sessionExpiry(session.CreatedAt, session.LastSeenAt)
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if _, err := lockUnchanged(ctx, tx, session.UserID, passwordHash); err != nil {
+		user, err := lockUnchanged(ctx, tx, session.UserID, start.PasswordHash)
+		switch {
+		case err != nil:
 			return err
+		case user.SecondFactor && !start.Proved:
+			return model.ErrStale
 		}
 
-		if len(replaced) > 0 {
-			if err := deleteSession(ctx, tx, replaced); err != nil {
+		if len(start.Replaced) > 0 {
+			if err := deleteSession(ctx, tx, start.Replaced); err != nil {
 				return err
 			}
 		}
 
-		_, err := tx.NewInsert().Model(&session).Exec(ctx)
-		return err
+		if _, err := tx.NewInsert().Model(&session).Exec(ctx); err != nil || !start.SignIn {
+			return err
+		}
+
+		return auditUser(ctx, tx, user, nil)
 	})
 	if err != nil {
 		return db.Wrap(err, "create session of user %d", session.UserID)
@@ -47,8 +65,8 @@ func (s *Store) CreateSession(ctx context.Context, session model.Session, passwo
 	return nil
 }
 
-// SessionUser returns the user of a valid session, with the account, and records the use of the
-// session. It returns model.ErrNotFound for an ended, expired or unknown session.
+// SessionUser returns the user of a valid session as a member of the default account, with all
+// memberships, and records the use of the session. It returns model.ErrNotFound for an ended, expired or unknown session.
 func (s *Store) SessionUser(ctx context.Context, idHash []byte, now model.Instant) (*model.User, error) {
 	var session model.Session
 	err := s.db.Read.NewSelect().Model(&session).Where("id_hash = ?", idHash).Where("expires_at > ?", now).Scan(ctx)
@@ -92,9 +110,8 @@ func deleteSession(ctx context.Context, idb bun.IDB, idHash []byte) error {
 }
 
 // DeleteUserSessions ends every session of a user and returns how many there were.
-func (s *Store) DeleteUserSessions(ctx context.Context, userID int64) (int64, error) {
-	var n int64
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+func (s *Store) DeleteUserSessions(ctx context.Context, userID int64) (n int64, err error) {
+	err = s.endSessions(ctx, userID, audit.Values{"sessions": "all"}, func(tx *db.Tx) error {
 		res, err := tx.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).Exec(ctx)
 		if err == nil {
 			n, err = res.RowsAffected()
@@ -102,10 +119,25 @@ func (s *Store) DeleteUserSessions(ctx context.Context, userID int64) (int64, er
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("delete sessions of user %d: %w", userID, err)
+		return 0, db.Wrap(err, "delete sessions of user %d", userID)
 	}
 
 	return n, nil
+}
+
+// endSessions ends sessions of a user. values describe them in the audit log.
+func (s *Store) endSessions(ctx context.Context, userID int64, values audit.Values, end func(tx *db.Tx) error) error {
+	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		user, err := lockUser(ctx, tx, "id", userID)
+		if err != nil {
+			return err
+		}
+		if err := end(tx); err != nil {
+			return err
+		}
+
+		return audit.Write(ctx, tx, audit.Change{AccountID: user.AccountID, Object: userObject(user), Before: values})
+	})
 }
 
 // DeleteExpiredSessions deletes expired sessions, and returns their number. Housekeeping calls it.
@@ -143,8 +175,10 @@ func (s *Store) Session(ctx context.Context, userID int64, idHash []byte, now mo
 // DeleteUserSession ends a session of the user. It fails with model.ErrNotFound for a session of
 // another user.
 func (s *Store) DeleteUserSession(ctx context.Context, userID int64, idHash []byte) error {
-	err := db.NeedRow(s.db.Write.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).
-		Where("id_hash = ?", idHash).Exec(ctx))
+	err := s.endSessions(ctx, userID, audit.Values{"sessions": "one"}, func(tx *db.Tx) error {
+		return db.NeedRow(tx.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).
+			Where("id_hash = ?", idHash).Exec(ctx))
+	})
 	if err != nil {
 		return db.Wrap(err, "delete a session of user %d", userID)
 	}

@@ -14,8 +14,10 @@ import (
 func newSession(t *testing.T, d *db.DB, user *model.User, token string, at model.Instant) []byte {
 	t.Helper()
 	hash := model.HashToken(token)
-	if err := accounts.New(d).CreateSession(t.Context(), model.Session{IDHash: hash, UserID: user.ID, CreatedAt: at},
-		user.PasswordHash, nil); err != nil {
+	start := accounts.SessionStart{
+		Session: model.Session{IDHash: hash, UserID: user.ID, CreatedAt: at}, PasswordHash: user.PasswordHash,
+	}
+	if err := accounts.New(d).CreateSession(t.Context(), start); err != nil {
 		t.Fatal(err)
 	}
 	return hash
@@ -53,8 +55,10 @@ func TestSessionOfAnEarlierPassword(t *testing.T) {
 		user := dbtest.NewUser(t, d, "owner@example.com")
 		old := newSession(t, d, user, "old", dbtest.Start)
 		for userID, hash := range map[int64]string{user.ID: "an earlier hash", user.ID + 100: "hash"} {
-			err := accounts.New(d).CreateSession(t.Context(),
-				model.Session{IDHash: model.HashToken("new"), UserID: userID, CreatedAt: dbtest.Start}, hash, old)
+			err := accounts.New(d).CreateSession(t.Context(), accounts.SessionStart{
+				Session:      model.Session{IDHash: model.HashToken("new"), UserID: userID, CreatedAt: dbtest.Start},
+				PasswordHash: hash, Replaced: old,
+			})
 			if !errors.Is(err, model.ErrStale) || sessionLives(t, d, model.HashToken("new"), dbtest.Start) ||
 				!sessionLives(t, d, old, dbtest.Start) {
 				t.Errorf("user %d with %q: %v, or the sessions have changed", userID, hash, err)
@@ -139,8 +143,10 @@ func TestSessionsAreDeleted(t *testing.T) {
 
 		alive("b", "c", "other")
 
-		if err := accounts.New(d).CreateSession(ctx, model.Session{IDHash: hashes["a"], UserID: owner.ID,
-			CreatedAt: dbtest.Start}, owner.PasswordHash, hashes["b"]); err != nil {
+		if err := accounts.New(d).CreateSession(ctx, accounts.SessionStart{
+			Session:      model.Session{IDHash: hashes["a"], UserID: owner.ID, CreatedAt: dbtest.Start},
+			PasswordHash: owner.PasswordHash, Replaced: hashes["b"],
+		}); err != nil {
 			t.Fatal(err)
 		}
 

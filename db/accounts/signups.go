@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 )
@@ -39,7 +40,7 @@ func (s *Store) RequestSignUp(ctx context.Context, signUp model.PendingSignUp, c
 			return err
 		}
 
-		taken, err := tx.NewSelect().Model((*model.User)(nil)).Where("email = ?", signUp.Email).Exists(ctx)
+		language, taken, err := languageOf(ctx, tx, signUp.Email)
 		if err != nil {
 			return err
 		}
@@ -51,7 +52,7 @@ func (s *Store) RequestSignUp(ctx context.Context, signUp model.PendingSignUp, c
 
 		mail := confirm
 		if taken {
-			mail = known
+			mail, mail.Language = known, language
 		}
 
 		mail.Recipient = signUp.Email
@@ -106,13 +107,14 @@ func (s *Store) PendingSignUp(ctx context.Context, tokenHash []byte, now model.I
 	return &signUp, nil
 }
 
-// ConfirmSignUp consumes a pending sign-up: it creates the account and its first user, and returns
-// the user with the account. Other pending sign-ups of the address are deleted. It fails with
+// ConfirmSignUp consumes a pending sign-up: it creates the account and its first user, who reads
+// mails in the language, and returns the user with the account. Other pending sign-ups of the address are deleted. It fails with
 // ErrInvalidToken, with ErrSignupsClosed when the policy admits no more accounts, or with the
 // Conflict email_taken when the address has got an account in another way. In the last case the
 // sign-up stays until it expires.
 func (s *Store) ConfirmSignUp(
-	ctx context.Context, policy model.SignupPolicy, tokenHash []byte, plan model.CaptchaPlan, now model.Instant,
+	ctx context.Context, policy model.SignupPolicy, tokenHash []byte, plan model.CaptchaPlan,
+	language model.Language, now model.Instant,
 ) (*model.User, error) {
 	var user *model.User
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -130,7 +132,9 @@ func (s *Store) ConfirmSignUp(
 		account := model.Account{
 			Name: signUp.AccountName, CaptchaPlan: cmp.Or(plan, model.CaptchaPlanFree), CreatedAt: now,
 		}
-		user = &model.User{Email: signUp.Email, PasswordHash: signUp.PasswordHash, CreatedAt: now}
+		user = &model.User{
+			Email: signUp.Email, PasswordHash: signUp.PasswordHash, Language: language, CreatedAt: now,
+		}
 		if err := createAccount(ctx, tx, policy, &account, user); err != nil {
 			return err
 		}
@@ -140,7 +144,11 @@ func (s *Store) ConfirmSignUp(
 			return err
 		}
 
-		return ownSignUpMails(ctx, tx, user)
+		if err := ownSignUpMails(ctx, tx, user); err != nil {
+			return err
+		}
+
+		return audit.Write(ctx, tx, newAccount(user, &account))
 	})
 	switch {
 	case db.IsUnique(err):

@@ -2,11 +2,16 @@ package accounts
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 )
 
 // tokenTouch is the precision of an API token's last use, so that most requests write nothing.
@@ -15,9 +20,16 @@ const tokenTouch = time.Minute
 // CreateAPIToken stores a token and returns it with its id. A user has at most model.MaxAPITokens.
 func (s *Store) CreateAPIToken(ctx context.Context, token model.APIToken) (*model.APIToken, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		// Lock the account's row and not the user's: deleting the account also locks it first, so
-		// that neither transaction waits for the other.
+		// Lock the account before the user, as deleting the account does.
 		if err := tx.LockRow(ctx, "accounts", token.AccountID); err != nil {
+			return err
+		}
+		if err := tx.LockRow(ctx, "users", token.UserID); err != nil {
+			return err
+		}
+
+		// The user may have left the account since the request was authenticated.
+		if _, err := member(ctx, tx, token.AccountID, token.UserID); err != nil {
 			return err
 		}
 
@@ -33,8 +45,14 @@ func (s *Store) CreateAPIToken(ctx context.Context, token model.APIToken) (*mode
 			}
 		}
 
-		_, err = tx.NewInsert().Model(&token).Exec(ctx)
-		return err
+		if _, err = tx.NewInsert().Model(&token).Exec(ctx); err != nil {
+			return err
+		}
+
+		return audit.Write(ctx, tx, audit.Change{
+			AccountID: token.AccountID, Object: tokenObject(&token),
+			After: tokenValues(&token),
+		})
 	})
 	if err != nil {
 		return nil, db.Wrap(err, "create API token of user %d", token.UserID)
@@ -62,17 +80,51 @@ func (s *Store) APIToken(ctx context.Context, userID, id int64) (*model.APIToken
 	return &token, nil
 }
 
-// DeleteAPIToken revokes a token of the user and returns it. It fails with model.ErrNotFound for a
-// token of another user.
+// APITokensOfAccount returns the tokens of an account with their users, oldest first, at most
+// model.MaxAccountTokens. The caller must have checked that the user is an owner of the account.
+func (s *Store) APITokensOfAccount(ctx context.Context, accountID int64) ([]*model.APIToken, error) {
+	var tokens []*model.APIToken
+	err := s.db.Read.NewSelect().Model(&tokens).Where("account_id = ?", accountID).Order("id").
+		Limit(model.MaxAccountTokens).Scan(ctx)
+	if err != nil || len(tokens) == 0 {
+		return nil, db.Wrap(err, "list API tokens of account %d", accountID)
+	}
+
+	members, err := s.Members(ctx, accountID)
+	if err != nil {
+		return nil, err
+	}
+
+	users := make(map[int64]*model.User, len(members))
+	for _, member := range members {
+		users[member.ID] = member
+	}
+
+	// A token whose user has left since belongs to no one any more.
+	return slices.DeleteFunc(tokens, func(token *model.APIToken) bool {
+		token.User = users[token.UserID]
+		return token.User == nil
+	}), nil
+}
+
+// DeleteAPIToken revokes a token of the user, or of another member of an account that the user is an
+// owner of, and returns it. It fails with model.ErrNotFound for any other token.
 func (s *Store) DeleteAPIToken(ctx context.Context, userID, id int64) (*model.APIToken, error) {
 	var token model.APIToken
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		err := tx.NewSelect().Model(&token).Where("id = ?", id).Where("user_id = ?", userID).Scan(ctx)
+		err := tx.NewSelect().Model(&token).Where("id = ?", id).
+			Where("(user_id = ? OR account_id IN (SELECT m.account_id FROM memberships m WHERE m.user_id = ? AND m.role = ?))",
+				userID, userID, model.RoleOwner).Scan(ctx)
 		if err != nil {
 			return db.OrNotFound(err)
 		}
-		_, err = tx.NewDelete().Model(&token).WherePK().Exec(ctx)
-		return err
+		if _, err = tx.NewDelete().Model(&token).WherePK().Exec(ctx); err != nil {
+			return err
+		}
+
+		return audit.Write(ctx, tx, audit.Change{
+			AccountID: token.AccountID, Object: tokenObject(&token), Before: tokenValues(&token),
+		})
 	})
 	if err != nil {
 		return nil, db.Wrap(err, "delete API token %d", id)
@@ -81,8 +133,88 @@ func (s *Store) DeleteAPIToken(ctx context.Context, userID, id int64) (*model.AP
 	return &token, nil
 }
 
-// APITokenUser returns the token with this hash and its user, with the account, and records the use
-// of the token. It returns model.ErrNotFound for an unknown hash.
+// tokenValues are the values of a token in the audit log.
+func tokenValues(token *model.APIToken) audit.Values {
+	values := audit.Values{"name": token.Name, "scopes": token.Scopes, "hint": token.TokenHint}
+	if token.ExpiresAt != 0 {
+		values["expiresAt"] = token.ExpiresAt.Time().Format(time.RFC3339)
+	}
+	return values
+}
+
+// ErrTokenExpired is returned for an API token after its expiry.
+var ErrTokenExpired = &model.Error{
+	Kind: model.Unauthenticated, Code: "unauthenticated", Message: "The API token has expired. Create a new one.",
+}
+
+// MailExpiringTokens mails the users of tokens that expire soon, at each of model.TokenMailTimes, and
+// returns the number of mails. A mail and its note in the token's row are one transaction, so no
+// process repeats it.
+func (s *Store) MailExpiringTokens(ctx context.Context, now model.Instant) (int64, error) {
+	var all int64
+	for i, before := range model.TokenMailTimes {
+		var ids []int64
+		err := s.db.Read.NewSelect().Model((*model.APIToken)(nil)).Column("id").Where("expires_at > ?", now).
+			Where("expires_at <= ?", now.Add(before)).Where("expiry_mails <= ?", i).Order("id").Scan(ctx, &ids)
+		if err != nil {
+			return all, fmt.Errorf("look for API tokens that expire: %w", err)
+		}
+
+		for _, id := range ids {
+			mailed, err := s.mailExpiringToken(ctx, id, int32(i), now)
+			if err != nil {
+				return all, fmt.Errorf("mail the expiry of API token %d: %w", id, err)
+			}
+			if mailed {
+				all++
+			}
+		}
+	}
+
+	return all, nil
+}
+
+// mailExpiringToken queues the mail after the given number of earlier ones, unless another process has.
+func (s *Store) mailExpiringToken(ctx context.Context, id int64, earlier int32, now model.Instant) (mailed bool, err error) {
+	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		mailed = false
+
+		var token model.APIToken
+		err := tx.NewSelect().Model(&token).Where("id = ?", id).Scan(ctx)
+		if errors.Is(db.OrNotFound(err), model.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+
+		data, err := json.Marshal(model.TokenExpiresMail{Name: token.Name, Hint: token.TokenHint, At: token.ExpiresAt})
+		if err != nil {
+			return err
+		}
+
+		// MailMember locks the account, as the changes of its tokens do.
+		if err := outbox.MailMember(ctx, tx, token.AccountID, token.UserID, model.MailTokenExpires, string(data), now); err != nil {
+			return err
+		}
+
+		err = db.NeedRow(tx.NewUpdate().Model((*model.APIToken)(nil)).Set("expiry_mails = ?", earlier+1).
+			Where("id = ?", id).Where("expiry_mails <= ?", earlier).Exec(ctx))
+		mailed = err == nil
+
+		return err
+	})
+	if model.KindOf(err) == model.NotFound {
+		// The token was revoked, or another process has queued the mail.
+		return false, nil
+	}
+
+	return mailed, err
+}
+
+// APITokenUser returns the token with this hash and its user as a member of the token's account, with
+// no other membership, and records the use of the token. It returns model.ErrNotFound for an unknown
+// hash, and ErrTokenExpired after the expiry.
 func (s *Store) APITokenUser(
 	ctx context.Context, hash []byte, now model.Instant,
 ) (*model.APIToken, *model.User, error) {
@@ -91,7 +223,11 @@ func (s *Store) APITokenUser(
 		return nil, nil, db.OrNotFound(err)
 	}
 
-	user, err := userByID(ctx, s.db.Read, token.UserID)
+	if token.Expired(now) {
+		return nil, nil, ErrTokenExpired
+	}
+
+	user, err := member(ctx, s.db.Read, token.AccountID, token.UserID)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,11 +7,12 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
 )
 
 // lockUser locks the user whose column has the value, and returns the user as read under the lock,
-// without the account. It returns model.ErrNotFound when there is none.
+// with the id of the default account only. It returns model.ErrNotFound when there is none.
 func lockUser(ctx context.Context, tx *db.Tx, column string, value any) (*model.User, error) {
 	var user model.User
 	q := tx.NewSelect().Model(&user).Where("? = ?", bun.Ident(column), value)
@@ -21,28 +22,64 @@ func lockUser(ctx context.Context, tx *db.Tx, column string, value any) (*model.
 		return nil, db.OrNotFound(err)
 	}
 
-	return &user, nil
+	var err error
+	user.AccountID, err = defaultAccount(ctx, tx, user.ID)
+	return &user, err
 }
 
-// userByID returns a user of any account, with the account, or model.ErrNotFound.
-func userByID(ctx context.Context, idb bun.IDB, id int64) (*model.User, error) {
-	var user model.User
-	if err := idb.NewSelect().Model(&user).Relation("Account").Where("?TableAlias.id = ?", id).Scan(ctx); err != nil {
-		return nil, db.OrNotFound(err)
+// defaultAccount returns the account that a user joined first, or 0 for an unknown user.
+func defaultAccount(ctx context.Context, idb bun.IDB, userID int64) (int64, error) {
+	var ids []int64
+	err := idb.NewSelect().Model((*model.Membership)(nil)).Column("account_id").Where("user_id = ?", userID).
+		Order("created_at", "account_id").Limit(1).Scan(ctx, &ids)
+	if err != nil || len(ids) == 0 {
+		return 0, err
 	}
-	return &user, nil
+	return ids[0], nil
 }
 
-// UserByEmail returns the user with this normalised e-mail address, with the account, or
+// members returns a query of memberships with their users and accounts. Those of one user come with
+// the default account first.
+func members(idb bun.IDB, rows *[]*model.Membership) *bun.SelectQuery {
+	return idb.NewSelect().Model(rows).Relation("User").Relation("Account").
+		OrderExpr("?TableAlias.user_id, ?TableAlias.created_at, ?TableAlias.account_id")
+}
+
+// userWhere returns the user with a value in a column of memberships or, with the prefix "user.", of
+// users. The user has all memberships that match, and is a member of the first one's account. It
+// returns model.ErrNotFound when there is none.
+func userWhere(ctx context.Context, idb bun.IDB, condition string, args ...any) (*model.User, error) {
+	var rows []*model.Membership
+	if err := members(idb, &rows).Where(condition, args...).Scan(ctx); err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		return nil, model.ErrNotFound
+	}
+	return model.NewMember(rows), nil
+}
+
+// userByID returns a user as a member of the default account, with all memberships, or
 // model.ErrNotFound.
+func userByID(ctx context.Context, idb bun.IDB, id int64) (*model.User, error) {
+	return userWhere(ctx, idb, "?TableAlias.user_id = ?", id)
+}
+
+// member returns a user as a member of the account, with no other membership, or model.ErrNotFound.
+func member(ctx context.Context, idb bun.IDB, accountID, id int64) (*model.User, error) {
+	return userWhere(ctx, idb, "?TableAlias.user_id = ? AND ?TableAlias.account_id = ?", id, accountID)
+}
+
+// UserByEmail returns the user with this normalised e-mail address as a member of the default
+// account, with all memberships, or model.ErrNotFound.
 func (s *Store) UserByEmail(ctx context.Context, email string) (*model.User, error) {
-	var user model.User
-	err := s.db.Read.NewSelect().Model(&user).Relation("Account").Where("?TableAlias.email = ?", email).Scan(ctx)
-	if err != nil {
-		// Leave the address out: errors are logged.
-		return nil, db.OrNotFound(err)
-	}
-	return &user, nil
+	// The caller's errors leave the address out: errors are logged.
+	return userWhere(ctx, s.db.Read, "?.email = ?", bun.Ident("user"), email)
+}
+
+// UserByID is UserByEmail for the user's id.
+func (s *Store) UserByID(ctx context.Context, id int64) (*model.User, error) {
+	return userByID(ctx, s.db.Read, id)
 }
 
 // lockUnchanged locks a user whose password the caller has checked, with the hash passwordHash. It
@@ -53,4 +90,47 @@ func lockUnchanged(ctx context.Context, tx *db.Tx, userID int64, passwordHash st
 		return nil, model.ErrStale
 	}
 	return user, err
+}
+
+// languageOf returns the language of the user with the address, and whether there is one.
+func languageOf(ctx context.Context, tx *db.Tx, email string) (language model.Language, ok bool, err error) {
+	var languages []model.Language
+	err = tx.NewSelect().Model((*model.User)(nil)).Column("language").Where("email = ?", email).Scan(ctx, &languages)
+	if err != nil || len(languages) == 0 {
+		return "", false, err
+	}
+	return languages[0], true, nil
+}
+
+// UserUpdate holds the settings of a user to change. A nil field leaves its setting unchanged.
+type UserUpdate struct {
+	Language *model.Language // of mails to the user
+}
+
+// UpdateUser changes settings of a user, and returns model.ErrNotFound for a deleted one.
+func (s *Store) UpdateUser(ctx context.Context, userID int64, u UserUpdate) error {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		user, err := lockUser(ctx, tx, "id", userID)
+		if err != nil {
+			return err
+		}
+
+		before := audit.Values{"language": user.Language}
+		if u.Language != nil {
+			user.Language = *u.Language
+		}
+		if _, err := tx.NewUpdate().Model(user).Column("language").WherePK().Exec(ctx); err != nil {
+			return err
+		}
+
+		return audit.Write(ctx, tx, audit.Change{
+			AccountID: user.AccountID, Object: userObject(user),
+			Before: before, After: audit.Values{"language": user.Language},
+		})
+	})
+	if err != nil {
+		return db.Wrap(err, "update user %d", userID)
+	}
+
+	return nil
 }

@@ -5,6 +5,7 @@ package dbtest
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/peterldowns/pgtestdb"
+	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
@@ -47,7 +49,7 @@ func EachBenchmark(b *testing.B, bench func(b *testing.B, d *db.DB)) {
 func EachEmptyURL(t *testing.T, test func(t *testing.T, databaseURL string)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) { test(t, "sqlite:"+filepath.Join(t.TempDir(), "empty.sqlite")) })
-	t.Run("postgres", func(t *testing.T) { test(t, postgresURL(t, pgtestdb.NoopMigrator{})) })
+	t.Run("postgres", func(t *testing.T) { test(t, EmptyPostgresURL(t)) })
 }
 
 // SQLiteURL returns the address of a fresh, migrated SQLite database.
@@ -97,6 +99,45 @@ var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
 func PostgresURL(tb testing.TB) string {
 	tb.Helper()
 	return postgresURL(tb, migrator{})
+}
+
+// EmptyPostgresURL is PostgresURL with a database that was never migrated.
+func EmptyPostgresURL(tb testing.TB) string {
+	tb.Helper()
+	return postgresURL(tb, pgtestdb.NoopMigrator{})
+}
+
+// RestrictedURL returns the address of a PostgreSQL database for a role that has the rights of
+// docs/operations.md: it reads and writes rows, and cannot create, change or drop tables.
+func RestrictedURL(tb testing.TB, databaseURL string) string {
+	tb.Helper()
+
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		tb.Fatal(err)
+	}
+
+	role := "restricted_" + strings.ToLower(rand.Text())
+	d := Open(tb, databaseURL)
+	for _, statement := range []string{
+		"CREATE ROLE ? LOGIN PASSWORD 'x'",
+		"REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+		"GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON ALL TABLES IN SCHEMA public TO ?",
+		"GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO ?",
+	} {
+		if err := Exec(d, statement, bun.Ident(role)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+
+	tb.Cleanup(func() {
+		if err := Exec(d, "DROP OWNED BY ?0; DROP ROLE ?0", bun.Ident(role)); err != nil {
+			tb.Error(err)
+		}
+	})
+
+	u.User = url.UserPassword(role, "x")
+	return u.String()
 }
 
 func postgresURL(tb testing.TB, m pgtestdb.Migrator) string {

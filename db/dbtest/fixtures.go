@@ -31,6 +31,20 @@ func NewUser(t testing.TB, d *db.DB, email string) *model.User {
 	return user
 }
 
+// AddMember adds a user without a password to an account, without an invitation.
+func AddMember(t testing.TB, d *db.DB, accountID int64, email string, role model.Role) {
+	t.Helper()
+
+	err := Exec(d, "INSERT INTO users (email, password_hash, created_at) VALUES (?, '-', 1)", email)
+	if err == nil {
+		err = Exec(d, "INSERT INTO memberships (user_id, account_id, role, created_at) "+
+			"SELECT id, ?, ?, 1 FROM users WHERE email = ?", accountID, role, email)
+	}
+	if err != nil {
+		t.Fatalf("add %s: %v", email, err)
+	}
+}
+
 // NewSite creates a site of the account.
 func NewSite(t testing.TB, d *db.DB, accountID int64, domain string) *model.Site {
 	t.Helper()

@@ -31,12 +31,12 @@ var (
 SELECT k.number, u.used, s.monthly_pageviews, u.reports
 FROM @rows
 JOIN site_usage u USING (site_id, month)
-JOIN sites s ON s.id = u.site_id
+JOIN sites s ON s.id = u.site_id AND s.deleted_at = 0
 ORDER BY u.site_id, u.month
 FOR NO KEY UPDATE OF u`,
 		sqlite: `
 SELECT u.used, s.monthly_pageviews, u.reports
-FROM site_usage u JOIN sites s ON s.id = u.site_id
+FROM site_usage u JOIN sites s ON s.id = u.site_id AND s.deleted_at = 0
 WHERE u.site_id = ?1 AND u.month = ?2`,
 	})
 
@@ -45,12 +45,12 @@ WHERE u.site_id = ?1 AND u.month = ?2`,
 INSERT INTO site_usage (site_id, month, used)
 SELECT s.id, k.month, 0
 FROM @rows
-JOIN sites s ON s.id = k.site_id
+JOIN sites s ON s.id = k.site_id AND s.deleted_at = 0
 ORDER BY s.id, k.month
 ON CONFLICT DO NOTHING`,
 		sqlite: `
 INSERT INTO site_usage (site_id, month, used)
-SELECT id, ?2, 0 FROM sites WHERE id = ?1
+SELECT id, ?2, 0 FROM sites WHERE id = ?1 AND deleted_at = 0
 ON CONFLICT DO NOTHING`,
 	})
 

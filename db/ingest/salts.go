@@ -11,7 +11,7 @@ import (
 // A day's salt must be unreadable once it is destroyed: in the database's log, in free pages, in
 // backups and on replicas too. A row of an ordinary table stays in all of these. So both engines
 // keep salts apart from everything else: SQLite in one small file per day (package saltfile),
-// PostgreSQL in one unlogged table per day (salts_postgres.go).
+// PostgreSQL in unlogged tables (salts_postgres.go).
 type salts interface {
 	// Read returns a day's salt, nil when there is none.
 	Read(context.Context, model.Day) ([]byte, error)

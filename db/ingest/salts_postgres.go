@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 
@@ -17,23 +13,24 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// PostgreSQL's salts are unlogged tables, one per day. An unlogged table is never in the
-// write-ahead log, hence not in its archive, on a replica or in a base backup, and DROP TABLE
-// removes its file. The server generates the salt itself, so that it is in no statement, and hence
-// in no log of statements.
+// PostgreSQL's salts are in four unlogged tables, which the days take in turn. An unlogged table is
+// never in the write-ahead log, hence not in its archive, on a replica or in a base backup, and
+// TRUNCATE removes its file. The server generates the salt itself, so that it is in no statement, and
+// hence in no log of statements. The tables are part of the schema, so the service needs no right to
+// create tables.
 //
 // The price: a crash of the server empties the tables. KeepDaySalt then restores the salt from the
 // memory of any process that has it. Without such a process the rest of the day gets another salt,
-// and its visitors are counted a second time.
+// and its visitors are counted a second time. A setting, which survives a crash, names the days whose
+// salts were destroyed: those are not restored.
 
-const (
-	saltTablePrefix = "day_salt_"
-	saltTableLayout = "20060102"
-)
+// saltTables is the number of tables. At most three days have a salt at a time.
+const saltTables = 4
 
-func saltTable(day model.Day) string {
-	return saltTablePrefix + day.Start().Time().Format(saltTableLayout)
-}
+// destroyedBefore is the setting of the first day whose salt was not destroyed.
+const destroyedBefore = "salts_destroyed_before"
+
+func saltTable(day model.Day) string { return fmt.Sprintf("day_salts_%d", day%saltTables) }
 
 // postgresSalts keeps the salts in unlogged tables of PostgreSQL.
 type postgresSalts struct {
@@ -41,15 +38,16 @@ type postgresSalts struct {
 }
 
 func (s postgresSalts) Read(ctx context.Context, day model.Day) ([]byte, error) {
+	return readSalt(ctx, s.db.DataRead, day)
+}
+
+// readSalt returns a day's salt, or nil.
+func readSalt(ctx context.Context, idb bun.IDB, day model.Day) ([]byte, error) {
 	var salts [][]byte
-	err := s.db.DataRead.NewSelect().Table(saltTable(day)).Column("salt").Scan(ctx, &salts)
-	if isUndefinedTable(err) {
-		return nil, nil
-	}
+	err := idb.NewSelect().Table(saltTable(day)).Column("salt").Where("day = ?", day).Scan(ctx, &salts)
 	if err != nil || len(salts) == 0 {
 		return nil, err
 	}
-
 	return salts[0], nil
 }
 
@@ -60,8 +58,11 @@ func (s postgresSalts) create(ctx context.Context, day model.Day) (salt []byte, 
 			return err
 		}
 
-		_, err := tx.ExecContext(ctx, `
-CREATE UNLOGGED TABLE IF NOT EXISTS ? (one boolean PRIMARY KEY DEFAULT true CHECK (one), salt bytea NOT NULL)`, table)
+		// A salt of an earlier turn is left if no worker ran for days.
+		left, err := tx.NewSelect().Table(saltTable(day)).Where("day < ?", day).Exists(ctx)
+		if err == nil && left {
+			_, err = tx.ExecContext(ctx, "TRUNCATE ?", table)
+		}
 		if err != nil {
 			return err
 		}
@@ -69,20 +70,21 @@ CREATE UNLOGGED TABLE IF NOT EXISTS ? (one boolean PRIMARY KEY DEFAULT true CHEC
 		// gen_random_uuid has 122 bits from the server's cryptographic generator, and needs no
 		// extension.
 		_, err = tx.ExecContext(ctx, `
-INSERT INTO ? (salt) VALUES (sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())))
-ON CONFLICT DO NOTHING`, table)
+INSERT INTO ? (day, salt) VALUES (?, sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())))
+ON CONFLICT DO NOTHING`, table, day)
 		if err != nil {
 			return err
 		}
 
-		return tx.NewRaw("SELECT salt FROM ?", table).Scan(ctx, &salt)
+		salt, err = readSalt(ctx, tx, day)
+		return err
 	})
 
 	return salt, err
 }
 
-// restore stores a known salt in a day's empty table. It uses COPY, which keeps the
-// salt out of logs of statements.
+// restore stores a known salt in a day's empty table, unless the salt was destroyed. It uses COPY,
+// which keeps the salt out of logs of statements.
 func (s postgresSalts) restore(ctx context.Context, day model.Day, salt []byte) error {
 	conn, err := s.db.DataWrite.DB.Conn(ctx)
 	if err != nil {
@@ -90,13 +92,28 @@ func (s postgresSalts) restore(ctx context.Context, day model.Day, salt []byte) 
 	}
 
 	err = conn.Raw(func(c any) error {
-		_, err := c.(*stdlib.Conn).Conn().CopyFrom(ctx, pgx.Identifier{saltTable(day)}, []string{"salt"},
-			pgx.CopyFromRows([][]any{{salt}}))
-		return err
+		return pgx.BeginFunc(ctx, c.(*stdlib.Conn).Conn(), func(tx pgx.Tx) error {
+			// The lock keeps Destroy from running between the check and the copy.
+			if _, err := tx.Exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", db.SaltLock)); err != nil {
+				return err
+			}
+
+			var destroyed bool
+			err := tx.QueryRow(ctx, fmt.Sprintf(
+				"SELECT EXISTS (SELECT 1 FROM settings WHERE name = '%s' AND value::int > %d)", destroyedBefore, day)).
+				Scan(&destroyed)
+			if err != nil || destroyed {
+				return err
+			}
+
+			_, err = tx.CopyFrom(ctx, pgx.Identifier{saltTable(day)}, []string{"day", "salt"},
+				pgx.CopyFromRows([][]any{{int32(day), salt}}))
+			return err
+		})
 	})
 
-	// The salt was destroyed, or another process was faster.
-	if isUndefinedTable(err) || db.IsUnique(err) {
+	// Another process was faster.
+	if db.IsUnique(err) {
 		err = nil
 	}
 
@@ -104,35 +121,36 @@ func (s postgresSalts) restore(ctx context.Context, day model.Day, salt []byte) 
 }
 
 func (s postgresSalts) Days(ctx context.Context) ([]model.Day, error) {
-	var names []string
-	err := s.db.Read.NewRaw(`
-SELECT relname FROM pg_class
-WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND relname LIKE ?`,
-		strings.ReplaceAll(saltTablePrefix, "_", `\_`)+"%").Scan(ctx, &names)
-	if err != nil {
-		return nil, err
-	}
-
 	var days []model.Day
-	for _, name := range names {
-		if at, err := time.Parse(saltTableLayout, strings.TrimPrefix(name, saltTablePrefix)); err == nil {
-			days = append(days, model.At(at).Day())
-		}
-	}
-
-	slices.Sort(days)
-	return days, nil
+	err := s.db.Read.NewRaw("SELECT day FROM day_salts_0 UNION SELECT day FROM day_salts_1 UNION "+
+		"SELECT day FROM day_salts_2 UNION SELECT day FROM day_salts_3 ORDER BY day").Scan(ctx, &days)
+	return days, err
 }
 
 func (s postgresSalts) Destroy(ctx context.Context, day model.Day) error {
-	if _, err := s.db.Write.ExecContext(ctx, "DROP TABLE IF EXISTS ?", bun.Ident(saltTable(day))); err != nil {
-		return fmt.Errorf("drop %s: %w", saltTable(day), err)
-	}
-	return nil
-}
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tx.LockKey(ctx, db.SaltLock); err != nil {
+			return err
+		}
 
-// isUndefinedTable reports whether a statement names a table that does not exist.
-func isUndefinedTable(err error) bool {
-	pg, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pg.Code == "42P01"
+		_, err := tx.ExecContext(ctx, `
+INSERT INTO settings (name, value) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET value = greatest(settings.value::int, excluded.value::int)::text`,
+			destroyedBefore, fmt.Sprint(int(day)+1))
+		if err != nil {
+			return err
+		}
+
+		salt, err := readSalt(ctx, tx, day)
+		if err == nil && salt != nil {
+			_, err = tx.ExecContext(ctx, "TRUNCATE ?", bun.Ident(saltTable(day)))
+		}
+
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("empty %s: %w", saltTable(day), err)
+	}
+
+	return nil
 }

@@ -171,7 +171,7 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 		old, current := daySalt(t, d, saltDay), daySalt(t, d, saltDay+1)
 
 		// A checkpoint leaves unlogged tables in memory; a rewrite does not.
-		if err := dbtest.Exec(d, "VACUUM FULL day_salt_20261120"); err != nil {
+		if err := dbtest.Exec(d, "VACUUM FULL day_salts_1"); err != nil {
 			t.Fatal(err)
 		}
 

@@ -26,6 +26,7 @@ const (
 const (
 	useWebhookSecrets = "webhook secrets"
 	useStoredKeys     = "stored keys"
+	useTOTP           = "totp secrets"
 	useUserIDs        = "user id"
 	useVisitorIDs     = "visitor id"
 )
@@ -36,6 +37,7 @@ type heldKey struct {
 	fingerprint string
 	secrets     cipher.AEAD // webhook secrets
 	stored      cipher.AEAD // keys in keyHistory
+	totp        cipher.AEAD // secrets of authenticator apps
 }
 
 // keyHistory is what an installation stores about its earlier application keys.
@@ -83,7 +85,12 @@ func holdKey(key model.ApplicationKey) (*heldKey, error) {
 		return nil, err
 	}
 
-	return &heldKey{key: key, fingerprint: key.Fingerprint(), secrets: secrets, stored: stored}, nil
+	totp, err := newAEAD(key.Derive(useTOTP))
+	if err != nil {
+		return nil, err
+	}
+
+	return &heldKey{key: key, fingerprint: key.Fingerprint(), secrets: secrets, stored: stored, totp: totp}, nil
 }
 
 func newAEAD(key []byte) (cipher.AEAD, error) {

@@ -132,6 +132,16 @@ func TestRotationReseals(t *testing.T) {
 			}
 		}
 
+		// The first site's earlier secret signs in addition.
+		old := "the second secret of site 0"
+		if err := sites.New(a).SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &old, model.ChangedBy{At: now}); err != nil {
+			t.Fatal(err)
+		}
+		current := "the secret of site 0"
+		if err := sites.New(a).SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &current, model.ChangedBy{At: now}); err != nil {
+			t.Fatal(err)
+		}
+
 		damaged := siteIDs[1]
 		if err := dbtest.Exec(a, "UPDATE sites SET conversion_webhook_secret = ? WHERE id = ?", []byte("damaged"), damaged); err != nil {
 			t.Fatal(err)
@@ -140,12 +150,28 @@ func TestRotationReseals(t *testing.T) {
 			t.Fatal(err)
 		}
 
+		userID := totpUser(t, a, now)
+
 		result, err := keys.New(keyHolder(t, databaseURL, "b", "a")).RotateApplicationKey(t.Context(), now)
-		if err != nil || result.Resealed != 2 || !slices.Equal(result.Unreadable, []int64{damaged}) || result.Already {
-			t.Errorf("%+v, %v; want 2 sealed again and site %d unreadable", result, err, damaged)
+		if err != nil || result.Resealed != 3 || !slices.Equal(result.Unreadable, []int64{damaged}) || result.Already {
+			t.Errorf("%+v, %v; want 3 sealed again and site %d unreadable", result, err, damaged)
+		}
+
+		if result.ResealedTOTP != 2 || len(result.UnreadableUsers) != 0 {
+			t.Errorf("TOTP secrets: %+v; want both rows of the user sealed again", result)
 		}
 
 		b := keyHolder(t, databaseURL, "b")
+		if got, err := openSecret(t, b, siteIDs[0], "old_webhook_secret"); err != nil || got != old {
+			t.Errorf("the old secret of site %d: %q, %v; want %q", siteIDs[0], got, err, old)
+		}
+
+		for _, confirmed := range []bool{true, false} {
+			if secret, err := accounts.New(b).TOTP(t.Context(), userID, confirmed, now); err != nil || string(secret) != fmt.Sprint(confirmed) {
+				t.Errorf("the TOTP secret with confirmed = %v is %q, %v", confirmed, secret, err)
+			}
+		}
+
 		for i, id := range siteIDs {
 			got, err := webhookSecret(t, b, id)
 
@@ -168,7 +194,7 @@ func TestRotationReseals(t *testing.T) {
 
 		// A process that was not restarted must not encrypt with the replaced key.
 		secret := "a secret that comes too early"
-		if err := sites.New(a).SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &secret); !errors.Is(err, keys.ErrOtherKey) {
+		if err := sites.New(a).SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &secret, model.ChangedBy{}); !errors.Is(err, keys.ErrOtherKey) {
 			t.Errorf("sealing with the replaced key: %v, want ErrOtherKey", err)
 		}
 		if _, err := keys.New(keyHolder(t, databaseURL, "d", "c")).RotateApplicationKey(t.Context(), now); !errors.Is(err, keys.ErrOtherKey) {
@@ -177,11 +203,41 @@ func TestRotationReseals(t *testing.T) {
 	})
 }
 
+// totpUser stores a user with an authenticator app in use and another one that waits for its first code.
+func totpUser(t *testing.T, d *db.DB, now model.Instant) int64 {
+	t.Helper()
+
+	store := accounts.New(d)
+	user, err := store.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "A", CreatedAt: now},
+		model.User{Email: "totp@example.com", PasswordHash: "hash", CreatedAt: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if err := store.StartTOTP(t.Context(), user.ID, "hash", []byte("true"), now); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.ConfirmTOTP(t.Context(), user.ID, 1, nil, accounts.FactorChange{At: now}); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.StartTOTP(t.Context(), user.ID, "hash", []byte("false"), now); err != nil {
+		t.Fatal(err)
+	}
+
+	return user.ID
+}
+
 // webhookSecret decrypts a site's stored webhook secret.
 func webhookSecret(t *testing.T, d *db.DB, siteID int64) (string, error) {
 	t.Helper()
+	return openSecret(t, d, siteID, "conversion_webhook_secret")
+}
 
-	rows, err := dbtest.Rows[[]byte](d, "SELECT conversion_webhook_secret FROM sites WHERE id = ?", siteID)
+// openSecret decrypts a column of a site.
+func openSecret(t *testing.T, d *db.DB, siteID int64, column string) (string, error) {
+	t.Helper()
+
+	rows, err := dbtest.Rows[[]byte](d, "SELECT "+column+" FROM sites WHERE id = ?", siteID)
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("%d siteIDs, %v", len(rows), err)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/uptrace/bun"
+
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -15,10 +17,13 @@ type Rotation struct {
 	Resealed   int     // number of webhook secrets that were encrypted with the new key
 	Unreadable []int64 // sites whose webhook secret neither key decrypts; they are unchanged
 	Already    bool    // the database already used the new key
+
+	ResealedTOTP    int     // number of TOTP secrets that were encrypted with the new key
+	UnreadableUsers []int64 // users whose TOTP secret neither key decrypts; they are unchanged
 }
 
 // RotateApplicationKey replaces the previous key with the current one, as given to
-// UseApplicationKey, in one transaction. It encrypts webhook secrets again, keeps the key of user
+// UseApplicationKey, in one transaction. It encrypts webhook and TOTP secrets again, keeps the key of user
 // ids, keeps the key of visitor ids for the rest of the day, deletes the sign-in throttles, whose
 // rows cannot be found under the new key, and replaces the fingerprint. It can be repeated: it then
 // encrypts only what a process without the new key has stored since. It returns ErrOtherKey if the
@@ -46,15 +51,15 @@ func (s *Store) RotateApplicationKey(ctx context.Context, now model.Instant) (Ro
 
 // rotate is RotateApplicationKey within its transaction. It adds to the result.
 func (r keyRing) rotate(ctx context.Context, tx *db.Tx, now model.Instant, result *Rotation) error {
-	// Lock sites first, as changes of a site do. The second pass finds secrets that were stored
-	// between the first pass and the lock.
-	if err := r.resealSecrets(ctx, tx, result); err != nil {
+	// Lock sites and TOTP secrets first, as their changes do. The second pass finds secrets that were
+	// stored between the first pass and the lock.
+	if err := r.resealAll(ctx, tx, result); err != nil {
 		return err
 	}
 	if err := lockFingerprint(ctx, tx); err != nil {
 		return err
 	}
-	if err := r.resealSecrets(ctx, tx, result); err != nil {
+	if err := r.resealAll(ctx, tx, result); err != nil {
 		return err
 	}
 
@@ -147,7 +152,15 @@ func (r keyRing) resealKey(stored *storedKey, use string) error {
 	return err
 }
 
-// resealPage is how many sites are read at a time.
+// resealAll encrypts all stored secrets with the new key.
+func (r keyRing) resealAll(ctx context.Context, tx *db.Tx, result *Rotation) error {
+	if err := r.resealSecrets(ctx, tx, result); err != nil {
+		return err
+	}
+	return r.resealTOTP(ctx, tx, result)
+}
+
+// resealPage is how many rows are read at a time.
 const resealPage = 500
 
 // resealSecrets encrypts with the new key the webhook secrets that it has not encrypted yet, site
@@ -157,9 +170,9 @@ func (r keyRing) resealSecrets(ctx context.Context, tx *db.Tx, result *Rotation)
 
 	for after, last := int64(0), false; !last; {
 		var sites []model.Site
-		err := tx.NewSelect().Model(&sites).Column("id", "conversion_webhook_secret").
-			Where("conversion_webhook_secret IS NOT NULL").Where("id > ?", after).Order("id").Limit(resealPage).
-			Scan(ctx)
+		err := tx.NewSelect().Model(&sites).Column("id", "conversion_webhook_secret", "old_webhook_secret").
+			Where("(conversion_webhook_secret IS NOT NULL OR old_webhook_secret IS NOT NULL)").Where("id > ?", after).
+			Order("id").Limit(resealPage).Scan(ctx)
 		if err != nil {
 			return err
 		}
@@ -178,24 +191,59 @@ func (r keyRing) resealSecrets(ctx context.Context, tx *db.Tx, result *Rotation)
 	return nil
 }
 
-// resealSite encrypts one site's webhook secret with the new key, unless it is already.
+// resealSite encrypts one site's webhook secret, and the old one that signs in addition, with the new
+// key, unless they are already.
 func (r keyRing) resealSite(ctx context.Context, tx *db.Tx, site *model.Site, result *Rotation) error {
-	sealed, context := site.ConversionWebhookSecret, siteBytes(site.ID)
+	unreadable := false
+
+	for _, column := range []struct {
+		name   string
+		sealed []byte
+	}{
+		{"conversion_webhook_secret", site.ConversionWebhookSecret},
+		{"old_webhook_secret", site.OldWebhookSecret},
+	} {
+		if column.sealed == nil {
+			continue
+		}
+
+		resealed, err := r.reseal(column.sealed, siteBytes(site.ID))
+		if err != nil {
+			unreadable = true
+			continue
+		}
+		if resealed == nil {
+			continue
+		}
+
+		// The condition skips a secret that the owner changed since it was read.
+		_, err = tx.NewUpdate().Model((*model.Site)(nil)).Set("? = ?", bun.Ident(column.name), resealed).
+			Where("id = ?", site.ID).Where("? = ?", bun.Ident(column.name), column.sealed).Exec(ctx)
+		if err != nil {
+			return err
+		}
+
+		result.Resealed++
+	}
+
+	if unreadable {
+		result.Unreadable = append(result.Unreadable, site.ID)
+	}
+
+	return nil
+}
+
+// reseal encrypts with the new key what the previous one sealed. It returns nil for what the new key
+// has sealed already, and an error if neither key opens it.
+func (r keyRing) reseal(sealed, context []byte) ([]byte, error) {
 	if _, err := open(r[0].secrets, sealed, context); err == nil {
-		return nil
+		return nil, nil
 	}
 
 	secret, err := open(r[1].secrets, sealed, context)
 	if err != nil {
-		result.Unreadable = append(result.Unreadable, site.ID)
-		return nil
+		return nil, err
 	}
 
-	// The condition skips a secret that the owner changed since it was read.
-	_, err = tx.NewUpdate().Model((*model.Site)(nil)).
-		Set("conversion_webhook_secret = ?", seal(r[0].secrets, secret, context)).
-		Where("id = ?", site.ID).Where("conversion_webhook_secret = ?", sealed).Exec(ctx)
-
-	result.Resealed++
-	return err
+	return seal(r[0].secrets, secret, context), nil
 }

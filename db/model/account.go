@@ -15,20 +15,67 @@ type Account struct {
 	Name        string      `bun:",notnull"`
 	CaptchaPlan CaptchaPlan `bun:",notnull"`
 	CreatedAt   Instant     `bun:",notnull"`
+
+	RequireSecondFactor bool `bun:",notnull"` // see User.Bars
+
+	SuspendedAt      Instant `bun:",notnull"` // 0: not suspended
+	SuspensionReason string  `bun:",notnull"` // shown to the account's users
 }
 
-// User is a person who signs in. A user belongs to one account.
+// User is a person who signs in, as a member of one account. The person may belong to other accounts
+// too: see Memberships and In.
 type User struct {
-	ID                 int64   `bun:",pk,autoincrement"`
-	AccountID          int64   `bun:",notnull"`
-	Email              string  `bun:",notnull"` // normalised, see ParseEmail; unique in the installation
-	PasswordHash       string  `bun:",notnull"` // argon2id in PHC string form
-	PasswordGeneration int32   `bun:",notnull"` // how often the password was changed
-	Role               Role    `bun:",notnull"`
-	Operator           bool    `bun:",notnull"` // may set plans; the first user of an installation is one
-	CreatedAt          Instant `bun:",notnull"`
+	ID                 int64    `bun:",pk,autoincrement"`
+	Email              string   `bun:",notnull"` // normalised, see ParseEmail; unique in the installation
+	PasswordHash       string   `bun:",notnull"` // argon2id in PHC string form
+	PasswordGeneration int32    `bun:",notnull"` // how often the password was changed
+	Operator           bool     `bun:",notnull"` // may set plans; the first user of an installation is one
+	Language           Language `bun:",notnull"` // of mails to the user
+	CreatedAt          Instant  `bun:",notnull"`
+	SecondFactor       bool     `bun:",notnull"` // has an authenticator app or a passkey
 
+	AccountID   int64         `bun:"-"` // the account that the user was reached through
+	Role        Role          `bun:"-"` // in that account
+	Account     *Account      `bun:"-"` // only when the query joined it
+	Memberships []*Membership `bun:"-"` // the accounts that the user was read with, oldest first
+}
+
+// Membership is the role of a user in an account.
+type Membership struct {
+	UserID    int64   `bun:",pk"`
+	AccountID int64   `bun:",pk"`
+	Role      Role    `bun:",notnull"`
+	CreatedAt Instant `bun:",notnull"` // when the user joined
+
+	User    *User    `bun:"rel:belongs-to,join:user_id=id"`    // only when the query joined it
 	Account *Account `bun:"rel:belongs-to,join:account_id=id"` // only when the query joined it
+}
+
+// MaxMemberships is how many accounts a user can belong to.
+const MaxMemberships = 20
+
+// NewMember returns a user with these memberships, as a member of the first one's account. The
+// memberships must have their users and accounts, and there must be one at least.
+func NewMember(memberships []*Membership) *User {
+	user := memberships[0].User
+	user.Memberships = memberships
+	return user.In(memberships[0].AccountID)
+}
+
+// Default returns the user as a member of the default account: the one that the user joined first, of
+// those that the user was read with.
+func (u *User) Default() *User { return u.In(u.Memberships[0].AccountID) }
+
+// In returns the user as a member of one of the user's accounts; nil for any other account.
+func (u *User) In(accountID int64) *User {
+	for _, m := range u.Memberships {
+		if m.AccountID == accountID {
+			member := *u
+			member.AccountID, member.Role, member.Account = m.AccountID, m.Role, m.Account
+			return &member
+		}
+	}
+	return nil
 }
 
 // Session is a signed-in browser. The cookie holds a random id; only its SHA-256 is stored.
@@ -57,21 +104,6 @@ func ParseEmail(s string) (string, error) {
 		return "", InvalidField("email", "invalid_email", "Enter an e-mail address such as name@example.com.")
 	}
 	return s, nil
-}
-
-// MinPassword and MaxPassword bound the length of a password in bytes. The upper bound limits the
-// cost of hashing.
-const (
-	MinPassword = 8
-	MaxPassword = 1024
-)
-
-// CheckPassword returns an error for a password that is too short or too long.
-func CheckPassword(s string) error {
-	if len(s) < MinPassword || len(s) > MaxPassword {
-		return InvalidField("password", "invalid_password", "Use a password of 8 to 1024 bytes.")
-	}
-	return nil
 }
 
 // ParseAccountName is ParseName for accounts, without web addresses. An account's name appears in
@@ -131,7 +163,35 @@ func ParseName(field, s string) (string, error) {
 	return s, nil
 }
 
-// Role is the set of permissions of a user in the account.
+// CheckSuspended returns an error if the account is suspended and the permission is one to change it.
+func (a *Account) CheckSuspended(p Permission) error {
+	switch p {
+	case MayConfigure, MaySendOut, MayErase, MayManage:
+	default:
+		return nil
+	}
+
+	if a.SuspendedAt == 0 {
+		return nil
+	}
+	return &Error{Kind: Forbidden, Code: "account_suspended",
+		Message: "An operator has suspended this account: " + a.SuspensionReason}
+}
+
+// maxReason is how many characters the reason of a suspension has at most.
+const maxReason = 500
+
+// ParseReason trims the reason for which an operator suspends an account. It requires 1 to 500
+// characters in one line, because mails and the console show it to the account's users.
+func ParseReason(field, s string) (string, error) {
+	s = strings.TrimSpace(s)
+	if n := utf8.RuneCountInString(s); n < 1 || n > maxReason || !IsClean(s) || !IsVisible(s) {
+		return "", InvalidField(field, "invalid_text", fmt.Sprintf("Use 1 to %d visible characters in one line.", maxReason))
+	}
+	return s, nil
+}
+
+// Role is the set of permissions of a user in an account.
 type Role string
 
 // The roles. Each one includes the permissions of those after it.
@@ -166,18 +226,39 @@ const (
 	MayErase                       // erase the data of one of a site's users
 	MayManage                      // members and invitations; delete sites, sitekeys and the account
 	MayPersonal                    // the user's own password, sessions and API tokens
+	MaySecure                      // the user's own second factor; leave an account
 	MayOperate                     // set plans, of any account
 )
 
-// May reports whether a user has a permission, signed in by password (token is nil) or through an
-// API token. It is the only rule of permissions. Operating is independent of the roles.
-func (u *User) May(p Permission, token *APIToken) bool {
+// Bars reports whether the account requires a second factor that the user does not have. Such a user
+// can only set one up.
+func (a *Account) Bars(u *User) bool { return a != nil && a.RequireSecondFactor && !u.SecondFactor }
+
+// Check returns nil if a user has a permission, see May. It fails with ErrForbidden, or with
+// ErrSecondFactorRequired if only a second factor is missing.
+func (u *User) Check(p Permission, token *APIToken) error {
+	switch {
+	case !u.permits(p, token):
+		return ErrForbidden
+	case p != MaySecure && u.Account.Bars(u):
+		return ErrSecondFactorRequired
+	}
+	return nil
+}
+
+// May reports whether a user has a permission in the account that the user was reached through,
+// signed in (token is nil) or through an API token. It is the only rule of permissions. Operating is
+// independent of the roles.
+func (u *User) May(p Permission, token *APIToken) bool { return u.Check(p, token) == nil }
+
+// permits is May without the rule of second factors.
+func (u *User) permits(p Permission, token *APIToken) bool {
 	if token != nil && !token.may(p) {
 		return false
 	}
 
 	switch p {
-	case MayRead, MayExport, MayPersonal:
+	case MayRead, MayExport, MayPersonal, MaySecure:
 		return true
 	case MayConfigure, MaySendOut, MayErase:
 		return u.Role == RoleOwner || u.Role == RoleMember
@@ -188,6 +269,21 @@ func (u *User) May(p Permission, token *APIToken) bool {
 	}
 
 	return false
+}
+
+// CheckInAny returns nil if a user has a permission in one of the user's accounts. It fails as Check
+// does: with ErrSecondFactorRequired if one of them needs only that.
+func (u *User) CheckInAny(p Permission, token *APIToken) error {
+	err := u.Check(p, token)
+	for _, m := range u.Memberships {
+		switch other := u.In(m.AccountID).Check(p, token); other {
+		case nil:
+			return nil
+		case ErrSecondFactorRequired:
+			err = other
+		}
+	}
+	return err
 }
 
 // may reports whether the token's scopes include the permission. It is false for everything that

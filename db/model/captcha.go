@@ -163,10 +163,10 @@ func (u *CaptchaUsage) Count(at Instant) (threshold int) {
 const ConsumedRetention = time.Hour
 
 // ConsumedKey identifies a used challenge or token. It includes the time of issue, so that rows are
-// stored in the order of time. Both values come from the signed text, so that one challenge or
-// token has one key.
+// stored in the order of time. Time and id come from the signed text, and a sitekey's
+// account here never changes, so that one challenge or token has one key.
 type ConsumedKey struct {
-	AccountID int64 // 0 for the test sitekey
+	AccountID int64 // see Sitekey.Claims; 0 for the test sitekey
 	IssuedAt  Instant
 	ID        [16]byte // random
 }
@@ -188,6 +188,25 @@ type Sitekey struct {
 	SecretHash []byte   `bun:",notnull"` // SHA-256, see HashToken
 	SecretHint string   `bun:",notnull"` // the last characters of the secret
 	CreatedAt  Instant  `bun:",notnull"`
+
+	// The secret that a rotation replaced and that is valid until a time; nil and 0 without one.
+	OldSecretHash  []byte  `bun:",nullzero"` // SHA-256
+	OldSecretHint  string  `bun:",nullzero"`
+	OldSecretUntil Instant `bun:",nullzero"`
+
+	ClaimSpace int64 `bun:",notnull"` // see Claims; 0 before the first transfer
+
+	Suspended bool `bun:",scanonly"` // the account is; set only for the data plane
+}
+
+// Claims returns the number under which the sitekey's consumed challenges and tokens are stored: the
+// account that created it. A transfer to another account keeps the number, so that processes that
+// have not heard of the transfer, and tokens from before it, meet the same rows.
+func (k *Sitekey) Claims() int64 {
+	if k.ClaimSpace != 0 {
+		return k.ClaimSpace
+	}
+	return k.AccountID
 }
 
 // Limits of sitekeys. The contract sets none.
@@ -365,6 +384,7 @@ var captchaAdvice = map[string]string{
 	"wrong_secret":        "A server sent another secret: use the current one, or rotate it if it was not your server.",
 	"missing_field":       "A field was missing or had the wrong type: correct the program that makes the call.",
 	"quota_exceeded":      "The month's verifications are used up: choose a larger plan, or wait for the next month.",
+	RefusedSuspended:      "An operator has suspended the account: ask the operator of this installation.",
 	"unavailable":         "The service was temporarily unavailable: nothing to do.",
 	"too_many_challenges": "One network asked for more challenges than people need: nothing to do.",
 	"invalid_work":        "These solutions were wrong, late or repeated: nothing to do.",

@@ -118,6 +118,15 @@ func HostBelongs(host string, domains []string) bool {
 	return false
 }
 
+// ShownDomain returns a normalised domain as people write it, with the letters of its language.
+func ShownDomain(domain string) string {
+	shown, err := idna.Display.ToUnicode(domain)
+	if err != nil {
+		return domain
+	}
+	return shown
+}
+
 // hostProfile maps hosts to the form that is compared. It follows browsers rather than the stricter
 // rules of registrars, so that a name with an underscore is accepted.
 var hostProfile = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(false))

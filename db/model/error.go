@@ -82,3 +82,9 @@ var ErrStale = &Error{Kind: NotFound, Code: "not_found", Message: "No such objec
 var ErrForbidden = &Error{
 	Kind: Forbidden, Code: "forbidden", Message: "Your role, or the scopes of your API token, do not allow this.",
 }
+
+// ErrSecondFactorRequired is returned to a user without a second factor whose account requires one.
+var ErrSecondFactorRequired = &Error{
+	Kind: Forbidden, Code: "second_factor_required",
+	Message: "This account requires a second factor. Set one up first.",
+}

@@ -325,6 +325,13 @@ func WidthRangeName(bound int16) string {
 	return ""
 }
 
+// The codes under which calls are counted that a stopped site refuses. Their senders get the code of
+// an unknown site key or secret (analytics contract, section 7: "no active site has this key").
+const (
+	RefusedPaused    = "site_paused"
+	RefusedSuspended = "account_suspended"
+)
+
 // RejectionAdvice returns one sentence for the owner of a site: what to do about calls with this
 // error code or reason (analytics contract, sections 4 and 7).
 func RejectionAdvice(code string) string {
@@ -355,6 +362,8 @@ var rejectionAdvice = map[string]string{
 	"visitor_required": "Your server sent no valid ip or user_agent: send those of the visitor.",
 	"domain_not_allowed": "The page is on a domain that is not the site's: add it as an extra domain if it is " +
 		"yours.",
+	RefusedPaused:    "The site is paused: resume it if its calls are to be recorded.",
+	RefusedSuspended: "An operator has suspended the account: ask the operator of this installation.",
 	"quota_exceeded": "The month's page views are used up: choose a larger plan, or wait for the next month.",
 	"flood": "One network sent more calls than a large office does, and those above the limit were " +
 		"left out: nothing to do if they were forged; if they were real, ask the operator to raise " +

@@ -5,40 +5,69 @@ import (
 	"time"
 )
 
-// Mail is an e-mail to one recipient. The worker renders its text from the kind and the data.
+// Mail is an e-mail to one recipient. The worker renders it from the kind, the data and the language.
 type Mail struct {
 	ID            int64 `bun:",pk,autoincrement"`
 	AccountID     int64
 	Recipient     string
+	Language      Language // the recipient's; of the request for an address without a user
 	Kind          string
 	Data          string // JSON object: the values of the kind's text; {} in a final state
 	State         string
 	Attempts      int32
 	CreatedAt     Instant
 	NextAttemptAt Instant
+
+	Account string `bun:"-"` // the account's name; set by a claim, empty for a mail of no account
 }
 
-// Kinds of mails, with the data of each.
+// Kinds of mails. MailKinds has the data of each.
 const (
-	MailQuota80         = "quota_80"         // QuotaMail
-	MailQuota100        = "quota_100"        // QuotaMail
-	MailDeliveryFailed  = "delivery_failed"  // DeliveryFailedMail
-	MailInvitation      = "invitation"       // LinkMail
-	MailPasswordReset   = "password_reset"   // LinkMail
-	MailSignUp          = "sign_up"          // LinkMail
-	MailSignUpKnown     = "sign_up_known"    // LinkMail, without a secret
-	MailWebhookChanged  = "webhook_changed"  // WebhookChangedMail
-	MailPasswordChanged = "password_changed" // PasswordChangedMail
-	MailReportSummary   = "report_summary"   // ReportSummaryMail
-	MailTrafficAlert    = "traffic_alert"    // TrafficAlertMail
-	MailOperatorLink    = "operator_link"    // none: the operator made a link to set a new password
-	MailTest            = "test"             // none
+	MailQuota80         = "quota_80"
+	MailQuota100        = "quota_100"
+	MailDeliveryFailed  = "delivery_failed"
+	MailInvitation      = "invitation"
+	MailPasswordReset   = "password_reset"
+	MailSignUp          = "sign_up"
+	MailSignUpKnown     = "sign_up_known"   // its link has no secret
+	MailEmailChange     = "email_change"    // to the new address
+	MailEmailKnown      = "email_known"     // to the new address, which another user has; its link has no secret
+	MailEmailRequested  = "email_requested" // to the old address
+	MailEmailChanged    = "email_changed"   // to the old address
+	MailWebhookChanged  = "webhook_changed"
+	MailPasswordChanged = "password_changed"
+	MailTokenExpires    = "token_expires"
+	MailReportSummary   = "report_summary"
+	MailTrafficAlert    = "traffic_alert"
+	MailSecondFactor    = "second_factor"
+	MailRecoveryCode    = "recovery_code"
+	MailOperatorLink    = "operator_link" // the operator made a link to set a new password
+	MailTest            = "test"
 )
 
-// MailKinds lists every kind.
-var MailKinds = []string{
-	MailQuota80, MailQuota100, MailDeliveryFailed, MailInvitation, MailPasswordReset, MailSignUp, MailSignUpKnown,
-	MailWebhookChanged, MailPasswordChanged, MailReportSummary, MailTrafficAlert, MailOperatorLink, MailTest,
+// MailKinds maps every kind to an empty value of its data. Package jobs/mail has a template of each
+// in each language. Data with the fields site and siteId, see MailSite, names and links to the site.
+var MailKinds = map[string]any{
+	MailQuota80:         QuotaMail{},
+	MailQuota100:        QuotaMail{},
+	MailDeliveryFailed:  DeliveryFailedMail{},
+	MailInvitation:      LinkMail{},
+	MailPasswordReset:   LinkMail{},
+	MailSignUp:          LinkMail{},
+	MailSignUpKnown:     LinkMail{},
+	MailEmailChange:     LinkMail{},
+	MailEmailKnown:      LinkMail{},
+	MailEmailRequested:  EmailMail{},
+	MailEmailChanged:    EmailMail{},
+	MailWebhookChanged:  WebhookChangedMail{},
+	MailPasswordChanged: PasswordChangedMail{},
+	MailTokenExpires:    TokenExpiresMail{},
+	MailReportSummary:   ReportSummaryMail{},
+	MailTrafficAlert:    TrafficAlertMail{},
+	MailSecondFactor:    SecondFactorMail{},
+	MailRecoveryCode:    RecoveryCodeMail{},
+	MailOperatorLink:    struct{}{},
+	MailTest:            struct{}{},
 }
 
 // States of mails.
@@ -61,6 +90,7 @@ func (m *Mail) End(state string) { m.State, m.Data = state, NoMailData }
 // linkLifetimes are how long the links in mails are valid, by kind.
 var linkLifetimes = map[string]time.Duration{
 	MailInvitation: InvitationLifetime, MailPasswordReset: ResetLifetime, MailSignUp: SignUpLifetime,
+	MailEmailChange: EmailChangeLifetime,
 }
 
 // LinkExpired reports whether the mail's link has expired at the given time. It is false for a mail
@@ -80,19 +110,23 @@ func MailRetryDelay(attempts int32) time.Duration {
 	return min(delay, 4*time.Hour)
 }
 
+// MailSite is the part of a mail's data that names a site. A mail of an older version has no id.
+type MailSite struct {
+	Site   string `json:"site,omitempty"` // its domain
+	SiteID int64  `json:"siteId,omitempty"`
+}
+
 // QuotaMail is the data of quota_80 and quota_100.
 type QuotaMail struct {
-	Product string `json:"product"`           // analytics or captcha
-	Account string `json:"account,omitempty"` // its name
-	Site    string `json:"site,omitempty"`
+	MailSite
+	Product string `json:"product"`         // analytics or captcha
 	Month   string `json:"month"`           // YYYY-MM
 	Quota   int64  `json:"quota,omitempty"` // 0: unknown
 }
 
 // DeliveryFailedMail is the data of delivery_failed.
 type DeliveryFailedMail struct {
-	Account  string `json:"account,omitempty"` // its name
-	Site     string `json:"site"`
+	MailSite
 	Kind     string `json:"kind"`
 	Event    string `json:"event"`
 	Attempts int32  `json:"attempts"`
@@ -105,13 +139,15 @@ const MaxWebhookMails = 5
 // WebhookChangedMail is the data of webhook_changed. It holds hosts only: the path and query of a
 // URL can contain secrets.
 type WebhookChangedMail struct {
-	Site string  `json:"site"`
-	Kind string  `json:"kind"` // of the deliveries: DeliveryConversion or DeliveryDailyExport
-	By   string  `json:"by"`
-	At   Instant `json:"at"`
-	Old  string  `json:"old,omitempty"`  // host; empty: no webhook before
-	New  string  `json:"new,omitempty"`  // host; empty: no webhook now
-	Last bool    `json:"last,omitempty"` // whether later changes of the day are not mailed
+	MailSite
+	Kind     string  `json:"kind"` // of the deliveries: DeliveryConversion or DeliveryDailyExport
+	By       string  `json:"by"`   // see ChangedBy
+	Token    string  `json:"token,omitempty"`
+	Operator bool    `json:"operator,omitempty"`
+	At       Instant `json:"at"`
+	Old      string  `json:"old,omitempty"`  // host; empty: no webhook before
+	New      string  `json:"new,omitempty"`  // host; empty: no webhook now
+	Last     bool    `json:"last,omitempty"` // whether later changes of the day are not mailed
 }
 
 // MaxPasswordMails is how many changes of one user's password are mailed within an hour.
@@ -121,15 +157,46 @@ const MaxPasswordMails = 5
 type PasswordChangedMail struct {
 	At     Instant  `json:"at"`
 	Tokens []string `json:"tokens,omitempty"` // the API tokens that remain valid, see APIToken.String
-	Page   string   `json:"page"`             // URL of the sign-in page
 }
 
-// LinkMail is the data of invitation, password_reset and the sign-ups. The link contains a secret,
-// so the data is deleted when the mail reaches a final state.
-type LinkMail struct {
-	URL     string `json:"url"`
-	Account string `json:"account,omitempty"` // its name
+// TokenExpiresMail is the data of token_expires.
+type TokenExpiresMail struct {
+	Name string  `json:"name"`
+	Hint string  `json:"hint"` // the last characters of the token
+	At   Instant `json:"at"`
 }
+
+// EmailMail is the data of email_requested and email_changed. It does not hold the new address, which
+// the old one's reader need not know.
+type EmailMail struct {
+	At Instant `json:"at"`
+}
+
+// MaxSecondFactorMails is how many changes of one user's second factors are mailed within an hour.
+const MaxSecondFactorMails = 20
+
+// SecondFactorMail is the data of second_factor.
+type SecondFactorMail struct {
+	At       Instant `json:"at"`
+	Passkey  string  `json:"passkey,omitempty"`  // its name; empty: an authenticator app
+	Added    bool    `json:"added,omitempty"`    // false: removed
+	Operator bool    `json:"operator,omitempty"` // the operator removed all second factors
+}
+
+// RecoveryCodeMail is the data of recovery_code.
+type RecoveryCodeMail struct {
+	At   Instant `json:"at"`
+	Left int     `json:"left"` // unused codes
+}
+
+// LinkMail is the data of invitation, password_reset, email_change and the sign-ups. The link contains a
+// secret, so the data is deleted when the mail reaches a final state.
+type LinkMail struct {
+	URL string `json:"url"`
+}
+
+// StopMailPath is the path of the control plane's page that stops report mails.
+const StopMailPath = "/stop-mail"
 
 // ReportMailKind is a kind of mail about the traffic of a site.
 type ReportMailKind string
@@ -262,7 +329,8 @@ type ReportSummary struct {
 
 // ReportSummaryMail is the data of report_summary.
 type ReportSummaryMail struct {
-	Site    string         `json:"site"`
+	MailSite
+	UserID  int64          `json:"userId,omitempty"`
 	Kind    ReportMailKind `json:"kind"` // ReportWeekly or ReportMonthly
 	From    string         `json:"from"` // YYYY-MM-DD
 	To      string         `json:"to"`
@@ -271,7 +339,8 @@ type ReportSummaryMail struct {
 
 // TrafficAlertMail is the data of traffic_alert.
 type TrafficAlertMail struct {
-	Site      string         `json:"site"`
+	MailSite
+	UserID    int64          `json:"userId,omitempty"`
 	Kind      ReportMailKind `json:"kind"`          // ReportSpike or ReportDrop
 	Day       string         `json:"day,omitempty"` // YYYY-MM-DD; of a drop
 	Visitors  int64          `json:"visitors"`

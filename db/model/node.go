@@ -29,6 +29,7 @@ const (
 	NodeSegment    NodeKind = 10
 	NodeFunnel     NodeKind = 11
 	NodeSharedLink NodeKind = 12
+	NodePasskey    NodeKind = 26
 
 	AfterSite     NodeKind = 65
 	AfterSitekey  NodeKind = 66
@@ -39,14 +40,65 @@ const (
 
 	// AfterReportRow is a position among the rows of a report.
 	AfterReportRow NodeKind = 69
+
+	AfterAuditEntry NodeKind = 80
+	AfterAccount    NodeKind = 81
+
+	// Positions of lists in other orders than that of their first kind. Those of text orders are
+	// followed by the text, see package resolver.
+	AfterNewestSite       NodeKind = 90
+	AfterSiteName         NodeKind = 91
+	AfterSiteDomain       NodeKind = 92
+	AfterNewestSitekey    NodeKind = 93
+	AfterSitekeyName      NodeKind = 94
+	AfterOldestDelivery   NodeKind = 95
+	AfterOldestAnnotation NodeKind = 96
+
+	// Secrets in mails about a site, which stop mails of one kind to one user.
+	stopWeekly  NodeKind = 129
+	stopMonthly NodeKind = 130
+	stopSpike   NodeKind = 131
+	stopDrop    NodeKind = 132
 )
+
+// stopKinds are the kinds of secrets that stop a mail, by the kind of the mail.
+var stopKinds = map[ReportMailKind]NodeKind{
+	ReportWeekly: stopWeekly, ReportMonthly: stopMonthly, ReportSpike: stopSpike, ReportDrop: stopDrop,
+}
 
 // nodePrefixes are the prefixes of ids, by which a person recognises the type.
 var nodePrefixes = map[NodeKind]string{
 	NodeAccount: "account_", NodeUser: "user_", NodeInvitation: "invitation_", NodeAPIToken: "token_",
 	NodeSite: "site_", NodeSitekey: "sitekey_", NodeDelivery: "delivery_", NodeErasure: "erasure_",
 	NodeAnnotation: "annotation_", NodeSegment: "segment_", NodeFunnel: "funnel_", NodeSharedLink: "sharedlink_",
-	AfterSite: "after_", AfterSitekey: "after_", AfterDelivery: "after_", AfterAnnotation: "after_", AfterReportRow: "after_",
+	NodePasskey: "passkey_",
+	AfterSite:   "after_", AfterSitekey: "after_", AfterDelivery: "after_", AfterAnnotation: "after_", AfterReportRow: "after_",
+	AfterAuditEntry: "after_", AfterAccount: "after_",
+	AfterNewestSite: "after_", AfterSiteName: "after_", AfterSiteDomain: "after_",
+	AfterNewestSitekey: "after_", AfterSitekeyName: "after_",
+	AfterOldestDelivery: "after_", AfterOldestAnnotation: "after_",
+	stopWeekly: "stop_", stopMonthly: "stop_", stopSpike: "stop_", stopDrop: "stop_",
+}
+
+// nodeTypes are the types of the GraphQL schema.
+var nodeTypes = map[NodeKind]string{
+	NodeAccount: "Account", NodeUser: "User", NodeInvitation: "Invitation", NodeAPIToken: "ApiToken",
+	NodeSite: "Site", NodeSitekey: "Sitekey", NodeDelivery: "Delivery", NodeErasure: "UserDataErasure",
+	NodeAnnotation: "Annotation", NodeSegment: "Segment", NodeFunnel: "Funnel", NodeSharedLink: "SharedLink",
+	NodePasskey: "Passkey",
+}
+
+// Type returns the type in the GraphQL schema of an object's kind; "" for a position in a list.
+func (k NodeKind) Type() string { return nodeTypes[k] }
+
+// NodeKindOf returns the kind of the objects of a type, or 0.
+func NodeKindOf(typeName string) NodeKind {
+	for kind, name := range nodeTypes {
+		if name == typeName {
+			return kind
+		}
+	}
+	return 0
 }
 
 // NodeIDs encodes and decodes the ids that GraphQL, the export and webhook calls use for a row. An
@@ -105,6 +157,26 @@ func (n *NodeIDs) OfDay(kind NodeKind, day Day, id int64) string { return n.seal
 func (n *NodeIDs) ParseDay(kind NodeKind, s string) (day Day, id int64, ok bool) {
 	got, number, id, ok := n.open(s)
 	return Day(number), id, ok && got == kind && number <= math.MaxInt32 && id > 0
+}
+
+// OfStop returns the secret that stops mails of a kind about a site to a user, without signing in. It
+// is one encrypted block, which cannot be made without the key. It is "" for an unknown kind.
+func (n *NodeIDs) OfStop(kind ReportMailKind, siteID, userID int64) string {
+	if stopKinds[kind] == 0 {
+		return ""
+	}
+	return n.seal(stopKinds[kind], siteID, userID)
+}
+
+// ParseStop decodes a secret that OfStop returns for positive numbers, and accepts nothing else.
+func (n *NodeIDs) ParseStop(s string) (mail ReportMail, ok bool) {
+	got, siteID, userID, ok := n.open(s)
+	for kind, stop := range stopKinds {
+		if ok && got == stop && siteID > 0 && userID > 0 {
+			return ReportMail{SiteID: siteID, UserID: userID, Kind: kind}, true
+		}
+	}
+	return ReportMail{}, false
 }
 
 // KindOf returns the kind of an id, or 0 for an invalid one.

@@ -93,27 +93,50 @@ func isBase62(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
+// Overlaps of a replaced secret with the new one.
+const (
+	MaxKeepOldDays = 7              // of a server secret or a sitekey's secret, as its owner chooses
+	WebhookOverlap = 24 * time.Hour // of a webhook secret, always
+)
+
+// KeepOldUntil returns until when a secret that is replaced now remains valid: for the given days, at
+// most MaxKeepOldDays. It returns 0 for 0 days: the secret is revoked at once.
+func KeepOldUntil(days int, now Instant) (Instant, error) {
+	switch {
+	case days < 0 || days > MaxKeepOldDays:
+		return 0, InvalidField("keepOldFor", "invalid_duration",
+			fmt.Sprintf("An old secret can remain valid for 0 to %d days.", MaxKeepOldDays))
+	case days == 0:
+		return 0, nil
+	}
+
+	return now.Add(time.Duration(days) * 24 * time.Hour), nil
+}
+
 // The prefixes of users' secrets, see NewSecret.
 const (
 	APITokenPrefix   = "tga_"
 	ResetPrefix      = "tgr_"
 	InvitationPrefix = "tgi_"
 	SignUpPrefix     = "tgs_"
+	EmailPrefix      = "tge_"
 	SharedLinkPrefix = "tgl_"
 )
 
 // Lifetimes of mailed secrets.
 const (
-	ResetLifetime      = time.Hour
-	InvitationLifetime = 7 * 24 * time.Hour
-	SignUpLifetime     = 24 * time.Hour
+	ResetLifetime       = time.Hour
+	EmailChangeLifetime = time.Hour
+	InvitationLifetime  = 7 * 24 * time.Hour
+	SignUpLifetime      = 24 * time.Hour
 )
 
 // Limits of one account and one user. The contract sets none.
 const (
-	MaxMembers   = 100 // including invitations
-	MaxAPITokens = 50  // of one user
-	MaxSessions  = 100 // listed sessions of one user; there can be more
+	MaxMembers       = 100 // including invitations
+	MaxAPITokens     = 50  // of one user
+	MaxAccountTokens = 400 // listed tokens of an account
+	MaxSessions      = 100 // listed sessions of one user; there can be more
 )
 
 // APIToken lets a program act for a user.
@@ -127,15 +150,47 @@ type APIToken struct {
 	TokenHint  string  `bun:",notnull"`                 // the last characters
 	CreatedAt  Instant `bun:",notnull"`
 	LastUsedAt Instant `bun:",nullzero"` // to the minute; 0 before the first use
+	ExpiresAt  Instant `bun:",nullzero"` // 0: never
+
+	ExpiryMails int32 `bun:",notnull"` // mails about the expiry that were queued, see TokenMailTimes
+
+	User *User `bun:"-"` // only in a list of an account's tokens
 }
 
-// String describes a token to its user: name, scopes and last characters.
+// Expired reports whether the token has expired at the given time.
+func (t *APIToken) Expired(at Instant) bool { return t.ExpiresAt != 0 && at >= t.ExpiresAt }
+
+// MaxTokenDays is the longest life of an API token that expires, in days.
+const MaxTokenDays = 3_650
+
+// TokenMailTimes are how long before its expiry a token's user is mailed, the first mail first.
+var TokenMailTimes = []time.Duration{14 * 24 * time.Hour, 24 * time.Hour}
+
+// TokenExpiry returns when a token that is created now expires, after 1 to MaxTokenDays days. A token
+// with a short life skips the mails whose times have passed at its creation.
+func TokenExpiry(days int, now Instant) (at Instant, skippedMails int32, err error) {
+	if days < 1 || days > MaxTokenDays {
+		return 0, 0, InvalidField("expiresInDays", "invalid_duration",
+			fmt.Sprintf("A token expires after 1 to %d days, or never.", MaxTokenDays))
+	}
+
+	lifetime := time.Duration(days) * 24 * time.Hour
+	for _, before := range TokenMailTimes {
+		if lifetime <= before {
+			skippedMails++
+		}
+	}
+
+	return now.Add(lifetime), skippedMails, nil
+}
+
+// String describes a token to its user, in any language: name, scopes and last characters.
 func (t *APIToken) String() string {
 	scopes := make([]string, len(t.Scopes))
 	for i, scope := range t.Scopes {
 		scopes[i] = string(scope)
 	}
-	return fmt.Sprintf("%q (%s, ends in %s)", t.Name, strings.Join(scopes, " "), t.TokenHint)
+	return fmt.Sprintf("%q (%s, …%s)", t.Name, strings.Join(scopes, " "), t.TokenHint)
 }
 
 // ParseScopes returns the scopes sorted, without duplicates. It returns an error if there are none

@@ -32,7 +32,66 @@ type Site struct {
 	ConversionWebhookSecret []byte `bun:",nullzero"` // encrypted; nil without one
 	DailyExportURL          string `bun:"daily_export_url,nullzero"`
 	DailyExportDay          Day    // the next day to export; meaningless without a URL
+
+	// Secrets that a rotation replaced and that are valid until a time; nil and 0 without one.
+	OldServerSecretHash   []byte  `bun:",nullzero"` // SHA-256
+	OldServerSecretHint   string  `bun:",nullzero"`
+	OldServerSecretUntil  Instant `bun:",nullzero"`
+	OldWebhookSecret      []byte  `bun:",nullzero"` // encrypted
+	OldWebhookSecretUntil Instant `bun:",nullzero"`
+
+	PausedAt  Instant `bun:",notnull"` // 0: not paused
+	DeletedAt Instant `bun:",notnull"` // 0: not deleted
+	Purged    bool    `bun:"-"`        // the deletion is for good; set only in what the deletion returns
 }
+
+// WebhookURL returns the address of a webhook, DeliveryConversion or DeliveryDailyExport; empty
+// without one.
+func (s *Site) WebhookURL(webhook string) string {
+	if webhook == DeliveryDailyExport {
+		return s.DailyExportURL
+	}
+	return s.ConversionWebhookURL
+}
+
+// SiteState is what a site does with its hits, unless its account is suspended.
+type SiteState string
+
+// The states. A deleted site keeps its data for RestorePeriod.
+const (
+	SiteActive  SiteState = "ACTIVE"  // stores hits
+	SitePaused  SiteState = "PAUSED"  // refuses hits; its reports and exports continue
+	SiteDeleted SiteState = "DELETED" // refuses hits, and is unknown to everything but its restoration
+)
+
+// State returns the site's state. A paused site that is deleted is paused again after its
+// restoration.
+func (s *Site) State() SiteState {
+	switch {
+	case s.DeletedAt != 0:
+		return SiteDeleted
+	case s.PausedAt != 0:
+		return SitePaused
+	}
+	return SiteActive
+}
+
+// RestorePeriod is how long a deleted site can be restored. After it housekeeping deletes the site
+// and all its rows.
+const RestorePeriod = 7 * 24 * time.Hour
+
+// RestorableUntil returns when a deleted site can no longer be restored; 0 for a site that cannot be restored
+// or is not deleted.
+func (s *Site) RestorableUntil() Instant {
+	if s.DeletedAt == 0 || s.Purged {
+		return 0
+	}
+	return s.DeletedAt.Add(RestorePeriod)
+}
+
+// MaxDeletedSites is how many deleted sites an account keeps for their restoration. Housekeeping
+// deletes those beyond it for good, longest deleted first.
+const MaxDeletedSites = 1_000
 
 // MaxSites is how many sites an account can have. The contract sets no limit.
 const MaxSites = 1_000
@@ -57,6 +116,19 @@ type SiteRules struct {
 	Registered   []string // the site's own event names
 	KeyEvents    []string // marked by the owner; purchase is always one and not listed
 	Excluded     []netip.Prefix
+	Suspended    bool // the account is
+}
+
+// Stopped returns the code under which the site's calls are refused and counted, or an empty string
+// if they are accepted.
+func (s *SiteRules) Stopped() string {
+	switch {
+	case s.Suspended:
+		return RefusedSuspended
+	case s.PausedAt != 0:
+		return RefusedPaused
+	}
+	return ""
 }
 
 // Domains returns every domain whose pages can send hits for the site; subdomains are implied.

@@ -55,6 +55,10 @@ func Storable(s string, limit int) string {
 	return cut(s, limit)
 }
 
+// Fold returns s in the form in which texts are compared without regard to case: in lower case, by the
+// rules of Unicode and of no language. It does not remove accents.
+func Fold(s string) string { return strings.ToLower(s) }
+
 // cut returns the first limit characters of s.
 func cut(s string, limit int) string {
 	if len(s) <= limit {
@@ -103,4 +107,28 @@ func joins(r rune) bool { return r > unicode.MaxASCII && !unicode.IsSpace(r) && 
 // without a shape. Spaces and variation selectors are not.
 func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+// errConfirmation is returned for a name that is not that of the object to be deleted.
+var errConfirmation = InvalidField("confirm", "confirmation_mismatch",
+	"This is not the name of what is to be deleted: enter the domain of a site, or the name of a sitekey or account.")
+
+// Confirm compares the name that a caller repeated to confirm a deletion with the object's. A nil name
+// was not asked for.
+func Confirm(repeated *string, name string) error {
+	if repeated != nil && strings.TrimSpace(*repeated) != name {
+		return errConfirmation
+	}
+	return nil
+}
+
+// ConfirmDomain is Confirm for a domain, which may be written in another form.
+func ConfirmDomain(repeated *string, domain string) error {
+	if repeated == nil {
+		return nil
+	}
+	if parsed, err := ParseDomain(*repeated, true); err != nil || parsed != domain {
+		return errConfirmation
+	}
+	return nil
 }

@@ -18,8 +18,10 @@ const MaxURLLength = 2048
 // ChangedBy identifies the author and time of a change that the account's owners are notified of by
 // mail.
 type ChangedBy struct {
-	Name string // display name; empty: no mail, for changes that the installation makes itself
-	At   Instant
+	Name     string // e-mail address of a user; empty: see Operator
+	Token    string // name of the user's API token; empty: a session
+	Operator bool   // the operator's command line; without it and a name, owners are not notified
+	At       Instant
 }
 
 // MinWebhookSecret and MaxWebhookSecret bound the length of a webhook secret in characters, without
@@ -200,9 +202,14 @@ func webhookPort(u *url.URL) (uint16, bool) {
 	return uint16(n), err == nil && n > 0
 }
 
-// TestWebhookBody returns the body of a call that only tests whether a webhook works.
-func TestWebhookBody(siteKey string, at Instant) string {
-	return `{"type":"test","site_key":"` + siteKey + `","sent_at":"` + at.Time().Format(time.RFC3339) + `"}`
+// TestWebhookBody returns the body of a call that only tests whether a webhook works. webhook is
+// DeliveryConversion or DeliveryDailyExport.
+func TestWebhookBody(webhook, siteKey string, at Instant) string {
+	of := ""
+	if webhook == DeliveryDailyExport {
+		of = `"webhook":"daily_export",`
+	}
+	return `{"type":"test",` + of + `"site_key":"` + siteKey + `","sent_at":"` + at.Time().Format(time.RFC3339) + `"}`
 }
 
 // Delivery is a message to a site's owner. It is stored in the transaction of the fact that it
@@ -211,7 +218,7 @@ type Delivery struct {
 	SiteID            int64
 	ID                int64 // grows with time, see NewTimeID
 	Kind              string
-	Event             string // name of the key event; the day of a daily export
+	Event             string // name of the key event; the day of a daily export; a TestEvent
 	State             string
 	ScheduledAttempts int32 `bun:"attempts"` // attempts of the schedule, at most MaxAttempts
 	CreatedAt         Instant
@@ -220,6 +227,7 @@ type Delivery struct {
 	Attempts          int32  `bun:"tries"` // all attempts, including manual ones
 	ClaimedUntil      Instant
 	ResumeState       string `bun:"fallback"` // the state before a manual redelivery; empty if none is pending
+	CalledURL         string `bun:"url"`      // address of the last attempt; empty before the first one
 }
 
 // Kinds and states of deliveries.
@@ -229,9 +237,35 @@ const (
 	DeliveryTest        = "test"
 
 	DeliveryPending   = "pending"
+	DeliveryWaiting   = "waiting" // for the site to get an address
 	DeliveryDelivered = "delivered"
 	DeliveryFailed    = "failed"
 )
+
+// Events of tests.
+const (
+	TestEvent       = "test"              // of the conversion webhook
+	TestExportEvent = "test_daily_export" // of the daily export webhook
+)
+
+// Webhook returns which of the site's webhooks the delivery is for: DeliveryConversion or
+// DeliveryDailyExport.
+func (d *Delivery) Webhook() string {
+	if d.Kind == DeliveryDailyExport || d.Kind == DeliveryTest && d.Event == TestExportEvent {
+		return DeliveryDailyExport
+	}
+	return DeliveryConversion
+}
+
+// MaxAddressWait is how long after its event a delivery waits for the site to get an address.
+const MaxAddressWait = 7 * 24 * time.Hour
+
+// MayWait reports whether a delivery that meets a site without an address waits for one. A test, an
+// old delivery, and one that was sent again after its end do not.
+func (d *Delivery) MayWait(now Instant) bool {
+	repeated := d.ResumeState == DeliveryDelivered || d.ResumeState == DeliveryFailed
+	return d.Kind != DeliveryTest && !repeated && d.CreatedAt > now.Add(-MaxAddressWait)
+}
 
 // MaxAttempts is how many scheduled attempts a delivery has (analytics contract, section 8). Manual
 // redeliveries do not count.
@@ -243,6 +277,13 @@ const (
 	MaxRedeliveries = 20
 	MaxTestsPerHour = 20
 )
+
+// MaxRedeliveredAtOnce is how many failed deliveries one request sends again.
+const MaxRedeliveredAtOnce = 1_000
+
+// MaxExportParts is how many parts of daily exports a site can have in an hour before a request for
+// another day is refused.
+const MaxExportParts = 1_000
 
 // ShownAttempts is how many attempts of a delivery are listed, newest only.
 const ShownAttempts = 10
@@ -282,7 +323,7 @@ const MaxAnswer = 1000
 // Classes of failed attempts.
 const (
 	AttemptUnfinished  = "unfinished"   // in progress, or its worker died: the outcome is unknown
-	AttemptNoWebhook   = "no_webhook"   // the site has no address any more
+	AttemptNoWebhook   = "no_webhook"   // the site has no address any more, and the delivery does not wait
 	AttemptBadURL      = "bad_url"      // the address must not be called
 	AttemptNoAddress   = "no_address"   // the name resolves to no permitted address; see also the reasons
 	AttemptConnect     = "connect"      // no connection
@@ -305,8 +346,12 @@ const (
 	ReasonDNS     = "dns"     // the name does not resolve
 )
 
-// retryDelays are the pauses after each failed attempt of the schedule, 2.6 hours in total.
-var retryDelays = [MaxAttempts - 1]time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour}
+// retryDelays are the pauses after each failed attempt of the schedule, 11 hours in total: a receiver
+// that fails in the evening is called again the next morning (ADR 032).
+var retryDelays = [MaxAttempts - 1]time.Duration{5 * time.Second, 5 * time.Minute, time.Hour, MaxRetryPause}
+
+// MaxRetryPause is the longest pause of the schedule, without its jitter.
+const MaxRetryPause = 10 * time.Hour
 
 // retryJitter is the largest fraction by which a pause is lengthened or shortened. It spreads the
 // retries of deliveries that failed at the same time.

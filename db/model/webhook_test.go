@@ -130,7 +130,7 @@ func TestCheckWebhookURL(t *testing.T) {
 // TestRetryDelays checks that each pause is within a tenth of its step, is the same for the same
 // delivery, and differs between deliveries.
 func TestRetryDelays(t *testing.T) {
-	for i, step := range []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour} {
+	for i, step := range []time.Duration{5 * time.Second, 5 * time.Minute, time.Hour, 10 * time.Hour} {
 		attempts := int32(i + 1)
 		least, most := time.Duration(1<<62), time.Duration(0)
 		for id := range int64(1000) {
@@ -160,7 +160,7 @@ func TestAfterFailure(t *testing.T) {
 		atMost     time.Duration
 	}{
 		{"first", model.Delivery{ScheduledAttempts: 1}, model.AttemptServerError, 0, "pending", 4500 * time.Millisecond, 5500 * time.Millisecond},
-		{"fourth", model.Delivery{ScheduledAttempts: 4}, model.AttemptTimeout, 0, "pending", 108 * time.Minute, 132 * time.Minute},
+		{"fourth", model.Delivery{ScheduledAttempts: 4}, model.AttemptTimeout, 0, "pending", 9 * time.Hour, 11 * time.Hour},
 		{"fifth", model.Delivery{ScheduledAttempts: 5}, model.AttemptTimeout, 0, "failed", 0, 0},
 		{"gone", model.Delivery{ScheduledAttempts: 1}, model.AttemptGone, 0, "failed", 0, 0},
 		{"no address", model.Delivery{ScheduledAttempts: 1}, model.AttemptNoWebhook, 0, "failed", 0, 0},

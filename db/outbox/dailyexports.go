@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/uptrace/bun"
+
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -20,7 +23,7 @@ const MaxDailyCatchUp = 30
 const planTimeout = 2 * time.Minute
 
 // PlanDailyExports writes the deliveries of all unsent days before the given one, for each site
-// with a daily export URL. It divides a day's events into parts of model.DailyPartRows and returns
+// with a daily export URL that is not held. It divides a day's events into parts of model.DailyPartRows and returns
 // the number of parts. Several processes can call it at once: a day is planned once. Memory does
 // not grow with the number of events.
 //
@@ -64,6 +67,7 @@ func (s *Store) nextDueExport(ctx context.Context, before model.Day, last dueExp
 	var due []dueExport
 	err := s.db.Read.NewSelect().Table("sites").Column("daily_export_day", "id").
 		Where("daily_export_url IS NOT NULL AND daily_export_day < ?", before).
+		Where("id NOT IN ("+heldSites+")").
 		Where("(daily_export_day, id) > (?, ?)", last.DailyExportDay, last.ID).
 		OrderExpr("daily_export_day, id").Limit(1).Scan(ctx, &due)
 	if err != nil {
@@ -122,6 +126,7 @@ func (s *Store) planDailyExport(ctx context.Context, siteID int64, before model.
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		result, err := tx.NewUpdate().Table("sites").Set("daily_export_day = ?", day+1).
 			Where("id = ? AND daily_export_day = ? AND daily_export_url IS NOT NULL", siteID, site.DailyExportDay).
+			Where("deleted_at = 0").
 			Exec(ctx)
 		if err != nil {
 			return err
@@ -138,6 +143,110 @@ func (s *Store) planDailyExport(ctx context.Context, siteID int64, before model.
 	})
 
 	return parts, err
+}
+
+// ResendDailyExport writes the deliveries of a day that the regular plan has passed again, from the
+// rows that are stored now, and returns them. They are new messages: their receiver gets other
+// message ids. The regular plan does not change. It fails with no_webhook, with invalid_day for a day
+// that is not planned yet or of which nothing is stored, with the Conflict delivery_in_progress while
+// a part of the day is pending or waiting, and with too_many_redeliveries after
+// model.MaxExportParts in an hour.
+func (s *Store) ResendDailyExport(
+	ctx context.Context, accountID, siteID int64, day model.Day, now model.Instant,
+) ([]model.Delivery, error) {
+	var site model.Site
+	err := s.db.Read.NewSelect().Model(&site).Where("id = ? AND account_id = ? AND deleted_at = 0", siteID, accountID).
+		Scan(ctx)
+	if err != nil {
+		return nil, db.OrNotFound(err)
+	}
+	if site.DailyExportURL == "" {
+		return nil, model.InvalidField("siteId", "no_webhook", "The site has no address for this webhook. Set one first.")
+	}
+	if err := s.checkResent(ctx, &site, day, now); err != nil {
+		return nil, err
+	}
+
+	var deliveries []model.Delivery
+	err = db.RetryNewIDs(func() error {
+		// The day is over, so its events can be counted before the site's row is locked.
+		deliveries, err = s.dailyDeliveries(ctx, siteID, day, now, now)
+		if err != nil {
+			return err
+		}
+
+		return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+			if err := mayResend(ctx, tx, siteID, day, now); err != nil {
+				return err
+			}
+			if _, err := tx.NewInsert().Model(&deliveries).Exec(ctx); err != nil {
+				return err
+			}
+
+			return auditRequest(ctx, tx, &site, audit.Values{"date": day.String(), "parts": len(deliveries)})
+		})
+	})
+	if err != nil {
+		return nil, db.Wrap(err, "send the day %s of site %d again", day, siteID)
+	}
+
+	return deliveries, nil
+}
+
+// checkResent checks that the regular plan has passed a day and that some of its rows may be stored.
+func (s *Store) checkResent(ctx context.Context, site *model.Site, day model.Day, now model.Instant) error {
+	if day >= site.DailyExportDay || day >= now.Day() {
+		return model.InvalidField("date", "invalid_day", "The regular export of this day is still to come.")
+	}
+
+	// Retention deletes whole months, oldest first: nothing is stored before the first row.
+	var first []model.Instant
+	err := s.db.Read.NewRaw(`
+SELECT min(at) AS at FROM (
+  SELECT * FROM (SELECT at FROM pageviews WHERE site_id = ?0 ORDER BY at LIMIT 1) AS pageview
+  UNION ALL SELECT * FROM (SELECT at FROM events WHERE site_id = ?0 ORDER BY at LIMIT 1) AS event) AS rows
+WHERE at IS NOT NULL HAVING count(*) > 0`, site.ID).Scan(ctx, &first)
+	if err != nil {
+		return fmt.Errorf("look for the first row of site %d: %w", site.ID, err)
+	}
+	if len(first) == 0 || day < first[0].Day() {
+		return model.InvalidField("date", "invalid_day", "Nothing is stored of this day.")
+	}
+
+	return nil
+}
+
+// mayResend locks the site and returns an error while a part of the day is in progress, and after too
+// many parts in an hour.
+func mayResend(ctx context.Context, tx *db.Tx, siteID int64, day model.Day, now model.Instant) error {
+	if err := tx.LockRow(ctx, "sites", siteID); err != nil {
+		return err
+	}
+
+	parts := func() *bun.SelectQuery {
+		return tx.NewSelect().Table("deliveries").Where("site_id = ? AND kind = ?", siteID, model.DeliveryDailyExport)
+	}
+
+	open := []string{model.DeliveryPending, model.DeliveryWaiting}
+	pending, err := parts().Where("event = ?", day.String()).Where("state IN ?", bun.Tuple(open)).Exists(ctx)
+	if err != nil {
+		return err
+	}
+	if pending {
+		return &model.Error{Kind: model.Conflict, Code: "delivery_in_progress", Field: "date",
+			Message: "This day is being sent right now."}
+	}
+
+	// The index has the state before the id.
+	recent, err := parts().Where("state IN ?", bun.Tuple(deliveryStates)).
+		Where("id >= ?", model.FirstTimeID(now.Add(-time.Hour))).
+		Where("id < ?", model.FirstTimeID(now.Add(time.Hour))).Count(ctx)
+	if err == nil && recent >= model.MaxExportParts {
+		err = &model.Error{Kind: model.Conflict, Code: "too_many_redeliveries", Field: "siteId",
+			Message: fmt.Sprintf("The site had %d parts of daily exports within an hour. Try again later.", recent)}
+	}
+
+	return err
 }
 
 // dailyDeliveries divides a day's events into parts. Their ids are those of idsAt and the

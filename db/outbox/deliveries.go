@@ -15,7 +15,8 @@ import (
 
 // The worker's view of deliveries. A delivery is pending until it is delivered or failed, and due
 // when next_attempt_at has passed. A claim sets next_attempt_at to the end of its lease, so that a
-// delivery whose worker died becomes due again without cleanup.
+// delivery whose worker died becomes due again without cleanup. Without an address it waits, see
+// waiting.go.
 
 // DueDelivery is a due delivery as passed to the queue of its lane.
 type DueDelivery struct {
@@ -26,8 +27,17 @@ type DueDelivery struct {
 	NextAttemptAt model.Instant
 }
 
+// heldSites selects the sites whose deliveries wait: deleted ones that can be restored, and those of
+// suspended accounts. The first part has an index of its own, and suspended accounts are few.
+const heldSites = `SELECT id FROM sites WHERE deleted_at > 0
+UNION ALL SELECT s.id FROM accounts a JOIN sites s ON s.account_id = a.id WHERE a.suspended_at > 0`
+
+// isHeld is a condition on a site, by its id.
+const isHeld = `EXISTS (SELECT 1 FROM sites s JOIN accounts a ON a.id = s.account_id
+WHERE s.id = ? AND (s.deleted_at > 0 OR a.suspended_at > 0))`
+
 // DueLanes returns at most limit lanes with due deliveries, of sites after the given one, ordered
-// by site and kind.
+// by site and kind. Lanes of held sites are left out.
 func (s *Store) DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error) {
 	// The recursion takes one step per site with pending deliveries, and one index lookup for each
 	// kind, whatever the number of deliveries. LIMIT keeps PostgreSQL from a join that would read
@@ -43,7 +53,7 @@ SELECT p.site_id, k.kind FROM pending p CROSS JOIN kinds k
 WHERE p.site_id IS NOT NULL AND (
   SELECT d.id FROM deliveries d
   WHERE d.site_id = p.site_id AND d.kind = k.kind AND d.state = 'pending' AND d.next_attempt_at <= ?
-  LIMIT 1) IS NOT NULL
+  LIMIT 1) IS NOT NULL AND p.site_id NOT IN (` + heldSites + `)
 ORDER BY p.site_id, k.kind LIMIT ?`
 
 	var lanes []model.Lane
@@ -106,6 +116,7 @@ type Claim struct {
 	SiteKey   string
 	URL       string // empty: the site no longer has one
 	Secret    string // empty: the call is not signed
+	OldSecret string // signs in addition to Secret, in an overlap; empty: there is none
 	Fault     error  // internal error that prevents a correct call; nil if there is none
 }
 
@@ -153,6 +164,7 @@ func (s *Store) claimDelivery(
 	var due []model.Delivery
 	q := tx.NewSelect().Model(&due).
 		Where("site_id = ? AND kind = ? AND state = 'pending' AND next_attempt_at <= ?", lane.SiteID, lane.Kind, now).
+		Where("NOT "+isHeld, lane.SiteID).
 		OrderExpr("next_attempt_at, id").Limit(1)
 
 	if len(except) > 0 {
@@ -171,14 +183,24 @@ func (s *Store) claimDelivery(
 	}
 
 	claim := &Claim{Delivery: *delivery, Manual: delivery.ResumeState != ""}
+	if err := s.readWebhook(ctx, tx, claim, now); err != nil {
+		return nil, false, err
+	}
+
+	// A deleted site has no site key: nothing of it waits.
+	if claim.URL == "" && claim.SiteKey != "" && delivery.MayWait(now) {
+		return nil, true, wait(ctx, tx, delivery, except, now)
+	}
+
 	claim.Attempts++
 	if !claim.Manual {
 		claim.ScheduledAttempts++
 	}
 
 	claim.ClaimedUntil = now.Add(lease)
-	claim.NextAttemptAt = claim.ClaimedUntil
-	_, err := tx.NewUpdate().Model(&claim.Delivery).Column("tries", "attempts", "claimed_until", "next_attempt_at").
+	claim.NextAttemptAt, claim.CalledURL = claim.ClaimedUntil, claim.URL
+	_, err := tx.NewUpdate().Model(&claim.Delivery).
+		Column("tries", "attempts", "claimed_until", "next_attempt_at", "url").
 		Where("site_id = ? AND id = ?", claim.SiteID, claim.ID).Exec(ctx)
 	if err != nil {
 		return nil, false, err
@@ -192,11 +214,11 @@ func (s *Store) claimDelivery(
 		return nil, false, err
 	}
 
-	return claim, false, s.readWebhook(ctx, tx, claim)
+	return claim, false, nil
 }
 
-// readWebhook reads the URL of the claim's delivery, and the secret that signs it.
-func (s *Store) readWebhook(ctx context.Context, tx *db.Tx, c *Claim) error {
+// readWebhook reads the URL of the claim's delivery, and the secrets that sign it now.
+func (s *Store) readWebhook(ctx context.Context, tx *db.Tx, c *Claim, now model.Instant) error {
 	var site model.Site
 	err := tx.NewSelect().Model(&site).Where("id = ?", c.SiteID).Scan(ctx)
 	if errors.Is(db.OrNotFound(err), model.ErrNotFound) {
@@ -206,12 +228,12 @@ func (s *Store) readWebhook(ctx context.Context, tx *db.Tx, c *Claim) error {
 		return err
 	}
 
-	c.SiteKey, c.URL = site.SiteKey, site.ConversionWebhookURL
-	if c.Kind == model.DeliveryDailyExport {
-		c.URL = site.DailyExportURL
-	}
-
+	c.SiteKey, c.URL = site.SiteKey, site.WebhookURL(c.Webhook())
 	c.Secret, c.Fault = s.keys.OpenSecret(site.ID, site.ConversionWebhookSecret)
+
+	if now < site.OldWebhookSecretUntil && c.Fault == nil {
+		c.OldSecret, c.Fault = s.keys.OpenSecret(site.ID, site.OldWebhookSecret)
+	}
 
 	// A secret that cannot be opened is not an error here: the attempt counts, so that the delivery
 	// does not block those after it forever.
@@ -286,14 +308,14 @@ type Backlog struct {
 	Oldest  model.Instant // when the longest due delivery became due; 0 if none is
 }
 
-// DeliveryBacklog counts the pending deliveries. It reads the index of all of them, so it must not
+// DeliveryBacklog counts the pending deliveries, without those of held sites. It reads the index of all of them, so it must not
 // be called often.
 func (s *Store) DeliveryBacklog(ctx context.Context, now model.Instant) (Backlog, error) {
 	var backlog Backlog
 	err := s.db.Read.NewRaw(`
 SELECT count(*) AS pending, coalesce(sum(CASE WHEN next_attempt_at <= ?0 THEN 1 ELSE 0 END), 0) AS due,
 coalesce(min(CASE WHEN next_attempt_at <= ?0 THEN next_attempt_at END), 0) AS oldest
-FROM deliveries WHERE state = 'pending'`, now).Scan(ctx, &backlog)
+FROM deliveries WHERE state = 'pending' AND site_id NOT IN (`+heldSites+`)`, now).Scan(ctx, &backlog)
 	if err != nil {
 		return Backlog{}, fmt.Errorf("count pending deliveries: %w", err)
 	}

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -31,7 +29,7 @@ func QueueMails(ctx context.Context, tx bun.IDB, mails []model.Mail) error {
 
 	for i := range mails {
 		m := &mails[i]
-		if !slices.Contains(model.MailKinds, m.Kind) {
+		if _, ok := model.MailKinds[m.Kind]; !ok {
 			return fmt.Errorf("there are no mails of kind %q", m.Kind)
 		}
 		if m.Data == "" {
@@ -90,6 +88,11 @@ func (s *Store) ClaimMail(ctx context.Context, id int64, now model.Instant, leas
 		}
 
 		_, err := tx.NewUpdate().Model(m).WherePK().Column("state", "data", "attempts", "next_attempt_at").Exec(ctx)
+		if err != nil || mail == nil {
+			return err
+		}
+
+		mail.Account, err = accountName(ctx, tx, m.AccountID)
 		return err
 	})
 	if err != nil {
@@ -97,6 +100,20 @@ func (s *Store) ClaimMail(ctx context.Context, id int64, now model.Instant, leas
 	}
 
 	return mail, nil
+}
+
+// accountName returns the name of an account; "" for none, and for a deleted one.
+func accountName(ctx context.Context, tx *db.Tx, accountID int64) (string, error) {
+	if accountID == 0 {
+		return "", nil
+	}
+
+	var names []string
+	err := tx.NewSelect().Table("accounts").Column("name").Where("id = ?", accountID).Scan(ctx, &names)
+	if err != nil || len(names) == 0 {
+		return "", err
+	}
+	return names[0], nil
 }
 
 // FinishMail records the State of a claimed mail and, if it is pending, its NextAttemptAt. It
@@ -124,13 +141,19 @@ func DeleteUnsentLink(ctx context.Context, tx *db.Tx, kind string, accountID int
 	return err
 }
 
+// recipient is a user as the receiver of a mail.
+type recipient struct {
+	Email    string
+	Language model.Language
+}
+
 var everyRole = []model.Role{model.RoleOwner, model.RoleMember, model.RoleViewer}
 
 // MailUsers queues one mail for each user of the account with one of the roles.
 func MailUsers(
 	ctx context.Context, tx *db.Tx, accountID int64, kind string, data any, now model.Instant, roles ...model.Role,
 ) error {
-	everyone := func(recipients []string) ([]string, error) { return recipients, nil }
+	everyone := func(recipients []recipient) ([]recipient, error) { return recipients, nil }
 	return mailChosen(ctx, tx, accountID, kind, data, now, roles, everyone)
 }
 
@@ -140,16 +163,15 @@ func MailUsers(
 // victim and run again.
 func mailChosen(
 	ctx context.Context, tx *db.Tx, accountID int64, kind string, data any, now model.Instant, roles []model.Role,
-	choose func([]string) ([]string, error),
+	choose func([]recipient) ([]recipient, error),
 ) error {
 	text, err := json.Marshal(data)
 	if err != nil {
 		return err
 	}
 
-	var recipients []string
-	q := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).
-		Where("role IN ?", bun.Tuple(roles)).Order("id")
+	var recipients []recipient
+	q := memberRecipients(tx, accountID).Where("memberships.role IN ?", bun.Tuple(roles)).Order("users.id")
 
 	tx.Lock(q, "KEY SHARE")
 	if err := q.Scan(ctx, &recipients); err != nil {
@@ -162,12 +184,19 @@ func mailChosen(
 	}
 
 	mails := make([]model.Mail, len(recipients))
-	for i, recipient := range recipients {
-		mails[i] = model.Mail{AccountID: accountID, Recipient: recipient, Kind: kind, Data: string(text),
-			CreatedAt: now}
+	for i, to := range recipients {
+		mails[i] = model.Mail{AccountID: accountID, Recipient: to.Email, Language: to.Language, Kind: kind,
+			Data: string(text), CreatedAt: now}
 	}
 
 	return QueueMails(ctx, tx, mails)
+}
+
+// memberRecipients returns a query of the users of an account as recipients.
+func memberRecipients(tx *db.Tx, accountID int64) *bun.SelectQuery {
+	return tx.NewSelect().Table("users").Column("users.email", "users.language").
+		Join("JOIN memberships ON memberships.user_id = users.id").
+		Where("memberships.account_id = ?", accountID)
 }
 
 // mailNotice queues one mail for each user of the account. It is for mails that an account can
@@ -178,7 +207,7 @@ func mailNotice(ctx context.Context, tx *db.Tx, accountID int64, kind string, da
 		return err
 	}
 
-	return mailChosen(ctx, tx, accountID, kind, data, now, everyRole, func(recipients []string) ([]string, error) {
+	return mailChosen(ctx, tx, accountID, kind, data, now, everyRole, func(recipients []recipient) ([]recipient, error) {
 		n, err := countNotices(ctx, tx, accountID, len(recipients), now)
 		return recipients[:n], err
 	})
@@ -194,8 +223,8 @@ func MailMember(
 		return err
 	}
 
-	var recipients []string
-	q := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).Where("id = ?", userID)
+	var recipients []recipient
+	q := memberRecipients(tx, accountID).Where("users.id = ?", userID)
 	tx.Lock(q, "KEY SHARE")
 	if err := q.Scan(ctx, &recipients); err != nil || len(recipients) == 0 {
 		return err
@@ -207,7 +236,10 @@ func MailMember(
 	}
 
 	return QueueMails(ctx, tx, []model.Mail{
-		{AccountID: accountID, Recipient: recipients[0], Kind: kind, Data: data, CreatedAt: now},
+		{
+			AccountID: accountID, Recipient: recipients[0].Email, Language: recipients[0].Language,
+			Kind: kind, Data: data, CreatedAt: now,
+		},
 	})
 }
 
@@ -231,16 +263,29 @@ func queueFailureMail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, 
 		return err
 	}
 
-	var names []string
-	if err := tx.NewSelect().Table("accounts").Column("name").Where("id = ?", site.AccountID).
-		Scan(ctx, &names); err != nil {
-		return err
-	}
-
 	return mailNotice(ctx, tx, site.AccountID, model.MailDeliveryFailed, model.DeliveryFailedMail{
-		Account: strings.Join(names, ""), Site: site.Domain, Kind: delivery.Kind, Event: delivery.Event,
+		MailSite: model.MailSite{Site: site.Domain, SiteID: site.ID}, Kind: delivery.Kind, Event: delivery.Event,
 		Attempts: delivery.ScheduledAttempts, Error: class,
 	}, now)
+}
+
+// personalMails are the kinds of mails to a user that do not belong to one of the user's accounts. They
+// are stored with the default account.
+var personalMails = []string{
+	model.MailPasswordReset, model.MailPasswordChanged, model.MailSecondFactor, model.MailRecoveryCode,
+	model.MailOperatorLink, model.MailEmailRequested,
+}
+
+// KeepPersonalMails moves the personal mails of users who no longer belong to the account to their
+// default account. So a user cannot revoke a notice about the own password by leaving the account.
+func KeepPersonalMails(ctx context.Context, tx *db.Tx, accountID int64) error {
+	const memberships = "FROM memberships JOIN users ON users.id = memberships.user_id WHERE users.email = mails.recipient"
+	_, err := tx.ExecContext(ctx, "UPDATE mails SET account_id = "+
+		"(SELECT memberships.account_id "+memberships+" ORDER BY memberships.created_at, memberships.account_id LIMIT 1) "+
+		"WHERE account_id = ? AND kind IN ? AND EXISTS (SELECT 1 "+memberships+") "+
+		"AND NOT EXISTS (SELECT 1 "+memberships+" AND memberships.account_id = ?)",
+		accountID, bun.Tuple(personalMails), accountID)
+	return err
 }
 
 // DeleteMailsTo deletes the account's mails to an address that no longer belongs to it.
@@ -248,4 +293,25 @@ func DeleteMailsTo(ctx context.Context, tx *db.Tx, accountID int64, email string
 	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).
 		Where("recipient = ?", email).Exec(ctx)
 	return err
+}
+
+// MailState is what the stored mails show about the mail server. A time is 0 if there is no such mail.
+type MailState struct {
+	LastSent   model.Instant // when the newest sent mail was queued
+	LastFailed model.Instant // when the newest mail was queued that was given up
+	Retrying   int64         // mails with a failed attempt that are sent again
+}
+
+// MailState reads the state of the mails of the last 30 days. Older ones are deleted.
+func (s *Store) MailState(ctx context.Context) (MailState, error) {
+	var state MailState
+	err := s.db.Read.NewRaw(`
+SELECT coalesce((SELECT created_at FROM mails WHERE state = ? ORDER BY id DESC LIMIT 1), 0) AS last_sent,
+  coalesce((SELECT created_at FROM mails WHERE state = ? ORDER BY id DESC LIMIT 1), 0) AS last_failed,
+  (SELECT count(*) FROM mails WHERE state = 'pending' AND attempts > 0) AS retrying`,
+		model.MailSent, model.MailFailed).Scan(ctx, &state)
+	if err != nil {
+		return state, fmt.Errorf("read the state of mails: %w", err)
+	}
+	return state, nil
 }

@@ -3,31 +3,29 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"math"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The owner's view of deliveries, and the owner's manual requests.
+// What owners request: to send deliveries again, and to test a webhook.
 
 // Redeliver schedules one manual attempt of a delivery at once, whatever its state, and returns the
 // changed delivery. The attempt has the same message id and body and does not count among the five.
 // A delivery that is still pending continues its schedule afterwards. It returns the Conflict
-// delivery_in_progress while an attempt is in progress, and too_many_redeliveries after
-// model.MaxRedeliveries manual attempts.
+// delivery_in_progress while an attempt is in progress, too_many_redeliveries after
+// model.MaxRedeliveries manual attempts, and no_webhook while the site has no address.
 func (s *Store) Redeliver(
 	ctx context.Context, accountID, siteID, id int64, now model.Instant,
 ) (*model.Delivery, error) {
 	var delivery model.Delivery
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		q := tx.NewSelect().Model(&delivery).ExcludeColumn("body").Where("site_id = ? AND id = ?", siteID, id).
-			Where("site_id IN (SELECT id FROM sites WHERE account_id = ?)", accountID)
+			Where("site_id IN (SELECT id FROM sites WHERE account_id = ? AND deleted_at = 0)", accountID)
 
 		tx.Lock(q, "UPDATE")
 		if err := q.Scan(ctx); err != nil {
@@ -45,12 +43,24 @@ func (s *Store) Redeliver(
 				Message: fmt.Sprintf("This delivery was sent again %d times already.", model.MaxRedeliveries)}
 		}
 
+		if err := needAddress(ctx, tx, siteID, "deliveryId", delivery.Webhook()); err != nil {
+			return err
+		}
+
+		// A waiting delivery of a site that has an address was about to be resumed.
+		if delivery.State == model.DeliveryWaiting {
+			delivery.State = model.DeliveryPending
+		}
+
 		delivery.ResumeState, delivery.State = delivery.State, model.DeliveryPending
 		delivery.NextAttemptAt, delivery.ClaimedUntil = now, 0
 		_, err := tx.NewUpdate().Model(&delivery).Column("state", "fallback", "next_attempt_at", "claimed_until").
 			Where("site_id = ? AND id = ?", siteID, id).Exec(ctx)
+		if err != nil {
+			return err
+		}
 
-		return err
+		return auditDelivery(ctx, tx, accountID, &delivery)
 	})
 	if err != nil {
 		return nil, db.Wrap(err, "redeliver %d of site %d", id, siteID)
@@ -59,15 +69,159 @@ func (s *Store) Redeliver(
 	return &delivery, nil
 }
 
-// QueueTestWebhook queues a delivery that only tests the site's conversion webhook. It has one
-// attempt. It returns the Conflict delivery_in_progress while a test is pending, and too_many_tests
-// after model.MaxTestsPerHour in an hour.
+// auditDelivery records that a caller requested a delivery.
+func auditDelivery(ctx context.Context, tx *db.Tx, accountID int64, delivery *model.Delivery) error {
+	return audit.Write(ctx, tx, audit.Change{
+		AccountID: accountID,
+		Object: audit.Object{
+			Kind: model.NodeDelivery, SiteID: delivery.SiteID, ID: delivery.ID, Name: delivery.Event,
+		},
+		After: audit.Values{"kind": delivery.Kind, "event": delivery.Event},
+	})
+}
+
+// auditRequest records that a caller requested several deliveries of a site.
+func auditRequest(ctx context.Context, tx *db.Tx, site *model.Site, what audit.Values) error {
+	return audit.Write(ctx, tx, audit.Change{
+		AccountID: site.AccountID, Object: audit.Object{Kind: model.NodeSite, ID: site.ID, Name: site.Domain}, After: what,
+	})
+}
+
+// needAddress fails with no_webhook if the site has none of the webhooks.
+func needAddress(ctx context.Context, tx *db.Tx, siteID int64, field string, webhooks ...string) error {
+	var site model.Site
+	if err := tx.NewSelect().Model(&site).Where("id = ?", siteID).Scan(ctx); err != nil {
+		return db.OrNotFound(err)
+	}
+
+	for _, webhook := range webhooks {
+		if site.WebhookURL(webhook) != "" {
+			return nil
+		}
+	}
+
+	return model.InvalidField(field, "no_webhook", "The site has no address for this webhook. Set one first.")
+}
+
+// Redelivered is the outcome of RedeliverFailed.
+type Redelivered struct {
+	Count int
+	More  bool             // further failed deliveries remain
+	First []model.Delivery // the first one of each lane, without its body
+}
+
+// RedeliverFailed schedules one manual attempt of each failed delivery of a site since a time, as
+// Redeliver does, oldest first and at most model.MaxRedeliveredAtOnce. A repeated call finds only
+// those that remain. It leaves out deliveries of a webhook without an address, and those that had
+// model.MaxRedeliveries manual attempts. It fails with no_webhook if the site has no webhook at all.
+func (s *Store) RedeliverFailed(
+	ctx context.Context, accountID, siteID int64, since, now model.Instant,
+) (*Redelivered, error) {
+	var result *Redelivered
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		result = &Redelivered{}
+
+		var site model.Site
+		err := tx.NewSelect().Model(&site).Where("id = ? AND account_id = ? AND deleted_at = 0", siteID, accountID).
+			Scan(ctx)
+		if err != nil {
+			return db.OrNotFound(err)
+		}
+
+		webhooks := []string{model.DeliveryConversion, model.DeliveryDailyExport}
+		if err := needAddress(ctx, tx, siteID, "siteId", webhooks...); err != nil {
+			return err
+		}
+
+		var tests []string
+		for _, webhook := range webhooks {
+			if site.WebhookURL(webhook) == "" {
+				continue
+			}
+
+			tests = append(tests, testEvents[webhook])
+			if err := redeliverLane(ctx, tx, model.Lane{SiteID: siteID, Kind: webhook}, nil, since, now, result); err != nil {
+				return err
+			}
+		}
+
+		err = redeliverLane(ctx, tx, model.Lane{SiteID: siteID, Kind: model.DeliveryTest}, tests, since, now, result)
+		if err != nil {
+			return err
+		}
+
+		return auditRequest(ctx, tx, &site, audit.Values{"since": since.Time(), "redelivered": result.Count})
+	})
+	if err != nil {
+		return nil, db.Wrap(err, "redeliver failed deliveries of site %d", siteID)
+	}
+
+	return result, nil
+}
+
+// testEvents are the events of the tests of each webhook.
+var testEvents = map[string]string{
+	model.DeliveryConversion: model.TestEvent, model.DeliveryDailyExport: model.TestExportEvent,
+}
+
+// redeliverLane is RedeliverFailed for one lane, and for some events if these are given. It adds to
+// the result.
+func redeliverLane(
+	ctx context.Context, tx *db.Tx, lane model.Lane, events []string, since, now model.Instant, result *Redelivered,
+) error {
+	most := model.MaxRedeliveredAtOnce - result.Count
+	var failed []model.Delivery
+	q := tx.NewSelect().Model(&failed).ExcludeColumn("body").
+		Where("site_id = ? AND kind = ? AND state = 'failed'", lane.SiteID, lane.Kind).
+		Where("id >= ? AND created_at >= ?", firstIDSince(since), since).
+		Where("tries - attempts < ?", model.MaxRedeliveries).Order("id").Limit(int64(most) + 1)
+
+	if len(events) > 0 {
+		q.Where("event IN ?", bun.Tuple(events))
+	}
+
+	tx.Lock(q, "UPDATE")
+	if err := q.Scan(ctx); err != nil {
+		return err
+	}
+
+	if len(failed) > most {
+		failed, result.More = failed[:most], true
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+
+	ids := make([]int64, len(failed))
+	for i, delivery := range failed {
+		ids[i] = delivery.ID
+	}
+
+	_, err := tx.NewUpdate().Table("deliveries").
+		Set("fallback = state, state = ?, next_attempt_at = ?, claimed_until = 0", model.DeliveryPending, now).
+		Where("site_id = ? AND id IN ?", lane.SiteID, bun.Tuple(ids)).Exec(ctx)
+	if err != nil {
+		return err
+	}
+
+	result.Count += len(failed)
+	first := failed[0]
+	first.ResumeState, first.State, first.NextAttemptAt = first.State, model.DeliveryPending, now
+	result.First = append(result.First, first)
+
+	return nil
+}
+
+// QueueTestWebhook queues a delivery that only tests one of the site's webhooks,
+// model.DeliveryConversion or model.DeliveryDailyExport. It has one attempt. It returns no_webhook if
+// the webhook has no address, the Conflict delivery_in_progress while a test is pending, and
+// too_many_tests after model.MaxTestsPerHour in an hour.
 func (s *Store) QueueTestWebhook(
-	ctx context.Context, accountID, siteID int64, now model.Instant,
+	ctx context.Context, accountID, siteID int64, webhook string, now model.Instant,
 ) (*model.Delivery, error) {
 	delivery := &model.Delivery{
-		SiteID: siteID, ID: model.NewTimeID(now), Kind: model.DeliveryTest, Event: "test", State: model.DeliveryPending,
-		CreatedAt: now, NextAttemptAt: now,
+		SiteID: siteID, ID: model.NewTimeID(now), Kind: model.DeliveryTest, Event: testEvents[webhook],
+		State: model.DeliveryPending, CreatedAt: now, NextAttemptAt: now,
 	}
 
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -76,20 +230,23 @@ func (s *Store) QueueTestWebhook(
 		}
 
 		var site model.Site
-		if err := tx.NewSelect().Model(&site).Where("id = ? AND account_id = ?", siteID, accountID).
+		if err := tx.NewSelect().Model(&site).Where("id = ? AND account_id = ? AND deleted_at = 0", siteID, accountID).
 			Scan(ctx); err != nil {
 			return db.OrNotFound(err)
 		}
-		if site.ConversionWebhookURL == "" {
-			return model.InvalidField("siteId", "no_webhook", "Set a conversion webhook first.")
+		if site.WebhookURL(webhook) == "" {
+			return model.InvalidField("siteId", "no_webhook", "The site has no address for this webhook. Set one first.")
 		}
 		if err := mayTest(ctx, tx, siteID, now); err != nil {
 			return err
 		}
 
-		delivery.Body = model.TestWebhookBody(site.SiteKey, now)
-		_, err := tx.NewInsert().Model(delivery).Exec(ctx)
-		return err
+		delivery.Body = model.TestWebhookBody(webhook, site.SiteKey, now)
+		if _, err := tx.NewInsert().Model(delivery).Exec(ctx); err != nil {
+			return err
+		}
+
+		return auditDelivery(ctx, tx, accountID, delivery)
 	})
 	if err != nil {
 		return nil, db.Wrap(err, "queue a test for site %d", siteID)
@@ -126,98 +283,4 @@ func mayTest(ctx context.Context, tx *db.Tx, siteID int64, now model.Instant) er
 	}
 
 	return err
-}
-
-// shownColumns are all columns except the body, which can be long and is read only by the worker.
-const shownColumns = "site_id, id, kind, event, state, attempts, created_at, next_attempt_at, tries, claimed_until, " +
-	"fallback"
-
-// DeliveriesOfSites returns at most limit deliveries of each site, newest first, with ids below
-// before (0 for the first page), without their bodies. It runs one statement. It does not check
-// permissions: the caller must have loaded the sites.
-func (s *Store) DeliveriesOfSites(
-	ctx context.Context, siteIDs []int64, before int64, limit int,
-) (map[int64][]*model.Delivery, error) {
-	if len(siteIDs) == 0 {
-		return nil, nil
-	}
-	if before == 0 {
-		before = math.MaxInt64
-	}
-
-	var newest []string
-	var args []any
-	for i, id := range siteIDs {
-		newest = append(newest, fmt.Sprintf(
-			"SELECT * FROM (SELECT %s FROM deliveries WHERE site_id = ? AND id < ? ORDER BY id DESC LIMIT ?) AS of_site_%d",
-			shownColumns, i,
-		))
-
-		args = append(args, id, before, limit)
-	}
-
-	var deliveries []*model.Delivery
-	err := s.db.Read.NewRaw(strings.Join(newest, " UNION ALL ")+" ORDER BY id DESC", args...).Scan(ctx, &deliveries)
-	if err != nil {
-		return nil, fmt.Errorf("list deliveries of %d sites: %w", len(siteIDs), err)
-	}
-
-	bySite := make(map[int64][]*model.Delivery, len(siteIDs))
-	for _, delivery := range deliveries {
-		bySite[delivery.SiteID] = append(bySite[delivery.SiteID], delivery)
-	}
-
-	return bySite, nil
-}
-
-// DeliveryByID returns a delivery of a site of the account, without its body, or model.ErrNotFound.
-func (s *Store) DeliveryByID(ctx context.Context, accountID, siteID, id int64) (*model.Delivery, error) {
-	var delivery model.Delivery
-	err := s.db.Read.NewSelect().Model(&delivery).ExcludeColumn("body").Where("site_id = ?", siteID).
-		Where("id = ?", id).
-		Where("EXISTS (SELECT 1 FROM sites WHERE id = ? AND account_id = ?)", siteID, accountID).Scan(ctx)
-	if err != nil {
-		return nil, db.OrNotFound(err)
-	}
-	return &delivery, nil
-}
-
-// DeliveryKey identifies a delivery.
-type DeliveryKey struct{ SiteID, ID int64 }
-
-// LastAttempts returns the last model.ShownAttempts attempts of each delivery, in order. It runs
-// one statement. It does not check permissions: the caller must have loaded the deliveries.
-func (s *Store) LastAttempts(
-	ctx context.Context, deliveries []DeliveryKey,
-) (map[DeliveryKey][]*model.DeliveryAttempt, error) {
-	if len(deliveries) == 0 {
-		return nil, nil
-	}
-
-	wanted := make(map[DeliveryKey]bool, len(deliveries))
-	sites, ids := make([]int64, len(deliveries)), make([]int64, len(deliveries))
-	for i, key := range deliveries {
-		wanted[key], sites[i], ids[i] = true, key.SiteID, key.ID
-	}
-
-	slices.Sort(sites)
-	var rows []*model.DeliveryAttempt
-	err := s.db.Read.NewSelect().Model(&rows).ModelTableExpr("delivery_attempts AS a").ColumnExpr("a.*").
-		Join("JOIN deliveries AS d ON d.site_id = a.site_id AND d.id = a.delivery_id").
-		Where("a.site_id IN ?", bun.Tuple(slices.Compact(sites))).Where("a.delivery_id IN ?", bun.Tuple(ids)).
-		Where("a.n > d.tries - ?", model.ShownAttempts).
-		OrderExpr("a.site_id, a.delivery_id, a.n").Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list attempts of %d deliveries: %w", len(deliveries), err)
-	}
-
-	attempts := make(map[DeliveryKey][]*model.DeliveryAttempt, len(deliveries))
-	for _, row := range rows {
-		// A delivery of another site can have the same id.
-		if key := (DeliveryKey{row.SiteID, row.DeliveryID}); wanted[key] {
-			attempts[key] = append(attempts[key], row)
-		}
-	}
-
-	return attempts, nil
 }

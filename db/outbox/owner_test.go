@@ -94,7 +94,7 @@ func TestTestWebhooksAreLimited(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				_, err := outbox.New(d).QueueTestWebhook(context.Background(), site.AccountID, site.ID, now)
+				_, err := outbox.New(d).QueueTestWebhook(context.Background(), site.AccountID, site.ID, model.DeliveryConversion, now)
 				if shown, ok := errors.AsType[*model.Error](err); err == nil {
 					made.Add(1)
 				} else if !ok || shown.Code != "delivery_in_progress" {
@@ -120,23 +120,23 @@ func TestTestWebhooksAreLimited(t *testing.T) {
 
 		for range model.MaxTestsPerHour - 1 {
 			now = now.Add(time.Second)
-			if _, err := outbox.New(d).QueueTestWebhook(t.Context(), site.AccountID, site.ID, now); err != nil {
+			if _, err := outbox.New(d).QueueTestWebhook(t.Context(), site.AccountID, site.ID, model.DeliveryConversion, now); err != nil {
 				t.Fatal(err)
 			}
 
 			end()
 		}
 
-		_, err := outbox.New(d).QueueTestWebhook(t.Context(), site.AccountID, site.ID, now)
+		_, err := outbox.New(d).QueueTestWebhook(t.Context(), site.AccountID, site.ID, model.DeliveryConversion, now)
 		dbtest.WantCode(t, err, model.Conflict, "too_many_tests", "siteId")
 
-		if _, err := outbox.New(d).QueueTestWebhook(t.Context(), other.AccountID, other.ID, now); err != nil {
+		if _, err := outbox.New(d).QueueTestWebhook(t.Context(), other.AccountID, other.ID, model.DeliveryConversion, now); err != nil {
 			t.Errorf("another site: %v", err)
 		}
-		if _, err := outbox.New(d).QueueTestWebhook(t.Context(), other.AccountID, site.ID, now); !errors.Is(err, model.ErrNotFound) {
+		if _, err := outbox.New(d).QueueTestWebhook(t.Context(), other.AccountID, site.ID, model.DeliveryConversion, now); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("of another account: %v", err)
 		}
-		if _, err := outbox.New(d).QueueTestWebhook(t.Context(), site.AccountID, site.ID, dbtest.Noon.Add(time.Hour+time.Second)); err != nil {
+		if _, err := outbox.New(d).QueueTestWebhook(t.Context(), site.AccountID, site.ID, model.DeliveryConversion, dbtest.Noon.Add(time.Hour+time.Second)); err != nil {
 			t.Errorf("an hour after the first: %v", err)
 		}
 		if n, err := dbtest.Count(d, "deliveries"); n != model.MaxTestsPerHour+2 || err != nil {

@@ -29,7 +29,7 @@ func (s *Store) NoteSiteQuotas(ctx context.Context, month model.Month, now model
 	for _, threshold := range model.QuotaThresholds {
 		result, err := s.db.Write.ExecContext(ctx, `
 INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at)
-SELECT s.account_id, s.id, ?, u.month, ?, ? FROM site_usage u JOIN sites s ON s.id = u.site_id
+SELECT s.account_id, s.id, ?, u.month, ?, ? FROM site_usage u JOIN sites s ON s.id = u.site_id AND s.deleted_at = 0
 WHERE u.month = ? AND u.used > 0 AND u.used * 100 >= s.monthly_pageviews * ?
 AND NOT EXISTS (SELECT 1 FROM quota_notices n
   WHERE n.account_id = s.account_id AND n.site_id = s.id AND n.product = ? AND n.month = u.month AND n.threshold = ?)
@@ -162,17 +162,13 @@ func (s *Store) mailQuotaNotice(ctx context.Context, tx *db.Tx, n *QuotaNotice, 
 	return err
 }
 
-// quotaMail reads what the mail of a notice mentions: the account, the site, and the current plan's
-// quota. The field of a deleted object, or of a plan without a quota, stays empty.
+// quotaMail reads what the mail of a notice mentions: the site, and the current plan's quota. The field of a deleted object, or of a plan without a quota, stays empty.
 func quotaMail(ctx context.Context, tx *db.Tx, n *QuotaNotice) (model.QuotaMail, error) {
 	data := model.QuotaMail{Product: n.Product, Month: n.Month.String()}
 	var accounts []model.Account
-	err := tx.NewSelect().Model(&accounts).Column("name", "captcha_plan").Where("id = ?", n.AccountID).Scan(ctx)
+	err := tx.NewSelect().Model(&accounts).Column("captcha_plan").Where("id = ?", n.AccountID).Scan(ctx)
 	if err != nil {
 		return data, err
-	}
-	if len(accounts) > 0 {
-		data.Account = accounts[0].Name
 	}
 
 	if n.Product == model.ProductCaptcha {
@@ -188,7 +184,7 @@ func quotaMail(ctx context.Context, tx *db.Tx, n *QuotaNotice) (model.QuotaMail,
 	err = tx.NewSelect().Model(&sites).Where("id = ? AND account_id = ?", n.SiteID, n.AccountID).Scan(ctx)
 
 	if len(sites) > 0 {
-		data.Site, data.Quota = sites[0].Domain, sites[0].MonthlyPageviews
+		data.Site, data.SiteID, data.Quota = sites[0].Domain, sites[0].ID, sites[0].MonthlyPageviews
 	}
 
 	return data, err

@@ -82,10 +82,12 @@ func BenchmarkReport(b *testing.B) {
 		f.clock.now = (startDay + days).Start()
 		q := recount.Dashboard(time.UTC, startDay, days)
 		b.ReportAllocs()
+		before := processorTime(b)
 		for b.Loop() {
 			if f.report(q).Results[0].Totals.Pageviews == 0 {
 				b.Fatal("nothing was counted")
 			}
 		}
+		b.ReportMetric(float64((processorTime(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 	})
 }

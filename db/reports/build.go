@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
@@ -99,31 +100,48 @@ func (s *Store) setDue(ctx context.Context, day dayRow, at model.Instant) error 
 	return err
 }
 
-// read builds the segment of a day from its rows, in its stored form. packed is nil for a day
-// without rows.
-func (s *Store) read(ctx context.Context, siteID int64, day model.Day, built *Built) (
-	g *segment.Segment, packed []byte, err error,
-) {
+// read builds the segment of a day from its rows.
+func (s *Store) read(ctx context.Context, siteID int64, day model.Day, built *Built) (*segment.Segment, error) {
 	rows, err := s.readDay(ctx, siteID, day)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if g, err = segment.Build(rows.Rows); err != nil {
-		return nil, nil, err
+	g, err := segment.Build(rows.Rows)
+	if err != nil {
+		return nil, err
 	}
 
 	built.Days++
 	built.Lost += int64(rows.lost)
-	if len(g.New) > 0 {
-		packed, err = pack(g)
+	return g, nil
+}
+
+// pack returns the stored form of a site's segment. A segment without rows has none.
+func (s *Store) pack(ctx context.Context, siteID int64, g *segment.Segment) (stored, error) {
+	if len(g.New) == 0 {
+		return stored{}, nil
 	}
-	return g, packed, err
+	zone, err := s.zone(ctx, siteID)
+	if err != nil {
+		return stored{}, err
+	}
+	return pack(g, zone, s.deflateBelow)
+}
+
+// zone returns the time zone of a site, UTC for one that was deleted meanwhile.
+func (s *Store) zone(ctx context.Context, siteID int64) (*time.Location, error) {
+	var names []string
+	err := s.db.Read.NewSelect().Table("sites").Column("time_zone").Where("id = ?", siteID).Scan(ctx, &names)
+	if err != nil {
+		return nil, fmt.Errorf("read the time zone of site %d: %w", siteID, err)
+	}
+	return model.TimeZone(append(names, model.DefaultTimeZone)[0])
 }
 
 // buildDay builds a day that has a segment of its own. seal makes it like the sealed days of its
 // month.
 func (s *Store) buildDay(ctx context.Context, day dayRow, seal bool, now model.Instant, built *Built) error {
-	g, packed, err := s.read(ctx, day.SiteID, day.Day, built)
+	g, err := s.read(ctx, day.SiteID, day.Day, built)
 	if err != nil {
 		return err
 	}
@@ -131,13 +149,14 @@ func (s *Store) buildDay(ctx context.Context, day dayRow, seal bool, now model.I
 	st, due := next(day.Day, now)
 	if seal {
 		st, due = sealed, 0
-		if g, packed, err = withoutUsers(g, packed); err != nil {
-			return err
-		}
+		g = g.WithoutUsers()
 	}
 
-	// A day without rows has no segment.
-	checksum, total := checksumOf(packed), g.Total()
+	packed, err := s.pack(ctx, day.SiteID, g)
+	if err != nil {
+		return err
+	}
+	checksum, total := packed.checksum(), g.Total()
 	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		err := changeOne(tx.NewUpdate().Model((*dayRow)(nil)).
 			Set("state = ?, due_at = nullif(?, 0), built_at = ?, checksum = ?", st, due, now, checksum).
@@ -218,15 +237,19 @@ func (s *Store) splitMonth(ctx context.Context, day dayRow, now model.Instant) e
 func (s *Store) rebuildMonth(ctx context.Context, month []dayRow, now model.Instant, built *Built) error {
 	var segments []*segment.Segment
 	for i := range month {
-		g, packed, err := s.read(ctx, month[i].SiteID, month[i].Day, built)
+		g, err := s.read(ctx, month[i].SiteID, month[i].Day, built)
+		if err != nil {
+			return err
+		}
+		packed, err := s.pack(ctx, month[i].SiteID, g)
 		if err != nil {
 			return err
 		}
 
 		total := g.Total()
 		month[i].Visits, month[i].Pageviews, month[i].Events = int64(total.Visits), int64(total.Views), int64(total.Events)
-		month[i].Checksum = checksumOf(packed)
-		if packed != nil {
+		month[i].Checksum = packed.checksum()
+		if len(g.New) > 0 {
 			segments = append(segments, g)
 		}
 	}
@@ -239,7 +262,7 @@ func (s *Store) rebuildMonth(ctx context.Context, month []dayRow, now model.Inst
 func (s *Store) storeMonth(
 	ctx context.Context, to state, month []dayRow, segments []*segment.Segment, now model.Instant,
 ) error {
-	var packed []byte
+	var packed stored
 	var joined *segment.Segment
 	if len(segments) > 0 {
 		complete, err := withGaps(segments)
@@ -249,7 +272,7 @@ func (s *Store) storeMonth(
 		if joined, err = segment.Merge(complete); err != nil {
 			return err
 		}
-		if packed, err = pack(joined); err != nil {
+		if packed, err = s.pack(ctx, month[0].SiteID, joined); err != nil {
 			return err
 		}
 	}
@@ -277,7 +300,7 @@ func (s *Store) storeMonth(
 			return errOutdated
 		}
 
-		if err := deleteSegments(ctx, tx, siteID, first, last); err != nil || packed == nil {
+		if err := deleteSegments(ctx, tx, siteID, first, last); err != nil || joined == nil {
 			return err
 		}
 		return s.putSegment(ctx, tx.Tx, siteID, joined.First, len(joined.Days), packed)

@@ -8,9 +8,12 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
+// RollUpAll makes a Store keep rollups of segments of all sizes.
+func RollUpAll(s *Store) { s.deflateBelow = 0 }
+
 // PutSegment stores a segment of final days as the worker does.
 func (s *Store) PutSegment(ctx context.Context, siteID int64, g *segment.Segment) error {
-	packed, err := pack(g)
+	packed, err := s.pack(ctx, siteID, g)
 	if err != nil {
 		return err
 	}

@@ -303,6 +303,22 @@ WHERE site_id = ?3 AND day IN ?4 AND state <> ?5`, now, final, open, siteID, bun
 	return nil
 }
 
+// zoneDelay is how long after a change of a site's time zone its days are built again, so that
+// several changes cost one build.
+const zoneDelay = time.Hour
+
+// InvalidateZone makes all days of a site due, after a change of its time zone in the same
+// transaction. Until they are built again, reports count them without their rollups.
+func InvalidateZone(ctx context.Context, tx bun.IDB, siteID int64, now model.Instant) error {
+	_, err := tx.ExecContext(ctx, `UPDATE report_days SET version = version + 1, due_at = ?0,
+  state = CASE state WHEN ?1 THEN ?2 ELSE state END
+WHERE site_id = ?3 AND state <> ?4`, now.Add(zoneDelay), final, open, siteID, sealed)
+	if err != nil {
+		return fmt.Errorf("request new reports of site %d: %w", siteID, err)
+	}
+	return nil
+}
+
 // days returns the ledger's days of a site from first to last, in order.
 func days(ctx context.Context, idb bun.IDB, siteID int64, first, last model.Day) ([]dayRow, error) {
 	var rows []dayRow

@@ -238,10 +238,10 @@ func (s *Store) addUnplanned(ctx context.Context, siteID int64, p *plan, sp span
 // which everything is counted. A segment is read while the previous one is counted.
 func (s *Store) scan(ctx context.Context, r *Request, p *plan, scanners []*scan.Scanner) (model.Instant, error) {
 	group, reading := errgroup.WithContext(ctx)
-	read := make(chan *segment.Segment)
+	read := make(chan piece)
 	group.Go(func() error {
 		defer close(read)
-		return s.readMonths(reading, r.SiteID, p, read)
+		return s.readMonths(reading, r.SiteID, p, scanners, read)
 	})
 
 	// A segment that was built since the plan was made replaces a live day.
@@ -271,29 +271,58 @@ func (s *Store) scan(ctx context.Context, r *Request, p *plan, scanners []*scan.
 			return 0, err
 		}
 		asOf = min(asOf, d.at)
-		if err := p.add(d.Segment, scanners); err != nil {
+		if err := p.add(piece{d.Segment, nil, true}, scanners); err != nil {
 			return 0, err
 		}
 	}
 	return asOf, nil
 }
 
-// add adds a segment to the scanners of the periods that it overlaps.
-func (p *plan) add(g *segment.Segment, scanners []*scan.Scanner) error {
-	last := g.First + model.Day(len(g.Days)) - 1
+// add adds a piece to the scanners of the periods that it overlaps. Each scanner takes a segment
+// once: its rollup if it can be used, and otherwise its columns.
+func (p *plan) add(g piece, scanners []*scan.Scanner) error {
 	for i, scanner := range scanners {
-		if sp := p.spans[i]; g.First <= sp.last && last >= sp.first {
-			if err := scanner.Add(g); err != nil {
-				return err
-			}
+		if !p.overlaps(i, g) {
+			continue
+		}
+
+		rolledUp := g.rollup != nil && scanner.CanAdd(g.Segment, g.rollup)
+		var err error
+		switch {
+		case !g.columns && rolledUp:
+			err = scanner.AddRollup(g.Segment, g.rollup)
+		case g.columns && !rolledUp:
+			err = scanner.Add(g.Segment)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// readMonths sends the segments of each month that has days of the plan.
-func (s *Store) readMonths(ctx context.Context, siteID int64, p *plan, to chan<- *segment.Segment) error {
-	send := func(g *segment.Segment) error {
+// overlaps reports whether a piece has days of a period.
+func (p *plan) overlaps(period int, g piece) bool {
+	sp := p.spans[period]
+	return g.First <= sp.last && g.First+model.Day(len(g.Days)) > sp.first
+}
+
+// needsColumns reports whether a period needs the columns of a segment that has a rollup.
+func (p *plan) needsColumns(g piece, scanners []*scan.Scanner) bool {
+	for i, scanner := range scanners {
+		if p.overlaps(i, g) && !scanner.CanAdd(g.Segment, g.rollup) {
+			return true
+		}
+	}
+	return false
+}
+
+// readMonths sends the segments of each month that has days of the plan. Rollups are read if some
+// period can use them.
+func (s *Store) readMonths(
+	ctx context.Context, siteID int64, p *plan, scanners []*scan.Scanner, to chan<- piece,
+) error {
+	send := func(g piece) error {
 		select {
 		case to <- g:
 			return nil
@@ -304,7 +333,14 @@ func (s *Store) readMonths(ctx context.Context, siteID int64, p *plan, to chan<-
 
 	for _, want := range p.months() {
 		first, _ := monthOf(want.first)
-		if err := s.eachSegment(ctx, siteID, first, want, send); err != nil {
+		var err error
+		if slices.ContainsFunc(scanners, (*scan.Scanner).AddsUp) {
+			needsColumns := func(g piece) bool { return p.needsColumns(g, scanners) }
+			err = s.eachPiece(ctx, siteID, first, want, needsColumns, send)
+		} else {
+			err = s.eachSegment(ctx, siteID, first, want, func(g *segment.Segment) error { return send(piece{g, nil, true}) })
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -64,6 +64,8 @@ type Store struct {
 	live    *cache[liveKey, *liveDay]
 	answers *cache[question, *Answer]
 
+	deflateBelow int // maxDeflated, except in tests
+
 	observe func(what string) // called before a query of a day's rows and before a count; for tests
 }
 
@@ -77,6 +79,8 @@ func New(d *db.DB) *Store {
 
 		live:    newCache[liveKey, *liveDay](maxLiveBytes),
 		answers: newCache[question, *Answer](maxAnswerBytes),
+
+		deflateBelow: maxDeflated,
 
 		observe: func(string) {},
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
 // Seal prepares the deletion of all rows of months before the given one: it removes the user ids
@@ -64,14 +63,4 @@ func (s *Store) sealMonth(ctx context.Context, day dayRow, now model.Instant) er
 		segments[i] = segments[i].WithoutUsers()
 	}
 	return s.storeMonth(ctx, sealed, month, segments, now)
-}
-
-// withoutUsers returns the segment as a sealed month keeps it.
-func withoutUsers(g *segment.Segment, packed []byte) (*segment.Segment, []byte, error) {
-	if packed == nil {
-		return g, nil, nil
-	}
-	g = g.WithoutUsers()
-	packed, err := pack(g)
-	return g, packed, err
 }

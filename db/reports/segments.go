@@ -10,15 +10,17 @@ import (
 	"hash/crc32"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// A stored segment is a header of nine little-endian 64-bit numbers, then the parts. The header has
+// A stored segment is a header of eight little-endian 64-bit numbers, then the parts. The header has
 // the form of what follows, the size of the whole and the size of each part. Each size is a
 // multiple of 8, so that the columns of the parts stay aligned.
 const (
@@ -27,16 +29,42 @@ const (
 	formPlain    = 1
 	formDeflated = 2 // the parts are compressed together
 
-	// deflateBelow is the size below which a segment is compressed. The descriptions of columns
-	// outweigh the rows of a small site.
-	deflateBelow = 32 << 10
+	// maxDeflated is the size below which a segment is compressed. The descriptions of columns
+	// outweigh the rows of a small site, which needs no rollup either.
+	maxDeflated = 32 << 10
 
 	// chunkSize bounds the data of one row.
 	chunkSize = 256 << 10
+
+	// The numbers of the chunks of a segment that has a rollup: from 0 the header, the days and the
+	// texts, then the columns, then the rollup. Without columns and rollup, a segment has chunks from
+	// 0 only.
+	columnsChunk = 1 << 20
+	rollupChunk  = 2 << 20
 )
 
-// pack returns the stored form of a segment.
-func pack(g *segment.Segment) ([]byte, error) {
+// stored is the stored form of a segment. It is empty for one without rows.
+type stored struct {
+	packed []byte
+	rollup []byte // nil for a small segment
+
+	// The first day and the number of days, of a segment that was read.
+	first model.Day
+	days  int64
+}
+
+// pack returns the stored form of a segment, with a rollup for the days of a time zone. One of fewer
+// than deflateBelow bytes is compressed and has none.
+func pack(g *segment.Segment, zone *time.Location, deflateBelow int) (stored, error) {
+	packed, err := packColumns(g, deflateBelow)
+	if err != nil || len(packed) == 0 || formOf(packed) != formPlain {
+		return stored{packed: packed}, err
+	}
+	return stored{packed: packed, rollup: scan.RollUp(g, zone).Encode()}, nil
+}
+
+// packColumns returns the stored form of a segment without its rollup.
+func packColumns(g *segment.Segment, deflateBelow int) ([]byte, error) {
 	parts, err := g.Encode()
 	if err != nil {
 		return nil, err
@@ -87,9 +115,8 @@ func unpack(packed []byte) (*segment.Segment, error) {
 		return nil, fmt.Errorf("%w: %d bytes", segment.ErrDamaged, len(packed))
 	}
 
-	number := func(i int) uint64 { return binary.LittleEndian.Uint64(packed[8*i:]) }
 	body := packed[headerSize:]
-	switch form := number(0); form {
+	switch form := formOf(packed); form {
 	case formPlain:
 	case formDeflated:
 		var err error
@@ -101,28 +128,64 @@ func unpack(packed []byte) (*segment.Segment, error) {
 	}
 
 	var parts [segment.Parts][]byte
-	for i := range parts {
-		size := number(2 + i)
-		if size > uint64(len(body)) {
-			return nil, fmt.Errorf("%w: part %d of %d bytes", segment.ErrDamaged, i, size)
-		}
-		parts[i], body = body[:size:size], body[size:]
+	if err := split(packed, body, parts[:]); err != nil {
+		return nil, err
 	}
 	return segment.Decode(parts)
 }
 
-// inflate returns compressed parts, which have less than deflateBelow bytes.
+// formOf returns the form that a header names.
+func formOf(packed []byte) uint64 { return binary.LittleEndian.Uint64(packed) }
+
+// split sets the first parts of a segment from what follows its header.
+func split(header, body []byte, parts [][]byte) error {
+	for i := range parts {
+		size := binary.LittleEndian.Uint64(header[8*(2+i):])
+		if size > uint64(len(body)) {
+			return fmt.Errorf("%w: part %d of %d bytes", segment.ErrDamaged, i, size)
+		}
+		parts[i], body = body[:size:size], body[size:]
+	}
+	return nil
+}
+
+// textParts is how many parts come before the columns.
+const textParts = int(segment.PartTexts) + 1
+
+// unpackTexts decodes the days and texts of a segment that has a rollup.
+func unpackTexts(packed []byte) (*segment.Segment, error) {
+	if len(packed) < headerSize {
+		return nil, fmt.Errorf("%w: %d bytes", segment.ErrDamaged, len(packed))
+	}
+	var parts [textParts][]byte
+	if err := split(packed, packed[headerSize:], parts[:]); err != nil {
+		return nil, err
+	}
+	return segment.DecodeTexts(parts[segment.PartDays], parts[segment.PartTexts])
+}
+
+// textsSize returns where the columns of a packed segment begin.
+func textsSize(packed []byte) int {
+	size := headerSize
+	for i := range textParts {
+		size += int(binary.LittleEndian.Uint64(packed[8*(2+i):]))
+	}
+	return size
+}
+
+// inflate returns compressed parts, which have less than maxDeflated bytes.
 func inflate(body []byte) ([]byte, error) {
-	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(body)), deflateBelow))
+	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(body)), maxDeflated))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", segment.ErrDamaged, err)
 	}
 	return plain, nil
 }
 
-// checksumOf identifies the stored form of a segment, so that an unchanged one is not written.
-func checksumOf(packed []byte) int64 {
-	return int64(crc32.ChecksumIEEE(packed))<<32 | int64(len(packed))&0xffffffff
+// checksum identifies the stored form of a segment, so that an unchanged one is not written.
+func (s *stored) checksum() int64 {
+	sum := crc32.Update(crc32.ChecksumIEEE(s.packed), crc32.IEEETable, s.rollup)
+	return int64(sum)<<32 | int64(len(s.packed)+len(s.rollup))&0xffffffff
 }
 
 // binaryQuery returns a statement with ? for its parameters in the database's own form, and the
@@ -143,21 +206,35 @@ func (s *Store) binaryQuery(text string, args ...any) (string, []any) {
 	return b.String(), append([]any{pgx.QueryExecModeDescribeExec}, args...)
 }
 
-// putSegment stores a packed segment in place of those that begin on the same day.
+// putSegment stores a segment in place of those that begin on the same day.
 func (s *Store) putSegment(
-	ctx context.Context, tx bun.Tx, siteID int64, first model.Day, days int, packed []byte,
+	ctx context.Context, tx bun.Tx, siteID int64, first model.Day, days int, to stored,
 ) error {
-	for chunk := 0; len(packed) > 0; chunk++ {
-		n := min(len(packed), chunkSize)
-		text, args := s.binaryQuery(
-			"INSERT INTO report_segments (site_id, first_day, days, chunk, data) VALUES (?, ?, ?, ?, ?)",
-			siteID, int64(first), int64(days), int64(chunk), packed[:n])
-		if _, err := tx.Tx.ExecContext(ctx, text, args...); err != nil {
-			return err
+	put := func(chunk int64, data []byte) error {
+		for ; len(data) > 0; chunk++ {
+			n := min(len(data), chunkSize)
+			text, args := s.binaryQuery(
+				"INSERT INTO report_segments (site_id, first_day, days, chunk, data) VALUES (?, ?, ?, ?, ?)",
+				siteID, int64(first), int64(days), chunk, data[:n])
+			if _, err := tx.Tx.ExecContext(ctx, text, args...); err != nil {
+				return err
+			}
+			data = data[n:]
 		}
-		packed = packed[n:]
+		return nil
 	}
-	return nil
+
+	if to.rollup == nil {
+		return put(0, to.packed)
+	}
+	texts := textsSize(to.packed)
+	if err := put(0, to.packed[:texts]); err != nil {
+		return err
+	}
+	if err := put(columnsChunk, to.packed[texts:]); err != nil {
+		return err
+	}
+	return put(rollupChunk, to.rollup)
 }
 
 // deleteSegments deletes the segments that begin on a day from first to last.
@@ -194,46 +271,158 @@ func (s *Store) eachSegment(
 func (s *Store) scanSegments(
 	ctx context.Context, siteID int64, begin model.Day, sp span, take func(*segment.Segment) error,
 ) error {
+	wanted := chunks{site: siteID, begin: begin, span: sp, columns: true}
+	return s.eachStored(ctx, s.db.Read.DB, wanted, func(found *stored) error {
+		g, err := unpack(found.packed)
+		if err != nil {
+			return err
+		}
+		return take(g)
+	})
+}
+
+// piece is what a report reads of a segment.
+type piece struct {
+	*segment.Segment
+	rollup *segment.Rollup // nil if it has none
+	// columns means that the segment has its columns. A segment with a rollup comes without them first,
+	// and then with them if some period needs them.
+	columns bool
+}
+
+// eachPiece calls take for the segments of a site that have days of a span. Of segments with a rollup
+// it reads the columns only if needsColumns. It reads one state of the database.
+func (s *Store) eachPiece(
+	ctx context.Context, siteID int64, begin model.Day, sp span, needsColumns func(piece) bool, take func(piece) error,
+) error {
+	err := s.snapshot(ctx, func(ctx context.Context, tx bun.Tx, _ bun.Conn) error {
+		var incomplete []chunks
+		var rollups []*segment.Rollup
+		err := s.eachStored(ctx, tx.Tx, chunks{site: siteID, begin: begin, span: sp}, func(found *stored) error {
+			p, err := found.piece()
+			if err != nil {
+				return err
+			}
+			if p.rollup == nil && p.columns {
+				return take(p)
+			}
+
+			if p.rollup == nil || needsColumns(p) {
+				one := chunks{site: siteID, begin: found.first, span: span{found.first, found.first}, days: found.days, columns: true}
+				incomplete, rollups = append(incomplete, one), append(rollups, p.rollup)
+			}
+			if p.rollup == nil {
+				return nil
+			}
+			return take(p)
+		})
+		if err != nil {
+			return err
+		}
+
+		for i := range incomplete {
+			err := s.eachStored(ctx, tx.Tx, incomplete[i], func(found *stored) error {
+				g, err := unpack(found.packed)
+				if err != nil {
+					return err
+				}
+				return take(piece{g, rollups[i], true})
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read rollups of site %d from %v: %w", siteID, begin, err)
+	}
+	return nil
+}
+
+// piece decodes what was read without the columns. It has no segment if its rollup cannot be used.
+func (s *stored) piece() (piece, error) {
+	if len(s.rollup) == 0 {
+		g, err := unpack(s.packed)
+		return piece{g, nil, true}, err
+	}
+
+	rollup, err := segment.DecodeRollup(s.rollup)
+	if err != nil {
+		return piece{}, nil // the columns have the same figures
+	}
+	g, err := unpackTexts(s.packed)
+	return piece{g, rollup, false}, err
+}
+
+// chunks names rows of segments: without their rollups, or without the columns of those that have one.
+type chunks struct {
+	site    int64
+	begin   model.Day // of the first day
+	span    span      // has one of the days
+	days    int64     // of the segment; 0 for any
+	columns bool
+}
+
+// querier is a connection of database/sql, or a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// eachStored calls take for each segment with chunks, in order of time. Chunks are joined.
+func (s *Store) eachStored(ctx context.Context, q querier, c chunks, take func(*stored) error) error {
+	which, bounds := "(chunk < ? OR chunk >= ?)", []any{int64(columnsChunk), int64(rollupChunk)}
+	if c.columns {
+		which, bounds = "chunk < ?", bounds[1:]
+	}
+	if c.days > 0 {
+		which, bounds = which+" AND days = ?", append(bounds, c.days)
+	}
+
 	text, args := s.binaryQuery(`SELECT first_day, days, chunk, data FROM report_segments
-WHERE site_id = ? AND first_day >= ? AND first_day <= ? AND first_day + days > ? ORDER BY first_day, days, chunk`,
-		siteID, int64(begin), int64(sp.last), int64(sp.first))
-	rows, err := s.db.Read.DB.QueryContext(ctx, text, args...)
+WHERE site_id = ? AND first_day >= ? AND first_day <= ? AND first_day + days > ? AND `+which+`
+ORDER BY first_day, days, chunk`,
+		append([]any{c.site, int64(c.begin), int64(c.span.last), int64(c.span.first)}, bounds...)...)
+	rows, err := q.QueryContext(ctx, text, args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 
-	var packed []byte
-	end := func() error {
-		if packed == nil {
-			return nil
-		}
-		g, err := unpack(packed)
-		if err != nil {
-			return err
-		}
-		return take(g)
-	}
-
+	var next *stored
 	for rows.Next() {
-		var firstDay, days, chunk int64
+		var first, days, chunk int64
 		var data sql.RawBytes
-		if err := rows.Scan(&firstDay, &days, &chunk, &data); err != nil {
+		if err := rows.Scan(&first, &days, &chunk, &data); err != nil {
 			return err
 		}
 
-		if chunk == 0 {
-			if err := end(); err != nil {
-				return err
+		if next == nil || next.first != model.Day(first) || next.days != days {
+			if next != nil {
+				if err := take(next); err != nil {
+					return err
+				}
 			}
-			packed = make([]byte, 0, sizeOf(data))
+			next = &stored{first: model.Day(first), days: days}
 		}
-		packed = append(packed, data...)
+		next.add(chunk, data, c.columns)
 	}
-	if err := rows.Err(); err != nil {
+	if err := rows.Err(); err != nil || next == nil {
 		return err
 	}
-	return end()
+	return take(next)
+}
+
+// add appends a chunk, which it copies. It makes room for the columns if they follow.
+func (s *stored) add(chunk int64, data []byte, columns bool) {
+	if chunk >= rollupChunk {
+		s.rollup = append(s.rollup, data...)
+		return
+	}
+	if chunk == 0 && (columns || len(data) == chunkSize) {
+		s.packed = make([]byte, 0, sizeOf(data))
+	}
+	s.packed = append(s.packed, data...)
 }
 
 // sizeOf returns the room that a stored segment needs, from its first chunk.

@@ -436,6 +436,73 @@ func TestDamage(t *testing.T) {
 	})
 }
 
+// TestRollups checks that a report which rollups can answer reads no columns, that others read them,
+// and that a rollup which is damaged or of another time zone is not used.
+func TestRollups(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 2)
+		f.storeVisits(startDay, 20)
+		f.storeVisits(startDay+1, 30)
+		f.work((startDay + 2).Start().Add(time.Hour))
+
+		// The figures of the rollups cannot come from columns that are damaged.
+		const columns, rollup = "chunk >= 1048576 AND chunk < 2097152", "chunk >= 2097152"
+		type row struct {
+			FirstDay, Chunk int64
+			Data            []byte
+		}
+		stored, err := dbtest.Rows[row](d, "SELECT first_day, chunk, data FROM report_segments")
+		if err != nil {
+			t.Fatal(err)
+		}
+		damage := func(which string) { f.exec("UPDATE report_segments SET data = ? WHERE "+which, []byte("damaged")) }
+		restore := func() {
+			for _, r := range stored {
+				f.exec("UPDATE report_segments SET data = ? WHERE first_day = ? AND chunk = ?", r.Data, r.FirstDay, r.Chunk)
+			}
+		}
+		fails := func(name string, q *scan.Query) {
+			t.Helper()
+			_, err := f.reports.Report(t.Context(), reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{q}})
+			if !errors.Is(err, segment.ErrDamaged) {
+				t.Errorf("%s: error %v, want damaged columns", name, err)
+			}
+		}
+
+		damage(columns)
+		f.equal("from rollups", rollable(whole(2)))
+		f.equal("from the rollup of a day", rollable(whole(1)))
+		fails("other figures", whole(2))
+
+		berlin, err := time.LoadLocation("Europe/Berlin")
+		if err != nil {
+			t.Fatal(err)
+		}
+		local := rollable(whole(2))
+		local.Zone = berlin
+		fails("another time zone", local)
+
+		restore()
+		f.equal("another time zone, from columns", local)
+		answer := f.report(rollable(whole(2)), whole(1), local)
+		for i, q := range []*scan.Query{rollable(whole(2)), whole(1), local} {
+			recount.Check(t, fmt.Sprintf("period %d", i), recount.Count(q, f.exported()), answer.Results[i])
+		}
+
+		damage(rollup)
+		f.equal("with a damaged rollup", rollable(whole(2)))
+		restore()
+
+		// A change of the time zone replaces the rollups.
+		f.setZone(berlin)
+		f.equal("after a change of the time zone", local)
+		f.work(f.clock.now.Add(2 * time.Hour))
+		damage(columns)
+		f.equal("from rollups of the new time zone", local)
+		fails("the former time zone", rollable(whole(2)))
+	})
+}
+
 // rows returns the rows of the first breakdown.
 func rows(answer *reports.Answer) map[string]scan.Figures {
 	return maps.Collect(answer.Results[0].Breakdowns[0].All())
@@ -480,7 +547,7 @@ func TestDeletion(t *testing.T) {
 		f.storeVisits(startDay, 3)
 		f.work((startDay + 42).Start())
 
-		if _, err := sites.New(d).DeleteSite(t.Context(), own.AccountID, f.site.ID, f.clock.now); err != nil {
+		if _, err := sites.New(d).DeleteSite(t.Context(), own.AccountID, f.site.ID, f.site.Domain, f.clock.now); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := retention.New(d).PurgeSites(t.Context(), []int64{f.site.ID}); err != nil {

@@ -14,9 +14,9 @@ import (
 // replace such times, so that nothing waits until they come.
 
 const (
-	// deliverySlack exceeds every pause between two attempts of a delivery: MaxRetryAfter and its
-	// jitter.
-	deliverySlack = model.MaxRetryAfter + time.Hour
+	// deliverySlack exceeds every pause between two attempts of a delivery: MaxRetryPause with its
+	// jitter, and MaxRetryAfter.
+	deliverySlack = max(model.MaxRetryPause, model.MaxRetryAfter) + 2*time.Hour
 
 	// mailSlack exceeds every pause between two attempts of a mail.
 	mailSlack = 5 * time.Hour
@@ -24,6 +24,9 @@ const (
 	// claimSlack exceeds the duration of an attempt of a delivery or a mail, so that a correction
 	// does not repeat an attempt in progress.
 	claimSlack = 3 * time.Minute
+
+	// maxKeepOld is the longest overlap of a secret with the one that replaced it.
+	maxKeepOld = model.MaxKeepOldDays * 24 * time.Hour
 )
 
 // correction changes or deletes rows with a time too far in the future.
@@ -59,8 +62,8 @@ func (s *Store) CorrectSchedule(ctx context.Context, now model.Instant) (int64, 
 }
 
 // CorrectDates corrects other times that are impossible at the given time: the next day of a daily
-// export, the expiry of mailed links and of sessions, the last use of API tokens, the times of
-// sites' deletions, and the days of notices. It returns the number of changed rows.
+// export, the expiry of mailed links, of old secrets and of sessions, the last use of API tokens, the
+// times of sites' deletions, and the days of notices. It returns the number of changed rows.
 func (s *Store) CorrectDates(ctx context.Context, now model.Instant) (int64, error) {
 	today := now.Day()
 
@@ -78,10 +81,33 @@ func (s *Store) CorrectDates(ctx context.Context, now model.Instant) (int64, err
 			set: "expires_at = ?0", value: now.Add(model.ResetLifetime),
 		},
 		{
+			table: "email_changes", key: "token_hash",
+			condition: "expires_at > ?1", limit: now.Add(model.EmailChangeLifetime + time.Hour),
+			set: "expires_at = ?0", value: now.Add(model.EmailChangeLifetime),
+		},
+		{
 			table: "invitations", key: "id",
 			condition: "expires_at > ?1", limit: now.Add(model.InvitationLifetime + time.Hour),
 			set: "expires_at = ?0", value: now.Add(model.InvitationLifetime),
 		},
+
+		// Old secrets have their longest overlap from now on.
+		{
+			table: "sites", key: "id",
+			condition: "old_server_secret_until > ?1", limit: now.Add(maxKeepOld + time.Hour),
+			set: "old_server_secret_until = ?0", value: now.Add(maxKeepOld),
+		},
+		{
+			table: "sites", key: "id",
+			condition: "old_webhook_secret_until > ?1", limit: now.Add(model.WebhookOverlap + time.Hour),
+			set: "old_webhook_secret_until = ?0", value: now.Add(model.WebhookOverlap),
+		},
+		{
+			table: "sitekeys", key: "id",
+			condition: "old_secret_until > ?1", limit: now.Add(maxKeepOld + time.Hour),
+			set: "old_secret_until = ?0", value: now.Add(maxKeepOld),
+		},
+
 		{
 			table: "sessions", key: "id_hash",
 			condition: "expires_at > ?1", limit: now.Add(accounts.SessionIdle + 24*time.Hour),

@@ -41,7 +41,7 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 	if months, err := retention.New(d).DetachedMonths(t.Context()); err != nil || fmt.Sprint(months) != "[2026-08 2026-09]" {
 		t.Errorf("detached %v, error %v", months, err)
 	}
-	if _, err := sites.New(d).DeleteSite(t.Context(), gone.AccountID, gone.ID, now); err != nil {
+	if _, err := sites.New(d).DeleteSite(t.Context(), gone.AccountID, gone.ID, gone.Domain, now); err != nil {
 		t.Fatal(err)
 	}
 
@@ -142,7 +142,7 @@ func TestTimesInTheFutureAreCorrected(t *testing.T) {
 			VALUES (1, ?, 'conversion', 'purchase', ?, 1, ?, ?, '{}', ?)`
 
 		const mail = "INSERT INTO mails (account_id, recipient, kind, data, state, attempts, created_at, next_attempt_at) VALUES (?, 'a', 'test', '{}', ?, 1, 0, ?)"
-		usual := now.Add(135 * time.Minute)
+		usual := now.Add(11 * time.Hour)
 		for _, row := range []struct {
 			statement string
 			args      []any
@@ -155,6 +155,12 @@ func TestTimesInTheFutureAreCorrected(t *testing.T) {
 			{"INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)", []any{[]byte("a"), user.ID, ahead}},
 			{"INSERT INTO sessions (id_hash, user_id, created_at, last_seen_at, expires_at) VALUES (?, ?, ?, ?, ?)", []any{[]byte("a"), user.ID, ahead, ahead, ahead.Add(accounts.SessionIdle)}},
 			{"INSERT INTO deleted_sites (site_id, deleted_at) VALUES (7, ?)", []any{ahead}},
+			{"UPDATE sites SET old_server_secret_until = ?, old_webhook_secret_until = ?", []any{ahead, ahead}},
+			{
+				"INSERT INTO sitekeys (account_id, sitekey, name, domains, secret_hash, secret_hint, created_at, old_secret_until) " +
+					"VALUES (?, 'k', 'k', '[]', ?, '', 0, ?)",
+				[]any{user.AccountID, []byte("k"), ahead},
+			},
 			{"INSERT INTO failure_notices (site_id, day) VALUES (1, ?), (1, ?)", []any{ahead.Day(), now.Day()}},
 		} {
 			if err := dbtest.Exec(d, row.statement, row.args...); err != nil {
@@ -168,7 +174,7 @@ func TestTimesInTheFutureAreCorrected(t *testing.T) {
 			}
 		}
 
-		for _, want := range []int64{5, 0} {
+		for _, want := range []int64{8, 0} {
 			if n, err := retention.New(d).CorrectDates(t.Context(), now); n != want || err != nil {
 				t.Errorf("%d dates corrected, error %v; want %d", n, err, want)
 			}
@@ -187,6 +193,9 @@ func TestTimesInTheFutureAreCorrected(t *testing.T) {
 			"SELECT last_seen_at AS v FROM sessions":                      int64(now),
 			"SELECT expires_at AS v FROM sessions":                        int64(now.Add(accounts.SessionIdle)),
 			"SELECT deleted_at AS v FROM deleted_sites":                   int64(now),
+			"SELECT old_server_secret_until AS v FROM sites":              int64(now.Add(7 * 24 * time.Hour)),
+			"SELECT old_webhook_secret_until AS v FROM sites":             int64(now.Add(24 * time.Hour)),
+			"SELECT old_secret_until AS v FROM sitekeys":                  int64(now.Add(7 * 24 * time.Hour)),
 			"SELECT max(day) AS v FROM failure_notices":                   int64(now.Day()),
 		} {
 			rows, err := dbtest.Rows[struct{ V int64 }](d, query)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -36,15 +37,24 @@ func (s *Store) RequestErasure(
 
 	e := &model.UserErasure{SiteID: siteID, Subject: model.UserIDKey(key).Of(siteID, userID), RequestedAt: now}
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := mayErase(ctx, tx, accountID, e); err != nil {
+		domain, err := mayErase(ctx, tx, accountID, e)
+		if err != nil {
 			return err
 		}
 
-		return tx.NewRaw(`
+		err = tx.NewRaw(`
 INSERT INTO user_erasures (site_id, subject, requested_at) VALUES (?, ?, ?)
 ON CONFLICT (site_id, subject) DO UPDATE SET requested_at = excluded.requested_at,
   last_day = 0, last_visitor = 0, last_n = 0, finished_at = 0, visits = 0, pageviews = 0, events = 0, deliveries = 0
 RETURNING *`, siteID, e.Subject, now).Scan(ctx, e)
+		if err != nil {
+			return err
+		}
+
+		// The user id stays out of the log, which outlives the erased data.
+		return audit.Write(ctx, tx, audit.Change{
+			AccountID: accountID, Object: audit.Object{Kind: model.NodeErasure, ID: e.ID, Name: domain},
+		})
 	})
 	if err != nil {
 		return nil, db.Wrap(err, "request an erasure of site %d", siteID)
@@ -53,38 +63,36 @@ RETURNING *`, siteID, e.Subject, now).Scan(ctx, e)
 	return e, nil
 }
 
-// mayErase returns an error if the site is not the account's, or if the account has too many other
-// erasures in progress.
-func mayErase(ctx context.Context, tx *db.Tx, accountID int64, e *model.UserErasure) error {
+// mayErase returns the site's domain, or an error if the site is not the account's, or if the account
+// has too many other erasures in progress.
+func mayErase(ctx context.Context, tx *db.Tx, accountID int64, e *model.UserErasure) (domain string, err error) {
 	// Locking the account's row first makes the limit exact.
 	if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
-		return err
+		return "", err
 	}
 
-	own, err := tx.NewSelect().Table("sites").Where("id = ? AND account_id = ?", e.SiteID, accountID).Exists(ctx)
+	err = tx.NewSelect().Table("sites").Column("domain").
+		Where("id = ? AND account_id = ? AND deleted_at = 0", e.SiteID, accountID).Scan(ctx, &domain)
 	if err != nil {
-		return err
-	}
-	if !own {
-		return model.ErrNotFound
+		return "", db.OrNotFound(err)
 	}
 
 	others, err := tx.NewSelect().Table("user_erasures").
 		Where("finished_at = 0 AND NOT (site_id = ? AND subject = ?)", e.SiteID, e.Subject).
 		Where("site_id IN (SELECT id FROM sites WHERE account_id = ?)", accountID).Count(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 
 	if others >= model.MaxErasures {
-		return &model.Error{
+		return "", &model.Error{
 			Kind: model.Conflict, Code: "too_many_erasures", Field: "userId",
 			Message: fmt.Sprintf("An account can have %d erasures in progress. Try again when some are finished.",
 				model.MaxErasures),
 		}
 	}
 
-	return nil
+	return domain, nil
 }
 
 // Erasure returns an erasure of a site of the account, or model.ErrNotFound. A finished one is kept

@@ -3,10 +3,12 @@ package retention
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/tables"
 )
@@ -28,6 +30,8 @@ const (
 	rejectionDays     = 400                 // a year and the same month of last year; also of other counters by day
 	unknownDays       = 30                  // names of unknown events
 	usageMonths       = 25                  // two years and the current month
+	auditMonths       = 12                  // of the audit log
+	auditRows         = 1_000_000           // of the audit log of one account
 	finishedRetention = 30 * 24 * time.Hour // deliveries that were made or given up, their attempts, and mails
 )
 
@@ -96,7 +100,7 @@ func (s *Store) DeleteOldReports(ctx context.Context, now model.Instant, months 
 	bound := int64(model.At(addMonths(now.Month(), -months).Start()).Day())
 
 	// The ledger comes first: a report reads only segments of days that it has.
-	return s.deleteAll(ctx, []oldRows{
+	return s.deleteByAge(ctx, []oldRows{
 		{table: "report_days", key: "site_id, day", column: "day", bound: bound},
 		{table: "report_segments", key: "site_id, first_day, days, chunk", column: "first_day", bound: bound},
 	})
@@ -112,58 +116,147 @@ func chunkOf(table string) int {
 
 // DeleteOldRecords deletes expired records that do not depend on the retention of visits:
 // rejections, usage of days and counts of captchas after 400 days, names of unknown events after 30
-// days, counts of deleted sitekeys, usage of months more than two years ago with its notices,
-// deliveries, mails and erasures in a final state after 30 days, and the days on which mails about
-// webhooks were sent. It returns the number of deleted rows.
+// days, usage of months more than two years ago with its notices, deliveries with their attempts,
+// mails and erasures in a final state after 30 days, the days on which mails about webhooks were
+// sent, and entries of the audit log after 12 months. It returns the number of deleted rows. Its cost
+// depends on what has expired, not on the number of sites.
 func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, error) {
 	countDay, month := int64(now.Day()-rejectionDays), int64(addMonths(now.Month(), 1-usageMonths))
-	yesterday, finished := int64(now.Day()-1), model.FirstTimeID(now.Add(-finishedRetention))
+	yesterday := int64(now.Day() - 1)
 
-	all, err := s.deleteAll(ctx, []oldRows{
+	all, err := s.deleteByAge(ctx, []oldRows{
 		{table: "rejections", key: "site_id, day, endpoint, code", column: "day", bound: countDay},
 		{table: "site_usage_days", key: "site_id, day", column: "day", bound: countDay},
 		{table: "captcha_counts", key: "sitekey_id, day, name", column: "day", bound: countDay},
-		{
-			table: "captcha_counts", key: "sitekey_id, day, name", column: "day", bound: math.MaxInt32,
-			condition: "AND NOT EXISTS (SELECT 1 FROM sitekeys k WHERE k.id = captcha_counts.sitekey_id)",
-		},
 		{table: "unknown_events", key: "site_id, day, name", column: "day", bound: int64(now.Day() - unknownDays)},
 
 		{table: "site_usage", key: "site_id, month", column: "month", bound: month},
 		{table: "captcha_usage", key: "account_id, month", column: "month", bound: month},
 
-		{
-			table: "deliveries", key: "site_id, id", column: "id", bound: finished,
-			condition: "AND state <> '" + model.DeliveryPending + "'",
-		},
-		{
-			table: "delivery_attempts", key: "site_id, delivery_id, n", column: "delivery_id", bound: finished,
-			condition: "AND NOT EXISTS (SELECT 1 FROM deliveries d " +
-				"WHERE d.site_id = delivery_attempts.site_id AND d.id = delivery_attempts.delivery_id)",
-		},
 		{table: "failure_notices", key: "site_id, day", column: "day", bound: yesterday},
 		{table: "webhook_notices", key: "site_id, day", column: "day", bound: yesterday},
+
+		{
+			table: "audit_log", key: "account_id, id", column: "id",
+			bound: model.FirstTimeID(model.At(now.Time().AddDate(0, -auditMonths, 0))),
+		},
 	})
 	if err != nil {
 		return all, err
 	}
 
-	n, err := s.deleteOldMails(ctx, now)
-	return all + n, err
-}
-
-// deleteAll deletes the rows of each selection, in order, and returns their number.
-func (s *Store) deleteAll(ctx context.Context, selections []oldRows) (int64, error) {
-	var all int64
-	for _, rows := range selections {
-		n, err := s.deleteInChunks(ctx, rows)
-		all += n
-		if err != nil {
+	for _, remove := range []func(context.Context, model.Instant) (int64, error){s.deleteOldDeliveries, s.deleteOldMails} {
+		n, err := remove(ctx, now)
+		if all += n; err != nil {
 			return all, err
 		}
 	}
 
+	n, err := s.BoundAuditLogs(ctx, auditRows)
+	return all + n, err
+}
+
+// BoundAuditLogs deletes the oldest entries of each account's audit log that has more than most. It
+// returns the number of deleted rows. Without a bound, one account could fill the disk with changes.
+func (s *Store) BoundAuditLogs(ctx context.Context, most int64) (int64, error) {
+	var full []int64
+	err := s.db.Read.NewSelect().Table("audit_log").Column("account_id").Group("account_id").
+		Having("count(*) > ?", most).Order("account_id").Scan(ctx, &full)
+	if err != nil {
+		return 0, fmt.Errorf("count the entries of audit logs: %w", err)
+	}
+
+	var all int64
+	for _, accountID := range full {
+		var oldest int64
+		err := s.db.Read.NewSelect().Table("audit_log").Column("id").Where("account_id = ?", accountID).
+			Order("id DESC").Offset(most-1).Limit(1).Scan(ctx, &oldest)
+		if err != nil {
+			return all, fmt.Errorf("look for the oldest entry of the audit log of account %d: %w", accountID, err)
+		}
+
+		const old = "FROM audit_log WHERE account_id = ? AND id < ?"
+		remove := fmt.Sprintf("DELETE FROM audit_log WHERE (account_id, id) IN (SELECT account_id, id %s ORDER BY id LIMIT %d)",
+			old, deleteChunk)
+
+		n, err := s.changeInChunks(ctx, old, remove, accountID, oldest)
+		all += n
+		if err != nil {
+			return all, fmt.Errorf("delete old entries of the audit log of account %d: %w", accountID, err)
+		}
+	}
+
 	return all, nil
+}
+
+// deleteByAge deletes the rows of each selection, in order, a few in each transaction, and returns
+// their number. Each table has an index that begins with the selection's column.
+func (s *Store) deleteByAge(ctx context.Context, selections []oldRows) (int64, error) {
+	var all int64
+	for _, rows := range selections {
+		old := fmt.Sprintf("FROM %s WHERE %s < ?", rows.table, rows.column)
+		remove := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s %[3]s ORDER BY %[4]s LIMIT %[5]d)",
+			rows.table, rows.key, old, rows.column, chunkOf(rows.table))
+
+		n, err := s.changeInChunks(ctx, old, remove, rows.bound)
+		all += n
+		if err != nil {
+			return all, fmt.Errorf("delete old rows from %s: %w", rows.table, err)
+		}
+	}
+
+	return all, nil
+}
+
+// deleteOldDeliveries deletes finished deliveries that were created more than finishedRetention ago,
+// each with its attempts, and returns the number of rows. An attempt that a late worker stores for a
+// deleted delivery goes with its site.
+func (s *Store) deleteOldDeliveries(ctx context.Context, now model.Instant) (int64, error) {
+	bound := model.FirstTimeID(now.Add(-finishedRetention))
+
+	var all int64
+	for {
+		var old []struct{ SiteID, ID int64 }
+		err := s.db.Read.NewSelect().Table("deliveries").Column("site_id", "id").Where("state <> ?", model.DeliveryPending).
+			Where("id < ?", bound).Order("id").Limit(deleteChunk).Scan(ctx, &old)
+		if err != nil {
+			return all, fmt.Errorf("look for old deliveries: %w", err)
+		}
+		if len(old) == 0 {
+			return all, nil
+		}
+
+		keys := make([]string, len(old))
+		for i, delivery := range old {
+			keys[i] = fmt.Sprintf("(%d, %d)", delivery.SiteID, delivery.ID)
+		}
+
+		var n int64
+		err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+			n = 0
+			for _, statement := range []string{
+				"DELETE FROM deliveries WHERE (site_id, id) IN (?) AND state <> 'pending'",
+				"DELETE FROM delivery_attempts WHERE (site_id, delivery_id) IN (?) AND NOT EXISTS " +
+					"(SELECT 1 FROM deliveries d WHERE d.site_id = delivery_attempts.site_id AND d.id = delivery_attempts.delivery_id)",
+			} {
+				result, err := tx.ExecContext(ctx, statement, bun.Safe(strings.Join(keys, ", ")))
+				if err != nil {
+					return err
+				}
+
+				deleted, err := result.RowsAffected()
+				if n += deleted; err != nil {
+					return err
+				}
+			}
+
+			return nil
+		})
+		all += n
+		if err != nil {
+			return all, fmt.Errorf("delete old deliveries: %w", err)
+		}
+	}
 }
 
 // deleteOldMails deletes old mails and erasures in a final state, and quota notices of months whose
@@ -192,14 +285,12 @@ func (s *Store) deleteOldMails(ctx context.Context, now model.Instant) (int64, e
 	return all, nil
 }
 
-// oldRows selects the rows of a table whose column is less than the bound and that meet the
-// condition.
+// oldRows selects the rows of a table whose column is less than the bound.
 type oldRows struct {
-	table     string
-	key       string // the primary key; it begins with the tenant, which is a site or an account
-	column    string
-	bound     int64
-	condition string
+	table  string
+	key    string // the primary key; it begins with the tenant, which is a site or an account
+	column string
+	bound  int64
 }
 
 // deleteInChunks deletes rows tenant by tenant, so that the primary key finds them, a few in each
@@ -207,7 +298,7 @@ type oldRows struct {
 func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error) {
 	column, _, _ := strings.Cut(rows.key, ",")
 	nextTenant := fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[1]s > ? ORDER BY %[1]s LIMIT 1", column, rows.table)
-	old := fmt.Sprintf("FROM %s WHERE %s = ? AND %s < ? %s", rows.table, column, rows.column, rows.condition)
+	old := fmt.Sprintf("FROM %s WHERE %s = ? AND %s < ?", rows.table, column, rows.column)
 	remove := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s %s ORDER BY %[2]s LIMIT %[4]d)", rows.table,
 		rows.key, old, chunkOf(rows.table))
 

@@ -96,7 +96,6 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 			{"INSERT INTO site_usage_days (site_id, day, used) VALUES (1, ?, 1)", []any{today - 400}},
 			{"INSERT INTO captcha_counts (sitekey_id, day, name, count) VALUES (1, ?, 'solved', 1)", []any{today - 401}},
 			{"INSERT INTO captcha_counts (sitekey_id, day, name, count) VALUES (1, ?, 'solved', 1)", []any{today - 400}},
-			{"INSERT INTO captcha_counts (sitekey_id, day, name, count) VALUES (2, ?, 'solved', 1)", []any{today}}, // a deleted sitekey
 			{"INSERT INTO site_usage (site_id, month, used) VALUES (1, ?, 1)", []any{202410}},
 			{"INSERT INTO site_usage (site_id, month, used) VALUES (1, ?, 1)", []any{202411}},
 		} {
@@ -143,15 +142,116 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 			}
 		}
 
+		// Entries of two other accounts, in addition to those of the sign-up and the sitekey.
+		const entry = "INSERT INTO audit_log SELECT ?, ?, at, actor_kind, actor_user_id, actor_name, token_id, token_name, " +
+			"action, object_kind, object_id, object_site, object_name, before, after FROM audit_log WHERE account_id = ? LIMIT 1"
+		year := model.FirstTimeID(model.At(now.Time().AddDate(-1, 0, 0)))
+		for other, id := range map[int64]int64{8: year - 1, 9: year} {
+			if err := dbtest.Exec(d, entry, other, id, account); err != nil {
+				t.Fatal(err)
+			}
+		}
+
 		if n, err := retention.New(d).DeleteOldRecords(t.Context(), now); err != nil || n != 16 {
 			t.Errorf("%d deleted, error %v; want 16", n, err)
 		}
 
 		for table, want := range map[string]int{"rejections": 1, "site_usage": 1, "deliveries": 2, "delivery_attempts": 2, "mails": 2,
-			"failure_notices": 1, "webhook_notices": 1, "quota_notices": 1, "unknown_events": 1, "site_usage_days": 1, "captcha_counts": 1} {
+			"failure_notices": 1, "webhook_notices": 1, "quota_notices": 1, "unknown_events": 1, "site_usage_days": 1, "captcha_counts": 1, "audit_log": 3} {
 			if n, err := dbtest.Count(d, table); err != nil || n != want {
 				t.Errorf("%s: %d left, error %v; want %d", table, n, err, want)
 			}
 		}
 	})
+}
+
+func TestAuditLogsAreBounded(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		busy, quiet := dbtest.NewOwnSite(t, d, "busy.example"), dbtest.NewOwnSite(t, d, "quiet.example")
+		name := "shop"
+		for range 5 {
+			if err := sites.New(d).UpdateSite(t.Context(), busy.AccountID, busy.ID, sites.SiteUpdate{Name: &name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		// Each account has the entries of its sign-up and its site, too.
+		if n, err := retention.New(d).BoundAuditLogs(t.Context(), 3); err != nil || n != 4 {
+			t.Errorf("%d deleted, error %v; want 4", n, err)
+		}
+
+		for account, want := range map[int64]string{
+			busy.AccountID:  "[{Site busy.example} {Site busy.example} {Site busy.example}]",
+			quiet.AccountID: "[{Account owner@quiet.example} {Site quiet.example}]",
+		} {
+			rows, err := dbtest.Rows[struct{ Object string }](d,
+				"SELECT object_kind || ' ' || object_name AS object FROM audit_log WHERE account_id = ? ORDER BY id", account)
+			if got := fmt.Sprint(rows); err != nil || got != want {
+				t.Errorf("account %d has %s, error %v; want %s", account, got, err, want)
+			}
+		}
+	})
+}
+
+// TestOldRecordsCostWhatHasExpired checks that looking for expired records reads no more pages with many
+// sites than with few, when nothing has expired.
+func TestOldRecordsCostWhatHasExpired(t *testing.T) {
+	d := dbtest.Open(t, dbtest.PostgresURL(t))
+
+	// A session reports what it has read when it is asked to: see blocksRead.
+	d.Write.SetMaxOpenConns(1)
+	now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	deleteNothing := func() {
+		t.Helper()
+		if n, err := retention.New(d).DeleteOldRecords(t.Context(), now); err != nil || n != 0 {
+			t.Fatalf("%d deleted, %v; want none", n, err)
+		}
+		if n, err := retention.New(d).DeleteOldReports(t.Context(), now, 1); err != nil || n != 0 {
+			t.Fatalf("%d reports deleted, %v; want none", n, err)
+		}
+	}
+
+	const sites = 20_000
+	for _, statement := range []string{
+		"INSERT INTO rejections SELECT i, ?0, 'collect', 'bot', 1 FROM generate_series(1, ?1) AS i",
+		"INSERT INTO site_usage_days SELECT i, ?0, 1 FROM generate_series(1, ?1) AS i",
+		"INSERT INTO captcha_counts SELECT i, ?0, 'solved', 1 FROM generate_series(1, ?1) AS i",
+		"INSERT INTO unknown_events SELECT i, ?0, 'a', 1 FROM generate_series(1, ?1) AS i",
+		"INSERT INTO failure_notices SELECT i, ?0 FROM generate_series(1, ?1) AS i",
+		"INSERT INTO webhook_notices SELECT i, ?0, 1 FROM generate_series(1, ?1) AS i",
+		"INSERT INTO report_days SELECT i, ?0, 1, 1, NULL, 1, 1, 1, 1, 1 FROM generate_series(1, ?1) AS i",
+		"INSERT INTO report_segments SELECT i, ?0, 1, 0, '' FROM generate_series(1, ?1) AS i",
+		"INSERT INTO site_usage SELECT i, 202611, 1 FROM generate_series(1, ?1) AS i WHERE ?0 > 0",
+		"INSERT INTO captcha_usage SELECT i, 202611, 1 FROM generate_series(1, ?1) AS i WHERE ?0 > 0",
+	} {
+		if err := dbtest.Exec(d, statement, now.Day(), sites); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+
+	if err := dbtest.Exec(d, "ANALYZE"); err != nil {
+		t.Fatal(err)
+	}
+
+	// Count what the statements read of the tables and their indexes.
+	deleteNothing()
+	before := blocksRead(t, d)
+	deleteNothing()
+	if read := blocksRead(t, d) - before; read > 1000 {
+		t.Errorf("%d blocks were read for %d sites without expired records", read, sites)
+	}
+}
+
+// blocksRead returns how many blocks of the database's tables and indexes were read so far.
+func blocksRead(t *testing.T, d *db.DB) (blocks int64) {
+	t.Helper()
+	err := d.Write.NewRaw("SELECT pg_stat_force_next_flush()::text").Scan(t.Context(), new(string))
+	if err == nil {
+		err = d.Write.NewRaw("SELECT sum(heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit)::bigint "+
+			"FROM pg_statio_user_tables WHERE relname NOT LIKE 'pg_%'").Scan(t.Context(), &blocks)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return blocks
 }

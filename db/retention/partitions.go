@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
@@ -259,18 +258,12 @@ func (s *Store) changePartitions(ctx context.Context, change func(tx *db.Tx) err
 
 			return change(tx)
 		})
-		if err == nil || !db.IsRetryable(err) && !isLockTimeout(err) && !errors.Is(err, errRowsCame) {
+		if err == nil || !db.IsRetryable(err) && !db.IsLockTimeout(err) && !errors.Is(err, errRowsCame) {
 			return err
 		}
 	}
 
 	return err
-}
-
-// isLockTimeout reports whether lock_timeout ended a wait.
-func isLockTimeout(err error) bool {
-	pg, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pg.Code == "55P03"
 }
 
 // addMonths returns the month n months after m, or before it if n is negative.

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 
+	"github.com/uptrace/bun"
+
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -43,7 +45,7 @@ func (s *Store) UpdateAnnotation(
 
 // DeleteAnnotation deletes an annotation of the account and returns it.
 func (s *Store) DeleteAnnotation(ctx context.Context, accountID, id int64) (*model.Annotation, error) {
-	return deleteObject[model.Annotation](ctx, s, accountID, id, "annotations")
+	return deleteObject[model.Annotation](ctx, s, accountID, id, "annotations", deletable)
 }
 
 // Annotation returns an annotation of the account, or model.ErrNotFound.
@@ -51,36 +53,55 @@ func (s *Store) Annotation(ctx context.Context, accountID, id int64) (*model.Ann
 	return objectOf[model.Annotation](ctx, s, accountID, id)
 }
 
-// AnnotationPage is a page of each site's annotations: up to Limit of those before a position, newest
-// day first. The zero position is the beginning of the list.
-type AnnotationPage struct {
-	Day   model.Day
-	ID    int64
-	Limit int
+// AnnotationPosition is the place of an annotation in a list by day and id.
+type AnnotationPosition struct {
+	Day model.Day
+	ID  int64
 }
 
-// AnnotationsOfSites returns a page of annotations of each site with one statement. The caller must
-// have loaded the sites, which checks the right to see them.
+// AnnotationPage is a page of each site's annotations. It is comparable.
+type AnnotationPage struct {
+	After, Before AnnotationPosition // annotations around the page, in the list's order; zero: none
+	Limit         int
+	Backward      bool // the last annotations between the positions instead of the first ones
+	Oldest        bool // oldest day first
+}
+
+// AnnotationsOfSites returns a page of annotations of each site, in the list's order, with one
+// statement. The caller must have loaded the sites, which checks the right to see them.
 func (s *Store) AnnotationsOfSites(
 	ctx context.Context, siteIDs []int64, page AnnotationPage,
 ) (map[int64][]*model.Annotation, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
-	if page.ID == 0 {
-		page.Day, page.ID = model.LastAnnotationDay+1, math.MaxInt64
+
+	above, below := page.Before, page.After
+	if page.Oldest {
+		above, below = page.After, page.Before
+	}
+	if above.ID == 0 {
+		above.Day = math.MinInt32
+	}
+	if below.ID == 0 {
+		below.Day = math.MaxInt32
+	}
+
+	order := "day DESC, id DESC"
+	if page.Oldest != page.Backward {
+		order = "day, id"
 	}
 
 	var pages []string
 	var args []any
 	for i, id := range siteIDs {
 		pages = append(pages, fmt.Sprintf(`SELECT * FROM (SELECT id, site_id, day, text, created_at FROM annotations
-WHERE site_id = ? AND (day, id) < (?, ?) ORDER BY day DESC, id DESC LIMIT ?) AS of_site_%d`, i))
-		args = append(args, id, page.Day, page.ID, page.Limit)
+WHERE site_id = ? AND (day, id) > (?, ?) AND (day, id) < (?, ?) ORDER BY %s LIMIT ?) AS of_site_%d`, order, i))
+		args = append(args, id, above.Day, above.ID, below.Day, below.ID, page.Limit)
 	}
 
 	var rows []*model.Annotation
-	err := s.db.Read.NewRaw(strings.Join(pages, " UNION ALL ")+" ORDER BY day DESC, id DESC", args...).Scan(ctx, &rows)
+	err := s.reader().NewRaw(strings.Join(pages, " UNION ALL ")+" ORDER BY "+order, args...).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("list annotations of %d sites: %w", len(siteIDs), err)
 	}
@@ -90,5 +111,34 @@ WHERE site_id = ? AND (day, id) < (?, ?) ORDER BY day DESC, id DESC LIMIT ?) AS 
 		bySite[row.SiteID] = append(bySite[row.SiteID], row)
 	}
 
+	for _, of := range bySite {
+		db.InOrder(of, page.Backward)
+	}
+
 	return bySite, nil
+}
+
+// AnnotationCounts returns how many annotations each site has. Sites without any are left out. The
+// caller must have loaded the sites, which checks the right to see them.
+func (s *Store) AnnotationCounts(ctx context.Context, siteIDs []int64) (map[int64]int, error) {
+	if len(siteIDs) == 0 {
+		return nil, nil
+	}
+
+	var rows []struct {
+		SiteID int64
+		N      int
+	}
+	err := s.db.Read.NewSelect().Table("annotations").Column("site_id").ColumnExpr("count(*) AS n").
+		Where("site_id IN ?", bun.Tuple(siteIDs)).Group("site_id").Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("count annotations of %d sites: %w", len(siteIDs), err)
+	}
+
+	counts := make(map[int64]int, len(rows))
+	for _, row := range rows {
+		counts[row.SiteID] = row.N
+	}
+
+	return counts, nil
 }

@@ -18,7 +18,8 @@ import (
 // lockOwnSite locks a site of the account. It fails with model.ErrNotFound for another account's.
 func lockOwnSite(ctx context.Context, tx *db.Tx, accountID, siteID int64) error {
 	var found int64
-	q := tx.NewSelect().Table("sites").Column("id").Where("id = ?", siteID).Where("account_id = ?", accountID)
+	q := tx.NewSelect().Table("sites").Column("id").Where("id = ?", siteID).Where("account_id = ?", accountID).
+		Where("deleted_at = 0")
 	tx.Lock(q, "NO KEY UPDATE")
 	return db.OrNotFound(q.Scan(ctx, &found))
 }
@@ -35,7 +36,7 @@ type objectLimit struct {
 func createObject[T any](
 	ctx context.Context, s *Store, accountID, siteID int64, object *T, limit objectLimit, check func(*db.Tx) error,
 ) error {
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := lockOwnSite(ctx, tx, accountID, siteID); err != nil {
 			return err
 		}
@@ -51,8 +52,11 @@ func createObject[T any](
 			// The error rolls back the insert.
 			err = limit.full
 		}
+		if err != nil {
+			return err
+		}
 
-		return err
+		return auditObject(ctx, tx, accountID, object, nil, objectValues(object))
 	})
 
 	return objectError(err, "add to %s of site %d", limit.table, siteID)
@@ -63,8 +67,39 @@ func createObject[T any](
 func changeObject[T any](
 	ctx context.Context, s *Store, accountID, id int64, table string, change func(tx *db.Tx, object *T) error,
 ) (*T, error) {
+	return withObject(ctx, s, accountID, id, table, func(ctx context.Context, tx *db.Tx, object *T) error {
+		before := objectValues(object)
+		if err := change(tx, object); err != nil {
+			return err
+		}
+		return auditObject(ctx, tx, accountID, object, before, objectValues(object))
+	})
+}
+
+// deleteObject deletes an object of the account, after check has passed in the same transaction, and
+// returns it as it was.
+func deleteObject[T any](
+	ctx context.Context, s *Store, accountID, id int64, table string, check func(*db.Tx, *T) error,
+) (*T, error) {
+	return withObject(ctx, s, accountID, id, table, func(ctx context.Context, tx *db.Tx, object *T) error {
+		if err := check(tx, object); err != nil {
+			return err
+		}
+		if _, err := tx.NewDelete().Model(object).WherePK().Exec(ctx); err != nil {
+			return err
+		}
+		return auditObject(ctx, tx, accountID, object, objectValues(object), nil)
+	})
+}
+
+// withObject runs change with an object of the account in a transaction that locks the site's row, and
+// returns the object after it.
+func withObject[T any](
+	ctx context.Context, s *Store, accountID, id int64, table string,
+	change func(ctx context.Context, tx *db.Tx, object *T) error,
+) (*T, error) {
 	var object T
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		object = *new(T)
 
 		var siteID int64
@@ -80,21 +115,13 @@ func changeObject[T any](
 			return db.OrNotFound(err)
 		}
 
-		return change(tx, &object)
+		return change(ctx, tx, &object)
 	})
 	if err != nil {
 		return nil, objectError(err, "change %d of %s", id, table)
 	}
 
 	return &object, nil
-}
-
-// deleteObject deletes an object of the account and returns it as it was.
-func deleteObject[T any](ctx context.Context, s *Store, accountID, id int64, table string) (*T, error) {
-	return changeObject(ctx, s, accountID, id, table, func(tx *db.Tx, object *T) error {
-		_, err := tx.NewDelete().Model(object).WherePK().Exec(ctx)
-		return err
-	})
 }
 
 // updateObject stores columns of an object.
@@ -107,7 +134,7 @@ func updateObject[T any](ctx context.Context, tx *db.Tx, object *T, columns ...s
 func objectOf[T any](ctx context.Context, s *Store, accountID, id int64) (*T, error) {
 	var object T
 	err := s.db.Read.NewSelect().Model(&object).Where("id = ?", id).
-		Where("site_id IN (SELECT sites.id FROM sites WHERE sites.account_id = ?)", accountID).Scan(ctx)
+		Where("site_id IN (SELECT sites.id FROM sites WHERE sites.account_id = ? AND sites.deleted_at = 0)", accountID).Scan(ctx)
 	if err != nil {
 		return nil, db.OrNotFound(err)
 	}
@@ -124,7 +151,7 @@ func objectsOf[T any](
 	}
 
 	var rows []*T
-	err := s.db.Read.NewSelect().Model(&rows).Where("site_id IN ?", bun.Tuple(siteIDs)).Order("id").Scan(ctx)
+	err := s.reader().NewSelect().Model(&rows).Where("site_id IN ?", bun.Tuple(siteIDs)).Order("id").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list %T of %d sites: %w", rows, len(siteIDs), err)
 	}
@@ -164,5 +191,7 @@ func newObjectLimit(table, what string, most int64) objectLimit {
 		Message: fmt.Sprintf("A site has at most %d %s. Delete one first.", most, what)}}
 }
 
-// unchecked is the check of an object that needs none.
+// unchecked is the check of a new object that needs none, and deletable that of a deletion.
 func unchecked(*db.Tx) error { return nil }
+
+func deletable[T any](*db.Tx, *T) error { return nil }

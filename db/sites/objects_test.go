@@ -107,7 +107,7 @@ func TestReportMailsAreFinishedOnce(t *testing.T) {
 		var planners sync.WaitGroup
 		for range 4 {
 			planners.Go(func() {
-				err := store.FinishReportMail(t.Context(), due[0], next, user.AccountID, model.MailReportSummary, model.ReportSummaryMail{Site: "example.com"}, later)
+				err := store.FinishReportMail(t.Context(), due[0], next, user.AccountID, model.MailReportSummary, model.ReportSummaryMail{MailSite: model.MailSite{Site: "example.com"}}, later)
 				if err != nil {
 					t.Error(err)
 				}

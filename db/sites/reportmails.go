@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 )
@@ -30,12 +32,27 @@ func (s *Store) SetReportMails(
 		if err := tx.LockRowFor(ctx, "KEY SHARE", "users", user.ID); err != nil {
 			return err
 		}
+
+		// The user may have left the account since the request was authenticated.
+		member, err := tx.NewSelect().Model((*model.Membership)(nil)).Where("user_id = ?", user.ID).
+			Where("account_id = ?", user.AccountID).Exists(ctx)
+		if err != nil {
+			return err
+		}
+		if !member {
+			return model.ErrNotFound
+		}
 		if err := lockOwnSite(ctx, tx, user.AccountID, siteID); err != nil {
 			return err
 		}
 
 		var site model.Site
 		if err := tx.NewSelect().Model(&site).Where("id = ?", siteID).Scan(ctx); err != nil {
+			return err
+		}
+
+		before, err := reportMailValues(ctx, tx, siteID, user.ID)
+		if err != nil {
 			return err
 		}
 
@@ -56,13 +73,31 @@ func (s *Store) SetReportMails(
 			}
 		}
 
-		return nil
+		after, err := reportMailValues(ctx, tx, siteID, user.ID)
+		if err != nil {
+			return err
+		}
+
+		return auditSite(ctx, tx, &site, before, after)
 	})
 	if err != nil {
 		return db.Wrap(err, "set report mails of site %d", siteID)
 	}
 
 	return nil
+}
+
+// reportMailValues returns the mails that a user gets about a site, with their thresholds.
+func reportMailValues(ctx context.Context, tx *db.Tx, siteID, userID int64) (audit.Values, error) {
+	var rows []model.ReportMail
+	err := tx.NewSelect().Model(&rows).Where("site_id = ?", siteID).Where("user_id = ?", userID).Scan(ctx)
+
+	values := audit.Values{}
+	for _, row := range rows {
+		values[string(row.Kind)] = row.Threshold
+	}
+
+	return values, err
 }
 
 // asThreshold returns 1 for a mail that is wanted, 0 for one that is not, and nil for no change.
@@ -94,6 +129,44 @@ func setReportMail(ctx context.Context, tx *db.Tx, mail *model.ReportMail, site 
 	_, err = tx.NewInsert().Model(mail).On("CONFLICT (site_id, user_id, kind) DO UPDATE").
 		Set("threshold = excluded.threshold").Exec(ctx)
 	return err
+}
+
+// StopReportMail ends a user's mails of one kind about a site. The caller must have checked the secret
+// of the mail, see model.NodeIDs.ParseStop. It does nothing if the user or the site was deleted.
+func (s *Store) StopReportMail(ctx context.Context, mail model.ReportMail) error {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// The order of locks requires the user before the site.
+		if err := tx.LockRowFor(ctx, "KEY SHARE", "users", mail.UserID); err != nil {
+			return err
+		}
+
+		var user model.User
+		if err := tx.NewSelect().Model(&user).Where("id = ?", mail.UserID).Scan(ctx); err != nil {
+			return db.OrNotFound(err)
+		}
+		var site model.Site
+		if err := tx.NewSelect().Model(&site).Where("id = ?", mail.SiteID).Scan(ctx); err != nil {
+			return db.OrNotFound(err)
+		}
+
+		before, err := reportMailValues(ctx, tx, mail.SiteID, mail.UserID)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.NewDelete().Model(&mail).WherePK().Exec(ctx); err != nil {
+			return err
+		}
+
+		after := maps.Clone(before)
+		delete(after, string(mail.Kind))
+		return audit.Write(ctx, tx, audit.Change{
+			AccountID: site.AccountID, Object: siteObject(&site), By: &user, Before: before, After: after,
+		})
+	})
+	if err != nil && !errors.Is(err, model.ErrNotFound) {
+		return db.Wrap(err, "stop report mails of site %d", mail.SiteID)
+	}
+	return nil
 }
 
 // ReportMailsOfSites returns which mails a user gets about each site. The caller must have loaded the
@@ -135,6 +208,7 @@ func (s *Store) ReportMailsOfSites(
 func (s *Store) DueReportMails(ctx context.Context, now model.Instant, limit int) ([]model.ReportMail, error) {
 	var rows []model.ReportMail
 	err := s.db.Read.NewSelect().Model(&rows).Where("due_at <= ?", now).
+		Where("EXISTS (SELECT 1 FROM sites WHERE sites.id = report_mail.site_id AND sites.deleted_at = 0)").
 		OrderExpr("due_at, site_id, user_id, kind").Limit(int64(limit)).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("look for due report mails: %w", err)

@@ -13,14 +13,20 @@ import (
 )
 
 // SiteRulesByKey returns the site with this site key, with all settings that decide about its hits. It
-// returns model.ErrNotFound for an unknown key.
+// returns model.ErrNotFound for an unknown key, and for that of a deleted site.
 func (s *Store) SiteRulesByKey(ctx context.Context, siteKey string) (*model.SiteRules, error) {
-	return one(siteRules(ctx, s.db.DataRead, func(q *bun.SelectQuery) { q.Where("site.site_key = ?", siteKey) }))
+	return one(siteRules(ctx, s.db.DataRead, func(q *bun.SelectQuery) {
+		q.Where("site.site_key = ?", siteKey).Where("site.deleted_at = 0")
+	}))
 }
 
-// SiteRulesByServerSecret is SiteRulesByKey for the hash of the server secret, see model.HashToken.
+// SiteRulesByServerSecret is SiteRulesByKey for the hash of the server secret, see model.HashToken,
+// or of the old one. The caller must check until when the old one is valid.
 func (s *Store) SiteRulesByServerSecret(ctx context.Context, hash []byte) (*model.SiteRules, error) {
-	return one(siteRules(ctx, s.db.DataRead, func(q *bun.SelectQuery) { q.Where("site.server_secret_hash = ?", hash) }))
+	return one(siteRules(ctx, s.db.DataRead, func(q *bun.SelectQuery) {
+		q.Where("site.server_secret_hash = ? OR site.old_server_secret_hash = ?", hash, hash).
+			Where("site.deleted_at = 0")
+	}))
 }
 
 // SiteRules returns the rules of several sites by their ids. The caller must have loaded the sites,
@@ -60,6 +66,7 @@ type siteRow struct {
 	model.Site    `bun:",extend"`
 
 	ExtraDomains, Registered, KeyEvents, Excluded string `bun:",scanonly"`
+	Suspended                                     bool   `bun:",scanonly"`
 }
 
 // siteRules reads sites with one statement, so that all settings come from one snapshot.
@@ -69,7 +76,8 @@ func siteRules(ctx context.Context, reader bun.IDB, where func(*bun.SelectQuery)
 		ColumnExpr("(SELECT string_agg(domain, ' ') FROM site_domains WHERE site_id = site.id) AS extra_domains").
 		ColumnExpr("(SELECT string_agg(name, ' ') FROM registered_events WHERE site_id = site.id) AS registered").
 		ColumnExpr("(SELECT string_agg(name, ' ') FROM key_events WHERE site_id = site.id) AS key_events").
-		ColumnExpr("(SELECT string_agg(network, ' ') FROM excluded_addresses WHERE site_id = site.id) AS excluded")
+		ColumnExpr("(SELECT string_agg(network, ' ') FROM excluded_addresses WHERE site_id = site.id) AS excluded").
+		ColumnExpr("(SELECT suspended_at > 0 FROM accounts WHERE id = site.account_id) AS suspended")
 
 	where(q)
 
@@ -95,6 +103,7 @@ func (row *siteRow) rules() (*model.SiteRules, error) {
 		ExtraDomains: sortedFields(row.ExtraDomains),
 		Registered:   sortedFields(row.Registered),
 		KeyEvents:    sortedFields(row.KeyEvents),
+		Suspended:    row.Suspended,
 	}
 
 	for _, text := range sortedFields(row.Excluded) {

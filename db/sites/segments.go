@@ -65,7 +65,7 @@ func checkSegment(segment *model.Segment) error {
 // DeleteSegment deletes a segment of the account and returns it. It fails with the Conflict
 // segment_in_use while a shared link has it: without the segment the link would show more.
 func (s *Store) DeleteSegment(ctx context.Context, accountID, id int64) (*model.Segment, error) {
-	return changeObject(ctx, s, accountID, id, "segments", func(tx *db.Tx, segment *model.Segment) error {
+	return deleteObject(ctx, s, accountID, id, "segments", func(tx *db.Tx, segment *model.Segment) error {
 		used, err := tx.NewSelect().Table("shared_links").Where("site_id = ?", segment.SiteID).
 			Where("segment_id = ?", id).Exists(ctx)
 		if err != nil {
@@ -76,8 +76,7 @@ func (s *Store) DeleteSegment(ctx context.Context, accountID, id int64) (*model.
 				Message: "A shared link has this segment. Revoke the link first."}
 		}
 
-		_, err = tx.NewDelete().Model(segment).WherePK().Exec(ctx)
-		return err
+		return nil
 	})
 }
 
@@ -130,7 +129,7 @@ func checkFunnel(funnel *model.Funnel) error {
 
 // DeleteFunnel deletes a funnel of the account and returns it.
 func (s *Store) DeleteFunnel(ctx context.Context, accountID, id int64) (*model.Funnel, error) {
-	return deleteObject[model.Funnel](ctx, s, accountID, id, "funnels")
+	return deleteObject[model.Funnel](ctx, s, accountID, id, "funnels", deletable)
 }
 
 // Funnel returns a funnel of the account, or model.ErrNotFound.

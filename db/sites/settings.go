@@ -10,7 +10,9 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/watch"
 )
 
@@ -25,61 +27,71 @@ import (
 func (s *Store) AddSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
 		if domain == site.Domain {
-			return model.InvalidField("domain", "own_domain", "This is the site's own domain; it needs no entry.")
+			return errOwnDomain
 		}
-		return addToSite(ctx, tx, "site_domains", "domain", siteID, domain, model.MaxExtraDomains, &model.Error{
-			Kind: model.Conflict, Code: "too_many_domains", Field: "domain",
-			Message: fmt.Sprintf("A site has at most %d extra domains.", model.MaxExtraDomains),
-		})
+		added, err := addToSite(ctx, tx, "site_domains", "domain", siteID, domain, model.MaxExtraDomains,
+			errTooManyDomains("domain"))
+		if err != nil {
+			return err
+		}
+
+		return auditItem(ctx, tx, site, "domain", domain, !added, true)
 	})
 }
 
 // RemoveSiteDomain removes an extra domain.
 func (s *Store) RemoveSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
-	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, _ *model.Site) error {
-		return removeFromSite(ctx, tx, "site_domains", "domain", siteID, domain)
+	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
+		removed, err := removeFromSite(ctx, tx, "site_domains", "domain", siteID, domain)
+		if err != nil {
+			return err
+		}
+		return auditItem(ctx, tx, site, "domain", domain, removed, false)
 	})
 }
 
 // RegisterEvent adds a custom event name to the site, which has at most model.MaxRegisteredEvents.
 func (s *Store) RegisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
-	switch {
-	case !model.IsEventName(name):
-		return model.InvalidField("name", "invalid_event_name",
-			"Use a name of 1 to 48 lower-case letters, digits, underscores and hyphens.")
-	case model.IsReservedEvent(name):
-		return model.InvalidField("name", "reserved_event_name",
-			"This name has a meaning of its own and cannot be registered.")
+	if err := checkEventName(name); err != nil {
+		return err
 	}
 
-	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, _ *model.Site) error {
-		return addToSite(ctx, tx, "registered_events", "name", siteID, name, model.MaxRegisteredEvents, &model.Error{
-			Kind: model.Conflict, Code: "too_many_events", Field: "name",
-			Message: fmt.Sprintf("A site has at most %d registered event names.", model.MaxRegisteredEvents),
-		})
+	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
+		added, err := addToSite(ctx, tx, "registered_events", "name", siteID, name, model.MaxRegisteredEvents,
+			errTooManyEvents("name"))
+		if err != nil {
+			return err
+		}
+
+		return auditItem(ctx, tx, site, "event", name, !added, true)
 	})
 }
 
 // UnregisterEvent removes a custom event name from the site, and its mark as a key event.
 func (s *Store) UnregisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
-	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, _ *model.Site) error {
-		err := removeFromSite(ctx, tx, "registered_events", "name", siteID, name)
-
-		// A reserved name was never registered, so its mark stays.
-		if err != nil || model.IsReservedEvent(name) {
+	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
+		removed, err := removeFromSite(ctx, tx, "registered_events", "name", siteID, name)
+		if err != nil {
 			return err
 		}
 
-		return removeFromSite(ctx, tx, "key_events", "name", siteID, name)
+		// A reserved name was never registered, so its mark stays.
+		if !model.IsReservedEvent(name) {
+			if _, err := removeFromSite(ctx, tx, "key_events", "name", siteID, name); err != nil {
+				return err
+			}
+		}
+
+		return auditItem(ctx, tx, site, "event", name, removed, false)
 	})
 }
 
 // MarkKeyEvent makes an event send the conversion webhook. The event must be registered, automatic
 // or an e-commerce event. A purchase always is a key event.
 func (s *Store) MarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
-	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, _ *model.Site) error {
+	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
 		if name == model.EventPurchase {
-			return nil
+			return auditItem(ctx, tx, site, "keyEvent", name, true, true)
 		}
 
 		if !model.IsAutomaticEvent(name) && !model.IsEcommerceEvent(name) {
@@ -89,23 +101,33 @@ func (s *Store) MarkKeyEvent(ctx context.Context, accountID, siteID int64, name 
 				return err
 			}
 			if !registered {
-				return model.InvalidField("name", "event_not_registered", "Register this event name first.")
+				return errNotRegistered
 			}
 		}
 
-		_, err := tx.ExecContext(ctx, "INSERT INTO key_events (site_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING",
-			siteID, name)
-		return err
+		added, err := db.Changed(tx.ExecContext(ctx,
+			"INSERT INTO key_events (site_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING", siteID, name))
+		if err != nil {
+			return err
+		}
+
+		return auditItem(ctx, tx, site, "keyEvent", name, !added, true)
 	})
 }
 
 // UnmarkKeyEvent removes the mark as a key event. It fails for a purchase, which always is one.
 func (s *Store) UnmarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
-	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, _ *model.Site) error {
+	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
 		if name == model.EventPurchase {
 			return model.InvalidField("name", "always_key_event", "A purchase always is a key event.")
 		}
-		return removeFromSite(ctx, tx, "key_events", "name", siteID, name)
+
+		removed, err := removeFromSite(ctx, tx, "key_events", "name", siteID, name)
+		if err != nil {
+			return err
+		}
+
+		return auditItem(ctx, tx, site, "keyEvent", name, removed, false)
 	})
 }
 
@@ -140,9 +162,23 @@ func (s *Store) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteU
 		return err
 	}
 
+	now, err := s.db.Now(ctx)
+	if err != nil {
+		return err
+	}
+
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
+		before, err := u.values(ctx, tx, site)
+		if err != nil {
+			return err
+		}
 		if u.Name != nil {
 			site.Name = name
+		}
+		if u.TimeZone != nil && *u.TimeZone != site.TimeZone {
+			if err := reports.InvalidateZone(ctx, tx, siteID, now); err != nil {
+				return err
+			}
 		}
 
 		setIfGiven(&site.MeasureSiteSearch, u.MeasureSiteSearch)
@@ -151,14 +187,85 @@ func (s *Store) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteU
 		setIfGiven(&site.AutomaticEvents, u.AutomaticEvents)
 		setIfGiven(&site.TimeZone, u.TimeZone)
 
-		err := updateColumns(ctx, tx, site, "name", "measure_site_search", "measure_ecommerce",
+		err = updateColumns(ctx, tx, site, "name", "measure_site_search", "measure_ecommerce",
 			"allow_pseudonymous_user_id", "automatic_events", "time_zone")
-		if err != nil || u.ExcludedAddresses == nil {
+		if err != nil {
 			return err
 		}
 
-		return replaceExcluded(ctx, tx, siteID, networks)
+		if u.ExcludedAddresses != nil {
+			if err := replaceExcluded(ctx, tx, siteID, networks); err != nil {
+				return err
+			}
+		}
+
+		after, err := u.values(ctx, tx, site)
+		if err != nil {
+			return err
+		}
+
+		return auditSite(ctx, tx, site, before, after)
 	})
+}
+
+// values returns the settings of a site that u changes, as they are now.
+func (u SiteUpdate) values(ctx context.Context, tx *db.Tx, site *model.Site) (audit.Values, error) {
+	values := audit.Values{}
+	for _, setting := range []struct {
+		name  string
+		given bool
+		value any
+	}{
+		{"name", u.Name != nil, site.Name},
+		{"measureSiteSearch", u.MeasureSiteSearch != nil, site.MeasureSiteSearch},
+		{"measureEcommerce", u.MeasureEcommerce != nil, site.MeasureEcommerce},
+		{"allowPseudonymousUserId", u.AllowPseudonymousUserID != nil, site.AllowPseudonymousUserID},
+		{"automaticEvents", u.AutomaticEvents != nil, site.AutomaticEvents},
+		{"timeZone", u.TimeZone != nil, site.TimeZone},
+	} {
+		if setting.given {
+			values[setting.name] = setting.value
+		}
+	}
+
+	if u.ExcludedAddresses == nil {
+		return values, nil
+	}
+
+	networks := []string{}
+	err := tx.NewSelect().Table("excluded_addresses").Column("network").Where("site_id = ?", site.ID).
+		Order("network").Scan(ctx, &networks)
+	values["excludedAddresses"] = networks
+
+	return values, err
+}
+
+// PauseSite makes the site refuse its hits from now on, or store them again. It returns the site. A site
+// that is paused already keeps the time since which it is.
+func (s *Store) PauseSite(
+	ctx context.Context, accountID, siteID int64, paused bool, now model.Instant,
+) (changed *model.Site, err error) {
+	err = s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
+		changed = site
+		before := stateValues(site)
+		switch {
+		case !paused:
+			site.PausedAt = 0
+		case site.PausedAt == 0:
+			site.PausedAt = now
+		}
+
+		if err := updateColumns(ctx, tx, site, "paused_at"); err != nil {
+			return err
+		}
+
+		return auditSite(ctx, tx, site, before, stateValues(site))
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	return changed, nil
 }
 
 // excludedAddress is a row of a site's excluded networks.
@@ -228,34 +335,6 @@ func networkTexts(networks []netip.Prefix) ([]string, error) {
 	return texts, nil
 }
 
-// SetServerSecret stores the hash of a new server secret (see model.HashToken) and the hint by
-// which its owner recognises it. It revokes the previous secret.
-func (s *Store) SetServerSecret(ctx context.Context, accountID, siteID int64, hash []byte, hint string) error {
-	_, err := s.ReplaceServerSecret(ctx, accountID, siteID, hash, hint)
-	return err
-}
-
-// ReplaceServerSecret is SetServerSecret, and returns the changed site.
-func (s *Store) ReplaceServerSecret(
-	ctx context.Context, accountID, siteID int64, hash []byte, hint string,
-) (changed *model.Site, err error) {
-	err = s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
-		site.ServerSecretHash, site.ServerSecretHint = hash, hint
-		changed = site
-		return updateColumns(ctx, tx, site, "server_secret_hash", "server_secret_hint")
-	})
-	if err != nil {
-		return nil, err
-	}
-
-	return changed, nil
-}
-
-// RevokeServerSecret deletes the server secret. No server can send events until a new one is set.
-func (s *Store) RevokeServerSecret(ctx context.Context, accountID, siteID int64) error {
-	return s.SetServerSecret(ctx, accountID, siteID, nil, "")
-}
-
 // SetSitePlan puts a site of any account on a plan. The caller must have checked that the user is
 // an operator. For a plan with a fixed volume, monthlyPageviews must be that volume or 0. An
 // Enterprise plan needs a volume from 1 to model.MaxMonthlyPageviews.
@@ -275,8 +354,15 @@ func (s *Store) SetSitePlan(ctx context.Context, siteID int64, plan model.Plan, 
 	}
 
 	return s.changeAnySite(ctx, siteID, func(tx *db.Tx, site *model.Site) error {
+		before := planValues(site)
 		site.Plan, site.MonthlyPageviews = plan, volume
-		return updateColumns(ctx, tx, site, "plan", "monthly_pageviews")
+		if err := updateColumns(ctx, tx, site, "plan", "monthly_pageviews"); err != nil {
+			return err
+		}
+
+		return audit.Write(ctx, tx, audit.Change{
+			AccountID: site.AccountID, Object: siteObject(site), ByOperator: true, Before: before, After: planValues(site),
+		})
 	})
 }
 
@@ -291,12 +377,14 @@ func updateColumns(ctx context.Context, tx *db.Tx, site *model.Site, columns ...
 func (s *Store) changeSite(
 	ctx context.Context, accountID, siteID int64, change func(tx *db.Tx, site *model.Site) error,
 ) error {
-	return s.change(ctx, siteID, func(q *bun.SelectQuery) { q.Where("account_id = ?", accountID) }, change)
+	return s.change(ctx, siteID, func(q *bun.SelectQuery) {
+		q.Where("account_id = ?", accountID).Where("deleted_at = 0")
+	}, change)
 }
 
 // changeAnySite is changeSite for the operator: the site may belong to any account.
 func (s *Store) changeAnySite(ctx context.Context, siteID int64, change func(tx *db.Tx, site *model.Site) error) error {
-	return s.change(ctx, siteID, func(*bun.SelectQuery) {}, change)
+	return s.change(ctx, siteID, func(q *bun.SelectQuery) { q.Where("deleted_at = 0") }, change)
 }
 
 // change is changeSite for a site that meets the condition whose.
@@ -325,18 +413,15 @@ func (s *Store) change(
 	return nil
 }
 
-// addToSite adds a value to one of the site's lists. It returns full when the list has limit values
-// already.
+// addToSite adds a value to one of the site's lists, and reports whether it is new. It returns full
+// when the list has limit values already.
 func addToSite(
 	ctx context.Context, tx *db.Tx, table, column string, siteID int64, value string, limit int64, full error,
-) error {
-	result, err := tx.ExecContext(ctx, "INSERT INTO ? (site_id, ?) VALUES (?, ?) ON CONFLICT DO NOTHING",
-		bun.Ident(table), bun.Ident(column), siteID, value)
-	if err != nil {
-		return err
-	}
-	if added, err := result.RowsAffected(); err != nil || added == 0 {
-		return err
+) (bool, error) {
+	added, err := db.Changed(tx.ExecContext(ctx, "INSERT INTO ? (site_id, ?) VALUES (?, ?) ON CONFLICT DO NOTHING",
+		bun.Ident(table), bun.Ident(column), siteID, value))
+	if err != nil || !added {
+		return false, err
 	}
 
 	n, err := tx.NewSelect().Table(table).Where("site_id = ?", siteID).Count(ctx)
@@ -345,12 +430,13 @@ func addToSite(
 		err = full
 	}
 
-	return err
+	return true, err
 }
 
-// removeFromSite removes a value from one of the site's lists, if it is there.
-func removeFromSite(ctx context.Context, tx *db.Tx, table, column string, siteID int64, value string) error {
-	_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND ? = ?", bun.Ident(table), siteID,
-		bun.Ident(column), value)
-	return err
+// removeFromSite removes a value from one of the site's lists, and reports whether it was there.
+func removeFromSite(
+	ctx context.Context, tx *db.Tx, table, column string, siteID int64, value string,
+) (bool, error) {
+	return db.Changed(tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND ? = ?", bun.Ident(table), siteID,
+		bun.Ident(column), value))
 }

@@ -50,7 +50,7 @@ func (s *Store) CreateSharedLink(
 // RevokeSharedLink deletes a link of the account and returns it. Its readers can read nothing from
 // then on.
 func (s *Store) RevokeSharedLink(ctx context.Context, accountID, id int64) (*model.SharedLink, error) {
-	return deleteObject[model.SharedLink](ctx, s, accountID, id, "shared_links")
+	return deleteObject[model.SharedLink](ctx, s, accountID, id, "shared_links", deletable)
 }
 
 // SharedLink returns a link of the account, or model.ErrNotFound.
@@ -87,7 +87,8 @@ func (s *Store) SegmentsByID(ctx context.Context, ids []int64) (map[int64]*model
 // or it has expired.
 func (s *Store) SharedLinkByToken(ctx context.Context, hash []byte, now model.Instant) (*model.SharedLink, error) {
 	var link model.SharedLink
-	if err := s.db.Read.NewSelect().Model(&link).Where("token_hash = ?", hash).Scan(ctx); err != nil {
+	if err := s.db.Read.NewSelect().Model(&link).Where("token_hash = ?", hash).
+		Where("EXISTS (SELECT 1 FROM sites WHERE sites.id = shared_link.site_id AND sites.deleted_at = 0)").Scan(ctx); err != nil {
 		return nil, db.OrNotFound(err)
 	}
 	if link.Expired(now) {
@@ -108,7 +109,8 @@ func (s *Store) SharedView(ctx context.Context, linkID int64, now model.Instant)
 	}
 
 	var site model.Site
-	if err := s.db.Read.NewSelect().Model(&site).Where("id = ?", link.SiteID).Scan(ctx); err != nil {
+	if err := s.db.Read.NewSelect().Model(&site).Where("id = ?", link.SiteID).Where("deleted_at = 0").
+		Scan(ctx); err != nil {
 		return nil, db.OrNotFound(err)
 	}
 

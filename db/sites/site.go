@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/watch"
 )
@@ -34,35 +36,64 @@ func (s *Store) createSite(
 		if _, err := tx.NewInsert().Model(&site).Exec(ctx); err != nil {
 			return err
 		}
-		if err := atMost(ctx, tx, "sites", site.AccountID, model.MaxSites, "too_many_sites"); err != nil {
+		if err := atMostSites(ctx, tx, site.AccountID); err != nil {
 			return err
 		}
 		if err := check(ctx, tx, &site); err != nil {
 			return err
 		}
 
+		created := audit.Values{"name": site.Name, "plan": site.Plan, "timeZone": site.TimeZone}
+		if err := auditSite(ctx, tx, &site, nil, created); err != nil {
+			return err
+		}
+
 		return tx.Notify(ctx, watch.Sites, site.ID)
 	})
 
-	// Site keys are random, so the domain is the duplicate.
-	if db.IsUnique(err) {
-		return nil, &model.Error{
-			Kind: model.Conflict, Code: "domain_taken", Field: "domain",
-			Message: "You have a site with this domain already.", Cause: err,
-		}
-	}
-
 	if err != nil {
-		return nil, db.Wrap(err, "create site of account %d", site.AccountID)
+		return nil, db.Wrap(orDomainTaken(err, "domain"), "create site of account %d", site.AccountID)
 	}
 
 	return &site, nil
 }
 
-// atMost fails when the account has more than limit rows in a table, including the one that tx has
-// just inserted; the error rolls that back. tx must hold the lock on the account's row.
-func atMost(ctx context.Context, tx *db.Tx, table string, accountID, limit int64, code string) error {
-	n, err := tx.NewSelect().Table(table).Where("account_id = ?", accountID).Count(ctx)
+// orDomainTaken replaces the error of a domain that the account has already. Site keys are random, so
+// the domain is the duplicate.
+func orDomainTaken(err error, field string) error {
+	if !db.IsUnique(err) {
+		return err
+	}
+	return &model.Error{Kind: model.Conflict, Code: "domain_taken", Field: field,
+		Message: "You have a site with this domain already.", Cause: err}
+}
+
+// maySiteJoin fails if an account has too many sites with one that tx has added, see CreateSite and
+// CreateOwnersSite. tx must hold the lock on the account's row.
+func maySiteJoin(ctx context.Context, tx *db.Tx, site *model.Site, anyNumber bool) error {
+	if err := atMostSites(ctx, tx, site.AccountID); err != nil || anyNumber {
+		return err
+	}
+	return checkSiteLimit(ctx, tx, site)
+}
+
+// atMostSites is atMost for the sites of an account that are not deleted.
+func atMostSites(ctx context.Context, tx *db.Tx, accountID int64) error {
+	return atMost(ctx, tx, "sites", accountID, model.MaxSites, "too_many_sites", "deleted_at = 0")
+}
+
+// atMost fails when the account has more than limit rows in a table that meet the conditions, including
+// the one that tx has just inserted; the error rolls that back. tx must hold the lock on the account's
+// row.
+func atMost(
+	ctx context.Context, tx *db.Tx, table string, accountID, limit int64, code string, conditions ...string,
+) error {
+	q := tx.NewSelect().Table(table).Where("account_id = ?", accountID)
+	for _, condition := range conditions {
+		q.Where(condition)
+	}
+
+	n, err := q.Count(ctx)
 	if err == nil && n > limit {
 		err = &model.Error{Kind: model.Conflict, Code: code,
 			Message: fmt.Sprintf("An account has at most %d %s. Delete one first.", limit, table)}
@@ -74,7 +105,8 @@ func atMost(ctx context.Context, tx *db.Tx, table string, accountID, limit int64
 // account and for one that does not exist.
 func (s *Store) SiteByID(ctx context.Context, accountID, id int64) (*model.Site, error) {
 	var site model.Site
-	err := s.db.Read.NewSelect().Model(&site).Where("account_id = ?", accountID).Where("id = ?", id).Scan(ctx)
+	err := s.db.Read.NewSelect().Model(&site).Where("account_id = ?", accountID).Where("id = ?", id).
+		Where("deleted_at = 0").Scan(ctx)
 	if err != nil {
 		return nil, db.OrNotFound(err)
 	}
@@ -85,8 +117,8 @@ func (s *Store) SiteByID(ctx context.Context, accountID, id int64) (*model.Site,
 // after (0 for the first page).
 func (s *Store) Sites(ctx context.Context, accountID, after, limit int64) ([]*model.Site, error) {
 	var sites []*model.Site
-	err := s.db.Read.NewSelect().Model(&sites).Where("account_id = ?", accountID).Where("id > ?", after).
-		Order("id").Limit(limit).Scan(ctx)
+	err := s.reader().NewSelect().Model(&sites).Where("account_id = ?", accountID).Where("id > ?", after).
+		Where("deleted_at = 0").Order("id").Limit(limit).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list sites of account %d: %w", accountID, err)
 	}
@@ -95,7 +127,8 @@ func (s *Store) Sites(ctx context.Context, accountID, after, limit int64) ([]*mo
 
 // SiteCount returns the number of sites of the account.
 func (s *Store) SiteCount(ctx context.Context, accountID int64) (int64, error) {
-	n, err := s.db.Read.NewSelect().Model((*model.Site)(nil)).Where("account_id = ?", accountID).Count(ctx)
+	n, err := s.db.Read.NewSelect().Model((*model.Site)(nil)).Where("account_id = ?", accountID).
+		Where("deleted_at = 0").Count(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("count sites of account %d: %w", accountID, err)
 	}
@@ -132,7 +165,7 @@ func (s *Store) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []i
 // AnySite returns a site of any account, for the operator, or model.ErrNotFound.
 func (s *Store) AnySite(ctx context.Context, id int64) (*model.Site, error) {
 	var site model.Site
-	if err := s.db.Read.NewSelect().Model(&site).Where("id = ?", id).Scan(ctx); err != nil {
+	if err := s.db.Read.NewSelect().Model(&site).Where("id = ?", id).Where("deleted_at = 0").Scan(ctx); err != nil {
 		return nil, db.OrNotFound(err)
 	}
 	return &site, nil
@@ -169,4 +202,33 @@ func (s *Store) LastHits(ctx context.Context, siteIDs []int64) (map[int64]model.
 	}
 
 	return last, nil
+}
+
+// SitesOfAccounts returns at most limit sites of each account, oldest first, with one statement. The
+// caller must have checked that the user is an operator.
+func (s *Store) SitesOfAccounts(ctx context.Context, accountIDs []int64, limit int) (map[int64][]*model.Site, error) {
+	if len(accountIDs) == 0 {
+		return nil, nil
+	}
+
+	var parts []string
+	var args []any
+	for i, id := range accountIDs {
+		parts = append(parts,
+			fmt.Sprintf("SELECT * FROM (SELECT * FROM sites WHERE account_id = ? AND deleted_at = 0 ORDER BY id LIMIT ?) AS of_account_%d", i))
+		args = append(args, id, limit)
+	}
+
+	var rows []*model.Site
+	err := s.db.Read.NewRaw(strings.Join(parts, " UNION ALL ")+" ORDER BY id", args...).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("list sites of %d accounts: %w", len(accountIDs), err)
+	}
+
+	byAccount := make(map[int64][]*model.Site, len(accountIDs))
+	for _, row := range rows {
+		byAccount[row.AccountID] = append(byAccount[row.AccountID], row)
+	}
+
+	return byAccount, nil
 }

@@ -24,14 +24,26 @@ import (
 func (s *Store) CreateSitekey(
 	ctx context.Context, accountID int64, name string, domains []string, now model.Instant,
 ) (*model.Sitekey, string, error) {
-	key := model.Sitekey{AccountID: accountID, Sitekey: model.NewSitekey(), CreatedAt: now}
+	return s.CreateSitekeyAs(ctx, accountID, model.NewSitekey(), name, domains, now)
+}
+
+// CreateSitekeyAs is CreateSitekey with a public text that the sitekey had in another installation. It
+// fails with the Conflict sitekey_taken if this installation has it.
+func (s *Store) CreateSitekeyAs(
+	ctx context.Context, accountID int64, sitekey, name string, domains []string, now model.Instant,
+) (*model.Sitekey, string, error) {
+	key := model.Sitekey{AccountID: accountID, Sitekey: sitekey, CreatedAt: now}
+	if !model.IsSitekey(sitekey) {
+		return nil, "", model.InvalidField("sitekey", "invalid_sitekey",
+			"A sitekey is svck_ and 24 letters and digits.")
+	}
 	if err := describeSitekey(&key, &name, &domains); err != nil {
 		return nil, "", err
 	}
 
 	secret := giveSecret(&key)
 
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
 			return err
 		}
@@ -42,8 +54,17 @@ func (s *Store) CreateSitekey(
 			return err
 		}
 
+		if err := auditSitekey(ctx, tx, &key, nil, sitekeyValues(&key)); err != nil {
+			return err
+		}
+
 		return tx.Notify(ctx, watch.Sitekeys, key.ID)
 	})
+	if db.IsUnique(err) {
+		// Secrets are random, so the public text is the duplicate.
+		return nil, "", &model.Error{Kind: model.Conflict, Code: "sitekey_taken", Field: "sitekey", Cause: err,
+			Message: "Another account has this sitekey."}
+	}
 	if err != nil {
 		return nil, "", db.Wrap(err, "create sitekey of account %d", accountID)
 	}
@@ -61,36 +82,28 @@ type SitekeyUpdate struct {
 // wrong field, as joined errors, and returns the changed sitekey.
 func (s *Store) UpdateSitekey(ctx context.Context, accountID, id int64, u SitekeyUpdate) (*model.Sitekey, error) {
 	return s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
+		before := sitekeyValues(key)
 		if err := describeSitekey(key, u.Name, u.Domains); err != nil {
 			return err
 		}
-		_, err := tx.NewUpdate().Model(key).WherePK().Column("name", "domains").Exec(ctx)
-		return err
+		if _, err := tx.NewUpdate().Model(key).WherePK().Column("name", "domains").Exec(ctx); err != nil {
+			return err
+		}
+		return auditSitekey(ctx, tx, key, before, sitekeyValues(key))
 	})
 }
 
-// RotateSitekeySecret replaces the sitekey's secret and returns the changed sitekey and the new
-// secret. It revokes the old one.
-func (s *Store) RotateSitekeySecret(
-	ctx context.Context, accountID, id int64,
-) (changed *model.Sitekey, secret string, err error) {
-	changed, err = s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
-		secret = giveSecret(key)
-		_, err := tx.NewUpdate().Model(key).WherePK().Column("secret_hash", "secret_hint").Exec(ctx)
-		return err
-	})
-	if err != nil {
-		return nil, "", err
-	}
-
-	return changed, secret, nil
-}
-
-// DeleteSitekey deletes a sitekey. Its tokens become invalid.
+// DeleteSitekey deletes a sitekey with its counts. Its tokens become invalid. A count that is flushed
+// later expires with the others of its day.
 func (s *Store) DeleteSitekey(ctx context.Context, accountID, id int64) error {
 	_, err := s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
-		_, err := tx.NewDelete().Model(key).WherePK().Exec(ctx)
-		return err
+		if _, err := tx.NewDelete().Model(key).WherePK().Exec(ctx); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM captcha_counts WHERE sitekey_id = ?", id); err != nil {
+			return err
+		}
+		return auditSitekey(ctx, tx, key, sitekeyValues(key), nil)
 	})
 	return err
 }
@@ -101,7 +114,7 @@ func (s *Store) changeSitekey(
 	ctx context.Context, accountID, id int64, change func(tx *db.Tx, key *model.Sitekey) error,
 ) (*model.Sitekey, error) {
 	var key model.Sitekey
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		q := tx.NewSelect().Model(&key).Where("id = ?", id).Where("account_id = ?", accountID)
 
 		tx.Lock(q, "NO KEY UPDATE")
@@ -144,13 +157,6 @@ func describeSitekey(key *model.Sitekey, name *string, domains *[]string) error 
 	return errors.Join(nameErr, domainsErr)
 }
 
-// giveSecret sets a new secret and returns it.
-func giveSecret(key *model.Sitekey) string {
-	secret := model.NewSecret(model.CaptchaSecretPrefix)
-	key.SecretHash, key.SecretHint = model.HashToken(secret), model.SecretHint(secret)
-	return secret
-}
-
 // SitekeyByID returns a sitekey of the account, or model.ErrNotFound.
 func (s *Store) SitekeyByID(ctx context.Context, accountID, id int64) (*model.Sitekey, error) {
 	return findSitekey(ctx, s.db.Read, func(q *bun.SelectQuery) {
@@ -160,13 +166,25 @@ func (s *Store) SitekeyByID(ctx context.Context, accountID, id int64) (*model.Si
 
 // SitekeyByKey returns the sitekey with this public text, or model.ErrNotFound.
 func (s *Store) SitekeyByKey(ctx context.Context, sitekey string) (*model.Sitekey, error) {
-	return findSitekey(ctx, s.db.DataRead, func(q *bun.SelectQuery) { q.Where("sitekey = ?", sitekey) })
+	return findSitekey(ctx, s.db.DataRead, func(q *bun.SelectQuery) {
+		q.Where("sitekey = ?", sitekey)
+		withSuspension(q)
+	})
 }
 
-// SitekeyBySecret returns the sitekey whose secret has this hash (see model.HashToken), or
-// model.ErrNotFound.
+// SitekeyBySecret returns the sitekey whose secret or old secret has this hash (see
+// model.HashToken), or model.ErrNotFound. The caller must check until when the old one is valid.
 func (s *Store) SitekeyBySecret(ctx context.Context, hash []byte) (*model.Sitekey, error) {
-	return findSitekey(ctx, s.db.DataRead, func(q *bun.SelectQuery) { q.Where("secret_hash = ?", hash) })
+	return findSitekey(ctx, s.db.DataRead, func(q *bun.SelectQuery) {
+		q.Where("secret_hash = ? OR old_secret_hash = ?", hash, hash)
+		withSuspension(q)
+	})
+}
+
+// withSuspension reads whether the sitekey's account is suspended, too.
+func withSuspension(q *bun.SelectQuery) {
+	q.ColumnExpr("?TableColumns").
+		ColumnExpr("(SELECT suspended_at > 0 FROM accounts WHERE id = ?TableAlias.account_id) AS suspended")
 }
 
 // findSitekey returns the sitekey that meets the condition, or model.ErrNotFound.
@@ -185,7 +203,7 @@ func findSitekey(ctx context.Context, pool *bun.DB, where func(*bun.SelectQuery)
 // the id after (0 for the first page).
 func (s *Store) Sitekeys(ctx context.Context, accountID, after, limit int64) ([]*model.Sitekey, error) {
 	var keys []*model.Sitekey
-	err := s.db.Read.NewSelect().Model(&keys).Where("account_id = ?", accountID).Where("id > ?", after).
+	err := s.reader().NewSelect().Model(&keys).Where("account_id = ?", accountID).Where("id > ?", after).
 		Order("id").Limit(limit).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list sitekeys of account %d: %w", accountID, err)

@@ -73,7 +73,7 @@ func TestSitekeys(t *testing.T) {
 			t.Errorf("unbound %+v, %v", updated, err)
 		}
 
-		rotated, newSecret, err := sites.New(d).RotateSitekeySecret(ctx, account, key.ID)
+		rotated, newSecret, err := sites.New(d).RotateSitekeySecret(ctx, account, key.ID, 0)
 		if err != nil || newSecret == secret {
 			t.Fatal(newSecret, err)
 		}
@@ -96,7 +96,7 @@ func TestSitekeys(t *testing.T) {
 				_, err := sites.New(d).UpdateSitekey(ctx, account, id, sites.SitekeyUpdate{Name: &name})
 				return err
 			},
-			"rotate": func(id int64) error { _, _, err := sites.New(d).RotateSitekeySecret(ctx, account, id); return err },
+			"rotate": func(id int64) error { _, _, err := sites.New(d).RotateSitekeySecret(ctx, account, id, 0); return err },
 			"delete": func(id int64) error { return sites.New(d).DeleteSitekey(ctx, account, id) },
 		} {
 			for _, id := range []int64{foreign.ID, 1 << 40} {
@@ -236,7 +236,7 @@ func testWatchSitekeys(t *testing.T, d, watcher *db.DB, name string) {
 	renamed := "new"
 	_, err := sites.New(d).UpdateSitekey(t.Context(), account, key.ID, sites.SitekeyUpdate{Name: &renamed})
 	expect("update", err)
-	_, _, err = sites.New(d).RotateSitekeySecret(t.Context(), account, key.ID)
+	_, _, err = sites.New(d).RotateSitekeySecret(t.Context(), account, key.ID, 0)
 	expect("rotate", err)
 	expect("delete", sites.New(d).DeleteSitekey(t.Context(), account, key.ID))
 

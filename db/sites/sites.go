@@ -10,6 +10,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -26,8 +27,9 @@ func New(d *db.DB) *Store { return &Store{db: d, keys: keys.New(d)} }
 
 // InTx runs several changes in one transaction: all of them are made or, when change fails, none.
 // change gets a store bound to the transaction. The methods of that store that create, change or
-// delete a site, and SiteRules, run in the transaction. change must not call them concurrently, and
-// must not call its other methods, which would need a second connection.
+// delete a site, an object of a site or a sitekey, those of AccountSettings, and the reads of whole
+// lists run in the transaction. change must not call them concurrently, and must not call its other
+// methods, which would need a second connection.
 func (s *Store) InTx(ctx context.Context, change func(ctx context.Context, bound *Store) error) error {
 	return s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		return change(ctx, &Store{db: s.db, keys: s.keys, tx: tx})
@@ -62,7 +64,7 @@ func (s *Store) CreateOwnersSite(ctx context.Context, site model.Site) (*model.S
 func checkSiteLimit(ctx context.Context, tx *db.Tx, site *model.Site) error {
 	var row struct{ Used, Limit int64 }
 	err := tx.NewRaw(`
-SELECT (SELECT count(*) FROM sites WHERE account_id = ? AND plan = ?) AS used, coalesce(site_limit, ?) AS "limit"
+SELECT (SELECT count(*) FROM sites WHERE account_id = ? AND plan = ? AND deleted_at = 0) AS used, coalesce(site_limit, ?) AS "limit"
 FROM accounts WHERE id = ?`,
 		site.AccountID, site.Plan, model.DefaultSiteLimit, site.AccountID).Scan(ctx, &row)
 	if err == nil && row.Used > row.Limit {
@@ -77,11 +79,34 @@ FROM accounts WHERE id = ?`,
 // SetSiteLimit sets how many sites an account may have on the plan of new sites, 1 to
 // model.MaxSites. Existing sites over the limit stay.
 func (s *Store) SetSiteLimit(ctx context.Context, accountID, limit int64) error {
-	if limit < 1 || limit > model.MaxSites {
-		return model.InvalidField("sites", "invalid_volume", fmt.Sprintf("Use a number from 1 to %d.", model.MaxSites))
+	if err := checkSiteLimitRange("sites", &limit); err != nil {
+		return err
 	}
 
-	err := db.NeedRow(s.db.Write.ExecContext(ctx, "UPDATE accounts SET site_limit = ? WHERE id = ?", limit, accountID))
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+			return err
+		}
+
+		var was struct {
+			Name  string
+			Limit int64
+		}
+		err := tx.NewRaw(`SELECT name, coalesce(site_limit, ?) AS "limit" FROM accounts WHERE id = ?`,
+			model.DefaultSiteLimit, accountID).Scan(ctx, &was)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE accounts SET site_limit = ? WHERE id = ?", limit, accountID); err != nil {
+			return err
+		}
+
+		return audit.Write(ctx, tx, audit.Change{
+			AccountID: accountID, ByOperator: true,
+			Object: audit.Object{Kind: model.NodeAccount, ID: accountID, Name: was.Name},
+			Before: audit.Values{"siteLimit": was.Limit}, After: audit.Values{"siteLimit": limit},
+		})
+	})
 	if err != nil {
 		return db.Wrap(err, "set the site limit of account %d", accountID)
 	}

@@ -5,14 +5,16 @@ import (
 	"errors"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
 // SetConversionWebhook sets the address that is called for key events, and the secret that signs
 // its calls. An empty address removes the webhook. A nil secret keeps the current one; an empty one
-// removes it. The caller must have checked the address with model.CheckWebhookURL; only its form is
-// checked here. The account's owners are mailed when the address changes.
+// removes it. A replaced one signs in addition for model.WebhookOverlap. The caller must have checked
+// the address with model.CheckWebhookURL; only its form is checked here. The account's owners are
+// mailed when the address changes.
 func (s *Store) SetConversionWebhook(
 	ctx context.Context, accountID, siteID int64, address string, secret *string, by model.ChangedBy,
 ) error {
@@ -23,11 +25,13 @@ func (s *Store) SetConversionWebhook(
 }
 
 // SetWebhookSecret is SetConversionWebhook for the secret alone: the address stays.
-func (s *Store) SetWebhookSecret(ctx context.Context, accountID, siteID int64, secret *string) error {
+func (s *Store) SetWebhookSecret(
+	ctx context.Context, accountID, siteID int64, secret *string, by model.ChangedBy,
+) error {
 	if err := model.CheckWebhookSecret(secret); err != nil {
 		return err
 	}
-	return s.setConversionWebhook(ctx, accountID, siteID, nil, secret, model.ChangedBy{})
+	return s.setConversionWebhook(ctx, accountID, siteID, nil, secret, by)
 }
 
 // setConversionWebhook sets the given ones of address and secret.
@@ -35,24 +39,42 @@ func (s *Store) setConversionWebhook(
 	ctx context.Context, accountID, siteID int64, address, secret *string, by model.ChangedBy,
 ) error {
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
-		was := site.ConversionWebhookURL
+		was, before := site.ConversionWebhookURL, webhookValues(site)
 		setIfGiven(&site.ConversionWebhookURL, address)
 
 		if secret != nil {
-			sealed, err := s.keys.SealSecret(ctx, tx, siteID, *secret)
-			if err != nil {
+			if err := s.replaceWebhookSecret(ctx, tx, site, *secret, by.At); err != nil {
 				return err
 			}
-
-			site.ConversionWebhookSecret = sealed
 		}
 
-		if err := updateColumns(ctx, tx, site, "conversion_webhook_url", "conversion_webhook_secret"); err != nil {
+		after := webhookValues(site)
+		if secret != nil {
+			after["secretChanged"] = true
+		}
+
+		err := updateColumns(ctx, tx, site, "conversion_webhook_url", "conversion_webhook_secret", "old_webhook_secret",
+			"old_webhook_secret_until")
+		if err != nil {
+			return err
+		}
+		if err := auditSite(ctx, tx, site, before, after); err != nil {
+			return err
+		}
+		if err := resumeWaiting(ctx, tx, site, model.DeliveryConversion, by.At); err != nil {
 			return err
 		}
 
 		return s.mailWebhookChange(ctx, tx, site, model.DeliveryConversion, was, site.ConversionWebhookURL, by)
 	})
+}
+
+// webhookValues returns the conversion webhook for the audit log: the path and query of its URL can
+// contain secrets of the receiver.
+func webhookValues(site *model.Site) audit.Values {
+	return audit.Values{
+		"host": orNil(model.WebhookHost(site.ConversionWebhookURL)), "signed": len(site.ConversionWebhookSecret) > 0,
+	}
 }
 
 // SetDailyExportWebhook sets the address that each day's events are sent to after the day has
@@ -76,9 +98,25 @@ func (s *Store) SetDailyExportWebhook(
 		if err := updateColumns(ctx, tx, site, "daily_export_url", "daily_export_day"); err != nil {
 			return err
 		}
+		if err := resumeWaiting(ctx, tx, site, model.DeliveryDailyExport, by.At); err != nil {
+			return err
+		}
+
+		host := func(address string) audit.Values { return audit.Values{"host": orNil(model.WebhookHost(address))} }
+		if err := auditSite(ctx, tx, site, host(was), host(address)); err != nil {
+			return err
+		}
 
 		return s.mailWebhookChange(ctx, tx, site, model.DeliveryDailyExport, was, address, by)
 	})
+}
+
+// resumeWaiting makes deliveries due that wait for the address of a webhook, if the site has it now.
+func resumeWaiting(ctx context.Context, tx *db.Tx, site *model.Site, webhook string, now model.Instant) error {
+	if site.WebhookURL(webhook) == "" {
+		return nil
+	}
+	return outbox.ResumeWaiting(ctx, tx, model.Lane{SiteID: site.ID, Kind: webhook}, now)
 }
 
 // mailWebhookChange writes the mails about a changed address to the account's owners, in the
@@ -87,7 +125,7 @@ func (s *Store) SetDailyExportWebhook(
 func (s *Store) mailWebhookChange(
 	ctx context.Context, tx *db.Tx, site *model.Site, kind, was, is string, by model.ChangedBy,
 ) error {
-	if was == is || by.Name == "" {
+	if was == is || by.Name == "" && !by.Operator {
 		return nil
 	}
 
@@ -100,7 +138,8 @@ ON CONFLICT (site_id, day) DO UPDATE SET changes = webhook_notices.changes + 1 R
 	}
 
 	return outbox.MailUsers(ctx, tx, site.AccountID, model.MailWebhookChanged, model.WebhookChangedMail{
-		Site: site.Domain, Kind: kind, By: by.Name, At: by.At, Old: model.WebhookHost(was), New: model.WebhookHost(is),
+		MailSite: model.MailSite{Site: site.Domain, SiteID: site.ID},
+		Kind:     kind, By: by.Name, Token: by.Token, Operator: by.Operator, At: by.At, Old: model.WebhookHost(was), New: model.WebhookHost(is),
 		Last: changes == model.MaxWebhookMails,
 	}, by.At, model.RoleOwner)
 }

@@ -54,13 +54,11 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 
 		for _, user := range []string{"second@example.com OWNER", "member@example.com MEMBER", "viewer@example.com VIEWER"} {
 			email, role, _ := strings.Cut(user, " ")
-			if err := dbtest.Exec(d, "INSERT INTO users (account_id, email, password_hash, role, created_at) VALUES (?, ?, '', ?, 1)", site.AccountID, email, role); err != nil {
-				t.Fatal(err)
-			}
+			dbtest.AddMember(t, d, site.AccountID, email, model.Role(role))
 		}
 
-		first, err := dbtest.Rows[string](d, "SELECT email FROM users WHERE account_id = ? ORDER BY id LIMIT 1",
-			site.AccountID)
+		first, err := dbtest.Rows[string](d, "SELECT email FROM users "+
+			"JOIN memberships ON user_id = id WHERE account_id = ? ORDER BY id LIMIT 1", site.AccountID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +84,9 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 			{daily("https://daily.example:8443/secret"), "daily_export", "", "daily.example:8443"},
 			{conversion("https://bücher.example/secret", nil), "conversion", "hook.example", "xn--bcher-kva.example"},
 			{daily("https://daily.example:8443/another-secret"), "daily_export", "daily.example:8443", "daily.example:8443"},
-			{func() error { return sites.New(d).SetWebhookSecret(ctx, site.AccountID, site.ID, &whisper) }, "", "", ""},
+			{func() error {
+				return sites.New(d).SetWebhookSecret(ctx, site.AccountID, site.ID, &whisper, model.ChangedBy{})
+			}, "", "", ""},
 			{conversion("", nil), "conversion", "xn--bcher-kva.example", ""},
 			{conversion("", nil), "", "", ""},
 		} {
@@ -100,7 +100,7 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 
 			if step.kind != "" {
 				data := model.WebhookChangedMail{
-					Site: "shop.example", Kind: step.kind, By: by.Name, At: dbtest.Start, Old: step.old, New: step.is,
+					MailSite: model.MailSite{Site: "shop.example", SiteID: site.ID}, Kind: step.kind, By: by.Name, At: dbtest.Start, Old: step.old, New: step.is,
 					Last: len(before)/2+1 == model.MaxWebhookMails,
 				}
 
@@ -167,12 +167,12 @@ func TestAShortSecretStillSigns(t *testing.T) {
 			sealedAsBefore(t, key, site.ID, "x"), site.ID); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := outbox.New(d).QueueTestWebhook(ctx, site.AccountID, site.ID, dbtest.Start); err != nil {
+		if _, err := outbox.New(d).QueueTestWebhook(ctx, site.AccountID, site.ID, model.DeliveryConversion, dbtest.Start); err != nil {
 			t.Fatal(err)
 		}
 
 		short := strings.Repeat("y", 15)
-		dbtest.WantCode(t, sites.New(d).SetWebhookSecret(ctx, site.AccountID, site.ID, &short), model.Invalid,
+		dbtest.WantCode(t, sites.New(d).SetWebhookSecret(ctx, site.AccountID, site.ID, &short, model.ChangedBy{}), model.Invalid,
 			"secret_too_short", "secret")
 
 		claim, err := outbox.New(d).ClaimDelivery(ctx, model.Lane{SiteID: site.ID, Kind: model.DeliveryTest}, nil,

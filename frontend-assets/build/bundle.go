@@ -40,9 +40,10 @@ var assets = []asset{
 	{Entry: "src/console/main.tsx", Out: "console/main.js", Budget: 30_000, Console: true},
 	{Entry: "src/console/more.tsx", Out: "console/more.js", Budget: 25_000, Console: true},
 	{Entry: "src/console/manage.tsx", Out: "console/manage.js", Budget: 25_000, Console: true},
+	{Entry: "src/console/account.tsx", Out: "console/account.js", Budget: 25_000, Console: true},
 	{Entry: "src/console/details.tsx", Out: "console/details.js", Budget: 25_000, Console: true},
 	{Entry: "src/console/messages/de.ts", Out: "console/de.js", Budget: 6_000, Console: true},
-	{Entry: "src/console/messages/de-later.ts", Out: "console/de-later.js", Budget: 10_000, Console: true},
+	{Entry: "src/console/messages/de-later.ts", Out: "console/de-later.js", Budget: 15_000, Console: true},
 	{Entry: "src/console/console.css", Out: "console/console.css", Budget: 8_000, Console: true},
 }
 
@@ -57,7 +58,7 @@ const widgetBudget = 14 << 10
 // and germanViewBudget is their size limit in bytes, gzip-compressed.
 var germanView = []string{"console/main.js", "console/de.js"}
 
-const germanViewBudget = 34_000
+const germanViewBudget = 35_000
 
 // withinGermanViewBudget returns an error if the first view in German exceeds its budget.
 func withinGermanViewBudget(sizes map[string]int) error {

@@ -28,7 +28,7 @@ func TestConsoleModulesShareTheCore(t *testing.T) {
 
 	main := read("main.js")
 	for _, address := range []string{
-		`import("./details.js")`, `import("./more.js")`, `import("./manage.js")`, `import("./de.js")`,
+		`import("./details.js")`, `import("./more.js")`, `import("./manage.js")`, `import("./account.js")`, `import("./de.js")`,
 		`import("./de-later.js")`,
 	} {
 		if !strings.Contains(main, address) {
@@ -46,7 +46,7 @@ func TestConsoleModulesShareTheCore(t *testing.T) {
 		}
 	}
 
-	for _, name := range []string{"details.js", "more.js", "manage.js"} {
+	for _, name := range []string{"details.js", "more.js", "manage.js", "account.js"} {
 		module := read(name)
 		imports := regexp.MustCompile(`import\{([^}]*)\}from"([^"]*)"`).FindAllStringSubmatch(module, -1)
 		if len(imports) == 0 || len(exported) == 0 {

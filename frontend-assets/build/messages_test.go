@@ -13,6 +13,7 @@ import (
 var consoleTexts = map[string][]string{
 	"core": {"en"}, "pages": {"en"}, "report": {"en"},
 	"details": {"en", "details"}, "more": {"en", "more"}, "manage": {"en", "manage"},
+	"account": {"en", "account"},
 }
 
 // TestMessages checks that each text that the console uses is loaded with its module, that no key has
@@ -49,7 +50,7 @@ func TestMessages(t *testing.T) {
 	}
 
 	files := make(map[string]string)
-	for _, name := range []string{"en", "details", "more", "manage"} {
+	for _, name := range []string{"en", "details", "more", "manage", "account"} {
 		for _, k := range keysOf(name) {
 			if other, ok := files[k]; ok {
 				t.Errorf("%s is in the messages %s and %s", k, other, name)

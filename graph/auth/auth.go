@@ -1,5 +1,5 @@
 // Package auth identifies the callers of the control plane: sign-up, sign-in, sign-out, passwords,
-// invitations, browser sessions, API tokens and shared links. The GraphQL handler and the export
+// second factors, invitations, browser sessions, API tokens and shared links. The GraphQL handler and the export
 // handler share one Auth. It does not decide what a caller may do: that is a rule of db/model
 // (User.May), and each query's WHERE clause restricts the rows to the caller's account.
 package auth
@@ -15,9 +15,11 @@ import (
 	"time"
 
 	"github.com/alexedwards/argon2id"
+	"github.com/go-webauthn/webauthn/webauthn"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 )
@@ -62,6 +64,10 @@ type Auth struct {
 	viewers  *cookieSigner // of viewer tokens
 	throttle throttleKey
 	hasher   *hasher
+
+	keys       *keys.Store
+	challenges *cookieSigner
+	passkeys   *webauthn.WebAuthn // nil: the base URL permits no passkeys
 }
 
 // New checks the options and returns an Auth. It starts nothing.
@@ -86,6 +92,11 @@ func New(o Options) (*Auth, error) {
 		passwordCost = *o.PasswordCost
 	}
 
+	passkeys, err := newPasskeys(base)
+	if err != nil {
+		return nil, fmt.Errorf("auth: passkeys of %s: %w", o.BaseURL, err)
+	}
+
 	secure := base.Scheme == "https"
 	return &Auth{
 		accounts:    accounts.New(o.DB),
@@ -102,5 +113,8 @@ func New(o Options) (*Auth, error) {
 		viewers:     newCookieSigner(o.Secret, o.Rotation, useViewers),
 		throttle:    newThrottleKey(o.Secret, o.Rotation),
 		hasher:      newHasher(passwordCost, runtime.GOMAXPROCS(0), o.ServesHits),
+		keys:        keys.New(o.DB),
+		challenges:  newCookieSigner(o.Secret, o.Rotation, useChallenges),
+		passkeys:    passkeys,
 	}, nil
 }

@@ -235,7 +235,7 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 		}
 
 		for name, attempt := range map[string]func() error{
-			"sign-in": func() error { _, err := a.SignIn(ctx, "owner@example.com", "correct horse"); return err },
+			"sign-in": func() error { _, err := a.SignIn(ctx, "owner@example.com", "correct horse", Proof{}); return err },
 			"reset": func() error {
 				_, err := a.ResetPassword(ctx, model.NewSecret(model.ResetPrefix), "correct horse")
 				return err
@@ -270,7 +270,7 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 
 		r.AddCookie(w.Result().Cookies()[0])
 		ctx = context.WithValue(t.Context(), requestKey{}, &request{auth: a, http: r})
-		if _, err := a.SignIn(ctx, "owner@example.com", "correct horse"); !errors.Is(err, errWrongCredentials) {
+		if _, err := a.SignIn(ctx, "owner@example.com", "correct horse", Proof{}); !errors.Is(err, errWrongCredentials) {
 			t.Errorf("on a known device: %v, want wrong_credentials", err)
 		}
 	})

@@ -19,8 +19,6 @@ func (c Caller) check(p model.Permission) error {
 		return model.ErrForbidden
 	case c.User == nil:
 		return ErrUnauthenticated
-	case !c.User.May(p, c.Token):
-		return model.ErrForbidden
 	}
-	return nil
+	return c.User.Check(p, c.Token)
 }

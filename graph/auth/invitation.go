@@ -2,7 +2,9 @@ package auth
 
 import (
 	"context"
+	"errors"
 
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -21,7 +23,7 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 	}
 
 	secret := model.NewSecret(model.InvitationPrefix)
-	mail, err := a.linkMail(model.MailInvitation, InvitationPage, secret, by.Account.Name)
+	mail, err := a.linkMail(requestOf(ctx).http, model.MailInvitation, InvitationPage, secret)
 	if err != nil {
 		return nil, err
 	}
@@ -44,13 +46,57 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 	return invitation, nil
 }
 
-// AcceptInvitation creates a member from a mailed secret, with a password of their choice, and
-// signs the member in. It consumes the secret.
-func (a *Auth) AcceptInvitation(ctx context.Context, secret, password string) (user *model.User, err error) {
+// AcceptInvitation adds the invited person to the account, consumes the mailed secret and signs the
+// user in. It returns the user as a member of that account.
+//
+// For an address without a user it creates the user with the password. A person who has a user proves
+// it with the session of the request, or else with the user's password and the second factor, a code, if
+// the user has one. Wrong ones count as at SignIn, a wrong secret as an attempt to use a mailed secret.
+func (a *Auth) AcceptInvitation(
+	ctx context.Context, secret string, password *string, code string,
+) (*model.User, error) {
+	r, err := passwordRequest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !model.IsSecret(model.InvitationPrefix, secret) {
+		return nil, accounts.ErrInvalidToken
+	}
+
+	_, user, err := a.accounts.Invited(ctx, model.HashToken(secret), model.At(a.now()))
+	if errors.Is(err, accounts.ErrInvalidToken) {
+		if err := a.count(ctx, a.secretLimits(r.http)); err != nil {
+			return nil, err
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	caller, err := r.identify()
+	switch {
+	case err != nil:
+		return nil, err
+	case user != nil && caller.User != nil && caller.User.ID == user.ID:
+		return a.joinSignedIn(ctx, r, secret, caller.User)
+	case password == nil:
+		return nil, errPasswordRequired
+	case user != nil:
+		return a.joinWithPassword(ctx, r, secret, user.Email, *password, code)
+	}
+
+	return a.joinAsNewUser(ctx, r, secret, *password)
+}
+
+var errPasswordRequired = model.InvalidField("password", "password_required", "Enter a password.")
+
+// joinAsNewUser creates the user of an invited person.
+func (a *Auth) joinAsNewUser(ctx context.Context, r *request, secret, password string) (user *model.User, err error) {
+	language := requestLanguage(r.http)
 	err = a.redeem(
 		ctx, model.InvitationPrefix, secret, password,
 		func(tokenHash []byte, passwordHash string, now model.Instant) error {
-			user, err = a.accounts.Accept(ctx, tokenHash, passwordHash, now)
+			user, err = a.accounts.Accept(ctx, tokenHash, passwordHash, language, now)
 			return err
 		},
 	)
@@ -58,5 +104,60 @@ func (a *Auth) AcceptInvitation(ctx context.Context, secret, password string) (u
 		return nil, err
 	}
 
-	return a.startSession(requestOf(ctx), user)
+	return a.startSession(ctx, r, user, false)
+}
+
+// joinSignedIn adds the signed-in user to the account of an invitation.
+func (a *Auth) joinSignedIn(ctx context.Context, r *request, secret string, user *model.User) (*model.User, error) {
+	joined, err := a.accounts.AcceptAs(ctx, model.HashToken(secret), user, model.At(a.now()))
+
+	// A change of the password has ended the session since.
+	if model.KindOf(err) == model.NotFound {
+		return nil, ErrUnauthenticated
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	_, err = r.reload(ctx)
+	return joined, err
+}
+
+// joinWithPassword adds the user with this address to the account of an invitation after checking the
+// user's password, and signs the user in.
+func (a *Auth) joinWithPassword(
+	ctx context.Context, r *request, secret, address, password, code string,
+) (*model.User, error) {
+	if password == "" || len(password) > model.MaxPassword {
+		return nil, wrongPassword("password")
+	}
+
+	user, err := a.authenticate(ctx, r, address, password)
+	if errors.Is(err, errWrongCredentials) {
+		return nil, wrongPassword("password")
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	start := a.startSession
+	if user.SecondFactor {
+		if err := a.prove(ctx, r, user, Proof{Code: code}); err != nil {
+			return nil, err
+		}
+		start = a.startProvedSession
+	}
+
+	joined, err := a.accounts.AcceptAs(ctx, model.HashToken(secret), user, model.At(a.now()))
+
+	// The password has changed since it was checked.
+	if model.KindOf(err) == model.NotFound {
+		return nil, wrongPassword("password")
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	_, err = start(ctx, r, joined.Default(), false)
+	return joined, err
 }

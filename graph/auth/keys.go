@@ -15,9 +15,11 @@ const (
 	useDevices  = "tallygate device cookie"
 	useThrottle = "tallygate sign-in throttle"
 	useViewers  = "tallygate viewer token"
+
+	useChallenges = "tallygate passkey challenge"
 )
 
-// cookieSigner signs cookies and viewer tokens with one application key and accepts the signatures of
+// cookieSigner signs cookies, viewer tokens and challenges with one application key and accepts the signatures of
 // two during a rotation. Signatures do not expire: a session's row does, and the others have an age
 // of their own.
 type cookieSigner struct {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
+
+	"golang.org/x/text/language"
 
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
@@ -18,17 +21,45 @@ const (
 	ResetPage      = "/reset-password"
 	InvitationPage = "/accept-invitation"
 	SignUpPage     = "/confirm-sign-up"
+	EmailPage      = "/confirm-email"
 )
 
 // linkMail returns a mail with a link to a page and a secret; the link has none if secret is empty.
-func (a *Auth) linkMail(kind, page, secret, accountName string) (model.Mail, error) {
+// Its language is that of the request.
+func (a *Auth) linkMail(r *http.Request, kind, page, secret string) (model.Mail, error) {
 	address := a.baseURL + page
 	if secret != "" {
 		address += "#" + secret
 	}
-	data, err := json.Marshal(model.LinkMail{URL: address, Account: accountName})
+
+	data, err := json.Marshal(model.LinkMail{URL: address})
 	now := model.At(a.now())
-	return model.Mail{Kind: kind, Data: string(data), CreatedAt: now, NextAttemptAt: now, State: model.MailPending}, err
+	return model.Mail{
+		Kind: kind, Language: requestLanguage(r), Data: string(data), CreatedAt: now, NextAttemptAt: now,
+		State: model.MailPending,
+	}, err
+}
+
+// spoken matches a request's languages with those of mails.
+var spoken = language.NewMatcher([]language.Tag{language.English, language.German})
+
+// maxAcceptLanguage is the longest Accept-Language header that is read, in bytes.
+const maxAcceptLanguage = 500
+
+// requestLanguage returns the language of mails that suits the Accept-Language header best.
+func requestLanguage(r *http.Request) model.Language {
+	header := r.Header.Get("Accept-Language")
+	if len(header) > maxAcceptLanguage {
+		return model.English
+	}
+
+	tags, _, err := language.ParseAcceptLanguage(header)
+	if err != nil {
+		return model.English
+	}
+
+	_, i, _ := spoken.Match(tags...)
+	return model.Languages[i]
 }
 
 // redeem hashes the password that was sent with a mailed secret, and consumes the secret with use.

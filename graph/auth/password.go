@@ -35,25 +35,34 @@ func (a *Auth) ChangePassword(ctx context.Context, current, password string) (*m
 
 	user.PasswordHash = hash
 	user.PasswordGeneration++
-	_, err = a.startSession(r, user)
+	_, err = a.startProvedSession(ctx, r, user, false)
 
 	return user, tokens, err
 }
 
 // passwordChange returns a new password as the database stores it.
 func (a *Auth) passwordChange(hash string, now model.Instant) accounts.PasswordChange {
-	return accounts.PasswordChange{Hash: hash, At: now, Page: a.baseURL + "/"}
+	return accounts.PasswordChange{Hash: hash, At: now}
 }
 
-// DeleteAccount deletes the account of the signed-in owner, with everything in it, after checking
-// the password.
-func (a *Auth) DeleteAccount(ctx context.Context, password string) error {
+// DeleteAccount deletes an account of the signed-in owner, with everything in it, after checking the
+// password. name is the account's, which confirms the deletion; nil: not asked for. It ends the
+// session of an owner who belongs to no other account.
+func (a *Auth) DeleteAccount(ctx context.Context, accountID int64, password string, name *string) error {
 	r, user, err := a.confirm(ctx, "password", password, nil)
 	if err != nil {
 		return err
 	}
 
-	err = a.accounts.DeleteAccount(ctx, user, model.At(a.now()))
+	owner := user.In(accountID)
+	if owner == nil {
+		return model.ErrForbidden
+	}
+	if err := model.Confirm(name, owner.Account.Name); err != nil {
+		return err
+	}
+
+	err = a.accounts.DeleteAccount(ctx, owner, model.At(a.now()))
 
 	// The password has changed since it was checked.
 	if model.KindOf(err) == model.NotFound {
@@ -63,7 +72,8 @@ func (a *Auth) DeleteAccount(ctx context.Context, password string) error {
 		return err
 	}
 
-	return r.endSession()
+	_, err = r.reload(ctx)
+	return err
 }
 
 // confirm checks the password of the signed-in user. It returns other mistakes in the input before
@@ -81,7 +91,7 @@ func (a *Auth) confirm(ctx context.Context, field, password string, mistakes err
 	if err = errors.Join(err, mistakes); err != nil {
 		return nil, nil, err
 	}
-	if model.CheckPassword(password) != nil {
+	if !model.IsPassword(password) {
 		return nil, nil, wrongPassword(field)
 	}
 
@@ -112,7 +122,7 @@ func (a *Auth) RequestPasswordReset(ctx context.Context, email string) error {
 	secret := model.NewSecret(model.ResetPrefix)
 	expires := model.At(a.now()).Add(model.ResetLifetime)
 
-	mail, err := a.linkMail(model.MailPasswordReset, ResetPage, secret, "")
+	mail, err := a.linkMail(r.http, model.MailPasswordReset, ResetPage, secret)
 	if err != nil {
 		return err
 	}

@@ -96,10 +96,11 @@ func (r *request) session() (*sessions.Session, error) {
 	return session, nil
 }
 
-// replaceSession ends the request's session, if any, and starts one of the user under a new id. It
-// returns errWrongCredentials if the user's password has changed since it was checked: a change
-// ends all sessions, and this one must not survive it.
-func (r *request) replaceSession(user *model.User) error {
+// replaceSession ends the request's session, if any, and starts one of the user under a new id. With
+// signIn, the audit log gets an entry. It returns errWrongCredentials if the user's password has
+// changed since it was checked: a change ends all sessions, and this one must not survive it. It
+// returns the same for a user with a second factor if that was not proved. ctx is the mutation's.
+func (r *request) replaceSession(ctx context.Context, user *model.User, signIn, proved bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
@@ -112,8 +113,10 @@ func (r *request) replaceSession(user *model.User) error {
 	session.Options.MaxAge = r.auth.sessions.options.MaxAge
 	before := userOf(session)
 	setUser(session, user)
+	session.Values[signInValue] = signIn
+	session.Values[provedValue] = proved
 
-	if err := session.Save(r.http, r.w); err != nil {
+	if err := session.Save(r.http.WithContext(ctx), r.w); err != nil {
 		setUser(session, before)
 
 		if model.KindOf(err) == model.NotFound {
@@ -125,6 +128,35 @@ func (r *request) replaceSession(user *model.User) error {
 
 	r.caller, r.loaded = Caller{User: user}, true
 	return nil
+}
+
+// reload reads the user of the session again, after its memberships have changed, and returns the user.
+// If the user was deleted, it ends the session and returns nil.
+func (r *request) reload(ctx context.Context) (*model.User, error) {
+	user, err := r.readUser(ctx)
+	if model.KindOf(err) == model.NotFound {
+		return nil, r.endSession()
+	}
+	return user, err
+}
+
+func (r *request) readUser(ctx context.Context) (*model.User, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	session, err := r.session()
+	if err != nil {
+		return nil, err
+	}
+
+	user, err := r.auth.accounts.UserByID(ctx, userOf(session).ID)
+	if err != nil {
+		return nil, err
+	}
+
+	setUser(session, user)
+	r.caller, r.loaded = Caller{User: user}, true
+	return user, nil
 }
 
 // endSession deletes the request's session, if any, and its cookie.

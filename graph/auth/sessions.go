@@ -33,9 +33,12 @@ func (a *Auth) RevokeSession(ctx context.Context, user *model.User, idHash []byt
 	if err != nil {
 		return err
 	}
+	if err := a.accounts.DeleteUserSession(ctx, user.ID, idHash); err != nil {
+		return err
+	}
 	if current != nil && bytes.Equal(current, idHash) {
 		return requestOf(ctx).endSession()
 	}
 
-	return a.accounts.DeleteUserSession(ctx, user.ID, idHash)
+	return nil
 }

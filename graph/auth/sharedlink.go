@@ -33,7 +33,7 @@ var (
 
 // HashLinkPassword checks the password of a new shared link and returns its hash.
 func (a *Auth) HashLinkPassword(ctx context.Context, password string) (string, error) {
-	if err := model.CheckPassword(password); err != nil {
+	if err := model.CheckLinkPassword(password); err != nil {
 		return "", err
 	}
 
@@ -88,7 +88,7 @@ func (a *Auth) checkLinkPassword(ctx context.Context, r *request, link *model.Sh
 		return nil
 	case password == "":
 		return errLinkLocked
-	case model.CheckPassword(password) != nil:
+	case !model.IsPassword(password):
 		return wrongPassword("password")
 	}
 

@@ -7,17 +7,21 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// SignIn checks a password and signs the user in under a new session id. A wrong password and an
-// unknown address return the same model.Error, wrong_credentials, after the same time. Too many
-// attempts return rate_limited with RetryAfter, see limits.
-func (a *Auth) SignIn(ctx context.Context, email, password string) (*model.User, error) {
+// SignIn checks a password and the second factor, if the user has one, and signs the user in under a
+// new session id. A wrong password and an unknown address return the same model.Error,
+// wrong_credentials, after the same time. Too many attempts return rate_limited with RetryAfter, see
+// limits.
+//
+// Without a proof, a user with a second factor is not signed in: SignedIn then has no user. A wrong
+// second factor returns invalid_second_factor.
+func (a *Auth) SignIn(ctx context.Context, email, password string, proof Proof) (*SignedIn, error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
 		return nil, err
 	}
 
 	address, err := model.ParseEmail(email)
-	if err != nil || model.CheckPassword(password) != nil {
+	if err != nil || !model.IsPassword(password) {
 		// No user can have signed up with these.
 		return nil, errWrongCredentials
 	}
@@ -27,7 +31,20 @@ func (a *Auth) SignIn(ctx context.Context, email, password string) (*model.User,
 		return nil, err
 	}
 
-	return a.startSession(r, user)
+	if !user.SecondFactor {
+		user, err = a.startSession(ctx, r, user, true)
+		return &SignedIn{User: user}, err
+	}
+
+	if proof == (Proof{}) {
+		return a.askSecondFactor(ctx, user)
+	}
+	if err := a.prove(ctx, r, user, proof); err != nil {
+		return nil, err
+	}
+
+	user, err = a.startProvedSession(ctx, r, user, true)
+	return &SignedIn{User: user}, err
 }
 
 // authenticate checks a password within the limits of sign-ins.
@@ -71,9 +88,14 @@ func (a *Auth) SignOut(ctx context.Context, everywhere bool) error {
 	}
 
 	if everywhere {
-		if _, err := a.accounts.DeleteUserSessions(ctx, caller.User.ID); err != nil {
-			return err
-		}
+		_, err = a.accounts.DeleteUserSessions(ctx, caller.User.ID)
+	} else if current, _ := CurrentSession(ctx); current != nil {
+		err = a.accounts.DeleteUserSession(ctx, caller.User.ID, current)
+	}
+
+	// A concurrent request has ended the session, or deleted the user.
+	if err != nil && model.KindOf(err) != model.NotFound {
+		return err
 	}
 
 	return r.endSession()
@@ -117,9 +139,23 @@ func (a *Auth) checkPassword(ctx context.Context, address, password string) (*mo
 }
 
 // startSession signs in a user whose password was checked or chosen in this request, and remembers
-// the browser.
-func (a *Auth) startSession(r *request, user *model.User) (*model.User, error) {
-	if err := r.replaceSession(user); err != nil {
+// the browser. With signIn, the audit log gets an entry.
+func (a *Auth) startSession(ctx context.Context, r *request, user *model.User, signIn bool) (*model.User, error) {
+	return a.begin(ctx, r, user, signIn, false)
+}
+
+// startProvedSession is startSession for a user who has proved the second factor, in this request or in
+// the session that it replaces.
+func (a *Auth) startProvedSession(
+	ctx context.Context, r *request, user *model.User, signIn bool,
+) (*model.User, error) {
+	return a.begin(ctx, r, user, signIn, true)
+}
+
+func (a *Auth) begin(
+	ctx context.Context, r *request, user *model.User, signIn, proved bool,
+) (*model.User, error) {
+	if err := r.replaceSession(ctx, user, signIn, proved); err != nil {
 		return nil, err
 	}
 	return user, a.devices.remember(r.w, r.http, user)

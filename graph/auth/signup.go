@@ -54,28 +54,39 @@ func (a *Auth) SignUp(
 
 	now := model.At(a.now())
 	signUp := model.PendingSignUp{Email: address, AccountName: name, PasswordHash: hash, CreatedAt: now}
-	user, err = a.signUpDirectly(ctx, signUp)
+	user, err = a.signUpDirectly(ctx, signUp, requestLanguage(r.http))
 	switch {
 	case err == nil:
-		user, err = a.startSession(r, user)
+		user, err = a.startSession(ctx, r, user, false)
 		return user, false, err
 	case errors.Is(err, errVerify):
-		return nil, true, a.requestSignUp(ctx, signUp)
+		return nil, true, a.requestSignUp(ctx, r.http, signUp)
 	}
 
 	return nil, false, err
 }
 
-// SignUpsOpen reports whether SignUp accepts a new account now.
-func (a *Auth) SignUpsOpen(ctx context.Context) (bool, error) {
-	return a.accounts.SignupsOpen(ctx, a.signups)
+// SignUpsOpen reports whether SignUp accepts a new account now, and whether that would be the first
+// one. An installation without sign-ups does not reveal whether it has accounts.
+func (a *Auth) SignUpsOpen(ctx context.Context) (open, first bool, err error) {
+	if open, err = a.accounts.SignupsOpen(ctx, a.signups); err != nil || !open {
+		return false, false, err
+	}
+	if a.signups == model.SignupsFirstOnly {
+		return true, true, nil
+	}
+
+	first, err = a.accounts.SignupsOpen(ctx, model.SignupsFirstOnly)
+	return true, first, err
 }
 
 // errVerify means that an address must be verified before its account is created.
 var errVerify = errors.New("the address must be verified first")
 
 // signUpDirectly creates an account without a verified address, or fails with errVerify.
-func (a *Auth) signUpDirectly(ctx context.Context, signUp model.PendingSignUp) (*model.User, error) {
+func (a *Auth) signUpDirectly(
+	ctx context.Context, signUp model.PendingSignUp, language model.Language,
+) (*model.User, error) {
 	policy := a.signups
 	if policy == model.SignupsOpen && !a.noMail {
 		// Only the first account is created directly. Check that without a transaction first: most
@@ -92,7 +103,9 @@ func (a *Auth) signUpDirectly(ctx context.Context, signUp model.PendingSignUp) (
 
 	user, err := a.accounts.SignUp(ctx, policy,
 		model.Account{Name: signUp.AccountName, CaptchaPlan: a.captchaPlan, CreatedAt: signUp.CreatedAt},
-		model.User{Email: signUp.Email, PasswordHash: signUp.PasswordHash, CreatedAt: signUp.CreatedAt})
+		model.User{
+			Email: signUp.Email, PasswordHash: signUp.PasswordHash, Language: language, CreatedAt: signUp.CreatedAt,
+		})
 
 	// A concurrent sign-up was first.
 	if errors.Is(err, accounts.ErrSignupsClosed) && policy != a.signups {
@@ -104,17 +117,17 @@ func (a *Auth) signUpDirectly(ctx context.Context, signUp model.PendingSignUp) (
 
 // requestSignUp stores a sign-up and mails its link; an address that has an account gets a notice
 // instead.
-func (a *Auth) requestSignUp(ctx context.Context, signUp model.PendingSignUp) error {
+func (a *Auth) requestSignUp(ctx context.Context, r *http.Request, signUp model.PendingSignUp) error {
 	secret := model.NewSecret(model.SignUpPrefix)
 	signUp.TokenHash = model.HashToken(secret)
 	signUp.ExpiresAt = signUp.CreatedAt.Add(model.SignUpLifetime)
 
-	confirm, err := a.linkMail(model.MailSignUp, SignUpPage, secret, "")
+	confirm, err := a.linkMail(r, model.MailSignUp, SignUpPage, secret)
 	if err != nil {
 		return err
 	}
 
-	known, err := a.linkMail(model.MailSignUpKnown, "/", "", "")
+	known, err := a.linkMail(r, model.MailSignUpKnown, "/sign-in", "")
 	if err != nil {
 		return err
 	}
@@ -136,7 +149,7 @@ func (a *Auth) ConfirmSignUp(ctx context.Context, secret, password string) (*mod
 	if !model.IsSecret(model.SignUpPrefix, secret) {
 		return nil, errInvalidSecret
 	}
-	if model.CheckPassword(password) != nil {
+	if !model.IsPassword(password) {
 		return nil, wrongPassword("password")
 	}
 
@@ -147,7 +160,7 @@ func (a *Auth) ConfirmSignUp(ctx context.Context, secret, password string) (*mod
 	}
 	defer release()
 
-	user, err := a.confirmSignUp(ctx, model.HashToken(secret), password)
+	user, err := a.confirmSignUp(ctx, model.HashToken(secret), password, requestLanguage(r.http))
 	if err != nil {
 		if errors.Is(err, accounts.ErrInvalidToken) {
 			return nil, errInvalidSecret
@@ -161,10 +174,12 @@ func (a *Auth) ConfirmSignUp(ctx context.Context, secret, password string) (*mod
 
 	// The account is created: an error of the counter must not undo that.
 	_ = a.uncount(ctx, limits, nil)
-	return a.startSession(r, user)
+	return a.startSession(ctx, r, user, false)
 }
 
-func (a *Auth) confirmSignUp(ctx context.Context, tokenHash []byte, password string) (*model.User, error) {
+func (a *Auth) confirmSignUp(
+	ctx context.Context, tokenHash []byte, password string, language model.Language,
+) (*model.User, error) {
 	now := model.At(a.now())
 	signUp, err := a.accounts.PendingSignUp(ctx, tokenHash, now)
 	if err != nil {
@@ -179,7 +194,7 @@ func (a *Auth) confirmSignUp(ctx context.Context, tokenHash []byte, password str
 		return nil, wrongPassword("password")
 	}
 
-	return a.accounts.ConfirmSignUp(ctx, a.signups, tokenHash, a.captchaPlan, now)
+	return a.accounts.ConfirmSignUp(ctx, a.signups, tokenHash, a.captchaPlan, language, now)
 }
 
 // signUpLimits returns the counters of attempts to sign up: by e-mail address and by network.

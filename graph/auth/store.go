@@ -15,6 +15,8 @@ const (
 	sessionName      = "tallygate_session"
 	sessionNameHTTPS = "__Host-tallygate" // browsers accept it only with Secure, Path=/ and without Domain
 	userValue        = "user"             // key of the *model.User in a session's values
+	signInValue      = "sign-in"          // key of whether Save starts the session for a sign-in
+	provedValue      = "proved"           // key of accounts.SessionStart.Proved
 )
 
 // store is a gorilla sessions.Store on the table sessions. The cookie carries a signed random id,
@@ -117,8 +119,13 @@ func (s *store) Save(r *http.Request, w http.ResponseWriter, session *sessions.S
 
 	now := model.At(s.now())
 	user := userOf(session)
-	row := model.Session{IDHash: model.HashToken(id), UserID: user.ID, CreatedAt: now}
-	if err := s.accounts.CreateSession(r.Context(), row, user.PasswordHash, old); err != nil {
+	signIn, _ := session.Values[signInValue].(bool)
+	proved, _ := session.Values[provedValue].(bool)
+	err = s.accounts.CreateSession(r.Context(), accounts.SessionStart{
+		Session:      model.Session{IDHash: model.HashToken(id), UserID: user.ID, CreatedAt: now},
+		PasswordHash: user.PasswordHash, Replaced: old, Proved: proved, SignIn: signIn,
+	})
+	if err != nil {
 		return err
 	}
 

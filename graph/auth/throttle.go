@@ -23,6 +23,7 @@ const (
 	accountResets   = 3
 	networkResets   = 20
 	addressInvites  = 5
+	userEmails      = 5 // changes of one user's address
 	longestDelay    = 15 * time.Minute
 )
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
@@ -108,14 +109,14 @@ func (o *downloads) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	site, err := o.site(r.Context(), user.AccountID, request.site)
+	site, err := o.site(r.Context(), user, request.site)
 	if err != nil {
 		return err
 	}
 
 	request.rows.SiteID = site.ID
 
-	end, err := o.takeTurn(w, r, user.AccountID)
+	end, err := o.takeTurn(w, r, site.AccountID)
 	if err != nil {
 		return err
 	}
@@ -142,7 +143,8 @@ func (o *downloads) takeTurn(w http.ResponseWriter, r *http.Request, accountID i
 
 var errUnknownSite = &model.Error{Kind: model.NotFound, Code: "unknown_site"}
 
-func (o *downloads) site(ctx context.Context, accountID int64, id string) (*model.Site, error) {
+// site returns a site of one of the user's accounts. Every role may download.
+func (o *downloads) site(ctx context.Context, user *model.User, id string) (*model.Site, error) {
 	ids, err := o.keys.NodeIDs(ctx)
 	if err != nil {
 		return nil, err
@@ -153,7 +155,15 @@ func (o *downloads) site(ctx context.Context, accountID int64, id string) (*mode
 		return nil, errUnknownSite
 	}
 
-	site, err := sites.New(o.DB).SiteByID(ctx, accountID, siteID)
+	member, err := accounts.New(o.DB).MemberFor(ctx, user, model.NodeSite, siteID)
+	if errors.Is(err, model.ErrNotFound) {
+		return nil, errUnknownSite
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	site, err := sites.New(o.DB).SiteByID(ctx, member.AccountID, siteID)
 	if errors.Is(err, model.ErrNotFound) {
 		return nil, errUnknownSite
 	}

@@ -634,6 +634,32 @@ func TestDatabaseUnavailable(t *testing.T) {
 	})
 }
 
+// TestDownloadsOfSeveralAccounts: a member downloads the sites of each of their accounts, and no other
+// ones.
+func TestDownloadsOfSeveralAccounts(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		first, second, foreign := newShop(t, d, "first.example"), newShop(t, d, "second.example"), newShop(t, d, "foreign.example")
+		dbtest.AddMember(t, d, first.owner.AccountID, "agency@example.com", model.RoleViewer)
+		if err := dbtest.Exec(d, "INSERT INTO memberships (user_id, account_id, role, created_at) "+
+			"SELECT id, ?, 'VIEWER', 2 FROM users WHERE email = 'agency@example.com'", second.owner.AccountID); err != nil {
+			t.Fatal(err)
+		}
+
+		agency, err := accounts.New(d).UserByEmail(t.Context(), "agency@example.com")
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		first.owner = agency
+		for site, want := range map[*model.Site]int{first.site: 200, second.site: 200, foreign.site: 404} {
+			response, body := first.get(map[string]string{"site_id": first.ids.Of(model.NodeSite, site.ID)}, nil)
+			if response.StatusCode != want {
+				t.Errorf("%s: %s %s, want %d", site.Domain, response.Status, body, want)
+			}
+		}
+	})
+}
+
 // unread starts a download whose client does not read. The rows exceed the buffers of the sockets.
 func (s *shop) unread() *http.Response {
 	s.t.Helper()

@@ -19,6 +19,9 @@ import (
 type AnnotationResolver interface {
 	ID(ctx context.Context, obj *model.Annotation) (string, error)
 }
+type AnnotationConnectionResolver interface {
+	TotalCount(ctx context.Context, obj *AnnotationConnection) (int, error)
+}
 
 // endregion ************************** generated!.gotpl **************************
 
@@ -152,6 +155,38 @@ func (ec *executionContext) fieldContext_AnnotationConnection_edges(_ context.Co
 	return fc, nil
 }
 
+func (ec *executionContext) _AnnotationConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *AnnotationConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AnnotationConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.Annotation) graphql.Marshaler {
+			return ec.marshalNAnnotation2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAnnotationᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AnnotationConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AnnotationConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Annotation(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _AnnotationConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *AnnotationConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -182,6 +217,29 @@ func (ec *executionContext) fieldContext_AnnotationConnection_pageInfo(_ context
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _AnnotationConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *AnnotationConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AnnotationConnection_totalCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.AnnotationConnection().TotalCount(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AnnotationConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AnnotationConnection", field, true, true, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _AnnotationEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *AnnotationEdge) (ret graphql.Marshaler) {
@@ -534,13 +592,56 @@ func (ec *executionContext) _AnnotationConnection(ctx context.Context, sel ast.S
 		case "edges":
 			out.Values[i] = ec._AnnotationConnection_edges(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodes":
+			out.Values[i] = ec._AnnotationConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "pageInfo":
 			out.Values[i] = ec._AnnotationConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "totalCount":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._AnnotationConnection_totalCount(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -652,6 +753,22 @@ func (ec *executionContext) _AnnotationPayload(ctx context.Context, sel ast.Sele
 
 // region    ***************************** type.gotpl *****************************
 
+func (ec *executionContext) marshalNAnnotation2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAnnotationᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.Annotation) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAnnotation2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAnnotation(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNAnnotation2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐAnnotation(ctx context.Context, sel ast.SelectionSet, v *model.Annotation) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -686,6 +803,16 @@ func (ec *executionContext) marshalNAnnotationEdge2ᚖgithubᚗcomᚋtallygate�
 		return graphql.Null
 	}
 	return ec._AnnotationEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNAnnotationOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐAnnotationOrder(ctx context.Context, v any) (AnnotationOrder, error) {
+	var res AnnotationOrder
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNAnnotationOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐAnnotationOrder(ctx context.Context, sel ast.SelectionSet, v AnnotationOrder) graphql.Marshaler {
+	return v
 }
 
 func (ec *executionContext) unmarshalNCreateAnnotationInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCreateAnnotationInput(ctx context.Context, v any) (CreateAnnotationInput, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/period"
 )
@@ -18,29 +19,89 @@ import (
 type AcceptInvitationInput struct {
 	// The secret from the mail. Begins with `tgi_`.
 	Token string `json:"token"`
-	// Password of the new user, 8 to 1,024 bytes.
-	Password string `json:"password"`
+	// Password of the new user, 10 to 1,024 bytes and none of the most common ones, or of the person's user. Not needed if that user is
+	// signed in.
+	Password *string `json:"password,omitempty"`
+	// A code of an authenticator app, or a recovery code, if the person's user has a second factor and is not signed in.
+	SecondFactor *string `json:"secondFactor,omitempty"`
 }
 
 // Payload of `acceptInvitation`.
 type AcceptInvitationPayload struct {
-	// The new user, signed in.
+	// The user, signed in, as a member of the account that the user has joined.
 	Viewer *model.User `json:"viewer,omitempty"`
-	// Errors in the input: `INVALID_TOKEN`, `INVALID_PASSWORD`, `EMAIL_TAKEN`.
+	// Errors in the input: `INVALID_TOKEN`, `INVALID_PASSWORD`, `COMMON_PASSWORD`, `PASSWORD_REQUIRED`, `WRONG_CREDENTIALS`,
+	// `INVALID_SECOND_FACTOR`, `ALREADY_MEMBER`, `TOO_MANY_ACCOUNTS`; `EMAIL_TAKEN` if another request gave the address a user at the same time.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// A page of the installation's accounts.
+type AccountConnection struct {
+	// The accounts with their cursors.
+	Edges []*AccountEdge `json:"edges"`
+	// The accounts without their cursors.
+	Nodes []*AccountOverview `json:"nodes"`
+	// The position of the page in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+	// Number of accounts in the whole list, on all pages.
+	TotalCount int `json:"totalCount"`
+}
+
+// An account in a list.
+type AccountEdge struct {
+	// Opaque cursor of the account, for `after` and `before`.
+	Cursor string `json:"cursor"`
+	// The account.
+	Node *AccountOverview `json:"node"`
+}
+
+// What operators see of an account.
+type AccountOverview struct {
+	// The account's global id, for `setCaptchaPlan`.
+	AccountID string `json:"accountId"`
+	// Display name.
+	Name string `json:"name"`
+	// When the account was created.
+	CreatedAt model.Instant `json:"createdAt"`
+	// Number of sites.
+	SiteCount int `json:"siteCount"`
+	// Number of captcha sitekeys.
+	SitekeyCount int `json:"sitekeyCount"`
+	// Number of users.
+	MemberCount int `json:"memberCount"`
+	// The UTC month that is counted, as YYYY-MM.
+	Period string `json:"period"`
+	// Page views and events of all sites in the month.
+	Pageviews int64 `json:"pageviews"`
+	// The captcha plan.
+	CaptchaPlan model.CaptchaPlan `json:"captchaPlan"`
+	// Successful verifications of all sitekeys in the month.
+	Verifications int64 `json:"verifications"`
+	// The account's sites, oldest first.
+	Sites []*SiteOverview `json:"sites"`
+	// The account's number.
+	ID int64 `json:"-"`
+	// The numbers of the accounts on the page, whose sites are read together.
+	Page []int64 `json:"-"`
 }
 
 // A page of a list of annotations.
 type AnnotationConnection struct {
 	// The annotations with their cursors.
 	Edges []*AnnotationEdge `json:"edges"`
+	// The annotations without their cursors.
+	Nodes []*model.Annotation `json:"nodes"`
 	// The position of the page in the list.
 	PageInfo *PageInfo `json:"pageInfo"`
+	// Number of annotations in the whole list, on all pages.
+	TotalCount int `json:"totalCount"`
+	// The site whose annotations these are, for totalCount.
+	SiteID int64 `json:"-"`
 }
 
 // An annotation in a list.
 type AnnotationEdge struct {
-	// Opaque cursor of the annotation, for `after`.
+	// Opaque cursor of the annotation, for `after` and `before`.
 	Cursor string `json:"cursor"`
 	// The annotation.
 	Node *model.Annotation `json:"node"`
@@ -53,6 +114,87 @@ type AnnotationPayload struct {
 	// Errors in the input: `NOT_FOUND`; `createAnnotation`: `INVALID_DAY`, `INVALID_TEXT`, `TOO_MANY_ANNOTATIONS`; `updateAnnotation`:
 	// `INVALID_DAY`, `INVALID_TEXT`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// The author of a change, as the author was named at that time.
+type AuditActor struct {
+	// The kind of author.
+	Kind AuditActorKind `json:"kind"`
+	// The user's global id. Null if the author was no user. Of an `OPERATOR`, shown to operators only.
+	UserID *string `json:"userId,omitempty"`
+	// The user's e-mail address. Null if the author was no user. Of an `OPERATOR`, shown to operators only.
+	Email *string `json:"email,omitempty"`
+	// The global id of the API token. Null without one.
+	APITokenID *string `json:"apiTokenId,omitempty"`
+	// The name of the API token. Null without one.
+	APITokenName *string `json:"apiTokenName,omitempty"`
+}
+
+// A value before and after a change.
+type AuditChange struct {
+	// The value's name.
+	Name string `json:"name"`
+	// The value before, as text; lists and objects as JSON. All values before a change have at most 2 KB: longer lists and texts are cut
+	// and marked with `…`. Null if there was none.
+	Before *string `json:"before,omitempty"`
+	// The value after, likewise. Null if there is none.
+	After *string `json:"after,omitempty"`
+}
+
+// A page of the audit log.
+type AuditConnection struct {
+	// The entries with their cursors.
+	Edges []*AuditEdge `json:"edges"`
+	// The entries.
+	Nodes []*AuditEntry `json:"nodes"`
+	// The position of the page in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// An entry in the audit log.
+type AuditEdge struct {
+	// Opaque cursor of the entry, for `after`.
+	Cursor string `json:"cursor"`
+	// The entry.
+	Node *AuditEntry `json:"node"`
+}
+
+// A change: who made it, what, on which object, and when.
+type AuditEntry struct {
+	// When the mutation was received or the command was run.
+	At model.Instant `json:"at"`
+	// The mutation's name, such as `updateSite`, or the command's, such as `admin set-plan`.
+	Action string `json:"action"`
+	// Who made the change.
+	Actor *AuditActor `json:"actor"`
+	// What was changed.
+	Object *AuditObject `json:"object"`
+	// The values before and after, without secrets. Empty if the action alone describes the change.
+	Changes []*AuditChange `json:"changes"`
+}
+
+// Which entries of the audit log. An entry must meet all given conditions.
+type AuditFilter struct {
+	// Mutations and commands, of which one must match. At most 20.
+	Actions []string `json:"actions,omitempty"`
+	// The global id of the user who made the change, also through an API token.
+	ActorID *string `json:"actorId,omitempty"`
+	// The global id of the object that was changed. It may have been deleted since.
+	ObjectID *string `json:"objectId,omitempty"`
+	// The first time, included.
+	Since *model.Instant `json:"since,omitempty"`
+	// The last time, excluded.
+	Until *model.Instant `json:"until,omitempty"`
+}
+
+// A changed object, as it was named at that time.
+type AuditObject struct {
+	// The object's type in this schema, such as `Site`.
+	Type string `json:"type"`
+	// The object's global id. It may have been deleted since.
+	ObjectID string `json:"objectId"`
+	// The domain of a site, the e-mail address of a user or an invitation, the text of an annotation, or the name.
+	Name string `json:"name"`
 }
 
 // An account's usage of its captcha quota in the current calendar month (UTC).
@@ -79,7 +221,7 @@ type CaptchaUsage struct {
 type ChangePasswordInput struct {
 	// The current password.
 	CurrentPassword string `json:"currentPassword"`
-	// The new password, 8 to 1,024 bytes.
+	// The new password, 10 to 1,024 bytes, and none of the most common ones.
 	Password string `json:"password"`
 }
 
@@ -89,7 +231,21 @@ type ChangePasswordPayload struct {
 	Viewer *model.User `json:"viewer,omitempty"`
 	// The user's API tokens, which stay valid; revoke unneeded ones with `revokeApiToken`. At most 50. Empty if nothing was changed.
 	APITokens []*model.APIToken `json:"apiTokens"`
-	// Errors in the input: `WRONG_CREDENTIALS`, `INVALID_PASSWORD`.
+	// Errors in the input: `WRONG_CREDENTIALS`, `INVALID_PASSWORD`, `COMMON_PASSWORD`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `confirmEmailChange`.
+type ConfirmEmailChangeInput struct {
+	// The secret from the mail. Begins with `tge_`.
+	Secret string `json:"secret"`
+}
+
+// Payload of `confirmEmailChange`.
+type ConfirmEmailChangePayload struct {
+	// The user's new address.
+	Email *string `json:"email,omitempty"`
+	// Errors in the input: `INVALID_TOKEN`; `EMAIL_TAKEN` if another user has got the address since the request.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -109,6 +265,36 @@ type ConfirmSignUpPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `confirmTotp`.
+type ConfirmTotpInput struct {
+	// The code that the app shows, 6 digits.
+	Code string `json:"code"`
+}
+
+// Payload of `confirmTotp`.
+type ConfirmTotpPayload struct {
+	// The user, with a second factor.
+	Viewer *model.User `json:"viewer,omitempty"`
+	// The recovery codes, which are shown once. Empty if the user had a second factor before.
+	RecoveryCodes []string `json:"recoveryCodes"`
+	// Errors in the input: `INVALID_SECOND_FACTOR`, `SETUP_EXPIRED`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `createAccount`.
+type CreateAccountInput struct {
+	// Display name, 1 to 100 characters. Must not contain a web address (`://` or `www.`).
+	Name string `json:"name"`
+}
+
+// Payload of `createAccount`.
+type CreateAccountPayload struct {
+	// The new account.
+	Account *model.Account `json:"account,omitempty"`
+	// Errors in the input: `INVALID_NAME`, `SIGNUPS_CLOSED`, `TOO_MANY_ACCOUNTS`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // Input of `createAnnotation`.
 type CreateAnnotationInput struct {
 	// The site's global id.
@@ -121,10 +307,16 @@ type CreateAnnotationInput struct {
 
 // Input of `createApiToken`.
 type CreateAPITokenInput struct {
+	// The global id of the account in which the token acts, one of the caller's. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
 	// Display name, 1 to 100 characters.
 	Name string `json:"name"`
 	// The token's scopes, at least one.
 	Scopes []model.Scope `json:"scopes"`
+	// Number of days after which the token expires, 1 to 3,650. Ignored with `neverExpires`.
+	ExpiresInDays int `json:"expiresInDays"`
+	// Whether the token is valid until it is revoked.
+	NeverExpires bool `json:"neverExpires"`
 }
 
 // Payload of `createApiToken`.
@@ -133,7 +325,7 @@ type CreateAPITokenPayload struct {
 	APIToken *model.APIToken `json:"apiToken,omitempty"`
 	// The secret. Begins with `tga_`. It is returned only here: the service stores its hash.
 	Token *string `json:"token,omitempty"`
-	// Errors in the input: `INVALID_NAME`, `INVALID_SCOPES`, `TOO_MANY_TOKENS`.
+	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`, `INVALID_SCOPES`, `INVALID_DURATION`, `TOO_MANY_TOKENS`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -183,6 +375,8 @@ type CreateSharedLinkPayload struct {
 
 // Input of `createSite`.
 type CreateSiteInput struct {
+	// The account's global id, one of the caller's accounts. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
 	// Domain name, for example `example.com`, without `https://`, port or path. International names are converted to ASCII. Must not be
 	// an IP address or localhost. Unique in the account.
 	Domain string `json:"domain"`
@@ -196,12 +390,14 @@ type CreateSiteInput struct {
 type CreateSitePayload struct {
 	// The new site.
 	Site *model.Site `json:"site,omitempty"`
-	// Errors in the input: `INVALID_DOMAIN`, `DOMAIN_TAKEN`, `INVALID_NAME`, `INVALID_TIME_ZONE`, `TOO_MANY_SITES`.
+	// Errors in the input: `NOT_FOUND`, `INVALID_DOMAIN`, `DOMAIN_TAKEN`, `INVALID_NAME`, `INVALID_TIME_ZONE`, `TOO_MANY_SITES`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
 // Input of `createSitekey`.
 type CreateSitekeyInput struct {
+	// The account's global id, one of the caller's accounts. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
 	// Display name, 1 to 100 characters.
 	Name string `json:"name"`
 	// Domain names, as in `createSite`, whose pages may use the sitekey, including their subdomains. At most 50. `localhost` is allowed
@@ -219,15 +415,19 @@ type DailyUsage struct {
 
 // Input of `deleteAccount`.
 type DeleteAccountInput struct {
+	// The account's global id, one of the caller's accounts. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
 	// The caller's password.
 	Password string `json:"password"`
+	// The account's name, which confirms the deletion. Omitted or null: not checked.
+	Confirm *string `json:"confirm,omitempty"`
 }
 
 // Payload of `deleteAccount`.
 type DeleteAccountPayload struct {
 	// The global id of the deleted account.
 	AccountID *string `json:"accountId,omitempty"`
-	// Errors in the input: `WRONG_CREDENTIALS`, `LAST_OPERATOR`.
+	// Errors in the input: `NOT_FOUND`, `WRONG_CREDENTIALS`, `LAST_OPERATOR`, `CONFIRMATION_MISMATCH`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -243,6 +443,22 @@ type DeleteFunnelInput struct {
 	FunnelID string `json:"funnelId"`
 }
 
+// Input of `deletePasskey`.
+type DeletePasskeyInput struct {
+	// The passkey's global id.
+	PasskeyID string `json:"passkeyId"`
+	// The current password.
+	Password string `json:"password"`
+}
+
+// Payload of `deletePasskey`.
+type DeletePasskeyPayload struct {
+	// The deleted passkey.
+	Passkey *model.Passkey `json:"passkey,omitempty"`
+	// Errors in the input: `NOT_FOUND`, `WRONG_CREDENTIALS`, `SECOND_FACTOR_NEEDED`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // Input of `deleteSegment`.
 type DeleteSegmentInput struct {
 	// The segment's global id.
@@ -251,14 +467,21 @@ type DeleteSegmentInput struct {
 
 // Input of `deleteSite`.
 type DeleteSiteInput struct {
-	// The site's global id.
+	// The site's global id. With `immediately` also that of a site that could be restored.
 	SiteID string `json:"siteId"`
+	// The site's domain, which confirms the deletion. A caller who lets a person delete sites should ask for it. Omitted or null: not
+	// checked, unless `immediately` is true.
+	Confirm *string `json:"confirm,omitempty"`
+	// Whether to purge the site and all its rows at once. It cannot be restored then. Requires `confirm`.
+	Immediately bool `json:"immediately"`
 }
 
 // Input of `deleteSitekey`.
 type DeleteSitekeyInput struct {
 	// The sitekey's global id.
 	SitekeyID string `json:"sitekeyId"`
+	// The sitekey's name, which confirms the deletion. Omitted or null: not checked.
+	Confirm *string `json:"confirm,omitempty"`
 }
 
 // Input of `deleteUserData`.
@@ -281,23 +504,79 @@ type DeleteUserDataPayload struct {
 type DeliveryConnection struct {
 	// The deliveries with their cursors.
 	Edges []*DeliveryEdge `json:"edges"`
+	// The deliveries without their cursors.
+	Nodes []*model.Delivery `json:"nodes"`
 	// The position of the page in the list.
 	PageInfo *PageInfo `json:"pageInfo"`
+	// Number of deliveries that meet the filter, on all pages. At most 10,000 are counted.
+	TotalCount int `json:"totalCount"`
+	// What selects them, for totalCount.
+	Filter outbox.DeliveryFilter `json:"-"`
+	// The site whose deliveries these are, for totalCount.
+	SiteID int64 `json:"-"`
 }
 
 // A delivery in a list.
 type DeliveryEdge struct {
-	// Opaque cursor of the delivery, for `after`.
+	// Opaque cursor of the delivery, for `after` and `before`.
 	Cursor string `json:"cursor"`
 	// The delivery.
 	Node *model.Delivery `json:"node"`
+}
+
+// Which deliveries a list has: those that meet each of the given conditions.
+type DeliveryFilter struct {
+	// The state.
+	State *DeliveryState `json:"state,omitempty"`
+	// What the message contains.
+	Kind *DeliveryKind `json:"kind,omitempty"`
+	// The exact value of `event`.
+	Event *string `json:"event,omitempty"`
+	// The earliest `createdAt`.
+	Since *model.Instant `json:"since,omitempty"`
+	// The time before which `createdAt` must be.
+	Until *model.Instant `json:"until,omitempty"`
 }
 
 // Payload of `sendTestWebhook` and `redeliver`.
 type DeliveryPayload struct {
 	// The delivery, before the attempt. Read it again with `node` for the result.
 	Delivery *model.Delivery `json:"delivery,omitempty"`
-	// Errors in the input: `NOT_FOUND`, `DELIVERY_IN_PROGRESS`; `sendTestWebhook`: `NO_WEBHOOK`, `TOO_MANY_TESTS`; `redeliver`: `TOO_MANY_REDELIVERIES`.
+	// Errors in the input: `NOT_FOUND`, `DELIVERY_IN_PROGRESS`; `sendTestWebhook`: `NO_WEBHOOK`, `TOO_MANY_TESTS`; `redeliver`: `NO_WEBHOOK`, `TOO_MANY_REDELIVERIES`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `disableTotp`.
+type DisableTotpInput struct {
+	// The current password.
+	Password string `json:"password"`
+}
+
+// Payload of `disableTotp`.
+type DisableTotpPayload struct {
+	// The user.
+	Viewer *model.User `json:"viewer,omitempty"`
+	// Errors in the input: `WRONG_CREDENTIALS`, `NO_SECOND_FACTOR`, `SECOND_FACTOR_NEEDED`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `finishPasskeyRegistration`.
+type FinishPasskeyRegistrationInput struct {
+	// The `challenge` of `startPasskeyRegistration`.
+	Challenge string `json:"challenge"`
+	// JSON of the `PublicKeyCredential`, as its method `toJSON` returns it.
+	Credential string `json:"credential"`
+	// Display name, 1 to 100 characters, for instance that of the device.
+	Name string `json:"name"`
+}
+
+// Payload of `finishPasskeyRegistration`.
+type FinishPasskeyRegistrationPayload struct {
+	// The new passkey.
+	Passkey *model.Passkey `json:"passkey,omitempty"`
+	// The recovery codes, which are shown once. Empty if the user had a second factor before.
+	RecoveryCodes []string `json:"recoveryCodes"`
+	// Errors in the input: `INVALID_PASSKEY`, `INVALID_NAME`, `TOO_MANY_PASSKEYS`, `PASSKEY_EXISTS`, `PASSKEYS_UNAVAILABLE`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -356,9 +635,43 @@ type FunnelStepReport struct {
 type Installation struct {
 	// Whether `signUp` accepts a new account now.
 	SignUps bool `json:"signUps"`
+	// Whether `signUp` creates the first account now, whose user becomes the installation's operator. False wherever `signUps` is.
+	FirstAccount bool `json:"firstAccount"`
 	// Whether the installation sends mails: invitations, verifications and links to choose a password. True if a worker in another
 	// process may send them.
 	SendsMail bool `json:"sendsMail"`
+	// How the process that answers is configured. Null unless the caller is an operator.
+	Configuration *InstallationConfiguration `json:"configuration,omitempty"`
+	// Whether mails arrive at the mail server. Null unless the caller is an operator.
+	Mail *InstallationMail `json:"mail,omitempty"`
+	// The state of the database, the work that waits, and the clock. Null unless the caller is an operator.
+	Health *InstallationHealth `json:"health,omitempty"`
+}
+
+// The settings of a process, without secrets.
+type InstallationConfiguration struct {
+	// The version of the program, as its build recorded it.
+	Version string `json:"version"`
+	// The database: `sqlite` or `postgres`.
+	Database string `json:"database"`
+	// The roles of the process: `control`, `data` and `worker`.
+	Roles []string `json:"roles"`
+	// Who can sign up: `open`, `first-only` or `closed`.
+	Signups string `json:"signups"`
+	// The address of the console.
+	BaseURL string `json:"baseUrl"`
+	// The address that pages send their hits to.
+	AnalyticsURL string `json:"analyticsUrl"`
+	// The address of the captcha.
+	CaptchaURL string `json:"captchaUrl"`
+	// Whether a mail server is configured.
+	MailServer bool `json:"mailServer"`
+	// Whether Redis is configured. Without it, workers look for due work every two seconds.
+	Redis bool `json:"redis"`
+	// Whole months for which hits are kept, in addition to the current one. Null: without limit.
+	RetentionMonths *int `json:"retentionMonths,omitempty"`
+	// The plan of new sites.
+	DefaultSitePlan model.Plan `json:"defaultSitePlan"`
 }
 
 // The state of an installation, for its operators. It counts work of all accounts and names none of them.
@@ -385,8 +698,22 @@ type InstallationHealth struct {
 	ClockAheadMs int64 `json:"clockAheadMs"`
 }
 
+// What the last 30 days of mails show.
+type InstallationMail struct {
+	// When the newest mail was queued that the mail server has accepted. Null if there is none.
+	LastSentAt *model.Instant `json:"lastSentAt,omitempty"`
+	// When the newest mail was queued that was given up. Null if there is none.
+	LastFailedAt *model.Instant `json:"lastFailedAt,omitempty"`
+	// Mails with a failed attempt that are sent again.
+	Retrying int64 `json:"retrying"`
+	// Mails whose attempt is due.
+	Due int64 `json:"due"`
+}
+
 // Input of `inviteMember`.
 type InviteMemberInput struct {
+	// The account's global id, one of the caller's accounts. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
 	// E-mail address, at most 254 characters.
 	Email string `json:"email"`
 	// Role of the future member.
@@ -397,7 +724,23 @@ type InviteMemberInput struct {
 type InviteMemberPayload struct {
 	// The new invitation.
 	Invitation *model.Invitation `json:"invitation,omitempty"`
-	// Errors in the input: `INVALID_EMAIL`, `ALREADY_MEMBER`, `TOO_MANY_MEMBERS`, `NO_MAIL_SERVER`.
+	// Errors in the input: `NOT_FOUND`, `INVALID_EMAIL`, `ALREADY_MEMBER`, `TOO_MANY_MEMBERS`, `NO_MAIL_SERVER`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `leaveAccount`.
+type LeaveAccountInput struct {
+	// The global id of one of the caller's accounts.
+	AccountID string `json:"accountId"`
+}
+
+// Payload of `leaveAccount`.
+type LeaveAccountPayload struct {
+	// The global id of the account.
+	AccountID *string `json:"accountId,omitempty"`
+	// The user in the remaining accounts. Null if the user was deleted.
+	Viewer *model.User `json:"viewer,omitempty"`
+	// Errors in the input: `NOT_FOUND`, `LAST_OWNER`, `LAST_OPERATOR`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -470,14 +813,45 @@ type OpenSharedLinkPayload struct {
 
 // The position of a page in a connection.
 type PageInfo struct {
-	// Whether more edges follow the last one of this page.
+	// Whether more edges follow the last one of this page: those that `first` cut off, or those from `before` on.
 	HasNextPage bool `json:"hasNextPage"`
-	// Whether the page was requested with `after`.
+	// Whether more edges precede the first one of this page: those that `last` cut off, or those up to `after`.
 	HasPreviousPage bool `json:"hasPreviousPage"`
-	// The cursor of the first edge. Null on an empty page.
+	// The cursor of the first edge, for `before` of the previous page. Null on an empty page.
 	StartCursor *string `json:"startCursor,omitempty"`
 	// The cursor of the last edge, for `after` of the next page. Null on an empty page.
 	EndCursor *string `json:"endCursor,omitempty"`
+}
+
+// The answer of a browser to a `PasskeyRequest`.
+type PasskeyAnswerInput struct {
+	// The `challenge` of the request.
+	Challenge string `json:"challenge"`
+	// JSON of the `PublicKeyCredential`, as its method `toJSON` returns it.
+	Credential string `json:"credential"`
+}
+
+// A request that a browser passes to a passkey.
+type PasskeyRequest struct {
+	// Identifies the request in the answer. Valid for 5 minutes, once.
+	Challenge string `json:"challenge"`
+	// JSON of `PublicKeyCredentialRequestOptionsJSON` or, to create a passkey, of `PublicKeyCredentialCreationOptionsJSON`, as in the
+	// WebAuthn specification.
+	Options string `json:"options"`
+}
+
+// Input of `pauseSite`.
+type PauseSiteInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+}
+
+// A QR code as a square of modules.
+type QRCode struct {
+	// Width and height in modules, without the quiet zone of 4 modules around the code.
+	Size int `json:"size"`
+	// SVG path of the dark modules, each of width 1.
+	Path string `json:"path"`
 }
 
 // Read operations. Send `POST /graphql` with the content type `application/json` and the body
@@ -500,6 +874,26 @@ type RateLimit struct {
 	ResetAt model.Instant `json:"resetAt"`
 }
 
+// Input of `redeliverFailed`.
+type RedeliverFailedInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// The earliest `createdAt` of the deliveries.
+	Since model.Instant `json:"since"`
+}
+
+// Payload of `redeliverFailed`.
+type RedeliverFailedPayload struct {
+	// The site.
+	Site *model.Site `json:"site,omitempty"`
+	// Number of deliveries that are sent again.
+	Redelivered int `json:"redelivered"`
+	// Whether failed deliveries remain that the next call sends again.
+	HasMore bool `json:"hasMore"`
+	// Errors in the input: `NOT_FOUND`, `NO_WEBHOOK`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // Input of `redeliver`.
 type RedeliverInput struct {
 	// The delivery's global id.
@@ -512,7 +906,8 @@ type Rejection struct {
 	Day string `json:"day"`
 	// `collect` or `server`.
 	Endpoint string `json:"endpoint"`
-	// The error code. For ignored calls, the reason.
+	// The error code. For ignored calls, the reason. Calls that a paused site refused have the code `site_paused`, and those of a
+	// suspended account `account_suspended`; their senders got the code for an unknown site key or secret.
 	Code string `json:"code"`
 	// Number of calls.
 	Count int64 `json:"count"`
@@ -524,6 +919,8 @@ type Rejection struct {
 
 // Input of `removeMember`.
 type RemoveMemberInput struct {
+	// The account's global id, one of the caller's accounts. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
 	// The member's global id.
 	UserID string `json:"userId"`
 }
@@ -533,6 +930,36 @@ type RemoveMemberPayload struct {
 	// The removed member.
 	Member *model.User `json:"member,omitempty"`
 	// Errors in the input: `NOT_FOUND`, `LAST_OWNER`, `LAST_OPERATOR`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `renamePasskey`.
+type RenamePasskeyInput struct {
+	// The passkey's global id.
+	PasskeyID string `json:"passkeyId"`
+	// Display name, 1 to 100 characters.
+	Name string `json:"name"`
+}
+
+// Payload of `renamePasskey`.
+type RenamePasskeyPayload struct {
+	// The changed passkey.
+	Passkey *model.Passkey `json:"passkey,omitempty"`
+	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `renewRecoveryCodes`.
+type RenewRecoveryCodesInput struct {
+	// The current password.
+	Password string `json:"password"`
+}
+
+// Payload of `renewRecoveryCodes`.
+type RenewRecoveryCodesPayload struct {
+	// The new recovery codes, which are shown once.
+	RecoveryCodes []string `json:"recoveryCodes"`
+	// Errors in the input: `WRONG_CREDENTIALS`, `NO_SECOND_FACTOR`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -740,6 +1167,20 @@ type ReportRowEdge struct {
 	Node *ReportRow `json:"node"`
 }
 
+// Input of `requestEmailChange`.
+type RequestEmailChangeInput struct {
+	// The new e-mail address, at most 254 characters.
+	Email string `json:"email"`
+	// The current password.
+	Password string `json:"password"`
+}
+
+// Payload of `requestEmailChange`.
+type RequestEmailChangePayload struct {
+	// Errors in the input: `INVALID_EMAIL`, also for the caller's present address; `WRONG_CREDENTIALS`, `NO_MAIL_SERVER`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // Input of `requestPasswordReset`.
 type RequestPasswordResetInput struct {
 	// E-mail address. Case-insensitive.
@@ -752,11 +1193,29 @@ type RequestPasswordResetPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `resendDailyExport`.
+type ResendDailyExportInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// The UTC day. The service must still store its events; see the operator's retention.
+	Date model.Day `json:"date"`
+}
+
+// Payload of `resendDailyExport`.
+type ResendDailyExportPayload struct {
+	// The site.
+	Site *model.Site `json:"site,omitempty"`
+	// Number of parts, each of which is a delivery.
+	Parts int `json:"parts"`
+	// Errors in the input: `NOT_FOUND`, `NO_WEBHOOK`, `INVALID_DAY`, `DELIVERY_IN_PROGRESS`, `TOO_MANY_REDELIVERIES`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // Input of `resetPassword`.
 type ResetPasswordInput struct {
 	// The secret from the mail. Begins with `tgr_`.
 	Token string `json:"token"`
-	// The new password, 8 to 1,024 bytes.
+	// The new password, 10 to 1,024 bytes, and none of the most common ones.
 	Password string `json:"password"`
 }
 
@@ -764,8 +1223,26 @@ type ResetPasswordInput struct {
 type ResetPasswordPayload struct {
 	// The user's API tokens, which stay valid; sign in and revoke unneeded ones with `revokeApiToken`. At most 50. Empty if nothing was changed.
 	APITokens []*model.APIToken `json:"apiTokens"`
-	// Errors in the input: `INVALID_TOKEN`, `INVALID_PASSWORD`.
+	// Errors in the input: `INVALID_TOKEN`, `INVALID_PASSWORD`, `COMMON_PASSWORD`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `restoreSite`.
+type RestoreSiteInput struct {
+	// The global id of the deleted site.
+	SiteID string `json:"siteId"`
+}
+
+// Input of `resumeAccount`.
+type ResumeAccountInput struct {
+	// The account's global id.
+	AccountID string `json:"accountId"`
+}
+
+// Input of `resumeSite`.
+type ResumeSiteInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
 }
 
 // Input of `revokeApiToken`.
@@ -794,6 +1271,18 @@ type RevokeInvitationPayload struct {
 	Invitation *model.Invitation `json:"invitation,omitempty"`
 	// Errors in the input: `NOT_FOUND`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `revokeOldServerSecret`.
+type RevokeOldServerSecretInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+}
+
+// Input of `revokeOldSitekeySecret`.
+type RevokeOldSitekeySecretInput struct {
+	// The sitekey's global id.
+	SitekeyID string `json:"sitekeyId"`
 }
 
 // Input of `revokeServerSecret`.
@@ -826,6 +1315,9 @@ type RevokeSharedLinkInput struct {
 type RotateServerSecretInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
+	// Number of days for which the replaced secret remains valid, 0 to 7, each of 24 hours. 0 revokes it at once. There is at most one old
+	// secret: an older one is revoked.
+	KeepOldFor int `json:"keepOldFor"`
 }
 
 // Payload of `rotateServerSecret`.
@@ -834,7 +1326,7 @@ type RotateServerSecretPayload struct {
 	ServerSecret *string `json:"serverSecret,omitempty"`
 	// The site.
 	Site *model.Site `json:"site,omitempty"`
-	// Errors in the input: `NOT_FOUND`.
+	// Errors in the input: `NOT_FOUND`, `INVALID_DURATION`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -842,6 +1334,18 @@ type RotateServerSecretPayload struct {
 type RotateSitekeySecretInput struct {
 	// The sitekey's global id.
 	SitekeyID string `json:"sitekeyId"`
+	// Number of days for which the replaced secret remains valid, as in `rotateServerSecret`.
+	KeepOldFor int `json:"keepOldFor"`
+}
+
+// The second factors of a user.
+type SecondFactors struct {
+	// When the authenticator app was set up. Null without one.
+	TotpSince *model.Instant `json:"totpSince,omitempty"`
+	// The passkeys, oldest first. At most 20.
+	Passkeys []*model.Passkey `json:"passkeys"`
+	// The number of unused recovery codes.
+	RecoveryCodesLeft int `json:"recoveryCodesLeft"`
 }
 
 // Payload of the mutations of segments.
@@ -857,6 +1361,8 @@ type SegmentPayload struct {
 type SendTestWebhookInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
+	// The webhook to test.
+	Kind WebhookKind `json:"kind"`
 }
 
 // A browser in which the user is signed in.
@@ -874,6 +1380,24 @@ type Session struct {
 }
 
 func (Session) IsNode() {}
+
+// Input of `setAccountSecurity`.
+type SetAccountSecurityInput struct {
+	// The account. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
+	// The current password.
+	Password string `json:"password"`
+	// Whether members need a second factor.
+	RequireSecondFactor bool `json:"requireSecondFactor"`
+}
+
+// Payload of `setAccountSecurity`.
+type SetAccountSecurityPayload struct {
+	// The changed account.
+	Account *model.Account `json:"account,omitempty"`
+	// Errors in the input: `NOT_FOUND`, `WRONG_CREDENTIALS`, `NO_SECOND_FACTOR`.
+	UserErrors []*UserError `json:"userErrors"`
+}
 
 // Input of `setCaptchaPlan`.
 type SetCaptchaPlanInput struct {
@@ -903,7 +1427,7 @@ type SetConversionWebhookInput struct {
 	// not changed; null or an empty string removes it.
 	URL graphql.Omittable[*string] `json:"url,omitempty"`
 	// The secret that signs the calls of both webhooks, see `docs/webhooks.md`: 16 to 256 printable characters, not counting the prefix
-	// `whsec_`. If omitted or null, the secret is not changed; an empty string removes it. It cannot be read.
+	// `whsec_`. If omitted or null, the secret is not changed; an empty string removes it and an old one. It cannot be read.
 	Secret *string `json:"secret,omitempty"`
 }
 
@@ -918,6 +1442,8 @@ type SetDailyExportWebhookInput struct {
 
 // Input of `setMemberRole`.
 type SetMemberRoleInput struct {
+	// The account's global id, one of the caller's accounts. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
 	// The member's global id.
 	UserID string `json:"userId"`
 	// The new role.
@@ -952,6 +1478,22 @@ type SetReportMailsPayload struct {
 	ReportMails *ReportMails `json:"reportMails,omitempty"`
 	// Errors in the input: `NOT_FOUND`, `INVALID_THRESHOLD`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `setSiteDomains`.
+type SetSiteDomainsInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// The complete list of extra domains, each as in `createSite`. At most 20.
+	Domains []string `json:"domains"`
+}
+
+// Input of `setRegisteredEvents` and `setKeyEvents`.
+type SetSiteEventsInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// The complete list of event names. At most 50 can be registered.
+	Names []string `json:"names"`
 }
 
 // Input of `setSitePlan`.
@@ -1006,13 +1548,37 @@ type SignInInput struct {
 	Email string `json:"email"`
 	// Password.
 	Password string `json:"password"`
+	// A code of an authenticator app, or a recovery code. Spaces, hyphens and case do not matter. Ignored for a user without a second factor.
+	SecondFactor *string `json:"secondFactor,omitempty"`
+	// The answer of a passkey to `passkeyRequest`, instead of `secondFactor`.
+	Passkey *PasskeyAnswerInput `json:"passkey,omitempty"`
 }
 
 // Payload of `signIn`.
 type SignInPayload struct {
+	// The signed-in user. Null if a second factor is missing.
+	Viewer *model.User `json:"viewer,omitempty"`
+	// The ways in which the missing second factor can be proved. Empty if none is missing.
+	SecondFactorMethods []model.SecondFactorMethod `json:"secondFactorMethods"`
+	// A request for one of the user's passkeys. Null unless the methods have `PASSKEY`.
+	PasskeyRequest *PasskeyRequest `json:"passkeyRequest,omitempty"`
+	// Errors in the input: `WRONG_CREDENTIALS`, `INVALID_SECOND_FACTOR`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `signInWithPasskey`.
+type SignInWithPasskeyInput struct {
+	// The `challenge` of `passkeySignIn`.
+	Challenge string `json:"challenge"`
+	// JSON of the `PublicKeyCredential`, as its method `toJSON` returns it.
+	Credential string `json:"credential"`
+}
+
+// Payload of `signInWithPasskey`.
+type SignInWithPasskeyPayload struct {
 	// The signed-in user.
 	Viewer *model.User `json:"viewer,omitempty"`
-	// Errors in the input: `WRONG_CREDENTIALS`.
+	// Errors in the input: `INVALID_PASSKEY`, `PASSKEYS_UNAVAILABLE`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -1032,7 +1598,7 @@ type SignOutPayload struct {
 type SignUpInput struct {
 	// E-mail address, at most 254 characters. Unique on the installation.
 	Email string `json:"email"`
-	// Password, 8 to 1,024 bytes.
+	// Password, 10 to 1,024 bytes, and none of the most common ones.
 	Password string `json:"password"`
 	// Display name of the account, 1 to 100 characters. Must not contain a web address (`://` or `www.`).
 	AccountName string `json:"accountName"`
@@ -1044,7 +1610,7 @@ type SignUpPayload struct {
 	Viewer *model.User `json:"viewer,omitempty"`
 	// Whether a mail was sent to verify the address. `confirmSignUp` then creates the account.
 	VerificationSent bool `json:"verificationSent"`
-	// Errors in the input: `INVALID_EMAIL`, `INVALID_PASSWORD`, `INVALID_NAME`, `EMAIL_TAKEN`, `SIGNUPS_CLOSED`.
+	// Errors in the input: `INVALID_EMAIL`, `INVALID_PASSWORD`, `COMMON_PASSWORD`, `INVALID_NAME`, `EMAIL_TAKEN`, `SIGNUPS_CLOSED`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -1052,12 +1618,16 @@ type SignUpPayload struct {
 type SiteConnection struct {
 	// The sites with their cursors.
 	Edges []*SiteEdge `json:"edges"`
+	// The sites without their cursors.
+	Nodes []*model.Site `json:"nodes"`
 	// The position of the page in the list.
 	PageInfo *PageInfo `json:"pageInfo"`
-	// Number of sites in the whole list.
+	// Number of sites in the whole list, on all pages. With `search`, of those that it finds.
 	TotalCount int `json:"totalCount"`
 	// The account whose sites these are, for totalCount.
 	AccountID int64 `json:"-"`
+	// What selects them, for totalCount; empty for all.
+	Search string `json:"-"`
 }
 
 // Input of `addSiteDomain` and `removeSiteDomain`.
@@ -1070,7 +1640,7 @@ type SiteDomainInput struct {
 
 // A site in a list.
 type SiteEdge struct {
-	// Opaque cursor of the site, for `after`.
+	// Opaque cursor of the site, for `after` and `before`.
 	Cursor string `json:"cursor"`
 	// The site.
 	Node *model.Site `json:"node"`
@@ -1084,14 +1654,30 @@ type SiteEventInput struct {
 	Name string `json:"name"`
 }
 
+// What operators see of a site.
+type SiteOverview struct {
+	// The site's global id, for `setSitePlan`.
+	SiteID string `json:"siteId"`
+	// The site's domain.
+	Domain string `json:"domain"`
+	// When the site was created.
+	CreatedAt model.Instant `json:"createdAt"`
+	// The plan.
+	Plan model.Plan `json:"plan"`
+	// What the site has used of its quota in the current month.
+	Usage *Usage `json:"usage"`
+}
+
 // Payload of the mutations that change a site.
 type SitePayload struct {
 	// The site after the change.
 	Site *model.Site `json:"site,omitempty"`
 	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
-	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
-	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
+	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
+	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
+	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
+	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
+	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
 	// `INVALID_URL`.
 	UserErrors []*UserError `json:"userErrors"`
 }
@@ -1116,27 +1702,31 @@ type SitekeyActivity struct {
 type SitekeyConnection struct {
 	// The sitekeys with their cursors.
 	Edges []*SitekeyEdge `json:"edges"`
+	// The sitekeys without their cursors.
+	Nodes []*model.Sitekey `json:"nodes"`
 	// The position of the page in the list.
 	PageInfo *PageInfo `json:"pageInfo"`
-	// Number of sitekeys in the whole list.
+	// Number of sitekeys in the whole list, on all pages. With `search`, of those that it finds.
 	TotalCount int `json:"totalCount"`
 	// The account whose sitekeys these are, for totalCount.
 	AccountID int64 `json:"-"`
+	// What selects them, for totalCount; empty for all.
+	Search string `json:"-"`
 }
 
 // A sitekey in a list.
 type SitekeyEdge struct {
-	// Opaque cursor of the sitekey, for `after`.
+	// Opaque cursor of the sitekey, for `after` and `before`.
 	Cursor string `json:"cursor"`
 	// The sitekey.
 	Node *model.Sitekey `json:"node"`
 }
 
-// Payload of `updateSitekey` and `deleteSitekey`.
+// Payload of `updateSitekey`, `transferSitekey`, `revokeOldSitekeySecret` and `deleteSitekey`.
 type SitekeyPayload struct {
 	// The changed or deleted sitekey.
 	Sitekey *model.Sitekey `json:"sitekey,omitempty"`
-	// Errors in the input: `NOT_FOUND`; `updateSitekey`: `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`.
+	// Errors in the input: `NOT_FOUND`; `updateSitekey`: `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`; `deleteSitekey`: `CONFIRMATION_MISMATCH`; `transferSitekey`: `TOO_MANY_SITEKEYS`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -1160,9 +1750,95 @@ type SitekeySecretPayload struct {
 	Sitekey *model.Sitekey `json:"sitekey,omitempty"`
 	// The new secret. It is returned only here: the service stores its hash.
 	Secret *string `json:"secret,omitempty"`
-	// Errors in the input. `createSitekey`: `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`, `TOO_MANY_SITEKEYS`;
-	// `rotateSitekeySecret`: `NOT_FOUND`.
+	// Errors in the input. `createSitekey`: `NOT_FOUND`, `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`, `TOO_MANY_SITEKEYS`;
+	// `rotateSitekeySecret`: `NOT_FOUND`, `INVALID_DURATION`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `startPasskeyRegistration`.
+type StartPasskeyRegistrationInput struct {
+	// The current password.
+	Password string `json:"password"`
+}
+
+// Payload of `startPasskeyRegistration`.
+type StartPasskeyRegistrationPayload struct {
+	// The request for the browser.
+	Request *PasskeyRequest `json:"request,omitempty"`
+	// Errors in the input: `WRONG_CREDENTIALS`, `PASSKEYS_UNAVAILABLE`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `startTotp`.
+type StartTotpInput struct {
+	// The current password.
+	Password string `json:"password"`
+}
+
+// Payload of `startTotp`.
+type StartTotpPayload struct {
+	// The secret in base32, to type into an app. It is shown once.
+	Secret *string `json:"secret,omitempty"`
+	// The secret as an `otpauth` URI.
+	URI *string `json:"uri,omitempty"`
+	// The URI as a QR code.
+	QRCode *QRCode `json:"qrCode,omitempty"`
+	// Errors in the input: `WRONG_CREDENTIALS`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `stopReportMail`.
+type StopReportMailInput struct {
+	// The token of the link in the mail. Begins with `stop_`.
+	Token string `json:"token"`
+}
+
+// Payload of `stopReportMail`.
+type StopReportMailPayload struct {
+	// Errors in the input: `INVALID_TOKEN`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `suspendAccount`.
+type SuspendAccountInput struct {
+	// The account's global id.
+	AccountID string `json:"accountId"`
+	// The reason, which the account's users see: 1 to 500 characters in one line.
+	Reason string `json:"reason"`
+}
+
+// The suspension of an account.
+type Suspension struct {
+	// When the account was suspended.
+	SuspendedAt model.Instant `json:"suspendedAt"`
+	// The reason that the operator gave.
+	Reason string `json:"reason"`
+}
+
+// Payload of `suspendAccount` and `resumeAccount`.
+type SuspensionPayload struct {
+	// The account's global id.
+	AccountID *string `json:"accountId,omitempty"`
+	// The suspension after the change. Null if the account is not suspended.
+	Suspension *Suspension `json:"suspension,omitempty"`
+	// Errors in the input: `NOT_FOUND`; `suspendAccount`: `INVALID_TEXT`, `LAST_OPERATOR`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `transferSite`.
+type TransferSiteInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// The global id of the new account, one of the caller's.
+	ToAccountID string `json:"toAccountId"`
+}
+
+// Input of `transferSitekey`.
+type TransferSitekeyInput struct {
+	// The sitekey's global id.
+	SitekeyID string `json:"sitekeyId"`
+	// The global id of the new account, one of the caller's.
+	ToAccountID string `json:"toAccountId"`
 }
 
 // A name of events that were refused because it is not registered.
@@ -1173,6 +1849,22 @@ type UnknownEvent struct {
 	Count int64 `json:"count"`
 	// The UTC day of the last one.
 	LastDay model.Day `json:"lastDay"`
+}
+
+// Input of `updateAccount`.
+type UpdateAccountInput struct {
+	// The account's global id, one of the caller's accounts. Default: the caller's default account.
+	AccountID *string `json:"accountId,omitempty"`
+	// Display name, 1 to 100 characters. Must not contain a web address (`://` or `www.`).
+	Name string `json:"name"`
+}
+
+// Payload of `updateAccount`.
+type UpdateAccountPayload struct {
+	// The account with the new name.
+	Account *model.Account `json:"account,omitempty"`
+	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`.
+	UserErrors []*UserError `json:"userErrors"`
 }
 
 // Input of `updateAnnotation`. Omitted and null fields are not changed.
@@ -1235,6 +1927,20 @@ type UpdateSitekeyInput struct {
 	Domains []string `json:"domains,omitempty"`
 }
 
+// Input of `updateUser`. Omitted settings are not changed.
+type UpdateUserInput struct {
+	// The language of mails to the user.
+	Language *model.Language `json:"language,omitempty"`
+}
+
+// Payload of `updateUser`.
+type UpdateUserPayload struct {
+	// The user.
+	User *model.User `json:"user,omitempty"`
+	// Errors in the input. There are none at present.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // A site's usage of its quota in the current calendar month (UTC).
 type Usage struct {
 	// The month, as YYYY-MM.
@@ -1258,6 +1964,192 @@ type UserError struct {
 	Code UserErrorCode `json:"code"`
 	// Human-readable message, one sentence.
 	Message string `json:"message"`
+}
+
+// The order of a list of accounts.
+type AccountOrder string
+
+const (
+	// Newest account first.
+	AccountOrderNewest AccountOrder = "NEWEST"
+	// Oldest account first.
+	AccountOrderOldest AccountOrder = "OLDEST"
+)
+
+var AllAccountOrder = []AccountOrder{
+	AccountOrderNewest,
+	AccountOrderOldest,
+}
+
+func (e AccountOrder) IsValid() bool {
+	switch e {
+	case AccountOrderNewest, AccountOrderOldest:
+		return true
+	}
+	return false
+}
+
+func (e AccountOrder) String() string {
+	return string(e)
+}
+
+func (e *AccountOrder) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = AccountOrder(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid AccountOrder", str)
+	}
+	return nil
+}
+
+func (e AccountOrder) MarshalGQL(w io.Writer) {
+	fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *AccountOrder) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e AccountOrder) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// The order of a list of annotations.
+type AnnotationOrder string
+
+const (
+	// Newest day first.
+	AnnotationOrderNewest AnnotationOrder = "NEWEST"
+	// Oldest day first.
+	AnnotationOrderOldest AnnotationOrder = "OLDEST"
+)
+
+var AllAnnotationOrder = []AnnotationOrder{
+	AnnotationOrderNewest,
+	AnnotationOrderOldest,
+}
+
+func (e AnnotationOrder) IsValid() bool {
+	switch e {
+	case AnnotationOrderNewest, AnnotationOrderOldest:
+		return true
+	}
+	return false
+}
+
+func (e AnnotationOrder) String() string {
+	return string(e)
+}
+
+func (e *AnnotationOrder) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = AnnotationOrder(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid AnnotationOrder", str)
+	}
+	return nil
+}
+
+func (e AnnotationOrder) MarshalGQL(w io.Writer) {
+	fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *AnnotationOrder) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e AnnotationOrder) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// A kind of author.
+type AuditActorKind string
+
+const (
+	// A user of the account.
+	AuditActorKindUser AuditActorKind = "USER"
+	// A program with an API token of the user.
+	AuditActorKindAPIToken AuditActorKind = "API_TOKEN"
+	// An operator of the installation, with a right that owners do not have.
+	AuditActorKindOperator AuditActorKind = "OPERATOR"
+	// A command on the machine itself.
+	AuditActorKindCommandLine AuditActorKind = "COMMAND_LINE"
+	// A caller who was not signed in, such as one who requests a password reset.
+	AuditActorKindUnauthenticated AuditActorKind = "UNAUTHENTICATED"
+	// The service itself.
+	AuditActorKindSystem AuditActorKind = "SYSTEM"
+)
+
+var AllAuditActorKind = []AuditActorKind{
+	AuditActorKindUser,
+	AuditActorKindAPIToken,
+	AuditActorKindOperator,
+	AuditActorKindCommandLine,
+	AuditActorKindUnauthenticated,
+	AuditActorKindSystem,
+}
+
+func (e AuditActorKind) IsValid() bool {
+	switch e {
+	case AuditActorKindUser, AuditActorKindAPIToken, AuditActorKindOperator, AuditActorKindCommandLine, AuditActorKindUnauthenticated, AuditActorKindSystem:
+		return true
+	}
+	return false
+}
+
+func (e AuditActorKind) String() string {
+	return string(e)
+}
+
+func (e *AuditActorKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = AuditActorKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid AuditActorKind", str)
+	}
+	return nil
+}
+
+func (e AuditActorKind) MarshalGQL(w io.Writer) {
+	fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *AuditActorKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e AuditActorKind) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
 }
 
 // The content of a delivery.
@@ -1321,12 +2213,73 @@ func (e DeliveryKind) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// The order of a list of deliveries.
+type DeliveryOrder string
+
+const (
+	// Newest first.
+	DeliveryOrderNewest DeliveryOrder = "NEWEST"
+	// Oldest first.
+	DeliveryOrderOldest DeliveryOrder = "OLDEST"
+)
+
+var AllDeliveryOrder = []DeliveryOrder{
+	DeliveryOrderNewest,
+	DeliveryOrderOldest,
+}
+
+func (e DeliveryOrder) IsValid() bool {
+	switch e {
+	case DeliveryOrderNewest, DeliveryOrderOldest:
+		return true
+	}
+	return false
+}
+
+func (e DeliveryOrder) String() string {
+	return string(e)
+}
+
+func (e *DeliveryOrder) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = DeliveryOrder(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid DeliveryOrder", str)
+	}
+	return nil
+}
+
+func (e DeliveryOrder) MarshalGQL(w io.Writer) {
+	fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *DeliveryOrder) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e DeliveryOrder) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 // The state of a delivery.
 type DeliveryState string
 
 const (
 	// An attempt is due or in progress.
 	DeliveryStatePending DeliveryState = "PENDING"
+	// The webhook has no URL. The attempts continue when it gets one. The delivery fails when it has waited until 7 days after its
+	// `createdAt`.
+	DeliveryStateWaiting DeliveryState = "WAITING"
 	// An attempt was answered with a status from 200 to 299.
 	DeliveryStateDelivered DeliveryState = "DELIVERED"
 	// All attempts failed, or the receiver refused the message permanently.
@@ -1335,13 +2288,14 @@ const (
 
 var AllDeliveryState = []DeliveryState{
 	DeliveryStatePending,
+	DeliveryStateWaiting,
 	DeliveryStateDelivered,
 	DeliveryStateFailed,
 }
 
 func (e DeliveryState) IsValid() bool {
 	switch e {
-	case DeliveryStatePending, DeliveryStateDelivered, DeliveryStateFailed:
+	case DeliveryStatePending, DeliveryStateWaiting, DeliveryStateDelivered, DeliveryStateFailed:
 		return true
 	}
 	return false
@@ -1391,6 +2345,11 @@ const (
 	ErrorCodeUnauthenticated ErrorCode = "UNAUTHENTICATED"
 	// The caller's role or the scopes of the API token do not allow the operation.
 	ErrorCodeForbidden ErrorCode = "FORBIDDEN"
+	// An operator has suspended the account, so that nothing in it can be changed. The message states the reason.
+	ErrorCodeAccountSuspended ErrorCode = "ACCOUNT_SUSPENDED"
+	// The account requires a second factor, and the caller, or the user of the API token, has none. Set one up with `startTotp` or
+	// `startPasskeyRegistration`.
+	ErrorCodeSecondFactorRequired ErrorCode = "SECOND_FACTOR_REQUIRED"
 	// Too many attempts, the account's rate limit is used up (see `RateLimit`), or too many mutations are in progress: an account can
 	// run 2 at once, and up to 50 more wait for at most 3 seconds. Wait for `extensions.retryAfter` seconds. Of a request with several
 	// mutations, those before the first one with this error were run, and no later one. Status 429 if nothing was run: a caller that
@@ -1415,13 +2374,13 @@ const (
 	// Status 400. The query exceeds a limit: 12 levels, 10 root fields, 30 aliases, 500 fields with fragments expanded, 4,000 tokens, or
 	// a complexity of 5,000.
 	//
-	// Complexity: each field costs 1. The content of a connection is multiplied by `first`, that of `rejections`, `usageByDay` and
+	// Complexity: each field costs 1. The content of a connection is multiplied by the size of its page, that of `rejections`, `usageByDay` and
 	// `activity` by the number of days, that of `usageHistory` and `captchaUsageHistory` by the number of months, that of `refusals` by 20,
-	// that of `attempts` by 10, those of `apiTokens`, `unknownEvents`, `segments`, `funnels` and `sharedLinks` by 50, those of
-	// `filters` by 10 and of `steps` by 8, and that of `members`, `invitations` and `sessions` by 100. In reports, the content of
-	// `breakdown` is multiplied by a tenth of `first`, that of `series` by 40, and that of `propertyNames` by 10. A mutation costs 100,
-	// plus 1 for each item of the lists in its input. A mutation that checks a password or sends a mail costs 3,000, and one that erases a
-	// user's data 1,000.
+	// that of `attempts` by 10, those of `apiTokens` of a user, `unknownEvents`, `segments`, `funnels` and `sharedLinks` by 50, those of
+	// `filters` by 10 and of `steps` by 8, that of `accounts` by 20, and that of `members`, `invitations`, `sessions`, `deletedSites` and
+	// `Account.apiTokens` by 100. In reports, the content of `breakdown` is multiplied by a tenth of `first`, that of `series` by 40, and
+	// that of `propertyNames` by 10. A mutation costs 100, plus 1 for each item of the lists in its input. A mutation that checks a
+	// password or sends a mail costs 3,000, and one that erases a user's data 1,000. A search among all accounts costs 1,000 in addition.
 	ErrorCodeTooComplex ErrorCode = "TOO_COMPLEX"
 	// Status 400, 405 or 415. The request is not a POST of a JSON object with a `query`.
 	ErrorCodeBadRequest ErrorCode = "BAD_REQUEST"
@@ -1436,6 +2395,8 @@ const (
 var AllErrorCode = []ErrorCode{
 	ErrorCodeUnauthenticated,
 	ErrorCodeForbidden,
+	ErrorCodeAccountSuspended,
+	ErrorCodeSecondFactorRequired,
 	ErrorCodeRateLimited,
 	ErrorCodeUnavailable,
 	ErrorCodeTimeout,
@@ -1452,7 +2413,7 @@ var AllErrorCode = []ErrorCode{
 
 func (e ErrorCode) IsValid() bool {
 	switch e {
-	case ErrorCodeUnauthenticated, ErrorCodeForbidden, ErrorCodeRateLimited, ErrorCodeUnavailable, ErrorCodeTimeout, ErrorCodeInvalidArgument, ErrorCodeTooExpensive, ErrorCodeParseFailed, ErrorCodeValidationFailed, ErrorCodeTooComplex, ErrorCodeBadRequest, ErrorCodeTooLarge, ErrorCodeCrossOrigin, ErrorCodeInternal:
+	case ErrorCodeUnauthenticated, ErrorCodeForbidden, ErrorCodeAccountSuspended, ErrorCodeSecondFactorRequired, ErrorCodeRateLimited, ErrorCodeUnavailable, ErrorCodeTimeout, ErrorCodeInvalidArgument, ErrorCodeTooExpensive, ErrorCodeParseFailed, ErrorCodeValidationFailed, ErrorCodeTooComplex, ErrorCodeBadRequest, ErrorCodeTooLarge, ErrorCodeCrossOrigin, ErrorCodeInternal:
 		return true
 	}
 	return false
@@ -1697,14 +2658,141 @@ func (e ReportMetric) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// The order of a list of sites. Sites with equal names follow in the order of their creation.
+type SiteOrder string
+
+const (
+	// By creation, oldest first.
+	SiteOrderOldest SiteOrder = "OLDEST"
+	// By creation, newest first.
+	SiteOrderNewest SiteOrder = "NEWEST"
+	// By name, without regard to case, in the order of Unicode.
+	SiteOrderName SiteOrder = "NAME"
+	// By domain, in its ASCII form.
+	SiteOrderDomain SiteOrder = "DOMAIN"
+)
+
+var AllSiteOrder = []SiteOrder{
+	SiteOrderOldest,
+	SiteOrderNewest,
+	SiteOrderName,
+	SiteOrderDomain,
+}
+
+func (e SiteOrder) IsValid() bool {
+	switch e {
+	case SiteOrderOldest, SiteOrderNewest, SiteOrderName, SiteOrderDomain:
+		return true
+	}
+	return false
+}
+
+func (e SiteOrder) String() string {
+	return string(e)
+}
+
+func (e *SiteOrder) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = SiteOrder(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid SiteOrder", str)
+	}
+	return nil
+}
+
+func (e SiteOrder) MarshalGQL(w io.Writer) {
+	fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *SiteOrder) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e SiteOrder) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// The order of a list of sitekeys. Sitekeys with equal names follow in the order of their creation.
+type SitekeyOrder string
+
+const (
+	// By creation, oldest first.
+	SitekeyOrderOldest SitekeyOrder = "OLDEST"
+	// By creation, newest first.
+	SitekeyOrderNewest SitekeyOrder = "NEWEST"
+	// By name, without regard to case, in the order of Unicode.
+	SitekeyOrderName SitekeyOrder = "NAME"
+)
+
+var AllSitekeyOrder = []SitekeyOrder{
+	SitekeyOrderOldest,
+	SitekeyOrderNewest,
+	SitekeyOrderName,
+}
+
+func (e SitekeyOrder) IsValid() bool {
+	switch e {
+	case SitekeyOrderOldest, SitekeyOrderNewest, SitekeyOrderName:
+		return true
+	}
+	return false
+}
+
+func (e SitekeyOrder) String() string {
+	return string(e)
+}
+
+func (e *SitekeyOrder) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = SitekeyOrder(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid SitekeyOrder", str)
+	}
+	return nil
+}
+
+func (e SitekeyOrder) MarshalGQL(w io.Writer) {
+	fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *SitekeyOrder) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e SitekeyOrder) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 // The codes of `userErrors`.
 type UserErrorCode string
 
 const (
 	// The e-mail address is not valid.
 	UserErrorCodeInvalidEmail UserErrorCode = "INVALID_EMAIL"
-	// The password is shorter than 8 or longer than 1,024 bytes.
+	// The password is shorter than 10 or longer than 1,024 bytes. That of a shared link has at least 8.
 	UserErrorCodeInvalidPassword UserErrorCode = "INVALID_PASSWORD"
+	// The password is one of the most common ones.
+	UserErrorCodeCommonPassword UserErrorCode = "COMMON_PASSWORD"
 	// The name is empty, longer than 100 characters, or contains control characters, direction overrides or other invisible characters.
 	// The name of an account must not contain a web address either.
 	UserErrorCodeInvalidName UserErrorCode = "INVALID_NAME"
@@ -1720,6 +2808,23 @@ const (
 	UserErrorCodeTooManySitekeys UserErrorCode = "TOO_MANY_SITEKEYS"
 	// The e-mail address or the password is wrong. The error does not reveal which.
 	UserErrorCodeWrongCredentials UserErrorCode = "WRONG_CREDENTIALS"
+	// The code or the passkey is wrong, expired or was used before. A code of an authenticator app is valid for 30 seconds before and after
+	// its own 30 seconds, and counts once.
+	UserErrorCodeInvalidSecondFactor UserErrorCode = "INVALID_SECOND_FACTOR"
+	// The passkey's answer was not accepted, or its challenge has expired or was answered before.
+	UserErrorCodeInvalidPasskey UserErrorCode = "INVALID_PASSKEY"
+	// The passkey is registered already.
+	UserErrorCodePasskeyExists UserErrorCode = "PASSKEY_EXISTS"
+	// The user has reached the limit of 20 passkeys.
+	UserErrorCodeTooManyPasskeys UserErrorCode = "TOO_MANY_PASSKEYS"
+	// This installation has no passkeys: they need https and a host name.
+	UserErrorCodePasskeysUnavailable UserErrorCode = "PASSKEYS_UNAVAILABLE"
+	// The setup of an authenticator app was not started, or more than 15 minutes ago.
+	UserErrorCodeSetupExpired UserErrorCode = "SETUP_EXPIRED"
+	// The user does not have the second factor that the mutation needs.
+	UserErrorCodeNoSecondFactor UserErrorCode = "NO_SECOND_FACTOR"
+	// An account of the user requires a second factor, and this is the last one.
+	UserErrorCodeSecondFactorNeeded UserErrorCode = "SECOND_FACTOR_NEEDED"
 	// This installation does not accept new accounts.
 	UserErrorCodeSignupsClosed UserErrorCode = "SIGNUPS_CLOSED"
 	// No such object exists, or it belongs to another account. The error does not reveal which.
@@ -1753,11 +2858,11 @@ const (
 	UserErrorCodeInvalidUserID UserErrorCode = "INVALID_USER_ID"
 	// The account already has 20 erasures in progress.
 	UserErrorCodeTooManyErasures UserErrorCode = "TOO_MANY_ERASURES"
-	// The site has no conversion webhook to test.
+	// The site's webhook has no URL.
 	UserErrorCodeNoWebhook UserErrorCode = "NO_WEBHOOK"
-	// The delivery, or a test of the site, is already in progress.
+	// The delivery, a test of the site, or a part of the daily export is already in progress.
 	UserErrorCodeDeliveryInProgress UserErrorCode = "DELIVERY_IN_PROGRESS"
-	// The delivery was already sent again 20 times.
+	// The delivery was already sent again 20 times, or the site had 1,000 parts of daily exports within an hour.
 	UserErrorCodeTooManyRedeliveries UserErrorCode = "TOO_MANY_REDELIVERIES"
 	// The site has reached its limit of 20 tests per hour.
 	UserErrorCodeTooManyTests UserErrorCode = "TOO_MANY_TESTS"
@@ -1767,11 +2872,13 @@ const (
 	UserErrorCodeInvalidVolume UserErrorCode = "INVALID_VOLUME"
 	// An API token requires at least one scope.
 	UserErrorCodeInvalidScopes UserErrorCode = "INVALID_SCOPES"
+	// The person has reached the limit of 20 accounts.
+	UserErrorCodeTooManyAccounts UserErrorCode = "TOO_MANY_ACCOUNTS"
 	// The user has reached the limit of 50 API tokens.
 	UserErrorCodeTooManyTokens UserErrorCode = "TOO_MANY_TOKENS"
 	// The mailed secret is wrong, consumed or expired. The error does not reveal which.
 	UserErrorCodeInvalidToken UserErrorCode = "INVALID_TOKEN"
-	// The address already belongs to a member of the account.
+	// The person is a member of the account already.
 	UserErrorCodeAlreadyMember UserErrorCode = "ALREADY_MEMBER"
 	// The account has reached its limit of 100 members and invitations.
 	UserErrorCodeTooManyMembers UserErrorCode = "TOO_MANY_MEMBERS"
@@ -1781,7 +2888,8 @@ const (
 	UserErrorCodeLastOwner UserErrorCode = "LAST_OWNER"
 	// The name is not that of a time zone in the IANA database.
 	UserErrorCodeInvalidTimeZone UserErrorCode = "INVALID_TIME_ZONE"
-	// The day is before 1970 or too far in the future.
+	// The day is before 1970 or too far in the future. For `resendDailyExport`: its regular export is still to come, or none of its events
+	// are stored.
 	UserErrorCodeInvalidDay UserErrorCode = "INVALID_DAY"
 	// The text is empty, longer than 500 characters, or contains control characters or other invisible characters.
 	UserErrorCodeInvalidText UserErrorCode = "INVALID_TEXT"
@@ -1805,17 +2913,22 @@ const (
 	UserErrorCodeInvalidExpiry UserErrorCode = "INVALID_EXPIRY"
 	// The secret of the shared link is wrong, or the link was revoked or has expired.
 	UserErrorCodeInvalidLink UserErrorCode = "INVALID_LINK"
-	// The shared link has a password, and none was given.
+	// The shared link has a password, or the invitation needs one, and none was given.
 	UserErrorCodePasswordRequired UserErrorCode = "PASSWORD_REQUIRED"
 	// The number is not from 1 to 1,000,000,000.
 	UserErrorCodeInvalidThreshold UserErrorCode = "INVALID_THRESHOLD"
-	// The only operator cannot be deleted while the installation has other users.
+	// The number of days is out of range. The message states the range.
+	UserErrorCodeInvalidDuration UserErrorCode = "INVALID_DURATION"
+	// The name given to confirm a deletion is not that of the object. Field `confirm`.
+	UserErrorCodeConfirmationMismatch UserErrorCode = "CONFIRMATION_MISMATCH"
+	// The only operator cannot be deleted while the installation has other users, nor the account of all operators suspended.
 	UserErrorCodeLastOperator UserErrorCode = "LAST_OPERATOR"
 )
 
 var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidEmail,
 	UserErrorCodeInvalidPassword,
+	UserErrorCodeCommonPassword,
 	UserErrorCodeInvalidName,
 	UserErrorCodeInvalidDomain,
 	UserErrorCodeEmailTaken,
@@ -1823,6 +2936,14 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeTooManySites,
 	UserErrorCodeTooManySitekeys,
 	UserErrorCodeWrongCredentials,
+	UserErrorCodeInvalidSecondFactor,
+	UserErrorCodeInvalidPasskey,
+	UserErrorCodePasskeyExists,
+	UserErrorCodeTooManyPasskeys,
+	UserErrorCodePasskeysUnavailable,
+	UserErrorCodeSetupExpired,
+	UserErrorCodeNoSecondFactor,
+	UserErrorCodeSecondFactorNeeded,
 	UserErrorCodeSignupsClosed,
 	UserErrorCodeNotFound,
 	UserErrorCodeOwnDomain,
@@ -1846,6 +2967,7 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidPlan,
 	UserErrorCodeInvalidVolume,
 	UserErrorCodeInvalidScopes,
+	UserErrorCodeTooManyAccounts,
 	UserErrorCodeTooManyTokens,
 	UserErrorCodeInvalidToken,
 	UserErrorCodeAlreadyMember,
@@ -1867,12 +2989,14 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidLink,
 	UserErrorCodePasswordRequired,
 	UserErrorCodeInvalidThreshold,
+	UserErrorCodeInvalidDuration,
+	UserErrorCodeConfirmationMismatch,
 	UserErrorCodeLastOperator,
 }
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeLastOperator:
 		return true
 	}
 	return false
@@ -1908,6 +3032,64 @@ func (e *UserErrorCode) UnmarshalJSON(b []byte) error {
 }
 
 func (e UserErrorCode) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// A webhook of a site.
+type WebhookKind string
+
+const (
+	// The conversion webhook, see `setConversionWebhook`.
+	WebhookKindConversion WebhookKind = "CONVERSION"
+	// The daily export webhook, see `setDailyExportWebhook`.
+	WebhookKindDailyExport WebhookKind = "DAILY_EXPORT"
+)
+
+var AllWebhookKind = []WebhookKind{
+	WebhookKindConversion,
+	WebhookKindDailyExport,
+}
+
+func (e WebhookKind) IsValid() bool {
+	switch e {
+	case WebhookKindConversion, WebhookKindDailyExport:
+		return true
+	}
+	return false
+}
+
+func (e WebhookKind) String() string {
+	return string(e)
+}
+
+func (e *WebhookKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = WebhookKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid WebhookKind", str)
+	}
+	return nil
+}
+
+func (e WebhookKind) MarshalGQL(w io.Writer) {
+	fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *WebhookKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e WebhookKind) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -179,6 +179,38 @@ func (ec *executionContext) fieldContext_SetReportMailsPayload_userErrors(_ cont
 	return fc, nil
 }
 
+func (ec *executionContext) _StopReportMailPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *StopReportMailPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StopReportMailPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StopReportMailPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StopReportMailPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 // endregion **************************** field.gotpl *****************************
 
 // region    **************************** input.gotpl *****************************
@@ -236,6 +268,36 @@ func (ec *executionContext) unmarshalInputSetReportMailsInput(ctx context.Contex
 				return it, err
 			}
 			it.DropBelow = graphql.OmittableOf(data)
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputStopReportMailInput(ctx context.Context, obj any) (StopReportMailInput, error) {
+	var it StopReportMailInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"token"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "token":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("token"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Token = data
 		}
 	}
 	return it, nil
@@ -345,6 +407,44 @@ func (ec *executionContext) _SetReportMailsPayload(ctx context.Context, sel ast.
 	return out
 }
 
+var stopReportMailPayloadImplementors = []string{"StopReportMailPayload"}
+
+func (ec *executionContext) _StopReportMailPayload(ctx context.Context, sel ast.SelectionSet, obj *StopReportMailPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, stopReportMailPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StopReportMailPayload")
+		case "userErrors":
+			out.Values[i] = ec._StopReportMailPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 // endregion **************************** object.gotpl ****************************
 
 // region    ***************************** type.gotpl *****************************
@@ -368,6 +468,11 @@ func (ec *executionContext) unmarshalNSetReportMailsInput2githubᚗcomᚋtallyga
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNStopReportMailInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐStopReportMailInput(ctx context.Context, v any) (StopReportMailInput, error) {
+	res, err := ec.unmarshalInputStopReportMailInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalOReportMails2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportMails(ctx context.Context, sel ast.SelectionSet, v *ReportMails) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -380,6 +485,13 @@ func (ec *executionContext) marshalOSetReportMailsPayload2ᚖgithubᚗcomᚋtall
 		return graphql.Null
 	}
 	return ec._SetReportMailsPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOStopReportMailPayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐStopReportMailPayload(ctx context.Context, sel ast.SelectionSet, v *StopReportMailPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._StopReportMailPayload(ctx, sel, v)
 }
 
 // endregion ***************************** type.gotpl *****************************

@@ -24,13 +24,19 @@ type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 
 type ResolverRoot interface {
 	Account() AccountResolver
+	AccountOverview() AccountOverviewResolver
 	Annotation() AnnotationResolver
+	AnnotationConnection() AnnotationConnectionResolver
 	ApiToken() ApiTokenResolver
+	DeletedSite() DeletedSiteResolver
 	Delivery() DeliveryResolver
 	DeliveryAttempt() DeliveryAttemptResolver
+	DeliveryConnection() DeliveryConnectionResolver
 	Funnel() FunnelResolver
+	Installation() InstallationResolver
 	Invitation() InvitationResolver
 	Mutation() MutationResolver
+	Passkey() PasskeyResolver
 	Query() QueryResolver
 	Report() ReportResolver
 	Segment() SegmentResolver
@@ -54,15 +60,47 @@ type ComplexityRoot struct {
 	}
 
 	Account struct {
+		APITokens           func(childComplexity int) int
+		AuditLog            func(childComplexity int, first int, after *string, filter *AuditFilter) int
 		CaptchaPlan         func(childComplexity int) int
 		CaptchaUsage        func(childComplexity int) int
 		CaptchaUsageHistory func(childComplexity int, months int) int
 		CreatedAt           func(childComplexity int) int
+		DeletedSites        func(childComplexity int) int
 		ID                  func(childComplexity int) int
 		Invitations         func(childComplexity int) int
 		Members             func(childComplexity int) int
 		Name                func(childComplexity int) int
-		Sites               func(childComplexity int, first int, after *string) int
+		RequireSecondFactor func(childComplexity int) int
+		Sites               func(childComplexity int, first *int, after *string, last *int, before *string, orderBy SiteOrder, search *string) int
+		Suspension          func(childComplexity int) int
+		ViewerRole          func(childComplexity int) int
+	}
+
+	AccountConnection struct {
+		Edges      func(childComplexity int) int
+		Nodes      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+		TotalCount func(childComplexity int) int
+	}
+
+	AccountEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	AccountOverview struct {
+		AccountID     func(childComplexity int) int
+		CaptchaPlan   func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		MemberCount   func(childComplexity int) int
+		Name          func(childComplexity int) int
+		Pageviews     func(childComplexity int) int
+		Period        func(childComplexity int) int
+		SiteCount     func(childComplexity int) int
+		SitekeyCount  func(childComplexity int) int
+		Sites         func(childComplexity int, first int) int
+		Verifications func(childComplexity int) int
 	}
 
 	Annotation struct {
@@ -73,8 +111,10 @@ type ComplexityRoot struct {
 	}
 
 	AnnotationConnection struct {
-		Edges    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
+		Edges      func(childComplexity int) int
+		Nodes      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+		TotalCount func(childComplexity int) int
 	}
 
 	AnnotationEdge struct {
@@ -88,12 +128,54 @@ type ComplexityRoot struct {
 	}
 
 	ApiToken struct {
+		AccountID  func(childComplexity int) int
 		CreatedAt  func(childComplexity int) int
 		ID         func(childComplexity int) int
 		LastUsedAt func(childComplexity int) int
 		Name       func(childComplexity int) int
 		Scopes     func(childComplexity int) int
 		TokenHint  func(childComplexity int) int
+		User       func(childComplexity int) int
+		ValidUntil func(childComplexity int) int
+	}
+
+	AuditActor struct {
+		APITokenID   func(childComplexity int) int
+		APITokenName func(childComplexity int) int
+		Email        func(childComplexity int) int
+		Kind         func(childComplexity int) int
+		UserID       func(childComplexity int) int
+	}
+
+	AuditChange struct {
+		After  func(childComplexity int) int
+		Before func(childComplexity int) int
+		Name   func(childComplexity int) int
+	}
+
+	AuditConnection struct {
+		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	AuditEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	AuditEntry struct {
+		Action  func(childComplexity int) int
+		Actor   func(childComplexity int) int
+		At      func(childComplexity int) int
+		Changes func(childComplexity int) int
+		Object  func(childComplexity int) int
+	}
+
+	AuditObject struct {
+		Name     func(childComplexity int) int
+		ObjectID func(childComplexity int) int
+		Type     func(childComplexity int) int
 	}
 
 	CaptchaUsage struct {
@@ -113,9 +195,25 @@ type ComplexityRoot struct {
 		Viewer     func(childComplexity int) int
 	}
 
+	ConfirmEmailChangePayload struct {
+		Email      func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
 	ConfirmSignUpPayload struct {
 		UserErrors func(childComplexity int) int
 		Viewer     func(childComplexity int) int
+	}
+
+	ConfirmTotpPayload struct {
+		RecoveryCodes func(childComplexity int) int
+		UserErrors    func(childComplexity int) int
+		Viewer        func(childComplexity int) int
+	}
+
+	CreateAccountPayload struct {
+		Account    func(childComplexity int) int
+		UserErrors func(childComplexity int) int
 	}
 
 	CreateApiTokenPayload struct {
@@ -145,19 +243,40 @@ type ComplexityRoot struct {
 		UserErrors func(childComplexity int) int
 	}
 
+	DeletePasskeyPayload struct {
+		Passkey    func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
 	DeleteUserDataPayload struct {
 		Erasure    func(childComplexity int) int
 		UserErrors func(childComplexity int) int
 	}
 
+	DeletedSite struct {
+		DeletedAt       func(childComplexity int) int
+		Domain          func(childComplexity int) int
+		Name            func(childComplexity int) int
+		RestorableUntil func(childComplexity int) int
+		SiteID          func(childComplexity int) int
+		SiteKey         func(childComplexity int) int
+	}
+
 	Delivery struct {
 		Attempts      func(childComplexity int) int
+		Body          func(childComplexity int) int
 		CreatedAt     func(childComplexity int) int
 		Event         func(childComplexity int) int
 		ID            func(childComplexity int) int
 		Kind          func(childComplexity int) int
+		MessageID     func(childComplexity int) int
 		NextAttemptAt func(childComplexity int) int
+		Part          func(childComplexity int) int
+		Parts         func(childComplexity int) int
+		Site          func(childComplexity int) int
 		State         func(childComplexity int) int
+		URL           func(childComplexity int) int
+		Webhook       func(childComplexity int) int
 	}
 
 	DeliveryAttempt struct {
@@ -170,8 +289,10 @@ type ComplexityRoot struct {
 	}
 
 	DeliveryConnection struct {
-		Edges    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
+		Edges      func(childComplexity int) int
+		Nodes      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+		TotalCount func(childComplexity int) int
 	}
 
 	DeliveryEdge struct {
@@ -182,6 +303,17 @@ type ComplexityRoot struct {
 	DeliveryPayload struct {
 		Delivery   func(childComplexity int) int
 		UserErrors func(childComplexity int) int
+	}
+
+	DisableTotpPayload struct {
+		UserErrors func(childComplexity int) int
+		Viewer     func(childComplexity int) int
+	}
+
+	FinishPasskeyRegistrationPayload struct {
+		Passkey       func(childComplexity int) int
+		RecoveryCodes func(childComplexity int) int
+		UserErrors    func(childComplexity int) int
 	}
 
 	Funnel struct {
@@ -215,8 +347,26 @@ type ComplexityRoot struct {
 	}
 
 	Installation struct {
-		SendsMail func(childComplexity int) int
-		SignUps   func(childComplexity int) int
+		Configuration func(childComplexity int) int
+		FirstAccount  func(childComplexity int) int
+		Health        func(childComplexity int) int
+		Mail          func(childComplexity int) int
+		SendsMail     func(childComplexity int) int
+		SignUps       func(childComplexity int) int
+	}
+
+	InstallationConfiguration struct {
+		AnalyticsURL    func(childComplexity int) int
+		BaseURL         func(childComplexity int) int
+		CaptchaURL      func(childComplexity int) int
+		Database        func(childComplexity int) int
+		DefaultSitePlan func(childComplexity int) int
+		MailServer      func(childComplexity int) int
+		Redis           func(childComplexity int) int
+		RetentionMonths func(childComplexity int) int
+		Roles           func(childComplexity int) int
+		Signups         func(childComplexity int) int
+		Version         func(childComplexity int) int
 	}
 
 	InstallationHealth struct {
@@ -232,6 +382,13 @@ type ComplexityRoot struct {
 		WorkerSeenAt      func(childComplexity int) int
 	}
 
+	InstallationMail struct {
+		Due          func(childComplexity int) int
+		LastFailedAt func(childComplexity int) int
+		LastSentAt   func(childComplexity int) int
+		Retrying     func(childComplexity int) int
+	}
+
 	Invitation struct {
 		CreatedAt func(childComplexity int) int
 		Email     func(childComplexity int) int
@@ -243,6 +400,12 @@ type ComplexityRoot struct {
 	InviteMemberPayload struct {
 		Invitation func(childComplexity int) int
 		UserErrors func(childComplexity int) int
+	}
+
+	LeaveAccountPayload struct {
+		AccountID  func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+		Viewer     func(childComplexity int) int
 	}
 
 	LiveHit struct {
@@ -272,57 +435,88 @@ type ComplexityRoot struct {
 	}
 
 	Mutation struct {
-		AcceptInvitation      func(childComplexity int, input AcceptInvitationInput) int
-		AddSiteDomain         func(childComplexity int, input SiteDomainInput) int
-		ChangePassword        func(childComplexity int, input ChangePasswordInput) int
-		ConfirmSignUp         func(childComplexity int, input ConfirmSignUpInput) int
-		CreateAPIToken        func(childComplexity int, input CreateAPITokenInput) int
-		CreateAnnotation      func(childComplexity int, input CreateAnnotationInput) int
-		CreateFunnel          func(childComplexity int, input CreateFunnelInput) int
-		CreateSegment         func(childComplexity int, input CreateSegmentInput) int
-		CreateSharedLink      func(childComplexity int, input CreateSharedLinkInput) int
-		CreateSite            func(childComplexity int, input CreateSiteInput) int
-		CreateSitekey         func(childComplexity int, input CreateSitekeyInput) int
-		DeleteAccount         func(childComplexity int, input DeleteAccountInput) int
-		DeleteAnnotation      func(childComplexity int, input DeleteAnnotationInput) int
-		DeleteFunnel          func(childComplexity int, input DeleteFunnelInput) int
-		DeleteSegment         func(childComplexity int, input DeleteSegmentInput) int
-		DeleteSite            func(childComplexity int, input DeleteSiteInput) int
-		DeleteSitekey         func(childComplexity int, input DeleteSitekeyInput) int
-		DeleteUserData        func(childComplexity int, input DeleteUserDataInput) int
-		InviteMember          func(childComplexity int, input InviteMemberInput) int
-		MarkKeyEvent          func(childComplexity int, input SiteEventInput) int
-		OpenSharedLink        func(childComplexity int, input OpenSharedLinkInput) int
-		Redeliver             func(childComplexity int, input RedeliverInput) int
-		RegisterEvent         func(childComplexity int, input SiteEventInput) int
-		RemoveMember          func(childComplexity int, input RemoveMemberInput) int
-		RemoveSiteDomain      func(childComplexity int, input SiteDomainInput) int
-		RequestPasswordReset  func(childComplexity int, input RequestPasswordResetInput) int
-		ResetPassword         func(childComplexity int, input ResetPasswordInput) int
-		RevokeAPIToken        func(childComplexity int, input RevokeAPITokenInput) int
-		RevokeInvitation      func(childComplexity int, input RevokeInvitationInput) int
-		RevokeServerSecret    func(childComplexity int, input RevokeServerSecretInput) int
-		RevokeSession         func(childComplexity int, input RevokeSessionInput) int
-		RevokeSharedLink      func(childComplexity int, input RevokeSharedLinkInput) int
-		RotateServerSecret    func(childComplexity int, input RotateServerSecretInput) int
-		RotateSitekeySecret   func(childComplexity int, input RotateSitekeySecretInput) int
-		SendTestWebhook       func(childComplexity int, input SendTestWebhookInput) int
-		SetCaptchaPlan        func(childComplexity int, input SetCaptchaPlanInput) int
-		SetConversionWebhook  func(childComplexity int, input SetConversionWebhookInput) int
-		SetDailyExportWebhook func(childComplexity int, input SetDailyExportWebhookInput) int
-		SetMemberRole         func(childComplexity int, input SetMemberRoleInput) int
-		SetReportMails        func(childComplexity int, input SetReportMailsInput) int
-		SetSitePlan           func(childComplexity int, input SetSitePlanInput) int
-		SignIn                func(childComplexity int, input SignInInput) int
-		SignOut               func(childComplexity int, input *SignOutInput) int
-		SignUp                func(childComplexity int, input SignUpInput) int
-		UnmarkKeyEvent        func(childComplexity int, input SiteEventInput) int
-		UnregisterEvent       func(childComplexity int, input SiteEventInput) int
-		UpdateAnnotation      func(childComplexity int, input UpdateAnnotationInput) int
-		UpdateFunnel          func(childComplexity int, input UpdateFunnelInput) int
-		UpdateSegment         func(childComplexity int, input UpdateSegmentInput) int
-		UpdateSite            func(childComplexity int, input UpdateSiteInput) int
-		UpdateSitekey         func(childComplexity int, input UpdateSitekeyInput) int
+		AcceptInvitation          func(childComplexity int, input AcceptInvitationInput) int
+		AddSiteDomain             func(childComplexity int, input SiteDomainInput) int
+		ChangePassword            func(childComplexity int, input ChangePasswordInput) int
+		ConfirmEmailChange        func(childComplexity int, input ConfirmEmailChangeInput) int
+		ConfirmSignUp             func(childComplexity int, input ConfirmSignUpInput) int
+		ConfirmTotp               func(childComplexity int, input ConfirmTotpInput) int
+		CreateAPIToken            func(childComplexity int, input CreateAPITokenInput) int
+		CreateAccount             func(childComplexity int, input CreateAccountInput) int
+		CreateAnnotation          func(childComplexity int, input CreateAnnotationInput) int
+		CreateFunnel              func(childComplexity int, input CreateFunnelInput) int
+		CreateSegment             func(childComplexity int, input CreateSegmentInput) int
+		CreateSharedLink          func(childComplexity int, input CreateSharedLinkInput) int
+		CreateSite                func(childComplexity int, input CreateSiteInput) int
+		CreateSitekey             func(childComplexity int, input CreateSitekeyInput) int
+		DeleteAccount             func(childComplexity int, input DeleteAccountInput) int
+		DeleteAnnotation          func(childComplexity int, input DeleteAnnotationInput) int
+		DeleteFunnel              func(childComplexity int, input DeleteFunnelInput) int
+		DeletePasskey             func(childComplexity int, input DeletePasskeyInput) int
+		DeleteSegment             func(childComplexity int, input DeleteSegmentInput) int
+		DeleteSite                func(childComplexity int, input DeleteSiteInput) int
+		DeleteSitekey             func(childComplexity int, input DeleteSitekeyInput) int
+		DeleteUserData            func(childComplexity int, input DeleteUserDataInput) int
+		DisableTotp               func(childComplexity int, input DisableTotpInput) int
+		FinishPasskeyRegistration func(childComplexity int, input FinishPasskeyRegistrationInput) int
+		InviteMember              func(childComplexity int, input InviteMemberInput) int
+		LeaveAccount              func(childComplexity int, input LeaveAccountInput) int
+		MarkKeyEvent              func(childComplexity int, input SiteEventInput) int
+		OpenSharedLink            func(childComplexity int, input OpenSharedLinkInput) int
+		PauseSite                 func(childComplexity int, input PauseSiteInput) int
+		Redeliver                 func(childComplexity int, input RedeliverInput) int
+		RedeliverFailed           func(childComplexity int, input RedeliverFailedInput) int
+		RegisterEvent             func(childComplexity int, input SiteEventInput) int
+		RemoveMember              func(childComplexity int, input RemoveMemberInput) int
+		RemoveSiteDomain          func(childComplexity int, input SiteDomainInput) int
+		RenamePasskey             func(childComplexity int, input RenamePasskeyInput) int
+		RenewRecoveryCodes        func(childComplexity int, input RenewRecoveryCodesInput) int
+		RequestEmailChange        func(childComplexity int, input RequestEmailChangeInput) int
+		RequestPasswordReset      func(childComplexity int, input RequestPasswordResetInput) int
+		ResendDailyExport         func(childComplexity int, input ResendDailyExportInput) int
+		ResetPassword             func(childComplexity int, input ResetPasswordInput) int
+		RestoreSite               func(childComplexity int, input RestoreSiteInput) int
+		ResumeAccount             func(childComplexity int, input ResumeAccountInput) int
+		ResumeSite                func(childComplexity int, input ResumeSiteInput) int
+		RevokeAPIToken            func(childComplexity int, input RevokeAPITokenInput) int
+		RevokeInvitation          func(childComplexity int, input RevokeInvitationInput) int
+		RevokeOldServerSecret     func(childComplexity int, input RevokeOldServerSecretInput) int
+		RevokeOldSitekeySecret    func(childComplexity int, input RevokeOldSitekeySecretInput) int
+		RevokeServerSecret        func(childComplexity int, input RevokeServerSecretInput) int
+		RevokeSession             func(childComplexity int, input RevokeSessionInput) int
+		RevokeSharedLink          func(childComplexity int, input RevokeSharedLinkInput) int
+		RotateServerSecret        func(childComplexity int, input RotateServerSecretInput) int
+		RotateSitekeySecret       func(childComplexity int, input RotateSitekeySecretInput) int
+		SendTestWebhook           func(childComplexity int, input SendTestWebhookInput) int
+		SetAccountSecurity        func(childComplexity int, input SetAccountSecurityInput) int
+		SetCaptchaPlan            func(childComplexity int, input SetCaptchaPlanInput) int
+		SetConversionWebhook      func(childComplexity int, input SetConversionWebhookInput) int
+		SetDailyExportWebhook     func(childComplexity int, input SetDailyExportWebhookInput) int
+		SetKeyEvents              func(childComplexity int, input SetSiteEventsInput) int
+		SetMemberRole             func(childComplexity int, input SetMemberRoleInput) int
+		SetRegisteredEvents       func(childComplexity int, input SetSiteEventsInput) int
+		SetReportMails            func(childComplexity int, input SetReportMailsInput) int
+		SetSiteDomains            func(childComplexity int, input SetSiteDomainsInput) int
+		SetSitePlan               func(childComplexity int, input SetSitePlanInput) int
+		SignIn                    func(childComplexity int, input SignInInput) int
+		SignInWithPasskey         func(childComplexity int, input SignInWithPasskeyInput) int
+		SignOut                   func(childComplexity int, input *SignOutInput) int
+		SignUp                    func(childComplexity int, input SignUpInput) int
+		StartPasskeyRegistration  func(childComplexity int, input StartPasskeyRegistrationInput) int
+		StartTotp                 func(childComplexity int, input StartTotpInput) int
+		StopReportMail            func(childComplexity int, input StopReportMailInput) int
+		SuspendAccount            func(childComplexity int, input SuspendAccountInput) int
+		TransferSite              func(childComplexity int, input TransferSiteInput) int
+		TransferSitekey           func(childComplexity int, input TransferSitekeyInput) int
+		UnmarkKeyEvent            func(childComplexity int, input SiteEventInput) int
+		UnregisterEvent           func(childComplexity int, input SiteEventInput) int
+		UpdateAccount             func(childComplexity int, input UpdateAccountInput) int
+		UpdateAnnotation          func(childComplexity int, input UpdateAnnotationInput) int
+		UpdateFunnel              func(childComplexity int, input UpdateFunnelInput) int
+		UpdateSegment             func(childComplexity int, input UpdateSegmentInput) int
+		UpdateSite                func(childComplexity int, input UpdateSiteInput) int
+		UpdateSitekey             func(childComplexity int, input UpdateSitekeyInput) int
+		UpdateUser                func(childComplexity int, input UpdateUserInput) int
 	}
 
 	OpenSharedLinkPayload struct {
@@ -338,18 +532,38 @@ type ComplexityRoot struct {
 		StartCursor     func(childComplexity int) int
 	}
 
+	Passkey struct {
+		CreatedAt  func(childComplexity int) int
+		ID         func(childComplexity int) int
+		LastUsedAt func(childComplexity int) int
+		Name       func(childComplexity int) int
+	}
+
+	PasskeyRequest struct {
+		Challenge func(childComplexity int) int
+		Options   func(childComplexity int) int
+	}
+
+	QrCode struct {
+		Path func(childComplexity int) int
+		Size func(childComplexity int) int
+	}
+
 	Query struct {
 		APITokens          func(childComplexity int) int
+		Account            func(childComplexity int, id *string) int
+		Accounts           func(childComplexity int, first *int, after *string, last *int, before *string, orderBy AccountOrder, search *string) int
 		Installation       func(childComplexity int) int
 		InstallationHealth func(childComplexity int) int
 		Node               func(childComplexity int, id string) int
+		PasskeySignIn      func(childComplexity int) int
 		RateLimit          func(childComplexity int) int
 		Sessions           func(childComplexity int) int
 		SharedSite         func(childComplexity int) int
-		Site               func(childComplexity int, id string) int
+		Site               func(childComplexity int, id *string, domain *string, accountID *string) int
 		Sitekey            func(childComplexity int, id string) int
-		Sitekeys           func(childComplexity int, first int, after *string) int
-		Sites              func(childComplexity int, first int, after *string) int
+		Sitekeys           func(childComplexity int, accountID *string, first *int, after *string, last *int, before *string, orderBy SitekeyOrder, search *string) int
+		Sites              func(childComplexity int, accountID *string, first *int, after *string, last *int, before *string, orderBy SiteOrder, search *string) int
 		Viewer             func(childComplexity int) int
 	}
 
@@ -358,6 +572,13 @@ type ComplexityRoot struct {
 		Limit     func(childComplexity int) int
 		Remaining func(childComplexity int) int
 		ResetAt   func(childComplexity int) int
+	}
+
+	RedeliverFailedPayload struct {
+		HasMore     func(childComplexity int) int
+		Redelivered func(childComplexity int) int
+		Site        func(childComplexity int) int
+		UserErrors  func(childComplexity int) int
 	}
 
 	Rejection struct {
@@ -372,6 +593,16 @@ type ComplexityRoot struct {
 	RemoveMemberPayload struct {
 		Member     func(childComplexity int) int
 		UserErrors func(childComplexity int) int
+	}
+
+	RenamePasskeyPayload struct {
+		Passkey    func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	RenewRecoveryCodesPayload struct {
+		RecoveryCodes func(childComplexity int) int
+		UserErrors    func(childComplexity int) int
 	}
 
 	Report struct {
@@ -460,7 +691,17 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	RequestEmailChangePayload struct {
+		UserErrors func(childComplexity int) int
+	}
+
 	RequestPasswordResetPayload struct {
+		UserErrors func(childComplexity int) int
+	}
+
+	ResendDailyExportPayload struct {
+		Parts      func(childComplexity int) int
+		Site       func(childComplexity int) int
 		UserErrors func(childComplexity int) int
 	}
 
@@ -490,6 +731,12 @@ type ComplexityRoot struct {
 		UserErrors   func(childComplexity int) int
 	}
 
+	SecondFactors struct {
+		Passkeys          func(childComplexity int) int
+		RecoveryCodesLeft func(childComplexity int) int
+		TotpSince         func(childComplexity int) int
+	}
+
 	Segment struct {
 		Filters func(childComplexity int) int
 		ID      func(childComplexity int) int
@@ -507,6 +754,11 @@ type ComplexityRoot struct {
 		ExpiresAt  func(childComplexity int) int
 		ID         func(childComplexity int) int
 		LastSeenAt func(childComplexity int) int
+	}
+
+	SetAccountSecurityPayload struct {
+		Account    func(childComplexity int) int
+		UserErrors func(childComplexity int) int
 	}
 
 	SetCaptchaPlanPayload struct {
@@ -558,6 +810,13 @@ type ComplexityRoot struct {
 	}
 
 	SignInPayload struct {
+		PasskeyRequest      func(childComplexity int) int
+		SecondFactorMethods func(childComplexity int) int
+		UserErrors          func(childComplexity int) int
+		Viewer              func(childComplexity int) int
+	}
+
+	SignInWithPasskeyPayload struct {
 		UserErrors func(childComplexity int) int
 		Viewer     func(childComplexity int) int
 	}
@@ -573,46 +832,54 @@ type ComplexityRoot struct {
 	}
 
 	Site struct {
-		AllowPseudonymousUserID func(childComplexity int) int
-		Annotations             func(childComplexity int, first int, after *string) int
-		AutomaticEvents         func(childComplexity int) int
-		ConversionWebhookSigned func(childComplexity int) int
-		ConversionWebhookURL    func(childComplexity int) int
-		CreatedAt               func(childComplexity int) int
-		CspLines                func(childComplexity int) int
-		DailyExportURL          func(childComplexity int) int
-		Deliveries              func(childComplexity int, first int, after *string) int
-		Domain                  func(childComplexity int) int
-		ExcludedAddresses       func(childComplexity int) int
-		ExtraDomains            func(childComplexity int) int
-		Funnels                 func(childComplexity int) int
-		ID                      func(childComplexity int) int
-		KeyEvents               func(childComplexity int) int
-		LastHitAt               func(childComplexity int) int
-		Live                    func(childComplexity int) int
-		MeasureEcommerce        func(childComplexity int) int
-		MeasureSiteSearch       func(childComplexity int) int
-		Name                    func(childComplexity int) int
-		Notice                  func(childComplexity int) int
-		Plan                    func(childComplexity int) int
-		RegisteredEvents        func(childComplexity int) int
-		Rejections              func(childComplexity int, days int) int
-		Report                  func(childComplexity int, period ReportPeriod, filters []*ReportFilterInput, compare *ReportComparison) int
-		ReportMails             func(childComplexity int) int
-		ScriptTag               func(childComplexity int) int
-		Segments                func(childComplexity int) int
-		ServerSecretHint        func(childComplexity int) int
-		SharedLinks             func(childComplexity int) int
-		SiteKey                 func(childComplexity int) int
-		TimeZone                func(childComplexity int) int
-		UnknownEvents           func(childComplexity int) int
-		Usage                   func(childComplexity int) int
-		UsageByDay              func(childComplexity int, days int) int
-		UsageHistory            func(childComplexity int, months int) int
+		AccountID                  func(childComplexity int) int
+		AllowPseudonymousUserID    func(childComplexity int) int
+		Annotations                func(childComplexity int, first *int, after *string, last *int, before *string, orderBy AnnotationOrder) int
+		AutomaticEvents            func(childComplexity int) int
+		ConversionWebhookSigned    func(childComplexity int) int
+		ConversionWebhookURL       func(childComplexity int) int
+		CreatedAt                  func(childComplexity int) int
+		CspLines                   func(childComplexity int) int
+		DailyExportURL             func(childComplexity int) int
+		DeletedAt                  func(childComplexity int) int
+		Deliveries                 func(childComplexity int, first *int, after *string, last *int, before *string, orderBy DeliveryOrder, filter *DeliveryFilter) int
+		Domain                     func(childComplexity int) int
+		ExcludedAddresses          func(childComplexity int) int
+		ExtraDomains               func(childComplexity int) int
+		Funnels                    func(childComplexity int) int
+		ID                         func(childComplexity int) int
+		KeyEvents                  func(childComplexity int) int
+		LastHitAt                  func(childComplexity int) int
+		Live                       func(childComplexity int) int
+		MeasureEcommerce           func(childComplexity int) int
+		MeasureSiteSearch          func(childComplexity int) int
+		Name                       func(childComplexity int) int
+		Notice                     func(childComplexity int) int
+		OldServerSecretHint        func(childComplexity int) int
+		OldServerSecretValidUntil  func(childComplexity int) int
+		OldWebhookSecretValidUntil func(childComplexity int) int
+		Plan                       func(childComplexity int) int
+		RegisteredEvents           func(childComplexity int) int
+		Rejections                 func(childComplexity int, days int) int
+		Report                     func(childComplexity int, period ReportPeriod, filters []*ReportFilterInput, compare *ReportComparison) int
+		ReportMails                func(childComplexity int) int
+		RestorableUntil            func(childComplexity int) int
+		ScriptTag                  func(childComplexity int) int
+		Segments                   func(childComplexity int) int
+		ServerSecretHint           func(childComplexity int) int
+		SharedLinks                func(childComplexity int) int
+		SiteKey                    func(childComplexity int) int
+		State                      func(childComplexity int) int
+		TimeZone                   func(childComplexity int) int
+		UnknownEvents              func(childComplexity int) int
+		Usage                      func(childComplexity int) int
+		UsageByDay                 func(childComplexity int, days int) int
+		UsageHistory               func(childComplexity int, months int) int
 	}
 
 	SiteConnection struct {
 		Edges      func(childComplexity int) int
+		Nodes      func(childComplexity int) int
 		PageInfo   func(childComplexity int) int
 		TotalCount func(childComplexity int) int
 	}
@@ -622,24 +889,35 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	SiteOverview struct {
+		CreatedAt func(childComplexity int) int
+		Domain    func(childComplexity int) int
+		Plan      func(childComplexity int) int
+		SiteID    func(childComplexity int) int
+		Usage     func(childComplexity int) int
+	}
+
 	SitePayload struct {
 		Site       func(childComplexity int) int
 		UserErrors func(childComplexity int) int
 	}
 
 	Sitekey struct {
-		Activity         func(childComplexity int, days int) int
-		CreatedAt        func(childComplexity int) int
-		CspLines         func(childComplexity int) int
-		Domains          func(childComplexity int) int
-		ID               func(childComplexity int) int
-		Name             func(childComplexity int) int
-		Notice           func(childComplexity int) int
-		OptionalCspLines func(childComplexity int) int
-		SecretHint       func(childComplexity int) int
-		Sitekey          func(childComplexity int) int
-		UsageHistory     func(childComplexity int, months int) int
-		WidgetTag        func(childComplexity int) int
+		AccountID           func(childComplexity int) int
+		Activity            func(childComplexity int, days int) int
+		CreatedAt           func(childComplexity int) int
+		CspLines            func(childComplexity int) int
+		Domains             func(childComplexity int) int
+		ID                  func(childComplexity int) int
+		Name                func(childComplexity int) int
+		Notice              func(childComplexity int) int
+		OldSecretHint       func(childComplexity int) int
+		OldSecretValidUntil func(childComplexity int) int
+		OptionalCspLines    func(childComplexity int) int
+		SecretHint          func(childComplexity int) int
+		Sitekey             func(childComplexity int) int
+		UsageHistory        func(childComplexity int, months int) int
+		WidgetTag           func(childComplexity int) int
 	}
 
 	SitekeyActivity struct {
@@ -653,6 +931,7 @@ type ComplexityRoot struct {
 
 	SitekeyConnection struct {
 		Edges      func(childComplexity int) int
+		Nodes      func(childComplexity int) int
 		PageInfo   func(childComplexity int) int
 		TotalCount func(childComplexity int) int
 	}
@@ -681,10 +960,47 @@ type ComplexityRoot struct {
 		UserErrors func(childComplexity int) int
 	}
 
+	StartPasskeyRegistrationPayload struct {
+		Request    func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	StartTotpPayload struct {
+		QRCode     func(childComplexity int) int
+		Secret     func(childComplexity int) int
+		URI        func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	StopReportMailPayload struct {
+		UserErrors func(childComplexity int) int
+	}
+
+	Suspension struct {
+		Reason      func(childComplexity int) int
+		SuspendedAt func(childComplexity int) int
+	}
+
+	SuspensionPayload struct {
+		AccountID  func(childComplexity int) int
+		Suspension func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
 	UnknownEvent struct {
 		Count   func(childComplexity int) int
 		LastDay func(childComplexity int) int
 		Name    func(childComplexity int) int
+	}
+
+	UpdateAccountPayload struct {
+		Account    func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	UpdateUserPayload struct {
+		User       func(childComplexity int) int
+		UserErrors func(childComplexity int) int
 	}
 
 	Usage struct {
@@ -696,12 +1012,16 @@ type ComplexityRoot struct {
 	}
 
 	User struct {
-		Account   func(childComplexity int) int
-		CreatedAt func(childComplexity int) int
-		Email     func(childComplexity int) int
-		ID        func(childComplexity int) int
-		Operator  func(childComplexity int) int
-		Role      func(childComplexity int) int
+		Account         func(childComplexity int) int
+		Accounts        func(childComplexity int) int
+		CreatedAt       func(childComplexity int) int
+		Email           func(childComplexity int) int
+		HasSecondFactor func(childComplexity int) int
+		ID              func(childComplexity int) int
+		Language        func(childComplexity int) int
+		Operator        func(childComplexity int) int
+		Role            func(childComplexity int) int
+		SecondFactors   func(childComplexity int) int
 	}
 
 	UserDataErasure struct {
@@ -748,6 +1068,23 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.AcceptInvitationPayload.Viewer(childComplexity), true
 
+	case "Account.apiTokens":
+		if e.ComplexityRoot.Account.APITokens == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Account.APITokens(childComplexity), true
+	case "Account.auditLog":
+		if e.ComplexityRoot.Account.AuditLog == nil {
+			break
+		}
+
+		args, err := ec.field_Account_auditLog_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Account.AuditLog(childComplexity, args["first"].(int), args["after"].(*string), args["filter"].(*AuditFilter)), true
 	case "Account.captchaPlan":
 		if e.ComplexityRoot.Account.CaptchaPlan == nil {
 			break
@@ -777,6 +1114,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Account.CreatedAt(childComplexity), true
+	case "Account.deletedSites":
+		if e.ComplexityRoot.Account.DeletedSites == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Account.DeletedSites(childComplexity), true
 	case "Account.id":
 		if e.ComplexityRoot.Account.ID == nil {
 			break
@@ -801,6 +1144,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Account.Name(childComplexity), true
+	case "Account.requireSecondFactor":
+		if e.ComplexityRoot.Account.RequireSecondFactor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Account.RequireSecondFactor(childComplexity), true
 	case "Account.sites":
 		if e.ComplexityRoot.Account.Sites == nil {
 			break
@@ -811,7 +1160,129 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Account.Sites(childComplexity, args["first"].(int), args["after"].(*string)), true
+		return e.ComplexityRoot.Account.Sites(childComplexity, args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string), args["orderBy"].(SiteOrder), args["search"].(*string)), true
+	case "Account.suspension":
+		if e.ComplexityRoot.Account.Suspension == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Account.Suspension(childComplexity), true
+	case "Account.viewerRole":
+		if e.ComplexityRoot.Account.ViewerRole == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Account.ViewerRole(childComplexity), true
+
+	case "AccountConnection.edges":
+		if e.ComplexityRoot.AccountConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AccountConnection.Edges(childComplexity), true
+	case "AccountConnection.nodes":
+		if e.ComplexityRoot.AccountConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AccountConnection.Nodes(childComplexity), true
+	case "AccountConnection.pageInfo":
+		if e.ComplexityRoot.AccountConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AccountConnection.PageInfo(childComplexity), true
+	case "AccountConnection.totalCount":
+		if e.ComplexityRoot.AccountConnection.TotalCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AccountConnection.TotalCount(childComplexity), true
+
+	case "AccountEdge.cursor":
+		if e.ComplexityRoot.AccountEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AccountEdge.Cursor(childComplexity), true
+	case "AccountEdge.node":
+		if e.ComplexityRoot.AccountEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AccountEdge.Node(childComplexity), true
+
+	case "AccountOverview.accountId":
+		if e.ComplexityRoot.AccountOverview.AccountID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AccountOverview.AccountID(childComplexity), true
+	case "AccountOverview.captchaPlan":
+		if e.ComplexityRoot.AccountOverview.CaptchaPlan == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AccountOverview.CaptchaPlan(childComplexity), true
+	case "AccountOverview.createdAt":
+		if e.ComplexityRoot.AccountOverview.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AccountOverview.CreatedAt(childComplexity), true
+	case "AccountOverview.memberCount":
+		if e.ComplexityRoot.AccountOverview.MemberCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AccountOverview.MemberCount(childComplexity), true
+	case "AccountOverview.name":
+		if e.ComplexityRoot.AccountOverview.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AccountOverview.Name(childComplexity), true
+	case "AccountOverview.pageviews":
+		if e.ComplexityRoot.AccountOverview.Pageviews == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AccountOverview.Pageviews(childComplexity), true
+	case "AccountOverview.period":
+		if e.ComplexityRoot.AccountOverview.Period == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AccountOverview.Period(childComplexity), true
+	case "AccountOverview.siteCount":
+		if e.ComplexityRoot.AccountOverview.SiteCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AccountOverview.SiteCount(childComplexity), true
+	case "AccountOverview.sitekeyCount":
+		if e.ComplexityRoot.AccountOverview.SitekeyCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AccountOverview.SitekeyCount(childComplexity), true
+	case "AccountOverview.sites":
+		if e.ComplexityRoot.AccountOverview.Sites == nil {
+			break
+		}
+
+		args, err := ec.field_AccountOverview_sites_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.AccountOverview.Sites(childComplexity, args["first"].(int)), true
+	case "AccountOverview.verifications":
+		if e.ComplexityRoot.AccountOverview.Verifications == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AccountOverview.Verifications(childComplexity), true
 
 	case "Annotation.createdAt":
 		if e.ComplexityRoot.Annotation.CreatedAt == nil {
@@ -844,12 +1315,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AnnotationConnection.Edges(childComplexity), true
+	case "AnnotationConnection.nodes":
+		if e.ComplexityRoot.AnnotationConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AnnotationConnection.Nodes(childComplexity), true
 	case "AnnotationConnection.pageInfo":
 		if e.ComplexityRoot.AnnotationConnection.PageInfo == nil {
 			break
 		}
 
 		return e.ComplexityRoot.AnnotationConnection.PageInfo(childComplexity), true
+	case "AnnotationConnection.totalCount":
+		if e.ComplexityRoot.AnnotationConnection.TotalCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AnnotationConnection.TotalCount(childComplexity), true
 
 	case "AnnotationEdge.cursor":
 		if e.ComplexityRoot.AnnotationEdge.Cursor == nil {
@@ -877,6 +1360,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.AnnotationPayload.UserErrors(childComplexity), true
 
+	case "ApiToken.accountId":
+		if e.ComplexityRoot.ApiToken.AccountID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.AccountID(childComplexity), true
 	case "ApiToken.createdAt":
 		if e.ComplexityRoot.ApiToken.CreatedAt == nil {
 			break
@@ -913,6 +1402,150 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ApiToken.TokenHint(childComplexity), true
+	case "ApiToken.user":
+		if e.ComplexityRoot.ApiToken.User == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.User(childComplexity), true
+	case "ApiToken.validUntil":
+		if e.ComplexityRoot.ApiToken.ValidUntil == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.ValidUntil(childComplexity), true
+
+	case "AuditActor.apiTokenId":
+		if e.ComplexityRoot.AuditActor.APITokenID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditActor.APITokenID(childComplexity), true
+	case "AuditActor.apiTokenName":
+		if e.ComplexityRoot.AuditActor.APITokenName == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditActor.APITokenName(childComplexity), true
+	case "AuditActor.email":
+		if e.ComplexityRoot.AuditActor.Email == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditActor.Email(childComplexity), true
+	case "AuditActor.kind":
+		if e.ComplexityRoot.AuditActor.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditActor.Kind(childComplexity), true
+	case "AuditActor.userId":
+		if e.ComplexityRoot.AuditActor.UserID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditActor.UserID(childComplexity), true
+
+	case "AuditChange.after":
+		if e.ComplexityRoot.AuditChange.After == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditChange.After(childComplexity), true
+	case "AuditChange.before":
+		if e.ComplexityRoot.AuditChange.Before == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditChange.Before(childComplexity), true
+	case "AuditChange.name":
+		if e.ComplexityRoot.AuditChange.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditChange.Name(childComplexity), true
+
+	case "AuditConnection.edges":
+		if e.ComplexityRoot.AuditConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditConnection.Edges(childComplexity), true
+	case "AuditConnection.nodes":
+		if e.ComplexityRoot.AuditConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditConnection.Nodes(childComplexity), true
+	case "AuditConnection.pageInfo":
+		if e.ComplexityRoot.AuditConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditConnection.PageInfo(childComplexity), true
+
+	case "AuditEdge.cursor":
+		if e.ComplexityRoot.AuditEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditEdge.Cursor(childComplexity), true
+	case "AuditEdge.node":
+		if e.ComplexityRoot.AuditEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditEdge.Node(childComplexity), true
+
+	case "AuditEntry.action":
+		if e.ComplexityRoot.AuditEntry.Action == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditEntry.Action(childComplexity), true
+	case "AuditEntry.actor":
+		if e.ComplexityRoot.AuditEntry.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditEntry.Actor(childComplexity), true
+	case "AuditEntry.at":
+		if e.ComplexityRoot.AuditEntry.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditEntry.At(childComplexity), true
+	case "AuditEntry.changes":
+		if e.ComplexityRoot.AuditEntry.Changes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditEntry.Changes(childComplexity), true
+	case "AuditEntry.object":
+		if e.ComplexityRoot.AuditEntry.Object == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditEntry.Object(childComplexity), true
+
+	case "AuditObject.name":
+		if e.ComplexityRoot.AuditObject.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditObject.Name(childComplexity), true
+	case "AuditObject.objectId":
+		if e.ComplexityRoot.AuditObject.ObjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditObject.ObjectID(childComplexity), true
+	case "AuditObject.type":
+		if e.ComplexityRoot.AuditObject.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditObject.Type(childComplexity), true
 
 	case "CaptchaUsage.percent":
 		if e.ComplexityRoot.CaptchaUsage.Percent == nil {
@@ -982,6 +1615,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ChangePasswordPayload.Viewer(childComplexity), true
 
+	case "ConfirmEmailChangePayload.email":
+		if e.ComplexityRoot.ConfirmEmailChangePayload.Email == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ConfirmEmailChangePayload.Email(childComplexity), true
+	case "ConfirmEmailChangePayload.userErrors":
+		if e.ComplexityRoot.ConfirmEmailChangePayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ConfirmEmailChangePayload.UserErrors(childComplexity), true
+
 	case "ConfirmSignUpPayload.userErrors":
 		if e.ComplexityRoot.ConfirmSignUpPayload.UserErrors == nil {
 			break
@@ -994,6 +1640,38 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ConfirmSignUpPayload.Viewer(childComplexity), true
+
+	case "ConfirmTotpPayload.recoveryCodes":
+		if e.ComplexityRoot.ConfirmTotpPayload.RecoveryCodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ConfirmTotpPayload.RecoveryCodes(childComplexity), true
+	case "ConfirmTotpPayload.userErrors":
+		if e.ComplexityRoot.ConfirmTotpPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ConfirmTotpPayload.UserErrors(childComplexity), true
+	case "ConfirmTotpPayload.viewer":
+		if e.ComplexityRoot.ConfirmTotpPayload.Viewer == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ConfirmTotpPayload.Viewer(childComplexity), true
+
+	case "CreateAccountPayload.account":
+		if e.ComplexityRoot.CreateAccountPayload.Account == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateAccountPayload.Account(childComplexity), true
+	case "CreateAccountPayload.userErrors":
+		if e.ComplexityRoot.CreateAccountPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateAccountPayload.UserErrors(childComplexity), true
 
 	case "CreateApiTokenPayload.apiToken":
 		if e.ComplexityRoot.CreateApiTokenPayload.APIToken == nil {
@@ -1072,6 +1750,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DeleteAccountPayload.UserErrors(childComplexity), true
 
+	case "DeletePasskeyPayload.passkey":
+		if e.ComplexityRoot.DeletePasskeyPayload.Passkey == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeletePasskeyPayload.Passkey(childComplexity), true
+	case "DeletePasskeyPayload.userErrors":
+		if e.ComplexityRoot.DeletePasskeyPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeletePasskeyPayload.UserErrors(childComplexity), true
+
 	case "DeleteUserDataPayload.erasure":
 		if e.ComplexityRoot.DeleteUserDataPayload.Erasure == nil {
 			break
@@ -1085,12 +1776,55 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DeleteUserDataPayload.UserErrors(childComplexity), true
 
+	case "DeletedSite.deletedAt":
+		if e.ComplexityRoot.DeletedSite.DeletedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeletedSite.DeletedAt(childComplexity), true
+	case "DeletedSite.domain":
+		if e.ComplexityRoot.DeletedSite.Domain == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeletedSite.Domain(childComplexity), true
+	case "DeletedSite.name":
+		if e.ComplexityRoot.DeletedSite.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeletedSite.Name(childComplexity), true
+	case "DeletedSite.restorableUntil":
+		if e.ComplexityRoot.DeletedSite.RestorableUntil == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeletedSite.RestorableUntil(childComplexity), true
+	case "DeletedSite.siteId":
+		if e.ComplexityRoot.DeletedSite.SiteID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeletedSite.SiteID(childComplexity), true
+	case "DeletedSite.siteKey":
+		if e.ComplexityRoot.DeletedSite.SiteKey == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeletedSite.SiteKey(childComplexity), true
+
 	case "Delivery.attempts":
 		if e.ComplexityRoot.Delivery.Attempts == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Delivery.Attempts(childComplexity), true
+	case "Delivery.body":
+		if e.ComplexityRoot.Delivery.Body == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Delivery.Body(childComplexity), true
 	case "Delivery.createdAt":
 		if e.ComplexityRoot.Delivery.CreatedAt == nil {
 			break
@@ -1115,18 +1849,54 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Delivery.Kind(childComplexity), true
+	case "Delivery.messageId":
+		if e.ComplexityRoot.Delivery.MessageID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Delivery.MessageID(childComplexity), true
 	case "Delivery.nextAttemptAt":
 		if e.ComplexityRoot.Delivery.NextAttemptAt == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Delivery.NextAttemptAt(childComplexity), true
+	case "Delivery.part":
+		if e.ComplexityRoot.Delivery.Part == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Delivery.Part(childComplexity), true
+	case "Delivery.parts":
+		if e.ComplexityRoot.Delivery.Parts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Delivery.Parts(childComplexity), true
+	case "Delivery.site":
+		if e.ComplexityRoot.Delivery.Site == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Delivery.Site(childComplexity), true
 	case "Delivery.state":
 		if e.ComplexityRoot.Delivery.State == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Delivery.State(childComplexity), true
+	case "Delivery.url":
+		if e.ComplexityRoot.Delivery.URL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Delivery.URL(childComplexity), true
+	case "Delivery.webhook":
+		if e.ComplexityRoot.Delivery.Webhook == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Delivery.Webhook(childComplexity), true
 
 	case "DeliveryAttempt.answer":
 		if e.ComplexityRoot.DeliveryAttempt.Answer == nil {
@@ -1171,12 +1941,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DeliveryConnection.Edges(childComplexity), true
+	case "DeliveryConnection.nodes":
+		if e.ComplexityRoot.DeliveryConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryConnection.Nodes(childComplexity), true
 	case "DeliveryConnection.pageInfo":
 		if e.ComplexityRoot.DeliveryConnection.PageInfo == nil {
 			break
 		}
 
 		return e.ComplexityRoot.DeliveryConnection.PageInfo(childComplexity), true
+	case "DeliveryConnection.totalCount":
+		if e.ComplexityRoot.DeliveryConnection.TotalCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryConnection.TotalCount(childComplexity), true
 
 	case "DeliveryEdge.cursor":
 		if e.ComplexityRoot.DeliveryEdge.Cursor == nil {
@@ -1203,6 +1985,38 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DeliveryPayload.UserErrors(childComplexity), true
+
+	case "DisableTotpPayload.userErrors":
+		if e.ComplexityRoot.DisableTotpPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DisableTotpPayload.UserErrors(childComplexity), true
+	case "DisableTotpPayload.viewer":
+		if e.ComplexityRoot.DisableTotpPayload.Viewer == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DisableTotpPayload.Viewer(childComplexity), true
+
+	case "FinishPasskeyRegistrationPayload.passkey":
+		if e.ComplexityRoot.FinishPasskeyRegistrationPayload.Passkey == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FinishPasskeyRegistrationPayload.Passkey(childComplexity), true
+	case "FinishPasskeyRegistrationPayload.recoveryCodes":
+		if e.ComplexityRoot.FinishPasskeyRegistrationPayload.RecoveryCodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FinishPasskeyRegistrationPayload.RecoveryCodes(childComplexity), true
+	case "FinishPasskeyRegistrationPayload.userErrors":
+		if e.ComplexityRoot.FinishPasskeyRegistrationPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FinishPasskeyRegistrationPayload.UserErrors(childComplexity), true
 
 	case "Funnel.id":
 		if e.ComplexityRoot.Funnel.ID == nil {
@@ -1299,6 +2113,30 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.FunnelStepReport.Visitors(childComplexity), true
 
+	case "Installation.configuration":
+		if e.ComplexityRoot.Installation.Configuration == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Installation.Configuration(childComplexity), true
+	case "Installation.firstAccount":
+		if e.ComplexityRoot.Installation.FirstAccount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Installation.FirstAccount(childComplexity), true
+	case "Installation.health":
+		if e.ComplexityRoot.Installation.Health == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Installation.Health(childComplexity), true
+	case "Installation.mail":
+		if e.ComplexityRoot.Installation.Mail == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Installation.Mail(childComplexity), true
 	case "Installation.sendsMail":
 		if e.ComplexityRoot.Installation.SendsMail == nil {
 			break
@@ -1311,6 +2149,73 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Installation.SignUps(childComplexity), true
+
+	case "InstallationConfiguration.analyticsUrl":
+		if e.ComplexityRoot.InstallationConfiguration.AnalyticsURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationConfiguration.AnalyticsURL(childComplexity), true
+	case "InstallationConfiguration.baseUrl":
+		if e.ComplexityRoot.InstallationConfiguration.BaseURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationConfiguration.BaseURL(childComplexity), true
+	case "InstallationConfiguration.captchaUrl":
+		if e.ComplexityRoot.InstallationConfiguration.CaptchaURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationConfiguration.CaptchaURL(childComplexity), true
+	case "InstallationConfiguration.database":
+		if e.ComplexityRoot.InstallationConfiguration.Database == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationConfiguration.Database(childComplexity), true
+	case "InstallationConfiguration.defaultSitePlan":
+		if e.ComplexityRoot.InstallationConfiguration.DefaultSitePlan == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationConfiguration.DefaultSitePlan(childComplexity), true
+	case "InstallationConfiguration.mailServer":
+		if e.ComplexityRoot.InstallationConfiguration.MailServer == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationConfiguration.MailServer(childComplexity), true
+	case "InstallationConfiguration.redis":
+		if e.ComplexityRoot.InstallationConfiguration.Redis == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationConfiguration.Redis(childComplexity), true
+	case "InstallationConfiguration.retentionMonths":
+		if e.ComplexityRoot.InstallationConfiguration.RetentionMonths == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationConfiguration.RetentionMonths(childComplexity), true
+	case "InstallationConfiguration.roles":
+		if e.ComplexityRoot.InstallationConfiguration.Roles == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationConfiguration.Roles(childComplexity), true
+	case "InstallationConfiguration.signups":
+		if e.ComplexityRoot.InstallationConfiguration.Signups == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationConfiguration.Signups(childComplexity), true
+	case "InstallationConfiguration.version":
+		if e.ComplexityRoot.InstallationConfiguration.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationConfiguration.Version(childComplexity), true
 
 	case "InstallationHealth.clockAheadMs":
 		if e.ComplexityRoot.InstallationHealth.ClockAheadMs == nil {
@@ -1373,6 +2278,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.InstallationHealth.WorkerSeenAt(childComplexity), true
 
+	case "InstallationMail.due":
+		if e.ComplexityRoot.InstallationMail.Due == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationMail.Due(childComplexity), true
+	case "InstallationMail.lastFailedAt":
+		if e.ComplexityRoot.InstallationMail.LastFailedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationMail.LastFailedAt(childComplexity), true
+	case "InstallationMail.lastSentAt":
+		if e.ComplexityRoot.InstallationMail.LastSentAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationMail.LastSentAt(childComplexity), true
+	case "InstallationMail.retrying":
+		if e.ComplexityRoot.InstallationMail.Retrying == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationMail.Retrying(childComplexity), true
+
 	case "Invitation.createdAt":
 		if e.ComplexityRoot.Invitation.CreatedAt == nil {
 			break
@@ -1416,6 +2346,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.InviteMemberPayload.UserErrors(childComplexity), true
+
+	case "LeaveAccountPayload.accountId":
+		if e.ComplexityRoot.LeaveAccountPayload.AccountID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LeaveAccountPayload.AccountID(childComplexity), true
+	case "LeaveAccountPayload.userErrors":
+		if e.ComplexityRoot.LeaveAccountPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LeaveAccountPayload.UserErrors(childComplexity), true
+	case "LeaveAccountPayload.viewer":
+		if e.ComplexityRoot.LeaveAccountPayload.Viewer == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LeaveAccountPayload.Viewer(childComplexity), true
 
 	case "LiveHit.at":
 		if e.ComplexityRoot.LiveHit.At == nil {
@@ -1538,6 +2487,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.ChangePassword(childComplexity, args["input"].(ChangePasswordInput)), true
+	case "Mutation.confirmEmailChange":
+		if e.ComplexityRoot.Mutation.ConfirmEmailChange == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_confirmEmailChange_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ConfirmEmailChange(childComplexity, args["input"].(ConfirmEmailChangeInput)), true
 	case "Mutation.confirmSignUp":
 		if e.ComplexityRoot.Mutation.ConfirmSignUp == nil {
 			break
@@ -1549,6 +2509,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.ConfirmSignUp(childComplexity, args["input"].(ConfirmSignUpInput)), true
+	case "Mutation.confirmTotp":
+		if e.ComplexityRoot.Mutation.ConfirmTotp == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_confirmTotp_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ConfirmTotp(childComplexity, args["input"].(ConfirmTotpInput)), true
 	case "Mutation.createApiToken":
 		if e.ComplexityRoot.Mutation.CreateAPIToken == nil {
 			break
@@ -1560,6 +2531,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateAPIToken(childComplexity, args["input"].(CreateAPITokenInput)), true
+	case "Mutation.createAccount":
+		if e.ComplexityRoot.Mutation.CreateAccount == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createAccount_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateAccount(childComplexity, args["input"].(CreateAccountInput)), true
 	case "Mutation.createAnnotation":
 		if e.ComplexityRoot.Mutation.CreateAnnotation == nil {
 			break
@@ -1659,6 +2641,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.DeleteFunnel(childComplexity, args["input"].(DeleteFunnelInput)), true
+	case "Mutation.deletePasskey":
+		if e.ComplexityRoot.Mutation.DeletePasskey == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_deletePasskey_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DeletePasskey(childComplexity, args["input"].(DeletePasskeyInput)), true
 	case "Mutation.deleteSegment":
 		if e.ComplexityRoot.Mutation.DeleteSegment == nil {
 			break
@@ -1703,6 +2696,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.DeleteUserData(childComplexity, args["input"].(DeleteUserDataInput)), true
+	case "Mutation.disableTotp":
+		if e.ComplexityRoot.Mutation.DisableTotp == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_disableTotp_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DisableTotp(childComplexity, args["input"].(DisableTotpInput)), true
+	case "Mutation.finishPasskeyRegistration":
+		if e.ComplexityRoot.Mutation.FinishPasskeyRegistration == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_finishPasskeyRegistration_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.FinishPasskeyRegistration(childComplexity, args["input"].(FinishPasskeyRegistrationInput)), true
 	case "Mutation.inviteMember":
 		if e.ComplexityRoot.Mutation.InviteMember == nil {
 			break
@@ -1714,6 +2729,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.InviteMember(childComplexity, args["input"].(InviteMemberInput)), true
+	case "Mutation.leaveAccount":
+		if e.ComplexityRoot.Mutation.LeaveAccount == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_leaveAccount_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.LeaveAccount(childComplexity, args["input"].(LeaveAccountInput)), true
 	case "Mutation.markKeyEvent":
 		if e.ComplexityRoot.Mutation.MarkKeyEvent == nil {
 			break
@@ -1736,6 +2762,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.OpenSharedLink(childComplexity, args["input"].(OpenSharedLinkInput)), true
+	case "Mutation.pauseSite":
+		if e.ComplexityRoot.Mutation.PauseSite == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_pauseSite_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.PauseSite(childComplexity, args["input"].(PauseSiteInput)), true
 	case "Mutation.redeliver":
 		if e.ComplexityRoot.Mutation.Redeliver == nil {
 			break
@@ -1747,6 +2784,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.Redeliver(childComplexity, args["input"].(RedeliverInput)), true
+	case "Mutation.redeliverFailed":
+		if e.ComplexityRoot.Mutation.RedeliverFailed == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_redeliverFailed_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RedeliverFailed(childComplexity, args["input"].(RedeliverFailedInput)), true
 	case "Mutation.registerEvent":
 		if e.ComplexityRoot.Mutation.RegisterEvent == nil {
 			break
@@ -1780,6 +2828,39 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.RemoveSiteDomain(childComplexity, args["input"].(SiteDomainInput)), true
+	case "Mutation.renamePasskey":
+		if e.ComplexityRoot.Mutation.RenamePasskey == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_renamePasskey_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RenamePasskey(childComplexity, args["input"].(RenamePasskeyInput)), true
+	case "Mutation.renewRecoveryCodes":
+		if e.ComplexityRoot.Mutation.RenewRecoveryCodes == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_renewRecoveryCodes_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RenewRecoveryCodes(childComplexity, args["input"].(RenewRecoveryCodesInput)), true
+	case "Mutation.requestEmailChange":
+		if e.ComplexityRoot.Mutation.RequestEmailChange == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_requestEmailChange_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RequestEmailChange(childComplexity, args["input"].(RequestEmailChangeInput)), true
 	case "Mutation.requestPasswordReset":
 		if e.ComplexityRoot.Mutation.RequestPasswordReset == nil {
 			break
@@ -1791,6 +2872,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.RequestPasswordReset(childComplexity, args["input"].(RequestPasswordResetInput)), true
+	case "Mutation.resendDailyExport":
+		if e.ComplexityRoot.Mutation.ResendDailyExport == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_resendDailyExport_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ResendDailyExport(childComplexity, args["input"].(ResendDailyExportInput)), true
 	case "Mutation.resetPassword":
 		if e.ComplexityRoot.Mutation.ResetPassword == nil {
 			break
@@ -1802,6 +2894,39 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.ResetPassword(childComplexity, args["input"].(ResetPasswordInput)), true
+	case "Mutation.restoreSite":
+		if e.ComplexityRoot.Mutation.RestoreSite == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_restoreSite_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RestoreSite(childComplexity, args["input"].(RestoreSiteInput)), true
+	case "Mutation.resumeAccount":
+		if e.ComplexityRoot.Mutation.ResumeAccount == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_resumeAccount_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ResumeAccount(childComplexity, args["input"].(ResumeAccountInput)), true
+	case "Mutation.resumeSite":
+		if e.ComplexityRoot.Mutation.ResumeSite == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_resumeSite_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ResumeSite(childComplexity, args["input"].(ResumeSiteInput)), true
 	case "Mutation.revokeApiToken":
 		if e.ComplexityRoot.Mutation.RevokeAPIToken == nil {
 			break
@@ -1824,6 +2949,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.RevokeInvitation(childComplexity, args["input"].(RevokeInvitationInput)), true
+	case "Mutation.revokeOldServerSecret":
+		if e.ComplexityRoot.Mutation.RevokeOldServerSecret == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_revokeOldServerSecret_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RevokeOldServerSecret(childComplexity, args["input"].(RevokeOldServerSecretInput)), true
+	case "Mutation.revokeOldSitekeySecret":
+		if e.ComplexityRoot.Mutation.RevokeOldSitekeySecret == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_revokeOldSitekeySecret_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RevokeOldSitekeySecret(childComplexity, args["input"].(RevokeOldSitekeySecretInput)), true
 	case "Mutation.revokeServerSecret":
 		if e.ComplexityRoot.Mutation.RevokeServerSecret == nil {
 			break
@@ -1890,6 +3037,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SendTestWebhook(childComplexity, args["input"].(SendTestWebhookInput)), true
+	case "Mutation.setAccountSecurity":
+		if e.ComplexityRoot.Mutation.SetAccountSecurity == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setAccountSecurity_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetAccountSecurity(childComplexity, args["input"].(SetAccountSecurityInput)), true
 	case "Mutation.setCaptchaPlan":
 		if e.ComplexityRoot.Mutation.SetCaptchaPlan == nil {
 			break
@@ -1923,6 +3081,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SetDailyExportWebhook(childComplexity, args["input"].(SetDailyExportWebhookInput)), true
+	case "Mutation.setKeyEvents":
+		if e.ComplexityRoot.Mutation.SetKeyEvents == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setKeyEvents_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetKeyEvents(childComplexity, args["input"].(SetSiteEventsInput)), true
 	case "Mutation.setMemberRole":
 		if e.ComplexityRoot.Mutation.SetMemberRole == nil {
 			break
@@ -1934,6 +3103,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SetMemberRole(childComplexity, args["input"].(SetMemberRoleInput)), true
+	case "Mutation.setRegisteredEvents":
+		if e.ComplexityRoot.Mutation.SetRegisteredEvents == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setRegisteredEvents_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetRegisteredEvents(childComplexity, args["input"].(SetSiteEventsInput)), true
 	case "Mutation.setReportMails":
 		if e.ComplexityRoot.Mutation.SetReportMails == nil {
 			break
@@ -1945,6 +3125,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SetReportMails(childComplexity, args["input"].(SetReportMailsInput)), true
+	case "Mutation.setSiteDomains":
+		if e.ComplexityRoot.Mutation.SetSiteDomains == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setSiteDomains_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetSiteDomains(childComplexity, args["input"].(SetSiteDomainsInput)), true
 	case "Mutation.setSitePlan":
 		if e.ComplexityRoot.Mutation.SetSitePlan == nil {
 			break
@@ -1967,6 +3158,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SignIn(childComplexity, args["input"].(SignInInput)), true
+	case "Mutation.signInWithPasskey":
+		if e.ComplexityRoot.Mutation.SignInWithPasskey == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_signInWithPasskey_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SignInWithPasskey(childComplexity, args["input"].(SignInWithPasskeyInput)), true
 	case "Mutation.signOut":
 		if e.ComplexityRoot.Mutation.SignOut == nil {
 			break
@@ -1989,6 +3191,72 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SignUp(childComplexity, args["input"].(SignUpInput)), true
+	case "Mutation.startPasskeyRegistration":
+		if e.ComplexityRoot.Mutation.StartPasskeyRegistration == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_startPasskeyRegistration_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.StartPasskeyRegistration(childComplexity, args["input"].(StartPasskeyRegistrationInput)), true
+	case "Mutation.startTotp":
+		if e.ComplexityRoot.Mutation.StartTotp == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_startTotp_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.StartTotp(childComplexity, args["input"].(StartTotpInput)), true
+	case "Mutation.stopReportMail":
+		if e.ComplexityRoot.Mutation.StopReportMail == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_stopReportMail_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.StopReportMail(childComplexity, args["input"].(StopReportMailInput)), true
+	case "Mutation.suspendAccount":
+		if e.ComplexityRoot.Mutation.SuspendAccount == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_suspendAccount_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SuspendAccount(childComplexity, args["input"].(SuspendAccountInput)), true
+	case "Mutation.transferSite":
+		if e.ComplexityRoot.Mutation.TransferSite == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_transferSite_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.TransferSite(childComplexity, args["input"].(TransferSiteInput)), true
+	case "Mutation.transferSitekey":
+		if e.ComplexityRoot.Mutation.TransferSitekey == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_transferSitekey_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.TransferSitekey(childComplexity, args["input"].(TransferSitekeyInput)), true
 	case "Mutation.unmarkKeyEvent":
 		if e.ComplexityRoot.Mutation.UnmarkKeyEvent == nil {
 			break
@@ -2011,6 +3279,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.UnregisterEvent(childComplexity, args["input"].(SiteEventInput)), true
+	case "Mutation.updateAccount":
+		if e.ComplexityRoot.Mutation.UpdateAccount == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateAccount_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateAccount(childComplexity, args["input"].(UpdateAccountInput)), true
 	case "Mutation.updateAnnotation":
 		if e.ComplexityRoot.Mutation.UpdateAnnotation == nil {
 			break
@@ -2066,6 +3345,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.UpdateSitekey(childComplexity, args["input"].(UpdateSitekeyInput)), true
+	case "Mutation.updateUser":
+		if e.ComplexityRoot.Mutation.UpdateUser == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateUser_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateUser(childComplexity, args["input"].(UpdateUserInput)), true
 
 	case "OpenSharedLinkPayload.expiresAt":
 		if e.ComplexityRoot.OpenSharedLinkPayload.ExpiresAt == nil {
@@ -2111,12 +3401,85 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.PageInfo.StartCursor(childComplexity), true
 
+	case "Passkey.createdAt":
+		if e.ComplexityRoot.Passkey.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Passkey.CreatedAt(childComplexity), true
+	case "Passkey.id":
+		if e.ComplexityRoot.Passkey.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Passkey.ID(childComplexity), true
+	case "Passkey.lastUsedAt":
+		if e.ComplexityRoot.Passkey.LastUsedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Passkey.LastUsedAt(childComplexity), true
+	case "Passkey.name":
+		if e.ComplexityRoot.Passkey.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Passkey.Name(childComplexity), true
+
+	case "PasskeyRequest.challenge":
+		if e.ComplexityRoot.PasskeyRequest.Challenge == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PasskeyRequest.Challenge(childComplexity), true
+	case "PasskeyRequest.options":
+		if e.ComplexityRoot.PasskeyRequest.Options == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PasskeyRequest.Options(childComplexity), true
+
+	case "QrCode.path":
+		if e.ComplexityRoot.QrCode.Path == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QrCode.Path(childComplexity), true
+	case "QrCode.size":
+		if e.ComplexityRoot.QrCode.Size == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QrCode.Size(childComplexity), true
+
 	case "Query.apiTokens":
 		if e.ComplexityRoot.Query.APITokens == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Query.APITokens(childComplexity), true
+	case "Query.account":
+		if e.ComplexityRoot.Query.Account == nil {
+			break
+		}
+
+		args, err := ec.field_Query_account_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Account(childComplexity, args["id"].(*string)), true
+	case "Query.accounts":
+		if e.ComplexityRoot.Query.Accounts == nil {
+			break
+		}
+
+		args, err := ec.field_Query_accounts_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Accounts(childComplexity, args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string), args["orderBy"].(AccountOrder), args["search"].(*string)), true
 	case "Query.installation":
 		if e.ComplexityRoot.Query.Installation == nil {
 			break
@@ -2141,6 +3504,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Node(childComplexity, args["id"].(string)), true
+	case "Query.passkeySignIn":
+		if e.ComplexityRoot.Query.PasskeySignIn == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.PasskeySignIn(childComplexity), true
 	case "Query.rateLimit":
 		if e.ComplexityRoot.Query.RateLimit == nil {
 			break
@@ -2169,7 +3538,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Query.Site(childComplexity, args["id"].(string)), true
+		return e.ComplexityRoot.Query.Site(childComplexity, args["id"].(*string), args["domain"].(*string), args["accountId"].(*string)), true
 	case "Query.sitekey":
 		if e.ComplexityRoot.Query.Sitekey == nil {
 			break
@@ -2191,7 +3560,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Query.Sitekeys(childComplexity, args["first"].(int), args["after"].(*string)), true
+		return e.ComplexityRoot.Query.Sitekeys(childComplexity, args["accountId"].(*string), args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string), args["orderBy"].(SitekeyOrder), args["search"].(*string)), true
 	case "Query.sites":
 		if e.ComplexityRoot.Query.Sites == nil {
 			break
@@ -2202,7 +3571,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Query.Sites(childComplexity, args["first"].(int), args["after"].(*string)), true
+		return e.ComplexityRoot.Query.Sites(childComplexity, args["accountId"].(*string), args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string), args["orderBy"].(SiteOrder), args["search"].(*string)), true
 	case "Query.viewer":
 		if e.ComplexityRoot.Query.Viewer == nil {
 			break
@@ -2234,6 +3603,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RateLimit.ResetAt(childComplexity), true
+
+	case "RedeliverFailedPayload.hasMore":
+		if e.ComplexityRoot.RedeliverFailedPayload.HasMore == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedeliverFailedPayload.HasMore(childComplexity), true
+	case "RedeliverFailedPayload.redelivered":
+		if e.ComplexityRoot.RedeliverFailedPayload.Redelivered == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedeliverFailedPayload.Redelivered(childComplexity), true
+	case "RedeliverFailedPayload.site":
+		if e.ComplexityRoot.RedeliverFailedPayload.Site == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedeliverFailedPayload.Site(childComplexity), true
+	case "RedeliverFailedPayload.userErrors":
+		if e.ComplexityRoot.RedeliverFailedPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedeliverFailedPayload.UserErrors(childComplexity), true
 
 	case "Rejection.advice":
 		if e.ComplexityRoot.Rejection.Advice == nil {
@@ -2284,6 +3678,32 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RemoveMemberPayload.UserErrors(childComplexity), true
+
+	case "RenamePasskeyPayload.passkey":
+		if e.ComplexityRoot.RenamePasskeyPayload.Passkey == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RenamePasskeyPayload.Passkey(childComplexity), true
+	case "RenamePasskeyPayload.userErrors":
+		if e.ComplexityRoot.RenamePasskeyPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RenamePasskeyPayload.UserErrors(childComplexity), true
+
+	case "RenewRecoveryCodesPayload.recoveryCodes":
+		if e.ComplexityRoot.RenewRecoveryCodesPayload.RecoveryCodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RenewRecoveryCodesPayload.RecoveryCodes(childComplexity), true
+	case "RenewRecoveryCodesPayload.userErrors":
+		if e.ComplexityRoot.RenewRecoveryCodesPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RenewRecoveryCodesPayload.UserErrors(childComplexity), true
 
 	case "Report.asOf":
 		if e.ComplexityRoot.Report.AsOf == nil {
@@ -2651,12 +4071,38 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ReportRowEdge.Node(childComplexity), true
 
+	case "RequestEmailChangePayload.userErrors":
+		if e.ComplexityRoot.RequestEmailChangePayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RequestEmailChangePayload.UserErrors(childComplexity), true
+
 	case "RequestPasswordResetPayload.userErrors":
 		if e.ComplexityRoot.RequestPasswordResetPayload.UserErrors == nil {
 			break
 		}
 
 		return e.ComplexityRoot.RequestPasswordResetPayload.UserErrors(childComplexity), true
+
+	case "ResendDailyExportPayload.parts":
+		if e.ComplexityRoot.ResendDailyExportPayload.Parts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ResendDailyExportPayload.Parts(childComplexity), true
+	case "ResendDailyExportPayload.site":
+		if e.ComplexityRoot.ResendDailyExportPayload.Site == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ResendDailyExportPayload.Site(childComplexity), true
+	case "ResendDailyExportPayload.userErrors":
+		if e.ComplexityRoot.ResendDailyExportPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ResendDailyExportPayload.UserErrors(childComplexity), true
 
 	case "ResetPasswordPayload.apiTokens":
 		if e.ComplexityRoot.ResetPasswordPayload.APITokens == nil {
@@ -2729,6 +4175,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RotateServerSecretPayload.UserErrors(childComplexity), true
 
+	case "SecondFactors.passkeys":
+		if e.ComplexityRoot.SecondFactors.Passkeys == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecondFactors.Passkeys(childComplexity), true
+	case "SecondFactors.recoveryCodesLeft":
+		if e.ComplexityRoot.SecondFactors.RecoveryCodesLeft == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecondFactors.RecoveryCodesLeft(childComplexity), true
+	case "SecondFactors.totpSince":
+		if e.ComplexityRoot.SecondFactors.TotpSince == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecondFactors.TotpSince(childComplexity), true
+
 	case "Segment.filters":
 		if e.ComplexityRoot.Segment.Filters == nil {
 			break
@@ -2791,6 +4256,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Session.LastSeenAt(childComplexity), true
+
+	case "SetAccountSecurityPayload.account":
+		if e.ComplexityRoot.SetAccountSecurityPayload.Account == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetAccountSecurityPayload.Account(childComplexity), true
+	case "SetAccountSecurityPayload.userErrors":
+		if e.ComplexityRoot.SetAccountSecurityPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetAccountSecurityPayload.UserErrors(childComplexity), true
 
 	case "SetCaptchaPlanPayload.accountId":
 		if e.ComplexityRoot.SetCaptchaPlanPayload.AccountID == nil {
@@ -2966,6 +4444,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SharedSite.TimeZone(childComplexity), true
 
+	case "SignInPayload.passkeyRequest":
+		if e.ComplexityRoot.SignInPayload.PasskeyRequest == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignInPayload.PasskeyRequest(childComplexity), true
+	case "SignInPayload.secondFactorMethods":
+		if e.ComplexityRoot.SignInPayload.SecondFactorMethods == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignInPayload.SecondFactorMethods(childComplexity), true
 	case "SignInPayload.userErrors":
 		if e.ComplexityRoot.SignInPayload.UserErrors == nil {
 			break
@@ -2978,6 +4468,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SignInPayload.Viewer(childComplexity), true
+
+	case "SignInWithPasskeyPayload.userErrors":
+		if e.ComplexityRoot.SignInWithPasskeyPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignInWithPasskeyPayload.UserErrors(childComplexity), true
+	case "SignInWithPasskeyPayload.viewer":
+		if e.ComplexityRoot.SignInWithPasskeyPayload.Viewer == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignInWithPasskeyPayload.Viewer(childComplexity), true
 
 	case "SignOutPayload.userErrors":
 		if e.ComplexityRoot.SignOutPayload.UserErrors == nil {
@@ -3005,6 +4508,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SignUpPayload.Viewer(childComplexity), true
 
+	case "Site.accountId":
+		if e.ComplexityRoot.Site.AccountID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.AccountID(childComplexity), true
 	case "Site.allowPseudonymousUserId":
 		if e.ComplexityRoot.Site.AllowPseudonymousUserID == nil {
 			break
@@ -3021,7 +4530,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Site.Annotations(childComplexity, args["first"].(int), args["after"].(*string)), true
+		return e.ComplexityRoot.Site.Annotations(childComplexity, args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string), args["orderBy"].(AnnotationOrder)), true
 	case "Site.automaticEvents":
 		if e.ComplexityRoot.Site.AutomaticEvents == nil {
 			break
@@ -3058,6 +4567,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Site.DailyExportURL(childComplexity), true
+	case "Site.deletedAt":
+		if e.ComplexityRoot.Site.DeletedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.DeletedAt(childComplexity), true
 	case "Site.deliveries":
 		if e.ComplexityRoot.Site.Deliveries == nil {
 			break
@@ -3068,7 +4583,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Site.Deliveries(childComplexity, args["first"].(int), args["after"].(*string)), true
+		return e.ComplexityRoot.Site.Deliveries(childComplexity, args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string), args["orderBy"].(DeliveryOrder), args["filter"].(*DeliveryFilter)), true
 	case "Site.domain":
 		if e.ComplexityRoot.Site.Domain == nil {
 			break
@@ -3141,6 +4656,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Site.Notice(childComplexity), true
+	case "Site.oldServerSecretHint":
+		if e.ComplexityRoot.Site.OldServerSecretHint == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.OldServerSecretHint(childComplexity), true
+	case "Site.oldServerSecretValidUntil":
+		if e.ComplexityRoot.Site.OldServerSecretValidUntil == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.OldServerSecretValidUntil(childComplexity), true
+	case "Site.oldWebhookSecretValidUntil":
+		if e.ComplexityRoot.Site.OldWebhookSecretValidUntil == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.OldWebhookSecretValidUntil(childComplexity), true
 	case "Site.plan":
 		if e.ComplexityRoot.Site.Plan == nil {
 			break
@@ -3181,6 +4714,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Site.ReportMails(childComplexity), true
+	case "Site.restorableUntil":
+		if e.ComplexityRoot.Site.RestorableUntil == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.RestorableUntil(childComplexity), true
 	case "Site.scriptTag":
 		if e.ComplexityRoot.Site.ScriptTag == nil {
 			break
@@ -3211,6 +4750,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Site.SiteKey(childComplexity), true
+	case "Site.state":
+		if e.ComplexityRoot.Site.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.State(childComplexity), true
 	case "Site.timeZone":
 		if e.ComplexityRoot.Site.TimeZone == nil {
 			break
@@ -3258,6 +4803,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SiteConnection.Edges(childComplexity), true
+	case "SiteConnection.nodes":
+		if e.ComplexityRoot.SiteConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SiteConnection.Nodes(childComplexity), true
 	case "SiteConnection.pageInfo":
 		if e.ComplexityRoot.SiteConnection.PageInfo == nil {
 			break
@@ -3284,6 +4835,37 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SiteEdge.Node(childComplexity), true
 
+	case "SiteOverview.createdAt":
+		if e.ComplexityRoot.SiteOverview.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SiteOverview.CreatedAt(childComplexity), true
+	case "SiteOverview.domain":
+		if e.ComplexityRoot.SiteOverview.Domain == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SiteOverview.Domain(childComplexity), true
+	case "SiteOverview.plan":
+		if e.ComplexityRoot.SiteOverview.Plan == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SiteOverview.Plan(childComplexity), true
+	case "SiteOverview.siteId":
+		if e.ComplexityRoot.SiteOverview.SiteID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SiteOverview.SiteID(childComplexity), true
+	case "SiteOverview.usage":
+		if e.ComplexityRoot.SiteOverview.Usage == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SiteOverview.Usage(childComplexity), true
+
 	case "SitePayload.site":
 		if e.ComplexityRoot.SitePayload.Site == nil {
 			break
@@ -3297,6 +4879,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SitePayload.UserErrors(childComplexity), true
 
+	case "Sitekey.accountId":
+		if e.ComplexityRoot.Sitekey.AccountID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Sitekey.AccountID(childComplexity), true
 	case "Sitekey.activity":
 		if e.ComplexityRoot.Sitekey.Activity == nil {
 			break
@@ -3344,6 +4932,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Sitekey.Notice(childComplexity), true
+	case "Sitekey.oldSecretHint":
+		if e.ComplexityRoot.Sitekey.OldSecretHint == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Sitekey.OldSecretHint(childComplexity), true
+	case "Sitekey.oldSecretValidUntil":
+		if e.ComplexityRoot.Sitekey.OldSecretValidUntil == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Sitekey.OldSecretValidUntil(childComplexity), true
 	case "Sitekey.optionalCspLines":
 		if e.ComplexityRoot.Sitekey.OptionalCspLines == nil {
 			break
@@ -3423,6 +5023,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SitekeyConnection.Edges(childComplexity), true
+	case "SitekeyConnection.nodes":
+		if e.ComplexityRoot.SitekeyConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyConnection.Nodes(childComplexity), true
 	case "SitekeyConnection.pageInfo":
 		if e.ComplexityRoot.SitekeyConnection.PageInfo == nil {
 			break
@@ -3512,6 +5118,83 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SitekeySecretPayload.UserErrors(childComplexity), true
 
+	case "StartPasskeyRegistrationPayload.request":
+		if e.ComplexityRoot.StartPasskeyRegistrationPayload.Request == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StartPasskeyRegistrationPayload.Request(childComplexity), true
+	case "StartPasskeyRegistrationPayload.userErrors":
+		if e.ComplexityRoot.StartPasskeyRegistrationPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StartPasskeyRegistrationPayload.UserErrors(childComplexity), true
+
+	case "StartTotpPayload.qrCode":
+		if e.ComplexityRoot.StartTotpPayload.QRCode == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StartTotpPayload.QRCode(childComplexity), true
+	case "StartTotpPayload.secret":
+		if e.ComplexityRoot.StartTotpPayload.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StartTotpPayload.Secret(childComplexity), true
+	case "StartTotpPayload.uri":
+		if e.ComplexityRoot.StartTotpPayload.URI == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StartTotpPayload.URI(childComplexity), true
+	case "StartTotpPayload.userErrors":
+		if e.ComplexityRoot.StartTotpPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StartTotpPayload.UserErrors(childComplexity), true
+
+	case "StopReportMailPayload.userErrors":
+		if e.ComplexityRoot.StopReportMailPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StopReportMailPayload.UserErrors(childComplexity), true
+
+	case "Suspension.reason":
+		if e.ComplexityRoot.Suspension.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Suspension.Reason(childComplexity), true
+	case "Suspension.suspendedAt":
+		if e.ComplexityRoot.Suspension.SuspendedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Suspension.SuspendedAt(childComplexity), true
+
+	case "SuspensionPayload.accountId":
+		if e.ComplexityRoot.SuspensionPayload.AccountID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SuspensionPayload.AccountID(childComplexity), true
+	case "SuspensionPayload.suspension":
+		if e.ComplexityRoot.SuspensionPayload.Suspension == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SuspensionPayload.Suspension(childComplexity), true
+	case "SuspensionPayload.userErrors":
+		if e.ComplexityRoot.SuspensionPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SuspensionPayload.UserErrors(childComplexity), true
+
 	case "UnknownEvent.count":
 		if e.ComplexityRoot.UnknownEvent.Count == nil {
 			break
@@ -3530,6 +5213,32 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.UnknownEvent.Name(childComplexity), true
+
+	case "UpdateAccountPayload.account":
+		if e.ComplexityRoot.UpdateAccountPayload.Account == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateAccountPayload.Account(childComplexity), true
+	case "UpdateAccountPayload.userErrors":
+		if e.ComplexityRoot.UpdateAccountPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateAccountPayload.UserErrors(childComplexity), true
+
+	case "UpdateUserPayload.user":
+		if e.ComplexityRoot.UpdateUserPayload.User == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateUserPayload.User(childComplexity), true
+	case "UpdateUserPayload.userErrors":
+		if e.ComplexityRoot.UpdateUserPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateUserPayload.UserErrors(childComplexity), true
 
 	case "Usage.pageviews":
 		if e.ComplexityRoot.Usage.Pageviews == nil {
@@ -3568,6 +5277,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.User.Account(childComplexity), true
+	case "User.accounts":
+		if e.ComplexityRoot.User.Accounts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.Accounts(childComplexity), true
 	case "User.createdAt":
 		if e.ComplexityRoot.User.CreatedAt == nil {
 			break
@@ -3580,12 +5295,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.User.Email(childComplexity), true
+	case "User.hasSecondFactor":
+		if e.ComplexityRoot.User.HasSecondFactor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.HasSecondFactor(childComplexity), true
 	case "User.id":
 		if e.ComplexityRoot.User.ID == nil {
 			break
 		}
 
 		return e.ComplexityRoot.User.ID(childComplexity), true
+	case "User.language":
+		if e.ComplexityRoot.User.Language == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.Language(childComplexity), true
 	case "User.operator":
 		if e.ComplexityRoot.User.Operator == nil {
 			break
@@ -3598,6 +5325,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.User.Role(childComplexity), true
+	case "User.secondFactors":
+		if e.ComplexityRoot.User.SecondFactors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.SecondFactors(childComplexity), true
 
 	case "UserDataErasure.deliveries":
 		if e.ComplexityRoot.UserDataErasure.Deliveries == nil {
@@ -3670,8 +5403,12 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	ec := newExecutionContext(opCtx, e, make(chan graphql.DeferredResult))
 	inputUnmarshalMap := graphql.BuildUnmarshalerMap(
 		ec.unmarshalInputAcceptInvitationInput,
+		ec.unmarshalInputAuditFilter,
 		ec.unmarshalInputChangePasswordInput,
+		ec.unmarshalInputConfirmEmailChangeInput,
 		ec.unmarshalInputConfirmSignUpInput,
+		ec.unmarshalInputConfirmTotpInput,
+		ec.unmarshalInputCreateAccountInput,
 		ec.unmarshalInputCreateAnnotationInput,
 		ec.unmarshalInputCreateApiTokenInput,
 		ec.unmarshalInputCreateFunnelInput,
@@ -3682,45 +5419,74 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputDeleteAccountInput,
 		ec.unmarshalInputDeleteAnnotationInput,
 		ec.unmarshalInputDeleteFunnelInput,
+		ec.unmarshalInputDeletePasskeyInput,
 		ec.unmarshalInputDeleteSegmentInput,
 		ec.unmarshalInputDeleteSiteInput,
 		ec.unmarshalInputDeleteSitekeyInput,
 		ec.unmarshalInputDeleteUserDataInput,
+		ec.unmarshalInputDeliveryFilter,
+		ec.unmarshalInputDisableTotpInput,
+		ec.unmarshalInputFinishPasskeyRegistrationInput,
 		ec.unmarshalInputFunnelStepInput,
 		ec.unmarshalInputInviteMemberInput,
+		ec.unmarshalInputLeaveAccountInput,
 		ec.unmarshalInputOpenSharedLinkInput,
+		ec.unmarshalInputPasskeyAnswerInput,
+		ec.unmarshalInputPauseSiteInput,
+		ec.unmarshalInputRedeliverFailedInput,
 		ec.unmarshalInputRedeliverInput,
 		ec.unmarshalInputRemoveMemberInput,
+		ec.unmarshalInputRenamePasskeyInput,
+		ec.unmarshalInputRenewRecoveryCodesInput,
 		ec.unmarshalInputReportComparison,
 		ec.unmarshalInputReportFilterInput,
 		ec.unmarshalInputReportOrder,
 		ec.unmarshalInputReportPeriod,
+		ec.unmarshalInputRequestEmailChangeInput,
 		ec.unmarshalInputRequestPasswordResetInput,
+		ec.unmarshalInputResendDailyExportInput,
 		ec.unmarshalInputResetPasswordInput,
+		ec.unmarshalInputRestoreSiteInput,
+		ec.unmarshalInputResumeAccountInput,
+		ec.unmarshalInputResumeSiteInput,
 		ec.unmarshalInputRevokeApiTokenInput,
 		ec.unmarshalInputRevokeInvitationInput,
+		ec.unmarshalInputRevokeOldServerSecretInput,
+		ec.unmarshalInputRevokeOldSitekeySecretInput,
 		ec.unmarshalInputRevokeServerSecretInput,
 		ec.unmarshalInputRevokeSessionInput,
 		ec.unmarshalInputRevokeSharedLinkInput,
 		ec.unmarshalInputRotateServerSecretInput,
 		ec.unmarshalInputRotateSitekeySecretInput,
 		ec.unmarshalInputSendTestWebhookInput,
+		ec.unmarshalInputSetAccountSecurityInput,
 		ec.unmarshalInputSetCaptchaPlanInput,
 		ec.unmarshalInputSetConversionWebhookInput,
 		ec.unmarshalInputSetDailyExportWebhookInput,
 		ec.unmarshalInputSetMemberRoleInput,
 		ec.unmarshalInputSetReportMailsInput,
+		ec.unmarshalInputSetSiteDomainsInput,
+		ec.unmarshalInputSetSiteEventsInput,
 		ec.unmarshalInputSetSitePlanInput,
 		ec.unmarshalInputSignInInput,
+		ec.unmarshalInputSignInWithPasskeyInput,
 		ec.unmarshalInputSignOutInput,
 		ec.unmarshalInputSignUpInput,
 		ec.unmarshalInputSiteDomainInput,
 		ec.unmarshalInputSiteEventInput,
+		ec.unmarshalInputStartPasskeyRegistrationInput,
+		ec.unmarshalInputStartTotpInput,
+		ec.unmarshalInputStopReportMailInput,
+		ec.unmarshalInputSuspendAccountInput,
+		ec.unmarshalInputTransferSiteInput,
+		ec.unmarshalInputTransferSitekeyInput,
+		ec.unmarshalInputUpdateAccountInput,
 		ec.unmarshalInputUpdateAnnotationInput,
 		ec.unmarshalInputUpdateFunnelInput,
 		ec.unmarshalInputUpdateSegmentInput,
 		ec.unmarshalInputUpdateSiteInput,
 		ec.unmarshalInputUpdateSitekeyInput,
+		ec.unmarshalInputUpdateUserInput,
 	)
 	first := true
 
@@ -3797,8 +5563,17 @@ func newExecutionContext(
 
 var sources = []*ast.Source{
 	{Name: "../schema/account.graphqls", Input: `extend type Query {
-  "The signed-in user. Null for an unauthenticated caller."
+  "The signed-in user, as a member of the default account. Null for an unauthenticated caller."
   viewer: User
+
+  """
+  One of the caller's accounts. Null if no such account exists or the caller does not belong to it. An API token belongs to one
+  account and acts in no other one. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` if the caller is not signed in.
+  """
+  account(
+    "The account's global id. Default: the caller's default account."
+    id: ID
+  ): Account
 }
 
 extend type Mutation {
@@ -3828,26 +5603,48 @@ extend type Mutation {
   15 minutes. An earlier attempt fails with ` + "`" + `RATE_LIMITED` + "`" + `. A network is an IPv4 address or an IPv6 network of 64 bits; an IPv6
   network of 48 bits has ten times as many free attempts. A browser that has signed in to the address before is counted
   separately, so that other clients cannot lock it out.
+
+  A user with a second factor also needs ` + "`" + `secondFactor` + "`" + ` or ` + "`" + `passkey` + "`" + `. Without both, a right password returns no ` + "`" + `viewer` + "`" + ` but
+  ` + "`" + `secondFactorMethods` + "`" + `: call again with one of them. After 5 wrong second factors of a user, the next attempt must wait likewise.
   """
   signIn(input: SignInInput!): SignInPayload
 
   "Ends the session. Does nothing if the caller is not signed in."
   signOut(input: SignOutInput): SignOutPayload
+
+  """
+  Creates a further account, of which the caller becomes the owner. A person can belong to 20 accounts. Under a sign-up policy that
+  accepts no new accounts, only an operator can create one. Attempts count as those of ` + "`" + `signUp` + "`" + `. Requires a session.
+  """
+  createAccount(input: CreateAccountInput!): CreateAccountPayload
+
+  "Changes the name of an account. Requires the role OWNER."
+  updateAccount(input: UpdateAccountInput!): UpdateAccountPayload
 }
 
-"A person with a password. Each user belongs to one account."
+"""
+A person with a password, as a member of one account. A person can belong to several accounts, with a role in each. The default
+account is the one that the person joined first. Queries and mutations with an ` + "`" + `accountId` + "`" + ` act in the default account without one,
+and those with the id of an object in the object's account. Requests are charged to the default account's rate limit, those with an
+API token to that of the token's account.
+"""
 type User implements Node {
   "Global id."
   id: ID!
   "E-mail address, in lower case."
   email: String!
-  "The user's role in the account."
+  "The user's role in ` + "`" + `account` + "`" + `."
   role: Role!
   "Whether the user is an operator of this installation. Operators set plans."
   operator: Boolean!
-  "The account that the user belongs to."
+  "The account that the user was reached through. Of ` + "`" + `viewer` + "`" + `, the default account."
   account: Account!
-  "When the user signed up or joined."
+  """
+  The accounts that the user belongs to, the first joined first. At most 20. Complete for ` + "`" + `viewer` + "`" + ` with a session; otherwise only
+  ` + "`" + `account` + "`" + `.
+  """
+  accounts: [Account!]!
+  "When the user signed up or accepted the first invitation."
   createdAt: DateTime!
 }
 
@@ -3867,12 +5664,22 @@ type Account implements Node {
   id: ID!
   "Display name, 1 to 100 characters."
   name: String!
-  "The account's sites, oldest first."
+  "The caller's role in the account. Null if the caller does not belong to it."
+  viewerRole: Role
+  "The account's sites."
   sites(
-    "Page size, 1 to 100."
-    first: Int! = 20
-    "The cursor after which the page begins. Default: the beginning of the list."
+    "Page size, 1 to 100, from the beginning of the list or ` + "`" + `after` + "`" + `. Default: 20, unless ` + "`" + `last` + "`" + ` is given."
+    first: Int
+    "The cursor after which the page begins, of a list in the same order. Default: the beginning of the list."
     after: String
+    "Page size, 1 to 100, from the end of the list or ` + "`" + `before` + "`" + `. Must not be given together with ` + "`" + `first` + "`" + `."
+    last: Int
+    "The cursor before which the page ends, of a list in the same order. Default: the end of the list."
+    before: String
+    "The order of the list."
+    orderBy: SiteOrder! = OLDEST
+    "A part of the name or domain, as in the query ` + "`" + `sites` + "`" + `. Default: all sites."
+    search: String
   ): SiteConnection
   "The account's users, oldest first. At most 100."
   members: [User!]!
@@ -3886,7 +5693,7 @@ type Account implements Node {
 input SignUpInput {
   "E-mail address, at most 254 characters. Unique on the installation."
   email: String!
-  "Password, 8 to 1,024 bytes."
+  "Password, 10 to 1,024 bytes, and none of the most common ones."
   password: String!
   "Display name of the account, 1 to 100 characters. Must not contain a web address (` + "`" + `://` + "`" + ` or ` + "`" + `www.` + "`" + `)."
   accountName: String!
@@ -3898,7 +5705,37 @@ type SignUpPayload {
   viewer: User
   "Whether a mail was sent to verify the address. ` + "`" + `confirmSignUp` + "`" + ` then creates the account."
   verificationSent: Boolean!
-  "Errors in the input: ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `EMAIL_TAKEN` + "`" + `, ` + "`" + `SIGNUPS_CLOSED` + "`" + `."
+  "Errors in the input: ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `COMMON_PASSWORD` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `EMAIL_TAKEN` + "`" + `, ` + "`" + `SIGNUPS_CLOSED` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `createAccount` + "`" + `."
+input CreateAccountInput {
+  "Display name, 1 to 100 characters. Must not contain a web address (` + "`" + `://` + "`" + ` or ` + "`" + `www.` + "`" + `)."
+  name: String!
+}
+
+"Payload of ` + "`" + `createAccount` + "`" + `."
+type CreateAccountPayload {
+  "The new account."
+  account: Account
+  "Errors in the input: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `SIGNUPS_CLOSED` + "`" + `, ` + "`" + `TOO_MANY_ACCOUNTS` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `updateAccount` + "`" + `."
+input UpdateAccountInput {
+  "The account's global id, one of the caller's accounts. Default: the caller's default account."
+  accountId: ID
+  "Display name, 1 to 100 characters. Must not contain a web address (` + "`" + `://` + "`" + ` or ` + "`" + `www.` + "`" + `)."
+  name: String!
+}
+
+"Payload of ` + "`" + `updateAccount` + "`" + `."
+type UpdateAccountPayload {
+  "The account with the new name."
+  account: Account
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -3924,13 +5761,21 @@ input SignInInput {
   email: String!
   "Password."
   password: String!
+  "A code of an authenticator app, or a recovery code. Spaces, hyphens and case do not matter. Ignored for a user without a second factor."
+  secondFactor: String
+  "The answer of a passkey to ` + "`" + `passkeyRequest` + "`" + `, instead of ` + "`" + `secondFactor` + "`" + `."
+  passkey: PasskeyAnswerInput
 }
 
 "Payload of ` + "`" + `signIn` + "`" + `."
 type SignInPayload {
-  "The signed-in user."
+  "The signed-in user. Null if a second factor is missing."
   viewer: User
-  "Errors in the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `."
+  "The ways in which the missing second factor can be proved. Empty if none is missing."
+  secondFactorMethods: [SecondFactorMethod!]!
+  "A request for one of the user's passkeys. Null unless the methods have ` + "`" + `PASSKEY` + "`" + `."
+  passkeyRequest: PasskeyRequest
+  "Errors in the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `INVALID_SECOND_FACTOR` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -3958,12 +5803,18 @@ type SignOutPayload {
 }
 
 extend type Site {
-  "Notes on days, newest day first. At most 1,000."
+  "Notes on days. At most 1,000."
   annotations(
-    "Page size, 1 to 100."
-    first: Int! = 20
-    "The cursor after which the page begins. Default: the beginning of the list."
+    "Page size, 1 to 100, from the beginning of the list or ` + "`" + `after` + "`" + `. Default: 20, unless ` + "`" + `last` + "`" + ` is given."
+    first: Int
+    "The cursor after which the page begins, of a list in the same order. Default: the beginning of the list."
     after: String
+    "Page size, 1 to 100, from the end of the list or ` + "`" + `before` + "`" + `. Must not be given together with ` + "`" + `first` + "`" + `."
+    last: Int
+    "The cursor before which the page ends, of a list in the same order. Default: the end of the list."
+    before: String
+    "The order of the list."
+    orderBy: AnnotationOrder! = NEWEST
   ): AnnotationConnection
 }
 
@@ -3979,17 +5830,29 @@ type Annotation implements Node {
   createdAt: DateTime!
 }
 
+"The order of a list of annotations."
+enum AnnotationOrder {
+  "Newest day first."
+  NEWEST
+  "Oldest day first."
+  OLDEST
+}
+
 "A page of a list of annotations."
 type AnnotationConnection {
   "The annotations with their cursors."
   edges: [AnnotationEdge!]!
+  "The annotations without their cursors."
+  nodes: [Annotation!]!
   "The position of the page in the list."
   pageInfo: PageInfo!
+  "Number of annotations in the whole list, on all pages."
+  totalCount: Int!
 }
 
 "An annotation in a list."
 type AnnotationEdge {
-  "Opaque cursor of the annotation, for ` + "`" + `after` + "`" + `."
+  "Opaque cursor of the annotation, for ` + "`" + `after` + "`" + ` and ` + "`" + `before` + "`" + `."
   cursor: String!
   "The annotation."
   node: Annotation!
@@ -4032,10 +5895,125 @@ type AnnotationPayload {
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
+	{Name: "../schema/audit.graphqls", Input: `extend type Account {
+  """
+  Who changed what in the account, newest first: one entry for each successful mutation and each command of the command line. An
+  entry exists also if the value was set that was stored already. Entries are kept for 12 months, at most the newest 1,000,000.
+  Requires the role OWNER, or an owner's API token.
+  """
+  auditLog(
+    "Page size, 1 to 100."
+    first: Int! = 20
+    "The cursor after which the page begins. Default: the beginning of the list."
+    after: String
+    "Which entries. Default: all."
+    filter: AuditFilter
+  ): AuditConnection
+}
+
+"Which entries of the audit log. An entry must meet all given conditions."
+input AuditFilter {
+  "Mutations and commands, of which one must match. At most 20."
+  actions: [String!]
+  "The global id of the user who made the change, also through an API token."
+  actorId: ID
+  "The global id of the object that was changed. It may have been deleted since."
+  objectId: ID
+  "The first time, included."
+  since: DateTime
+  "The last time, excluded."
+  until: DateTime
+}
+
+"A page of the audit log."
+type AuditConnection {
+  "The entries with their cursors."
+  edges: [AuditEdge!]!
+  "The entries."
+  nodes: [AuditEntry!]!
+  "The position of the page in the list."
+  pageInfo: PageInfo!
+}
+
+"An entry in the audit log."
+type AuditEdge {
+  "Opaque cursor of the entry, for ` + "`" + `after` + "`" + `."
+  cursor: String!
+  "The entry."
+  node: AuditEntry!
+}
+
+"A change: who made it, what, on which object, and when."
+type AuditEntry {
+  "When the mutation was received or the command was run."
+  at: DateTime!
+  "The mutation's name, such as ` + "`" + `updateSite` + "`" + `, or the command's, such as ` + "`" + `admin set-plan` + "`" + `."
+  action: String!
+  "Who made the change."
+  actor: AuditActor!
+  "What was changed."
+  object: AuditObject!
+  "The values before and after, without secrets. Empty if the action alone describes the change."
+  changes: [AuditChange!]!
+}
+
+"The author of a change, as the author was named at that time."
+type AuditActor {
+  "The kind of author."
+  kind: AuditActorKind!
+  "The user's global id. Null if the author was no user. Of an ` + "`" + `OPERATOR` + "`" + `, shown to operators only."
+  userId: ID
+  "The user's e-mail address. Null if the author was no user. Of an ` + "`" + `OPERATOR` + "`" + `, shown to operators only."
+  email: String
+  "The global id of the API token. Null without one."
+  apiTokenId: ID
+  "The name of the API token. Null without one."
+  apiTokenName: String
+}
+
+"A kind of author."
+enum AuditActorKind {
+  "A user of the account."
+  USER
+  "A program with an API token of the user."
+  API_TOKEN
+  "An operator of the installation, with a right that owners do not have."
+  OPERATOR
+  "A command on the machine itself."
+  COMMAND_LINE
+  "A caller who was not signed in, such as one who requests a password reset."
+  UNAUTHENTICATED
+  "The service itself."
+  SYSTEM
+}
+
+"A changed object, as it was named at that time."
+type AuditObject {
+  "The object's type in this schema, such as ` + "`" + `Site` + "`" + `."
+  type: String!
+  "The object's global id. It may have been deleted since."
+  objectId: ID!
+  "The domain of a site, the e-mail address of a user or an invitation, the text of an annotation, or the name."
+  name: String!
+}
+
+"A value before and after a change."
+type AuditChange {
+  "The value's name."
+  name: String!
+  """
+  The value before, as text; lists and objects as JSON. All values before a change have at most 2 KB: longer lists and texts are cut
+  and marked with ` + "`" + `…` + "`" + `. Null if there was none.
+  """
+  before: String
+  "The value after, likewise. Null if there is none."
+  after: String
+}
+`, BuiltIn: false},
 	{Name: "../schema/delivery.graphqls", Input: `extend type Mutation {
   """
-  Sends a test call to the site's conversion webhook. It is attempted once. A site can have one test at a time, and 20 tests per
-  hour. Requires the role MEMBER or OWNER.
+  Sends a test call to one of the site's webhooks. It is attempted once. A site can have one test at a time, and 20 tests per hour.
+  Requires the role MEMBER or OWNER.
   """
   sendTestWebhook(input: SendTestWebhookInput!): DeliveryPayload
 
@@ -4044,16 +6022,50 @@ type AnnotationPayload {
   scheduled attempts. A delivery can be sent again 20 times. Requires the role MEMBER or OWNER.
   """
   redeliver(input: RedeliverInput!): DeliveryPayload
+
+  """
+  Sends the site's failed deliveries since a time again, as ` + "`" + `redeliver` + "`" + ` does, oldest first and at most 1,000 in one call. Call it again
+  with the same input while ` + "`" + `hasMore` + "`" + ` is true: it finds only those that remain. Deliveries of a webhook without URL, and those that
+  were sent again 20 times already, are left out. Requires the role MEMBER or OWNER.
+  """
+  redeliverFailed(input: RedeliverFailedInput!): RedeliverFailedPayload
+
+  """
+  Sends the daily export of a past day again, from the events that are stored now. Its parts are new messages with new ids, so a
+  receiver that processes each message once must replace what it has of the day. The regular exports are not affected. Requires the role
+  MEMBER or OWNER.
+  """
+  resendDailyExport(input: ResendDailyExportInput!): ResendDailyExportPayload
 }
 
 "A message to a site's webhook. Kept for 30 days."
 type Delivery implements Node {
   "Global id."
   id: ID!
+  "The id of the message, which each attempt sends in the header ` + "`" + `webhook-id` + "`" + `. The same as ` + "`" + `id` + "`" + `."
+  messageId: String!
+  "The site that the message is about. Null if it was deleted since the delivery was read."
+  site: Site
   "What the message contains."
   kind: DeliveryKind!
-  "The name of the key event. For a daily export, the day as YYYY-MM-DD; for a test, ` + "`" + `test` + "`" + `."
+  "The webhook that the message is for."
+  webhook: WebhookKind!
+  "The URL that the last attempt called. Before the first attempt, the webhook's current URL. Null if there is none."
+  url: String
+  """
+  The name of the key event. For a daily export, the day as YYYY-MM-DD; for a test, ` + "`" + `test` + "`" + `, or ` + "`" + `test_daily_export` + "`" + ` if it is for that
+  webhook.
+  """
   event: String!
+  """
+  The body of the message, which is JSON. Null for a daily export, whose rows are read for each attempt. An API token needs the
+  scope EXPORT: other tokens get ` + "`" + `FORBIDDEN` + "`" + ` here, and null.
+  """
+  body: String
+  "For a daily export, which part of the day's events this is; 1 is the first. Null for other kinds."
+  part: Int
+  "For a daily export, the number of parts of the day. Null for other kinds."
+  parts: Int
   "The state of the delivery."
   state: DeliveryState!
   "The last 10 attempts, oldest first."
@@ -4074,10 +6086,23 @@ enum DeliveryKind {
   TEST
 }
 
+"A webhook of a site."
+enum WebhookKind {
+  "The conversion webhook, see ` + "`" + `setConversionWebhook` + "`" + `."
+  CONVERSION
+  "The daily export webhook, see ` + "`" + `setDailyExportWebhook` + "`" + `."
+  DAILY_EXPORT
+}
+
 "The state of a delivery."
 enum DeliveryState {
   "An attempt is due or in progress."
   PENDING
+  """
+  The webhook has no URL. The attempts continue when it gets one. The delivery fails when it has waited until 7 days after its
+  ` + "`" + `createdAt` + "`" + `.
+  """
+  WAITING
   "An attempt was answered with a status from 200 to 299."
   DELIVERED
   "All attempts failed, or the receiver refused the message permanently."
@@ -4104,17 +6129,43 @@ type DeliveryAttempt {
   answer: String!
 }
 
+"The order of a list of deliveries."
+enum DeliveryOrder {
+  "Newest first."
+  NEWEST
+  "Oldest first."
+  OLDEST
+}
+
+"Which deliveries a list has: those that meet each of the given conditions."
+input DeliveryFilter {
+  "The state."
+  state: DeliveryState
+  "What the message contains."
+  kind: DeliveryKind
+  "The exact value of ` + "`" + `event` + "`" + `."
+  event: String
+  "The earliest ` + "`" + `createdAt` + "`" + `."
+  since: DateTime
+  "The time before which ` + "`" + `createdAt` + "`" + ` must be."
+  until: DateTime
+}
+
 "A page of a list of deliveries."
 type DeliveryConnection {
   "The deliveries with their cursors."
   edges: [DeliveryEdge!]!
+  "The deliveries without their cursors."
+  nodes: [Delivery!]!
   "The position of the page in the list."
   pageInfo: PageInfo!
+  "Number of deliveries that meet the filter, on all pages. At most 10,000 are counted."
+  totalCount: Int!
 }
 
 "A delivery in a list."
 type DeliveryEdge {
-  "Opaque cursor of the delivery, for ` + "`" + `after` + "`" + `."
+  "Opaque cursor of the delivery, for ` + "`" + `after` + "`" + ` and ` + "`" + `before` + "`" + `."
   cursor: String!
   "The delivery."
   node: Delivery!
@@ -4124,6 +6175,8 @@ type DeliveryEdge {
 input SendTestWebhookInput {
   "The site's global id."
   siteId: ID!
+  "The webhook to test."
+  kind: WebhookKind! = CONVERSION
 }
 
 "Input of ` + "`" + `redeliver` + "`" + `."
@@ -4132,11 +6185,49 @@ input RedeliverInput {
   deliveryId: ID!
 }
 
+"Input of ` + "`" + `redeliverFailed` + "`" + `."
+input RedeliverFailedInput {
+  "The site's global id."
+  siteId: ID!
+  "The earliest ` + "`" + `createdAt` + "`" + ` of the deliveries."
+  since: DateTime!
+}
+
+"Payload of ` + "`" + `redeliverFailed` + "`" + `."
+type RedeliverFailedPayload {
+  "The site."
+  site: Site
+  "Number of deliveries that are sent again."
+  redelivered: Int!
+  "Whether failed deliveries remain that the next call sends again."
+  hasMore: Boolean!
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `NO_WEBHOOK` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `resendDailyExport` + "`" + `."
+input ResendDailyExportInput {
+  "The site's global id."
+  siteId: ID!
+  "The UTC day. The service must still store its events; see the operator's retention."
+  date: Date!
+}
+
+"Payload of ` + "`" + `resendDailyExport` + "`" + `."
+type ResendDailyExportPayload {
+  "The site."
+  site: Site
+  "Number of parts, each of which is a delivery."
+  parts: Int!
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `NO_WEBHOOK` + "`" + `, ` + "`" + `INVALID_DAY` + "`" + `, ` + "`" + `DELIVERY_IN_PROGRESS` + "`" + `, ` + "`" + `TOO_MANY_REDELIVERIES` + "`" + `."
+  userErrors: [UserError!]!
+}
+
 "Payload of ` + "`" + `sendTestWebhook` + "`" + ` and ` + "`" + `redeliver` + "`" + `."
 type DeliveryPayload {
   "The delivery, before the attempt. Read it again with ` + "`" + `node` + "`" + ` for the result."
   delivery: Delivery
-  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `DELIVERY_IN_PROGRESS` + "`" + `; ` + "`" + `sendTestWebhook` + "`" + `: ` + "`" + `NO_WEBHOOK` + "`" + `, ` + "`" + `TOO_MANY_TESTS` + "`" + `; ` + "`" + `redeliver` + "`" + `: ` + "`" + `TOO_MANY_REDELIVERIES` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `DELIVERY_IN_PROGRESS` + "`" + `; ` + "`" + `sendTestWebhook` + "`" + `: ` + "`" + `NO_WEBHOOK` + "`" + `, ` + "`" + `TOO_MANY_TESTS` + "`" + `; ` + "`" + `redeliver` + "`" + `: ` + "`" + `NO_WEBHOOK` + "`" + `, ` + "`" + `TOO_MANY_REDELIVERIES` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -4203,8 +6294,10 @@ type UserError {
 enum UserErrorCode {
   "The e-mail address is not valid."
   INVALID_EMAIL
-  "The password is shorter than 8 or longer than 1,024 bytes."
+  "The password is shorter than 10 or longer than 1,024 bytes. That of a shared link has at least 8."
   INVALID_PASSWORD
+  "The password is one of the most common ones."
+  COMMON_PASSWORD
   """
   The name is empty, longer than 100 characters, or contains control characters, direction overrides or other invisible characters.
   The name of an account must not contain a web address either.
@@ -4222,6 +6315,25 @@ enum UserErrorCode {
   TOO_MANY_SITEKEYS
   "The e-mail address or the password is wrong. The error does not reveal which."
   WRONG_CREDENTIALS
+  """
+  The code or the passkey is wrong, expired or was used before. A code of an authenticator app is valid for 30 seconds before and after
+  its own 30 seconds, and counts once.
+  """
+  INVALID_SECOND_FACTOR
+  "The passkey's answer was not accepted, or its challenge has expired or was answered before."
+  INVALID_PASSKEY
+  "The passkey is registered already."
+  PASSKEY_EXISTS
+  "The user has reached the limit of 20 passkeys."
+  TOO_MANY_PASSKEYS
+  "This installation has no passkeys: they need https and a host name."
+  PASSKEYS_UNAVAILABLE
+  "The setup of an authenticator app was not started, or more than 15 minutes ago."
+  SETUP_EXPIRED
+  "The user does not have the second factor that the mutation needs."
+  NO_SECOND_FACTOR
+  "An account of the user requires a second factor, and this is the last one."
+  SECOND_FACTOR_NEEDED
   "This installation does not accept new accounts."
   SIGNUPS_CLOSED
   "No such object exists, or it belongs to another account. The error does not reveal which."
@@ -4257,11 +6369,11 @@ enum UserErrorCode {
   INVALID_USER_ID
   "The account already has 20 erasures in progress."
   TOO_MANY_ERASURES
-  "The site has no conversion webhook to test."
+  "The site's webhook has no URL."
   NO_WEBHOOK
-  "The delivery, or a test of the site, is already in progress."
+  "The delivery, a test of the site, or a part of the daily export is already in progress."
   DELIVERY_IN_PROGRESS
-  "The delivery was already sent again 20 times."
+  "The delivery was already sent again 20 times, or the site had 1,000 parts of daily exports within an hour."
   TOO_MANY_REDELIVERIES
   "The site has reached its limit of 20 tests per hour."
   TOO_MANY_TESTS
@@ -4271,11 +6383,13 @@ enum UserErrorCode {
   INVALID_VOLUME
   "An API token requires at least one scope."
   INVALID_SCOPES
+  "The person has reached the limit of 20 accounts."
+  TOO_MANY_ACCOUNTS
   "The user has reached the limit of 50 API tokens."
   TOO_MANY_TOKENS
   "The mailed secret is wrong, consumed or expired. The error does not reveal which."
   INVALID_TOKEN
-  "The address already belongs to a member of the account."
+  "The person is a member of the account already."
   ALREADY_MEMBER
   "The account has reached its limit of 100 members and invitations."
   TOO_MANY_MEMBERS
@@ -4285,7 +6399,10 @@ enum UserErrorCode {
   LAST_OWNER
   "The name is not that of a time zone in the IANA database."
   INVALID_TIME_ZONE
-  "The day is before 1970 or too far in the future."
+  """
+  The day is before 1970 or too far in the future. For ` + "`" + `resendDailyExport` + "`" + `: its regular export is still to come, or none of its events
+  are stored.
+  """
   INVALID_DAY
   "The text is empty, longer than 500 characters, or contains control characters or other invisible characters."
   INVALID_TEXT
@@ -4309,11 +6426,15 @@ enum UserErrorCode {
   INVALID_EXPIRY
   "The secret of the shared link is wrong, or the link was revoked or has expired."
   INVALID_LINK
-  "The shared link has a password, and none was given."
+  "The shared link has a password, or the invitation needs one, and none was given."
   PASSWORD_REQUIRED
   "The number is not from 1 to 1,000,000,000."
   INVALID_THRESHOLD
-  "The only operator cannot be deleted while the installation has other users."
+  "The number of days is out of range. The message states the range."
+  INVALID_DURATION
+  "The name given to confirm a deletion is not that of the object. Field ` + "`" + `confirm` + "`" + `."
+  CONFIRMATION_MISMATCH
+  "The only operator cannot be deleted while the installation has other users, nor the account of all operators suspended."
   LAST_OPERATOR
 }
 
@@ -4326,6 +6447,13 @@ enum ErrorCode {
   UNAUTHENTICATED
   "The caller's role or the scopes of the API token do not allow the operation."
   FORBIDDEN
+  "An operator has suspended the account, so that nothing in it can be changed. The message states the reason."
+  ACCOUNT_SUSPENDED
+  """
+  The account requires a second factor, and the caller, or the user of the API token, has none. Set one up with ` + "`" + `startTotp` + "`" + ` or
+  ` + "`" + `startPasskeyRegistration` + "`" + `.
+  """
+  SECOND_FACTOR_REQUIRED
   """
   Too many attempts, the account's rate limit is used up (see ` + "`" + `RateLimit` + "`" + `), or too many mutations are in progress: an account can
   run 2 at once, and up to 50 more wait for at most 3 seconds. Wait for ` + "`" + `extensions.retryAfter` + "`" + ` seconds. Of a request with several
@@ -4357,13 +6485,13 @@ enum ErrorCode {
   Status 400. The query exceeds a limit: 12 levels, 10 root fields, 30 aliases, 500 fields with fragments expanded, 4,000 tokens, or
   a complexity of 5,000.
 
-  Complexity: each field costs 1. The content of a connection is multiplied by ` + "`" + `first` + "`" + `, that of ` + "`" + `rejections` + "`" + `, ` + "`" + `usageByDay` + "`" + ` and
+  Complexity: each field costs 1. The content of a connection is multiplied by the size of its page, that of ` + "`" + `rejections` + "`" + `, ` + "`" + `usageByDay` + "`" + ` and
   ` + "`" + `activity` + "`" + ` by the number of days, that of ` + "`" + `usageHistory` + "`" + ` and ` + "`" + `captchaUsageHistory` + "`" + ` by the number of months, that of ` + "`" + `refusals` + "`" + ` by 20,
-  that of ` + "`" + `attempts` + "`" + ` by 10, those of ` + "`" + `apiTokens` + "`" + `, ` + "`" + `unknownEvents` + "`" + `, ` + "`" + `segments` + "`" + `, ` + "`" + `funnels` + "`" + ` and ` + "`" + `sharedLinks` + "`" + ` by 50, those of
-  ` + "`" + `filters` + "`" + ` by 10 and of ` + "`" + `steps` + "`" + ` by 8, and that of ` + "`" + `members` + "`" + `, ` + "`" + `invitations` + "`" + ` and ` + "`" + `sessions` + "`" + ` by 100. In reports, the content of
-  ` + "`" + `breakdown` + "`" + ` is multiplied by a tenth of ` + "`" + `first` + "`" + `, that of ` + "`" + `series` + "`" + ` by 40, and that of ` + "`" + `propertyNames` + "`" + ` by 10. A mutation costs 100,
-  plus 1 for each item of the lists in its input. A mutation that checks a password or sends a mail costs 3,000, and one that erases a
-  user's data 1,000.
+  that of ` + "`" + `attempts` + "`" + ` by 10, those of ` + "`" + `apiTokens` + "`" + ` of a user, ` + "`" + `unknownEvents` + "`" + `, ` + "`" + `segments` + "`" + `, ` + "`" + `funnels` + "`" + ` and ` + "`" + `sharedLinks` + "`" + ` by 50, those of
+  ` + "`" + `filters` + "`" + ` by 10 and of ` + "`" + `steps` + "`" + ` by 8, that of ` + "`" + `accounts` + "`" + ` by 20, and that of ` + "`" + `members` + "`" + `, ` + "`" + `invitations` + "`" + `, ` + "`" + `sessions` + "`" + `, ` + "`" + `deletedSites` + "`" + ` and
+  ` + "`" + `Account.apiTokens` + "`" + ` by 100. In reports, the content of ` + "`" + `breakdown` + "`" + ` is multiplied by a tenth of ` + "`" + `first` + "`" + `, that of ` + "`" + `series` + "`" + ` by 40, and
+  that of ` + "`" + `propertyNames` + "`" + ` by 10. A mutation costs 100, plus 1 for each item of the lists in its input. A mutation that checks a
+  password or sends a mail costs 3,000, and one that erases a user's data 1,000. A search among all accounts costs 1,000 in addition.
   """
   TOO_COMPLEX
   "Status 400, 405 or 415. The request is not a POST of a JSON object with a ` + "`" + `query` + "`" + `."
@@ -4386,10 +6514,58 @@ type Installation {
   "Whether ` + "`" + `signUp` + "`" + ` accepts a new account now."
   signUps: Boolean!
   """
+  Whether ` + "`" + `signUp` + "`" + ` creates the first account now, whose user becomes the installation's operator. False wherever ` + "`" + `signUps` + "`" + ` is.
+  """
+  firstAccount: Boolean!
+  """
   Whether the installation sends mails: invitations, verifications and links to choose a password. True if a worker in another
   process may send them.
   """
   sendsMail: Boolean!
+  "How the process that answers is configured. Null unless the caller is an operator."
+  configuration: InstallationConfiguration
+  "Whether mails arrive at the mail server. Null unless the caller is an operator."
+  mail: InstallationMail
+  "The state of the database, the work that waits, and the clock. Null unless the caller is an operator."
+  health: InstallationHealth
+}
+
+"The settings of a process, without secrets."
+type InstallationConfiguration {
+  "The version of the program, as its build recorded it."
+  version: String!
+  "The database: ` + "`" + `sqlite` + "`" + ` or ` + "`" + `postgres` + "`" + `."
+  database: String!
+  "The roles of the process: ` + "`" + `control` + "`" + `, ` + "`" + `data` + "`" + ` and ` + "`" + `worker` + "`" + `."
+  roles: [String!]!
+  "Who can sign up: ` + "`" + `open` + "`" + `, ` + "`" + `first-only` + "`" + ` or ` + "`" + `closed` + "`" + `."
+  signups: String!
+  "The address of the console."
+  baseUrl: String!
+  "The address that pages send their hits to."
+  analyticsUrl: String!
+  "The address of the captcha."
+  captchaUrl: String!
+  "Whether a mail server is configured."
+  mailServer: Boolean!
+  "Whether Redis is configured. Without it, workers look for due work every two seconds."
+  redis: Boolean!
+  "Whole months for which hits are kept, in addition to the current one. Null: without limit."
+  retentionMonths: Int
+  "The plan of new sites."
+  defaultSitePlan: SitePlan!
+}
+
+"What the last 30 days of mails show."
+type InstallationMail {
+  "When the newest mail was queued that the mail server has accepted. Null if there is none."
+  lastSentAt: DateTime
+  "When the newest mail was queued that was given up. Null if there is none."
+  lastFailedAt: DateTime
+  "Mails with a failed attempt that are sent again."
+  retrying: Int64!
+  "Mails whose attempt is due."
+  due: Int64!
 }
 
 extend type Query {
@@ -4428,23 +6604,40 @@ type InstallationHealth {
 
   An account can send 100 invitations per day (UTC); further ones fail with ` + "`" + `RATE_LIMITED` + "`" + `. After 5 invitations to one address, each
   further one is delayed as described at ` + "`" + `signIn` + "`" + `. The mail shows at most 60 characters of the account's name. Without a mail
-  server, an administrator can run ` + "`" + `tallygate admin invite` + "`" + ` on the machine.
+  server, an administrator can run ` + "`" + `tallygate admin invite` + "`" + ` on the machine. The payload does not reveal whether a user of another
+  account has the address.
   """
   inviteMember(input: InviteMemberInput!): InviteMemberPayload
 
   "Revokes an invitation. Requires the role OWNER."
   revokeInvitation(input: RevokeInvitationInput!): RevokeInvitationPayload
 
-  "Joins an account with the secret from an invitation, which can be used once, and signs the new user in."
+  """
+  Joins an account with the secret from an invitation, which can be used once, and signs the user in. For an address without a user,
+  it creates the user with the given password. A person who has a user joins with it: signed in, without a password; otherwise with
+  the user's password, whose failed attempts count as described at ` + "`" + `signIn` + "`" + `.
+  """
   acceptInvitation(input: AcceptInvitationInput!): AcceptInvitationPayload
 
   "Changes a member's role. Requires the role OWNER."
   setMemberRole(input: SetMemberRoleInput!): SetMemberRolePayload
 
-  "Deletes a member with their sessions and API tokens. Requires the role OWNER."
+  """
+  Removes a member, with their API tokens of the account. A user who belongs to no other account is deleted, with all sessions.
+  Requires the role OWNER.
+  """
   removeMember(input: RemoveMemberInput!): RemoveMemberPayload
 
-  "Deletes the caller's account permanently, with all users, sites and hits. Requires the role OWNER."
+  """
+  Ends the caller's membership in an account, with the caller's API tokens of the account. A user who belongs to no other account is
+  deleted and signed out. Requires a session.
+  """
+  leaveAccount(input: LeaveAccountInput!): LeaveAccountPayload
+
+  """
+  Deletes an account permanently, with all sites and hits, and with the users that belong to no other account. Requires the role
+  OWNER.
+  """
   deleteAccount(input: DeleteAccountInput!): DeleteAccountPayload
 }
 
@@ -4464,6 +6657,8 @@ type Invitation implements Node {
 
 "Input of ` + "`" + `inviteMember` + "`" + `."
 input InviteMemberInput {
+  "The account's global id, one of the caller's accounts. Default: the caller's default account."
+  accountId: ID
   "E-mail address, at most 254 characters."
   email: String!
   "Role of the future member."
@@ -4474,7 +6669,7 @@ input InviteMemberInput {
 type InviteMemberPayload {
   "The new invitation."
   invitation: Invitation
-  "Errors in the input: ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `ALREADY_MEMBER` + "`" + `, ` + "`" + `TOO_MANY_MEMBERS` + "`" + `, ` + "`" + `NO_MAIL_SERVER` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `ALREADY_MEMBER` + "`" + `, ` + "`" + `TOO_MANY_MEMBERS` + "`" + `, ` + "`" + `NO_MAIL_SERVER` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -4496,20 +6691,30 @@ type RevokeInvitationPayload {
 input AcceptInvitationInput {
   "The secret from the mail. Begins with ` + "`" + `tgi_` + "`" + `."
   token: String!
-  "Password of the new user, 8 to 1,024 bytes."
-  password: String!
+  """
+  Password of the new user, 10 to 1,024 bytes and none of the most common ones, or of the person's user. Not needed if that user is
+  signed in.
+  """
+  password: String
+  "A code of an authenticator app, or a recovery code, if the person's user has a second factor and is not signed in."
+  secondFactor: String
 }
 
 "Payload of ` + "`" + `acceptInvitation` + "`" + `."
 type AcceptInvitationPayload {
-  "The new user, signed in."
+  "The user, signed in, as a member of the account that the user has joined."
   viewer: User
-  "Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `EMAIL_TAKEN` + "`" + `."
+  """
+  Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `COMMON_PASSWORD` + "`" + `, ` + "`" + `PASSWORD_REQUIRED` + "`" + `, ` + "`" + `WRONG_CREDENTIALS` + "`" + `,
+  ` + "`" + `INVALID_SECOND_FACTOR` + "`" + `, ` + "`" + `ALREADY_MEMBER` + "`" + `, ` + "`" + `TOO_MANY_ACCOUNTS` + "`" + `; ` + "`" + `EMAIL_TAKEN` + "`" + ` if another request gave the address a user at the same time.
+  """
   userErrors: [UserError!]!
 }
 
 "Input of ` + "`" + `setMemberRole` + "`" + `."
 input SetMemberRoleInput {
+  "The account's global id, one of the caller's accounts. Default: the caller's default account."
+  accountId: ID
   "The member's global id."
   userId: ID!
   "The new role."
@@ -4526,6 +6731,8 @@ type SetMemberRolePayload {
 
 "Input of ` + "`" + `removeMember` + "`" + `."
 input RemoveMemberInput {
+  "The account's global id, one of the caller's accounts. Default: the caller's default account."
+  accountId: ID
   "The member's global id."
   userId: ID!
 }
@@ -4538,17 +6745,37 @@ type RemoveMemberPayload {
   userErrors: [UserError!]!
 }
 
+"Input of ` + "`" + `leaveAccount` + "`" + `."
+input LeaveAccountInput {
+  "The global id of one of the caller's accounts."
+  accountId: ID!
+}
+
+"Payload of ` + "`" + `leaveAccount` + "`" + `."
+type LeaveAccountPayload {
+  "The global id of the account."
+  accountId: ID
+  "The user in the remaining accounts. Null if the user was deleted."
+  viewer: User
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `LAST_OWNER` + "`" + `, ` + "`" + `LAST_OPERATOR` + "`" + `."
+  userErrors: [UserError!]!
+}
+
 "Input of ` + "`" + `deleteAccount` + "`" + `."
 input DeleteAccountInput {
+  "The account's global id, one of the caller's accounts. Default: the caller's default account."
+  accountId: ID
   "The caller's password."
   password: String!
+  "The account's name, which confirms the deletion. Omitted or null: not checked."
+  confirm: String
 }
 
 "Payload of ` + "`" + `deleteAccount` + "`" + `."
 type DeleteAccountPayload {
   "The global id of the deleted account."
   accountId: ID
-  "Errors in the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `LAST_OPERATOR` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `LAST_OPERATOR` + "`" + `, ` + "`" + `CONFIRMATION_MISMATCH` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -4560,8 +6787,8 @@ an API token, see ` + "`" + `createApiToken` + "`" + `.
 type Query {
   """
   An object by its global id. The caller needs the same rights as elsewhere in the schema: users, sites with what belongs to them,
-  sitekeys, deliveries and erasures of the own account; its invitations for owners; the own sessions and API tokens with a session. Null if no such object
-  exists or the caller must not read it.
+  sitekeys, deliveries and erasures of the own accounts; their invitations for owners; the own sessions and API tokens with a
+  session. Null if no such object exists or the caller must not read it.
   Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` if the caller is not signed in.
   """
   node(
@@ -4587,11 +6814,11 @@ interface Node {
 
 "The position of a page in a connection."
 type PageInfo {
-  "Whether more edges follow the last one of this page."
+  "Whether more edges follow the last one of this page: those that ` + "`" + `first` + "`" + ` cut off, or those from ` + "`" + `before` + "`" + ` on."
   hasNextPage: Boolean!
-  "Whether the page was requested with ` + "`" + `after` + "`" + `."
+  "Whether more edges precede the first one of this page: those that ` + "`" + `last` + "`" + ` cut off, or those up to ` + "`" + `after` + "`" + `."
   hasPreviousPage: Boolean!
-  "The cursor of the first edge. Null on an empty page."
+  "The cursor of the first edge, for ` + "`" + `before` + "`" + ` of the previous page. Null on an empty page."
   startCursor: String
   "The cursor of the last edge, for ` + "`" + `after` + "`" + ` of the next page. Null on an empty page."
   endCursor: String
@@ -4608,6 +6835,99 @@ An integer that may exceed the 32 bits of ` + "`" + `Int` + "`" + `, written as 
 exactly.
 """
 scalar Int64
+`, BuiltIn: false},
+	{Name: "../schema/operator.graphqls", Input: `extend type Query {
+  """
+  The accounts of the installation. Requires an operator. An operator sees no reports, webhooks and secrets of other accounts.
+
+  A search reads the newest 50,000 accounts with their owners and sites, and costs 1,000 in addition. ` + "`" + `totalCount` + "`" + ` counts among these.
+  """
+  accounts(
+    "Page size, 1 to 100, from the beginning of the list or ` + "`" + `after` + "`" + `. Default: 20, unless ` + "`" + `last` + "`" + ` is given."
+    first: Int
+    "The cursor after which the page begins, of a list in the same order. Default: the beginning of the list."
+    after: String
+    "Page size, 1 to 100, from the end of the list or ` + "`" + `before` + "`" + `. Must not be given together with ` + "`" + `first` + "`" + `."
+    last: Int
+    "The cursor before which the page ends, of a list in the same order. Default: the end of the list."
+    before: String
+    "The order of the list."
+    orderBy: AccountOrder! = NEWEST
+    "A part of the account's name, of an owner's e-mail address or of a site's domain, 1 to 100 characters. Default: all accounts."
+    search: String
+  ): AccountConnection
+}
+
+"The order of a list of accounts."
+enum AccountOrder {
+  "Newest account first."
+  NEWEST
+  "Oldest account first."
+  OLDEST
+}
+
+"A page of the installation's accounts."
+type AccountConnection {
+  "The accounts with their cursors."
+  edges: [AccountEdge!]!
+  "The accounts without their cursors."
+  nodes: [AccountOverview!]!
+  "The position of the page in the list."
+  pageInfo: PageInfo!
+  "Number of accounts in the whole list, on all pages."
+  totalCount: Int!
+}
+
+"An account in a list."
+type AccountEdge {
+  "Opaque cursor of the account, for ` + "`" + `after` + "`" + ` and ` + "`" + `before` + "`" + `."
+  cursor: String!
+  "The account."
+  node: AccountOverview!
+}
+
+"What operators see of an account."
+type AccountOverview {
+  "The account's global id, for ` + "`" + `setCaptchaPlan` + "`" + `."
+  accountId: ID!
+  "Display name."
+  name: String!
+  "When the account was created."
+  createdAt: DateTime!
+  "Number of sites."
+  siteCount: Int!
+  "Number of captcha sitekeys."
+  sitekeyCount: Int!
+  "Number of users."
+  memberCount: Int!
+  "The UTC month that is counted, as YYYY-MM."
+  period: String!
+  "Page views and events of all sites in the month."
+  pageviews: Int64!
+  "The captcha plan."
+  captchaPlan: CaptchaPlan!
+  "Successful verifications of all sitekeys in the month."
+  verifications: Int64!
+  "The account's sites, oldest first."
+  sites(
+    "Number of sites, 1 to 100."
+    first: Int! = 20
+  ): [SiteOverview!]!
+}
+
+"What operators see of a site."
+type SiteOverview {
+  "The site's global id, for ` + "`" + `setSitePlan` + "`" + `."
+  siteId: ID!
+  "The site's domain."
+  domain: String!
+  "When the site was created."
+  createdAt: DateTime!
+  "The plan."
+  plan: SitePlan!
+  "What the site has used of its quota in the current month."
+  usage: Usage!
+}
 `, BuiltIn: false},
 	{Name: "../schema/report.graphqls", Input: `extend type Site {
   """
@@ -4979,6 +7299,12 @@ type LiveHit {
   Sets which mails about a site the caller gets: all given settings, or none if one is invalid. Open to every role. Requires a session.
   """
   setReportMails(input: SetReportMailsInput!): SetReportMailsPayload
+
+  """
+  Stops the mails of one kind about a site to one user: those with the link that the token is from. Needs no session. Does nothing
+  if the mails are stopped already.
+  """
+  stopReportMail(input: StopReportMailInput!): StopReportMailPayload
 }
 
 extend type Site {
@@ -5017,6 +7343,319 @@ type SetReportMailsPayload {
   "The caller's mails about the site."
   reportMails: ReportMails
   "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_THRESHOLD` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `stopReportMail` + "`" + `."
+input StopReportMailInput {
+  "The token of the link in the mail. Begins with ` + "`" + `stop_` + "`" + `."
+  token: String!
+}
+
+"Payload of ` + "`" + `stopReportMail` + "`" + `."
+type StopReportMailPayload {
+  "Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `."
+  userErrors: [UserError!]!
+}
+`, BuiltIn: false},
+	{Name: "../schema/secondfactor.graphqls", Input: `extend type Query {
+  """
+  A request for a passkey of any user, for ` + "`" + `signInWithPasskey` + "`" + `. Null if this installation has no passkeys: they need https and a host
+  name.
+  """
+  passkeySignIn: PasskeyRequest
+}
+
+extend type Mutation {
+  """
+  Signs a user in by a passkey alone, which must have verified its user, for instance by a fingerprint. It replaces the password and
+  the second factor. After 30 failed attempts from one network, each further attempt is delayed as described at ` + "`" + `signIn` + "`" + `.
+  """
+  signInWithPasskey(input: SignInWithPasskeyInput!): SignInWithPasskeyPayload
+
+  """
+  Begins the setup of an authenticator app (TOTP, RFC 6238: SHA-1, 6 digits, 30 seconds). ` + "`" + `confirmTotp` + "`" + ` completes it within 15
+  minutes; an app that is in use stays in use until then. Failed attempts count as described at ` + "`" + `signIn` + "`" + `. Requires a session.
+  """
+  startTotp(input: StartTotpInput!): StartTotpPayload
+
+  """
+  Puts the authenticator app that ` + "`" + `startTotp` + "`" + ` began in use, by its first code. It replaces an earlier one. The user's first second
+  factor ends all other sessions and comes with recovery codes. The user is notified by mail. Requires a session.
+  """
+  confirmTotp(input: ConfirmTotpInput!): ConfirmTotpPayload
+
+  """
+  Removes the caller's authenticator app. Without another second factor the recovery codes are deleted as well. The user is notified by
+  mail. Failed attempts count as described at ` + "`" + `signIn` + "`" + `. Requires a session.
+  """
+  disableTotp(input: DisableTotpInput!): DisableTotpPayload
+
+  """
+  Replaces the caller's recovery codes by 10 new ones. Failed attempts count as described at ` + "`" + `signIn` + "`" + `. Requires a session.
+  """
+  renewRecoveryCodes(input: RenewRecoveryCodesInput!): RenewRecoveryCodesPayload
+
+  """
+  Begins the creation of a passkey. ` + "`" + `finishPasskeyRegistration` + "`" + ` completes it within 5 minutes. Failed attempts count as described at
+  ` + "`" + `signIn` + "`" + `. Requires a session.
+  """
+  startPasskeyRegistration(input: StartPasskeyRegistrationInput!): StartPasskeyRegistrationPayload
+
+  """
+  Stores a passkey that the browser has created. A user has at most 20. The user's first second factor ends all other sessions and
+  comes with recovery codes. The user is notified by mail. Requires a session.
+  """
+  finishPasskeyRegistration(input: FinishPasskeyRegistrationInput!): FinishPasskeyRegistrationPayload
+
+  "Changes the name of one of the caller's passkeys. Requires a session."
+  renamePasskey(input: RenamePasskeyInput!): RenamePasskeyPayload
+
+  """
+  Deletes one of the caller's passkeys. Without another second factor the recovery codes are deleted as well. The user is notified by
+  mail. Failed attempts count as described at ` + "`" + `signIn` + "`" + `. Requires a session.
+  """
+  deletePasskey(input: DeletePasskeyInput!): DeletePasskeyPayload
+
+  """
+  Sets whether the account requires a second factor of its members. A member without one can still sign in, but can only read ` + "`" + `viewer` + "`" + `,
+  set up a second factor, leave and sign out: every other field of this account fails with ` + "`" + `SECOND_FACTOR_REQUIRED` + "`" + `, also with the
+  member's API tokens.
+  Failed attempts count as described at ` + "`" + `signIn` + "`" + `. Requires a session of an owner who has a second factor.
+  """
+  setAccountSecurity(input: SetAccountSecurityInput!): SetAccountSecurityPayload
+}
+
+extend type User {
+  "Whether the user has a second factor. Visible to the user and to owners of the account; null for other callers."
+  hasSecondFactor: Boolean
+  "The user's second factors. Null for another user and for API tokens."
+  secondFactors: SecondFactors
+}
+
+extend type Account {
+  "Whether members need a second factor, see ` + "`" + `setAccountSecurity` + "`" + `."
+  requireSecondFactor: Boolean!
+}
+
+"The second factors of a user."
+type SecondFactors {
+  "When the authenticator app was set up. Null without one."
+  totpSince: DateTime
+  "The passkeys, oldest first. At most 20."
+  passkeys: [Passkey!]!
+  "The number of unused recovery codes."
+  recoveryCodesLeft: Int!
+}
+
+"A WebAuthn credential of a user: a second factor, or a replacement of the password."
+type Passkey implements Node {
+  "Global id."
+  id: ID!
+  "Display name, 1 to 100 characters."
+  name: String!
+  "When the passkey was created."
+  createdAt: DateTime!
+  "When the passkey was last used to sign in. Null before the first use."
+  lastUsedAt: DateTime
+}
+
+"A way to prove a second factor."
+enum SecondFactorMethod {
+  "A code of an authenticator app."
+  TOTP
+  "One of the recovery codes, each of which can be used once."
+  RECOVERY_CODE
+  "A passkey."
+  PASSKEY
+}
+
+"A request that a browser passes to a passkey."
+type PasskeyRequest {
+  "Identifies the request in the answer. Valid for 5 minutes, once."
+  challenge: String!
+  """
+  JSON of ` + "`" + `PublicKeyCredentialRequestOptionsJSON` + "`" + ` or, to create a passkey, of ` + "`" + `PublicKeyCredentialCreationOptionsJSON` + "`" + `, as in the
+  WebAuthn specification.
+  """
+  options: String!
+}
+
+"The answer of a browser to a ` + "`" + `PasskeyRequest` + "`" + `."
+input PasskeyAnswerInput {
+  "The ` + "`" + `challenge` + "`" + ` of the request."
+  challenge: String!
+  "JSON of the ` + "`" + `PublicKeyCredential` + "`" + `, as its method ` + "`" + `toJSON` + "`" + ` returns it."
+  credential: String!
+}
+
+"A QR code as a square of modules."
+type QrCode {
+  "Width and height in modules, without the quiet zone of 4 modules around the code."
+  size: Int!
+  "SVG path of the dark modules, each of width 1."
+  path: String!
+}
+
+"Input of ` + "`" + `signInWithPasskey` + "`" + `."
+input SignInWithPasskeyInput {
+  "The ` + "`" + `challenge` + "`" + ` of ` + "`" + `passkeySignIn` + "`" + `."
+  challenge: String!
+  "JSON of the ` + "`" + `PublicKeyCredential` + "`" + `, as its method ` + "`" + `toJSON` + "`" + ` returns it."
+  credential: String!
+}
+
+"Payload of ` + "`" + `signInWithPasskey` + "`" + `."
+type SignInWithPasskeyPayload {
+  "The signed-in user."
+  viewer: User
+  "Errors in the input: ` + "`" + `INVALID_PASSKEY` + "`" + `, ` + "`" + `PASSKEYS_UNAVAILABLE` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `startTotp` + "`" + `."
+input StartTotpInput {
+  "The current password."
+  password: String!
+}
+
+"Payload of ` + "`" + `startTotp` + "`" + `."
+type StartTotpPayload {
+  "The secret in base32, to type into an app. It is shown once."
+  secret: String
+  "The secret as an ` + "`" + `otpauth` + "`" + ` URI."
+  uri: String
+  "The URI as a QR code."
+  qrCode: QrCode
+  "Errors in the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `confirmTotp` + "`" + `."
+input ConfirmTotpInput {
+  "The code that the app shows, 6 digits."
+  code: String!
+}
+
+"Payload of ` + "`" + `confirmTotp` + "`" + `."
+type ConfirmTotpPayload {
+  "The user, with a second factor."
+  viewer: User
+  "The recovery codes, which are shown once. Empty if the user had a second factor before."
+  recoveryCodes: [String!]!
+  "Errors in the input: ` + "`" + `INVALID_SECOND_FACTOR` + "`" + `, ` + "`" + `SETUP_EXPIRED` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `disableTotp` + "`" + `."
+input DisableTotpInput {
+  "The current password."
+  password: String!
+}
+
+"Payload of ` + "`" + `disableTotp` + "`" + `."
+type DisableTotpPayload {
+  "The user."
+  viewer: User
+  "Errors in the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `NO_SECOND_FACTOR` + "`" + `, ` + "`" + `SECOND_FACTOR_NEEDED` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `renewRecoveryCodes` + "`" + `."
+input RenewRecoveryCodesInput {
+  "The current password."
+  password: String!
+}
+
+"Payload of ` + "`" + `renewRecoveryCodes` + "`" + `."
+type RenewRecoveryCodesPayload {
+  "The new recovery codes, which are shown once."
+  recoveryCodes: [String!]!
+  "Errors in the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `NO_SECOND_FACTOR` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `startPasskeyRegistration` + "`" + `."
+input StartPasskeyRegistrationInput {
+  "The current password."
+  password: String!
+}
+
+"Payload of ` + "`" + `startPasskeyRegistration` + "`" + `."
+type StartPasskeyRegistrationPayload {
+  "The request for the browser."
+  request: PasskeyRequest
+  "Errors in the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `PASSKEYS_UNAVAILABLE` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `finishPasskeyRegistration` + "`" + `."
+input FinishPasskeyRegistrationInput {
+  "The ` + "`" + `challenge` + "`" + ` of ` + "`" + `startPasskeyRegistration` + "`" + `."
+  challenge: String!
+  "JSON of the ` + "`" + `PublicKeyCredential` + "`" + `, as its method ` + "`" + `toJSON` + "`" + ` returns it."
+  credential: String!
+  "Display name, 1 to 100 characters, for instance that of the device."
+  name: String!
+}
+
+"Payload of ` + "`" + `finishPasskeyRegistration` + "`" + `."
+type FinishPasskeyRegistrationPayload {
+  "The new passkey."
+  passkey: Passkey
+  "The recovery codes, which are shown once. Empty if the user had a second factor before."
+  recoveryCodes: [String!]!
+  "Errors in the input: ` + "`" + `INVALID_PASSKEY` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `TOO_MANY_PASSKEYS` + "`" + `, ` + "`" + `PASSKEY_EXISTS` + "`" + `, ` + "`" + `PASSKEYS_UNAVAILABLE` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `renamePasskey` + "`" + `."
+input RenamePasskeyInput {
+  "The passkey's global id."
+  passkeyId: ID!
+  "Display name, 1 to 100 characters."
+  name: String!
+}
+
+"Payload of ` + "`" + `renamePasskey` + "`" + `."
+type RenamePasskeyPayload {
+  "The changed passkey."
+  passkey: Passkey
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `deletePasskey` + "`" + `."
+input DeletePasskeyInput {
+  "The passkey's global id."
+  passkeyId: ID!
+  "The current password."
+  password: String!
+}
+
+"Payload of ` + "`" + `deletePasskey` + "`" + `."
+type DeletePasskeyPayload {
+  "The deleted passkey."
+  passkey: Passkey
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `SECOND_FACTOR_NEEDED` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `setAccountSecurity` + "`" + `."
+input SetAccountSecurityInput {
+  "The account. Default: the caller's default account."
+  accountId: ID
+  "The current password."
+  password: String!
+  "Whether members need a second factor."
+  requireSecondFactor: Boolean!
+}
+
+"Payload of ` + "`" + `setAccountSecurity` + "`" + `."
+type SetAccountSecurityPayload {
+  "The changed account."
+  account: Account
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `NO_SECOND_FACTOR` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -5279,9 +7918,22 @@ extend type Mutation {
 
   """
   Changes the password with a mailed secret, which can be used once, within an hour. All sessions end, and none is started. API
-  tokens stay valid and are returned. The user is notified by mail.
+  tokens stay valid and are returned. Second factors stay, and the next sign-in asks for one. The user is notified by mail.
   """
   resetPassword(input: ResetPasswordInput!): ResetPasswordPayload
+
+  """
+  Mails a secret for ` + "`" + `confirmEmailChange` + "`" + ` to a new address of the caller, and a notice to the present one. Requires the password. The
+  payload does not reveal whether another user has the new address; that user gets a notice without a secret. After 5 requests of one
+  user, 3 for one address, or 20 from one network, each further request is delayed as described at ` + "`" + `signIn` + "`" + `. Requires a session.
+  """
+  requestEmailChange(input: RequestEmailChangeInput!): RequestEmailChangePayload
+
+  """
+  Changes a user's e-mail address with a mailed secret, which can be used once, within an hour. The user's other sessions end, secrets
+  for ` + "`" + `resetPassword` + "`" + ` are revoked, and the previous address gets a notice. API tokens stay valid.
+  """
+  confirmEmailChange(input: ConfirmEmailChangeInput!): ConfirmEmailChangePayload
 }
 
 "A browser in which the user is signed in."
@@ -5316,7 +7968,7 @@ type RevokeSessionPayload {
 input ChangePasswordInput {
   "The current password."
   currentPassword: String!
-  "The new password, 8 to 1,024 bytes."
+  "The new password, 10 to 1,024 bytes, and none of the most common ones."
   password: String!
 }
 
@@ -5326,7 +7978,7 @@ type ChangePasswordPayload {
   viewer: User
   "The user's API tokens, which stay valid; revoke unneeded ones with ` + "`" + `revokeApiToken` + "`" + `. At most 50. Empty if nothing was changed."
   apiTokens: [ApiToken!]!
-  "Errors in the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `."
+  "Errors in the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `COMMON_PASSWORD` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -5346,7 +7998,7 @@ type RequestPasswordResetPayload {
 input ResetPasswordInput {
   "The secret from the mail. Begins with ` + "`" + `tgr_` + "`" + `."
   token: String!
-  "The new password, 8 to 1,024 bytes."
+  "The new password, 10 to 1,024 bytes, and none of the most common ones."
   password: String!
 }
 
@@ -5354,7 +8006,35 @@ input ResetPasswordInput {
 type ResetPasswordPayload {
   "The user's API tokens, which stay valid; sign in and revoke unneeded ones with ` + "`" + `revokeApiToken` + "`" + `. At most 50. Empty if nothing was changed."
   apiTokens: [ApiToken!]!
-  "Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `."
+  "Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `COMMON_PASSWORD` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `requestEmailChange` + "`" + `."
+input RequestEmailChangeInput {
+  "The new e-mail address, at most 254 characters."
+  email: String!
+  "The current password."
+  password: String!
+}
+
+"Payload of ` + "`" + `requestEmailChange` + "`" + `."
+type RequestEmailChangePayload {
+  "Errors in the input: ` + "`" + `INVALID_EMAIL` + "`" + `, also for the caller's present address; ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `NO_MAIL_SERVER` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `confirmEmailChange` + "`" + `."
+input ConfirmEmailChangeInput {
+  "The secret from the mail. Begins with ` + "`" + `tge_` + "`" + `."
+  secret: String!
+}
+
+"Payload of ` + "`" + `confirmEmailChange` + "`" + `."
+type ConfirmEmailChangePayload {
+  "The user's new address."
+  email: String
+  "Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `; ` + "`" + `EMAIL_TAKEN` + "`" + ` if another user has got the address since the request."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -5477,20 +8157,40 @@ type OpenSharedLinkPayload {
 `, BuiltIn: false},
 	{Name: "../schema/site.graphqls", Input: `extend type Query {
   """
-  A site of the caller's account. Null if no such site exists or it belongs to another account.
-  Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` if the caller is not signed in.
+  A site of one of the caller's accounts, by its id or its domain: exactly one of them must be given. Null if no such site exists or it
+  belongs to another account. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` if the caller is not signed in.
   """
   site(
     "The site's global id."
-    id: ID!
+    id: ID
+    "The site's own domain, as in ` + "`" + `createSite` + "`" + `. Extra domains and subdomains do not count."
+    domain: String
+    "The global id of the account in which the domain is looked for. Default: the caller's default account. Ignored with ` + "`" + `id` + "`" + `."
+    accountId: ID
   ): Site
 
-  "The sites of the caller's account, oldest first. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` if the caller is not signed in."
+  """
+  The sites of an account. Null for an account that the caller does not belong to. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` if the
+  caller is not signed in.
+  """
   sites(
-    "Page size, 1 to 100."
-    first: Int! = 20
-    "The cursor after which the page begins. Default: the beginning of the list."
+    "The global id of one of the caller's accounts. Default: the caller's default account."
+    accountId: ID
+    "Page size, 1 to 100, from the beginning of the list or ` + "`" + `after` + "`" + `. Default: 20, unless ` + "`" + `last` + "`" + ` is given."
+    first: Int
+    "The cursor after which the page begins, of a list in the same order. Default: the beginning of the list."
     after: String
+    "Page size, 1 to 100, from the end of the list or ` + "`" + `before` + "`" + `. Must not be given together with ` + "`" + `first` + "`" + `."
+    last: Int
+    "The cursor before which the page ends, of a list in the same order. Default: the end of the list."
+    before: String
+    "The order of the list."
+    orderBy: SiteOrder! = OLDEST
+    """
+    A part of the name or domain, in upper or lower case, at most 253 characters. International domains are found in both of their
+    forms. Default: all sites.
+    """
+    search: String
   ): SiteConnection
 }
 
@@ -5502,8 +8202,10 @@ extend type Mutation {
   updateSite(input: UpdateSiteInput!): SitePayload
 
   """
-  Deletes a site permanently, with all its hits. Its site key and server secret are rejected from then on; its hits are purged
-  within minutes. The payload contains the deleted site without its lists. Requires the role OWNER.
+  Deletes a site. Its site key and server secret are rejected from then on, its deliveries, exports and mails wait, and its shared
+  links do not open. For 7 days ` + "`" + `restoreSite` + "`" + ` restores it with its hits and settings; ` + "`" + `Account.deletedSites` + "`" + ` lists such sites.
+  They do not count towards the account's limit, and a new site can have the domain. After that the site and all its rows are
+  purged. With ` + "`" + `immediately` + "`" + ` they are purged within minutes. Requires the role OWNER.
   """
   deleteSite(input: DeleteSiteInput!): SitePayload
 
@@ -5513,11 +8215,26 @@ extend type Mutation {
   "Removes an extra domain. Succeeds if the site does not have it. Requires the role MEMBER or OWNER."
   removeSiteDomain(input: SiteDomainInput!): SitePayload
 
+  "Replaces the extra domains: the complete list, or nothing if an item is invalid. Requires the role MEMBER or OWNER."
+  setSiteDomains(input: SetSiteDomainsInput!): SitePayload
+
   "Registers an event name. Succeeds if the name is already registered. Requires the role MEMBER or OWNER."
   registerEvent(input: SiteEventInput!): SitePayload
 
   "Removes a registered event name. The event is no key event from then on. Requires the role MEMBER or OWNER."
   unregisterEvent(input: SiteEventInput!): SitePayload
+
+  """
+  Replaces the registered event names: the complete list, or nothing if an item is invalid. An event that is no longer registered is no
+  key event from then on. Requires the role MEMBER or OWNER.
+  """
+  setRegisteredEvents(input: SetSiteEventsInput!): SitePayload
+
+  """
+  Replaces the key events: the complete list, or nothing if an item is invalid. ` + "`" + `purchase` + "`" + ` always is one, whether or not it is listed.
+  Requires the role MEMBER or OWNER.
+  """
+  setKeyEvents(input: SetSiteEventsInput!): SitePayload
 
   """
   Marks a registered, automatic or e-commerce event as a key event, which calls the conversion webhook. Requires the role MEMBER or
@@ -5529,8 +8246,9 @@ extend type Mutation {
   unmarkKeyEvent(input: SiteEventInput!): SitePayload
 
   """
-  Sets the URL to which key events are sent, and the secret that signs the calls. Requires the role MEMBER or OWNER; an API token
-  needs the scopes WRITE and EXPORT to set a URL. A change of the URL is mailed to the account's owners.
+  Sets the URL to which key events are sent, and the secret that signs the calls. After a change of the secret, calls are signed with
+  the old one, too, for 24 hours. Requires the role MEMBER or OWNER; an API token needs the scopes WRITE and EXPORT to set a URL. A
+  change of the URL is mailed to the account's owners.
   """
   setConversionWebhook(input: SetConversionWebhookInput!): SitePayload
 
@@ -5542,12 +8260,20 @@ extend type Mutation {
   setDailyExportWebhook(input: SetDailyExportWebhookInput!): SitePayload
 
   """
-  Creates a new server secret. It replaces the previous one, which all processes reject within a second. Requires the role MEMBER or
-  OWNER.
+  Creates a new server secret. It replaces the previous one, which all processes reject within a second unless ` + "`" + `keepOldFor` + "`" + ` keeps it
+  valid. Requires the role MEMBER or OWNER.
   """
   rotateServerSecret(input: RotateServerSecretInput!): RotateServerSecretPayload
 
-  "Revokes the server secret. Servers cannot send events until a new one is created. Requires the role MEMBER or OWNER."
+  """
+  Revokes the old server secret, which ` + "`" + `rotateServerSecret` + "`" + ` kept valid, before its time. Succeeds if there is none. Requires the role
+  MEMBER or OWNER.
+  """
+  revokeOldServerSecret(input: RevokeOldServerSecretInput!): SitePayload
+
+  """
+  Revokes the server secret and the old one. Servers cannot send events until a new one is created. Requires the role MEMBER or OWNER.
+  """
   revokeServerSecret(input: RevokeServerSecretInput!): SitePayload
 
   "Sets the plan of a site of any account. Requires an operator."
@@ -5558,6 +8284,8 @@ extend type Mutation {
 type Site implements Node {
   "Global id."
   id: ID!
+  "The global id of the account that the site belongs to."
+  accountId: ID!
   "Identifies the site in each hit: 32 hexadecimal characters. Public."
   siteKey: String!
   "The site's own domain, in lower case and ASCII. Its subdomains are accepted too."
@@ -5584,17 +8312,34 @@ type Site implements Node {
   conversionWebhookUrl: String
   "Whether webhook calls are signed, that is, whether a secret is set. The secret itself cannot be read."
   conversionWebhookSigned: Boolean!
+  """
+  Until when webhook calls have the signature of the old secret in addition: 24 hours after its change. Null if there is no old
+  secret.
+  """
+  oldWebhookSecretValidUntil: DateTime
   "URL to which each day's events are sent after the day has ended. Null if there is none."
   dailyExportUrl: String
-  "Webhook deliveries of the last 30 days, newest first."
+  "Webhook deliveries of the last 30 days."
   deliveries(
-    "Page size, 1 to 100."
-    first: Int! = 20
-    "The cursor after which the page begins. Default: the beginning of the list."
+    "Page size, 1 to 100, from the beginning of the list or ` + "`" + `after` + "`" + `. Default: 20, unless ` + "`" + `last` + "`" + ` is given."
+    first: Int
+    "The cursor after which the page begins, of a list in the same order. Default: the beginning of the list."
     after: String
+    "Page size, 1 to 100, from the end of the list or ` + "`" + `before` + "`" + `. Must not be given together with ` + "`" + `first` + "`" + `."
+    last: Int
+    "The cursor before which the page ends, of a list in the same order. Default: the end of the list."
+    before: String
+    "The order of the list."
+    orderBy: DeliveryOrder! = NEWEST
+    "Which deliveries the list has. Default: all."
+    filter: DeliveryFilter
   ): DeliveryConnection
   "The last characters of the server secret. Null if there is none."
   serverSecretHint: String
+  "The last characters of the old server secret, which ` + "`" + `rotateServerSecret` + "`" + ` kept valid. Null if there is none."
+  oldServerSecretHint: String
+  "When the old server secret expires. Null if there is none."
+  oldServerSecretValidUntil: DateTime
   "The price plan."
   plan: SitePlan!
   "Usage of the monthly quota."
@@ -5656,7 +8401,10 @@ type Rejection {
   day: String!
   "` + "`" + `collect` + "`" + ` or ` + "`" + `server` + "`" + `."
   endpoint: String!
-  "The error code. For ignored calls, the reason."
+  """
+  The error code. For ignored calls, the reason. Calls that a paused site refused have the code ` + "`" + `site_paused` + "`" + `, and those of a
+  suspended account ` + "`" + `account_suspended` + "`" + `; their senders got the code for an unknown site key or secret.
+  """
   code: String!
   "Number of calls."
   count: Int64!
@@ -5666,19 +8414,33 @@ type Rejection {
   advice: String!
 }
 
+"The order of a list of sites. Sites with equal names follow in the order of their creation."
+enum SiteOrder {
+  "By creation, oldest first."
+  OLDEST
+  "By creation, newest first."
+  NEWEST
+  "By name, without regard to case, in the order of Unicode."
+  NAME
+  "By domain, in its ASCII form."
+  DOMAIN
+}
+
 "A page of a list of sites."
 type SiteConnection {
   "The sites with their cursors."
   edges: [SiteEdge!]!
+  "The sites without their cursors."
+  nodes: [Site!]!
   "The position of the page in the list."
   pageInfo: PageInfo!
-  "Number of sites in the whole list."
+  "Number of sites in the whole list, on all pages. With ` + "`" + `search` + "`" + `, of those that it finds."
   totalCount: Int!
 }
 
 "A site in a list."
 type SiteEdge {
-  "Opaque cursor of the site, for ` + "`" + `after` + "`" + `."
+  "Opaque cursor of the site, for ` + "`" + `after` + "`" + ` and ` + "`" + `before` + "`" + `."
   cursor: String!
   "The site."
   node: Site!
@@ -5686,6 +8448,8 @@ type SiteEdge {
 
 "Input of ` + "`" + `createSite` + "`" + `."
 input CreateSiteInput {
+  "The account's global id, one of the caller's accounts. Default: the caller's default account."
+  accountId: ID
   """
   Domain name, for example ` + "`" + `example.com` + "`" + `, without ` + "`" + `https://` + "`" + `, port or path. International names are converted to ASCII. Must not be
   an IP address or localhost. Unique in the account.
@@ -5701,7 +8465,7 @@ input CreateSiteInput {
 type CreateSitePayload {
   "The new site."
   site: Site
-  "Errors in the input: ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `DOMAIN_TAKEN` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_TIME_ZONE` + "`" + `, ` + "`" + `TOO_MANY_SITES` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `DOMAIN_TAKEN` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_TIME_ZONE` + "`" + `, ` + "`" + `TOO_MANY_SITES` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -5711,9 +8475,11 @@ type SitePayload {
   site: Site
   """
   Errors in the input. Any mutation: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `updateSite` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_TIME_ZONE` + "`" + `, ` + "`" + `INVALID_NETWORK` + "`" + `,
-  ` + "`" + `TOO_MANY_NETWORKS` + "`" + `; ` + "`" + `addSiteDomain` + "`" + `: ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `OWN_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `; ` + "`" + `removeSiteDomain` + "`" + `: ` + "`" + `INVALID_DOMAIN` + "`" + `; ` + "`" + `registerEvent` + "`" + `:
-  ` + "`" + `INVALID_EVENT_NAME` + "`" + `, ` + "`" + `RESERVED_EVENT_NAME` + "`" + `, ` + "`" + `TOO_MANY_EVENTS` + "`" + `; ` + "`" + `markKeyEvent` + "`" + `: ` + "`" + `EVENT_NOT_REGISTERED` + "`" + `; ` + "`" + `unmarkKeyEvent` + "`" + `:
-  ` + "`" + `ALWAYS_KEY_EVENT` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + `: ` + "`" + `INVALID_URL` + "`" + `, ` + "`" + `INVALID_SECRET` + "`" + `, ` + "`" + `SECRET_TOO_SHORT` + "`" + `; ` + "`" + `setDailyExportWebhook` + "`" + `:
+  ` + "`" + `TOO_MANY_NETWORKS` + "`" + `; ` + "`" + `deleteSite` + "`" + `: ` + "`" + `CONFIRMATION_MISMATCH` + "`" + `; ` + "`" + `restoreSite` + "`" + ` and ` + "`" + `transferSite` + "`" + `: ` + "`" + `DOMAIN_TAKEN` + "`" + `, ` + "`" + `TOO_MANY_SITES` + "`" + `;
+  ` + "`" + `addSiteDomain` + "`" + ` and ` + "`" + `setSiteDomains` + "`" + `: ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `OWN_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `; ` + "`" + `removeSiteDomain` + "`" + `: ` + "`" + `INVALID_DOMAIN` + "`" + `;
+  ` + "`" + `registerEvent` + "`" + ` and ` + "`" + `setRegisteredEvents` + "`" + `: ` + "`" + `INVALID_EVENT_NAME` + "`" + `, ` + "`" + `RESERVED_EVENT_NAME` + "`" + `, ` + "`" + `TOO_MANY_EVENTS` + "`" + `; ` + "`" + `markKeyEvent` + "`" + ` and
+  ` + "`" + `setKeyEvents` + "`" + `: ` + "`" + `EVENT_NOT_REGISTERED` + "`" + `; ` + "`" + `unmarkKeyEvent` + "`" + `: ` + "`" + `ALWAYS_KEY_EVENT` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + `: ` + "`" + `INVALID_URL` + "`" + `,
+  ` + "`" + `INVALID_SECRET` + "`" + `, ` + "`" + `SECRET_TOO_SHORT` + "`" + `; ` + "`" + `setDailyExportWebhook` + "`" + `:
   ` + "`" + `INVALID_URL` + "`" + `.
   """
   userErrors: [UserError!]!
@@ -5741,8 +8507,15 @@ input UpdateSiteInput {
 
 "Input of ` + "`" + `deleteSite` + "`" + `."
 input DeleteSiteInput {
-  "The site's global id."
+  "The site's global id. With ` + "`" + `immediately` + "`" + ` also that of a site that could be restored."
   siteId: ID!
+  """
+  The site's domain, which confirms the deletion. A caller who lets a person delete sites should ask for it. Omitted or null: not
+  checked, unless ` + "`" + `immediately` + "`" + ` is true.
+  """
+  confirm: String
+  "Whether to purge the site and all its rows at once. It cannot be restored then. Requires ` + "`" + `confirm` + "`" + `."
+  immediately: Boolean! = false
 }
 
 "Input of ` + "`" + `addSiteDomain` + "`" + ` and ` + "`" + `removeSiteDomain` + "`" + `."
@@ -5751,6 +8524,22 @@ input SiteDomainInput {
   siteId: ID!
   "Domain name, as in ` + "`" + `createSite` + "`" + `."
   domain: String!
+}
+
+"Input of ` + "`" + `setSiteDomains` + "`" + `."
+input SetSiteDomainsInput {
+  "The site's global id."
+  siteId: ID!
+  "The complete list of extra domains, each as in ` + "`" + `createSite` + "`" + `. At most 20."
+  domains: [String!]!
+}
+
+"Input of ` + "`" + `setRegisteredEvents` + "`" + ` and ` + "`" + `setKeyEvents` + "`" + `."
+input SetSiteEventsInput {
+  "The site's global id."
+  siteId: ID!
+  "The complete list of event names. At most 50 can be registered."
+  names: [String!]!
 }
 
 "Input of the mutations for one event of a site."
@@ -5772,7 +8561,7 @@ input SetConversionWebhookInput {
   url: String
   """
   The secret that signs the calls of both webhooks, see ` + "`" + `docs/webhooks.md` + "`" + `: 16 to 256 printable characters, not counting the prefix
-  ` + "`" + `whsec_` + "`" + `. If omitted or null, the secret is not changed; an empty string removes it. It cannot be read.
+  ` + "`" + `whsec_` + "`" + `. If omitted or null, the secret is not changed; an empty string removes it and an old one. It cannot be read.
   """
   secret: String
 }
@@ -5792,6 +8581,11 @@ input SetDailyExportWebhookInput {
 input RotateServerSecretInput {
   "The site's global id."
   siteId: ID!
+  """
+  Number of days for which the replaced secret remains valid, 0 to 7, each of 24 hours. 0 revokes it at once. There is at most one old
+  secret: an older one is revoked.
+  """
+  keepOldFor: Int! = 0
 }
 
 "Payload of ` + "`" + `rotateServerSecret` + "`" + `."
@@ -5800,8 +8594,14 @@ type RotateServerSecretPayload {
   serverSecret: String
   "The site."
   site: Site
-  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_DURATION` + "`" + `."
   userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `revokeOldServerSecret` + "`" + `."
+input RevokeOldServerSecretInput {
+  "The site's global id."
+  siteId: ID!
 }
 
 "Input of ` + "`" + `revokeServerSecret` + "`" + `."
@@ -5839,12 +8639,22 @@ type SetSitePlanPayload {
     id: ID!
   ): Sitekey
 
-  "The captcha sitekeys of the caller's account, oldest first."
+  "The captcha sitekeys of an account. Null for an account that the caller does not belong to."
   sitekeys(
-    "Page size, 1 to 100."
-    first: Int! = 20
-    "The cursor after which the page begins. Default: the beginning of the list."
+    "The global id of one of the caller's accounts. Default: the caller's default account."
+    accountId: ID
+    "Page size, 1 to 100, from the beginning of the list or ` + "`" + `after` + "`" + `. Default: 20, unless ` + "`" + `last` + "`" + ` is given."
+    first: Int
+    "The cursor after which the page begins, of a list in the same order. Default: the beginning of the list."
     after: String
+    "Page size, 1 to 100, from the end of the list or ` + "`" + `before` + "`" + `. Must not be given together with ` + "`" + `first` + "`" + `."
+    last: Int
+    "The cursor before which the page ends, of a list in the same order. Default: the end of the list."
+    before: String
+    "The order of the list."
+    orderBy: SitekeyOrder! = OLDEST
+    "A part of the name or of a domain, as in ` + "`" + `sites` + "`" + `. Default: all sitekeys."
+    search: String
   ): SitekeyConnection
 }
 
@@ -5855,8 +8665,17 @@ extend type Mutation {
   "Changes name and domains: all given ones, or none if one is invalid. Requires the role MEMBER or OWNER."
   updateSitekey(input: UpdateSitekeyInput!): SitekeyPayload
 
-  "Creates a new secret. It replaces the previous one, which all processes reject within a second. Requires the role MEMBER or OWNER."
+  """
+  Creates a new secret. It replaces the previous one, which all processes reject within a second unless ` + "`" + `keepOldFor` + "`" + ` keeps it valid.
+  Requires the role MEMBER or OWNER.
+  """
   rotateSitekeySecret(input: RotateSitekeySecretInput!): SitekeySecretPayload
+
+  """
+  Revokes the old secret, which ` + "`" + `rotateSitekeySecret` + "`" + ` kept valid, before its time. Succeeds if there is none. Requires the role MEMBER
+  or OWNER.
+  """
+  revokeOldSitekeySecret(input: RevokeOldSitekeySecretInput!): SitekeyPayload
 
   "Deletes a sitekey permanently. Its widgets stop working and its tokens are rejected. Requires the role OWNER."
   deleteSitekey(input: DeleteSitekeyInput!): SitekeyPayload
@@ -5876,6 +8695,8 @@ extend type Account {
 type Sitekey implements Node {
   "Global id."
   id: ID!
+  "The global id of the account that the sitekey belongs to."
+  accountId: ID!
   "Identifies the sitekey in the widget: ` + "`" + `svck_` + "`" + ` followed by 24 letters and digits. Public."
   sitekey: String!
   "Display name, 1 to 100 characters."
@@ -5884,6 +8705,10 @@ type Sitekey implements Node {
   domains: [String!]!
   "The last characters of the secret."
   secretHint: String!
+  "The last characters of the old secret, which ` + "`" + `rotateSitekeySecret` + "`" + ` kept valid. Null if there is none."
+  oldSecretHint: String
+  "When the old secret expires. Null if there is none."
+  oldSecretValidUntil: DateTime
   "The HTML for a form: the widget's element and its script tag."
   widgetTag: String!
   """
@@ -5946,19 +8771,31 @@ enum CaptchaStanding {
   EXHAUSTED
 }
 
+"The order of a list of sitekeys. Sitekeys with equal names follow in the order of their creation."
+enum SitekeyOrder {
+  "By creation, oldest first."
+  OLDEST
+  "By creation, newest first."
+  NEWEST
+  "By name, without regard to case, in the order of Unicode."
+  NAME
+}
+
 "A page of a list of sitekeys."
 type SitekeyConnection {
   "The sitekeys with their cursors."
   edges: [SitekeyEdge!]!
+  "The sitekeys without their cursors."
+  nodes: [Sitekey!]!
   "The position of the page in the list."
   pageInfo: PageInfo!
-  "Number of sitekeys in the whole list."
+  "Number of sitekeys in the whole list, on all pages. With ` + "`" + `search` + "`" + `, of those that it finds."
   totalCount: Int!
 }
 
 "A sitekey in a list."
 type SitekeyEdge {
-  "Opaque cursor of the sitekey, for ` + "`" + `after` + "`" + `."
+  "Opaque cursor of the sitekey, for ` + "`" + `after` + "`" + ` and ` + "`" + `before` + "`" + `."
   cursor: String!
   "The sitekey."
   node: Sitekey!
@@ -5966,6 +8803,8 @@ type SitekeyEdge {
 
 "Input of ` + "`" + `createSitekey` + "`" + `."
 input CreateSitekeyInput {
+  "The account's global id, one of the caller's accounts. Default: the caller's default account."
+  accountId: ID
   "Display name, 1 to 100 characters."
   name: String!
   """
@@ -5989,19 +8828,29 @@ input UpdateSitekeyInput {
 input RotateSitekeySecretInput {
   "The sitekey's global id."
   sitekeyId: ID!
+  "Number of days for which the replaced secret remains valid, as in ` + "`" + `rotateServerSecret` + "`" + `."
+  keepOldFor: Int! = 0
+}
+
+"Input of ` + "`" + `revokeOldSitekeySecret` + "`" + `."
+input RevokeOldSitekeySecretInput {
+  "The sitekey's global id."
+  sitekeyId: ID!
 }
 
 "Input of ` + "`" + `deleteSitekey` + "`" + `."
 input DeleteSitekeyInput {
   "The sitekey's global id."
   sitekeyId: ID!
+  "The sitekey's name, which confirms the deletion. Omitted or null: not checked."
+  confirm: String
 }
 
-"Payload of ` + "`" + `updateSitekey` + "`" + ` and ` + "`" + `deleteSitekey` + "`" + `."
+"Payload of ` + "`" + `updateSitekey` + "`" + `, ` + "`" + `transferSitekey` + "`" + `, ` + "`" + `revokeOldSitekeySecret` + "`" + ` and ` + "`" + `deleteSitekey` + "`" + `."
 type SitekeyPayload {
   "The changed or deleted sitekey."
   sitekey: Sitekey
-  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `updateSitekey` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `updateSitekey` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `; ` + "`" + `deleteSitekey` + "`" + `: ` + "`" + `CONFIRMATION_MISMATCH` + "`" + `; ` + "`" + `transferSitekey` + "`" + `: ` + "`" + `TOO_MANY_SITEKEYS` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -6012,8 +8861,8 @@ type SitekeySecretPayload {
   "The new secret. It is returned only here: the service stores its hash."
   secret: String
   """
-  Errors in the input. ` + "`" + `createSitekey` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `, ` + "`" + `TOO_MANY_SITEKEYS` + "`" + `;
-  ` + "`" + `rotateSitekeySecret` + "`" + `: ` + "`" + `NOT_FOUND` + "`" + `.
+  Errors in the input. ` + "`" + `createSitekey` + "`" + `: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `, ` + "`" + `TOO_MANY_SITEKEYS` + "`" + `;
+  ` + "`" + `rotateSitekeySecret` + "`" + `: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_DURATION` + "`" + `.
   """
   userErrors: [UserError!]!
 }
@@ -6038,12 +8887,163 @@ type SetCaptchaPlanPayload {
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
+	{Name: "../schema/sitestate.graphqls", Input: `extend type Mutation {
+  """
+  Restores a deleted site with its hits and settings. A paused site is paused again. Hits that it refused meanwhile are lost;
+  deliveries that waited are sent. Succeeds if the site is not deleted. Requires the role OWNER.
+  """
+  restoreSite(input: RestoreSiteInput!): SitePayload
+
+  """
+  Makes a site refuse all hits from now on, like a site key or secret that does not exist: in all processes within a second. They are
+  counted in ` + "`" + `Site.rejections` + "`" + ` as ` + "`" + `site_paused` + "`" + `. Reports, exports and webhooks of what is stored continue. Succeeds if the site is
+  paused already. Requires the role MEMBER or OWNER.
+  """
+  pauseSite(input: PauseSiteInput!): SitePayload
+
+  "Makes a paused site store hits again. Succeeds if the site is not paused. Requires the role MEMBER or OWNER."
+  resumeSite(input: ResumeSiteInput!): SitePayload
+
+  """
+  Moves a site to another account of the caller, with its hits, settings, site key, secrets, deliveries, shared links and plan. Hits
+  in flight are stored. Mails about its reports end for users who do not belong to the new account. Requires the role OWNER in both
+  accounts. Succeeds if the site is in the account already.
+  """
+  transferSite(input: TransferSiteInput!): SitePayload
+
+  """
+  Moves a sitekey to another account of the caller, with its secret and its counters. Its challenges and tokens stay valid, each for
+  one use. Its verifications count against the quota of the new account from then on. Requires the role OWNER in both accounts.
+  Succeeds if the sitekey is in the account already.
+  """
+  transferSitekey(input: TransferSitekeyInput!): SitekeyPayload
+
+  """
+  Suspends any account. Within a second all processes refuse the hits of its sites as those of unknown ones, and its captcha: the
+  widget shows an error, and tokens that were issued before are answered like those over the quota and stay valid. Its deliveries
+  wait. Its users can sign in, read and download, but every change fails with ` + "`" + `ACCOUNT_SUSPENDED` + "`" + `, apart from their own password,
+  sessions, API tokens and mails. An account that is suspended already gets the new reason. Requires an operator.
+  """
+  suspendAccount(input: SuspendAccountInput!): SuspensionPayload
+
+  "Ends the suspension of an account. Succeeds if it is not suspended. Requires an operator."
+  resumeAccount(input: ResumeAccountInput!): SuspensionPayload
+}
+
+"What a site does with its hits."
+enum SiteState {
+  "Stores them, unless its account is suspended."
+  ACTIVE
+  "Refuses them until ` + "`" + `resumeSite` + "`" + `."
+  PAUSED
+  "Refuses them. The site can be restored for 7 days."
+  DELETED
+}
+
+extend type Site {
+  "What the site does with its hits. A deleted site is returned by ` + "`" + `deleteSite` + "`" + ` only."
+  state: SiteState!
+  "When the site was deleted. Null for any other site."
+  deletedAt: DateTime
+  "When the deleted site and all its rows are purged. Null for a site that is not deleted, or that was deleted immediately."
+  restorableUntil: DateTime
+}
+
+extend type Account {
+  "The sites that ` + "`" + `restoreSite` + "`" + ` can restore, latest deleted first, at most 100. Visible to owners; empty for other callers."
+  deletedSites: [DeletedSite!]!
+  "The suspension by an operator. Null if the account is not suspended."
+  suspension: Suspension
+}
+
+"The suspension of an account."
+type Suspension {
+  "When the account was suspended."
+  suspendedAt: DateTime!
+  "The reason that the operator gave."
+  reason: String!
+}
+
+"A site that was deleted in the last 7 days. Its reports, exports and shared links are unavailable until it is restored."
+type DeletedSite {
+  "The site's global id, for ` + "`" + `restoreSite` + "`" + ` and for ` + "`" + `deleteSite` + "`" + ` with ` + "`" + `immediately` + "`" + `."
+  siteId: ID!
+  "The site key, which is rejected until the site is restored."
+  siteKey: String!
+  "The site's own domain. A new site of the account can use it; the deleted one cannot be restored then."
+  domain: String!
+  "Display name."
+  name: String!
+  "When the site was deleted."
+  deletedAt: DateTime!
+  "When the site and all its rows are purged."
+  restorableUntil: DateTime!
+}
+
+"Input of ` + "`" + `restoreSite` + "`" + `."
+input RestoreSiteInput {
+  "The global id of the deleted site."
+  siteId: ID!
+}
+
+"Input of ` + "`" + `pauseSite` + "`" + `."
+input PauseSiteInput {
+  "The site's global id."
+  siteId: ID!
+}
+
+"Input of ` + "`" + `resumeSite` + "`" + `."
+input ResumeSiteInput {
+  "The site's global id."
+  siteId: ID!
+}
+
+"Input of ` + "`" + `transferSite` + "`" + `."
+input TransferSiteInput {
+  "The site's global id."
+  siteId: ID!
+  "The global id of the new account, one of the caller's."
+  toAccountId: ID!
+}
+
+"Input of ` + "`" + `transferSitekey` + "`" + `."
+input TransferSitekeyInput {
+  "The sitekey's global id."
+  sitekeyId: ID!
+  "The global id of the new account, one of the caller's."
+  toAccountId: ID!
+}
+
+"Input of ` + "`" + `suspendAccount` + "`" + `."
+input SuspendAccountInput {
+  "The account's global id."
+  accountId: ID!
+  "The reason, which the account's users see: 1 to 500 characters in one line."
+  reason: String!
+}
+
+"Input of ` + "`" + `resumeAccount` + "`" + `."
+input ResumeAccountInput {
+  "The account's global id."
+  accountId: ID!
+}
+
+"Payload of ` + "`" + `suspendAccount` + "`" + ` and ` + "`" + `resumeAccount` + "`" + `."
+type SuspensionPayload {
+  "The account's global id."
+  accountId: ID
+  "The suspension after the change. Null if the account is not suspended."
+  suspension: Suspension
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `suspendAccount` + "`" + `: ` + "`" + `INVALID_TEXT` + "`" + `, ` + "`" + `LAST_OPERATOR` + "`" + `."
+  userErrors: [UserError!]!
+}
+`, BuiltIn: false},
 	{Name: "../schema/token.graphqls", Input: `extend type Query {
-  "The caller's API tokens, oldest first. At most 50. Requires a session."
+  "The caller's API tokens of all accounts, oldest first. At most 50. Requires a session."
   apiTokens: [ApiToken!]!
 
   """
-  The rate limit of the caller's account, and the cost of this request. A request that costs more than the remaining limit fails
+  The rate limit of the caller's default account, and the cost of this request. A request that costs more than the remaining limit fails
   with ` + "`" + `RATE_LIMITED` + "`" + `.
   """
   rateLimit: RateLimit!
@@ -6051,20 +9051,31 @@ type SetCaptchaPlanPayload {
 
 extend type Mutation {
   """
-  Creates an API token for programs that act for the caller. Send it as ` + "`" + `Authorization: Bearer <token>` + "`" + `, to ` + "`" + `/graphql` + "`" + ` and for
+  Creates an API token for programs that act for the caller in one account. Send it as ` + "`" + `Authorization: Bearer <token>` + "`" + `, to ` + "`" + `/graphql` + "`" + ` and for
   downloads. A token has the rights that both its scopes and the user's role allow. It never gives access to passwords, sessions,
-  tokens, members, deletions and plans. Requires a session.
+  tokens, members, deletions and plans, nor to another account. Requires a session.
   """
   createApiToken(input: CreateApiTokenInput!): CreateApiTokenPayload
 
-  "Revokes one of the caller's API tokens immediately. Requires a session."
+  """
+  Revokes an API token immediately: one of the caller's, or any of an account that the caller is an owner of. Requires a session.
+  """
   revokeApiToken(input: RevokeApiTokenInput!): RevokeApiTokenPayload
 }
 
-"A secret for programs that act for a user."
+extend type Account {
+  """
+  The API tokens of all members in this account, oldest first. At most 400. Empty unless the caller has a session and the role OWNER.
+  """
+  apiTokens: [ApiToken!]!
+}
+
+"A secret for programs that act for a user in one account."
 type ApiToken implements Node {
   "Global id."
   id: ID!
+  "The global id of the account in which the token acts."
+  accountId: ID!
   "Display name, 1 to 100 characters."
   name: String!
   "The token's scopes, sorted."
@@ -6075,6 +9086,13 @@ type ApiToken implements Node {
   createdAt: DateTime!
   "When the token was last used, rounded down to the minute. Null if it was never used."
   lastUsedAt: DateTime
+  """
+  When the token expires. Requests with it then fail with ` + "`" + `UNAUTHENTICATED` + "`" + `. Its user gets a mail 14 days and 1 day before. Null if it
+  never expires.
+  """
+  validUntil: DateTime
+  "The user for whom the token acts."
+  user: User
 }
 
 "A right of an API token."
@@ -6108,10 +9126,16 @@ type RateLimit {
 
 "Input of ` + "`" + `createApiToken` + "`" + `."
 input CreateApiTokenInput {
+  "The global id of the account in which the token acts, one of the caller's. Default: the caller's default account."
+  accountId: ID
   "Display name, 1 to 100 characters."
   name: String!
   "The token's scopes, at least one."
   scopes: [ApiTokenScope!]!
+  "Number of days after which the token expires, 1 to 3,650. Ignored with ` + "`" + `neverExpires` + "`" + `."
+  expiresInDays: Int! = 365
+  "Whether the token is valid until it is revoked."
+  neverExpires: Boolean! = false
 }
 
 "Payload of ` + "`" + `createApiToken` + "`" + `."
@@ -6120,7 +9144,7 @@ type CreateApiTokenPayload {
   apiToken: ApiToken
   "The secret. Begins with ` + "`" + `tga_` + "`" + `. It is returned only here: the service stores its hash."
   token: String
-  "Errors in the input: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_SCOPES` + "`" + `, ` + "`" + `TOO_MANY_TOKENS` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_SCOPES` + "`" + `, ` + "`" + `INVALID_DURATION` + "`" + `, ` + "`" + `TOO_MANY_TOKENS` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -6245,6 +9269,43 @@ type SitekeyRefusal {
   advice: String!
 }
 `, BuiltIn: false},
+	{Name: "../schema/user.graphqls", Input: `extend type Mutation {
+  """
+  Changes the signed-in user: all given settings, or none if one is invalid. Open to every role. Requires a session.
+  """
+  updateUser(input: UpdateUserInput!): UpdateUserPayload
+}
+
+extend type User {
+  """
+  The language of mails to the user. At sign-up and when an invitation is accepted, it is the one of ` + "`" + `EN` + "`" + ` and ` + "`" + `DE` + "`" + ` that suits the
+  request's ` + "`" + `Accept-Language` + "`" + ` header best.
+  """
+  language: Language!
+}
+
+"A language of mails."
+enum Language {
+  "English."
+  EN
+  "German."
+  DE
+}
+
+"Input of ` + "`" + `updateUser` + "`" + `. Omitted settings are not changed."
+input UpdateUserInput {
+  "The language of mails to the user."
+  language: Language
+}
+
+"Payload of ` + "`" + `updateUser` + "`" + `."
+type UpdateUserPayload {
+  "The user."
+  user: User
+  "Errors in the input. There are none at present."
+  userErrors: [UserError!]!
+}
+`, BuiltIn: false},
 }
 var parsedSchema = gqlparser.MustLoadSchema(sources...)
 
@@ -6268,6 +9329,8 @@ func (ec *executionContext) childFields_Account(ctx context.Context, field graph
 		return ec.fieldContext_Account_id(ctx, field)
 	case "name":
 		return ec.fieldContext_Account_name(ctx, field)
+	case "viewerRole":
+		return ec.fieldContext_Account_viewerRole(ctx, field)
 	case "sites":
 		return ec.fieldContext_Account_sites(ctx, field)
 	case "members":
@@ -6276,14 +9339,76 @@ func (ec *executionContext) childFields_Account(ctx context.Context, field graph
 		return ec.fieldContext_Account_invitations(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Account_createdAt(ctx, field)
+	case "auditLog":
+		return ec.fieldContext_Account_auditLog(ctx, field)
+	case "requireSecondFactor":
+		return ec.fieldContext_Account_requireSecondFactor(ctx, field)
 	case "captchaPlan":
 		return ec.fieldContext_Account_captchaPlan(ctx, field)
 	case "captchaUsage":
 		return ec.fieldContext_Account_captchaUsage(ctx, field)
+	case "deletedSites":
+		return ec.fieldContext_Account_deletedSites(ctx, field)
+	case "suspension":
+		return ec.fieldContext_Account_suspension(ctx, field)
+	case "apiTokens":
+		return ec.fieldContext_Account_apiTokens(ctx, field)
 	case "captchaUsageHistory":
 		return ec.fieldContext_Account_captchaUsageHistory(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Account", field.Name)
+}
+
+func (ec *executionContext) childFields_AccountConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_AccountConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_AccountConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_AccountConnection_pageInfo(ctx, field)
+	case "totalCount":
+		return ec.fieldContext_AccountConnection_totalCount(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AccountConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_AccountEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_AccountEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_AccountEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AccountEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_AccountOverview(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "accountId":
+		return ec.fieldContext_AccountOverview_accountId(ctx, field)
+	case "name":
+		return ec.fieldContext_AccountOverview_name(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_AccountOverview_createdAt(ctx, field)
+	case "siteCount":
+		return ec.fieldContext_AccountOverview_siteCount(ctx, field)
+	case "sitekeyCount":
+		return ec.fieldContext_AccountOverview_sitekeyCount(ctx, field)
+	case "memberCount":
+		return ec.fieldContext_AccountOverview_memberCount(ctx, field)
+	case "period":
+		return ec.fieldContext_AccountOverview_period(ctx, field)
+	case "pageviews":
+		return ec.fieldContext_AccountOverview_pageviews(ctx, field)
+	case "captchaPlan":
+		return ec.fieldContext_AccountOverview_captchaPlan(ctx, field)
+	case "verifications":
+		return ec.fieldContext_AccountOverview_verifications(ctx, field)
+	case "sites":
+		return ec.fieldContext_AccountOverview_sites(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AccountOverview", field.Name)
 }
 
 func (ec *executionContext) childFields_Annotation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6304,8 +9429,12 @@ func (ec *executionContext) childFields_AnnotationConnection(ctx context.Context
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_AnnotationConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_AnnotationConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_AnnotationConnection_pageInfo(ctx, field)
+	case "totalCount":
+		return ec.fieldContext_AnnotationConnection_totalCount(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AnnotationConnection", field.Name)
 }
@@ -6334,6 +9463,8 @@ func (ec *executionContext) childFields_ApiToken(ctx context.Context, field grap
 	switch field.Name {
 	case "id":
 		return ec.fieldContext_ApiToken_id(ctx, field)
+	case "accountId":
+		return ec.fieldContext_ApiToken_accountId(ctx, field)
 	case "name":
 		return ec.fieldContext_ApiToken_name(ctx, field)
 	case "scopes":
@@ -6344,8 +9475,90 @@ func (ec *executionContext) childFields_ApiToken(ctx context.Context, field grap
 		return ec.fieldContext_ApiToken_createdAt(ctx, field)
 	case "lastUsedAt":
 		return ec.fieldContext_ApiToken_lastUsedAt(ctx, field)
+	case "validUntil":
+		return ec.fieldContext_ApiToken_validUntil(ctx, field)
+	case "user":
+		return ec.fieldContext_ApiToken_user(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ApiToken", field.Name)
+}
+
+func (ec *executionContext) childFields_AuditActor(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "kind":
+		return ec.fieldContext_AuditActor_kind(ctx, field)
+	case "userId":
+		return ec.fieldContext_AuditActor_userId(ctx, field)
+	case "email":
+		return ec.fieldContext_AuditActor_email(ctx, field)
+	case "apiTokenId":
+		return ec.fieldContext_AuditActor_apiTokenId(ctx, field)
+	case "apiTokenName":
+		return ec.fieldContext_AuditActor_apiTokenName(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AuditActor", field.Name)
+}
+
+func (ec *executionContext) childFields_AuditChange(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_AuditChange_name(ctx, field)
+	case "before":
+		return ec.fieldContext_AuditChange_before(ctx, field)
+	case "after":
+		return ec.fieldContext_AuditChange_after(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AuditChange", field.Name)
+}
+
+func (ec *executionContext) childFields_AuditConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_AuditConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_AuditConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_AuditConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AuditConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_AuditEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_AuditEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_AuditEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AuditEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_AuditEntry(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "at":
+		return ec.fieldContext_AuditEntry_at(ctx, field)
+	case "action":
+		return ec.fieldContext_AuditEntry_action(ctx, field)
+	case "actor":
+		return ec.fieldContext_AuditEntry_actor(ctx, field)
+	case "object":
+		return ec.fieldContext_AuditEntry_object(ctx, field)
+	case "changes":
+		return ec.fieldContext_AuditEntry_changes(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AuditEntry", field.Name)
+}
+
+func (ec *executionContext) childFields_AuditObject(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "type":
+		return ec.fieldContext_AuditObject_type(ctx, field)
+	case "objectId":
+		return ec.fieldContext_AuditObject_objectId(ctx, field)
+	case "name":
+		return ec.fieldContext_AuditObject_name(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AuditObject", field.Name)
 }
 
 func (ec *executionContext) childFields_CaptchaUsage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6382,6 +9595,16 @@ func (ec *executionContext) childFields_ChangePasswordPayload(ctx context.Contex
 	return nil, fmt.Errorf("no field named %q was found under type ChangePasswordPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_ConfirmEmailChangePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "email":
+		return ec.fieldContext_ConfirmEmailChangePayload_email(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_ConfirmEmailChangePayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ConfirmEmailChangePayload", field.Name)
+}
+
 func (ec *executionContext) childFields_ConfirmSignUpPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "viewer":
@@ -6390,6 +9613,28 @@ func (ec *executionContext) childFields_ConfirmSignUpPayload(ctx context.Context
 		return ec.fieldContext_ConfirmSignUpPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ConfirmSignUpPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_ConfirmTotpPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "viewer":
+		return ec.fieldContext_ConfirmTotpPayload_viewer(ctx, field)
+	case "recoveryCodes":
+		return ec.fieldContext_ConfirmTotpPayload_recoveryCodes(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_ConfirmTotpPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ConfirmTotpPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_CreateAccountPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "account":
+		return ec.fieldContext_CreateAccountPayload_account(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_CreateAccountPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CreateAccountPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_CreateApiTokenPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6446,6 +9691,16 @@ func (ec *executionContext) childFields_DeleteAccountPayload(ctx context.Context
 	return nil, fmt.Errorf("no field named %q was found under type DeleteAccountPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_DeletePasskeyPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "passkey":
+		return ec.fieldContext_DeletePasskeyPayload_passkey(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_DeletePasskeyPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeletePasskeyPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_DeleteUserDataPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "erasure":
@@ -6456,14 +9711,46 @@ func (ec *executionContext) childFields_DeleteUserDataPayload(ctx context.Contex
 	return nil, fmt.Errorf("no field named %q was found under type DeleteUserDataPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_DeletedSite(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "siteId":
+		return ec.fieldContext_DeletedSite_siteId(ctx, field)
+	case "siteKey":
+		return ec.fieldContext_DeletedSite_siteKey(ctx, field)
+	case "domain":
+		return ec.fieldContext_DeletedSite_domain(ctx, field)
+	case "name":
+		return ec.fieldContext_DeletedSite_name(ctx, field)
+	case "deletedAt":
+		return ec.fieldContext_DeletedSite_deletedAt(ctx, field)
+	case "restorableUntil":
+		return ec.fieldContext_DeletedSite_restorableUntil(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeletedSite", field.Name)
+}
+
 func (ec *executionContext) childFields_Delivery(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
 		return ec.fieldContext_Delivery_id(ctx, field)
+	case "messageId":
+		return ec.fieldContext_Delivery_messageId(ctx, field)
+	case "site":
+		return ec.fieldContext_Delivery_site(ctx, field)
 	case "kind":
 		return ec.fieldContext_Delivery_kind(ctx, field)
+	case "webhook":
+		return ec.fieldContext_Delivery_webhook(ctx, field)
+	case "url":
+		return ec.fieldContext_Delivery_url(ctx, field)
 	case "event":
 		return ec.fieldContext_Delivery_event(ctx, field)
+	case "body":
+		return ec.fieldContext_Delivery_body(ctx, field)
+	case "part":
+		return ec.fieldContext_Delivery_part(ctx, field)
+	case "parts":
+		return ec.fieldContext_Delivery_parts(ctx, field)
 	case "state":
 		return ec.fieldContext_Delivery_state(ctx, field)
 	case "attempts":
@@ -6498,8 +9785,12 @@ func (ec *executionContext) childFields_DeliveryConnection(ctx context.Context, 
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_DeliveryConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_DeliveryConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_DeliveryConnection_pageInfo(ctx, field)
+	case "totalCount":
+		return ec.fieldContext_DeliveryConnection_totalCount(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DeliveryConnection", field.Name)
 }
@@ -6522,6 +9813,28 @@ func (ec *executionContext) childFields_DeliveryPayload(ctx context.Context, fie
 		return ec.fieldContext_DeliveryPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DeliveryPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_DisableTotpPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "viewer":
+		return ec.fieldContext_DisableTotpPayload_viewer(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_DisableTotpPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DisableTotpPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_FinishPasskeyRegistrationPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "passkey":
+		return ec.fieldContext_FinishPasskeyRegistrationPayload_passkey(ctx, field)
+	case "recoveryCodes":
+		return ec.fieldContext_FinishPasskeyRegistrationPayload_recoveryCodes(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_FinishPasskeyRegistrationPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FinishPasskeyRegistrationPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Funnel(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6588,10 +9901,46 @@ func (ec *executionContext) childFields_Installation(ctx context.Context, field 
 	switch field.Name {
 	case "signUps":
 		return ec.fieldContext_Installation_signUps(ctx, field)
+	case "firstAccount":
+		return ec.fieldContext_Installation_firstAccount(ctx, field)
 	case "sendsMail":
 		return ec.fieldContext_Installation_sendsMail(ctx, field)
+	case "configuration":
+		return ec.fieldContext_Installation_configuration(ctx, field)
+	case "mail":
+		return ec.fieldContext_Installation_mail(ctx, field)
+	case "health":
+		return ec.fieldContext_Installation_health(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Installation", field.Name)
+}
+
+func (ec *executionContext) childFields_InstallationConfiguration(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "version":
+		return ec.fieldContext_InstallationConfiguration_version(ctx, field)
+	case "database":
+		return ec.fieldContext_InstallationConfiguration_database(ctx, field)
+	case "roles":
+		return ec.fieldContext_InstallationConfiguration_roles(ctx, field)
+	case "signups":
+		return ec.fieldContext_InstallationConfiguration_signups(ctx, field)
+	case "baseUrl":
+		return ec.fieldContext_InstallationConfiguration_baseUrl(ctx, field)
+	case "analyticsUrl":
+		return ec.fieldContext_InstallationConfiguration_analyticsUrl(ctx, field)
+	case "captchaUrl":
+		return ec.fieldContext_InstallationConfiguration_captchaUrl(ctx, field)
+	case "mailServer":
+		return ec.fieldContext_InstallationConfiguration_mailServer(ctx, field)
+	case "redis":
+		return ec.fieldContext_InstallationConfiguration_redis(ctx, field)
+	case "retentionMonths":
+		return ec.fieldContext_InstallationConfiguration_retentionMonths(ctx, field)
+	case "defaultSitePlan":
+		return ec.fieldContext_InstallationConfiguration_defaultSitePlan(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type InstallationConfiguration", field.Name)
 }
 
 func (ec *executionContext) childFields_InstallationHealth(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6620,6 +9969,20 @@ func (ec *executionContext) childFields_InstallationHealth(ctx context.Context, 
 	return nil, fmt.Errorf("no field named %q was found under type InstallationHealth", field.Name)
 }
 
+func (ec *executionContext) childFields_InstallationMail(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "lastSentAt":
+		return ec.fieldContext_InstallationMail_lastSentAt(ctx, field)
+	case "lastFailedAt":
+		return ec.fieldContext_InstallationMail_lastFailedAt(ctx, field)
+	case "retrying":
+		return ec.fieldContext_InstallationMail_retrying(ctx, field)
+	case "due":
+		return ec.fieldContext_InstallationMail_due(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type InstallationMail", field.Name)
+}
+
 func (ec *executionContext) childFields_Invitation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -6644,6 +10007,18 @@ func (ec *executionContext) childFields_InviteMemberPayload(ctx context.Context,
 		return ec.fieldContext_InviteMemberPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type InviteMemberPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_LeaveAccountPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "accountId":
+		return ec.fieldContext_LeaveAccountPayload_accountId(ctx, field)
+	case "viewer":
+		return ec.fieldContext_LeaveAccountPayload_viewer(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_LeaveAccountPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LeaveAccountPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_LiveHit(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6724,6 +10099,40 @@ func (ec *executionContext) childFields_PageInfo(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type PageInfo", field.Name)
 }
 
+func (ec *executionContext) childFields_Passkey(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Passkey_id(ctx, field)
+	case "name":
+		return ec.fieldContext_Passkey_name(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_Passkey_createdAt(ctx, field)
+	case "lastUsedAt":
+		return ec.fieldContext_Passkey_lastUsedAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Passkey", field.Name)
+}
+
+func (ec *executionContext) childFields_PasskeyRequest(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "challenge":
+		return ec.fieldContext_PasskeyRequest_challenge(ctx, field)
+	case "options":
+		return ec.fieldContext_PasskeyRequest_options(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PasskeyRequest", field.Name)
+}
+
+func (ec *executionContext) childFields_QrCode(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "size":
+		return ec.fieldContext_QrCode_size(ctx, field)
+	case "path":
+		return ec.fieldContext_QrCode_path(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QrCode", field.Name)
+}
+
 func (ec *executionContext) childFields_RateLimit(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "limit":
@@ -6736,6 +10145,20 @@ func (ec *executionContext) childFields_RateLimit(ctx context.Context, field gra
 		return ec.fieldContext_RateLimit_resetAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RateLimit", field.Name)
+}
+
+func (ec *executionContext) childFields_RedeliverFailedPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "site":
+		return ec.fieldContext_RedeliverFailedPayload_site(ctx, field)
+	case "redelivered":
+		return ec.fieldContext_RedeliverFailedPayload_redelivered(ctx, field)
+	case "hasMore":
+		return ec.fieldContext_RedeliverFailedPayload_hasMore(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_RedeliverFailedPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RedeliverFailedPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Rejection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6764,6 +10187,26 @@ func (ec *executionContext) childFields_RemoveMemberPayload(ctx context.Context,
 		return ec.fieldContext_RemoveMemberPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RemoveMemberPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RenamePasskeyPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "passkey":
+		return ec.fieldContext_RenamePasskeyPayload_passkey(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_RenamePasskeyPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RenamePasskeyPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RenewRecoveryCodesPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "recoveryCodes":
+		return ec.fieldContext_RenewRecoveryCodesPayload_recoveryCodes(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_RenewRecoveryCodesPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RenewRecoveryCodesPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Report(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6938,12 +10381,32 @@ func (ec *executionContext) childFields_ReportRowEdge(ctx context.Context, field
 	return nil, fmt.Errorf("no field named %q was found under type ReportRowEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_RequestEmailChangePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "userErrors":
+		return ec.fieldContext_RequestEmailChangePayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RequestEmailChangePayload", field.Name)
+}
+
 func (ec *executionContext) childFields_RequestPasswordResetPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "userErrors":
 		return ec.fieldContext_RequestPasswordResetPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RequestPasswordResetPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_ResendDailyExportPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "site":
+		return ec.fieldContext_ResendDailyExportPayload_site(ctx, field)
+	case "parts":
+		return ec.fieldContext_ResendDailyExportPayload_parts(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_ResendDailyExportPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ResendDailyExportPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_ResetPasswordPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6998,6 +10461,18 @@ func (ec *executionContext) childFields_RotateServerSecretPayload(ctx context.Co
 	return nil, fmt.Errorf("no field named %q was found under type RotateServerSecretPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_SecondFactors(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "totpSince":
+		return ec.fieldContext_SecondFactors_totpSince(ctx, field)
+	case "passkeys":
+		return ec.fieldContext_SecondFactors_passkeys(ctx, field)
+	case "recoveryCodesLeft":
+		return ec.fieldContext_SecondFactors_recoveryCodesLeft(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SecondFactors", field.Name)
+}
+
 func (ec *executionContext) childFields_Segment(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -7034,6 +10509,16 @@ func (ec *executionContext) childFields_Session(ctx context.Context, field graph
 		return ec.fieldContext_Session_expiresAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Session", field.Name)
+}
+
+func (ec *executionContext) childFields_SetAccountSecurityPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "account":
+		return ec.fieldContext_SetAccountSecurityPayload_account(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_SetAccountSecurityPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SetAccountSecurityPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_SetCaptchaPlanPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -7136,10 +10621,24 @@ func (ec *executionContext) childFields_SignInPayload(ctx context.Context, field
 	switch field.Name {
 	case "viewer":
 		return ec.fieldContext_SignInPayload_viewer(ctx, field)
+	case "secondFactorMethods":
+		return ec.fieldContext_SignInPayload_secondFactorMethods(ctx, field)
+	case "passkeyRequest":
+		return ec.fieldContext_SignInPayload_passkeyRequest(ctx, field)
 	case "userErrors":
 		return ec.fieldContext_SignInPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SignInPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_SignInWithPasskeyPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "viewer":
+		return ec.fieldContext_SignInWithPasskeyPayload_viewer(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_SignInWithPasskeyPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SignInWithPasskeyPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_SignOutPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -7166,6 +10665,8 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 	switch field.Name {
 	case "id":
 		return ec.fieldContext_Site_id(ctx, field)
+	case "accountId":
+		return ec.fieldContext_Site_accountId(ctx, field)
 	case "siteKey":
 		return ec.fieldContext_Site_siteKey(ctx, field)
 	case "domain":
@@ -7192,12 +10693,18 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 		return ec.fieldContext_Site_conversionWebhookUrl(ctx, field)
 	case "conversionWebhookSigned":
 		return ec.fieldContext_Site_conversionWebhookSigned(ctx, field)
+	case "oldWebhookSecretValidUntil":
+		return ec.fieldContext_Site_oldWebhookSecretValidUntil(ctx, field)
 	case "dailyExportUrl":
 		return ec.fieldContext_Site_dailyExportUrl(ctx, field)
 	case "deliveries":
 		return ec.fieldContext_Site_deliveries(ctx, field)
 	case "serverSecretHint":
 		return ec.fieldContext_Site_serverSecretHint(ctx, field)
+	case "oldServerSecretHint":
+		return ec.fieldContext_Site_oldServerSecretHint(ctx, field)
+	case "oldServerSecretValidUntil":
+		return ec.fieldContext_Site_oldServerSecretValidUntil(ctx, field)
 	case "plan":
 		return ec.fieldContext_Site_plan(ctx, field)
 	case "usage":
@@ -7230,6 +10737,12 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 		return ec.fieldContext_Site_funnels(ctx, field)
 	case "sharedLinks":
 		return ec.fieldContext_Site_sharedLinks(ctx, field)
+	case "state":
+		return ec.fieldContext_Site_state(ctx, field)
+	case "deletedAt":
+		return ec.fieldContext_Site_deletedAt(ctx, field)
+	case "restorableUntil":
+		return ec.fieldContext_Site_restorableUntil(ctx, field)
 	case "usageHistory":
 		return ec.fieldContext_Site_usageHistory(ctx, field)
 	case "usageByDay":
@@ -7244,6 +10757,8 @@ func (ec *executionContext) childFields_SiteConnection(ctx context.Context, fiel
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_SiteConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_SiteConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_SiteConnection_pageInfo(ctx, field)
 	case "totalCount":
@@ -7262,6 +10777,22 @@ func (ec *executionContext) childFields_SiteEdge(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type SiteEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_SiteOverview(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "siteId":
+		return ec.fieldContext_SiteOverview_siteId(ctx, field)
+	case "domain":
+		return ec.fieldContext_SiteOverview_domain(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_SiteOverview_createdAt(ctx, field)
+	case "plan":
+		return ec.fieldContext_SiteOverview_plan(ctx, field)
+	case "usage":
+		return ec.fieldContext_SiteOverview_usage(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SiteOverview", field.Name)
+}
+
 func (ec *executionContext) childFields_SitePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "site":
@@ -7276,6 +10807,8 @@ func (ec *executionContext) childFields_Sitekey(ctx context.Context, field graph
 	switch field.Name {
 	case "id":
 		return ec.fieldContext_Sitekey_id(ctx, field)
+	case "accountId":
+		return ec.fieldContext_Sitekey_accountId(ctx, field)
 	case "sitekey":
 		return ec.fieldContext_Sitekey_sitekey(ctx, field)
 	case "name":
@@ -7284,6 +10817,10 @@ func (ec *executionContext) childFields_Sitekey(ctx context.Context, field graph
 		return ec.fieldContext_Sitekey_domains(ctx, field)
 	case "secretHint":
 		return ec.fieldContext_Sitekey_secretHint(ctx, field)
+	case "oldSecretHint":
+		return ec.fieldContext_Sitekey_oldSecretHint(ctx, field)
+	case "oldSecretValidUntil":
+		return ec.fieldContext_Sitekey_oldSecretValidUntil(ctx, field)
 	case "widgetTag":
 		return ec.fieldContext_Sitekey_widgetTag(ctx, field)
 	case "cspLines":
@@ -7324,6 +10861,8 @@ func (ec *executionContext) childFields_SitekeyConnection(ctx context.Context, f
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_SitekeyConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_SitekeyConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_SitekeyConnection_pageInfo(ctx, field)
 	case "totalCount":
@@ -7380,6 +10919,60 @@ func (ec *executionContext) childFields_SitekeySecretPayload(ctx context.Context
 	return nil, fmt.Errorf("no field named %q was found under type SitekeySecretPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_StartPasskeyRegistrationPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "request":
+		return ec.fieldContext_StartPasskeyRegistrationPayload_request(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_StartPasskeyRegistrationPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StartPasskeyRegistrationPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_StartTotpPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "secret":
+		return ec.fieldContext_StartTotpPayload_secret(ctx, field)
+	case "uri":
+		return ec.fieldContext_StartTotpPayload_uri(ctx, field)
+	case "qrCode":
+		return ec.fieldContext_StartTotpPayload_qrCode(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_StartTotpPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StartTotpPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_StopReportMailPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "userErrors":
+		return ec.fieldContext_StopReportMailPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StopReportMailPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_Suspension(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "suspendedAt":
+		return ec.fieldContext_Suspension_suspendedAt(ctx, field)
+	case "reason":
+		return ec.fieldContext_Suspension_reason(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Suspension", field.Name)
+}
+
+func (ec *executionContext) childFields_SuspensionPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "accountId":
+		return ec.fieldContext_SuspensionPayload_accountId(ctx, field)
+	case "suspension":
+		return ec.fieldContext_SuspensionPayload_suspension(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_SuspensionPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SuspensionPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_UnknownEvent(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
@@ -7390,6 +10983,26 @@ func (ec *executionContext) childFields_UnknownEvent(ctx context.Context, field 
 		return ec.fieldContext_UnknownEvent_lastDay(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type UnknownEvent", field.Name)
+}
+
+func (ec *executionContext) childFields_UpdateAccountPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "account":
+		return ec.fieldContext_UpdateAccountPayload_account(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_UpdateAccountPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpdateAccountPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_UpdateUserPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "user":
+		return ec.fieldContext_UpdateUserPayload_user(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_UpdateUserPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpdateUserPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Usage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -7420,8 +11033,16 @@ func (ec *executionContext) childFields_User(ctx context.Context, field graphql.
 		return ec.fieldContext_User_operator(ctx, field)
 	case "account":
 		return ec.fieldContext_User_account(ctx, field)
+	case "accounts":
+		return ec.fieldContext_User_accounts(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_User_createdAt(ctx, field)
+	case "hasSecondFactor":
+		return ec.fieldContext_User_hasSecondFactor(ctx, field)
+	case "secondFactors":
+		return ec.fieldContext_User_secondFactors(ctx, field)
+	case "language":
+		return ec.fieldContext_User_language(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type User", field.Name)
 }

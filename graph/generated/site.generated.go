@@ -18,6 +18,7 @@ import (
 
 type SiteResolver interface {
 	ID(ctx context.Context, obj *model.Site) (string, error)
+	AccountID(ctx context.Context, obj *model.Site) (string, error)
 
 	ExtraDomains(ctx context.Context, obj *model.Site) ([]string, error)
 	RegisteredEvents(ctx context.Context, obj *model.Site) ([]string, error)
@@ -26,9 +27,12 @@ type SiteResolver interface {
 
 	ConversionWebhookURL(ctx context.Context, obj *model.Site) (*string, error)
 	ConversionWebhookSigned(ctx context.Context, obj *model.Site) (bool, error)
+	OldWebhookSecretValidUntil(ctx context.Context, obj *model.Site) (*model.Instant, error)
 	DailyExportURL(ctx context.Context, obj *model.Site) (*string, error)
-	Deliveries(ctx context.Context, obj *model.Site, first int, after *string) (*DeliveryConnection, error)
+	Deliveries(ctx context.Context, obj *model.Site, first *int, after *string, last *int, before *string, orderBy DeliveryOrder, filter *DeliveryFilter) (*DeliveryConnection, error)
 	ServerSecretHint(ctx context.Context, obj *model.Site) (*string, error)
+	OldServerSecretHint(ctx context.Context, obj *model.Site) (*string, error)
+	OldServerSecretValidUntil(ctx context.Context, obj *model.Site) (*model.Instant, error)
 
 	Usage(ctx context.Context, obj *model.Site) (*Usage, error)
 	Rejections(ctx context.Context, obj *model.Site, days int) ([]*Rejection, error)
@@ -37,13 +41,16 @@ type SiteResolver interface {
 	ScriptTag(ctx context.Context, obj *model.Site) (string, error)
 	CspLines(ctx context.Context, obj *model.Site) ([]string, error)
 
-	Annotations(ctx context.Context, obj *model.Site, first int, after *string) (*AnnotationConnection, error)
+	Annotations(ctx context.Context, obj *model.Site, first *int, after *string, last *int, before *string, orderBy AnnotationOrder) (*AnnotationConnection, error)
 	Report(ctx context.Context, obj *model.Site, period ReportPeriod, filters []*ReportFilterInput, compare *ReportComparison) (*Report, error)
 	Live(ctx context.Context, obj *model.Site) (*LiveReport, error)
 	ReportMails(ctx context.Context, obj *model.Site) (*ReportMails, error)
 	Segments(ctx context.Context, obj *model.Site) ([]*model.Segment, error)
 	Funnels(ctx context.Context, obj *model.Site) ([]*model.Funnel, error)
 	SharedLinks(ctx context.Context, obj *model.Site) ([]*model.SharedLink, error)
+
+	DeletedAt(ctx context.Context, obj *model.Site) (*model.Instant, error)
+	RestorableUntil(ctx context.Context, obj *model.Site) (*model.Instant, error)
 	UsageHistory(ctx context.Context, obj *model.Site, months int) ([]*MonthlyUsage, error)
 	UsageByDay(ctx context.Context, obj *model.Site, days int) ([]*DailyUsage, error)
 	UnknownEvents(ctx context.Context, obj *model.Site) ([]*UnknownEvent, error)
@@ -60,8 +67,8 @@ func (ec *executionContext) field_Site_annotations_args(ctx context.Context, raw
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
-		func(ctx context.Context, v any) (int, error) {
-			return ec.unmarshalNInt2int(ctx, v)
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -75,6 +82,30 @@ func (ec *executionContext) field_Site_annotations_args(ctx context.Context, raw
 		return nil, err
 	}
 	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "last",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["last"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "before",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["before"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "orderBy",
+		func(ctx context.Context, v any) (AnnotationOrder, error) {
+			return ec.unmarshalNAnnotationOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐAnnotationOrder(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["orderBy"] = arg4
 	return args, nil
 }
 
@@ -82,8 +113,8 @@ func (ec *executionContext) field_Site_deliveries_args(ctx context.Context, rawA
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
-		func(ctx context.Context, v any) (int, error) {
-			return ec.unmarshalNInt2int(ctx, v)
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -97,6 +128,38 @@ func (ec *executionContext) field_Site_deliveries_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "last",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["last"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "before",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["before"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "orderBy",
+		func(ctx context.Context, v any) (DeliveryOrder, error) {
+			return ec.unmarshalNDeliveryOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryOrder(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["orderBy"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*DeliveryFilter, error) {
+			return ec.unmarshalODeliveryFilter2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg5
 	return args, nil
 }
 
@@ -598,6 +661,29 @@ func (ec *executionContext) fieldContext_Site_id(_ context.Context, field graphq
 	return graphql.NewScalarFieldContext("Site", field, true, true, errors.New("field of type ID does not have child fields"))
 }
 
+func (ec *executionContext) _Site_accountId(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_accountId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Site().AccountID(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Site_accountId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Site", field, true, true, errors.New("field of type ID does not have child fields"))
+}
+
 func (ec *executionContext) _Site_siteKey(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -897,6 +983,29 @@ func (ec *executionContext) fieldContext_Site_conversionWebhookSigned(_ context.
 	return graphql.NewScalarFieldContext("Site", field, true, true, errors.New("field of type Boolean does not have child fields"))
 }
 
+func (ec *executionContext) _Site_oldWebhookSecretValidUntil(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_oldWebhookSecretValidUntil(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Site().OldWebhookSecretValidUntil(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Site_oldWebhookSecretValidUntil(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Site", field, true, true, errors.New("field of type DateTime does not have child fields"))
+}
+
 func (ec *executionContext) _Site_dailyExportUrl(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -930,7 +1039,7 @@ func (ec *executionContext) _Site_deliveries(ctx context.Context, field graphql.
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Site().Deliveries(ctx, obj, fc.Args["first"].(int), fc.Args["after"].(*string))
+			return ec.Resolvers.Site().Deliveries(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["last"].(*int), fc.Args["before"].(*string), fc.Args["orderBy"].(DeliveryOrder), fc.Args["filter"].(*DeliveryFilter))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *DeliveryConnection) graphql.Marshaler {
@@ -985,6 +1094,52 @@ func (ec *executionContext) _Site_serverSecretHint(ctx context.Context, field gr
 }
 func (ec *executionContext) fieldContext_Site_serverSecretHint(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Site", field, true, true, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Site_oldServerSecretHint(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_oldServerSecretHint(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Site().OldServerSecretHint(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Site_oldServerSecretHint(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Site", field, true, true, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Site_oldServerSecretValidUntil(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_oldServerSecretValidUntil(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Site().OldServerSecretValidUntil(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Site_oldServerSecretValidUntil(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Site", field, true, true, errors.New("field of type DateTime does not have child fields"))
 }
 
 func (ec *executionContext) _Site_plan(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
@@ -1234,7 +1389,7 @@ func (ec *executionContext) _Site_annotations(ctx context.Context, field graphql
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Site().Annotations(ctx, obj, fc.Args["first"].(int), fc.Args["after"].(*string))
+			return ec.Resolvers.Site().Annotations(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["last"].(*int), fc.Args["before"].(*string), fc.Args["orderBy"].(AnnotationOrder))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *AnnotationConnection) graphql.Marshaler {
@@ -1472,6 +1627,75 @@ func (ec *executionContext) fieldContext_Site_sharedLinks(_ context.Context, fie
 	return fc, nil
 }
 
+func (ec *executionContext) _Site_state(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.SiteState) graphql.Marshaler {
+			return ec.marshalNSiteState2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Site_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Site", field, true, false, errors.New("field of type SiteState does not have child fields"))
+}
+
+func (ec *executionContext) _Site_deletedAt(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_deletedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Site().DeletedAt(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Site_deletedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Site", field, true, true, errors.New("field of type DateTime does not have child fields"))
+}
+
+func (ec *executionContext) _Site_restorableUntil(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_restorableUntil(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Site().RestorableUntil(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Site_restorableUntil(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Site", field, true, true, errors.New("field of type DateTime does not have child fields"))
+}
+
 func (ec *executionContext) _Site_usageHistory(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -1619,6 +1843,38 @@ func (ec *executionContext) fieldContext_SiteConnection_edges(_ context.Context,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_SiteEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SiteConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *SiteConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SiteConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.Site) graphql.Marshaler {
+			return ec.marshalNSite2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SiteConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SiteConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Site(ctx, field)
 		},
 	}
 	return fc, nil
@@ -1928,13 +2184,20 @@ func (ec *executionContext) unmarshalInputCreateSiteInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"domain", "name", "timeZone"}
+	fieldsInOrder := [...]string{"accountId", "domain", "name", "timeZone"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
 			continue
 		}
 		switch k {
+		case "accountId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("accountId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.AccountID = data
 		case "domain":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("domain"))
 			data, err := ec.unmarshalNString2string(ctx, v)
@@ -1963,6 +2226,54 @@ func (ec *executionContext) unmarshalInputCreateSiteInput(ctx context.Context, o
 
 func (ec *executionContext) unmarshalInputDeleteSiteInput(ctx context.Context, obj any) (DeleteSiteInput, error) {
 	var it DeleteSiteInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["immediately"]; !present {
+		asMap["immediately"] = false
+	}
+
+	fieldsInOrder := [...]string{"siteId", "confirm", "immediately"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "siteId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("siteId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SiteID = data
+		case "confirm":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("confirm"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Confirm = data
+		case "immediately":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("immediately"))
+			data, err := ec.unmarshalNBoolean2bool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Immediately = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputRevokeOldServerSecretInput(ctx context.Context, obj any) (RevokeOldServerSecretInput, error) {
+	var it RevokeOldServerSecretInput
 	if obj == nil {
 		return it, nil
 	}
@@ -2032,7 +2343,11 @@ func (ec *executionContext) unmarshalInputRotateServerSecretInput(ctx context.Co
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"siteId"}
+	if _, present := asMap["keepOldFor"]; !present {
+		asMap["keepOldFor"] = 0
+	}
+
+	fieldsInOrder := [...]string{"siteId", "keepOldFor"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -2046,6 +2361,13 @@ func (ec *executionContext) unmarshalInputRotateServerSecretInput(ctx context.Co
 				return it, err
 			}
 			it.SiteID = data
+		case "keepOldFor":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("keepOldFor"))
+			data, err := ec.unmarshalNInt2int(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.KeepOldFor = data
 		}
 	}
 	return it, nil
@@ -2127,6 +2449,80 @@ func (ec *executionContext) unmarshalInputSetDailyExportWebhookInput(ctx context
 				return it, err
 			}
 			it.URL = graphql.OmittableOf(data)
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputSetSiteDomainsInput(ctx context.Context, obj any) (SetSiteDomainsInput, error) {
+	var it SetSiteDomainsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"siteId", "domains"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "siteId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("siteId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SiteID = data
+		case "domains":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("domains"))
+			data, err := ec.unmarshalNString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Domains = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputSetSiteEventsInput(ctx context.Context, obj any) (SetSiteEventsInput, error) {
+	var it SetSiteEventsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"siteId", "names"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "siteId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("siteId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SiteID = data
+		case "names":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("names"))
+			data, err := ec.unmarshalNString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Names = data
 		}
 	}
 	return it, nil
@@ -2594,6 +2990,44 @@ func (ec *executionContext) _Site(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "accountId":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Site_accountId(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "siteKey":
 			out.Values[i] = ec._Site_siteKey(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -2857,6 +3291,44 @@ func (ec *executionContext) _Site(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "oldWebhookSecretValidUntil":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Site_oldWebhookSecretValidUntil(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "dailyExportUrl":
 			field := field
 
@@ -2943,6 +3415,82 @@ func (ec *executionContext) _Site(ctx context.Context, sel ast.SelectionSet, obj
 					}
 				}()
 				res = ec._Site_serverSecretHint(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "oldServerSecretHint":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Site_oldServerSecretHint(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "oldServerSecretValidUntil":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Site_oldServerSecretValidUntil(ctx, field, obj)
 				if res == graphql.RequiredNull {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -3480,6 +4028,87 @@ func (ec *executionContext) _Site(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "state":
+			out.Values[i] = ec._Site_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "deletedAt":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Site_deletedAt(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "restorableUntil":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Site_restorableUntil(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "usageHistory":
 			field := field
 
@@ -3629,6 +4258,11 @@ func (ec *executionContext) _SiteConnection(ctx context.Context, sel ast.Selecti
 			out.Values[i] = graphql.MarshalString("SiteConnection")
 		case "edges":
 			out.Values[i] = ec._SiteConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodes":
+			out.Values[i] = ec._SiteConnection_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -3880,6 +4514,11 @@ func (ec *executionContext) marshalNRejection2ᚖgithubᚗcomᚋtallygateᚋtall
 	return ec._Rejection(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNRevokeOldServerSecretInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐRevokeOldServerSecretInput(ctx context.Context, v any) (RevokeOldServerSecretInput, error) {
+	res, err := ec.unmarshalInputRevokeOldServerSecretInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNRevokeServerSecretInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐRevokeServerSecretInput(ctx context.Context, v any) (RevokeServerSecretInput, error) {
 	res, err := ec.unmarshalInputRevokeServerSecretInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -3900,9 +4539,35 @@ func (ec *executionContext) unmarshalNSetDailyExportWebhookInput2githubᚗcomᚋ
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNSetSiteDomainsInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetSiteDomainsInput(ctx context.Context, v any) (SetSiteDomainsInput, error) {
+	res, err := ec.unmarshalInputSetSiteDomainsInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNSetSiteEventsInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetSiteEventsInput(ctx context.Context, v any) (SetSiteEventsInput, error) {
+	res, err := ec.unmarshalInputSetSiteEventsInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNSetSitePlanInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetSitePlanInput(ctx context.Context, v any) (SetSitePlanInput, error) {
 	res, err := ec.unmarshalInputSetSitePlanInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNSite2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.Site) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNSite2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSite(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNSite2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSite(ctx context.Context, sel ast.SelectionSet, v *model.Site) graphql.Marshaler {
@@ -3949,6 +4614,16 @@ func (ec *executionContext) marshalNSiteEdge2ᚖgithubᚗcomᚋtallygateᚋtally
 func (ec *executionContext) unmarshalNSiteEventInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSiteEventInput(ctx context.Context, v any) (SiteEventInput, error) {
 	res, err := ec.unmarshalInputSiteEventInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNSiteOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSiteOrder(ctx context.Context, v any) (SiteOrder, error) {
+	var res SiteOrder
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNSiteOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSiteOrder(ctx context.Context, sel ast.SelectionSet, v SiteOrder) graphql.Marshaler {
+	return v
 }
 
 func (ec *executionContext) unmarshalNSitePlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan(ctx context.Context, v any) (model.Plan, error) {

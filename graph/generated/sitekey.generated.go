@@ -18,7 +18,10 @@ import (
 
 type SitekeyResolver interface {
 	ID(ctx context.Context, obj *model.Sitekey) (string, error)
+	AccountID(ctx context.Context, obj *model.Sitekey) (string, error)
 
+	OldSecretHint(ctx context.Context, obj *model.Sitekey) (*string, error)
+	OldSecretValidUntil(ctx context.Context, obj *model.Sitekey) (*model.Instant, error)
 	WidgetTag(ctx context.Context, obj *model.Sitekey) (string, error)
 	CspLines(ctx context.Context, obj *model.Sitekey) ([]string, error)
 	OptionalCspLines(ctx context.Context, obj *model.Sitekey) ([]string, error)
@@ -384,6 +387,29 @@ func (ec *executionContext) fieldContext_Sitekey_id(_ context.Context, field gra
 	return graphql.NewScalarFieldContext("Sitekey", field, true, true, errors.New("field of type ID does not have child fields"))
 }
 
+func (ec *executionContext) _Sitekey_accountId(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Sitekey_accountId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Sitekey().AccountID(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Sitekey_accountId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Sitekey", field, true, true, errors.New("field of type ID does not have child fields"))
+}
+
 func (ec *executionContext) _Sitekey_sitekey(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -474,6 +500,52 @@ func (ec *executionContext) _Sitekey_secretHint(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_Sitekey_secretHint(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Sitekey", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Sitekey_oldSecretHint(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Sitekey_oldSecretHint(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Sitekey().OldSecretHint(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Sitekey_oldSecretHint(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Sitekey", field, true, true, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Sitekey_oldSecretValidUntil(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Sitekey_oldSecretValidUntil(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Sitekey().OldSecretValidUntil(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Sitekey_oldSecretValidUntil(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Sitekey", field, true, true, errors.New("field of type DateTime does not have child fields"))
 }
 
 func (ec *executionContext) _Sitekey_widgetTag(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
@@ -706,6 +778,38 @@ func (ec *executionContext) fieldContext_SitekeyConnection_edges(_ context.Conte
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_SitekeyEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SitekeyConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *SitekeyConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SitekeyConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.Sitekey) graphql.Marshaler {
+			return ec.marshalNSitekey2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSitekeyᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SitekeyConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SitekeyConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Sitekey(ctx, field)
 		},
 	}
 	return fc, nil
@@ -991,13 +1095,20 @@ func (ec *executionContext) unmarshalInputCreateSitekeyInput(ctx context.Context
 		asMap["domains"] = []any{}
 	}
 
-	fieldsInOrder := [...]string{"name", "domains"}
+	fieldsInOrder := [...]string{"accountId", "name", "domains"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
 			continue
 		}
 		switch k {
+		case "accountId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("accountId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.AccountID = data
 		case "name":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
 			data, err := ec.unmarshalNString2string(ctx, v)
@@ -1019,6 +1130,43 @@ func (ec *executionContext) unmarshalInputCreateSitekeyInput(ctx context.Context
 
 func (ec *executionContext) unmarshalInputDeleteSitekeyInput(ctx context.Context, obj any) (DeleteSitekeyInput, error) {
 	var it DeleteSitekeyInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"sitekeyId", "confirm"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "sitekeyId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("sitekeyId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SitekeyID = data
+		case "confirm":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("confirm"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Confirm = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputRevokeOldSitekeySecretInput(ctx context.Context, obj any) (RevokeOldSitekeySecretInput, error) {
+	var it RevokeOldSitekeySecretInput
 	if obj == nil {
 		return it, nil
 	}
@@ -1058,7 +1206,11 @@ func (ec *executionContext) unmarshalInputRotateSitekeySecretInput(ctx context.C
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"sitekeyId"}
+	if _, present := asMap["keepOldFor"]; !present {
+		asMap["keepOldFor"] = 0
+	}
+
+	fieldsInOrder := [...]string{"sitekeyId", "keepOldFor"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -1072,6 +1224,13 @@ func (ec *executionContext) unmarshalInputRotateSitekeySecretInput(ctx context.C
 				return it, err
 			}
 			it.SitekeyID = data
+		case "keepOldFor":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("keepOldFor"))
+			data, err := ec.unmarshalNInt2int(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.KeepOldFor = data
 		}
 	}
 	return it, nil
@@ -1342,6 +1501,44 @@ func (ec *executionContext) _Sitekey(ctx context.Context, sel ast.SelectionSet, 
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "accountId":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Sitekey_accountId(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "sitekey":
 			out.Values[i] = ec._Sitekey_sitekey(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -1362,6 +1559,82 @@ func (ec *executionContext) _Sitekey(ctx context.Context, sel ast.SelectionSet, 
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "oldSecretHint":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Sitekey_oldSecretHint(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "oldSecretValidUntil":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Sitekey_oldSecretValidUntil(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "widgetTag":
 			field := field
 
@@ -1630,6 +1903,11 @@ func (ec *executionContext) _SitekeyConnection(ctx context.Context, sel ast.Sele
 			out.Values[i] = graphql.MarshalString("SitekeyConnection")
 		case "edges":
 			out.Values[i] = ec._SitekeyConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodes":
+			out.Values[i] = ec._SitekeyConnection_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -1925,6 +2203,11 @@ func (ec *executionContext) unmarshalNDeleteSitekeyInput2githubᚗcomᚋtallygat
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNRevokeOldSitekeySecretInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐRevokeOldSitekeySecretInput(ctx context.Context, v any) (RevokeOldSitekeySecretInput, error) {
+	res, err := ec.unmarshalInputRevokeOldSitekeySecretInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNRotateSitekeySecretInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐRotateSitekeySecretInput(ctx context.Context, v any) (RotateSitekeySecretInput, error) {
 	res, err := ec.unmarshalInputRotateSitekeySecretInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -1933,6 +2216,22 @@ func (ec *executionContext) unmarshalNRotateSitekeySecretInput2githubᚗcomᚋta
 func (ec *executionContext) unmarshalNSetCaptchaPlanInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetCaptchaPlanInput(ctx context.Context, v any) (SetCaptchaPlanInput, error) {
 	res, err := ec.unmarshalInputSetCaptchaPlanInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNSitekey2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSitekeyᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.Sitekey) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNSitekey2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSitekey(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNSitekey2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSitekey(ctx context.Context, sel ast.SelectionSet, v *model.Sitekey) graphql.Marshaler {
@@ -1969,6 +2268,16 @@ func (ec *executionContext) marshalNSitekeyEdge2ᚖgithubᚗcomᚋtallygateᚋta
 		return graphql.Null
 	}
 	return ec._SitekeyEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNSitekeyOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSitekeyOrder(ctx context.Context, v any) (SitekeyOrder, error) {
+	var res SitekeyOrder
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNSitekeyOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSitekeyOrder(ctx context.Context, sel ast.SelectionSet, v SitekeyOrder) graphql.Marshaler {
+	return v
 }
 
 func (ec *executionContext) unmarshalNUpdateSitekeyInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐUpdateSitekeyInput(ctx context.Context, v any) (UpdateSitekeyInput, error) {

@@ -13,8 +13,9 @@ import (
 
 // Bounds of arguments that multiply a field's cost.
 const (
-	MaxPage = 100 // items on a page of a connection
-	MaxDays = 90  // days of rejections, usage and activity
+	MaxPage     = 100 // items on a page of a connection
+	DefaultPage = 20  // items on a page whose size is not given
+	MaxDays     = 90  // days of rejections, usage and activity
 
 	MaxMonths        = 25 // of the usage of sites and accounts
 	MaxSitekeyMonths = 13 // of the usage of sitekeys
@@ -33,13 +34,24 @@ const (
 	mutationComplexity = 100   // of each mutation, in addition to the fields selected in its payload
 	passwordComplexity = 3_000 // allows one password check or mail in a request
 	erasureComplexity  = 1_000 // for reading all visits of a site
+	searchComplexity   = 1_000 // of a search among all accounts
+	bodyCost           = 10    // of the body of a delivery
+	countCost          = 5     // of the number of a site's deliveries, for each row of the page
 	introspectionCost  = 1_000 // of a request that reads the schema, in addition to its complexity
 )
 
 // Complexity returns the cost of the fields that cost more than 1: a connection costs its content
 // for each possible edge, and a password check so much that one request holds only one.
 func Complexity() generated.ComplexityRoot {
-	page := func(child, first int, _ *string) int { return 1 + child*min(max(first, 1), MaxPage) }
+	page := func(child int, first, last *int) int {
+		n := DefaultPage
+		for _, size := range []*int{first, last} {
+			if size != nil {
+				n = min(max(*size, 1), MaxPage)
+			}
+		}
+		return 1 + child*n
+	}
 	list := func(most int) func(int) int { return func(child int) int { return 1 + child*most } }
 
 	days := func(child, days int) int { return 1 + child*min(max(days, 1), MaxDays) }
@@ -48,18 +60,58 @@ func Complexity() generated.ComplexityRoot {
 	}
 
 	var c generated.ComplexityRoot
-	c.Query.Sites = page
-	c.Query.Sitekeys = page
-	c.Account.Sites = page
-	c.Site.Deliveries = page
-	c.Site.Annotations = page
+	c.Query.Sites = func(
+		child int, _ *string, first *int, _ *string, last *int, _ *string, _ generated.SiteOrder, _ *string,
+	) int {
+		return page(child, first, last)
+	}
+	c.Account.Sites = func(
+		child int, first *int, _ *string, last *int, _ *string, _ generated.SiteOrder, _ *string,
+	) int {
+		return page(child, first, last)
+	}
+	c.Query.Sitekeys = func(
+		child int, _ *string, first *int, _ *string, last *int, _ *string, _ generated.SitekeyOrder, _ *string,
+	) int {
+		return page(child, first, last)
+	}
+	c.Site.Deliveries = func(
+		child int, first *int, _ *string, last *int, _ *string, _ generated.DeliveryOrder, _ *generated.DeliveryFilter,
+	) int {
+		return page(child, first, last)
+	}
+	c.Site.Annotations = func(
+		child int, first *int, _ *string, last *int, _ *string, _ generated.AnnotationOrder,
+	) int {
+		return page(child, first, last)
+	}
+
+	// Bodies have kilobytes, and a count reads up to 10,000 rows of an index.
+	c.Delivery.Body = func(child int) int { return bodyCost + child }
+	c.Delivery.Part, c.Delivery.Parts = c.Delivery.Body, c.Delivery.Body
+	c.DeliveryConnection.TotalCount = func(child int) int { return countCost + child }
+
+	c.Query.Accounts = func(child int, first *int, _ *string, last *int, _ *string, _ generated.AccountOrder, search *string) int {
+		cost := page(child, first, last)
+		if search != nil {
+			cost += searchComplexity
+		}
+		return cost
+	}
+	c.AccountOverview.Sites = func(child, first int) int { return page(child, &first, nil) }
+
+	c.User.Accounts = list(model.MaxMemberships)
+	c.Account.AuditLog = func(child, first int, _ *string, _ *generated.AuditFilter) int { return page(child, &first, nil) }
 
 	c.Account.Members = list(model.MaxMembers)
 	c.Account.Invitations = list(model.MaxMembers)
+	c.Account.DeletedSites = list(MaxPage)
 	c.Query.APITokens = list(model.MaxAPITokens)
+	c.Account.APITokens = list(model.MaxMembers)
 	c.ChangePasswordPayload.APITokens = list(model.MaxAPITokens)
 	c.ResetPasswordPayload.APITokens = list(model.MaxAPITokens)
 	c.Query.Sessions = list(model.MaxSessions)
+	c.SecondFactors.Passkeys = list(model.MaxPasskeys)
 	c.Site.Segments = list(model.MaxSegments)
 	c.Site.Funnels = list(model.MaxFunnels)
 	c.Site.SharedLinks = list(model.MaxSharedLinks)
@@ -91,10 +143,18 @@ func Complexity() generated.ComplexityRoot {
 	c.Mutation.ChangePassword = costly[generated.ChangePasswordInput]
 	c.Mutation.RequestPasswordReset = costly[generated.RequestPasswordResetInput]
 	c.Mutation.ResetPassword = costly[generated.ResetPasswordInput]
+	c.Mutation.RequestEmailChange = costly[generated.RequestEmailChangeInput]
+	c.Mutation.ConfirmEmailChange = costly[generated.ConfirmEmailChangeInput]
 	c.Mutation.InviteMember = costly[generated.InviteMemberInput]
 	c.Mutation.AcceptInvitation = costly[generated.AcceptInvitationInput]
 	c.Mutation.DeleteAccount = costly[generated.DeleteAccountInput]
 	c.Mutation.CreateSharedLink = costly[generated.CreateSharedLinkInput]
+	c.Mutation.StartTotp = costly[generated.StartTotpInput]
+	c.Mutation.DisableTotp = costly[generated.DisableTotpInput]
+	c.Mutation.RenewRecoveryCodes = costly[generated.RenewRecoveryCodesInput]
+	c.Mutation.StartPasskeyRegistration = costly[generated.StartPasskeyRegistrationInput]
+	c.Mutation.DeletePasskey = costly[generated.DeletePasskeyInput]
+	c.Mutation.SetAccountSecurity = costly[generated.SetAccountSecurityInput]
 	c.Mutation.OpenSharedLink = costly[generated.OpenSharedLinkInput]
 	c.Mutation.DeleteUserData = func(child int, _ generated.DeleteUserDataInput) int { return erasureComplexity + child }
 

@@ -23,7 +23,7 @@ const (
 var openMutations = map[string]bool{
 	"signUp": true, "confirmSignUp": true, "signIn": true, "signOut": true,
 	"requestPasswordReset": true, "resetPassword": true, "acceptInvitation": true,
-	"openSharedLink": true,
+	"openSharedLink": true, "stopReportMail": true, "confirmEmailChange": true, "signInWithPasskey": true,
 }
 
 // NeedsNoAccount reports whether a mutation can be called without signing in. Such a mutation waits

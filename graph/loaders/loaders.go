@@ -69,31 +69,30 @@ type Set struct {
 	Usage    *BySite[int64]
 	Rules    *BySite[*model.SiteRules]
 	LastHits *BySite[model.Instant]
+	Sites    *BySite[*model.Site] // of deliveries
 	Attempts *Loader[outbox.DeliveryKey, []*model.DeliveryAttempt]
+	Bodies   *Loader[outbox.DeliveryKey, string] // of deliveries, as stored
 
 	reports
 
 	refused func(from model.Day) *BySite[[]ingest.Rejection]
-	sent    func(page DeliveryPage) *BySite[[]*model.Delivery]
+	sent    func(page outbox.DeliveryPage) *BySite[[]*model.Delivery]
+	counted func(filter outbox.DeliveryFilter) *BySite[int]
 
 	mu       sync.Mutex
 	expected []int64
 	listed   []outbox.DeliveryKey // deliveries
 	byDay    map[model.Day]*BySite[[]ingest.Rejection]
-	byPage   map[DeliveryPage]*BySite[[]*model.Delivery]
-}
-
-// DeliveryPage is a page of each site's deliveries: up to Limit of them with ids below Before.
-type DeliveryPage struct {
-	Before int64
-	Limit  int
+	byPage   map[outbox.DeliveryPage]*BySite[[]*model.Delivery]
+	byFilter map[outbox.DeliveryFilter]*BySite[int]
 }
 
 // New returns the loaders of a request. month is that of Usage.
 func New(d *db.DB, month model.Month) *Set {
 	l := &Set{
-		byDay:  make(map[model.Day]*BySite[[]ingest.Rejection]),
-		byPage: make(map[DeliveryPage]*BySite[[]*model.Delivery]),
+		byDay:    make(map[model.Day]*BySite[[]ingest.Rejection]),
+		byPage:   make(map[outbox.DeliveryPage]*BySite[[]*model.Delivery]),
+		byFilter: make(map[outbox.DeliveryFilter]*BySite[int]),
 	}
 	l.Usage = newLoader(l, func(ctx context.Context, ids []int64) (map[int64]int64, error) {
 		return sites.New(d).MonthlyUsage(ctx, month, ids)
@@ -101,9 +100,14 @@ func New(d *db.DB, month model.Month) *Set {
 
 	l.Rules = newLoader(l, sites.New(d).SiteRules)
 	l.LastHits = newLoader(l, sites.New(d).LastHits)
+	l.Sites = newLoader(l, sites.New(d).SitesByID)
 	l.Attempts = &Loader[outbox.DeliveryKey, []*model.DeliveryAttempt]{
 		load: outbox.New(d).LastAttempts, expected: l.deliveryKeys,
 		found: make(map[outbox.DeliveryKey][]*model.DeliveryAttempt),
+	}
+
+	l.Bodies = &Loader[outbox.DeliveryKey, string]{
+		load: outbox.New(d).DeliveryBodies, expected: l.deliveryKeys, found: make(map[outbox.DeliveryKey]string),
 	}
 
 	l.refused = func(from model.Day) *BySite[[]ingest.Rejection] {
@@ -112,9 +116,15 @@ func New(d *db.DB, month model.Month) *Set {
 		})
 	}
 
-	l.sent = func(page DeliveryPage) *BySite[[]*model.Delivery] {
+	l.counted = func(filter outbox.DeliveryFilter) *BySite[int] {
+		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64]int, error) {
+			return outbox.New(d).DeliveryCounts(ctx, ids, filter)
+		})
+	}
+
+	l.sent = func(page outbox.DeliveryPage) *BySite[[]*model.Delivery] {
 		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.Delivery, error) {
-			bySite, err := outbox.New(d).DeliveriesOfSites(ctx, ids, page.Before, page.Limit)
+			bySite, err := outbox.New(d).DeliveriesOfSites(ctx, ids, page)
 			for _, deliveries := range bySite {
 				l.expectDeliveries(deliveries)
 			}
@@ -171,11 +181,21 @@ func (l *Set) Rejections(from model.Day) *BySite[[]ingest.Rejection] {
 }
 
 // Deliveries returns the loader of a page of deliveries.
-func (l *Set) Deliveries(page DeliveryPage) *BySite[[]*model.Delivery] {
+func (l *Set) Deliveries(page outbox.DeliveryPage) *BySite[[]*model.Delivery] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byPage[page] == nil {
 		l.byPage[page] = l.sent(page)
 	}
 	return l.byPage[page]
+}
+
+// DeliveryCounts returns the loader of the number of deliveries that a filter selects.
+func (l *Set) DeliveryCounts(filter outbox.DeliveryFilter) *BySite[int] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byFilter[filter] == nil {
+		l.byFilter[filter] = l.counted(filter)
+	}
+	return l.byFilter[filter]
 }

@@ -15,6 +15,7 @@ type reports struct {
 	Segments     *BySite[[]*model.Segment]
 	Funnels      *BySite[[]*model.Funnel]
 	SharedLinks  *BySite[[]*model.SharedLink]
+	Annotated    *BySite[int]                   // number of annotations
 	LinkSegments *Loader[int64, *model.Segment] // of shared links, by the segment's number
 
 	db          *db.DB
@@ -32,9 +33,10 @@ type reports struct {
 func newReports(l *Set, d *db.DB) reports {
 	store := sites.New(d)
 	return reports{
-		db:       d,
-		Segments: newLoader(l, store.SegmentsOfSites),
-		Funnels:  newLoader(l, store.FunnelsOfSites),
+		db:        d,
+		Segments:  newLoader(l, store.SegmentsOfSites),
+		Funnels:   newLoader(l, store.FunnelsOfSites),
+		Annotated: newLoader(l, store.AnnotationCounts),
 		SharedLinks: newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.SharedLink, error) {
 			bySite, err := store.SharedLinksOfSites(ctx, ids)
 			for _, links := range bySite {

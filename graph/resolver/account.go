@@ -4,17 +4,60 @@ import (
 	"context"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-// Accounts and their users: signing up, in and out, and deleting the account.
+// Accounts and their users: signing up, in and out, and creating, renaming, leaving and deleting
+// accounts.
 
 func (r *queryResolver) Viewer(ctx context.Context) (*model.User, error) {
 	user, err := r.viewer(ctx)
 	if user == nil || err != nil {
 		return nil, err
 	}
+
+	// A person who lacks a required second factor can read the own user. The fields of the account are
+	// closed by SecondFactorRule.
+	if caller, err := auth.CallerOf(ctx); err != nil || caller.Token == nil {
+		return user, err
+	}
+
 	return r.require(ctx, model.MayRead)
+}
+
+func (r *queryResolver) Account(ctx context.Context, id *string) (*model.Account, error) {
+	viewer, err := orNull(r.requireIn(ctx, model.MayRead, id))
+	if viewer == nil || err != nil {
+		return nil, err
+	}
+	return viewer.Account, nil
+}
+
+// Accounts is complete for the caller's own user only: other users are read with one membership.
+func (r *userResolver) Accounts(ctx context.Context, obj *model.User) ([]*model.Account, error) {
+	list := make([]*model.Account, len(obj.Memberships))
+	for i, membership := range obj.Memberships {
+		list[i] = membership.Account
+	}
+	return list, nil
+}
+
+func (r *accountResolver) ViewerRole(ctx context.Context, obj *model.Account) (*model.Role, error) {
+	member, err := callerIn(ctx, obj.ID)
+	if member == nil || err != nil {
+		return nil, err
+	}
+	return &member.Role, nil
+}
+
+// callerIn returns the caller as a member of an account, or nil.
+func callerIn(ctx context.Context, accountID int64) (*model.User, error) {
+	caller, err := auth.CallerOf(ctx)
+	if err != nil || caller.User == nil {
+		return nil, err
+	}
+	return caller.User.In(accountID), nil
 }
 
 func (r *accountResolver) ID(ctx context.Context, obj *model.Account) (string, error) {
@@ -38,8 +81,19 @@ func (r *mutationResolver) ConfirmSignUp(
 }
 
 func (r *mutationResolver) SignIn(ctx context.Context, input generated.SignInInput) (*generated.SignInPayload, error) {
-	user, err := r.auth.SignIn(ctx, input.Email, input.Password)
-	return &generated.SignInPayload{Viewer: user}, err
+	proof := auth.Proof{Passkey: passkeyAnswer(input.Passkey)}
+	if input.SecondFactor != nil {
+		proof.Code = *input.SecondFactor
+	}
+
+	result, err := r.auth.SignIn(ctx, input.Email, input.Password, proof)
+	if err != nil {
+		return nil, err
+	}
+
+	return &generated.SignInPayload{
+		Viewer: result.User, SecondFactorMethods: result.Methods, PasskeyRequest: newPasskeyRequest(result.Passkey),
+	}, nil
 }
 
 func (r *mutationResolver) SignOut(
@@ -49,11 +103,52 @@ func (r *mutationResolver) SignOut(
 	return &generated.SignOutPayload{}, r.auth.SignOut(ctx, everywhere)
 }
 
-// DeleteAccount deletes the owner's account and purges its rows, up to purgeTime.
+func (r *mutationResolver) CreateAccount(
+	ctx context.Context, input generated.CreateAccountInput,
+) (*generated.CreateAccountPayload, error) {
+	viewer, err := r.require(ctx, model.MayPersonal)
+	if err != nil {
+		return nil, err
+	}
+
+	account, err := r.auth.CreateAccount(ctx, viewer, input.Name)
+	return &generated.CreateAccountPayload{Account: account}, err
+}
+
+func (r *mutationResolver) UpdateAccount(
+	ctx context.Context, input generated.UpdateAccountInput,
+) (*generated.UpdateAccountPayload, error) {
+	viewer, err := r.requireIn(ctx, model.MayManage, input.AccountID)
+	if err != nil {
+		return nil, err
+	}
+
+	name, err := model.ParseAccountName("name", input.Name)
+	if err != nil {
+		return nil, err
+	}
+
+	account, err := r.accounts.RenameAccount(ctx, viewer.AccountID, name)
+	return &generated.UpdateAccountPayload{Account: account}, orNotFound("accountId", err)
+}
+
+func (r *mutationResolver) LeaveAccount(
+	ctx context.Context, input generated.LeaveAccountInput,
+) (*generated.LeaveAccountPayload, error) {
+	viewer, err := r.requireIn(ctx, model.MaySecure, &input.AccountID)
+	if err != nil {
+		return nil, err
+	}
+
+	remaining, err := r.auth.LeaveAccount(ctx, viewer)
+	return &generated.LeaveAccountPayload{AccountID: &input.AccountID, Viewer: remaining}, orNotFound("accountId", err)
+}
+
+// DeleteAccount deletes an account of the owner and purges its rows, up to purgeTime.
 func (r *mutationResolver) DeleteAccount(
 	ctx context.Context, input generated.DeleteAccountInput,
 ) (*generated.DeleteAccountPayload, error) {
-	viewer, err := r.require(ctx, model.MayManage)
+	viewer, err := r.requireIn(ctx, model.MayManage, input.AccountID)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +157,7 @@ func (r *mutationResolver) DeleteAccount(
 	if err != nil {
 		return nil, err
 	}
-	if err := r.auth.DeleteAccount(ctx, input.Password); err != nil {
+	if err := r.auth.DeleteAccount(ctx, viewer.AccountID, input.Password, input.Confirm); err != nil {
 		return nil, err
 	}
 

@@ -6,43 +6,57 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/generated"
-	"github.com/tallygate/tallygate/graph/limits"
 )
 
 // Notes on the days of a site.
 
 func (r *siteResolver) Annotations(
-	ctx context.Context, obj *model.Site, first int, after *string,
+	ctx context.Context, obj *model.Site, first *int, after *string, last *int, before *string,
+	orderBy generated.AnnotationOrder,
 ) (*generated.AnnotationConnection, error) {
-	if first < 1 || first > limits.MaxPage {
-		return nil, invalidArgument("first", "The argument first must be from 1 to 100.")
-	}
-
-	position := sites.AnnotationPage{Limit: first + 1}
-	if after != nil {
-		var ok bool
-		if position.Day, position.ID, ok = r.ids.ParseDay(model.AfterAnnotation, *after); !ok {
-			return nil, invalidArgument("after", "The argument after is not a cursor of this list.")
-		}
-	}
-
-	annotations, err := requestOf(ctx).loaders().Annotations(position).Of(ctx, obj.ID)
+	p := paging{first, after, last, before}
+	n, backward, err := p.size()
 	if err != nil {
 		return nil, err
 	}
 
-	page := &generated.PageInfo{HasNextPage: len(annotations) > first, HasPreviousPage: after != nil}
-	annotations = annotations[:min(first, len(annotations))]
-	edges := make([]*generated.AnnotationEdge, len(annotations))
-	for i, annotation := range annotations {
-		cursor := r.ids.OfDay(model.AfterAnnotation, annotation.Day, annotation.ID)
-		edges[i] = &generated.AnnotationEdge{Cursor: cursor, Node: annotation}
-	}
-	if len(edges) > 0 {
-		page.StartCursor, page.EndCursor = &edges[0].Cursor, &edges[len(edges)-1].Cursor
+	kind := model.AfterAnnotation
+	if orderBy == generated.AnnotationOrderOldest {
+		kind = model.AfterOldestAnnotation
 	}
 
-	return &generated.AnnotationConnection{Edges: edges, PageInfo: page}, nil
+	page := sites.AnnotationPage{Limit: n + 1, Backward: backward, Oldest: orderBy == generated.AnnotationOrderOldest}
+	page.After, page.Before, err = positions(p, func(cursor string) (at sites.AnnotationPosition, ok bool) {
+		at.Day, at.ID, ok = r.ids.ParseDay(kind, cursor)
+		return at, ok
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	annotations, err := requestOf(ctx).loaders().Annotations(page).Of(ctx, obj.ID)
+	if err != nil {
+		return nil, err
+	}
+
+	annotations, found, info := cut(p, annotations, func(a *model.Annotation) string {
+		return r.ids.OfDay(kind, a.Day, a.ID)
+	})
+
+	edges := make([]*generated.AnnotationEdge, len(annotations))
+	for i, annotation := range annotations {
+		edges[i] = &generated.AnnotationEdge{Cursor: found[i], Node: annotation}
+	}
+
+	return &generated.AnnotationConnection{
+		Edges: edges, Nodes: orEmpty(annotations), PageInfo: info, SiteID: obj.ID,
+	}, nil
+}
+
+func (r *annotationConnectionResolver) TotalCount(
+	ctx context.Context, obj *generated.AnnotationConnection,
+) (int, error) {
+	return requestOf(ctx).loaders().Annotated.Of(ctx, obj.SiteID)
 }
 
 func (r *annotationResolver) ID(ctx context.Context, obj *model.Annotation) (string, error) {

@@ -2,42 +2,152 @@ package resolver
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
-	"github.com/tallygate/tallygate/graph/loaders"
 )
 
 // Webhook deliveries of a site, and the deliveries that an owner requests.
 
 func (r *siteResolver) Deliveries(
-	ctx context.Context, obj *model.Site, first int, after *string,
+	ctx context.Context, obj *model.Site, first *int, after *string, last *int, before *string,
+	orderBy generated.DeliveryOrder, filter *generated.DeliveryFilter,
 ) (*generated.DeliveryConnection, error) {
-	cursors := r.cursors(model.AfterDelivery)
-	before, err := cursors.parsePage(first, after)
+	kind := model.AfterDelivery
+	if orderBy == generated.DeliveryOrderOldest {
+		kind = model.AfterOldestDelivery
+	}
+
+	p, cursors := paging{first, after, last, before}, r.cursors(kind)
+	page, err := cursors.page(p, orderBy == generated.DeliveryOrderNewest)
 	if err != nil {
 		return nil, err
 	}
 
-	position := loaders.DeliveryPage{Before: before, Limit: first + 1}
+	position := outbox.DeliveryPage{DeliveryFilter: deliveryFilter(filter), Page: page}
 	deliveries, err := requestOf(ctx).loaders().Deliveries(position).Of(ctx, obj.ID)
 	if err != nil {
 		return nil, err
 	}
 
-	deliveries, page := cutPage(cursors, deliveries, first, after, func(d *model.Delivery) int64 { return d.ID })
+	deliveries, found, info := cut(p, deliveries, func(d *model.Delivery) string { return cursors.encode(d.ID) })
 	edges := make([]*generated.DeliveryEdge, len(deliveries))
 	for i, delivery := range deliveries {
-		edges[i] = &generated.DeliveryEdge{Cursor: cursors.encode(delivery.ID), Node: delivery}
+		edges[i] = &generated.DeliveryEdge{Cursor: found[i], Node: delivery}
 	}
 
-	return &generated.DeliveryConnection{Edges: edges, PageInfo: page}, nil
+	return &generated.DeliveryConnection{
+		Edges: edges, Nodes: orEmpty(deliveries), PageInfo: info, SiteID: obj.ID, Filter: position.DeliveryFilter,
+	}, nil
+}
+
+// deliveryFilter returns the filter that the arguments describe.
+func deliveryFilter(filter *generated.DeliveryFilter) (f outbox.DeliveryFilter) {
+	if filter == nil {
+		return f
+	}
+
+	f.Event = orBlank(filter.Event)
+	if filter.Kind != nil {
+		f.Kind = strings.ToLower(string(*filter.Kind))
+	}
+	if filter.State != nil {
+		f.State = strings.ToLower(string(*filter.State))
+	}
+	if filter.Since != nil {
+		f.Since = *filter.Since
+	}
+	if filter.Until != nil {
+		f.Until = *filter.Until
+	}
+
+	return f
+}
+
+func (r *deliveryConnectionResolver) TotalCount(ctx context.Context, obj *generated.DeliveryConnection) (int, error) {
+	return requestOf(ctx).loaders().DeliveryCounts(obj.Filter).Of(ctx, obj.SiteID)
 }
 
 func (r *deliveryResolver) ID(ctx context.Context, obj *model.Delivery) (string, error) {
 	return r.ids.OfDelivery(obj.SiteID, obj.ID), nil
+}
+
+func (r *deliveryResolver) MessageID(ctx context.Context, obj *model.Delivery) (string, error) {
+	return r.ids.OfDelivery(obj.SiteID, obj.ID), nil
+}
+
+func (r *deliveryResolver) Site(ctx context.Context, obj *model.Delivery) (*model.Site, error) {
+	return requestOf(ctx).loaders().Sites.Of(ctx, obj.SiteID)
+}
+
+func (r *deliveryResolver) Webhook(ctx context.Context, obj *model.Delivery) (generated.WebhookKind, error) {
+	return generated.WebhookKind(strings.ToUpper(obj.Webhook())), nil
+}
+
+func (r *deliveryResolver) URL(ctx context.Context, obj *model.Delivery) (*string, error) {
+	if obj.CalledURL != "" {
+		return &obj.CalledURL, nil
+	}
+
+	site, err := r.Site(ctx, obj)
+	if site == nil || err != nil {
+		return nil, err
+	}
+
+	return orNil(site.WebhookURL(obj.Webhook())), nil
+}
+
+// Body returns what is sent. It contains rows of the account's data, so that a token must be allowed
+// to export.
+func (r *deliveryResolver) Body(ctx context.Context, obj *model.Delivery) (*string, error) {
+	if obj.Kind == model.DeliveryDailyExport {
+		return nil, nil
+	}
+	if _, err := auth.Require(ctx, model.MayExport); err != nil {
+		return nil, err
+	}
+
+	body, err := r.storedBody(ctx, obj)
+	return orNil(body), err
+}
+
+func (r *deliveryResolver) Part(ctx context.Context, obj *model.Delivery) (*int, error) {
+	part, err := r.dailyPart(ctx, obj)
+	if part == nil || err != nil {
+		return nil, err
+	}
+	return &part.Part, nil
+}
+
+func (r *deliveryResolver) Parts(ctx context.Context, obj *model.Delivery) (*int, error) {
+	part, err := r.dailyPart(ctx, obj)
+	if part == nil || err != nil {
+		return nil, err
+	}
+	return &part.Parts, nil
+}
+
+// dailyPart returns which part of a daily export a delivery is; nil for other kinds.
+func (r *deliveryResolver) dailyPart(ctx context.Context, obj *model.Delivery) (*model.DailyPart, error) {
+	if obj.Kind != model.DeliveryDailyExport {
+		return nil, nil
+	}
+
+	body, err := r.storedBody(ctx, obj)
+	if body == "" || err != nil {
+		return nil, err
+	}
+
+	var part model.DailyPart
+	return &part, json.Unmarshal([]byte(body), &part)
+}
+
+func (r *deliveryResolver) storedBody(ctx context.Context, obj *model.Delivery) (string, error) {
+	return requestOf(ctx).loaders().Bodies.Of(ctx, outbox.DeliveryKey{SiteID: obj.SiteID, ID: obj.ID})
 }
 
 func (r *deliveryResolver) Kind(ctx context.Context, obj *model.Delivery) (generated.DeliveryKind, error) {
@@ -76,27 +186,24 @@ func (r *mutationResolver) SendTestWebhook(
 ) (*generated.DeliveryPayload, error) {
 	delivery, err := onSite(ctx, r, model.MayConfigure, input.SiteID,
 		func(accountID, siteID int64) (*model.Delivery, error) {
-			return r.outbox.QueueTestWebhook(ctx, accountID, siteID, requestOf(ctx).now)
+			webhook := strings.ToLower(string(input.Kind))
+			return r.outbox.QueueTestWebhook(ctx, accountID, siteID, webhook, requestOf(ctx).now)
 		})
 	if err != nil {
 		return nil, err
 	}
 
-	r.notifyWorkers(delivery)
+	r.notifyWorkers(*delivery)
 	return &generated.DeliveryPayload{Delivery: delivery}, nil
 }
 
 func (r *mutationResolver) Redeliver(
 	ctx context.Context, input generated.RedeliverInput,
 ) (*generated.DeliveryPayload, error) {
-	viewer, err := r.require(ctx, model.MayConfigure)
+	siteID, number, ok := r.ids.ParseDelivery(input.DeliveryID)
+	viewer, err := r.requireNumber(ctx, model.MayConfigure, model.NodeSite, "deliveryId", siteID, ok)
 	if err != nil {
 		return nil, err
-	}
-
-	siteID, number, ok := r.ids.ParseDelivery(input.DeliveryID)
-	if !ok {
-		return nil, notFound("deliveryId")
 	}
 
 	delivery, err := r.outbox.Redeliver(ctx, viewer.AccountID, siteID, number, requestOf(ctx).now)
@@ -104,23 +211,69 @@ func (r *mutationResolver) Redeliver(
 		return nil, orNotFound("deliveryId", err)
 	}
 
-	r.notifyWorkers(delivery)
+	r.notifyWorkers(*delivery)
 	return &generated.DeliveryPayload{Delivery: delivery}, nil
 }
 
-// notifyWorkers notifies the workers of a delivery that a caller requested. Without a notifier they
-// find it when they poll.
-func (r *mutationResolver) notifyWorkers(delivery *model.Delivery) {
-	if r.notify != nil {
-		r.notify([]model.Delivery{*delivery})
+func (r *mutationResolver) RedeliverFailed(
+	ctx context.Context, input generated.RedeliverFailedInput,
+) (*generated.RedeliverFailedPayload, error) {
+	payload := &generated.RedeliverFailedPayload{}
+	site, err := onSite(ctx, r, model.MayConfigure, input.SiteID,
+		func(accountID, siteID int64) (*model.Site, error) {
+			sent, err := r.outbox.RedeliverFailed(ctx, accountID, siteID, input.Since, requestOf(ctx).now)
+			if err != nil {
+				return nil, err
+			}
+
+			r.notifyWorkers(sent.First...)
+			payload.Redelivered, payload.HasMore = sent.Count, sent.More
+			return r.sites.SiteByID(ctx, accountID, siteID)
+		})
+
+	payload.Site = site
+	return payload, err
+}
+
+func (r *mutationResolver) ResendDailyExport(
+	ctx context.Context, input generated.ResendDailyExportInput,
+) (*generated.ResendDailyExportPayload, error) {
+	payload := &generated.ResendDailyExportPayload{}
+	site, err := onSite(ctx, r, model.MayConfigure, input.SiteID,
+		func(accountID, siteID int64) (*model.Site, error) {
+			parts, err := r.outbox.ResendDailyExport(ctx, accountID, siteID, input.Date, requestOf(ctx).now)
+			if err != nil {
+				return nil, err
+			}
+
+			r.notifyWorkers(parts[0])
+			payload.Parts = len(parts)
+			return r.sites.SiteByID(ctx, accountID, siteID)
+		})
+
+	payload.Site = site
+	return payload, err
+}
+
+// notifyWorkers notifies the workers of deliveries that a caller requested. A worker sends all that
+// is due in the lane of one. Without a notifier they find them when they poll.
+func (r *mutationResolver) notifyWorkers(deliveries ...model.Delivery) {
+	if r.notify != nil && len(deliveries) > 0 {
+		r.notify(deliveries)
 	}
 }
 
-// delivery returns a delivery of the account by its global id, or nil.
-func (r *Resolver) delivery(ctx context.Context, accountID int64, id string) (*model.Delivery, error) {
+// delivery returns a delivery of one of the viewer's accounts by its global id, or nil.
+func (r *Resolver) delivery(ctx context.Context, viewer *model.User, id string) (*model.Delivery, error) {
 	siteID, number, ok := r.ids.ParseDelivery(id)
 	if !ok {
 		return nil, nil
 	}
-	return orNull(r.outbox.DeliveryByID(ctx, accountID, siteID, number))
+
+	member, err := orNull(r.accounts.MemberFor(ctx, viewer, model.NodeSite, siteID))
+	if member == nil || err != nil {
+		return nil, err
+	}
+
+	return orNull(r.outbox.DeliveryByID(ctx, member.AccountID, siteID, number))
 }

@@ -14,14 +14,9 @@ import (
 func (r *mutationResolver) DeleteUserData(
 	ctx context.Context, input generated.DeleteUserDataInput,
 ) (*generated.DeleteUserDataPayload, error) {
-	viewer, err := r.require(ctx, model.MayErase)
+	viewer, siteID, err := r.requireFor(ctx, model.MayErase, model.NodeSite, "siteId", input.SiteID)
 	if err != nil {
 		return nil, err
-	}
-
-	siteID, ok := r.ids.Parse(model.NodeSite, input.SiteID)
-	if !ok {
-		return nil, notFound("siteId")
 	}
 
 	erasure, err := r.retention.RequestErasure(ctx, viewer.AccountID, siteID, input.UserID, requestOf(ctx).now)
@@ -53,11 +48,7 @@ func (r *userDataErasureResolver) FinishedAt(ctx context.Context, obj *model.Use
 	return timeOrNil(obj.FinishedAt), nil
 }
 
-// erasure returns an erasure of the account by its global id, or nil.
-func (r *Resolver) erasure(ctx context.Context, accountID int64, id string) (*model.UserErasure, error) {
-	number, ok := r.ids.Parse(model.NodeErasure, id)
-	if !ok {
-		return nil, nil
-	}
-	return orNull(r.retention.Erasure(ctx, accountID, number))
+// erasure returns an erasure of one of the viewer's accounts by its global id, or nil.
+func (r *Resolver) erasure(ctx context.Context, viewer *model.User, id string) (*model.UserErasure, error) {
+	return ownObject(ctx, r, model.NodeErasure, viewer, id, r.retention.Erasure)
 }

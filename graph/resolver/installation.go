@@ -11,16 +11,83 @@ import (
 // Public settings of the installation, and its state for operators.
 
 func (r *queryResolver) Installation(ctx context.Context) (*generated.Installation, error) {
-	open, err := r.auth.SignUpsOpen(ctx)
-	return &generated.Installation{SignUps: open, SendsMail: r.auth.SendsMail()}, err
+	open, first, err := r.auth.SignUpsOpen(ctx)
+	return &generated.Installation{SignUps: open, FirstAccount: first, SendsMail: r.auth.SendsMail()}, err
 }
 
-// InstallationHealth counts the work that waits, and compares the clocks.
+// InstallationHealth is Installation.health for callers that need an error without the right.
 func (r *queryResolver) InstallationHealth(ctx context.Context) (*generated.InstallationHealth, error) {
 	if _, err := r.require(ctx, model.MayOperate); err != nil {
 		return nil, err
 	}
+	return r.health(ctx)
+}
 
+func (r *installationResolver) Health(
+	ctx context.Context, _ *generated.Installation,
+) (*generated.InstallationHealth, error) {
+	if may, err := r.operates(ctx); !may || err != nil {
+		return nil, err
+	}
+	return r.health(ctx)
+}
+
+// Configuration returns the settings of this process.
+func (r *installationResolver) Configuration(
+	ctx context.Context, _ *generated.Installation,
+) (*generated.InstallationConfiguration, error) {
+	if may, err := r.operates(ctx); !may || err != nil {
+		return nil, err
+	}
+
+	c := r.configuration
+	shown := &generated.InstallationConfiguration{
+		Version: Version(), Database: r.db.Dialect(), Roles: orEmpty(c.Roles), Signups: c.Signups.String(),
+		BaseURL: c.BaseURL, AnalyticsURL: r.analyticsURL, CaptchaURL: r.captchaURL,
+		MailServer: c.MailServer, Redis: c.Redis, DefaultSitePlan: r.plan,
+	}
+	if c.RetentionMonths > 0 {
+		shown.RetentionMonths = &c.RetentionMonths
+	}
+
+	return shown, nil
+}
+
+func (r *installationResolver) Mail(
+	ctx context.Context, _ *generated.Installation,
+) (*generated.InstallationMail, error) {
+	if may, err := r.operates(ctx); !may || err != nil {
+		return nil, err
+	}
+
+	state, err := r.outbox.MailState(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	now, _, err := r.db.CompareClock(ctx, r.now)
+	if err != nil {
+		return nil, err
+	}
+
+	due, err := r.outbox.DueMailCount(ctx, now)
+	return &generated.InstallationMail{
+		LastSentAt: timeOrNil(state.LastSent), LastFailedAt: timeOrNil(state.LastFailed), Retrying: state.Retrying, Due: due,
+	}, err
+}
+
+// operates reports whether the caller is an operator, and charges the request.
+func (r *Resolver) operates(ctx context.Context) (bool, error) {
+	_, err := r.require(ctx, model.MayOperate)
+	switch model.KindOf(err) {
+	case model.Forbidden, model.Unauthenticated:
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// health counts the work that waits, and compares the clocks.
+func (r *Resolver) health(ctx context.Context) (*generated.InstallationHealth, error) {
 	now, ahead, err := r.db.CompareClock(ctx, r.now)
 	if err != nil {
 		return nil, err
@@ -43,15 +110,15 @@ func (r *queryResolver) InstallationHealth(ctx context.Context) (*generated.Inst
 	}
 
 	return &generated.InstallationHealth{
-		Version: version(), Database: r.db.Dialect(),
+		Version: Version(), Database: r.db.Dialect(),
 		PendingDeliveries: backlog.Pending, DueDeliveries: backlog.Due, OldestDueAt: timeOrNil(backlog.Oldest),
 		DueMails: mails, DueReports: days,
 		WorkerSeenAt: timeOrNil(seen), ClockTrusted: trusted, ClockAheadMs: ahead.Milliseconds(),
 	}, nil
 }
 
-// version returns the module's version and, if the build recorded it, the revision.
-func version() string {
+// Version returns the module's version and, if the build recorded it, the revision.
+func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -19,7 +18,7 @@ func (r *accountResolver) Members(ctx context.Context, obj *model.Account) ([]*m
 func (r *accountResolver) Invitations(ctx context.Context, obj *model.Account) ([]*model.Invitation, error) {
 	key := accountRead{field: "invitations", accountID: obj.ID}
 	return shared(ctx, key, func() ([]*model.Invitation, error) {
-		if may, err := mayListInvitations(ctx); !may || err != nil {
+		if may, err := mayListInvitations(ctx, obj.ID); !may || err != nil {
 			return []*model.Invitation{}, err
 		}
 
@@ -35,7 +34,7 @@ func (r *invitationResolver) ID(ctx context.Context, obj *model.Invitation) (str
 func (r *mutationResolver) InviteMember(
 	ctx context.Context, input generated.InviteMemberInput,
 ) (*generated.InviteMemberPayload, error) {
-	viewer, err := r.require(ctx, model.MayManage)
+	viewer, err := r.requireIn(ctx, model.MayManage, input.AccountID)
 	if err != nil {
 		return nil, err
 	}
@@ -47,14 +46,11 @@ func (r *mutationResolver) InviteMember(
 func (r *mutationResolver) RevokeInvitation(
 	ctx context.Context, input generated.RevokeInvitationInput,
 ) (*generated.RevokeInvitationPayload, error) {
-	viewer, err := r.require(ctx, model.MayManage)
+	viewer, number, err := r.requireFor(
+		ctx, model.MayManage, model.NodeInvitation, "invitationId", input.InvitationID,
+	)
 	if err != nil {
 		return nil, err
-	}
-
-	number, ok := r.ids.Parse(model.NodeInvitation, input.InvitationID)
-	if !ok {
-		return nil, notFound("invitationId")
 	}
 
 	invitation, err := r.accounts.DeleteInvitation(ctx, viewer.AccountID, number)
@@ -64,14 +60,19 @@ func (r *mutationResolver) RevokeInvitation(
 func (r *mutationResolver) AcceptInvitation(
 	ctx context.Context, input generated.AcceptInvitationInput,
 ) (*generated.AcceptInvitationPayload, error) {
-	viewer, err := r.auth.AcceptInvitation(ctx, input.Token, input.Password)
+	code := ""
+	if input.SecondFactor != nil {
+		code = *input.SecondFactor
+	}
+
+	viewer, err := r.auth.AcceptInvitation(ctx, input.Token, input.Password, code)
 	return &generated.AcceptInvitationPayload{Viewer: viewer}, err
 }
 
 func (r *mutationResolver) SetMemberRole(
 	ctx context.Context, input generated.SetMemberRoleInput,
 ) (*generated.SetMemberRolePayload, error) {
-	member, err := r.changeMember(ctx, input.UserID, func(accountID, userID int64) error {
+	member, err := r.changeMember(ctx, input.AccountID, input.UserID, func(accountID, userID int64) error {
 		return r.accounts.SetMemberRole(ctx, accountID, userID, input.Role)
 	})
 	if err != nil {
@@ -85,7 +86,7 @@ func (r *mutationResolver) SetMemberRole(
 func (r *mutationResolver) RemoveMember(
 	ctx context.Context, input generated.RemoveMemberInput,
 ) (*generated.RemoveMemberPayload, error) {
-	member, err := r.changeMember(ctx, input.UserID, func(accountID, userID int64) error {
+	member, err := r.changeMember(ctx, input.AccountID, input.UserID, func(accountID, userID int64) error {
 		return r.accounts.DeleteMember(ctx, accountID, userID)
 	})
 	return &generated.RemoveMemberPayload{Member: member}, err
@@ -93,9 +94,9 @@ func (r *mutationResolver) RemoveMember(
 
 // changeMember runs a change of a member and returns the member as it was before.
 func (r *mutationResolver) changeMember(
-	ctx context.Context, id string, change func(accountID, userID int64) error,
+	ctx context.Context, accountID *string, id string, change func(accountID, userID int64) error,
 ) (*model.User, error) {
-	viewer, err := r.require(ctx, model.MayManage)
+	viewer, err := r.requireIn(ctx, model.MayManage, accountID)
 	if err != nil {
 		return nil, err
 	}
@@ -116,31 +117,33 @@ func (r *mutationResolver) changeMember(
 	return member, nil
 }
 
-// member returns a user of the account by its global id, or nil.
-func (r *Resolver) member(ctx context.Context, accountID int64, id string) (*model.User, error) {
+// member returns a user of one of the viewer's accounts by its global id, or nil.
+func (r *Resolver) member(ctx context.Context, viewer *model.User, id string) (*model.User, error) {
 	number, ok := r.ids.Parse(model.NodeUser, id)
 	if !ok {
 		return nil, nil
 	}
-	return orNull(r.accounts.Member(ctx, accountID, number))
-}
-
-// invitation returns an invitation of the account by its global id; nil for callers without the
-// right to list them.
-func (r *Resolver) invitation(ctx context.Context, accountID int64, id string) (*model.Invitation, error) {
-	number, ok := r.ids.Parse(model.NodeInvitation, id)
-	if !ok {
-		return nil, nil
-	}
-	if may, err := mayListInvitations(ctx); !may || err != nil {
-		return nil, err
+	if number == viewer.ID {
+		return viewer, nil
 	}
 
-	return orNull(r.accounts.Invitation(ctx, accountID, number, requestOf(ctx).now))
+	return orNull(r.accounts.MemberWith(ctx, viewer, number))
 }
 
-// mayListInvitations reports whether the caller is an owner or an owner's API token.
-func mayListInvitations(ctx context.Context) (bool, error) {
-	caller, err := auth.CallerOf(ctx)
-	return err == nil && caller.User.May(model.MayManage, nil), err
+// invitation returns an invitation of one of the viewer's accounts by its global id; nil for callers
+// without the right to list them.
+func (r *Resolver) invitation(ctx context.Context, viewer *model.User, id string) (*model.Invitation, error) {
+	return ownObject(ctx, r, model.NodeInvitation, viewer, id,
+		func(ctx context.Context, accountID, id int64) (*model.Invitation, error) {
+			if may, err := mayListInvitations(ctx, accountID); !may || err != nil {
+				return nil, err
+			}
+			return r.accounts.Invitation(ctx, accountID, id, requestOf(ctx).now)
+		})
+}
+
+// mayListInvitations reports whether the caller is an owner of the account or an owner's API token.
+func mayListInvitations(ctx context.Context, accountID int64) (bool, error) {
+	member, err := callerIn(ctx, accountID)
+	return member != nil && member.May(model.MayManage, nil), err
 }

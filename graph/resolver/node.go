@@ -8,9 +8,9 @@ import (
 )
 
 // Node returns any object that the caller may read elsewhere in the schema, or nil: an unknown id,
-// an id of another account and one that the caller must not read get the same response.
+// an id of an account that the caller does not belong to and one that the caller must not read get the same response.
 func (r *queryResolver) Node(ctx context.Context, id string) (schema.Node, error) {
-	viewer, err := r.require(ctx, model.MayRead)
+	viewer, err := r.requireAny(ctx, model.MayRead)
 	if err != nil {
 		return nil, err
 	}
@@ -19,35 +19,35 @@ func (r *queryResolver) Node(ctx context.Context, id string) (schema.Node, error
 		return asNode(r.session(ctx, viewer, idHash))
 	}
 
-	accountID := viewer.AccountID
-
 	switch kind := r.ids.KindOf(id); kind {
 	case model.NodeAccount:
-		if number, _ := r.ids.Parse(kind, id); number == accountID {
-			return viewer.Account, nil
+		if member := r.in(viewer, id); member != nil {
+			return member.Account, nil
 		}
 	case model.NodeUser:
-		return asNode(r.member(ctx, accountID, id))
+		return asNode(r.member(ctx, viewer, id))
 	case model.NodeInvitation:
-		return asNode(r.invitation(ctx, accountID, id))
+		return asNode(r.invitation(ctx, viewer, id))
 	case model.NodeAPIToken:
 		return asNode(r.apiToken(ctx, viewer, id))
+	case model.NodePasskey:
+		return asNode(r.passkey(ctx, viewer, id))
 	case model.NodeSite:
-		return asNode(r.site(ctx, accountID, id))
+		return asNode(r.site(ctx, viewer, id))
 	case model.NodeSitekey:
-		return asNode(r.sitekey(ctx, accountID, id))
+		return asNode(r.sitekey(ctx, viewer, id))
 	case model.NodeDelivery:
-		return asNode(r.delivery(ctx, accountID, id))
+		return asNode(r.delivery(ctx, viewer, id))
 	case model.NodeAnnotation:
-		return asNode(ownObject(ctx, r.Resolver, kind, accountID, id, r.sites.Annotation))
+		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.sites.Annotation))
 	case model.NodeSegment:
-		return asNode(ownObject(ctx, r.Resolver, kind, accountID, id, r.sites.Segment))
+		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.sites.Segment))
 	case model.NodeFunnel:
-		return asNode(ownObject(ctx, r.Resolver, kind, accountID, id, r.sites.Funnel))
+		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.sites.Funnel))
 	case model.NodeSharedLink:
-		return asNode(ownObject(ctx, r.Resolver, kind, accountID, id, r.sites.SharedLink))
+		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.sites.SharedLink))
 	case model.NodeErasure:
-		return asNode(r.erasure(ctx, accountID, id))
+		return asNode(r.erasure(ctx, viewer, id))
 	}
 
 	return nil, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/generated"
@@ -14,7 +15,7 @@ import (
 // The mails about a site that the caller gets.
 
 func (r *siteResolver) ReportMails(ctx context.Context, obj *model.Site) (*generated.ReportMails, error) {
-	viewer, err := r.require(ctx, model.MayRead)
+	viewer, err := r.requireAny(ctx, model.MayRead)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +41,7 @@ func reportMails(mails model.ReportMails) *generated.ReportMails {
 func (r *mutationResolver) SetReportMails(
 	ctx context.Context, input generated.SetReportMailsInput,
 ) (*generated.SetReportMailsPayload, error) {
-	viewer, err := r.require(ctx, model.MayPersonal)
+	viewer, siteID, err := r.requireFor(ctx, model.MayPersonal, model.NodeSite, "siteId", input.SiteID)
 	if err != nil {
 		return nil, err
 	}
@@ -51,11 +52,6 @@ func (r *mutationResolver) SetReportMails(
 		return nil, err
 	}
 
-	siteID, ok := r.ids.Parse(model.NodeSite, input.SiteID)
-	if !ok {
-		return nil, notFound("siteId")
-	}
-
 	update := sites.ReportMailsUpdate{Weekly: input.Weekly, Monthly: input.Monthly, SpikeAbove: above, DropBelow: below}
 	if err := r.sites.SetReportMails(ctx, viewer, siteID, update, requestOf(ctx).now); err != nil {
 		return nil, orNotFound("siteId", err)
@@ -63,6 +59,17 @@ func (r *mutationResolver) SetReportMails(
 
 	mails, err := r.sites.ReportMailsOfSites(ctx, viewer.ID, []int64{siteID})
 	return &generated.SetReportMailsPayload{ReportMails: reportMails(mails[siteID])}, err
+}
+
+// StopReportMail needs no session: the token is from the mail.
+func (r *mutationResolver) StopReportMail(
+	ctx context.Context, input generated.StopReportMailInput,
+) (*generated.StopReportMailPayload, error) {
+	mail, ok := r.ids.ParseStop(input.Token)
+	if !ok {
+		return nil, accounts.ErrInvalidToken
+	}
+	return &generated.StopReportMailPayload{}, r.sites.StopReportMail(ctx, mail)
 }
 
 // threshold returns the number of an input: nil for no change, 0 for null.

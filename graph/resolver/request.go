@@ -11,7 +11,9 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/limits"
 	"github.com/tallygate/tallygate/graph/loaders"
 )
@@ -119,13 +121,11 @@ func shared[T any](ctx context.Context, key any, read func() (T, error)) (T, err
 type accountRead struct {
 	field     string
 	accountID int64
-	first     int
-	after     string
-	paged     bool // after is given
+	arguments string
 }
 
 // Mutations is the extension that runs every mutation: it waits for the account's turn, so that one account's writes do
-// not delay other accounts or the hits, and it reports the mistakes in the input as userErrors of
+// not delay other accounts or the hits, it names the actor of the changes for the audit log, and it reports the mistakes in the input as userErrors of
 // the payload. So a mutation's resolver just returns its error.
 type Mutations struct{}
 
@@ -153,7 +153,25 @@ func (Mutations) InterceptField(ctx context.Context, next graphql.Resolver) (any
 	// The fields of the payload are read afterwards and must see the write.
 	defer requestOf(ctx).forget()
 
+	ctx = audit.WithActor(ctx, actorOf(ctx, field.Field.Name))
 	return withUserErrors(next(context.WithValue(ctx, turnEnd{}, end)))
+}
+
+// actorOf returns the caller as the author of a mutation's changes. A caller who cannot be identified is
+// unauthenticated: the mutation refuses the call.
+func actorOf(ctx context.Context, mutation string) audit.Actor {
+	actor := audit.Actor{Kind: audit.Unauthenticated, Action: mutation, At: requestOf(ctx).now}
+	caller, err := auth.CallerOf(ctx)
+	if err != nil || caller.User == nil {
+		return actor
+	}
+
+	actor.Kind, actor.UserID, actor.Email = audit.User, caller.User.ID, caller.User.Email
+	if caller.Token != nil {
+		actor.Kind, actor.TokenID, actor.TokenName = audit.APIToken, caller.Token.ID, caller.Token.Name
+	}
+
+	return actor
 }
 
 // withUserErrors turns an error that the schema reports in userErrors into a payload with nothing

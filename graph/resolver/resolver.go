@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports"
@@ -34,31 +35,44 @@ type Options struct {
 	WebhookNets       []netip.Prefix
 	SitePlan          model.Plan // of new sites
 	SiteQuota         int64      // of new sites
+	Configuration     Configuration
 	Notify            func([]model.Delivery)
 	Now               func() time.Time
 	Log               *slog.Logger
 }
 
+// Configuration is what operators see of a process's settings.
+type Configuration struct {
+	BaseURL         string
+	Roles           []string
+	Signups         model.SignupPolicy
+	MailServer      bool
+	Redis           bool
+	RetentionMonths int // 0: without limit
+}
+
 // Resolver holds what the resolvers use.
 type Resolver struct {
-	accounts     *accounts.Store
-	sites        *sites.Store
-	outbox       *outbox.Store
-	retention    *retention.Store
-	reports      *reports.Store
-	db           *db.DB
-	auth         *auth.Auth
-	ids          *model.NodeIDs
-	analyticsURL string // without a trailing slash
-	captchaURL   string // likewise
-	allowLocal   bool
-	webhookNets  []netip.Prefix
-	plan         model.Plan // of new sites
-	planQuota    int64
-	notify       func([]model.Delivery) // nil: no notification
-	now          func() time.Time
-	purging      chan struct{} // holds one value while a request purges deleted sites
-	log          *slog.Logger
+	accounts      *accounts.Store
+	sites         *sites.Store
+	outbox        *outbox.Store
+	retention     *retention.Store
+	reports       *reports.Store
+	audit         *audit.Store
+	db            *db.DB
+	auth          *auth.Auth
+	ids           *model.NodeIDs
+	analyticsURL  string // without a trailing slash
+	captchaURL    string // likewise
+	allowLocal    bool
+	webhookNets   []netip.Prefix
+	plan          model.Plan // of new sites
+	planQuota     int64
+	configuration Configuration
+	notify        func([]model.Delivery) // nil: no notification
+	now           func() time.Time
+	purging       chan struct{} // holds one value while a request purges deleted sites
+	log           *slog.Logger
 }
 
 // New returns the resolvers with stores on the database.
@@ -72,6 +86,7 @@ func New(o Options) *Resolver {
 		outbox:    outbox.New(o.DB),
 		retention: retention.New(o.DB),
 		reports:   reports.New(o.DB),
+		audit:     audit.New(o.DB),
 
 		auth:         o.Auth,
 		ids:          o.IDs,
@@ -83,8 +98,10 @@ func New(o Options) *Resolver {
 		plan:      o.SitePlan,
 		planQuota: o.SiteQuota,
 		notify:    o.Notify,
-		now:       o.Now,
-		purging:   make(chan struct{}, 1),
+
+		configuration: o.Configuration,
+		now:           o.Now,
+		purging:       make(chan struct{}, 1),
 	}
 }
 
@@ -92,25 +109,31 @@ var _ generated.ResolverRoot = (*Resolver)(nil)
 
 // The resolvers of each type of the schema.
 type (
-	queryResolver             struct{ *Resolver }
-	mutationResolver          struct{ *Resolver }
-	accountResolver           struct{ *Resolver }
-	userResolver              struct{ *Resolver }
-	invitationResolver        struct{ *Resolver }
-	apiTokenResolver          struct{ *Resolver }
-	siteResolver              struct{ *Resolver }
-	siteConnectionResolver    struct{ *Resolver }
-	sitekeyResolver           struct{ *Resolver }
-	sitekeyConnectionResolver struct{ *Resolver }
-	deliveryResolver          struct{ *Resolver }
-	deliveryAttemptResolver   struct{ *Resolver }
-	userDataErasureResolver   struct{ *Resolver }
-	annotationResolver        struct{ *Resolver }
-	segmentResolver           struct{ *Resolver }
-	funnelResolver            struct{ *Resolver }
-	sharedLinkResolver        struct{ *Resolver }
-	sharedSiteResolver        struct{ *Resolver }
-	reportResolver            struct{ *Resolver }
+	queryResolver                struct{ *Resolver }
+	mutationResolver             struct{ *Resolver }
+	accountResolver              struct{ *Resolver }
+	accountOverviewResolver      struct{ *Resolver }
+	installationResolver         struct{ *Resolver }
+	userResolver                 struct{ *Resolver }
+	invitationResolver           struct{ *Resolver }
+	passkeyResolver              struct{ *Resolver }
+	apiTokenResolver             struct{ *Resolver }
+	siteResolver                 struct{ *Resolver }
+	deletedSiteResolver          struct{ *Resolver }
+	siteConnectionResolver       struct{ *Resolver }
+	sitekeyResolver              struct{ *Resolver }
+	sitekeyConnectionResolver    struct{ *Resolver }
+	deliveryResolver             struct{ *Resolver }
+	deliveryConnectionResolver   struct{ *Resolver }
+	annotationConnectionResolver struct{ *Resolver }
+	deliveryAttemptResolver      struct{ *Resolver }
+	userDataErasureResolver      struct{ *Resolver }
+	annotationResolver           struct{ *Resolver }
+	segmentResolver              struct{ *Resolver }
+	funnelResolver               struct{ *Resolver }
+	sharedLinkResolver           struct{ *Resolver }
+	sharedSiteResolver           struct{ *Resolver }
+	reportResolver               struct{ *Resolver }
 )
 
 // Query implements generated.ResolverRoot.
@@ -122,17 +145,31 @@ func (r *Resolver) Mutation() generated.MutationResolver { return &mutationResol
 // Account implements generated.ResolverRoot.
 func (r *Resolver) Account() generated.AccountResolver { return &accountResolver{r} }
 
+// AccountOverview implements generated.ResolverRoot.
+func (r *Resolver) AccountOverview() generated.AccountOverviewResolver {
+	return &accountOverviewResolver{r}
+}
+
+// Installation implements generated.ResolverRoot.
+func (r *Resolver) Installation() generated.InstallationResolver { return &installationResolver{r} }
+
 // User implements generated.ResolverRoot.
 func (r *Resolver) User() generated.UserResolver { return &userResolver{r} }
 
 // Invitation implements generated.ResolverRoot.
 func (r *Resolver) Invitation() generated.InvitationResolver { return &invitationResolver{r} }
 
+// Passkey implements generated.ResolverRoot.
+func (r *Resolver) Passkey() generated.PasskeyResolver { return &passkeyResolver{r} }
+
 // ApiToken implements generated.ResolverRoot.
 func (r *Resolver) ApiToken() generated.ApiTokenResolver { return &apiTokenResolver{r} }
 
 // Site implements generated.ResolverRoot.
 func (r *Resolver) Site() generated.SiteResolver { return &siteResolver{r} }
+
+// DeletedSite implements generated.ResolverRoot.
+func (r *Resolver) DeletedSite() generated.DeletedSiteResolver { return &deletedSiteResolver{r} }
 
 // SiteConnection implements generated.ResolverRoot.
 func (r *Resolver) SiteConnection() generated.SiteConnectionResolver {
@@ -149,6 +186,16 @@ func (r *Resolver) SitekeyConnection() generated.SitekeyConnectionResolver {
 
 // Delivery implements generated.ResolverRoot.
 func (r *Resolver) Delivery() generated.DeliveryResolver { return &deliveryResolver{r} }
+
+// DeliveryConnection implements generated.ResolverRoot.
+func (r *Resolver) DeliveryConnection() generated.DeliveryConnectionResolver {
+	return &deliveryConnectionResolver{r}
+}
+
+// AnnotationConnection implements generated.ResolverRoot.
+func (r *Resolver) AnnotationConnection() generated.AnnotationConnectionResolver {
+	return &annotationConnectionResolver{r}
+}
 
 // DeliveryAttempt implements generated.ResolverRoot.
 func (r *Resolver) DeliveryAttempt() generated.DeliveryAttemptResolver {
@@ -178,7 +225,8 @@ func (r *Resolver) SharedSite() generated.SharedSiteResolver { return &sharedSit
 // Report implements generated.ResolverRoot.
 func (r *Resolver) Report() generated.ReportResolver { return &reportResolver{r} }
 
-// require returns the caller's user if it has the permission, and charges the request. It fails
+// require returns the caller's user, as a member of the default account, if it has the permission
+// there, and charges the request. It fails
 // with unauthenticated, forbidden or rate_limited. Every root field begins with it, except those
 // that need no session.
 func (r *Resolver) require(ctx context.Context, p model.Permission) (*model.User, error) {
@@ -186,8 +234,114 @@ func (r *Resolver) require(ctx context.Context, p model.Permission) (*model.User
 	if err != nil {
 		return nil, err
 	}
-	_, err = auth.Require(ctx, p)
+	if _, err = auth.Require(ctx, p); err == nil {
+		err = user.Account.CheckSuspended(p)
+	}
 	return user, err
+}
+
+// requireAny returns the caller's user, as a member of the default account, if it has the permission in
+// one of its accounts. What is read with it must be restricted to an account that permits it, see
+// accounts.Store.MemberFor.
+func (r *Resolver) requireAny(ctx context.Context, p model.Permission) (*model.User, error) {
+	user, err := r.viewer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if user == nil {
+		_, err = auth.Require(ctx, p)
+		return nil, err
+	}
+
+	caller, err := auth.CallerOf(ctx)
+	if err == nil {
+		err = user.CheckInAny(p, caller.Token)
+	}
+	return user, err
+}
+
+// requireAs is require in another account than the default one: find returns the user as a member of
+// it, or model.ErrNotFound. A caller who has the permission in none of the accounts gets forbidden, so
+// that the answer to an unknown id does not depend on why it is unknown.
+func (r *Resolver) requireAs(
+	ctx context.Context, p model.Permission, find func(viewer *model.User) (*model.User, error),
+) (*model.User, error) {
+	viewer, err := r.viewer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if viewer == nil {
+		_, err = auth.Require(ctx, p)
+		return nil, err
+	}
+
+	caller, err := auth.CallerOf(ctx)
+	if err == nil {
+		err = viewer.CheckInAny(p, caller.Token)
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	member, err := find(viewer)
+	if err == nil {
+		err = member.Check(p, caller.Token)
+	}
+	if err == nil {
+		err = member.Account.CheckSuspended(p)
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	return member, nil
+}
+
+// requireIn is require in the account of the argument accountId, by default the default account. It
+// fails with not_found for an account that the caller does not belong to.
+func (r *Resolver) requireIn(ctx context.Context, p model.Permission, accountID *string) (*model.User, error) {
+	if accountID == nil {
+		return r.require(ctx, p)
+	}
+	return r.requireAs(ctx, p, func(viewer *model.User) (*model.User, error) {
+		if member := r.in(viewer, *accountID); member != nil {
+			return member, nil
+		}
+		return nil, notFound("accountId")
+	})
+}
+
+// in returns a user as a member of the account with this global id, or nil.
+func (r *Resolver) in(user *model.User, accountID string) *model.User {
+	number, ok := r.ids.Parse(model.NodeAccount, accountID)
+	if !ok {
+		return nil
+	}
+	return user.In(number)
+}
+
+// requireFor is require in the account of an object. It returns the user as a member of that account,
+// and the object's number. It fails with not_found in the input field of the id, for an object of
+// another account at once or when the caller's store finds none.
+func (r *Resolver) requireFor(
+	ctx context.Context, p model.Permission, kind model.NodeKind, field, nodeID string,
+) (*model.User, int64, error) {
+	id, ok := r.ids.Parse(kind, nodeID)
+	member, err := r.requireNumber(ctx, p, kind, field, id, ok)
+	return member, id, err
+}
+
+// requireNumber is requireFor with the object's number. ok is false for an id that is none.
+func (r *Resolver) requireNumber(
+	ctx context.Context, p model.Permission, kind model.NodeKind, field string, id int64, ok bool,
+) (*model.User, error) {
+	return r.requireAs(ctx, p, func(viewer *model.User) (*model.User, error) {
+		if !ok {
+			return nil, notFound(field)
+		}
+		member, err := r.accounts.MemberFor(ctx, viewer, kind, id)
+		return member, orNotFound(field, err)
+	})
 }
 
 // viewer returns the caller's user and charges the request; nil for an unauthenticated caller.

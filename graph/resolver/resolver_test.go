@@ -17,13 +17,16 @@ func FuzzCursor(f *testing.F) {
 	}
 
 	sites, sitekeys := cursors{ids, model.AfterSite}, cursors{ids, model.AfterSitekey}
-	for _, s := range []string{"", sites.encode(1), sites.encode(math.MaxInt64), sitekeys.encode(1), sites.encode(1) + "\n", ids.Of(model.NodeSite, 1)} {
+	for _, s := range []string{"", sites.encode(1), sites.encode(math.MaxInt64), sitekeys.encode(1), sites.encode(1) + "\n", sites.encode(1) + "~", sites.encode(1) + "~w6Q", ids.Of(model.NodeSite, 1)} {
 		f.Add(s)
 	}
 
 	f.Fuzz(func(t *testing.T, s string) {
-		if id, err := sites.decode(&s); err == nil && (sites.encode(id) != s || id < 1) {
+		if id, ok := sites.decode(s); ok && (sites.encode(id) != s || id < 1) {
 			t.Errorf("%q is read as %d, which is written %q", s, id, sites.encode(id))
+		}
+		if at, ok := sites.decodeText(s); ok && (sites.encodeText(*at) != s || at.ID < 1) {
+			t.Errorf("%q is read as %v, which is written %q", s, *at, sites.encodeText(*at))
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-// Sessions and passwords of the caller.
+// Sessions, password and address of the caller.
 
 func (r *queryResolver) Sessions(ctx context.Context) ([]*generated.Session, error) {
 	viewer, err := r.require(ctx, model.MayPersonal)
@@ -75,6 +75,22 @@ func (r *mutationResolver) ResetPassword(
 ) (*generated.ResetPasswordPayload, error) {
 	tokens, err := r.auth.ResetPassword(ctx, input.Token, input.Password)
 	return &generated.ResetPasswordPayload{APITokens: tokens}, err
+}
+
+func (r *mutationResolver) RequestEmailChange(
+	ctx context.Context, input generated.RequestEmailChangeInput,
+) (*generated.RequestEmailChangePayload, error) {
+	if _, err := r.require(ctx, model.MayPersonal); err != nil {
+		return nil, err
+	}
+	return &generated.RequestEmailChangePayload{}, r.auth.RequestEmailChange(ctx, input.Email, input.Password)
+}
+
+func (r *mutationResolver) ConfirmEmailChange(
+	ctx context.Context, input generated.ConfirmEmailChangeInput,
+) (*generated.ConfirmEmailChangePayload, error) {
+	email, err := r.auth.ConfirmEmailChange(ctx, input.Secret)
+	return &generated.ConfirmEmailChangePayload{Email: orNil(email)}, err
 }
 
 // session returns one of the caller's sessions by its hash; nil for callers without a session.

@@ -104,7 +104,7 @@ func (r *mutationResolver) describeLink(link *model.SharedLink, input *generated
 
 	var passwordErr, expiryErr, segmentErr error
 	if input.Password != nil {
-		passwordErr = model.CheckPassword(*input.Password)
+		passwordErr = model.CheckLinkPassword(*input.Password)
 	}
 
 	if input.ExpiresAt != nil {

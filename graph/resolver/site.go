@@ -2,88 +2,142 @@ package resolver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html"
 	"slices"
+	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
 // Sites: lists and fields, then creation, deletion and the plan. The settings are in
 // site_settings.go.
 
-func (r *queryResolver) Site(ctx context.Context, id string) (*model.Site, error) {
-	viewer, err := r.require(ctx, model.MayRead)
+func (r *queryResolver) Site(
+	ctx context.Context, id *string, domain *string, accountID *string,
+) (*model.Site, error) {
+	if domain != nil {
+		return r.siteByDomain(ctx, accountID, id, *domain)
+	}
+
+	viewer, err := r.requireAny(ctx, model.MayRead)
 	if err != nil {
 		return nil, err
 	}
-	return r.site(ctx, viewer.AccountID, id)
+	if id == nil {
+		return nil, errSiteArguments
+	}
+
+	return r.site(ctx, viewer, *id)
 }
 
-func (r *queryResolver) Sites(ctx context.Context, first int, after *string) (*generated.SiteConnection, error) {
-	viewer, err := r.require(ctx, model.MayRead)
-	if err != nil {
+var errSiteArguments = invalidArgument("id", "Give either id or domain.")
+
+// siteByDomain returns the site of an account, by default the default one, with a domain, or nil.
+func (r *queryResolver) siteByDomain(
+	ctx context.Context, accountID, id *string, domain string,
+) (*model.Site, error) {
+	viewer, err := orNull(r.requireIn(ctx, model.MayRead, accountID))
+	if viewer == nil || err != nil {
 		return nil, err
 	}
-	return r.siteConnection(ctx, viewer.AccountID, first, after)
+	if id != nil {
+		return nil, errSiteArguments
+	}
+
+	normal, err := model.ParseDomain(domain, r.allowLocal)
+	if err != nil {
+		// No site has such a domain.
+		return nil, nil
+	}
+
+	return orNull(r.sites.SiteByDomain(ctx, viewer.AccountID, normal))
+}
+
+func (r *queryResolver) Sites(
+	ctx context.Context, accountID *string, first *int, after *string, last *int, before *string,
+	orderBy generated.SiteOrder, search *string,
+) (*generated.SiteConnection, error) {
+	viewer, err := orNull(r.requireIn(ctx, model.MayRead, accountID))
+	if viewer == nil || err != nil {
+		return nil, err
+	}
+	return r.siteConnection(ctx, viewer.AccountID, paging{first, after, last, before}, orderBy, search)
 }
 
 func (r *accountResolver) Sites(
-	ctx context.Context, obj *model.Account, first int, after *string,
+	ctx context.Context, obj *model.Account, first *int, after *string, last *int, before *string,
+	orderBy generated.SiteOrder, search *string,
 ) (*generated.SiteConnection, error) {
-	key := accountRead{field: "sites", accountID: obj.ID, first: first}
-	if after != nil {
-		key.after, key.paged = *after, true
+	arguments, err := json.Marshal([]any{first, after, last, before, orderBy, search})
+	if err != nil {
+		return nil, err
 	}
-	return shared(
-		ctx, key, func() (*generated.SiteConnection, error) { return r.siteConnection(ctx, obj.ID, first, after) },
-	)
+
+	key := accountRead{field: "sites", accountID: obj.ID, arguments: string(arguments)}
+	return shared(ctx, key, func() (*generated.SiteConnection, error) {
+		return r.siteConnection(ctx, obj.ID, paging{first, after, last, before}, orderBy, search)
+	})
+}
+
+// siteCursors are the kinds of the cursors of a list of sites in each order.
+var siteCursors = map[sites.Order]model.NodeKind{
+	sites.Oldest: model.AfterSite, sites.Newest: model.AfterNewestSite,
+	sites.ByName: model.AfterSiteName, sites.ByDomain: model.AfterSiteDomain,
 }
 
 // siteConnection loads one page of an account's sites.
 func (r *Resolver) siteConnection(
-	ctx context.Context, accountID int64, first int, after *string,
+	ctx context.Context, accountID int64, p paging, orderBy generated.SiteOrder, search *string,
 ) (*generated.SiteConnection, error) {
-	cursors := r.cursors(model.AfterSite)
-	afterID, err := cursors.parsePage(first, after)
+	order := sites.Order(strings.ToLower(string(orderBy)))
+	cursors := r.cursors(siteCursors[order])
+	list, err := cursors.textList(p, order, search)
 	if err != nil {
 		return nil, err
 	}
 
-	sites, err := r.sites.Sites(ctx, accountID, afterID, int64(first)+1)
+	rows, err := r.sites.ListSites(ctx, accountID, list)
 	if err != nil {
 		return nil, err
 	}
 
-	sites, page := cutPage(cursors, sites, first, after, func(s *model.Site) int64 { return s.ID })
-	edges := make([]*generated.SiteEdge, len(sites))
-	for i, site := range sites {
-		edges[i] = &generated.SiteEdge{Cursor: cursors.encode(site.ID), Node: site}
+	rows, found, info := cut(p, rows, func(site *model.Site) string {
+		return cursors.encodeText(sites.SitePosition(order, site))
+	})
+
+	edges := make([]*generated.SiteEdge, len(rows))
+	for i, site := range rows {
+		edges[i] = &generated.SiteEdge{Cursor: found[i], Node: site}
 	}
 
-	requestOf(ctx).loaders().Expect(sites)
-	return &generated.SiteConnection{Edges: edges, PageInfo: page, AccountID: accountID}, nil
+	requestOf(ctx).loaders().Expect(rows)
+	return &generated.SiteConnection{
+		Edges: edges, Nodes: orEmpty(rows), PageInfo: info, AccountID: accountID, Search: list.Search,
+	}, nil
 }
 
 func (r *siteConnectionResolver) TotalCount(ctx context.Context, obj *generated.SiteConnection) (int, error) {
-	key := accountRead{field: "sites.totalCount", accountID: obj.AccountID}
-	n, err := shared(ctx, key, func() (int64, error) { return r.sites.SiteCount(ctx, obj.AccountID) })
+	key := accountRead{field: "sites.totalCount", accountID: obj.AccountID, arguments: obj.Search}
+	n, err := shared(ctx, key, func() (int64, error) { return r.sites.CountSites(ctx, obj.AccountID, obj.Search) })
 	return int(n), err
 }
 
-// site returns a site of the account by its global id, or nil.
-func (r *Resolver) site(ctx context.Context, accountID int64, id string) (*model.Site, error) {
-	number, ok := r.ids.Parse(model.NodeSite, id)
-	if !ok {
-		return nil, nil
-	}
-	return orNull(r.sites.SiteByID(ctx, accountID, number))
+// site returns a site of one of the viewer's accounts by its global id, or nil.
+func (r *Resolver) site(ctx context.Context, viewer *model.User, id string) (*model.Site, error) {
+	return ownObject(ctx, r, model.NodeSite, viewer, id, r.sites.SiteByID)
 }
 
 func (r *siteResolver) ID(ctx context.Context, obj *model.Site) (string, error) {
 	return r.ids.Of(model.NodeSite, obj.ID), nil
+}
+
+func (r *siteResolver) AccountID(ctx context.Context, obj *model.Site) (string, error) {
+	return r.ids.Of(model.NodeAccount, obj.AccountID), nil
 }
 
 func (r *siteResolver) ExtraDomains(ctx context.Context, obj *model.Site) ([]string, error) {
@@ -138,6 +192,19 @@ func (r *siteResolver) DailyExportURL(ctx context.Context, obj *model.Site) (*st
 
 func (r *siteResolver) ServerSecretHint(ctx context.Context, obj *model.Site) (*string, error) {
 	return orNil(obj.ServerSecretHint), nil
+}
+
+// OldServerSecretHint returns the hint of the replaced secret while it is valid.
+func (r *siteResolver) OldServerSecretHint(ctx context.Context, obj *model.Site) (*string, error) {
+	return ifValid(ctx, obj.OldServerSecretUntil, obj.OldServerSecretHint), nil
+}
+
+func (r *siteResolver) OldServerSecretValidUntil(ctx context.Context, obj *model.Site) (*model.Instant, error) {
+	return ifValid(ctx, obj.OldServerSecretUntil, obj.OldServerSecretUntil), nil
+}
+
+func (r *siteResolver) OldWebhookSecretValidUntil(ctx context.Context, obj *model.Site) (*model.Instant, error) {
+	return ifValid(ctx, obj.OldWebhookSecretUntil, obj.OldWebhookSecretUntil), nil
 }
 
 func (r *siteResolver) LastHitAt(ctx context.Context, obj *model.Site) (*model.Instant, error) {
@@ -209,6 +276,10 @@ func (r *siteResolver) Notice(ctx context.Context, obj *model.Site) (*string, er
 		return nil, err
 	}
 
+	if obj.PausedAt != 0 {
+		return orNil("This site is paused: its hits are refused until it is resumed."), nil
+	}
+
 	var rejected int64
 	for _, row := range rows {
 		if !row.Ignored {
@@ -237,7 +308,7 @@ func (r *siteResolver) Notice(ctx context.Context, obj *model.Site) (*string, er
 func (r *mutationResolver) CreateSite(
 	ctx context.Context, input generated.CreateSiteInput,
 ) (*generated.CreateSitePayload, error) {
-	viewer, err := r.require(ctx, model.MayConfigure)
+	viewer, err := r.requireIn(ctx, model.MayConfigure, input.AccountID)
 	if err != nil {
 		return nil, err
 	}
@@ -275,21 +346,21 @@ func (r *mutationResolver) CreateSite(
 	return &generated.CreateSitePayload{Site: site}, err
 }
 
-// DeleteSite deletes a site and purges its rows, up to purgeTime.
+// DeleteSite deletes a site. If it is not to be restorable, it purges its rows, up to purgeTime.
 func (r *mutationResolver) DeleteSite(
 	ctx context.Context, input generated.DeleteSiteInput,
 ) (*generated.SitePayload, error) {
-	viewer, err := r.require(ctx, model.MayManage)
+	viewer, siteID, err := r.requireFor(ctx, model.MayManage, model.NodeSite, "siteId", input.SiteID)
 	if err != nil {
 		return nil, err
 	}
 
-	siteID, ok := r.ids.Parse(model.NodeSite, input.SiteID)
-	if !ok {
-		return nil, notFound("siteId")
+	if !input.Immediately {
+		site, err := r.sites.RemoveSite(ctx, viewer.AccountID, siteID, input.Confirm, requestOf(ctx).now)
+		return &generated.SitePayload{Site: site}, orNotFound("siteId", err)
 	}
 
-	site, err := r.sites.DeleteSite(ctx, viewer.AccountID, siteID, requestOf(ctx).now)
+	site, err := r.sites.DeleteSite(ctx, viewer.AccountID, siteID, orBlank(input.Confirm), requestOf(ctx).now)
 	if err != nil {
 		return nil, orNotFound("siteId", err)
 	}

@@ -3,7 +3,6 @@ package resolver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 
 	"github.com/tallygate/tallygate/db/model"
@@ -12,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-// changeSite runs a change of a site of the caller's account and returns the site after it. A site
-// of another account is reported as not found.
+// changeSite runs a change of a site and returns the site after it. A site of an account that the
+// caller does not belong to is reported as not found.
 func (r *mutationResolver) changeSite(
 	ctx context.Context, id string, change func(accountID, siteID int64) error,
 ) (*generated.SitePayload, error) {
@@ -33,18 +32,13 @@ func (r *mutationResolver) changeSite(
 	return &generated.SitePayload{Site: site}, nil
 }
 
-// withSite checks the permission and runs a change of a site of the caller's account.
+// withSite checks the permission in the site's account and runs a change of the site.
 func (r *mutationResolver) withSite(
 	ctx context.Context, id string, change func(accountID, siteID int64) error,
 ) error {
-	viewer, err := r.require(ctx, model.MayConfigure)
+	viewer, siteID, err := r.requireFor(ctx, model.MayConfigure, model.NodeSite, "siteId", id)
 	if err != nil {
 		return err
-	}
-
-	siteID, ok := r.ids.Parse(model.NodeSite, id)
-	if !ok {
-		return notFound("siteId")
 	}
 
 	return orNotFound("siteId", change(viewer.AccountID, siteID))
@@ -89,6 +83,14 @@ func (r *mutationResolver) RemoveSiteDomain(
 	return r.changeDomain(ctx, input, r.sites.RemoveSiteDomain)
 }
 
+func (r *mutationResolver) SetSiteDomains(
+	ctx context.Context, input generated.SetSiteDomainsInput,
+) (*generated.SitePayload, error) {
+	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
+		return r.sites.SetSiteDomains(ctx, accountID, siteID, input.Domains, r.allowLocal)
+	})
+}
+
 // changeDomain adds or removes an extra domain.
 func (r *mutationResolver) changeDomain(
 	ctx context.Context, input generated.SiteDomainInput,
@@ -127,6 +129,22 @@ func (r *mutationResolver) UnmarkKeyEvent(
 	return r.changeEvent(ctx, input, r.sites.UnmarkKeyEvent)
 }
 
+func (r *mutationResolver) SetRegisteredEvents(
+	ctx context.Context, input generated.SetSiteEventsInput,
+) (*generated.SitePayload, error) {
+	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
+		return r.sites.SetRegisteredEvents(ctx, accountID, siteID, input.Names)
+	})
+}
+
+func (r *mutationResolver) SetKeyEvents(
+	ctx context.Context, input generated.SetSiteEventsInput,
+) (*generated.SitePayload, error) {
+	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
+		return r.sites.SetKeyEvents(ctx, accountID, siteID, input.Names)
+	})
+}
+
 // changeEvent changes the lists of events.
 func (r *mutationResolver) changeEvent(
 	ctx context.Context, input generated.SiteEventInput,
@@ -142,7 +160,7 @@ func (r *mutationResolver) SetConversionWebhook(
 	ctx context.Context, input generated.SetConversionWebhookInput,
 ) (*generated.SitePayload, error) {
 	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		by, err := webhookEditor(ctx, input.URL.Value())
+		by, err := webhookEditor(ctx, accountID, input.URL.Value())
 		if err != nil {
 			return err
 		}
@@ -152,7 +170,7 @@ func (r *mutationResolver) SetConversionWebhook(
 			return err
 		}
 		if !input.URL.IsSet() {
-			return r.sites.SetWebhookSecret(ctx, accountID, siteID, input.Secret)
+			return r.sites.SetWebhookSecret(ctx, accountID, siteID, input.Secret, by)
 		}
 
 		return r.sites.SetConversionWebhook(ctx, accountID, siteID, address, input.Secret, by)
@@ -163,11 +181,12 @@ func (r *mutationResolver) SetDailyExportWebhook(
 	ctx context.Context, input generated.SetDailyExportWebhookInput,
 ) (*generated.SitePayload, error) {
 	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
+		// Without a URL nothing changes, but the audit log gets its entry.
 		if !input.URL.IsSet() {
-			return nil
+			return r.sites.UpdateSite(ctx, accountID, siteID, sites.SiteUpdate{})
 		}
 
-		by, err := webhookEditor(ctx, input.URL.Value())
+		by, err := webhookEditor(ctx, accountID, input.URL.Value())
 		if err != nil {
 			return err
 		}
@@ -183,24 +202,31 @@ func (r *mutationResolver) SetDailyExportWebhook(
 
 // webhookEditor returns the caller as the author of a change of a webhook's URL, after checking
 // that the caller may send events there. To remove a URL needs no more than the other settings.
-func webhookEditor(ctx context.Context, address *string) (model.ChangedBy, error) {
+func webhookEditor(ctx context.Context, accountID int64, address *string) (model.ChangedBy, error) {
 	needed := model.MaySendOut
 	if address == nil || *address == "" {
 		needed = model.MayConfigure
 	}
 
-	caller, err := auth.Require(ctx, needed)
-	if errors.Is(err, model.ErrForbidden) && caller.Token != nil && caller.User.May(needed, nil) {
-		err = errNeedsExport
-	}
+	caller, err := auth.CallerOf(ctx)
 	if err != nil {
 		return model.ChangedBy{}, err
+	}
+
+	switch member := caller.User.In(accountID); {
+	case member == nil:
+		return model.ChangedBy{}, model.ErrNotFound
+	case member.May(needed, caller.Token):
+	case caller.Token != nil && member.May(needed, nil):
+		return model.ChangedBy{}, errNeedsExport
+	default:
+		return model.ChangedBy{}, model.ErrForbidden
 	}
 
 	by := model.ChangedBy{Name: caller.User.Email, At: requestOf(ctx).now}
 
 	if caller.Token != nil {
-		by.Name = fmt.Sprintf("the API token %q of %s", caller.Token.Name, caller.User.Email)
+		by.Token = caller.Token.Name
 	}
 
 	return by, nil
@@ -226,12 +252,17 @@ const serverSecretPrefix = "svcs_"
 func (r *mutationResolver) RotateServerSecret(
 	ctx context.Context, input generated.RotateServerSecretInput,
 ) (*generated.RotateServerSecretPayload, error) {
+	oldUntil, overlapErr := model.KeepOldUntil(input.KeepOldFor, requestOf(ctx).now)
 	secret := model.NewSecret(serverSecretPrefix)
 
 	// Read with the change: if a later read failed, the only copy of the secret would be lost.
 	var site *model.Site
 	err := r.withSite(ctx, input.SiteID, func(accountID, siteID int64) (err error) {
-		site, err = r.sites.ReplaceServerSecret(ctx, accountID, siteID, model.HashToken(secret), model.SecretHint(secret))
+		if overlapErr != nil {
+			return overlapErr
+		}
+		site, err = r.sites.ReplaceServerSecret(ctx, accountID, siteID, model.HashToken(secret),
+			model.SecretHint(secret), oldUntil)
 		return err
 	})
 	if err != nil {
@@ -239,6 +270,14 @@ func (r *mutationResolver) RotateServerSecret(
 	}
 
 	return &generated.RotateServerSecretPayload{Site: site, ServerSecret: &secret}, nil
+}
+
+func (r *mutationResolver) RevokeOldServerSecret(
+	ctx context.Context, input generated.RevokeOldServerSecretInput,
+) (*generated.SitePayload, error) {
+	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
+		return r.sites.RevokeOldServerSecret(ctx, accountID, siteID)
+	})
 }
 
 func (r *mutationResolver) RevokeServerSecret(

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"html"
+	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
@@ -13,56 +14,71 @@ import (
 // Captcha sitekeys, and the captcha quota of an account.
 
 func (r *queryResolver) Sitekey(ctx context.Context, id string) (*model.Sitekey, error) {
-	viewer, err := r.require(ctx, model.MayRead)
+	viewer, err := r.requireAny(ctx, model.MayRead)
 	if err != nil {
 		return nil, err
 	}
-	return r.sitekey(ctx, viewer.AccountID, id)
+	return r.sitekey(ctx, viewer, id)
 }
 
-func (r *queryResolver) Sitekeys(ctx context.Context, first int, after *string) (*generated.SitekeyConnection, error) {
-	viewer, err := r.require(ctx, model.MayRead)
+// sitekeyCursors are the kinds of the cursors of a list of sitekeys in each order.
+var sitekeyCursors = map[sites.Order]model.NodeKind{
+	sites.Oldest: model.AfterSitekey, sites.Newest: model.AfterNewestSitekey, sites.ByName: model.AfterSitekeyName,
+}
+
+func (r *queryResolver) Sitekeys(
+	ctx context.Context, accountID *string, first *int, after *string, last *int, before *string,
+	orderBy generated.SitekeyOrder, search *string,
+) (*generated.SitekeyConnection, error) {
+	viewer, err := orNull(r.requireIn(ctx, model.MayRead, accountID))
+	if viewer == nil || err != nil {
+		return nil, err
+	}
+
+	p := paging{first, after, last, before}
+	order := sites.Order(strings.ToLower(string(orderBy)))
+	cursors := r.cursors(sitekeyCursors[order])
+	list, err := cursors.textList(p, order, search)
 	if err != nil {
 		return nil, err
 	}
 
-	cursors := r.cursors(model.AfterSitekey)
-	afterID, err := cursors.parsePage(first, after)
+	keys, err := r.sites.ListSitekeys(ctx, viewer.AccountID, list)
 	if err != nil {
 		return nil, err
 	}
 
-	keys, err := r.sites.Sitekeys(ctx, viewer.AccountID, afterID, int64(first)+1)
-	if err != nil {
-		return nil, err
-	}
+	keys, found, info := cut(p, keys, func(key *model.Sitekey) string {
+		return cursors.encodeText(sites.SitekeyPosition(order, key))
+	})
 
-	keys, page := cutPage(cursors, keys, first, after, func(k *model.Sitekey) int64 { return k.ID })
 	edges := make([]*generated.SitekeyEdge, len(keys))
 	for i, key := range keys {
-		edges[i] = &generated.SitekeyEdge{Cursor: cursors.encode(key.ID), Node: key}
+		edges[i] = &generated.SitekeyEdge{Cursor: found[i], Node: key}
 	}
 
 	requestOf(ctx).loaders().ExpectSitekeys(keys)
-	return &generated.SitekeyConnection{Edges: edges, PageInfo: page, AccountID: viewer.AccountID}, nil
+	return &generated.SitekeyConnection{
+		Edges: edges, Nodes: orEmpty(keys), PageInfo: info, AccountID: viewer.AccountID, Search: list.Search,
+	}, nil
 }
 
 func (r *sitekeyConnectionResolver) TotalCount(ctx context.Context, obj *generated.SitekeyConnection) (int, error) {
-	n, err := r.sites.SitekeyCount(ctx, obj.AccountID)
+	n, err := r.sites.CountSitekeys(ctx, obj.AccountID, obj.Search)
 	return int(n), err
 }
 
-// sitekey returns a sitekey of the account by its global id, or nil.
-func (r *Resolver) sitekey(ctx context.Context, accountID int64, id string) (*model.Sitekey, error) {
-	number, ok := r.ids.Parse(model.NodeSitekey, id)
-	if !ok {
-		return nil, nil
-	}
-	return orNull(r.sites.SitekeyByID(ctx, accountID, number))
+// sitekey returns a sitekey of one of the viewer's accounts by its global id, or nil.
+func (r *Resolver) sitekey(ctx context.Context, viewer *model.User, id string) (*model.Sitekey, error) {
+	return ownObject(ctx, r, model.NodeSitekey, viewer, id, r.sites.SitekeyByID)
 }
 
 func (r *sitekeyResolver) ID(ctx context.Context, obj *model.Sitekey) (string, error) {
 	return r.ids.Of(model.NodeSitekey, obj.ID), nil
+}
+
+func (r *sitekeyResolver) AccountID(ctx context.Context, obj *model.Sitekey) (string, error) {
+	return r.ids.Of(model.NodeAccount, obj.AccountID), nil
 }
 
 // WidgetTag returns the tags for a form (docs/captcha.md).
@@ -86,7 +102,7 @@ func (r *sitekeyResolver) OptionalCspLines(ctx context.Context, obj *model.Sitek
 func (r *mutationResolver) CreateSitekey(
 	ctx context.Context, input generated.CreateSitekeyInput,
 ) (*generated.SitekeySecretPayload, error) {
-	viewer, err := r.require(ctx, model.MayConfigure)
+	viewer, err := r.requireIn(ctx, model.MayConfigure, input.AccountID)
 	if err != nil {
 		return nil, err
 	}
@@ -136,12 +152,44 @@ func (r *mutationResolver) RotateSitekeySecret(
 ) (*generated.SitekeySecretPayload, error) {
 	var key *model.Sitekey
 	var secret string
-	err := r.changeSitekey(ctx, model.MayConfigure, input.SitekeyID, func(accountID, id int64) (err error) {
-		key, secret, err = r.sites.RotateSitekeySecret(ctx, accountID, id)
+	err := r.changeSitekey(ctx, model.MayConfigure, input.SitekeyID, func(accountID, id int64) error {
+		oldUntil, err := model.KeepOldUntil(input.KeepOldFor, requestOf(ctx).now)
+		if err == nil {
+			key, secret, err = r.sites.RotateSitekeySecret(ctx, accountID, id, oldUntil)
+		}
 		return err
 	})
 
 	return &generated.SitekeySecretPayload{Sitekey: key, Secret: &secret}, err
+}
+
+func (r *mutationResolver) RevokeOldSitekeySecret(
+	ctx context.Context, input generated.RevokeOldSitekeySecretInput,
+) (*generated.SitekeyPayload, error) {
+	var key *model.Sitekey
+	err := r.changeSitekey(ctx, model.MayConfigure, input.SitekeyID, func(accountID, id int64) (err error) {
+		key, err = r.sites.RevokeOldSitekeySecret(ctx, accountID, id)
+		return err
+	})
+
+	return &generated.SitekeyPayload{Sitekey: key}, err
+}
+
+// OldSecretHint returns the hint of the replaced secret while it is valid.
+func (r *sitekeyResolver) OldSecretHint(ctx context.Context, obj *model.Sitekey) (*string, error) {
+	return ifValid(ctx, obj.OldSecretUntil, obj.OldSecretHint), nil
+}
+
+func (r *sitekeyResolver) OldSecretValidUntil(ctx context.Context, obj *model.Sitekey) (*model.Instant, error) {
+	return ifValid(ctx, obj.OldSecretUntil, obj.OldSecretUntil), nil
+}
+
+// ifValid returns a value that is shown until a time; nil after that. Housekeeping deletes it later.
+func ifValid[T any](ctx context.Context, until model.Instant, value T) *T {
+	if until <= requestOf(ctx).now {
+		return nil
+	}
+	return &value
 }
 
 func (r *mutationResolver) DeleteSitekey(
@@ -152,24 +200,23 @@ func (r *mutationResolver) DeleteSitekey(
 		if key, err = r.sites.SitekeyByID(ctx, accountID, id); err != nil {
 			return err
 		}
+		if err := model.Confirm(input.Confirm, key.Name); err != nil {
+			return err
+		}
+
 		return r.sites.DeleteSitekey(ctx, accountID, id)
 	})
 
 	return &generated.SitekeyPayload{Sitekey: key}, err
 }
 
-// changeSitekey checks the permission and runs a change of a sitekey of the caller's account.
+// changeSitekey checks the permission in the sitekey's account and runs a change of the sitekey.
 func (r *mutationResolver) changeSitekey(
 	ctx context.Context, p model.Permission, nodeID string, change func(accountID, id int64) error,
 ) error {
-	viewer, err := r.require(ctx, p)
+	viewer, id, err := r.requireFor(ctx, p, model.NodeSitekey, "sitekeyId", nodeID)
 	if err != nil {
 		return err
-	}
-
-	id, ok := r.ids.Parse(model.NodeSitekey, nodeID)
-	if !ok {
-		return notFound("sitekeyId")
 	}
 
 	return orNotFound("sitekeyId", change(viewer.AccountID, id))

@@ -31,19 +31,60 @@ func (r *apiTokenResolver) ID(ctx context.Context, obj *model.APIToken) (string,
 	return r.ids.Of(model.NodeAPIToken, obj.ID), nil
 }
 
+func (r *apiTokenResolver) AccountID(ctx context.Context, obj *model.APIToken) (string, error) {
+	return r.ids.Of(model.NodeAccount, obj.AccountID), nil
+}
+
 func (r *apiTokenResolver) LastUsedAt(ctx context.Context, obj *model.APIToken) (*model.Instant, error) {
 	return timeOrNil(obj.LastUsedAt), nil
+}
+
+func (r *apiTokenResolver) ValidUntil(ctx context.Context, obj *model.APIToken) (*model.Instant, error) {
+	return timeOrNil(obj.ExpiresAt), nil
+}
+
+// User is the caller, except in a list of an account's tokens.
+func (r *apiTokenResolver) User(ctx context.Context, obj *model.APIToken) (*model.User, error) {
+	if obj.User != nil {
+		return obj.User, nil
+	}
+
+	caller, err := auth.CallerOf(ctx)
+	if err != nil || caller.User != nil && caller.User.ID == obj.UserID {
+		return caller.User, err
+	}
+
+	return orNull(r.accounts.Member(ctx, obj.AccountID, obj.UserID))
+}
+
+// APITokens is empty for callers without a session or the role OWNER in the account.
+func (r *accountResolver) APITokens(ctx context.Context, obj *model.Account) ([]*model.APIToken, error) {
+	key := accountRead{field: "apiTokens", accountID: obj.ID}
+	return shared(ctx, key, func() ([]*model.APIToken, error) {
+		caller, err := auth.CallerOf(ctx)
+		if err != nil || caller.User == nil || caller.Token != nil {
+			return []*model.APIToken{}, err
+		}
+		if member := caller.User.In(obj.ID); member == nil || !member.May(model.MayManage, nil) {
+			return []*model.APIToken{}, nil
+		}
+
+		tokens, err := r.accounts.APITokensOfAccount(ctx, obj.ID)
+		return orEmpty(tokens), err
+	})
 }
 
 func (r *mutationResolver) CreateAPIToken(
 	ctx context.Context, input generated.CreateAPITokenInput,
 ) (*generated.CreateAPITokenPayload, error) {
-	viewer, err := r.require(ctx, model.MayPersonal)
+	viewer, err := r.requireIn(ctx, model.MayPersonal, input.AccountID)
 	if err != nil {
 		return nil, err
 	}
 
-	token, secret, err := r.auth.CreateAPIToken(ctx, viewer, input.Name, input.Scopes)
+	token, secret, err := r.auth.CreateAPIToken(
+		ctx, viewer, input.Name, input.Scopes, input.ExpiresInDays, input.NeverExpires,
+	)
 	return &generated.CreateAPITokenPayload{APIToken: token, Token: &secret}, err
 }
 

@@ -3,6 +3,7 @@ package resolver
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
@@ -30,7 +31,7 @@ func (r *accountResolver) CaptchaUsageHistory(
 		return nil, err
 	}
 
-	key := accountRead{field: "captchaUsageHistory", accountID: obj.ID, first: months}
+	key := accountRead{field: "captchaUsageHistory", accountID: obj.ID, arguments: strconv.Itoa(months)}
 	used, err := shared(ctx, key, func() (map[model.Month]int64, error) {
 		return r.accounts.CaptchaUsageHistory(ctx, obj.ID, from)
 	})

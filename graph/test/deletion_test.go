@@ -27,7 +27,9 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 	// Counters of attempts are keyed hashes, kept for a day. Sign-ups have no account yet and are
 	// deleted after a day. Of the last 1,000 changes of sites and sitekeys only numbers are stored. The
 	// counts of a captcha are numbers only; the worker deletes those of deleted sitekeys once a day.
-	ownerless := []string{"changes", "captcha_counts", "schema_migrations", "settings", "detached_partitions", "signin_failures", "pending_sign_ups"}
+	// The salts of days belong to all sites.
+	ownerless := []string{"changes", "captcha_counts", "schema_migrations", "settings", "detached_partitions", "signin_failures", "pending_sign_ups",
+		"day_salts_0", "day_salts_1", "day_salts_2", "day_salts_3", "used_challenges"}
 	var conditions []string
 
 	hasOwner := false
@@ -42,10 +44,13 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 		}
 	}
 
+	// A user belongs to accounts by memberships, which have an owner.
+	hasOwner = hasOwner || table == "users"
+
 	switch id := map[string]int64{"sites": of.site, "accounts": of.account, "users": of.user}[table]; {
 	case id != 0:
 		conditions = append(conditions, fmt.Sprintf("id = %d", id))
-	case !hasOwner && table != "accounts" && !slices.Contains(ownerless, table):
+	case !hasOwner && table != "accounts" && table != "users" && !slices.Contains(ownerless, table):
 		t.Errorf("the table %s has no column for the owner of its rows", table)
 	}
 
@@ -184,10 +189,10 @@ func TestDeleteSite(t *testing.T) {
 			}
 		}
 
-		got := first.owner.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id}) {
-			site { id domain extraDomains usage { pageviews } rejections { code } lastHitAt } userErrors { code } } }`, "id", first.ids["siteId"]).ok(t, "deleteSite")
+		got := first.owner.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id, confirm: "First.example", immediately: true}) {
+			site { state restorableUntil id domain extraDomains usage { pageviews } rejections { code } lastHitAt } userErrors { code } } }`, "id", first.ids["siteId"]).ok(t, "deleteSite")
 
-		want := `{"data":{"deleteSite":{"site":{"id":"` + first.ids["siteId"] + `","domain":"first.example","extraDomains":[],"usage":{"pageviews":0},"rejections":[],"lastHitAt":null},"userErrors":[]}}}`
+		want := `{"data":{"deleteSite":{"site":{"state":"DELETED","restorableUntil":null,"id":"` + first.ids["siteId"] + `","domain":"first.example","extraDomains":[],"usage":{"pageviews":0},"rejections":[],"lastHitAt":null},"userErrors":[]}}}`
 		if got.Body != want {
 			t.Errorf("got %s, want %s", got.Body, want)
 		}
@@ -238,6 +243,20 @@ func TestDeleteAccount(t *testing.T) {
 
 		for _, domain := range []string{"first.example", "second.example"} {
 			a.client().query(requestResetMutation, "email", "owner@"+domain).ok(t, "requestPasswordReset")
+			c := a.client()
+			c.signIn("owner@"+domain, password).ok(t, "signIn")
+			c.query(requestEmailMutation, "email", "next@"+domain, "password", password).ok(t, "requestEmailChange")
+		}
+
+		for _, user := range []int64{2, 4} {
+			for _, statement := range []string{
+				"INSERT INTO totp_secrets (user_id, confirmed, secret, last_step, created_at) VALUES (?, true, 'x', 0, 0)",
+				"INSERT INTO recovery_codes (user_id, code_hash) VALUES (?, 'x')",
+			} {
+				if err := dbtest.Exec(d, statement, user); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 
 		// The first tenant has account 2 and users 2 and 3.

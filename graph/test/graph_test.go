@@ -86,6 +86,7 @@ type settings struct {
 	auth  auth.Options
 	graph graph.Options
 	https bool
+	host  string // of the base URL; "": the address
 
 	wrap func(http.Handler) http.Handler // around the whole handler; nil: none
 }
@@ -121,10 +122,15 @@ func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 		c(&s)
 	}
 
-	base := "http://" + server.Listener.Addr().String()
+	authority := server.Listener.Addr().String()
+	if s.host != "" {
+		authority = strings.Replace(authority, "127.0.0.1", s.host, 1)
+	}
+
+	base := "http://" + authority
 
 	if s.https {
-		base = "https://" + server.Listener.Addr().String()
+		base = "https://" + authority
 	}
 
 	s.auth.BaseURL, s.graph.BaseURL = base, base
@@ -160,10 +166,11 @@ func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 
 // client is a browser: it keeps cookies.
 type client struct {
-	t       testing.TB
-	app     *app
-	http    http.Client
-	address string
+	t        testing.TB
+	app      *app
+	http     http.Client
+	address  string
+	language string // Accept-Language; "": none
 }
 
 func (a *app) client() *client {
@@ -204,6 +211,9 @@ func (c *client) send(method, contentType, body string, header ...string) *answe
 	}
 
 	req.Header.Set(addressHeader, c.address)
+	if c.language != "" {
+		req.Header.Set("Accept-Language", c.language)
+	}
 
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
@@ -413,6 +423,9 @@ var cheapHash = argon2id.Params{Memory: 64, Iterations: 1, Parallelism: 1, SaltL
 
 // productHash sets the product's password cost.
 func productHash(s *settings) { s.auth.PasswordCost = nil }
+
+// localhost gives the installation a host name, which passkeys need.
+func localhost(s *settings) { s.host = "localhost" }
 
 // noMail configures an installation without mail, where sign-ups create accounts immediately.
 func noMail(s *settings) { s.auth.NoMail = true }

@@ -305,6 +305,12 @@ func TestTwoSignInsRenewAnOldHash(t *testing.T) {
 // setOldHash stores the hash of the test password at a lower cost.
 func setOldHash(t *testing.T, d *db.DB, email string) {
 	t.Helper()
+	setHash(t, d, email, password)
+}
+
+// setHash stores the hash of a password at a lower cost.
+func setHash(t *testing.T, d *db.DB, email, password string) {
+	t.Helper()
 
 	user, err := accounts.New(d).UserByEmail(t.Context(), email)
 	if err != nil {

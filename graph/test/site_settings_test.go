@@ -326,6 +326,164 @@ func TestServerSecret(t *testing.T) {
 	})
 }
 
+// TestWholeLists replaces the lists of a site: completely or not at all, with every wrong item
+// reported.
+func TestWholeLists(t *testing.T) {
+	many := func(n int, format string) string {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = fmt.Sprintf(`"`+format+`"`, i)
+		}
+		return strings.Join(list, ", ")
+	}
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		c := newApp(t, d).owner("owner@example.com")
+		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
+
+		// lists are the stored ones after a step.
+		lists := func() string {
+			site := c.query(`query($id: ID!) { site(id: $id) { extraDomains registeredEvents keyEvents } }`, "id", id)
+			return fmt.Sprint(site.at("site.extraDomains"), site.at("site.registeredEvents"), site.at("site.keyEvents"))
+		}
+
+		for _, step := range []struct{ mutation, input, wrong, want string }{
+			{"setSiteDomains", `domains: ["WWW.b.example", "a.example", "a.example"]`, "", "[a.example www.b.example] [] [purchase]"},
+			{"setSiteDomains", `domains: ["c.example", "127.0.0.1", "example.com", "localhost"]`,
+				"domains.1:INVALID_DOMAIN domains.2:OWN_DOMAIN domains.3:INVALID_DOMAIN", "[a.example www.b.example] [] [purchase]"},
+			{"setSiteDomains", `domains: [` + many(model.MaxExtraDomains+1, "d%d.example") + `]`, "domains:TOO_MANY_DOMAINS",
+				"[a.example www.b.example] [] [purchase]"},
+			{"setSiteDomains", `domains: [` + many(100, "d%d") + `]`, wrongItems("domains", "INVALID_DOMAIN"),
+				"[a.example www.b.example] [] [purchase]"},
+			{"setSiteDomains", `domains: []`, "", "[] [] [purchase]"},
+
+			{"setRegisteredEvents", `names: ["signup", "lead", "lead", "trial"]`, "", "[] [lead signup trial] [purchase]"},
+			{"setKeyEvents", `names: ["scroll", "signup", "refund", "purchase", "lead"]`, "",
+				"[] [lead signup trial] [lead purchase refund scroll signup]"},
+			{"setKeyEvents", `names: ["signup", "no", "pageview", ""]`,
+				"names.1:EVENT_NOT_REGISTERED names.2:EVENT_NOT_REGISTERED names.3:EVENT_NOT_REGISTERED",
+				"[] [lead signup trial] [lead purchase refund scroll signup]"},
+			{"setRegisteredEvents", `names: ["new", "Signup", "scroll"]`, "names.1:INVALID_EVENT_NAME names.2:RESERVED_EVENT_NAME",
+				"[] [lead signup trial] [lead purchase refund scroll signup]"},
+			{"setRegisteredEvents", `names: [` + many(model.MaxRegisteredEvents+1, "e%d") + `]`, "names:TOO_MANY_EVENTS",
+				"[] [lead signup trial] [lead purchase refund scroll signup]"},
+			{"setRegisteredEvents", `names: ["signup", "other"]`, "", "[] [other signup] [purchase refund scroll signup]"},
+			{"setKeyEvents", `names: ["other"]`, "", "[] [other signup] [other purchase]"},
+			{"setKeyEvents", `names: []`, "", "[] [other signup] [purchase]"},
+			{"setRegisteredEvents", `names: []`, "", "[] [] [purchase]"},
+		} {
+			got := c.change(step.mutation, id, step.input)
+			if got.userErrors(step.mutation) != step.wrong || lists() != step.want {
+				t.Errorf("%s %.60s: %s, then %s; want %s", step.mutation, step.input, got.Body, lists(), step.want)
+			}
+		}
+
+		// A full list is replaced by another full one.
+		full := many(model.MaxRegisteredEvents, "e%d")
+		c.change("setRegisteredEvents", id, `names: [`+full+`]`).ok(t, "setRegisteredEvents")
+		c.change("setKeyEvents", id, `names: [`+full+`]`).ok(t, "setKeyEvents")
+		c.change("setRegisteredEvents", id, `names: [`+many(model.MaxRegisteredEvents, "f%d")+`]`).ok(t, "setRegisteredEvents")
+		if got := lists(); !strings.Contains(got, "f49") || !strings.HasSuffix(got, "[purchase]") {
+			t.Errorf("after another full list: %s", got)
+		}
+	})
+}
+
+// TestOldServerSecret checks the fields and errors of a rotation with overlap.
+func TestOldServerSecret(t *testing.T) {
+	const fields = `{ serverSecretHint oldServerSecretHint oldServerSecretValidUntil }`
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
+		rotate := func(keep int) *answer {
+			return c.query(`mutation($id: ID!, $keep: Int!) { rotateServerSecret(input: {siteId: $id, keepOldFor: $keep}) {
+				serverSecret site `+fields+` userErrors { field code } } }`, "id", id, "keep", keep)
+		}
+
+		// want compares the hints of the current and the old secret, and the end of the old one.
+		want := func(what, current, old, until string) {
+			t.Helper()
+			got := c.query(`query($id: ID!) { site(id: $id) `+fields+` }`, "id", id)
+			for field, want := range map[string]string{
+				"serverSecretHint": current, "oldServerSecretHint": old, "oldServerSecretValidUntil": until,
+			} {
+				if text, _ := got.at("site." + field).(string); text != want {
+					t.Errorf("%s: %s, want the %s %q", what, got.Body, field, want)
+				}
+			}
+		}
+
+		for _, keep := range []int{-1, 8, 1 << 30} {
+			if got := rotate(keep); got.userErrors("rotateServerSecret") != "keepOldFor:INVALID_DURATION" ||
+				got.at("rotateServerSecret.serverSecret") != nil {
+				t.Errorf("%d days: %s", keep, got.Body)
+			}
+		}
+
+		secret := func(got *answer) string {
+			t.Helper()
+			return model.SecretHint(got.ok(t, "rotateServerSecret").at("rotateServerSecret.serverSecret").(string))
+		}
+
+		first := secret(rotate(7))
+		want("the first one", first, "", "")
+		second := secret(rotate(7))
+		want("rotated", second, first, "2026-11-27T09:30:00Z")
+
+		a.clock.Advance(24 * time.Hour)
+		third := secret(rotate(1))
+		want("rotated again", third, second, "2026-11-22T09:30:00Z")
+		a.clock.Advance(24*time.Hour - time.Microsecond)
+		want("just before the end", third, second, "2026-11-22T09:30:00Z")
+		a.clock.Advance(time.Microsecond)
+		want("at the end", third, "", "")
+
+		fourth := secret(rotate(1))
+		c.change("revokeOldServerSecret", id, "").ok(t, "revokeOldServerSecret")
+		want("ended early", fourth, "", "")
+		c.change("revokeOldServerSecret", id, "").ok(t, "revokeOldServerSecret")
+
+		rotate(1)
+		fifth := secret(rotate(0))
+		want("without overlap", fifth, "", "")
+		rotate(1)
+		c.change("revokeServerSecret", id, "").ok(t, "revokeServerSecret")
+		want("revoked", "", "", "")
+	})
+}
+
+// TestOldWebhookSecret checks until when the old webhook secret signs.
+func TestOldWebhookSecret(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
+
+		for _, step := range []struct {
+			secret string
+			pass   time.Duration
+			want   any
+		}{
+			{"the first secret of 16", 0, nil},
+			{"the second secret of 16", 0, "2026-11-21T09:30:00Z"},
+			{"the second secret of 16", 24*time.Hour - time.Microsecond, "2026-11-21T09:30:00Z"},
+			{"the second secret of 16", time.Microsecond, nil},
+			{"the third secret of 16", 0, "2026-11-22T09:30:00Z"},
+			{"", 0, nil},
+			{"the first secret of 16", 0, nil},
+		} {
+			a.clock.Advance(step.pass)
+			got := c.query(`mutation($id: ID!, $secret: String!) { setConversionWebhook(input: {siteId: $id, secret: $secret}) {
+				site { oldWebhookSecretValidUntil } userErrors { code } } }`, "id", id, "secret", step.secret).ok(t, "setConversionWebhook")
+			if until := got.at("setConversionWebhook.site.oldWebhookSecretValidUntil"); until != step.want {
+				t.Errorf("%q after %v: %v, want %v", step.secret, step.pass, until, step.want)
+			}
+		}
+	})
+}
+
 func TestRejectionsAndNotice(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)

@@ -47,6 +47,51 @@ func TestSitekeyDomains(t *testing.T) {
 	})
 }
 
+// TestOldSitekeySecret checks the fields and errors of a rotation with overlap.
+func TestOldSitekeySecret(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		made := c.createSitekey("Form").ok(t, "createSitekey")
+		id := made.at("createSitekey.sitekey.id").(string)
+		first := model.SecretHint(made.at("createSitekey.secret").(string))
+		rotate := func(keep int) *answer {
+			return c.query(`mutation($id: ID!, $keep: Int!) { rotateSitekeySecret(input: {sitekeyId: $id, keepOldFor: $keep}) {
+				secret userErrors { field code } } }`, "id", id, "keep", keep)
+		}
+
+		want := func(what string, old, until any) {
+			t.Helper()
+			got := c.query(`query($id: ID!) { sitekey(id: $id) { oldSecretHint oldSecretValidUntil } }`, "id", id)
+			if got.at("sitekey.oldSecretHint") != old || got.at("sitekey.oldSecretValidUntil") != until {
+				t.Errorf("%s: %s, want %v until %v", what, got.Body, old, until)
+			}
+		}
+
+		if got := rotate(8); got.userErrors("rotateSitekeySecret") != "keepOldFor:INVALID_DURATION" || got.at("rotateSitekeySecret.secret") != nil {
+			t.Errorf("8 days: %s", got.Body)
+		}
+
+		want("new", nil, nil)
+		rotate(7).ok(t, "rotateSitekeySecret")
+		want("rotated", first, "2026-11-27T09:30:00Z")
+		a.clock.Advance(7 * 24 * time.Hour)
+		want("at the end", nil, nil)
+
+		rotate(1).ok(t, "rotateSitekeySecret")
+		ended := c.query(`mutation($id: ID!) { revokeOldSitekeySecret(input: {sitekeyId: $id}) {
+			sitekey { oldSecretHint } userErrors { field code } } }`, "id", id).ok(t, "revokeOldSitekeySecret")
+		if ended.at("revokeOldSitekeySecret.sitekey.oldSecretHint") != nil {
+			t.Errorf("ended early: %s", ended.Body)
+		}
+		want("ended early", nil, nil)
+
+		rotate(1).ok(t, "rotateSitekeySecret")
+		rotate(0).ok(t, "rotateSitekeySecret")
+		want("without overlap", nil, nil)
+	})
+}
+
 func TestSitekeys(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")

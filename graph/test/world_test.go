@@ -121,16 +121,19 @@ func reachable(from string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// samples are valid values for the inputs that are not ids, by name.
+// samples are valid values for the inputs that are not ids, by name, or by field and name for one field.
 var samples = map[string]any{
 	"accountName": "Example", "name": "signup", "domain": "extra.example.org", "url": "https://example.net/hook",
 	"email": "new@example.org", "role": "MEMBER", "plan": "ENTERPRISE", "monthlyPageviews": 5, "scopes": []string{"READ"},
-	"password": "another long password", "currentPassword": "not the password", "token": "tgr_wrong", "everywhere": false,
+	"password": "another long password", "currentPassword": "not the password", "token": "tgr_wrong", "everywhere": false, "confirm": nil, "reason": "abuse", "immediately": false,
 	"measureSiteSearch": true, "measureEcommerce": true, "allowPseudonymousUserId": true, "automaticEvents": true,
-	"excludedAddresses": []string{"192.0.2.0/24"}, "first": 2, "after": nil, "days": 7,
-	"timeZone": "Europe/Berlin", "day": "2026-11-20", "text": "A note", "label": "A step", "page": "/pricing", "event": nil,
+	"excludedAddresses": []string{"192.0.2.0/24"}, "first": 2, "after": nil, "last": nil, "before": nil, "orderBy": "NEWEST", "search": "example", "days": 7,
+	"timeZone": "Europe/Berlin", "language": "DE", "day": "2026-11-20", "text": "A note", "label": "A step", "page": "/pricing", "event": nil,
 	"dimension": "PROPERTY", "property": "plan", "operator": "IS", "values": []string{"pro"}, "expiresAt": "2027-01-01T00:00:00Z",
-	"weekly": true, "monthly": true, "spikeAbove": 100, "dropBelow": 10, "months": 2,
+	"site.domain": nil, "kind": "CONVERSION",
+	"since": "2026-11-01T00:00:00Z", "date": "2026-11-19",
+	"weekly": true, "monthly": true, "spikeAbove": 100, "dropBelow": 10, "months": 2, "keepOldFor": 1, "expiresInDays": 30, "neverExpires": false, "names": []string{"signup"},
+	"secondFactor": "123456", "code": "123456", "challenge": "wrong", "credential": "{}", "requireSecondFactor": true,
 	"userId": strings.Repeat("0123456789abcdef", 4), "secret": "a webhook secret", "domains": []string{"extra.example.org"},
 }
 
@@ -146,6 +149,11 @@ func (c *client) call(
 	for _, arg := range f.Arguments {
 		declared = append(declared, "$"+arg.Name+": "+arg.Type.String())
 		passed = append(passed, arg.Name+": $"+arg.Name)
+		if value, ok := samples[f.Name+"."+arg.Name]; ok {
+			variables[arg.Name] = value
+			continue
+		}
+
 		variables[arg.Name] = sample(t, arg.Name, arg.Type, ids)
 	}
 
@@ -256,6 +264,13 @@ func (a *app) tenant(domain string) *tenant {
 		createSharedLink(input: {siteId: $id, name: "link"}) { sharedLink { id } userErrors { code } }
 		setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } } }`, "id", site).ok(a.t, "createFunnel")
 
+	// A passkey row alone is no second factor, so the owner still signs in by password.
+	if err := dbtest.Exec(a.db, "INSERT INTO passkeys (user_id, credential_id, public_key, sign_count, flags, transports, name, created_at) "+
+		"SELECT id, ?, ?, 0, 0, '', ?, created_at FROM users WHERE email = ?", []byte(domain), []byte{1}, domain, "owner@"+domain); err != nil {
+		a.t.Fatal(err)
+	}
+	passkey := c.query(`{ viewer { secondFactors { passkeys { id } } } }`).ok(a.t, "")
+
 	// Start a second session.
 	a.client().signIn("owner@"+domain, password).ok(a.t, "signIn")
 	sessions := c.query(`{ sessions { id current } }`).ok(a.t, "")
@@ -270,6 +285,7 @@ func (a *app) tenant(domain string) *tenant {
 		"deliveryId":   text(test.ok(a.t, "sendTestWebhook"), "sendTestWebhook.delivery.id"),
 		"sitekeyId":    text(sitekey, "createSitekey.sitekey.id"),
 		"accountId":    text(c.query(`{ viewer { account { id } } }`), "viewer.account.id"),
+		"toAccountId":  text(c.query(`{ viewer { account { id } } }`), "viewer.account.id"),
 		"userId":       text(member.query(`{ viewer { id } }`), "viewer.id"),
 		"invitationId": text(invited.ok(a.t, "inviteMember"), "inviteMember.invitation.id"),
 		"apiTokenId":   token.id,
@@ -278,6 +294,7 @@ func (a *app) tenant(domain string) *tenant {
 		"funnelId":     text(settings, "createFunnel.funnel.id"),
 		"sharedLinkId": text(settings, "createSharedLink.sharedLink.id"),
 		"sessionId":    session,
+		"passkeyId":    text(passkey, "viewer.secondFactors.passkeys.0.id"),
 		"erasureId":    text(erasure.ok(a.t, "deleteUserData"), "deleteUserData.erasure.id"),
 	}}
 }
@@ -306,7 +323,7 @@ func (a *app) mailedSecret(recipient string) string {
 	a.t.Helper()
 
 	type row struct{ Data string }
-	rows, err := dbtest.Rows[row](a.db, "SELECT data FROM mails WHERE recipient = ? AND kind IN ('invitation', 'password_reset', 'sign_up', 'sign_up_known') ORDER BY id DESC", recipient)
+	rows, err := dbtest.Rows[row](a.db, "SELECT data FROM mails WHERE recipient = ? AND kind IN ('invitation', 'password_reset', 'sign_up', 'sign_up_known', 'email_change', 'email_known') ORDER BY id DESC", recipient)
 	if err != nil || len(rows) == 0 {
 		a.t.Fatalf("no mail to %s: %v", recipient, err)
 	}

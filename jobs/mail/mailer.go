@@ -1,9 +1,27 @@
 // Package mail sends the mails that wait in the database. Package jobs starts its sweep and runs
 // its tasks; package queue carries them.
 //
-// A mail is a row with a kind and the kind's data. The package composes the text, hands it to an
-// SMTP server and records the outcome. It never decides who gets a mail, and never logs a
-// recipient, a link or what the server said.
+// A mail is a row with a kind, the kind's data and a language. The package renders it as plain text
+// and HTML, hands it to an SMTP server and records the outcome. It never decides who gets a mail, and
+// never logs a recipient, a link or what the server said.
+//
+// # Kinds
+//
+// A kind has a constant and the type of its data in model.MailKinds, and a file in the folder of each
+// language in templates. The file defines the parts of a mail as text/template, and page.go lays them
+// out as plain text and HTML. There is no markup, and layout.html escapes everything.
+//
+//	subject  the subject, which is the heading as well
+//	body     paragraphs between blank lines; lines with {{tab}} are rows of a table
+//	page     path of the page that the mail is about, such as {{.SitePage "webhooks"}}, or a URL
+//	button   text of the link to it
+//	reason   why the recipient gets the mail, such as {{template "member" .}} of common.txt
+//
+// A template reads the view: .Data is the kind's data, .Account the account's name and .Site the
+// site's domain. templates.go has the functions that write numbers, dates and times in the language,
+// and common.txt what several kinds share. Texts of the data are single lines when a template reads
+// them. TestGolden needs an example of each kind, and `go test ./jobs/mail -run TestGolden -update`
+// writes what it looks like.
 package mail
 
 import (
@@ -11,6 +29,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,6 +76,9 @@ type Options struct {
 
 	Server  *Server // nil: mails are logged and not sent
 	BaseURL string  // origin of the control plane, which mails name and link to; "": they do not
+
+	// IDs returns the ids of objects, for links to their pages. nil: mails do not link to them.
+	IDs func(context.Context) (*model.NodeIDs, error)
 }
 
 // Mailer sends mails that are due.
@@ -66,7 +88,7 @@ type Mailer struct {
 	queue   *queue.Queue
 	log     *slog.Logger
 	server  *Server
-	baseURL string
+	compose composer
 
 	attempts *prometheus.CounterVec
 }
@@ -74,7 +96,8 @@ type Mailer struct {
 // New returns a mailer that handles the mail tasks of its queue.
 func New(o Options) *Mailer {
 	m := &Mailer{
-		store: o.Store, clock: o.Clock, queue: o.Queue, log: o.Log, server: o.Server, baseURL: o.BaseURL,
+		store: o.Store, clock: o.Clock, queue: o.Queue, log: o.Log, server: o.Server,
+		compose: composer{baseURL: strings.TrimSuffix(o.BaseURL, "/"), ids: o.IDs},
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tallygate_mails_total",
 			Help: "Attempts of this process to send a mail.",
@@ -178,7 +201,10 @@ func (m *Mailer) send(ctx context.Context, mail *model.Mail) {
 		return
 	}
 
-	err := m.server.send(ctx, mail, m.baseURL)
+	text, err := m.compose.compose(ctx, mail)
+	if err == nil {
+		err = m.server.send(ctx, mail, text)
+	}
 	if err == nil {
 		mail.State = model.MailSent
 		m.attempts.WithLabelValues("sent").Inc()

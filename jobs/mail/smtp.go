@@ -95,9 +95,9 @@ func connectionOptions(u *url.URL) (port int, encryption mail.Option, err error)
 	return port, encryption, nil
 }
 
-// send sends one mail. If baseURL is not empty, the mail names and links to the installation.
-func (s *Server) send(ctx context.Context, stored *model.Mail, baseURL string) error {
-	message, err := s.message(stored, baseURL)
+// send sends one mail.
+func (s *Server) send(ctx context.Context, stored *model.Mail, text *content) error {
+	message, err := s.message(stored, text)
 	if err != nil {
 		return err
 	}
@@ -110,36 +110,31 @@ func (s *Server) send(ctx context.Context, stored *model.Mail, baseURL string) e
 	return client.DialAndSendWithContext(ctx, message)
 }
 
-// message composes a mail. It has the same Message-ID at each attempt, so that clients show a mail
-// once that was sent twice.
-func (s *Server) message(stored *model.Mail, baseURL string) (*mail.Msg, error) {
-	textOf, ok := texts[stored.Kind]
-	if !ok {
-		return nil, fmt.Errorf("unknown kind of mail %q", stored.Kind)
-	}
-
-	text, err := textOf([]byte(stored.Data))
-	if err != nil {
-		return nil, fmt.Errorf("data of a mail of kind %q: %w", stored.Kind, err)
-	}
-
-	text.setSender(baseURL)
-
-	html, err := text.html()
-	if err != nil {
-		return nil, err
-	}
-
+// message returns a mail with its headers. It has the same Message-ID at each attempt, so that clients
+// show a mail once that was sent twice.
+func (s *Server) message(stored *model.Mail, text *content) (*mail.Msg, error) {
 	message := mail.NewMsg(mail.WithNoDefaultUserAgent())
 	if err := errors.Join(message.From(s.from), message.To(stored.Recipient)); err != nil {
 		return nil, err
 	}
 
-	message.Subject(model.Clean(text.Subject, 200))
+	message.Subject(text.Subject)
 	message.SetMessageIDWithValue(fmt.Sprintf("mail.%d.%d@%s", stored.ID, stored.CreatedAt, s.domain))
 	message.SetDateWithValue(stored.CreatedAt.Time())
-	message.SetBodyString(mail.TypeTextPlain, text.plainText())
-	message.AddAlternativeString(mail.TypeTextHTML, html)
+	message.SetGenHeader(mail.HeaderContentLang, string(text.Language))
+
+	// No program should reply to these mails (RFC 3834).
+	message.SetGenHeader("Auto-Submitted", "auto-generated")
+	message.SetGenHeader("X-Auto-Response-Suppress", "All")
+
+	// Mail programs stop such mails with one request (RFC 8058), which must be encrypted.
+	if strings.HasPrefix(text.StopURL, "https://") {
+		message.SetGenHeader(mail.HeaderListUnsubscribe, "<"+text.StopURL+">")
+		message.SetGenHeader(mail.HeaderListUnsubscribePost, "List-Unsubscribe=One-Click")
+	}
+
+	message.SetBodyString(mail.TypeTextPlain, text.Text)
+	message.AddAlternativeString(mail.TypeTextHTML, text.HTML)
 
 	return message, nil
 }

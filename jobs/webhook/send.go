@@ -106,7 +106,7 @@ func (s *sender) call(ctx context.Context, c *outbox.Claim, body []byte) outbox.
 
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "Tallygate-Webhook/1")
-	sign(request.Header, c.Secret, c.MessageID, s.now(), body)
+	sign(request.Header, c.Secret, c.OldSecret, c.MessageID, s.now(), body)
 
 	response, err := s.client.Do(request)
 	if err != nil {

@@ -15,11 +15,12 @@ import (
 
 // sign sets the headers that identify a message and, if there is a secret, sign it. They are the
 // contract's X-Service-Signature over the body alone (analytics contract, section 5), and those of
-// Standard Webhooks, which also protect against replay.
+// Standard Webhooks, which also protect against replay. An old secret, if there is one, adds a second
+// signature to that of Standard Webhooks, which can hold several.
 //
 // The library of Standard Webhooks checks the result in tests. It does not sign here, because it
 // copies the body three times, and that of a daily export has megabytes.
-func sign(header http.Header, secret, id string, at time.Time, body []byte) {
+func sign(header http.Header, secret, oldSecret, id string, at time.Time, body []byte) {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	header.Set("webhook-id", id)
 	header.Set("webhook-timestamp", timestamp)
@@ -29,8 +30,18 @@ func sign(header http.Header, secret, id string, at time.Time, body []byte) {
 	}
 
 	header.Set("X-Service-Signature", "sha256="+hex.EncodeToString(mac([]byte(secret), body)))
-	signature := mac(standardKey(secret), []byte(id), []byte("."), []byte(timestamp), []byte("."), body)
-	header.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(signature))
+
+	standard := func(secret string) string {
+		sum := mac(standardKey(secret), []byte(id), []byte("."), []byte(timestamp), []byte("."), body)
+		return "v1," + base64.StdEncoding.EncodeToString(sum)
+	}
+
+	signatures := standard(secret)
+	if oldSecret != "" {
+		signatures += " " + standard(oldSecret)
+	}
+
+	header.Set("webhook-signature", signatures)
 }
 
 // standardKey returns the key of Standard Webhooks: what a secret in their form, whsec_ and base64,

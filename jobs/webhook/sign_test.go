@@ -3,6 +3,7 @@ package webhook
 import (
 	"bytes"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,7 +41,7 @@ func TestSign(t *testing.T) {
 			}
 
 			header := http.Header{}
-			sign(header, test.secret, "message", at, body)
+			sign(header, test.secret, "", "message", at, body)
 
 			if got := header.Get("webhook-signature"); got != want {
 				t.Errorf("signature %q, want %q", got, want)
@@ -48,9 +49,39 @@ func TestSign(t *testing.T) {
 		})
 	}
 
+	t.Run("old secret", func(t *testing.T) {
+		fresh, old := "a new secret, with 16", "an old secret, with 16"
+		header := http.Header{}
+		sign(header, fresh, old, "message", at, body)
+
+		alone := http.Header{}
+		sign(alone, fresh, "", "message", at, body)
+		if got := header.Get("X-Service-Signature"); got != alone.Get("X-Service-Signature") {
+			t.Errorf("X-Service-Signature %q is not of the new secret alone", got)
+		}
+
+		var want []string
+		for _, secret := range []string{fresh, old} {
+			signer, err := standardwebhooks.NewWebhookRaw([]byte(secret))
+			if err != nil {
+				t.Fatal(err)
+			}
+			signature, err := signer.Sign("message", at, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			want = append(want, signature)
+		}
+
+		if got := header.Get("webhook-signature"); got != strings.Join(want, " ") {
+			t.Errorf("signatures %q, want %q", got, want)
+		}
+	})
+
 	t.Run("no secret", func(t *testing.T) {
 		header := http.Header{}
-		sign(header, "", "message", at, body)
+		sign(header, "", "", "message", at, body)
 		if len(header) != 2 {
 			t.Errorf("headers %v, want no signature", header)
 		}
@@ -64,7 +95,7 @@ func BenchmarkSign(b *testing.B) {
 	b.Run("ours", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			sign(http.Header{}, "correct horse battery staple", "message", at, body)
+			sign(http.Header{}, "correct horse battery staple", "", "message", at, body)
 		}
 	})
 

@@ -21,25 +21,37 @@ import (
 // adminCommands are the operator's commands on the machine itself. They work whether or not the
 // service is running.
 type adminCommands struct {
-	CreateAccount createAccountCommand `cmd:"" help:"Create an account with its owner, regardless of --signups, and print the link to choose a password. The first account is the operator's."`
-	ResetPassword resetPasswordCommand `cmd:"" help:"Print a link to choose a new password, for instance where no mail is sent. Earlier links expire, and the user is notified by mail."`
-	Invite        inviteCommand        `cmd:"" help:"Invite a person to an account and print the link to join, for instance where no mail is sent."`
-	TestMail      testMailCommand      `cmd:"" help:"Queue a test mail for the running service to send."`
-	SetOperator   setOperatorCommand   `cmd:"" help:"Grant or revoke the operator role of a user."`
-	SetPlan       setPlanCommand       `cmd:"" help:"Set the plan of a site. Running processes apply it within a second."`
+	CreateAccount     createAccountCommand     `cmd:"" help:"Create an account with its owner, regardless of --signups, and print the link to choose a password. The first account is the operator's."`
+	ResetPassword     resetPasswordCommand     `cmd:"" help:"Print a link to choose a new password, for instance where no mail is sent. Earlier links expire, and the user is notified by mail."`
+	ResetSecondFactor resetSecondFactorCommand `cmd:"" help:"Remove all second factors of a user who has lost them, and end the user's sessions. The user is notified by mail."`
+
+	Invite      inviteCommand      `cmd:"" help:"Invite a person to an account and print the link to join, for instance where no mail is sent."`
+	TestMail    testMailCommand    `cmd:"" help:"Queue a test mail for the running service to send."`
+	SetOperator setOperatorCommand `cmd:"" help:"Grant or revoke the operator role of a user."`
+	SetPlan     setPlanCommand     `cmd:"" help:"Set the plan of a site. Running processes apply it within a second."`
 
 	SetSiteLimit setSiteLimitCommand `cmd:"" help:"Set the largest number of sites of an account on the plan of new sites (default: 50)."`
 
 	Backup       backupCommand       `cmd:"" help:"Copy the embedded SQLite database into a new file, even while the service runs. The copy has no daily salts."`
 	RestoreMonth restoreMonthCommand `cmd:"" help:"Restore a month that retention removed from PostgreSQL within the last 24 hours; without a month, list these months."`
 
+	PurgeSite purgeSiteCommand `cmd:"" help:"Delete for good a site that an owner has deleted, instead of waiting for the 7 days in which it can be restored."`
+
+	Suspend suspendCommand `cmd:"" help:"Suspend an account: its sites and sitekeys refuse calls, and its users can change nothing. Running processes follow within a second."`
+	Resume  resumeCommand  `cmd:"" help:"End the suspension of an account."`
+
 	CheckReports checkReportsCommand `cmd:"" help:"Recount the reports of finished days from the stored visits, page views and events, and print the figures that differ."`
 
 	SetCaptchaPlan setCaptchaPlanCommand `cmd:"" help:"Set the captcha plan of an account, effective from its next verification."`
 
+	Accounts     accountsCommand     `cmd:"" help:"List the installation's accounts with their plans and the usage of this month, newest first."`
+	Installation installationCommand `cmd:"" help:"Print the version, the settings without secrets, whether mails are sent, and the state of database, work and clock."`
+
 	RotateSecret rotateSecretCommand `cmd:"" help:"Replace the application key: seal with the new one what is stored with the previous one. See docs/operations.md, \"Change the application key\"."`
 
-	Apply applyCommand `cmd:"" help:"Give an account's sites the settings in a file, all or none. Settings that the file does not name stay unchanged; a list in the file replaces the stored one. Running processes follow within a second."`
+	Apply applyCommand `cmd:"" help:"Give an account and its sites the settings in a file, all or none. Settings that the file does not name stay unchanged; a list in the file replaces the stored one. Running processes follow within a second."`
+
+	ExportConfig exportConfigCommand `cmd:"" help:"Print the settings of an account, its sites and sitekeys as a file for \"admin apply\". Secrets are not in it."`
 }
 
 type createAccountCommand struct {
@@ -105,10 +117,36 @@ func link(c *config.Config, page, secret string) string {
 	return string(base) + page + "#" + secret
 }
 
+type resetSecondFactorCommand struct {
+	config.Config `embed:""`
+	Email         string `arg:"" help:"E-mail address of the user."`
+}
+
+// Run removes the second factors. It cannot know whether the person who asks is the user.
+func (c *resetSecondFactorCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		email, err := model.ParseEmail(c.Email)
+		if err != nil {
+			return err
+		}
+
+		err = accounts.New(d).ResetSecondFactor(ctx, email, accounts.FactorChange{At: model.At(time.Now())})
+		if errors.Is(err, accounts.ErrNoSecondFactor) {
+			return errors.New("this user has no second factor")
+		}
+		if err != nil {
+			return err
+		}
+
+		fmt.Fprintln(term.out, "The user signs in with the password alone, and can set up a new second factor.")
+		return nil
+	})
+}
+
 type inviteCommand struct {
 	config.Config `embed:""`
 	Email         string     `arg:"" help:"E-mail address of the person to invite."`
-	Account       string     `required:"" placeholder:"EMAIL" help:"E-mail address of a user of the account."`
+	Account       string     `required:"" placeholder:"EMAIL" help:"E-mail address of a user whose default account it is."`
 	Role          model.Role `default:"MEMBER" enum:"OWNER,MEMBER,VIEWER" help:"Role in the account: OWNER, MEMBER or VIEWER."`
 }
 
@@ -210,9 +248,92 @@ func (c *setPlanCommand) Run(ctx context.Context, term terminal) error {
 	})
 }
 
-type setSiteLimitCommand struct {
+type purgeSiteCommand struct {
+	config.Config `embed:""`
+	SiteKey       string `arg:"" help:"The site's key, 32 hexadecimal characters."`
+	Confirm       string `required:"" placeholder:"DOMAIN" help:"The site's domain."`
+}
+
+// Run deletes the site. A worker purges its rows.
+func (c *purgeSiteCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		site, err := sites.New(d).DeletedSiteByKey(ctx, c.SiteKey)
+		if err != nil {
+			return err
+		}
+
+		now, err := d.Now(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := sites.New(d).DeleteSite(ctx, site.AccountID, site.ID, c.Confirm, now); err != nil {
+			return err
+		}
+
+		fmt.Fprintf(term.out, "%s is deleted for good. The running worker purges its rows within minutes.\n", site.Domain)
+		return nil
+	})
+}
+
+type suspendCommand struct {
 	config.Config `embed:""`
 	Email         string `arg:"" help:"E-mail address of a user of the account."`
+	Reason        string `required:"" placeholder:"TEXT" help:"The reason, which the account's users see: 1 to 500 characters."`
+}
+
+// Run suspends the account.
+func (c *suspendCommand) Run(ctx context.Context, term terminal) error {
+	return withAccount(ctx, &c.Config, c.Email, func(d *db.DB, account *model.Account) error {
+		now, err := d.Now(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := accounts.New(d).Suspend(ctx, account.ID, c.Reason, now); err != nil {
+			return err
+		}
+
+		fmt.Fprintf(term.out, "%s is suspended.\n", account.Name)
+		return nil
+	})
+}
+
+type resumeCommand struct {
+	config.Config `embed:""`
+	Email         string `arg:"" help:"E-mail address of a user of the account."`
+}
+
+// Run ends the suspension.
+func (c *resumeCommand) Run(ctx context.Context, term terminal) error {
+	return withAccount(ctx, &c.Config, c.Email, func(d *db.DB, account *model.Account) error {
+		if _, err := accounts.New(d).Resume(ctx, account.ID); err != nil {
+			return err
+		}
+
+		fmt.Fprintf(term.out, "%s is not suspended.\n", account.Name)
+		return nil
+	})
+}
+
+// withAccount runs a command on the account of the user with an address: the default one.
+func withAccount(ctx context.Context, c *config.Config, email string, run func(*db.DB, *model.Account) error) error {
+	return withDatabase(ctx, c, func(d *db.DB) error {
+		email, err := model.ParseEmail(email)
+		if err != nil {
+			return err
+		}
+
+		user, err := accounts.New(d).UserByEmail(ctx, email)
+		if err != nil {
+			return err
+		}
+
+		return run(d, user.Account)
+	})
+}
+
+type setSiteLimitCommand struct {
+	config.Config `embed:""`
+	Email         string `arg:"" help:"E-mail address of a user whose default account it is."`
 	Sites         int64  `arg:"" help:"Number of sites, 1 to 1000."`
 }
 
@@ -239,7 +360,7 @@ func (c *setSiteLimitCommand) Run(ctx context.Context, term terminal) error {
 
 type setCaptchaPlanCommand struct {
 	config.Config `embed:""`
-	Email         string `arg:"" help:"E-mail address of a user of the account."`
+	Email         string `arg:"" help:"E-mail address of a user whose default account it is."`
 	Plan          string `arg:"" help:"FREE, PRO_100K, PRO_250K, PRO_500K, PRO_1M or ENTERPRISE."`
 }
 

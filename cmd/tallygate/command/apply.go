@@ -27,32 +27,6 @@ type applyCommand struct {
 	File          string `arg:"" type:"existingfile" help:"A file in YAML or JSON, see docs/operations.md."`
 }
 
-// sitesFile is the content of the file. A setting that is missing or null is not changed.
-type sitesFile struct {
-	Account string     `yaml:"account"` // e-mail address of one of its users
-	Sites   []siteFile `yaml:"sites"`
-}
-
-// siteFile is a site, identified by its domain. An unknown site is created. An empty string removes
-// an address, an empty list all entries.
-type siteFile struct {
-	Domain                  string    `yaml:"domain"`
-	Name                    *string   `yaml:"name"`
-	ExtraDomains            *[]string `yaml:"extraDomains"`
-	RegisteredEvents        *[]string `yaml:"registeredEvents"`
-	KeyEvents               *[]string `yaml:"keyEvents"`
-	ExcludedAddresses       *[]string `yaml:"excludedAddresses"`
-	MeasureSiteSearch       *bool     `yaml:"measureSiteSearch"`
-	MeasureEcommerce        *bool     `yaml:"measureEcommerce"`
-	AllowPseudonymousUserID *bool     `yaml:"allowPseudonymousUserId"`
-	AutomaticEvents         *bool     `yaml:"automaticEvents"`
-	TimeZone                *string   `yaml:"timeZone"`
-	ConversionWebhookURL    *string   `yaml:"conversionWebhookUrl"`
-	DailyExportURL          *string   `yaml:"dailyExportUrl"`
-	Plan                    *string   `yaml:"plan"`
-	MonthlyPageviews        *int64    `yaml:"monthlyPageviews"`
-}
-
 // errNoChange rolls back a transaction without changes.
 var errNoChange = errors.New("nothing changed")
 
@@ -101,7 +75,7 @@ func parseSites(text []byte) (*sitesFile, error) {
 	if err := decoder.Decode(new(sitesFile)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("the file has more than one document")
 	}
-	if file.Account == "" || len(file.Sites) == 0 {
+	if file.Account == "" || file.Sites == nil {
 		return nil, errors.New("the file needs an account and sites")
 	}
 
@@ -122,6 +96,11 @@ func (c *applyCommand) apply(
 		return nil, fmt.Errorf("account %s: %w", email, err)
 	}
 
+	changes, err := applyAccount(ctx, store, user.AccountID, file)
+	if err != nil {
+		return nil, err
+	}
+
 	existing, err := store.Sites(ctx, user.AccountID, 0, model.MaxSites)
 	if err != nil {
 		return nil, err
@@ -133,7 +112,6 @@ func (c *applyCommand) apply(
 	}
 
 	seen := make(map[string]bool)
-	var changes []string
 	for _, site := range file.Sites {
 		domain, err := model.ParseDomain(site.Domain, c.AllowLocalDomains)
 		if err == nil && seen[domain] {
@@ -152,7 +130,8 @@ func (c *applyCommand) apply(
 		changes = append(changes, of...)
 	}
 
-	return changes, nil
+	of, err := c.applySitekeys(ctx, store, user.AccountID, file.Sitekeys)
+	return append(changes, of...), err
 }
 
 // applySite creates the site if id is 0, applies the settings, and returns the changes.
@@ -161,9 +140,14 @@ func (c *applyCommand) applySite(ctx context.Context, store *sites.Store, accoun
 	var changes []string
 
 	if id == 0 {
+		siteKey, err := newSiteKey(ctx, store, file.SiteKey)
+		if err != nil {
+			return nil, err
+		}
+
 		volume, _ := c.DefaultSitePlan.MonthlyPageviews()
 		site, err := store.CreateSite(ctx, model.Site{
-			AccountID: accountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
+			AccountID: accountID, SiteKey: siteKey, Domain: domain, Name: domain,
 			Plan: c.DefaultSitePlan, MonthlyPageviews: volume, CreatedAt: model.At(time.Now()),
 		})
 		if err != nil {
@@ -177,6 +161,9 @@ func (c *applyCommand) applySite(ctx context.Context, store *sites.Store, accoun
 	if err != nil {
 		return nil, err
 	}
+	if file.SiteKey != nil && *file.SiteKey != before.SiteKey {
+		return nil, model.InvalidField("siteKey", "invalid_site_key", "The site has another site key, which cannot be changed.")
+	}
 	if err := c.changeSite(ctx, store, accountID, before, file); err != nil {
 		return nil, err
 	}
@@ -186,7 +173,10 @@ func (c *applyCommand) applySite(ctx context.Context, store *sites.Store, accoun
 		return nil, err
 	}
 
-	return append(changes, differences(before, after)...), nil
+	changes = append(changes, differences(before, after)...)
+
+	of, err := applyObjects(ctx, store, accountID, before, file)
+	return append(changes, of...), err
 }
 
 func rulesOf(ctx context.Context, store *sites.Store, id int64) (*model.SiteRules, error) {
@@ -309,7 +299,7 @@ func (c *applyCommand) changeWebhooks(
 		return err
 	}
 
-	by := model.ChangedBy{Name: "the operator of this installation (tallygate admin apply)", At: model.At(time.Now())}
+	by := model.ChangedBy{Operator: true, At: model.At(time.Now())}
 
 	if file.ConversionWebhookURL != nil {
 		if err := store.SetConversionWebhook(ctx, accountID, siteID, *file.ConversionWebhookURL, nil, by); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/internal/environment"
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/db/audit"
 )
 
 // commands is the command line.
@@ -93,12 +94,26 @@ func Run(ctx context.Context, args []string, out, log io.Writer) int {
 		return 2
 	}
 
+	if name := adminCommand(command); name != "" {
+		actor := audit.Actor{Kind: audit.CommandLine, Action: name}
+		command.BindTo(audit.WithActor(ctx, actor), (*context.Context)(nil))
+	}
+
 	if err := command.Run(); err != nil && !errors.Is(err, context.Canceled) {
 		reportFailure(term.log, cli.logsJSON(command.Command()), err.Error())
 		return 1
 	}
 
 	return 0
+}
+
+// adminCommand returns the name of an admin command, such as "admin set-plan"; "" for other commands.
+func adminCommand(command *kong.Context) string {
+	words := strings.Fields(command.Command())
+	if len(words) < 2 || words[0] != "admin" {
+		return ""
+	}
+	return words[0] + " " + words[1]
 }
 
 // reportFailure writes the reason for the failure as the last log line.

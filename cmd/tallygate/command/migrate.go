@@ -8,16 +8,25 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/database"
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 )
 
 type migrateCommand struct {
+	Plan  bool `xor:"plan,check" help:"Print the pending migrations with their SQL, and change nothing."`
+	Check bool `xor:"plan,check" help:"Print how the schema compares with this program, and fail if a migration is pending or the program is too old. Changes nothing."`
+
 	config.Config `embed:""`
 }
 
-// Run migrates the database.
+// Run migrates the database, or reports what that would do.
 func (c *migrateCommand) Run(ctx context.Context, term terminal) error {
+	if c.Plan || c.Check {
+		return c.report(ctx, term)
+	}
+
+	c.NoMigrate = false
 	d, hold, err := database.Open(ctx, &c.Config, c.Logger(term.log))
 	if err != nil {
 		return err
@@ -30,4 +39,69 @@ func (c *migrateCommand) Run(ctx context.Context, term terminal) error {
 
 	fmt.Fprintln(term.out, "The schema is up to date.")
 	return d.Close()
+}
+
+// report prints the plan, or the result of the check.
+func (c *migrateCommand) report(ctx context.Context, term terminal) (err error) {
+	d, err := db.Open(c.Database())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+
+	schema, err := d.SchemaOrEmpty(ctx)
+	if err != nil {
+		return fmt.Errorf("read the schema's state: %w", err)
+	}
+	if c.Check {
+		return printCheck(term, schema)
+	}
+
+	return printPlan(term, d, schema)
+}
+
+// printCheck prints a line for each property of the schema. It returns an error for a schema that this
+// program cannot serve.
+func printCheck(term terminal, schema db.Schema) error {
+	oldest := schema.OldestProgram
+	if oldest == "" {
+		oldest = "any"
+	}
+
+	fmt.Fprintf(term.out, "newest migration of this program: %s\n", schema.Newest)
+	fmt.Fprintf(term.out, "oldest program that the schema permits: %s\n", oldest)
+	fmt.Fprintf(term.out, "pending migrations: %d\n", len(schema.Pending))
+	fmt.Fprintf(term.out, "migrations of a newer program: %d\n", len(schema.Unknown))
+
+	switch {
+	case schema.TooNew():
+		return db.ErrProgramTooOld
+	case len(schema.Pending) > 0:
+		return fmt.Errorf("%d migrations are pending", len(schema.Pending))
+	}
+
+	return nil
+}
+
+// printPlan prints the pending migrations.
+func printPlan(term terminal, d *db.DB, schema db.Schema) error {
+	if schema.TooNew() {
+		return db.ErrProgramTooOld
+	}
+
+	for _, name := range schema.Pending {
+		migration, err := d.Migration(name)
+		if err != nil {
+			return err
+		}
+
+		how := "in one transaction"
+		if migration.Outside {
+			how = "statement by statement, while the tables are in use"
+		}
+		fmt.Fprintf(term.out, "-- %s, %s\n%s\n", name, how, migration.SQL)
+	}
+
+	fmt.Fprintf(term.out, "-- %d pending migrations\n", len(schema.Pending))
+	return nil
 }

@@ -28,10 +28,18 @@ func (c *rotateSecretCommand) Run(ctx context.Context, term terminal) error {
 
 	fmt.Fprintf(term.out, "Webhook secrets sealed with the new key: %d.\n", result.Resealed)
 
+	fmt.Fprintf(term.out, "TOTP secrets sealed with the new key: %d.\n", result.ResealedTOTP)
+
 	if len(result.Unreadable) > 0 {
 		fmt.Fprintf(term.out,
 			"Neither key opens the webhook secrets of the sites %v. They are left as they are; their owners must "+
 				"set them again.\n", result.Unreadable)
+	}
+
+	if len(result.UnreadableUsers) > 0 {
+		fmt.Fprintf(term.out,
+			"Neither key opens the TOTP secrets of %d users. They are left as they are; reset these users' second "+
+				"factors with \"tallygate admin reset-second-factor\".\n", len(result.UnreadableUsers))
 	}
 
 	fmt.Fprintln(term.out,

@@ -62,9 +62,29 @@ func prepare(ctx context.Context, c *config.Config, hold *Hold) (*db.DB, error) 
 		}
 	}
 
-	if err := d.Migrate(ctx, time.Now); err != nil {
+	migrate := func() error { return d.Migrate(ctx, time.Now) }
+	if c.NoMigrate {
+		migrate = func() error { return checkSchema(ctx, d) }
+	}
+	if err := migrate(); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the database: %w", err), d.Close())
 	}
 
 	return d, nil
+}
+
+// checkSchema returns an error for a database whose schema this program cannot use as it is.
+func checkSchema(ctx context.Context, d *db.DB) error {
+	schema, err := d.Schema(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the schema's state: %w", err)
+	case schema.TooNew():
+		return db.ErrProgramTooOld
+	case len(schema.Pending) > 0:
+		return fmt.Errorf("%d migrations are pending, the first is %s; run \"tallygate migrate\" with a role that may "+
+			"create tables", len(schema.Pending), schema.Pending[0])
+	}
+
+	return nil
 }

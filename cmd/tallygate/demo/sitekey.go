@@ -27,7 +27,7 @@ func prepareSitekey(ctx context.Context, d *db.DB, ownerEmail string) (key *mode
 
 	for _, key := range keys {
 		if key.Name == sitekeyName {
-			_, secret, err := sites.New(d).RotateSitekeySecret(ctx, owner.AccountID, key.ID)
+			_, secret, err := sites.New(d).RotateSitekeySecret(ctx, owner.AccountID, key.ID, 0)
 			return key, secret, err
 		}
 	}

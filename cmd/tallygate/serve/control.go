@@ -7,9 +7,11 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	assets "github.com/tallygate/tallygate/frontend-assets"
 
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/export"
+	"github.com/tallygate/tallygate/graph/resolver"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -53,8 +55,14 @@ func (a *App) openControl(clients *web.Clients) error {
 		ClientAddr:        clients.Addr,
 		IsShared:          clients.Shared,
 		GraphiQL:          graphiQL,
+		Configuration:     configuration(c),
 		Notify:            a.notify(),
 	})
+	if err != nil {
+		return err
+	}
+
+	stopMail, err := graph.StopMail(a.db, time.Now, a.log)
 	if err != nil {
 		return err
 	}
@@ -66,6 +74,7 @@ func (a *App) openControl(clients *web.Clients) error {
 		mux.Handle("/graphiql/", graphiQL)
 	}
 
+	mux.Handle("POST "+model.StopMailPath, stopMail)
 	mux.Handle(export.Path, export.Handler(export.Options{DB: a.db, User: sessions.Downloader, Log: a.log}))
 	assets.MountConsole(mux, string(c.CaptchaURL))
 	a.health(mux)
@@ -76,4 +85,17 @@ func (a *App) openControl(clients *web.Clients) error {
 
 	a.control.Handler = a.leaving(handler)
 	return nil
+}
+
+// configuration returns what operators see of the settings.
+func configuration(c *config.Config) resolver.Configuration {
+	roles := make([]string, len(c.Roles))
+	for i, role := range c.Roles {
+		roles[i] = string(role)
+	}
+
+	return resolver.Configuration{
+		BaseURL: string(c.BaseURL), Roles: roles, Signups: c.Signups, MailServer: c.SMTPURL != "", Redis: c.RedisURL != "",
+		RetentionMonths: c.RetentionMonths,
+	}
 }

@@ -73,11 +73,13 @@ func (a *App) notReady() string {
 
 // checkDatabase reads and writes, and returns the fault, or "".
 func (a *App) checkDatabase(ctx context.Context) (reason string, err error) {
-	pending, err := a.db.PendingMigrations(ctx)
-	if err != nil {
+	schema, err := a.db.Schema(ctx)
+	switch {
+	case err != nil:
 		return "database not reachable", err
-	}
-	if len(pending) > 0 {
+	case schema.TooNew():
+		return "database schema is too new", nil
+	case len(schema.Pending) > 0:
 		return "migrations pending", nil
 	}
 	if err := files.New(a.db).ProbeWrite(ctx); err != nil {

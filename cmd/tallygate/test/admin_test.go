@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,6 +48,9 @@ func TestAdmin(t *testing.T) {
 		forgotten := link(admin("https://app.example.com/reset-password#tgr_", "reset-password", "second@example.com",
 			"--base-url", "https://app.example.com"))
 		admin("tallygate: No such object.", "reset-password", "unknown@example.com")
+
+		admin("tallygate: No such object.", "reset-second-factor", "unknown@example.com")
+		admin("tallygate: this user has no second factor", "reset-second-factor", "second@example.com")
 
 		admin("tallygate: Enter an e-mail address", "invite", "guest", "--account", "second@example.com")
 		admin("tallygate: No such object.", "invite", "guest@example.com", "--account", "unknown@example.com")
@@ -152,6 +156,26 @@ func TestAdmin(t *testing.T) {
 		admin("tallygate: There is no such plan.", "set-captcha-plan", "second@example.com", "PRO_5M")
 		admin("tallygate: No such object.", "set-captcha-plan", "unknown@example.com", "FREE")
 
+		admin("captcha PRO_1M", "accounts")
+		if list := admin(`"captchaPlan": "PRO_1M"`, "accounts", "--search", "second", "--json"); strings.Contains(list, "Example") ||
+			!strings.Contains(list, `"sites": []`) {
+			t.Errorf("the accounts with --search are %s", list)
+		}
+		admin("tallygate: --most: 0 is not from 1 to 1000", "accounts", "--most", "0")
+
+		admin("mail server:", "installation")
+		if state := admin(`"signups": "closed"`, "installation", "--json", "--smtp-url", "smtp://user:password@mail.example:587"); !strings.Contains(
+			state, `"mailServer": true`) || strings.Contains(state, "mail.example") {
+			t.Errorf("the installation is %s", state)
+		}
+
+		// The commands are in the logs of the accounts that they changed.
+		wantAudit(t, databaseURL, map[string]string{
+			"admin create-account": "Account Example", "admin reset-password": "User second@example.com",
+			"admin invite": "Invitation guest@example.com", "admin set-plan": "Site example.com",
+			"admin set-site-limit": "Account Second", "admin set-captcha-plan": "Account Second",
+		})
+
 		admin("tallygate: This is the installation's only operator", "set-operator", "operator@example.com", "--off")
 		admin("Done.", "set-operator", "second@example.com")
 		admin("Done.", "set-operator", "operator@example.com", "--off")
@@ -161,6 +185,22 @@ func TestAdmin(t *testing.T) {
 			t.Error("still an operator")
 		}
 	})
+}
+
+// wantAudit checks that commands are in the audit log, with an object of each.
+func wantAudit(t *testing.T, databaseURL string, want map[string]string) {
+	t.Helper()
+	rows, err := dbtest.Rows[struct{ Action, Object string }](dbtest.Open(t, databaseURL),
+		"SELECT action, object_kind || ' ' || object_name AS object FROM audit_log WHERE actor_kind = 'COMMAND_LINE'")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for action, object := range want {
+		if !slices.Contains(rows, struct{ Action, Object string }{action, object}) {
+			t.Errorf("%s is not in the log: %v", action, rows)
+		}
+	}
 }
 
 // choose sets a password with a link's secret.

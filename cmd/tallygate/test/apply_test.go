@@ -150,7 +150,7 @@ example.com: monthlyPageviews: "30000000", was "10000"
 
 		mails, err := dbtest.Rows[string](a.db,
 			"SELECT data FROM mails WHERE kind = ? AND recipient = 'owner@example.com'", model.MailWebhookChanged)
-		if err != nil || len(mails) != 1 || !strings.Contains(mails[0], "the operator of this installation") {
+		if err != nil || len(mails) != 1 || !strings.Contains(mails[0], `"operator":true`) {
 			t.Errorf("mails about the new address: %q, %v", mails, err)
 		}
 

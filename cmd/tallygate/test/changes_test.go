@@ -155,8 +155,26 @@ func TestChangesReachAnotherProcess(t *testing.T) {
 			return f.post("/collect.php", "", map[string]any{"k": site.SiteKey, "t": "pageview", "p": "/"})
 		}
 
-		f.sees("a deleted site", pageview, "204", `404 {"error":"unknown_site_key"}`,
-			mutate(`deleteSite(input: {siteId: "`+site.ID+`"}) { userErrors { code } }`))
+		siteID, gone := `(input: {siteId: "`+site.ID+`"}) { userErrors { code } }`, `404 {"error":"unknown_site_key"}`
+		f.sees("a paused site", pageview, "204", gone, mutate("pauseSite"+siteID))
+		f.sees("a resumed site", pageview, gone, "204", mutate("resumeSite"+siteID))
+		admin := func(args ...string) func() {
+			return func() {
+				t.Helper()
+				if out, err := newCommand(settings, append([]string{"admin"}, args...)...).CombinedOutput(); err != nil {
+					t.Fatalf("admin %v: %v\n%s", args, err, out)
+				}
+			}
+		}
+
+		// The account of the only operator cannot be suspended.
+		admin("create-account", "other@example.com", "--name", "Other")()
+		admin("set-operator", "other@example.com")()
+		f.sees("a suspended account", pageview, "204", gone, admin("suspend", "owner@shop.example", "--reason", "abuse"))
+		f.sees("a resumed account", pageview, gone, "204", admin("resume", "owner@shop.example"))
+
+		f.sees("a deleted site", pageview, "204", gone, mutate("deleteSite"+siteID))
+		f.sees("a restored site", pageview, gone, "204", mutate("restoreSite"+siteID))
 
 		f.sees("a replaced captcha secret", redeem, `200 {"valid":false`, `401 `,
 			mutate(`rotateSitekeySecret(input: {sitekeyId: "`+key.ID+`"}) { secret }`))

@@ -40,7 +40,7 @@ func TestAdminData(t *testing.T) {
 			admin("Copied to "+file, "backup", file)
 			admin("tallygate: open "+file+": file exists", "backup", file)
 
-			if _, err := dbtest.Open(t, "sqlite:"+file).PendingMigrations(t.Context()); err != nil {
+			if _, err := dbtest.Open(t, "sqlite:"+file).Schema(t.Context()); err != nil {
 				t.Error(err)
 			}
 

@@ -568,7 +568,7 @@ func TestRotationMeetsSealing(t *testing.T) {
 			var err error
 			for n := 0; ctx.Err() == nil && err == nil; n++ {
 				secret := fmt.Sprintf("secret number %d of the owner", n)
-				err = sites.New(another).SetWebhookSecret(t.Context(), user.AccountID, siteList[0].ID, &secret)
+				err = sites.New(another).SetWebhookSecret(t.Context(), user.AccountID, siteList[0].ID, &secret, model.ChangedBy{})
 			}
 			changing <- err
 		}()

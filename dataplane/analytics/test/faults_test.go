@@ -490,7 +490,7 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		lockTable(t, p, "day_salt_20261120", 60)
+		lockTable(t, p, "day_salts_1", 60)
 		lockTable(t, p, "sites", first)
 		began := time.Now()
 		status, code := p.collect(viewCall(site, "", nil))

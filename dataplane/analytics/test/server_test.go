@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
@@ -203,6 +204,82 @@ func TestServerSecretReplaced(t *testing.T) {
 		}
 
 		p.await("the removed key's end", func() bool { return status(fresh) == 401 })
+	})
+}
+
+// TestOldServerSecret checks that a replaced key is valid until exactly the chosen time, in a process
+// that has it in its cache, and that at most one old key is.
+func TestOldServerSecret(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		changing := dbtest.Open(t, databaseURL)
+
+		// Another process serves. On SQLite it reads the changes from their table.
+		p := newPlane(t, dbtest.Open(t, databaseURL))
+		site := p.shop("shop.example")
+		body := mustJSON(t, m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome})
+		status := func(secret string) int {
+			status, _ := p.serverCall("POST", "Bearer "+secret, body)
+			return status
+		}
+
+		// rotate keeps the current key for a time.
+		rotate := func(keep time.Duration) string {
+			t.Helper()
+
+			secret, until := model.NewSecret("svcs_"), model.Instant(0)
+			if keep > 0 {
+				until = model.At(p.clock.Now().Add(keep))
+			}
+
+			_, err := sites.New(changing).ReplaceServerSecret(t.Context(), site.AccountID, site.ID, model.HashToken(secret),
+				model.SecretHint(secret), until)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			return secret
+		}
+
+		first := rotate(24 * time.Hour)
+		p.await("the first key", func() bool { return status(first) == 200 })
+		second := rotate(24 * time.Hour)
+		p.await("the second key", func() bool { return status(second) == 200 })
+		if got := status(first); got != 200 {
+			t.Errorf("the old key: %d", got)
+		}
+
+		// Both keys are in the cache when the old one expires.
+		p.clock.set(noon.Add(24*time.Hour - time.Microsecond))
+		if got := [2]int{status(first), status(second)}; got != [2]int{200, 200} {
+			t.Errorf("just before the end: %v, want both valid", got)
+		}
+		p.clock.set(noon.Add(24 * time.Hour))
+		if got := [2]int{status(first), status(second)}; got != [2]int{401, 200} {
+			t.Errorf("at the end: %v, want the old key refused", got)
+		}
+
+		third := rotate(7 * 24 * time.Hour)
+		p.await("the third key", func() bool { return status(third) == 200 && status(second) == 200 })
+		fourth := rotate(7 * 24 * time.Hour)
+		p.await("the second key's end", func() bool { return status(second) == 401 })
+		if got := [2]int{status(third), status(fourth)}; got != [2]int{200, 200} {
+			t.Errorf("after another rotation: %v, want the last two keys valid", got)
+		}
+
+		if err := sites.New(changing).RevokeOldServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+			t.Fatal(err)
+		}
+		p.await("the third key's end", func() bool { return status(third) == 401 })
+		if got := status(fourth); got != 200 {
+			t.Errorf("the current key: %d", got)
+		}
+
+		fifth := rotate(time.Hour)
+		p.await("the fifth key", func() bool { return status(fifth) == 200 })
+		if err := sites.New(changing).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+			t.Fatal(err)
+		}
+		p.await("the end of both keys", func() bool { return status(fourth) == 401 && status(fifth) == 401 })
 	})
 }
 

@@ -34,7 +34,7 @@ func TestKeysFollowTheDatabase(t *testing.T) {
 	// PostgreSQL truncates the unlogged table when it recovers.
 	crash := func() {
 		t.Helper()
-		if err := dbtest.Exec(d, "TRUNCATE day_salt_20261120"); err != nil {
+		if err := dbtest.Exec(d, "TRUNCATE day_salts_1"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -481,7 +481,7 @@ func TestRotatedSecretIsRefused(t *testing.T) {
 		}
 
 		await("the sitekey", func() bool { return p.compat(key, "x") == refused("invalid-input-response") })
-		_, secret, err := sites.New(changing).RotateSitekeySecret(t.Context(), account, key.ID)
+		_, secret, err := sites.New(changing).RotateSitekeySecret(t.Context(), account, key.ID, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -505,6 +505,100 @@ func TestRotatedSecretIsRefused(t *testing.T) {
 
 		await("the removal", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusNotFound })
 		check(t, "secret of a removed sitekey", p.compat(key, "x"), refused("invalid-input-secret"))
+	})
+}
+
+// TestOldSitekeySecret checks that both endpoints accept a replaced secret until exactly the chosen
+// time, although it is in their cache, and not after it is revoked.
+func TestOldSitekeySecret(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		changing := dbtest.Open(t, databaseURL)
+
+		// Another process serves. On SQLite it reads the changes from their table.
+		p := newPlane(t, dbtest.Open(t, databaseURL))
+		account := p.account("a", model.CaptchaPlanFree)
+		key := p.pair(account)
+
+		// accepted returns how many of the two endpoints accept a secret.
+		accepted := func(secret string) (endpoints int) {
+			t.Helper()
+
+			response, body := p.send(call{path: siteverifyPath,
+				body: m{"sitekey": key.Sitekey.Sitekey, "secret": secret, "token": "x"}})
+			switch response.StatusCode {
+			case http.StatusOK:
+				endpoints++
+			case http.StatusUnauthorized:
+			default:
+				t.Errorf("siteverify: %d %s", response.StatusCode, body)
+			}
+
+			asked := key
+			asked.secret = secret
+			if p.compat(asked, "x") == refused("invalid-input-response") {
+				endpoints++
+			}
+
+			return endpoints
+		}
+
+		accepts := func(secret string) bool { t.Helper(); return accepted(secret) == 2 }
+		refuses := func(secret string) bool { t.Helper(); return accepted(secret) == 0 }
+		await := func(what string, arrived func(string) bool, secret string) {
+			t.Helper()
+
+			for deadline := time.Now().Add(hang); !arrived(secret); {
+				if time.Now().After(deadline) {
+					t.Fatalf("%s has not arrived", what)
+				}
+
+				// The plane reports no event that the test could wait for.
+				time.Sleep(5 * time.Millisecond)
+			}
+		}
+
+		rotate := func(keep time.Duration) string {
+			t.Helper()
+			_, secret, err := sites.New(changing).RotateSitekeySecret(t.Context(), account, key.ID, model.At(p.clock.Now().Add(keep)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return secret
+		}
+
+		await("the first secret", accepts, key.secret)
+		second := rotate(24 * time.Hour)
+		await("the second secret", accepts, second)
+		if !accepts(key.secret) {
+			t.Error("the old secret is refused")
+		}
+
+		check(t, "a token, with the old secret", p.siteverify(key, p.token(key, siteOrigin)), valid)
+
+		p.clock.set(noon.Add(24*time.Hour - time.Microsecond))
+		if !accepts(key.secret) || !accepts(second) {
+			t.Error("just before the end, one of the secrets is refused")
+		}
+		p.clock.set(noon.Add(24 * time.Hour))
+		if !refuses(key.secret) || !accepts(second) {
+			t.Error("at the end, the old secret is accepted or the new one refused")
+		}
+
+		third := rotate(24 * time.Hour)
+		await("the third secret", accepts, third)
+		fourth := rotate(24 * time.Hour)
+		await("the end of the second secret", refuses, second)
+		if !accepts(third) || !accepts(fourth) {
+			t.Error("after another rotation, one of the last two secrets is refused")
+		}
+
+		if _, err := sites.New(changing).RevokeOldSitekeySecret(t.Context(), account, key.ID); err != nil {
+			t.Fatal(err)
+		}
+		await("the end of the third secret", refuses, third)
+		if !accepts(fourth) {
+			t.Error("the current secret is refused")
+		}
 	})
 }
 

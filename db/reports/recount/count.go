@@ -76,7 +76,7 @@ func Count(q *scan.Query, days []segment.Rows) *Result {
 		figures := map[string]scan.Figures{}
 		for value, row := range table {
 			f := row.done()
-			if f.Visitors|f.Visits|f.Pageviews|f.Events|f.Exits != 0 || f.Revenue != nil {
+			if f.Visitors|f.Visits|f.Pageviews|f.Events|f.Exits|f.Converted != 0 || f.Revenue != nil {
 				figures[value] = f
 			}
 		}

@@ -108,3 +108,58 @@ func BenchmarkDashboard(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkRollups counts the dashboard of BenchmarkDashboard from rollups.
+func BenchmarkRollups(b *testing.B) {
+	encoded, err := busyMonth()
+	if err != nil {
+		b.Fatal(err)
+	}
+	segments := busySegments(b)
+	rollups := make([][]byte, len(segments))
+	size := 0
+	for i, g := range segments {
+		rollups[i] = scan.RollUp(g, time.UTC).Encode()
+		size += len(rollups[i])
+	}
+
+	query := recount.Dashboard(time.UTC, busyFirst, busyDays)
+	b.ReportAllocs()
+	for b.Loop() {
+		s := scan.New(query)
+		for i := range rollups {
+			rollup, err := segment.DecodeRollup(rollups[i])
+			if err != nil {
+				b.Fatal(err)
+			}
+			texts, err := segment.DecodeTexts(encoded[i][segment.PartDays], encoded[i][segment.PartTexts])
+			if err != nil || !s.CanAdd(texts, rollup) {
+				b.Fatal("the rollup cannot be added", err)
+			}
+			if err := s.AddRollup(texts, rollup); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if s.Result().Totals.Pageviews == 0 {
+			b.Fatal("nothing was counted")
+		}
+	}
+	b.ReportMetric(float64(size)/busyDays/busyViews, "B/pageview")
+}
+
+// BenchmarkRollUp counts the rollup of a day.
+func BenchmarkRollUp(b *testing.B) {
+	segments := busySegments(b)
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, zone := range []*time.Location{time.UTC, berlin} {
+		b.Run(zone.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				scan.RollUp(segments[len(segments)-1], zone).Encode()
+			}
+		})
+	}
+}

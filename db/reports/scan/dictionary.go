@@ -14,6 +14,11 @@ type dictionary struct {
 	slots   []slot   // their number is a power of two
 	current []uint32 // numbers of the current segment's texts, by their index
 	copies  strings.Builder
+	only    bool // there is one segment: each text has its index as its number
+
+	// The memory of begin: of each text, its hash and the first slot for it.
+	hashes []uint64
+	firsts []slot
 }
 
 // slot holds a text's number plus 1, or 0 if it is free, and half of the text's hash.
@@ -34,15 +39,44 @@ func newDictionary() *dictionary {
 
 // begin numbers the texts of a segment. It keeps copies, because these are parts of the segment.
 func (d *dictionary) begin(texts []string) {
+	if d.only {
+		d.texts, d.current = texts, slices.Grow(d.current[:0], len(texts))
+		for i := range texts {
+			d.current = append(d.current, uint32(i))
+		}
+		return
+	}
+
+	d.hashes = slices.Grow(d.hashes[:0], len(texts))
+	d.firsts = slices.Grow(d.firsts[:0], len(texts))
 	d.current = slices.Grow(d.current[:0], len(texts))
+
+	// Most texts are known and in their first slot. Loops that do one thing only let the processor
+	// wait for the memory of many texts at once.
 	for _, text := range texts {
-		d.current = append(d.current, d.add(text))
+		d.hashes = append(d.hashes, maphash.String(hashSeed, text))
+	}
+	mask := uint64(len(d.slots) - 1)
+	for _, hash := range d.hashes {
+		d.firsts = append(d.firsts, d.slots[hash&mask])
+	}
+	for i, text := range texts {
+		first, hash := d.firsts[i], d.hashes[i]
+		if first.next == 0 || first.hash != uint32(hash>>32) || d.texts[first.next-1] != text {
+			d.current = append(d.current, d.addHashed(text, hash))
+			continue
+		}
+		d.current = append(d.current, first.next-1)
 	}
 }
 
 // add returns the number of a text, which may be new.
 func (d *dictionary) add(text string) uint32 {
-	hash := maphash.String(hashSeed, text)
+	return d.addHashed(text, maphash.String(hashSeed, text))
+}
+
+// addHashed is add for a text whose hash is known.
+func (d *dictionary) addHashed(text string, hash uint64) uint32 {
 	s := d.slot(hash, text)
 	if s.next == 0 {
 		d.texts = append(d.texts, d.copyOf(text))

@@ -117,6 +117,13 @@ func (t *table) grow(n int) {
 	t.cells = grown(t.cells, n)
 }
 
+// empty removes all figures and keeps the room.
+func (t *table) empty() {
+	clear(t.heads)
+	clear(t.cells)
+	t.users.empty()
+}
+
 // grown returns the list with at least n entries.
 func grown[T any](list []T, n int) []T {
 	if more := n - len(list); more > 0 {

@@ -134,16 +134,16 @@ func (w *window) whole(first, last uint32) uint8 {
 	return 0
 }
 
-// collect replaces the facts by those of the UTC day n, whose visits are those from begin before end.
-// visitor is the number of the last visitor before them; collect returns that of their last one.
-func (p *pass) collect(n, begin, end int, visitor uint32) uint32 {
+// collect replaces the facts by those of a window of a UTC day, whose visits are those from begin
+// before end. visitor is the number of the last visitor before them; collect returns that of their
+// last one.
+func (p *pass) collect(w *window, begin, end int, visitor uint32) uint32 {
 	p.facts, p.sums, p.sales = p.facts[:0], p.sums[:0], p.sales[:0]
-	w := p.window(n)
 
 	for i := begin; i < end; i++ {
 		visitor += uint32(p.g.New[i])
 		if w.to > 0 && (p.keep == nil || p.keep[i]) {
-			p.addFact(i, visitor, &w)
+			p.addFact(i, visitor, w)
 		}
 	}
 	return visitor

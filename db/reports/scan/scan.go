@@ -34,6 +34,7 @@ type Scanner struct {
 	visitors uint32                        // in the segments added, all
 	visits   uint32                        // ditto
 	texts    map[segment.Field]*dictionary // by domain
+	addsUp   bool                          // rollups have all that the query asks for
 
 	totals  *table   // has one cell
 	series  *table   // has a cell for each point
@@ -41,15 +42,16 @@ type Scanner struct {
 	funnels []funnelCount
 	props   map[string]*propertyCount
 
-	// The memory of the current facts, which those of the next day use again.
+	// The memory of the current facts, which those of the next day use again, and that of lists.
 	facts []fact
 	sums  []sums
+	pairs []segment.Pair
 }
 
 // New returns a Scanner. The query must not change while it is in use.
 func New(q *Query) *Scanner {
 	s := &Scanner{
-		query: q, texts: make(map[segment.Field]*dictionary),
+		query: q, texts: make(map[segment.Field]*dictionary), addsUp: q.addsUp(),
 		totals: newTable(1), series: newTable(max(len(q.Points)-1, 0)), tables: make([]*table, len(q.Breakdowns)),
 		funnels: make([]funnelCount, len(q.Funnels)), props: make(map[string]*propertyCount),
 	}
@@ -91,10 +93,11 @@ func (s *Scanner) Add(g *segment.Segment) error {
 	begin := 0
 	for n, d := range g.Days {
 		end := begin + int(d.Visits)
-		s.visitors = p.collect(n, begin, end, s.visitors)
+		w := p.window(n)
+		s.visitors = p.collect(&w, begin, end, s.visitors)
 		if len(p.facts) > 0 {
 			p.prepare()
-			p.count(n)
+			p.count(&w)
 		}
 		begin = end
 	}
@@ -126,22 +129,21 @@ func (p *pass) prepare() {
 	}
 }
 
-// count adds the facts of the UTC day n to everything that the query asks for, side by side. Each
-// part writes its own table only.
-func (p *pass) count(n int) {
-	w := p.window(n)
+// count adds the facts of a window to everything that the query asks for, side by side. Each part
+// writes its own table only.
+func (p *pass) count(w *window) {
 	parts := []func(){p.countTotals}
 	if len(p.series.cells) > 0 {
-		parts = append(parts, func() { p.countAt(p.series, &p.slots[len(p.tables)], &w) })
+		parts = append(parts, func() { p.countAt(p.series, &p.slots[len(p.tables)], w) })
 	}
 	for i := range p.tables {
-		parts = append(parts, func() { p.countBreakdown(i, &w) })
+		parts = append(parts, func() { p.countBreakdown(i, w) })
 	}
 	for i := range p.funnels {
-		parts = append(parts, func() { p.countFunnel(p.steps[i], &p.funnels[i], &w) })
+		parts = append(parts, func() { p.countFunnel(p.steps[i], &p.funnels[i], w) })
 	}
 	if p.query.Properties != nil {
-		parts = append(parts, func() { p.countProperties(&w) })
+		parts = append(parts, func() { p.countProperties(w) })
 	}
 
 	sideBySide(parts, len(p.facts))

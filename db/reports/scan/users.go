@@ -1,6 +1,11 @@
 package scan
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/tallygate/tallygate/db/reports/segment"
+)
 
 // userSet is the set of the user ids that were met or converted in each cell of a table. It is an
 // open hash table, which takes a fifth of a map's time and of its memory: 16 bytes an entry or 32.
@@ -58,4 +63,27 @@ func (s *userSet) grow() {
 func hashOf(key uint64) uint64 {
 	high, low := bits.Mul64(key, 0x9e3779b97f4a7c15)
 	return high ^ low
+}
+
+// entries returns the cells with their user ids, in order. None of them may be converted.
+func (s *userSet) entries() []segment.Pair {
+	keys := make([]uint64, 0, s.used)
+	for _, key := range s.slots {
+		if key != 0 {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+
+	pairs := make([]segment.Pair, len(keys))
+	for i, key := range keys {
+		pairs[i] = segment.Pair{Value: uint32(key >> 32), N: uint32(key) >> 1}
+	}
+	return pairs
+}
+
+// empty removes all entries.
+func (s *userSet) empty() {
+	clear(s.slots)
+	s.used = 0
 }

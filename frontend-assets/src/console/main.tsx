@@ -1,6 +1,7 @@
 // The console's first module: what is needed until the first view, and the core for the others.
 import {
   applyTheme,
+  chosenAccount,
   follow,
   loadLater,
   Loading,
@@ -17,7 +18,7 @@ import {
   type ComponentType,
   type Messages,
 } from './core';
-import { AcceptInvitation, ConfirmSignUp, ForgotPassword, ResetPassword, SignIn, SignUp } from './pages/enter';
+import { ConfirmSignUp, ForgotPassword, ResetPassword, SignIn, SignUp } from './pages/enter';
 import { Overview } from './pages/overview';
 import { Shared } from './pages/shared';
 import { Sites } from './pages/sites';
@@ -33,7 +34,6 @@ const bare: Record<string, Page> = {
   '/sign-up': SignUp,
   '/forgot-password': ForgotPassword,
   '/reset-password': ResetPassword,
-  '/accept-invitation': AcceptInvitation,
   '/confirm-sign-up': ConfirmSignUp,
   '/share/:token': Shared as Page,
 };
@@ -44,8 +44,9 @@ const later: { load: () => Promise<{ pages: Record<string, Page> }>; paths: stri
   { load: () => import('./details'), paths: ['/sites/:id/live'] },
   {
     load: () => import('./manage'),
-    paths: ['/sites/:id/sharing', '/sites/:id/saved', '/sites/:id/usage', '/operator'],
+    paths: ['/sites/:id/sharing', '/sites/:id/saved', '/sites/:id/usage', '/operator', '/stop-mail'],
   },
+  { load: () => import('./account'), paths: ['/audit', '/security'] },
   {
     load: () => import('./more'),
     paths: [
@@ -56,6 +57,7 @@ const later: { load: () => Promise<{ pages: Record<string, Page> }>; paths: stri
       '/sites/:id/webhooks',
       '/sites/:id/export',
       '/sites/:id/settings',
+      '/deleted',
       '/captcha',
       '/captcha/new',
       '/captcha/:id',
@@ -63,6 +65,8 @@ const later: { load: () => Promise<{ pages: Record<string, Page> }>; paths: stri
       '/members',
       '/tokens',
       '/sessions',
+      '/accept-invitation',
+      '/confirm-email',
     ],
   },
 ];
@@ -92,9 +96,10 @@ function App() {
 
   const Page = pattern && (bare[pattern] ?? first[pattern] ?? loaded);
   const missing = !pattern && Missing;
+  const alone = !!pattern && (pattern in bare || ['/stop-mail', '/accept-invitation', '/confirm-email'].includes(pattern));
   return (
-    <Shell bare={!!pattern && pattern in bare} narrow={!!pattern && pattern in bare && pattern !== '/share/:token'}>
-      {Page ? <Page key={pathname} {...match(pattern, pathname)} /> : missing ? <Missing /> : <Loading />}
+    <Shell bare={alone} narrow={alone && pattern !== '/share/:token'}>
+      {Page ? <Page key={pathname + chosenAccount()} {...match(pattern, pathname)} /> : missing ? <Missing /> : <Loading />}
     </Shell>
   );
 }

@@ -1,8 +1,9 @@
-// The pages about a site's reports, their readers and their usage, and the operator's page, which are loaded on demand.
+// Pages that are loaded on demand: about a site's reports, their readers, mails and usage, and the operator's.
 import { addMessages, type ComponentType } from './core';
 import { Operator } from './manage/operator';
 import { Saved } from './manage/saved';
 import { Sharing } from './manage/sharing';
+import { StopMail } from './manage/stopmail';
 import { Usage } from './manage/usage';
 import messages from './messages/manage';
 
@@ -13,4 +14,5 @@ export const pages: Record<string, ComponentType<any>> = {
   '/sites/:id/saved': Saved,
   '/sites/:id/usage': Usage,
   '/operator': Operator,
+  '/stop-mail': StopMail,
 };

@@ -1,8 +1,9 @@
 // The pages that are loaded on demand, by the patterns of main.tsx.
 import { addMessages, type ComponentType } from './core';
 import messages from './messages/more';
-import { Account, Members, Sessions, Tokens } from './more/people';
+import { AcceptInvitation, Account, ConfirmEmail, Members, Sessions, Tokens } from './more/people';
 import { NewSitekey, SitekeyPage, Sitekeys } from './more/captcha';
+import { DeletedSites } from './more/deleted';
 import { Events } from './more/events';
 import { Export } from './more/export';
 import { Install, NewSite } from './more/install';
@@ -20,11 +21,14 @@ export const pages: Record<string, ComponentType<any>> = {
   '/sites/:id/webhooks': Webhooks,
   '/sites/:id/export': Export,
   '/sites/:id/settings': Settings,
+  '/deleted': DeletedSites,
   '/captcha': Sitekeys,
   '/captcha/new': NewSitekey,
   '/captcha/:id': SitekeyPage,
   '/account': Account,
   '/members': Members,
   '/tokens': Tokens,
+  '/accept-invitation': AcceptInvitation,
+  '/confirm-email': ConfirmEmail,
   '/sessions': Sessions,
 };

@@ -3,13 +3,17 @@ import { operation } from './core/api';
 
 export type ApiTokenScope = 'READ' | 'WRITE' | 'EXPORT';
 
+export type AuditActorKind = 'USER' | 'API_TOKEN' | 'OPERATOR' | 'COMMAND_LINE' | 'UNAUTHENTICATED' | 'SYSTEM';
+
 export type CaptchaPlan = 'FREE' | 'PRO_100K' | 'PRO_250K' | 'PRO_500K' | 'PRO_1M' | 'ENTERPRISE';
 
 export type CaptchaStanding = 'WITHIN_QUOTA' | 'IN_RESERVE' | 'EXHAUSTED';
 
 export type DeliveryKind = 'CONVERSION' | 'DAILY_EXPORT' | 'TEST';
 
-export type DeliveryState = 'PENDING' | 'DELIVERED' | 'FAILED';
+export type DeliveryState = 'PENDING' | 'WAITING' | 'DELIVERED' | 'FAILED';
+
+export type Language = 'EN' | 'DE';
 
 export type OrderDirection = 'ASC' | 'DESC';
 
@@ -25,11 +29,26 @@ export type ReportPreset = 'TODAY' | 'YESTERDAY' | 'LAST_7_DAYS' | 'LAST_28_DAYS
 
 export type Role = 'OWNER' | 'MEMBER' | 'VIEWER';
 
+export type SecondFactorMethod = 'TOTP' | 'RECOVERY_CODE' | 'PASSKEY';
+
 export type SitePlan = 'FREE' | 'PRO_100K' | 'PRO_500K' | 'PRO_1M' | 'PRO_2M' | 'PRO_5M' | 'ENTERPRISE';
 
-export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'SIGNUPS_CLOSED' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'TOO_MANY_NETWORKS' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'LAST_OPERATOR';
+export type SiteState = 'ACTIVE' | 'PAUSED' | 'DELETED';
+
+export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'TOO_MANY_NETWORKS' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'LAST_OPERATOR';
+
+export type WebhookKind = 'CONVERSION' | 'DAILY_EXPORT';
+
+export type AuditFilter = {
+  actions?: string[] | null;
+  actorId?: string | null;
+  objectId?: string | null;
+  since?: string | null;
+  until?: string | null;
+};
 
 export type CreateSitekeyInput = {
+  accountId?: string | null;
   name: string;
   domains?: string[];
 };
@@ -42,10 +61,17 @@ export type UpdateSitekeyInput = {
 
 export type RotateSitekeySecretInput = {
   sitekeyId: string;
+  keepOldFor?: number;
+};
+
+export type TransferSitekeyInput = {
+  sitekeyId: string;
+  toAccountId: string;
 };
 
 export type DeleteSitekeyInput = {
   sitekeyId: string;
+  confirm?: string | null;
 };
 
 export type SetSitePlanInput = {
@@ -59,9 +85,15 @@ export type SetCaptchaPlanInput = {
   plan: CaptchaPlan;
 };
 
+export type UpdateUserInput = {
+  language?: Language | null;
+};
+
 export type SignInInput = {
   email: string;
   password: string;
+  secondFactor?: string | null;
+  passkey?: PasskeyAnswerInput | null;
 };
 
 export type SignUpInput = {
@@ -77,7 +109,8 @@ export type ConfirmSignUpInput = {
 
 export type AcceptInvitationInput = {
   token: string;
-  password: string;
+  password?: string | null;
+  secondFactor?: string | null;
 };
 
 export type RequestPasswordResetInput = {
@@ -93,7 +126,30 @@ export type SignOutInput = {
   everywhere?: boolean;
 };
 
+export type CreateAccountInput = {
+  name: string;
+};
+
+export type UpdateAccountInput = {
+  accountId?: string | null;
+  name: string;
+};
+
+export type LeaveAccountInput = {
+  accountId: string;
+};
+
+export type RequestEmailChangeInput = {
+  email: string;
+  password: string;
+};
+
+export type ConfirmEmailChangeInput = {
+  secret: string;
+};
+
 export type InviteMemberInput = {
+  accountId?: string | null;
   email: string;
   role: Role;
 };
@@ -103,16 +159,20 @@ export type RevokeInvitationInput = {
 };
 
 export type SetMemberRoleInput = {
+  accountId?: string | null;
   userId: string;
   role: Role;
 };
 
 export type RemoveMemberInput = {
+  accountId?: string | null;
   userId: string;
 };
 
 export type DeleteAccountInput = {
+  accountId?: string | null;
   password: string;
+  confirm?: string | null;
 };
 
 export type ChangePasswordInput = {
@@ -125,8 +185,11 @@ export type RevokeSessionInput = {
 };
 
 export type CreateApiTokenInput = {
+  accountId?: string | null;
   name: string;
   scopes: ApiTokenScope[];
+  expiresInDays?: number;
+  neverExpires?: boolean;
 };
 
 export type RevokeApiTokenInput = {
@@ -237,7 +300,59 @@ export type OpenSharedLinkInput = {
   password?: string | null;
 };
 
+export type StopReportMailInput = {
+  token: string;
+};
+
+export type SignInWithPasskeyInput = {
+  challenge: string;
+  credential: string;
+};
+
+export type StartTotpInput = {
+  password: string;
+};
+
+export type ConfirmTotpInput = {
+  code: string;
+};
+
+export type DisableTotpInput = {
+  password: string;
+};
+
+export type RenewRecoveryCodesInput = {
+  password: string;
+};
+
+export type StartPasskeyRegistrationInput = {
+  password: string;
+};
+
+export type FinishPasskeyRegistrationInput = {
+  challenge: string;
+  credential: string;
+  name: string;
+};
+
+export type RenamePasskeyInput = {
+  passkeyId: string;
+  name: string;
+};
+
+export type DeletePasskeyInput = {
+  passkeyId: string;
+  password: string;
+};
+
+export type SetAccountSecurityInput = {
+  accountId?: string | null;
+  password: string;
+  requireSecondFactor: boolean;
+};
+
 export type CreateSiteInput = {
+  accountId?: string | null;
   domain: string;
   name?: string | null;
   timeZone?: string | null;
@@ -261,14 +376,34 @@ export type SiteDomainInput = {
 
 export type RotateServerSecretInput = {
   siteId: string;
+  keepOldFor?: number;
 };
 
 export type RevokeServerSecretInput = {
   siteId: string;
 };
 
+export type PauseSiteInput = {
+  siteId: string;
+};
+
+export type ResumeSiteInput = {
+  siteId: string;
+};
+
+export type TransferSiteInput = {
+  siteId: string;
+  toAccountId: string;
+};
+
+export type RestoreSiteInput = {
+  siteId: string;
+};
+
 export type DeleteSiteInput = {
   siteId: string;
+  confirm?: string | null;
+  immediately?: boolean;
 };
 
 export type DeleteUserDataInput = {
@@ -279,6 +414,14 @@ export type DeleteUserDataInput = {
 export type SiteEventInput = {
   siteId: string;
   name: string;
+};
+
+export type DeliveryFilter = {
+  state?: DeliveryState | null;
+  kind?: DeliveryKind | null;
+  event?: string | null;
+  since?: string | null;
+  until?: string | null;
 };
 
 export type SetConversionWebhookInput = {
@@ -294,11 +437,49 @@ export type SetDailyExportWebhookInput = {
 
 export type SendTestWebhookInput = {
   siteId: string;
+  kind?: WebhookKind;
 };
 
 export type RedeliverInput = {
   deliveryId: string;
 };
+
+export type RedeliverFailedInput = {
+  siteId: string;
+  since: string;
+};
+
+export type ResendDailyExportInput = {
+  siteId: string;
+  date: string;
+};
+
+export type PasskeyAnswerInput = {
+  challenge: string;
+  credential: string;
+};
+
+export type AuditFields = {
+  at: string;
+  action: string;
+  actor: {
+    kind: AuditActorKind;
+    email: string | null;
+    apiTokenName: string | null;
+  };
+  object: {
+    type: string;
+    objectId: string;
+    name: string;
+  };
+  changes: ({
+    name: string;
+    before: string | null;
+    after: string | null;
+  })[];
+};
+const auditFieldsText =
+  'fragment AuditFields on AuditEntry{at action actor{kind email apiTokenName}object{type objectId name}changes{name before after}}';
 
 export type CaptchaUsageFields = {
   period: string;
@@ -315,6 +496,7 @@ const captchaUsageFieldsText =
 
 export type SitekeyFields = {
   id: string;
+  accountId: string;
   sitekey: string;
   name: string;
   domains: string[];
@@ -322,7 +504,30 @@ export type SitekeyFields = {
   createdAt: string;
 };
 const sitekeyFieldsText =
-  'fragment SitekeyFields on Sitekey{id sitekey name domains secretHint createdAt}';
+  'fragment SitekeyFields on Sitekey{id accountId sitekey name domains secretHint createdAt}';
+
+export type AccountFields = {
+  accountId: string;
+  name: string;
+  createdAt: string;
+  siteCount: number;
+  sitekeyCount: number;
+  memberCount: number;
+  pageviews: number;
+  captchaPlan: CaptchaPlan;
+  verifications: number;
+  sites: {
+    siteId: string;
+    domain: string;
+    plan: SitePlan;
+    usage: {
+      pageviews: number;
+      quota: number;
+    };
+  }[];
+};
+const accountFieldsText =
+  'fragment AccountFields on AccountOverview{accountId name createdAt siteCount sitekeyCount memberCount pageviews captchaPlan verifications sites(first:20){siteId domain plan usage{pageviews quota}}}';
 
 export type UserErrorFields = {
   field: string[] | null;
@@ -343,9 +548,17 @@ export type ViewerFields = {
     name: string;
     createdAt: string;
   };
+  accounts: ({
+    id: string;
+    name: string;
+    viewerRole: Role | null;
+    suspension: {
+      reason: string;
+    } | null;
+  })[];
 };
 const viewerFieldsText =
-  'fragment ViewerFields on User{id email role operator createdAt account{id name createdAt}}';
+  'fragment ViewerFields on User{id email role operator createdAt account{id name createdAt}accounts{id name viewerRole suspension{reason}}}';
 
 export type InvitationFields = {
   id: string;
@@ -604,12 +817,13 @@ const rejectionFieldsText =
 
 export type SiteFields = {
   id: string;
+  accountId: string;
   name: string;
   domain: string;
   notice: string | null;
 };
 const siteFieldsText =
-  'fragment SiteFields on Site{id name domain notice}';
+  'fragment SiteFields on Site{id accountId name domain notice}';
 
 export type SettingsFields = {
   name: string;
@@ -621,9 +835,10 @@ export type SettingsFields = {
   allowPseudonymousUserId: boolean;
   automaticEvents: boolean;
   serverSecretHint: string | null;
+  state: SiteState;
 };
 const settingsFieldsText =
-  'fragment SettingsFields on Site{name timeZone extraDomains excludedAddresses measureSiteSearch measureEcommerce allowPseudonymousUserId automaticEvents serverSecretHint}';
+  'fragment SettingsFields on Site{name timeZone extraDomains excludedAddresses measureSiteSearch measureEcommerce allowPseudonymousUserId automaticEvents serverSecretHint state}';
 
 export type ErasureFields = {
   id: string;
@@ -676,9 +891,14 @@ const webhookFieldsText =
 
 export type DeliveryFields = {
   id: string;
+  messageId: string;
   kind: DeliveryKind;
   event: string;
   state: DeliveryState;
+  url: string | null;
+  body: string | null;
+  part: number | null;
+  parts: number | null;
   nextAttemptAt: string | null;
   createdAt: string;
   attempts: ({
@@ -691,15 +911,46 @@ export type DeliveryFields = {
   })[];
 };
 const deliveryFieldsText =
-  'fragment DeliveryFields on Delivery{id kind event state nextAttemptAt createdAt attempts{at manual durationMs status error answer}}';
+  'fragment DeliveryFields on Delivery{id messageId kind event state url body part parts nextAttemptAt createdAt attempts{at manual durationMs status error answer}}';
+
+export type DeliveryPage = {
+  totalCount: number;
+  pageInfo: {
+    hasNextPage: boolean;
+    endCursor: string | null;
+  };
+  nodes: DeliveryFields[];
+};
+const deliveryPageText =
+  'fragment DeliveryPage on DeliveryConnection{totalCount pageInfo{hasNextPage endCursor}nodes{... DeliveryFields}}';
+
+export type AuditLogData = {
+  viewer: ViewerFields | null;
+  account: {
+    name: string;
+    members: {
+      id: string;
+      email: string;
+    }[];
+    auditLog: {
+      nodes: AuditFields[];
+      pageInfo: {
+        hasNextPage: boolean;
+        endCursor: string | null;
+      };
+    } | null;
+  } | null;
+};
+export const auditLog = /* @__PURE__ */ operation<{ account?: string | null; after?: string | null; filter?: AuditFilter | null }, AuditLogData>(
+  'query AuditLog($account:ID,$after:String,$filter:AuditFilter){viewer{... ViewerFields}account(id:$account){name members{id email}auditLog(first:50,after:$after,filter:$filter){nodes{... AuditFields}pageInfo{hasNextPage endCursor}}}}', viewerFieldsText, auditFieldsText,
+);
 
 export type SitekeysData = {
-  viewer: {
-    account: {
-      captchaPlan: CaptchaPlan;
-      captchaUsage: CaptchaUsageFields;
-    };
-  } & ViewerFields | null;
+  viewer: ViewerFields | null;
+  account: {
+    captchaPlan: CaptchaPlan;
+    captchaUsage: CaptchaUsageFields;
+  } | null;
   sitekeys: {
     totalCount: number;
     pageInfo: {
@@ -711,8 +962,8 @@ export type SitekeysData = {
     }[];
   } | null;
 };
-export const sitekeys = /* @__PURE__ */ operation<{ after?: string | null }, SitekeysData>(
-  'query Sitekeys($after:String){viewer{... ViewerFields account{captchaPlan captchaUsage{... CaptchaUsageFields}}}sitekeys(first:50,after:$after){totalCount pageInfo{hasNextPage endCursor}edges{node{... SitekeyFields}}}}', viewerFieldsText, captchaUsageFieldsText, sitekeyFieldsText,
+export const sitekeys = /* @__PURE__ */ operation<{ account?: string | null; after?: string | null }, SitekeysData>(
+  'query Sitekeys($account:ID,$after:String){viewer{... ViewerFields}account(id:$account){captchaPlan captchaUsage{... CaptchaUsageFields}}sitekeys(accountId:$account,first:50,after:$after){totalCount pageInfo{hasNextPage endCursor}edges{node{... SitekeyFields}}}}', viewerFieldsText, captchaUsageFieldsText, sitekeyFieldsText,
 );
 
 export type SitekeyData = {
@@ -778,6 +1029,18 @@ export const rotateSitekeySecret = /* @__PURE__ */ operation<{ input: RotateSite
   'mutation RotateSitekeySecret($input:RotateSitekeySecretInput!){rotateSitekeySecret(input:$input){secret sitekey{... SitekeyFields}userErrors{... UserErrorFields}}}', sitekeyFieldsText, userErrorFieldsText,
 );
 
+export type TransferSitekeyData = {
+  transferSitekey: {
+    sitekey: {
+      id: string;
+    } | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const transferSitekey = /* @__PURE__ */ operation<{ input: TransferSitekeyInput }, TransferSitekeyData>(
+  'mutation TransferSitekey($input:TransferSitekeyInput!){transferSitekey(input:$input){sitekey{id}userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
 export type DeleteSitekeyData = {
   deleteSitekey: {
     sitekey: {
@@ -792,6 +1055,21 @@ export const deleteSitekey = /* @__PURE__ */ operation<{ input: DeleteSitekeyInp
 
 export type OperatorData = {
   viewer: ViewerFields | null;
+  installation: {
+    configuration: {
+      roles: string[];
+      signups: string;
+      mailServer: boolean;
+      redis: boolean;
+      retentionMonths: number | null;
+      defaultSitePlan: SitePlan;
+    } | null;
+    mail: {
+      lastSentAt: string | null;
+      lastFailedAt: string | null;
+      retrying: number;
+    } | null;
+  };
   installationHealth: {
     version: string;
     database: string;
@@ -806,7 +1084,21 @@ export type OperatorData = {
   } | null;
 };
 export const operator = /* @__PURE__ */ operation<Record<string, never>, OperatorData>(
-  'query Operator{viewer{... ViewerFields}installationHealth{version database pendingDeliveries dueDeliveries oldestDueAt dueMails dueReports workerSeenAt clockTrusted clockAheadMs}}', viewerFieldsText,
+  'query Operator{viewer{... ViewerFields}installation{configuration{roles signups mailServer redis retentionMonths defaultSitePlan}mail{lastSentAt lastFailedAt retrying}}installationHealth{version database pendingDeliveries dueDeliveries oldestDueAt dueMails dueReports workerSeenAt clockTrusted clockAheadMs}}', viewerFieldsText,
+);
+
+export type AccountsData = {
+  accounts: {
+    totalCount: number;
+    nodes: AccountFields[];
+    pageInfo: {
+      hasNextPage: boolean;
+      endCursor: string | null;
+    };
+  } | null;
+};
+export const accounts = /* @__PURE__ */ operation<{ search?: string | null; after?: string | null }, AccountsData>(
+  'query Accounts($search:String,$after:String){accounts(first:20,after:$after,search:$search){totalCount nodes{... AccountFields}pageInfo{hasNextPage endCursor}}}', accountFieldsText,
 );
 
 export type SetSitePlanData = {
@@ -840,21 +1132,41 @@ export const viewer = /* @__PURE__ */ operation<Record<string, never>, ViewerDat
 export type InstallationData = {
   installation: {
     signUps: boolean;
+    firstAccount: boolean;
     sendsMail: boolean;
   };
+  passkeySignIn: {
+    challenge: string;
+  } | null;
 };
 export const installation = /* @__PURE__ */ operation<Record<string, never>, InstallationData>(
-  'query Installation{installation{signUps sendsMail}}',
+  'query Installation{installation{signUps firstAccount sendsMail}passkeySignIn{challenge}}',
+);
+
+export type UpdateUserData = {
+  updateUser: {
+    userErrors: {
+      code: UserErrorCode;
+    }[];
+  } | null;
+};
+export const updateUser = /* @__PURE__ */ operation<{ input: UpdateUserInput }, UpdateUserData>(
+  'mutation UpdateUser($input:UpdateUserInput!){updateUser(input:$input){userErrors{code}}}',
 );
 
 export type SignInData = {
   signIn: {
     viewer: ViewerFields | null;
+    secondFactorMethods: SecondFactorMethod[];
+    passkeyRequest: {
+      challenge: string;
+      options: string;
+    } | null;
     userErrors: UserErrorFields[];
   } | null;
 };
 export const signIn = /* @__PURE__ */ operation<{ input: SignInInput }, SignInData>(
-  'mutation SignIn($input:SignInInput!){signIn(input:$input){viewer{... ViewerFields}userErrors{... UserErrorFields}}}', viewerFieldsText, userErrorFieldsText,
+  'mutation SignIn($input:SignInInput!){signIn(input:$input){viewer{... ViewerFields}secondFactorMethods passkeyRequest{challenge options}userErrors{... UserErrorFields}}}', viewerFieldsText, userErrorFieldsText,
 );
 
 export type SignUpData = {
@@ -921,36 +1233,94 @@ export const signOut = /* @__PURE__ */ operation<{ input?: SignOutInput | null }
 );
 
 export type AccountData = {
-  viewer: {
-    account: {
-      captchaPlan: CaptchaPlan;
-      captchaUsage: CaptchaUsageFields;
-    };
-  } & ViewerFields | null;
+  viewer: ViewerFields | null;
+  account: {
+    id: string;
+    name: string;
+    createdAt: string;
+    viewerRole: Role | null;
+    captchaPlan: CaptchaPlan;
+    captchaUsage: CaptchaUsageFields;
+  } | null;
+  installation: {
+    signUps: boolean;
+    sendsMail: boolean;
+  };
 };
-export const account = /* @__PURE__ */ operation<Record<string, never>, AccountData>(
-  'query Account{viewer{... ViewerFields account{captchaPlan captchaUsage{... CaptchaUsageFields}}}}', viewerFieldsText, captchaUsageFieldsText,
+export const account = /* @__PURE__ */ operation<{ account?: string | null }, AccountData>(
+  'query Account($account:ID){viewer{... ViewerFields}account(id:$account){id name createdAt viewerRole captchaPlan captchaUsage{... CaptchaUsageFields}}installation{signUps sendsMail}}', viewerFieldsText, captchaUsageFieldsText,
+);
+
+export type CreateAccountData = {
+  createAccount: {
+    account: {
+      id: string;
+    } | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const createAccount = /* @__PURE__ */ operation<{ input: CreateAccountInput }, CreateAccountData>(
+  'mutation CreateAccount($input:CreateAccountInput!){createAccount(input:$input){account{id}userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type UpdateAccountData = {
+  updateAccount: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const updateAccount = /* @__PURE__ */ operation<{ input: UpdateAccountInput }, UpdateAccountData>(
+  'mutation UpdateAccount($input:UpdateAccountInput!){updateAccount(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type LeaveAccountData = {
+  leaveAccount: {
+    viewer: {
+      id: string;
+    } | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const leaveAccount = /* @__PURE__ */ operation<{ input: LeaveAccountInput }, LeaveAccountData>(
+  'mutation LeaveAccount($input:LeaveAccountInput!){leaveAccount(input:$input){viewer{id}userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type RequestEmailChangeData = {
+  requestEmailChange: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const requestEmailChange = /* @__PURE__ */ operation<{ input: RequestEmailChangeInput }, RequestEmailChangeData>(
+  'mutation RequestEmailChange($input:RequestEmailChangeInput!){requestEmailChange(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type ConfirmEmailChangeData = {
+  confirmEmailChange: {
+    email: string | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const confirmEmailChange = /* @__PURE__ */ operation<{ input: ConfirmEmailChangeInput }, ConfirmEmailChangeData>(
+  'mutation ConfirmEmailChange($input:ConfirmEmailChangeInput!){confirmEmailChange(input:$input){email userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type MembersData = {
-  viewer: {
-    account: {
-      members: {
-        id: string;
-        email: string;
-        role: Role;
-        operator: boolean;
-        createdAt: string;
-      }[];
-      invitations: InvitationFields[];
-    };
-  } & ViewerFields | null;
+  viewer: ViewerFields | null;
+  account: {
+    members: {
+      id: string;
+      email: string;
+      role: Role;
+      operator: boolean;
+      createdAt: string;
+    }[];
+    invitations: InvitationFields[];
+  } | null;
   installation: {
     sendsMail: boolean;
   };
 };
-export const members = /* @__PURE__ */ operation<Record<string, never>, MembersData>(
-  'query Members{viewer{... ViewerFields account{members{id email role operator createdAt}invitations{... InvitationFields}}}installation{sendsMail}}', viewerFieldsText, invitationFieldsText,
+export const members = /* @__PURE__ */ operation<{ account?: string | null }, MembersData>(
+  'query Members($account:ID){viewer{... ViewerFields}account(id:$account){members{id email role operator createdAt}invitations{... InvitationFields}}installation{sendsMail}}', viewerFieldsText, invitationFieldsText,
 );
 
 export type InviteMemberData = {
@@ -1045,6 +1415,7 @@ export type TokensData = {
   viewer: ViewerFields | null;
   apiTokens: ({
     id: string;
+    accountId: string;
     name: string;
     scopes: ApiTokenScope[];
     hint: string;
@@ -1053,7 +1424,7 @@ export type TokensData = {
   })[];
 };
 export const tokens = /* @__PURE__ */ operation<Record<string, never>, TokensData>(
-  'query Tokens{viewer{... ViewerFields}apiTokens{id name scopes hint createdAt lastUsedAt}}', viewerFieldsText,
+  'query Tokens{viewer{... ViewerFields}apiTokens{id accountId name scopes hint createdAt lastUsedAt}}', viewerFieldsText,
 );
 
 export type CreateTokenData = {
@@ -1415,6 +1786,173 @@ export const usagePage = /* @__PURE__ */ operation<{ id: string }, UsagePageData
   'query UsagePage($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields plan usage{... UsageFields}usageHistory{period used}usageByDay(days:30){day used}}}', viewerFieldsText, siteFieldsText, usageFieldsText,
 );
 
+export type StopReportMailData = {
+  stopReportMail: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const stopReportMail = /* @__PURE__ */ operation<{ input: StopReportMailInput }, StopReportMailData>(
+  'mutation StopReportMail($input:StopReportMailInput!){stopReportMail(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type PasskeySignInData = {
+  passkeySignIn: {
+    challenge: string;
+    options: string;
+  } | null;
+};
+export const passkeySignIn = /* @__PURE__ */ operation<Record<string, never>, PasskeySignInData>(
+  'query PasskeySignIn{passkeySignIn{challenge options}}',
+);
+
+export type SignInWithPasskeyData = {
+  signInWithPasskey: {
+    viewer: ViewerFields | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const signInWithPasskey = /* @__PURE__ */ operation<{ input: SignInWithPasskeyInput }, SignInWithPasskeyData>(
+  'mutation SignInWithPasskey($input:SignInWithPasskeyInput!){signInWithPasskey(input:$input){viewer{... ViewerFields}userErrors{... UserErrorFields}}}', viewerFieldsText, userErrorFieldsText,
+);
+
+export type SecurityData = {
+  viewer: {
+    hasSecondFactor: boolean | null;
+    secondFactors: {
+      totpSince: string | null;
+      recoveryCodesLeft: number;
+      passkeys: ({
+        id: string;
+        name: string;
+        createdAt: string;
+        lastUsedAt: string | null;
+      })[];
+    } | null;
+    account: {
+      requireSecondFactor: boolean;
+    };
+  } & ViewerFields | null;
+  passkeySignIn: {
+    challenge: string;
+  } | null;
+};
+export const security = /* @__PURE__ */ operation<Record<string, never>, SecurityData>(
+  'query Security{viewer{... ViewerFields hasSecondFactor secondFactors{totpSince recoveryCodesLeft passkeys{id name createdAt lastUsedAt}}account{requireSecondFactor}}passkeySignIn{challenge}}', viewerFieldsText,
+);
+
+export type SecondFactorMembersData = {
+  viewer: {
+    account: {
+      members: ({
+        email: string;
+        hasSecondFactor: boolean | null;
+      })[];
+    };
+  } & ViewerFields | null;
+};
+export const secondFactorMembers = /* @__PURE__ */ operation<Record<string, never>, SecondFactorMembersData>(
+  'query SecondFactorMembers{viewer{... ViewerFields account{members{email hasSecondFactor}}}}', viewerFieldsText,
+);
+
+export type StartTotpData = {
+  startTotp: {
+    secret: string | null;
+    qrCode: {
+      size: number;
+      path: string;
+    } | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const startTotp = /* @__PURE__ */ operation<{ input: StartTotpInput }, StartTotpData>(
+  'mutation StartTotp($input:StartTotpInput!){startTotp(input:$input){secret qrCode{size path}userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type ConfirmTotpData = {
+  confirmTotp: {
+    viewer: {
+      id: string;
+    } | null;
+    recoveryCodes: string[];
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const confirmTotp = /* @__PURE__ */ operation<{ input: ConfirmTotpInput }, ConfirmTotpData>(
+  'mutation ConfirmTotp($input:ConfirmTotpInput!){confirmTotp(input:$input){viewer{id}recoveryCodes userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type DisableTotpData = {
+  disableTotp: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const disableTotp = /* @__PURE__ */ operation<{ input: DisableTotpInput }, DisableTotpData>(
+  'mutation DisableTotp($input:DisableTotpInput!){disableTotp(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type RenewRecoveryCodesData = {
+  renewRecoveryCodes: {
+    recoveryCodes: string[];
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const renewRecoveryCodes = /* @__PURE__ */ operation<{ input: RenewRecoveryCodesInput }, RenewRecoveryCodesData>(
+  'mutation RenewRecoveryCodes($input:RenewRecoveryCodesInput!){renewRecoveryCodes(input:$input){recoveryCodes userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type StartPasskeyRegistrationData = {
+  startPasskeyRegistration: {
+    request: {
+      challenge: string;
+      options: string;
+    } | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const startPasskeyRegistration = /* @__PURE__ */ operation<{ input: StartPasskeyRegistrationInput }, StartPasskeyRegistrationData>(
+  'mutation StartPasskeyRegistration($input:StartPasskeyRegistrationInput!){startPasskeyRegistration(input:$input){request{challenge options}userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type FinishPasskeyRegistrationData = {
+  finishPasskeyRegistration: {
+    passkey: {
+      name: string;
+    } | null;
+    recoveryCodes: string[];
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const finishPasskeyRegistration = /* @__PURE__ */ operation<{ input: FinishPasskeyRegistrationInput }, FinishPasskeyRegistrationData>(
+  'mutation FinishPasskeyRegistration($input:FinishPasskeyRegistrationInput!){finishPasskeyRegistration(input:$input){passkey{name}recoveryCodes userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type RenamePasskeyData = {
+  renamePasskey: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const renamePasskey = /* @__PURE__ */ operation<{ input: RenamePasskeyInput }, RenamePasskeyData>(
+  'mutation RenamePasskey($input:RenamePasskeyInput!){renamePasskey(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type DeletePasskeyData = {
+  deletePasskey: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const deletePasskey = /* @__PURE__ */ operation<{ input: DeletePasskeyInput }, DeletePasskeyData>(
+  'mutation DeletePasskey($input:DeletePasskeyInput!){deletePasskey(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type SetAccountSecurityData = {
+  setAccountSecurity: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const setAccountSecurity = /* @__PURE__ */ operation<{ input: SetAccountSecurityInput }, SetAccountSecurityData>(
+  'mutation SetAccountSecurity($input:SetAccountSecurityInput!){setAccountSecurity(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
 export type SitesData = {
   viewer: ViewerFields | null;
   figures: SitesFigures | null;
@@ -1437,15 +1975,15 @@ export type SitesData = {
     })[];
   } | null;
 };
-export const sites = /* @__PURE__ */ operation<{ after?: string | null }, SitesData>(
-  'query Sites($after:String){viewer{... ViewerFields}figures:sites(first:20,after:$after){... SitesFigures}sites(first:100,after:$after){totalCount pageInfo{hasNextPage endCursor}edges{node{id name domain notice lastHitAt createdAt usage{... UsageFields}}}}}', viewerFieldsText, sitesFiguresText, usageFieldsText,
+export const sites = /* @__PURE__ */ operation<{ account?: string | null; after?: string | null; search?: string | null }, SitesData>(
+  'query Sites($account:ID,$after:String,$search:String){viewer{... ViewerFields}figures:sites(accountId:$account,first:20,after:$after,search:$search){... SitesFigures}sites(accountId:$account,first:100,after:$after,search:$search){totalCount pageInfo{hasNextPage endCursor}edges{node{id name domain notice lastHitAt createdAt usage{... UsageFields}}}}}', viewerFieldsText, sitesFiguresText, usageFieldsText,
 );
 
 export type SiteFiguresData = {
   sites: SitesFigures | null;
 };
-export const siteFigures = /* @__PURE__ */ operation<{ after?: string | null }, SiteFiguresData>(
-  'query SiteFigures($after:String){sites(first:20,after:$after){... SitesFigures}}', sitesFiguresText,
+export const siteFigures = /* @__PURE__ */ operation<{ account?: string | null; after?: string | null }, SiteFiguresData>(
+  'query SiteFigures($account:ID,$after:String){sites(accountId:$account,first:20,after:$after){... SitesFigures}}', sitesFiguresText,
 );
 
 export type CreateSiteData = {
@@ -1547,6 +2085,66 @@ export type RevokeServerSecretData = {
 };
 export const revokeServerSecret = /* @__PURE__ */ operation<{ input: RevokeServerSecretInput }, RevokeServerSecretData>(
   'mutation RevokeServerSecret($input:RevokeServerSecretInput!){revokeServerSecret(input:$input){site{... SettingsFields}userErrors{... UserErrorFields}}}', settingsFieldsText, userErrorFieldsText,
+);
+
+export type PauseSiteData = {
+  pauseSite: {
+    site: SettingsFields | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const pauseSite = /* @__PURE__ */ operation<{ input: PauseSiteInput }, PauseSiteData>(
+  'mutation PauseSite($input:PauseSiteInput!){pauseSite(input:$input){site{... SettingsFields}userErrors{... UserErrorFields}}}', settingsFieldsText, userErrorFieldsText,
+);
+
+export type ResumeSiteData = {
+  resumeSite: {
+    site: SettingsFields | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const resumeSite = /* @__PURE__ */ operation<{ input: ResumeSiteInput }, ResumeSiteData>(
+  'mutation ResumeSite($input:ResumeSiteInput!){resumeSite(input:$input){site{... SettingsFields}userErrors{... UserErrorFields}}}', settingsFieldsText, userErrorFieldsText,
+);
+
+export type TransferSiteData = {
+  transferSite: {
+    site: {
+      id: string;
+    } | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const transferSite = /* @__PURE__ */ operation<{ input: TransferSiteInput }, TransferSiteData>(
+  'mutation TransferSite($input:TransferSiteInput!){transferSite(input:$input){site{id}userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type DeletedSitesData = {
+  viewer: ViewerFields | null;
+  account: {
+    deletedSites: {
+      siteId: string;
+      domain: string;
+      name: string;
+      deletedAt: string;
+      restorableUntil: string;
+    }[];
+  } | null;
+};
+export const deletedSites = /* @__PURE__ */ operation<{ account: string }, DeletedSitesData>(
+  'query DeletedSites($account:ID!){viewer{... ViewerFields}account(id:$account){deletedSites{siteId domain name deletedAt restorableUntil}}}', viewerFieldsText,
+);
+
+export type RestoreSiteData = {
+  restoreSite: {
+    site: {
+      id: string;
+    } | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const restoreSite = /* @__PURE__ */ operation<{ input: RestoreSiteInput }, RestoreSiteData>(
+  'mutation RestoreSite($input:RestoreSiteInput!){restoreSite(input:$input){site{id}userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type DeleteSiteData = {
@@ -1662,39 +2260,20 @@ export const exportPage = /* @__PURE__ */ operation<{ id: string }, ExportPageDa
 export type WebhooksData = {
   viewer: ViewerFields | null;
   site: {
-    deliveries: {
-      pageInfo: {
-        hasNextPage: boolean;
-        endCursor: string | null;
-      };
-      edges: {
-        node: DeliveryFields;
-      }[];
-    } | null;
+    deliveries: DeliveryPage | null;
   } & SiteFields & WebhookFields | null;
 };
-export const webhooks = /* @__PURE__ */ operation<{ id: string; after?: string | null }, WebhooksData>(
-  'query Webhooks($id:ID!,$after:String){viewer{... ViewerFields}site(id:$id){... SiteFields ... WebhookFields deliveries(first:20,after:$after){pageInfo{hasNextPage endCursor}edges{node{... DeliveryFields}}}}}', viewerFieldsText, siteFieldsText, webhookFieldsText, deliveryFieldsText,
+export const webhooks = /* @__PURE__ */ operation<{ id: string }, WebhooksData>(
+  'query Webhooks($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields ... WebhookFields deliveries(first:20){... DeliveryPage}}}', viewerFieldsText, siteFieldsText, webhookFieldsText, deliveryPageText, deliveryFieldsText,
 );
 
-export type FailedDeliveriesData = {
+export type DeliveriesData = {
   site: {
-    deliveries: {
-      pageInfo: {
-        hasNextPage: boolean;
-        endCursor: string | null;
-      };
-      edges: {
-        node: {
-          id: string;
-          state: DeliveryState;
-        };
-      }[];
-    } | null;
+    deliveries: DeliveryPage | null;
   } | null;
 };
-export const failedDeliveries = /* @__PURE__ */ operation<{ id: string; after?: string | null }, FailedDeliveriesData>(
-  'query FailedDeliveries($id:ID!,$after:String){site(id:$id){deliveries(first:100,after:$after){pageInfo{hasNextPage endCursor}edges{node{id state}}}}}',
+export const deliveries = /* @__PURE__ */ operation<{ id: string; after?: string | null; filter?: DeliveryFilter | null }, DeliveriesData>(
+  'query Deliveries($id:ID!,$after:String,$filter:DeliveryFilter){site(id:$id){deliveries(first:20,after:$after,filter:$filter){... DeliveryPage}}}', deliveryPageText, deliveryFieldsText,
 );
 
 export type DeliveryData = {
@@ -1742,4 +2321,25 @@ export type RedeliverData = {
 };
 export const redeliver = /* @__PURE__ */ operation<{ input: RedeliverInput }, RedeliverData>(
   'mutation Redeliver($input:RedeliverInput!){redeliver(input:$input){delivery{... DeliveryFields}userErrors{... UserErrorFields}}}', deliveryFieldsText, userErrorFieldsText,
+);
+
+export type RedeliverFailedData = {
+  redeliverFailed: {
+    redelivered: number;
+    hasMore: boolean;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const redeliverFailed = /* @__PURE__ */ operation<{ input: RedeliverFailedInput }, RedeliverFailedData>(
+  'mutation RedeliverFailed($input:RedeliverFailedInput!){redeliverFailed(input:$input){redelivered hasMore userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type ResendDailyExportData = {
+  resendDailyExport: {
+    parts: number;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const resendDailyExport = /* @__PURE__ */ operation<{ input: ResendDailyExportInput }, ResendDailyExportData>(
+  'mutation ResendDailyExport($input:ResendDailyExportInput!){resendDailyExport(input:$input){parts userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );

@@ -64,15 +64,15 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.WaitFor(button("Delete New photos"))
 	p.press("New funnel")
 	p.fill("Name", "Purchase")
-	p.Eval(`document.querySelector('[name=value0]').value = '/guide/*'`, nil)
-	p.Eval(`document.querySelector('[name=value1]').value = '/shop/**'`, nil)
+	p.enter("document.querySelector('[name=value0]')", "/guide/*")
+	p.enter("document.querySelector('[name=value1]')", "/shop/**")
 	p.press("Save the funnel")
 	p.WaitFor(`document.activeElement.name === 'name' && document.activeElement.ariaInvalid === 'true'`)
 	p.fill("Name", "Reading")
 	p.press("Save the funnel")
 	p.see("/guide/* → /shop/**")
 	p.check("A summary of each week, on Monday")
-	p.Eval(`[...document.querySelectorAll('form')].at(-1).requestSubmit()`, nil)
+	p.click("[...document.querySelectorAll('form')].at(-1).querySelector('button')")
 	p.WaitFor(`document.querySelector('.status span')?.textContent === 'Saved' && !document.querySelector('[aria-busy=true]')`)
 	p.look("saved")
 	p.Goto(p.Text("location.href"))
@@ -83,7 +83,8 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.see("No shared links yet")
 	p.look("sharing-empty")
 	p.fill("Name", "For the bank")
-	p.Eval(`(e => { e.value = [...e.options].find(o => o.text === 'Paid traffic').value })(document.querySelector('[name=segment]'))`, nil)
+	p.choose("document.querySelector('[name=segment]')",
+		p.Text(`[...document.querySelector('[name=segment]').options].find(o => o.text === 'Paid traffic').value`))
 	p.fill("Password", "a long secret")
 	p.press("Create the link")
 	p.WaitFor(`[...document.querySelectorAll('code')].some(e => e.textContent.includes('/share/tgl_'))`)
@@ -106,6 +107,7 @@ func TestDemoPagesChromium(t *testing.T) {
 
 	// Revoked, the link opens nothing.
 	p.press("I have copied it")
+	p.WaitFor("document.activeElement.textContent === 'Create the link'")
 	p.press("Revoke")
 	p.fill("To confirm, type For the bank", "For the bank")
 	p.press("Revoke")
@@ -118,7 +120,11 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.press("Operator")
 	p.see("Worker last seen")
 	p.see("SQLite")
+	p.see("1 account")
 	p.look("operator")
+	p.fill("Search", "unknown.example")
+	p.press("Find")
+	p.see("No account matches.")
 	p.fill("Id of the site", siteID)
 	p.fill("Plan", "PRO_1M")
 	p.press("Set the plan")
@@ -155,7 +161,7 @@ func (p *tab) fits(siteID, sitekey string) {
 		"/", "/sites/new", site, site + "?all=page&compare=year", site + "?table=1&compare=previous&events=property",
 		site + "/install", site + "/live", site + "/events", site + "/rejections", site + "/webhooks", site + "/export",
 		site + "/sharing", site + "/saved", site + "/usage", site + "/settings", "/captcha", "/captcha/new", sitekey,
-		"/account", "/members", "/tokens", "/sessions", "/operator", "/sites/site_unknown",
+		"/deleted", "/account", "/members", "/tokens", "/sessions", "/audit", "/operator", "/stop-mail", "/sites/site_unknown",
 	} {
 		p.Do(chromedp.EmulateViewport(320, 800))
 		p.Eval(fmt.Sprintf("history.pushState(null, '', %q), dispatchEvent(new PopStateEvent('popstate'))", path), nil)

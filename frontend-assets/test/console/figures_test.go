@@ -306,8 +306,7 @@ func (p *tab) downloadsTable(s *service, id string) {
 	}
 
 	// The search stands in the URL with the rest.
-	p.Eval(`(e => { e.value = 'descale'; e.dispatchEvent(new Event('input', {bubbles: true})) })(
-		document.querySelector('dialog input[type=search]'))`, nil)
+	p.enter("document.querySelector('dialog input[type=search]')", "descale")
 	p.WaitFor("document.querySelectorAll('dialog tbody tr').length === 1 && location.search.includes('q=descale')")
 	p.press("Close")
 	p.WaitFor("!document.querySelector('dialog') && !location.search.includes('all=')")

@@ -53,7 +53,6 @@ const choose = async (value) => {
 };
 
 const first = async () => {
-  await press('Create an account');
   await fill('Account name', 'Kettle & Co');
   await fill('E-mail address', %q);
   await fill('Password', %q);

@@ -1,8 +1,12 @@
 package console_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // TestPeopleChromium invites a member, who joins by the mailed link, and follows the other mailed links.
@@ -26,7 +30,7 @@ func TestPeopleChromium(t *testing.T) {
 	guest := s.open(strings.TrimPrefix(s.mailedLink(), s.control))
 	guest.see("Join the account")
 	guest.look("accept-invitation")
-	guest.fill("New password", "the guest's password")
+	guest.fill("Password", "the guest's password")
 	guest.press("Join")
 	guest.see("Kettle shop")
 	guest.WaitFor("location.pathname === '/' && location.hash === ''")
@@ -42,8 +46,7 @@ func TestPeopleChromium(t *testing.T) {
 	// The owner changes the role, and removes the member after typing the address.
 	p.Goto(s.control + "/members")
 	p.see("2 members")
-	p.Eval(`(() => { const s = document.querySelector('select[aria-label="Role of guest@example.com"]'); s.value = 'MEMBER';
-		s.dispatchEvent(new Event('change', {bubbles: true})) })()`, nil)
+	p.choose(`document.querySelector('select[aria-label="Role of guest@example.com"]')`, "MEMBER")
 	p.press("Save")
 	p.see("Saved")
 	p.press("Remove")
@@ -90,6 +93,107 @@ func TestPeopleChromium(t *testing.T) {
 	guest.clean(s)
 }
 
+// TestSeveralAccountsChromium joins an account with a user of another one, chooses between both, changes
+// the address, and leaves.
+func TestSeveralAccountsChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, map[string]string{"ROLES": "control,data", "SIGNUPS": "open"})
+	s.signUp()
+	site, _ := s.createSite("shop.localhost", "Kettle shop")
+
+	// The agency has an account of its own.
+	p := s.open("/sign-up")
+	p.fill("Account name", "Agency")
+	p.fill("E-mail address", "agency@example.com")
+	p.fill("Password", "the agency's password")
+	p.press("Create the account")
+	p.see("Check your mail")
+	p.Goto(s.mailedLink())
+	p.fill("Password", "the agency's password")
+	p.press("Create the account")
+	p.see("No sites yet")
+	p.WaitFor(`!document.querySelector('header select')`)
+
+	// Signed in, it joins without a password.
+	s.do(`mutation ($input: InviteMemberInput!) { inviteMember(input: $input) { userErrors { message } } }`,
+		map[string]any{"input": map[string]any{"email": "agency@example.com", "role": "MEMBER"}}, &struct{}{})
+	p.Goto("about:blank")
+	p.Goto(s.mailedLink())
+	p.see("You are signed in as agency@example.com.")
+	p.look("accept-invitation-signed-in")
+	p.press("Join")
+	p.see("Kettle shop")
+	p.WaitFor(chosenAccount + ` === 'Kettle & Co' && location.search.startsWith('?account=account_')`)
+	p.look("sites-chosen")
+
+	// The pages of the menus show the chosen account, and its role.
+	p.press("Kettle shop")
+	p.press("Settings")
+	p.see("More domains")
+	p.WaitFor(`!document.querySelector('input[name=name]').disabled && !document.body.innerText.includes('Delete the site')`)
+	p.press("Account menu of agency@example.com")
+	p.press("Members")
+	p.see("2 members")
+	p.WaitFor(chosenAccount + ` === 'Kettle & Co'`)
+
+	p.chooseAccount("Agency")
+	p.see("1 member")
+	p.press("Sites")
+	p.see("No sites yet")
+
+	// A direct link chooses the account of its site.
+	p.Goto(s.control + "/sites/" + site)
+	p.WaitFor(chosenAccount + ` === 'Kettle & Co'`)
+	p.chooseAccount("Agency")
+	p.see("No sites yet")
+	p.WaitFor("location.pathname === '/'")
+
+	// The account's page.
+	p.press("Account menu of agency@example.com")
+	p.press("Account")
+	p.see("New account")
+	p.look("account-several")
+	p.fill("Account name", "Agency & Co")
+	p.press("Rename")
+	p.WaitFor(chosenAccount + ` === 'Agency & Co'`)
+	p.fill("New e-mail address", "office@example.com")
+	p.fill("Password", "the agency's password")
+	p.press("Change the e-mail address")
+	p.see("A link was sent to office@example.com.")
+	p.Goto(s.mailTo("office@example.com"))
+	p.see("Other sessions end.")
+	p.look("confirm-email")
+	p.press("Confirm the new address")
+	p.see("Your e-mail address is office@example.com now.")
+	p.press("Sites")
+	p.WaitFor(chosenAccount + ` === 'Agency & Co'`)
+
+	// Leaving keeps the other account.
+	p.chooseAccount("Kettle & Co")
+	p.see("Kettle shop")
+	p.press("Account menu of office@example.com")
+	p.press("Account")
+	p.press("Leave the account")
+	p.fill("To confirm, type Kettle & Co", "Kettle & Co")
+	p.press("Leave the account")
+	p.see("No sites yet")
+	p.WaitFor(`!document.querySelector('header select') && !location.search`)
+	p.clean(s)
+}
+
+// chosenAccount is a JavaScript expression for the name of the account that the menu shows.
+const chosenAccount = `document.querySelector('header select')?.selectedOptions[0]?.text`
+
+// chooseAccount chooses an account in the menu.
+func (p *tab) chooseAccount(name string) {
+	p.t.Helper()
+	p.WaitFor(`document.querySelector('header select')`)
+	p.Eval(fmt.Sprintf(`(e => { e.value = [...e.options].find(o => o.text === %q).value;
+		e.dispatchEvent(new Event('change', {bubbles: true})) })(document.querySelector('header select'))`, name), nil)
+	p.WaitFor(fmt.Sprintf("%s === %q", chosenAccount, name))
+}
+
 // TestAccountChromium uses the pages of the user: tokens, sessions, password, and the deletion of the
 // account.
 func TestAccountChromium(t *testing.T) {
@@ -99,6 +203,25 @@ func TestAccountChromium(t *testing.T) {
 	s.signUp()
 	p := s.openSignedIn("/tokens")
 	p.see("You have no API tokens.")
+
+	// The language of mails follows that of the console.
+	mails := func() string {
+		var data struct{ Viewer struct{ Language string } }
+		s.do(`{ viewer { language } }`, nil, &data)
+		return data.Viewer.Language
+	}
+	if language := mails(); language != "EN" {
+		t.Errorf("the language of mails is %s", language)
+	}
+	p.fill("Language", "de")
+	p.WaitFor("document.documentElement.lang === 'de' && document.querySelector('footer select')")
+	if language := mails(); language != "DE" {
+		t.Errorf("the language of mails is %s after a change of the console's", language)
+	}
+	p.fill("Sprache", "en")
+	p.WaitFor("document.documentElement.lang === 'en'")
+	p.see("You have no API tokens.")
+
 	p.fill("Name", "nightly export")
 	p.check("Download")
 	p.press("Create a token")
@@ -111,6 +234,7 @@ func TestAccountChromium(t *testing.T) {
 
 	p.press("I have copied it")
 	p.WaitFor(`!document.body.innerText.includes('` + token + `') && document.body.innerText.includes('Read')`)
+	p.WaitFor("document.activeElement.textContent === 'Create a token'")
 	p.press("Revoke")
 	p.fill("To confirm, type nightly export", "nightly export")
 	p.press("Revoke")
@@ -123,6 +247,24 @@ func TestAccountChromium(t *testing.T) {
 	p.press("End")
 	p.see("The session has ended")
 	p.WaitFor(`document.querySelectorAll('tbody tr').length === 1`)
+
+	// All of this is in the audit log, whose filters stand in the address.
+	p.Goto(s.control + "/audit")
+	p.see("revokeApiToken")
+	p.see("nightly export")
+	p.look("audit")
+	p.fill("Action", "createApiToken")
+	p.Do(chromedp.KeyEvent(kb.Enter))
+	p.WaitFor(`location.search === '?action=createApiToken' && document.querySelectorAll('tbody tr').length === 1`)
+	p.press("Only changes of nightly export")
+	p.fill("Action", "")
+	p.Do(chromedp.KeyEvent(kb.Enter))
+	p.WaitFor(`document.querySelectorAll('tbody tr').length === 2 && document.body.innerText.includes('revokeApiToken')`)
+	p.press("All objects")
+	p.WaitFor(`document.querySelectorAll('tbody tr').length > 2`)
+	p.fill("From", "2000-01-01")
+	p.fill("To", "2000-01-02")
+	p.see("No changes match the filters.")
 
 	p.Goto(s.control + "/account")
 	p.see("Kettle & Co")
@@ -140,5 +282,7 @@ func TestAccountChromium(t *testing.T) {
 	p.look("menu")
 	p.press("Sign out")
 	p.WaitFor("location.pathname === '/sign-in'")
+	p.see("This installation accepts no new accounts.")
+	p.look("sign-in")
 	p.clean(s)
 }

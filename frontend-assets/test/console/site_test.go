@@ -21,13 +21,12 @@ func TestFirstSiteChromium(t *testing.T) {
 	s := start(t, map[string]string{"WEBHOOK_CA_FILE": hook.caFile})
 
 	p := s.open("/")
-	p.see("Sign in")
-	p.WaitFor("location.pathname === '/sign-in'")
-	p.look("sign-in")
+	p.see("Create the first account")
+	p.WaitFor("location.pathname === '/sign-up' && document.activeElement.name === 'accountName'")
+	p.WaitFor("!" + button("Sign in"))
 
-	// The first account is accepted, and the form keeps its values when the server refuses one.
-	p.press("Create an account")
-	p.see("At least 8 characters.")
+	// The form keeps its values when the server refuses one.
+	p.see("At least 10 characters.")
 	p.look("sign-up")
 	p.fill("Account name", "www.example.test")
 	p.fill("E-mail address", ownerEmail)
@@ -88,6 +87,15 @@ func TestFirstSiteChromium(t *testing.T) {
 	p.look("settings")
 	p.press("I have copied it")
 	p.see("The current secret ends in")
+	p.WaitFor("document.activeElement.textContent === 'Replace the secret'")
+
+	// After a dialog, the focus returns to the button that opened it.
+	p.press("Replace the secret")
+	p.fill("To confirm, type shop.localhost", "shop.localhost")
+	p.press("Replace the secret")
+	p.see("it is shown only this once")
+	p.press("I have copied it")
+	p.WaitFor("document.activeElement.textContent === 'Replace the secret'")
 
 	if status := s.hit(key, "https://www.other.example", "/", ""); status != http.StatusNoContent {
 		t.Errorf("a hit from the added domain: status %d", status)
@@ -105,15 +113,15 @@ func TestFirstSiteChromium(t *testing.T) {
 	// A webhook that fails, explained, and then sent again.
 	p.press("Webhooks")
 	p.see("Nothing was sent in the last 30 days.")
-	p.Eval(`document.querySelector('input[name=url]').value = '`+hook.URL+`/hook'`, nil)
+	p.enter("document.querySelector('input[name=url]')", hook.URL+"/hook")
 	p.press("Generate a secret")
 	p.WaitFor(`document.querySelector('input[name=secret]').value.startsWith('whsec_')`)
-	p.Eval(`document.querySelector('input[name=url]').value = '`+hook.URL+`/hook'`, nil)
+	p.enter("document.querySelector('input[name=url]')", hook.URL+"/hook")
 	p.press("Save")
 	p.see("A secret is set")
 	p.press("Send a test")
 	p.see("The server failed (5xx)")
-	p.Eval(`document.querySelector('.deliveries summary').click()`, nil)
+	p.click(`document.querySelector('.deliveries summary')`)
 	p.WaitFor(`document.querySelector('.deliveries table').textContent.includes('500')`)
 	p.look("webhooks")
 	hook.works.Store(true)
@@ -127,6 +135,17 @@ func TestFirstSiteChromium(t *testing.T) {
 	hook.works.Store(true)
 	p.press("Send all failed ones again")
 	p.WaitFor(`[...document.querySelectorAll('.deliveries .state')].map(e => e.textContent).join() === 'Delivered,Delivered'`)
+
+	// The list by state and kind, with the message's id, address and body.
+	p.fill("State", "FAILED")
+	p.see("No delivery of the last 30 days matches.")
+	p.fill("State", "")
+	p.fill("Kind", "TEST")
+	p.see("2 deliveries")
+	p.Eval(`document.querySelector('.deliveries summary').click()`, nil)
+	p.see("Message id")
+	p.see(hook.URL + "/hook")
+	p.see(`"type":"test"`)
 
 	// The download equals what a script gets.
 	p.Eval(`(() => { const make = URL.createObjectURL;
@@ -157,12 +176,39 @@ func TestFirstSiteChromium(t *testing.T) {
 	p.look("sites")
 	p.press("Kettle shop")
 	p.press("Settings")
+
+	// A paused site refuses hits.
+	p.press("Pause the site")
+	p.see("This site is paused")
+	p.look("settings-paused")
+	if status := s.hit(key, "https://www.other.example", "/", ""); status != http.StatusNotFound {
+		t.Errorf("a hit of the paused site: status %d", status)
+	}
+	p.press("Resume the site")
+	p.WaitFor(button("Pause the site"))
+
 	p.press("Delete the site")
 	p.WaitFor("document.querySelector('dialog[open]')")
 	p.look("site-delete")
 	p.WaitFor(`document.querySelector('dialog button.danger').disabled`)
 	p.fill("To confirm, type shop.localhost", "shop.localhost")
 	p.press("Delete the site")
+	p.see("Recently deleted sites")
+	p.look("deleted")
+	p.press("Restore Kettle shop")
+	p.see("Kettle shop is restored")
+
+	// Deleted again, and then for good.
+	p.press("Settings")
+	p.press("Delete the site")
+	p.fill("To confirm, type shop.localhost", "shop.localhost")
+	p.press("Delete the site")
+	p.press("Delete for good")
+	p.fill("To confirm, type shop.localhost", "shop.localhost")
+	p.WaitFor("!document.querySelector('dialog button.danger').disabled")
+	p.Eval("document.querySelector('dialog button.danger').click()", nil)
+	p.see("No site was deleted in the last 7 days.")
+	p.press("Sites")
 	p.see("No sites yet")
 	p.clean(s)
 }

@@ -2,12 +2,18 @@ package console_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/keys"
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
@@ -30,7 +36,7 @@ func TestStatesChromium(t *testing.T) {
 	failing := func(code, more string) string {
 		return answering(`{"errors": [{"message": "", "extensions": {"code": "` + code + `"` + more + `}}]}`)
 	}
-	noSite := answering(`{"data": {"viewer": {"id": "u", "email": "a@b.test", "role": "OWNER", "account": {}}, "site": null}}`)
+	noSite := answering(`{"data": {"viewer": {"id": "u", "email": "a@b.test", "role": "OWNER", "account": {}, "accounts": []}, "site": null}}`)
 
 	for _, test := range []struct{ name, script, want string }{
 		{"throttled", failing("RATE_LIMITED", `, "retryAfter": 90`), "Try again in 90 seconds"},
@@ -100,6 +106,62 @@ func TestGermanChromium(t *testing.T) {
 	p.fill("Farben", "dark")
 	p.WaitFor("document.documentElement.dataset.theme === 'dark' && localStorage.getItem('tallygate.theme') === 'dark'")
 	p.clean(s)
+}
+
+// TestStopMailChromium follows the link of a summary in a browser without a session. The page asks before
+// it stops the mails.
+func TestStopMailChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	id, _ := s.createSite("shop.localhost", "Kettle shop")
+	s.do(`mutation ($id: ID!) { setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } } }`,
+		map[string]any{"id": id}, &struct{}{})
+	weekly := func() bool {
+		var data struct {
+			Site struct{ ReportMails struct{ Weekly bool } }
+		}
+		s.do(`query ($id: ID!) { site(id: $id) { reportMails { weekly } } }`, map[string]any{"id": id}, &data)
+		return data.Site.ReportMails.Weekly
+	}
+
+	ids, err := keys.New(dbtest.Open(t, db.EmbeddedURL(s.dir))).NodeIDs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	p := s.open(model.StopMailPath + "?token=stop_wrong")
+	p.see("After that you get no more mails of this kind about the site.")
+	p.look("stop-mail")
+	p.press("Stop these mails")
+	p.see("This link is wrong, was used already, or is too old.")
+
+	p.Goto(s.control + model.StopMailPath + "?token=" + ids.OfStop(model.ReportWeekly, 1, 1))
+	p.see("Stop mails")
+	if !weekly() {
+		t.Error("the mails are stopped before the button is pressed")
+	}
+	p.press("Stop these mails")
+	p.see("The mails are stopped.")
+	p.look("stop-mail-done")
+	if weekly() {
+		t.Error("the mails are not stopped")
+	}
+	p.clean(s)
+
+	// A mail program stops them with one request.
+	s.do(`mutation ($id: ID!) { setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } } }`,
+		map[string]any{"id": id}, &struct{}{})
+	response, err := http.PostForm(s.control+model.StopMailPath+"?token="+ids.OfStop(model.ReportWeekly, 1, 1),
+		url.Values{"List-Unsubscribe": {"One-Click"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusNoContent || weekly() {
+		t.Errorf("one request: status %d, the mails are still sent: %v", response.StatusCode, weekly())
+	}
 }
 
 // TestFirstViewChromium holds the console to three requests and one GraphQL call, to its policy, and

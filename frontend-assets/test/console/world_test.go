@@ -20,7 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
 	"github.com/tallygate/tallygate/db"
@@ -250,9 +252,16 @@ func (s *service) hit(key, origin, path, event string) int {
 // mailedLink returns the link of the newest mail, which no worker has sent.
 func (s *service) mailedLink() string {
 	s.t.Helper()
+	return s.mailTo("%")
+}
+
+// mailTo is mailedLink for the mails to an address, a pattern of LIKE.
+func (s *service) mailTo(recipient string) string {
+	s.t.Helper()
 
 	d := dbtest.Open(s.t, db.EmbeddedURL(s.dir))
-	rows, err := dbtest.Rows[struct{ Data string }](d, "SELECT data FROM mails ORDER BY id DESC LIMIT 1")
+	rows, err := dbtest.Rows[struct{ Data string }](
+		d, "SELECT data FROM mails WHERE recipient LIKE ? ORDER BY id DESC LIMIT 1", recipient)
 	if err != nil || len(rows) != 1 {
 		s.t.Fatalf("mails: %v, %v", rows, err)
 	}
@@ -313,15 +322,54 @@ func button(text string) string {
 		.filter(e => (e.getAttribute('aria-label') ?? e.textContent.trim()) === %q)[0]`, text)
 }
 
-// fill replaces the text of a control, as typing would.
+// fill replaces the text of the control with a label, or chooses the option with that value.
 func (p *tab) fill(label, text string) {
 	p.t.Helper()
 	p.WaitFor(labelled(label))
+
+	switch p.Text(labelled(label) + ".type") {
+	case "select-one":
+		p.choose(labelled(label), text)
+	case "date":
+		p.setDate(labelled(label), text)
+	default:
+		p.enter(labelled(label), text)
+	}
+}
+
+// enter clicks on the field of a JavaScript expression, and replaces its text by the keyboard.
+func (p *tab) enter(field, text string) {
+	p.t.Helper()
+	p.click(field)
+	p.Do(chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)), chromedp.KeyEvent(kb.Delete))
+	if text != "" {
+		p.Do(input.InsertText(text))
+	}
+	p.WaitFor(fmt.Sprintf("%s?.value === %q", field, text))
+}
+
+// choose chooses the option with a value by the keyboard. A click would open a menu of the system.
+func (p *tab) choose(list, value string) {
+	p.t.Helper()
+	p.WaitFor(list)
+
+	var steps int
+	p.Eval(fmt.Sprintf("(e => { e.focus(); return [...e.options].findIndex(o => o.value === %q) - e.selectedIndex })(%s)",
+		value, list), &steps)
+	key := kb.ArrowDown
+	if steps < 0 {
+		key, steps = kb.ArrowUp, -steps
+	}
+	p.Do(chromedp.KeyEvent(strings.Repeat(key, steps)))
+}
+
+// setDate sets a date, whose parts a keyboard enters in the order of the system.
+func (p *tab) setDate(field, day string) {
+	p.t.Helper()
 	p.Eval(fmt.Sprintf(`(e => { e.focus();
-		const set = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(e), 'value').set;
-		set.call(e, %q);
+		e.value = %q;
 		for (const type of ['input', 'change']) e.dispatchEvent(new Event(type, {bubbles: true}));
-	})(%s)`, text, labelled(label)), nil)
+	})(%s)`, day, field), nil)
 }
 
 // check changes a checkbox.

@@ -18,9 +18,11 @@ type AddSiteDomainAddSiteDomainSitePayload struct {
 	// The site after the change.
 	Site *AddSiteDomainAddSiteDomainSitePayloadSite `json:"site"`
 	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
-	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
-	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
+	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
+	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
+	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
+	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
+	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
 	// `INVALID_URL`.
 	UserErrors []AddSiteDomainAddSiteDomainSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -345,7 +347,7 @@ func (v *Configured) GetCreatedAt() time.Time { return v.CreatedAt }
 type CreateSiteCreateSiteCreateSitePayload struct {
 	// The new site.
 	Site *CreateSiteCreateSiteCreateSitePayloadSite `json:"site"`
-	// Errors in the input: `INVALID_DOMAIN`, `DOMAIN_TAKEN`, `INVALID_NAME`, `INVALID_TIME_ZONE`, `TOO_MANY_SITES`.
+	// Errors in the input: `NOT_FOUND`, `INVALID_DOMAIN`, `DOMAIN_TAKEN`, `INVALID_NAME`, `INVALID_TIME_ZONE`, `TOO_MANY_SITES`.
 	UserErrors []CreateSiteCreateSiteCreateSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -581,6 +583,8 @@ func (v *CreateSiteCreateSiteCreateSitePayloadUserErrorsUserError) __premarshalJ
 
 // Input of `createSite`.
 type CreateSiteInput struct {
+	// The account's global id, one of the caller's accounts. Default: the caller's default account.
+	AccountId *string `json:"accountId"`
 	// Domain name, for example `example.com`, without `https://`, port or path. International names are converted to ASCII. Must not be
 	// an IP address or localhost. Unique in the account.
 	Domain string `json:"domain"`
@@ -589,6 +593,9 @@ type CreateSiteInput struct {
 	// IANA name of the time zone for reports, such as `Europe/Berlin`. Default: `UTC`.
 	TimeZone *string `json:"timeZone"`
 }
+
+// GetAccountId returns CreateSiteInput.AccountId, and is useful for accessing the field via an interface.
+func (v *CreateSiteInput) GetAccountId() *string { return v.AccountId }
 
 // GetDomain returns CreateSiteInput.Domain, and is useful for accessing the field via an interface.
 func (v *CreateSiteInput) GetDomain() string { return v.Domain }
@@ -619,8 +626,8 @@ type CreateSitekeyCreateSitekeySitekeySecretPayload struct {
 	Sitekey *CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey `json:"sitekey"`
 	// The new secret. It is returned only here: the service stores its hash.
 	Secret *string `json:"secret"`
-	// Errors in the input. `createSitekey`: `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`, `TOO_MANY_SITEKEYS`;
-	// `rotateSitekeySecret`: `NOT_FOUND`.
+	// Errors in the input. `createSitekey`: `NOT_FOUND`, `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`, `TOO_MANY_SITEKEYS`;
+	// `rotateSitekeySecret`: `NOT_FOUND`, `INVALID_DURATION`.
 	UserErrors []CreateSitekeyCreateSitekeySitekeySecretPayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -748,12 +755,17 @@ func (v *CreateSitekeyCreateSitekeySitekeySecretPayloadUserErrorsUserError) __pr
 
 // Input of `createSitekey`.
 type CreateSitekeyInput struct {
+	// The account's global id, one of the caller's accounts. Default: the caller's default account.
+	AccountId *string `json:"accountId"`
 	// Display name, 1 to 100 characters.
 	Name string `json:"name"`
 	// Domain names, as in `createSite`, whose pages may use the sitekey, including their subdomains. At most 50. `localhost` is allowed
 	// for development; IP addresses are not. Empty: any page.
 	Domains []string `json:"domains"`
 }
+
+// GetAccountId returns CreateSitekeyInput.AccountId, and is useful for accessing the field via an interface.
+func (v *CreateSitekeyInput) GetAccountId() *string { return v.AccountId }
 
 // GetName returns CreateSitekeyInput.Name, and is useful for accessing the field via an interface.
 func (v *CreateSitekeyInput) GetName() string { return v.Name }
@@ -774,8 +786,8 @@ func (v *CreateSitekeyResponse) GetCreateSitekey() *CreateSitekeyCreateSitekeySi
 
 // InstallSiteResponse is returned by InstallSite on success.
 type InstallSiteResponse struct {
-	// A site of the caller's account. Null if no such site exists or it belongs to another account.
-	// Fails with `UNAUTHENTICATED` if the caller is not signed in.
+	// A site of one of the caller's accounts, by its id or its domain: exactly one of them must be given. Null if no such site exists or it
+	// belongs to another account. Fails with `UNAUTHENTICATED` if the caller is not signed in.
 	Site *InstallSiteSite `json:"site"`
 }
 
@@ -849,9 +861,11 @@ type MarkKeyEventMarkKeyEventSitePayload struct {
 	// The site after the change.
 	Site *MarkKeyEventMarkKeyEventSitePayloadSite `json:"site"`
 	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
-	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
-	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
+	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
+	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
+	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
+	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
+	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
 	// `INVALID_URL`.
 	UserErrors []MarkKeyEventMarkKeyEventSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -1129,9 +1143,11 @@ type RegisterEventRegisterEventSitePayload struct {
 	// The site after the change.
 	Site *RegisterEventRegisterEventSitePayloadSite `json:"site"`
 	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
-	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
-	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
+	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
+	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
+	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
+	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
+	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
 	// `INVALID_URL`.
 	UserErrors []RegisterEventRegisterEventSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -1381,15 +1397,21 @@ func (v *RegisterEventResponse) GetRegisterEvent() *RegisterEventRegisterEventSi
 type RotateServerSecretInput struct {
 	// The site's global id.
 	SiteId string `json:"siteId"`
+	// Number of days for which the replaced secret remains valid, 0 to 7, each of 24 hours. 0 revokes it at once. There is at most one old
+	// secret: an older one is revoked.
+	KeepOldFor int `json:"keepOldFor"`
 }
 
 // GetSiteId returns RotateServerSecretInput.SiteId, and is useful for accessing the field via an interface.
 func (v *RotateServerSecretInput) GetSiteId() string { return v.SiteId }
 
+// GetKeepOldFor returns RotateServerSecretInput.KeepOldFor, and is useful for accessing the field via an interface.
+func (v *RotateServerSecretInput) GetKeepOldFor() int { return v.KeepOldFor }
+
 // RotateServerSecretResponse is returned by RotateServerSecret on success.
 type RotateServerSecretResponse struct {
-	// Creates a new server secret. It replaces the previous one, which all processes reject within a second. Requires the role MEMBER or
-	// OWNER.
+	// Creates a new server secret. It replaces the previous one, which all processes reject within a second unless `keepOldFor` keeps it
+	// valid. Requires the role MEMBER or OWNER.
 	RotateServerSecret *RotateServerSecretRotateServerSecretRotateServerSecretPayload `json:"rotateServerSecret"`
 }
 
@@ -1407,7 +1429,7 @@ type RotateServerSecretRotateServerSecretRotateServerSecretPayload struct {
 	ServerSecret *string `json:"serverSecret"`
 	// The site.
 	Site *RotateServerSecretRotateServerSecretRotateServerSecretPayloadSite `json:"site"`
-	// Errors in the input: `NOT_FOUND`.
+	// Errors in the input: `NOT_FOUND`, `INVALID_DURATION`.
 	UserErrors []RotateServerSecretRotateServerSecretRotateServerSecretPayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -1660,7 +1682,7 @@ type SetConversionWebhookInput struct {
 	// not changed; null or an empty string removes it.
 	Url *string `json:"url,omitempty"`
 	// The secret that signs the calls of both webhooks, see `docs/webhooks.md`: 16 to 256 printable characters, not counting the prefix
-	// `whsec_`. If omitted or null, the secret is not changed; an empty string removes it. It cannot be read.
+	// `whsec_`. If omitted or null, the secret is not changed; an empty string removes it and an old one. It cannot be read.
 	Secret *string `json:"secret,omitempty"`
 }
 
@@ -1675,8 +1697,9 @@ func (v *SetConversionWebhookInput) GetSecret() *string { return v.Secret }
 
 // SetConversionWebhookResponse is returned by SetConversionWebhook on success.
 type SetConversionWebhookResponse struct {
-	// Sets the URL to which key events are sent, and the secret that signs the calls. Requires the role MEMBER or OWNER; an API token
-	// needs the scopes WRITE and EXPORT to set a URL. A change of the URL is mailed to the account's owners.
+	// Sets the URL to which key events are sent, and the secret that signs the calls. After a change of the secret, calls are signed with
+	// the old one, too, for 24 hours. Requires the role MEMBER or OWNER; an API token needs the scopes WRITE and EXPORT to set a URL. A
+	// change of the URL is mailed to the account's owners.
 	SetConversionWebhook *SetConversionWebhookSetConversionWebhookSitePayload `json:"setConversionWebhook"`
 }
 
@@ -1693,9 +1716,11 @@ type SetConversionWebhookSetConversionWebhookSitePayload struct {
 	// The site after the change.
 	Site *SetConversionWebhookSetConversionWebhookSitePayloadSite `json:"site"`
 	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
-	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
-	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
+	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
+	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
+	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
+	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
+	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
 	// `INVALID_URL`.
 	UserErrors []SetConversionWebhookSetConversionWebhookSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -1972,9 +1997,11 @@ type SetDailyExportWebhookSetDailyExportWebhookSitePayload struct {
 	// The site after the change.
 	Site *SetDailyExportWebhookSetDailyExportWebhookSitePayloadSite `json:"site"`
 	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
-	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
-	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
+	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
+	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
+	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
+	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
+	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
 	// `INVALID_URL`.
 	UserErrors []SetDailyExportWebhookSetDailyExportWebhookSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -2245,7 +2272,8 @@ func (v *SiteEventInput) GetName() string { return v.Name }
 
 // SitesResponse is returned by Sites on success.
 type SitesResponse struct {
-	// The sites of the caller's account, oldest first. Fails with `UNAUTHENTICATED` if the caller is not signed in.
+	// The sites of an account. Null for an account that the caller does not belong to. Fails with `UNAUTHENTICATED` if the
+	// caller is not signed in.
 	Sites *SitesSitesSiteConnection `json:"sites"`
 }
 
@@ -2261,7 +2289,7 @@ type SitesSitesSiteConnection struct {
 	Edges []SitesSitesSiteConnectionEdgesSiteEdge `json:"edges"`
 	// The position of the page in the list.
 	PageInfo SitesSitesSiteConnectionPageInfo `json:"pageInfo"`
-	// Number of sites in the whole list.
+	// Number of sites in the whole list, on all pages. With `search`, of those that it finds.
 	TotalCount int `json:"totalCount"`
 }
 
@@ -2444,7 +2472,7 @@ func (v *SitesSitesSiteConnectionEdgesSiteEdgeNodeSite) __premarshalJSON() (*__p
 //
 // The position of a page in a connection.
 type SitesSitesSiteConnectionPageInfo struct {
-	// Whether more edges follow the last one of this page.
+	// Whether more edges follow the last one of this page: those that `first` cut off, or those from `before` on.
 	HasNextPage bool `json:"hasNextPage"`
 	// The cursor of the last edge, for `after` of the next page. Null on an empty page.
 	EndCursor *string `json:"endCursor"`
@@ -2517,9 +2545,11 @@ type UpdateSiteUpdateSiteSitePayload struct {
 	// The site after the change.
 	Site *UpdateSiteUpdateSiteSitePayloadSite `json:"site"`
 	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
-	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
-	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
+	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
+	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
+	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
+	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
+	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
 	// `INVALID_URL`.
 	UserErrors []UpdateSiteUpdateSiteSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -2756,8 +2786,10 @@ type UserErrorCode string
 const (
 	// The e-mail address is not valid.
 	UserErrorCodeInvalidEmail UserErrorCode = "INVALID_EMAIL"
-	// The password is shorter than 8 or longer than 1,024 bytes.
+	// The password is shorter than 10 or longer than 1,024 bytes. That of a shared link has at least 8.
 	UserErrorCodeInvalidPassword UserErrorCode = "INVALID_PASSWORD"
+	// The password is one of the most common ones.
+	UserErrorCodeCommonPassword UserErrorCode = "COMMON_PASSWORD"
 	// The name is empty, longer than 100 characters, or contains control characters, direction overrides or other invisible characters.
 	// The name of an account must not contain a web address either.
 	UserErrorCodeInvalidName UserErrorCode = "INVALID_NAME"
@@ -2773,6 +2805,23 @@ const (
 	UserErrorCodeTooManySitekeys UserErrorCode = "TOO_MANY_SITEKEYS"
 	// The e-mail address or the password is wrong. The error does not reveal which.
 	UserErrorCodeWrongCredentials UserErrorCode = "WRONG_CREDENTIALS"
+	// The code or the passkey is wrong, expired or was used before. A code of an authenticator app is valid for 30 seconds before and after
+	// its own 30 seconds, and counts once.
+	UserErrorCodeInvalidSecondFactor UserErrorCode = "INVALID_SECOND_FACTOR"
+	// The passkey's answer was not accepted, or its challenge has expired or was answered before.
+	UserErrorCodeInvalidPasskey UserErrorCode = "INVALID_PASSKEY"
+	// The passkey is registered already.
+	UserErrorCodePasskeyExists UserErrorCode = "PASSKEY_EXISTS"
+	// The user has reached the limit of 20 passkeys.
+	UserErrorCodeTooManyPasskeys UserErrorCode = "TOO_MANY_PASSKEYS"
+	// This installation has no passkeys: they need https and a host name.
+	UserErrorCodePasskeysUnavailable UserErrorCode = "PASSKEYS_UNAVAILABLE"
+	// The setup of an authenticator app was not started, or more than 15 minutes ago.
+	UserErrorCodeSetupExpired UserErrorCode = "SETUP_EXPIRED"
+	// The user does not have the second factor that the mutation needs.
+	UserErrorCodeNoSecondFactor UserErrorCode = "NO_SECOND_FACTOR"
+	// An account of the user requires a second factor, and this is the last one.
+	UserErrorCodeSecondFactorNeeded UserErrorCode = "SECOND_FACTOR_NEEDED"
 	// This installation does not accept new accounts.
 	UserErrorCodeSignupsClosed UserErrorCode = "SIGNUPS_CLOSED"
 	// No such object exists, or it belongs to another account. The error does not reveal which.
@@ -2806,11 +2855,11 @@ const (
 	UserErrorCodeInvalidUserId UserErrorCode = "INVALID_USER_ID"
 	// The account already has 20 erasures in progress.
 	UserErrorCodeTooManyErasures UserErrorCode = "TOO_MANY_ERASURES"
-	// The site has no conversion webhook to test.
+	// The site's webhook has no URL.
 	UserErrorCodeNoWebhook UserErrorCode = "NO_WEBHOOK"
-	// The delivery, or a test of the site, is already in progress.
+	// The delivery, a test of the site, or a part of the daily export is already in progress.
 	UserErrorCodeDeliveryInProgress UserErrorCode = "DELIVERY_IN_PROGRESS"
-	// The delivery was already sent again 20 times.
+	// The delivery was already sent again 20 times, or the site had 1,000 parts of daily exports within an hour.
 	UserErrorCodeTooManyRedeliveries UserErrorCode = "TOO_MANY_REDELIVERIES"
 	// The site has reached its limit of 20 tests per hour.
 	UserErrorCodeTooManyTests UserErrorCode = "TOO_MANY_TESTS"
@@ -2820,11 +2869,13 @@ const (
 	UserErrorCodeInvalidVolume UserErrorCode = "INVALID_VOLUME"
 	// An API token requires at least one scope.
 	UserErrorCodeInvalidScopes UserErrorCode = "INVALID_SCOPES"
+	// The person has reached the limit of 20 accounts.
+	UserErrorCodeTooManyAccounts UserErrorCode = "TOO_MANY_ACCOUNTS"
 	// The user has reached the limit of 50 API tokens.
 	UserErrorCodeTooManyTokens UserErrorCode = "TOO_MANY_TOKENS"
 	// The mailed secret is wrong, consumed or expired. The error does not reveal which.
 	UserErrorCodeInvalidToken UserErrorCode = "INVALID_TOKEN"
-	// The address already belongs to a member of the account.
+	// The person is a member of the account already.
 	UserErrorCodeAlreadyMember UserErrorCode = "ALREADY_MEMBER"
 	// The account has reached its limit of 100 members and invitations.
 	UserErrorCodeTooManyMembers UserErrorCode = "TOO_MANY_MEMBERS"
@@ -2834,7 +2885,8 @@ const (
 	UserErrorCodeLastOwner UserErrorCode = "LAST_OWNER"
 	// The name is not that of a time zone in the IANA database.
 	UserErrorCodeInvalidTimeZone UserErrorCode = "INVALID_TIME_ZONE"
-	// The day is before 1970 or too far in the future.
+	// The day is before 1970 or too far in the future. For `resendDailyExport`: its regular export is still to come, or none of its events
+	// are stored.
 	UserErrorCodeInvalidDay UserErrorCode = "INVALID_DAY"
 	// The text is empty, longer than 500 characters, or contains control characters or other invisible characters.
 	UserErrorCodeInvalidText UserErrorCode = "INVALID_TEXT"
@@ -2858,17 +2910,22 @@ const (
 	UserErrorCodeInvalidExpiry UserErrorCode = "INVALID_EXPIRY"
 	// The secret of the shared link is wrong, or the link was revoked or has expired.
 	UserErrorCodeInvalidLink UserErrorCode = "INVALID_LINK"
-	// The shared link has a password, and none was given.
+	// The shared link has a password, or the invitation needs one, and none was given.
 	UserErrorCodePasswordRequired UserErrorCode = "PASSWORD_REQUIRED"
 	// The number is not from 1 to 1,000,000,000.
 	UserErrorCodeInvalidThreshold UserErrorCode = "INVALID_THRESHOLD"
-	// The only operator cannot be deleted while the installation has other users.
+	// The number of days is out of range. The message states the range.
+	UserErrorCodeInvalidDuration UserErrorCode = "INVALID_DURATION"
+	// The name given to confirm a deletion is not that of the object. Field `confirm`.
+	UserErrorCodeConfirmationMismatch UserErrorCode = "CONFIRMATION_MISMATCH"
+	// The only operator cannot be deleted while the installation has other users, nor the account of all operators suspended.
 	UserErrorCodeLastOperator UserErrorCode = "LAST_OPERATOR"
 )
 
 var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidEmail,
 	UserErrorCodeInvalidPassword,
+	UserErrorCodeCommonPassword,
 	UserErrorCodeInvalidName,
 	UserErrorCodeInvalidDomain,
 	UserErrorCodeEmailTaken,
@@ -2876,6 +2933,14 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeTooManySites,
 	UserErrorCodeTooManySitekeys,
 	UserErrorCodeWrongCredentials,
+	UserErrorCodeInvalidSecondFactor,
+	UserErrorCodeInvalidPasskey,
+	UserErrorCodePasskeyExists,
+	UserErrorCodeTooManyPasskeys,
+	UserErrorCodePasskeysUnavailable,
+	UserErrorCodeSetupExpired,
+	UserErrorCodeNoSecondFactor,
+	UserErrorCodeSecondFactorNeeded,
 	UserErrorCodeSignupsClosed,
 	UserErrorCodeNotFound,
 	UserErrorCodeOwnDomain,
@@ -2899,6 +2964,7 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidPlan,
 	UserErrorCodeInvalidVolume,
 	UserErrorCodeInvalidScopes,
+	UserErrorCodeTooManyAccounts,
 	UserErrorCodeTooManyTokens,
 	UserErrorCodeInvalidToken,
 	UserErrorCodeAlreadyMember,
@@ -2920,6 +2986,8 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidLink,
 	UserErrorCodePasswordRequired,
 	UserErrorCodeInvalidThreshold,
+	UserErrorCodeInvalidDuration,
+	UserErrorCodeConfirmationMismatch,
 	UserErrorCodeLastOperator,
 }
 

@@ -1,4 +1,5 @@
 // Calls of the GraphQL API. The console uses it as any script could, with the session cookie.
+import { language } from './language';
 
 /** UserError is an error in a mutation's input, which the user can correct. */
 export interface UserError {
@@ -101,7 +102,11 @@ async function run<D>(
 
 async function send(body: string, signal: AbortSignal | undefined): Promise<Response> {
   try {
-    const headers = { 'Content-Type': 'application/json', ...(bearer && { Authorization: 'Bearer ' + bearer }) };
+    const headers = {
+      'Content-Type': 'application/json',
+      'Accept-Language': language(), // of the mails that the call causes
+      ...(bearer && { Authorization: 'Bearer ' + bearer }),
+    };
     const credentials = bearer ? 'omit' : 'same-origin';
     return await fetch('/graphql', { method: 'POST', headers, body, credentials, signal: signal ?? null });
   } catch (error) {

@@ -60,6 +60,7 @@ export function useQuery<V extends object, D extends object>(
       if (stop.signal.aborted) return;
       const failure = error instanceof Failure ? error : new Failure('INTERNAL', String(error));
       if (failure.code === 'UNAUTHENTICATED') return toSignIn();
+      if (failure.code === 'SECOND_FACTOR_REQUIRED') return go('/security', true);
       setState((before) => {
         if (keep && before.data && (before.key !== key || before.part))
           return { data: before.data, part: failure, key };

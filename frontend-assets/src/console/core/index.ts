@@ -6,6 +6,7 @@ export * from './api';
 export * from './choices';
 export * from './data';
 export * from './dialog';
+export * from './enter';
 export * from './form';
 export * from './format';
 export * from './language';

@@ -1,6 +1,7 @@
 // Texts in the user's language. English is built in; messages/<code>.ts holds each other language.
 import en from '../messages/en';
 import type details from '../messages/details';
+import type account from '../messages/account';
 import type manage from '../messages/manage';
 import type more from '../messages/more';
 import { remembered } from './choices';
@@ -12,7 +13,8 @@ export type Message = string | { one: string; other: string };
 export type Messages = Record<string, Message>;
 
 /** TextKey is the key of a text: a built-in one, or one of the pages that are loaded on demand. */
-export type TextKey = keyof typeof en | keyof typeof more | keyof typeof manage | keyof typeof details;
+export type TextKey =
+  keyof typeof en | keyof typeof more | keyof typeof manage | keyof typeof details | keyof typeof account;
 
 /** languages are those that the console speaks, by code, with their own names. */
 export const languages: Record<string, string> = { en: 'English', de: 'Deutsch' };
@@ -74,7 +76,11 @@ function plural(n: string | number | undefined): 'one' | 'other' {
 }
 
 /** translated returns the text of a code of the server, or the server's own English one. */
-export function translated(group: 'error' | 'failure' | 'advice' | 'attempt', name: string, otherwise: string): string {
+export function translated(
+  group: 'error' | 'failure' | 'advice' | 'attempt' | 'audit.type',
+  name: string,
+  otherwise: string,
+): string {
   const message = texts[`${group}.${name}`];
   return typeof message === 'string' ? message : otherwise;
 }

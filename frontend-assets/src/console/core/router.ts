@@ -1,5 +1,6 @@
 // The URL is the console's state: path, query and fragment. Pages read it with useURL and change it with go.
 import { useEffect, useState } from 'preact/hooks';
+import { chosenAccount, viewer } from './store';
 
 const readers = new Set<() => void>();
 let changes = 0;
@@ -12,9 +13,15 @@ const changed = (): void => {
 /** hasNavigated reports whether the address has changed since the console was loaded. */
 export const hasNavigated = (): boolean => changes > 0;
 
-/** go shows another address of the console, as a new entry of the history unless replace is set. */
+/**
+ * go shows another address of the console, as a new entry of the history unless replace is set. The chosen
+ * account stays chosen.
+ */
 export function go(address: string, replace = false): void {
-  history[replace ? 'replaceState' : 'pushState'](null, '', address);
+  const url = new URL(address, location.href);
+  const account = chosenAccount();
+  if (account && viewer.get() && !url.searchParams.has('account')) url.searchParams.set('account', account);
+  history[replace ? 'replaceState' : 'pushState'](null, '', url);
   changed();
 }
 

@@ -6,14 +6,15 @@ import { language, languages, t, type TextKey } from './language';
 import { go, useURL } from './router';
 import { applyTheme, remember, remembered } from './choices';
 import { failureText } from './states';
-import { announce, pageKeys, status, viewer } from './store';
+import { accountOf, announce, chosenAccount, isOwner, pageKeys, status, viewer } from './store';
 import type { Failure } from './api';
-import { signOut, type ViewerFields } from '../operations';
+import { signOut, updateUser, type Language, type ViewerFields } from '../operations';
 
 /** Shell surrounds a page. Pages for unauthenticated callers have no menus; their forms are narrow. */
 export function Shell({ bare, narrow, children }: { bare: boolean; narrow: boolean; children: ComponentChildren }) {
   const user = viewer.use();
   const message = status.use();
+  const suspended = !bare && accountOf(user)?.suspension;
   return (
     <>
       <a class="skip" href="#main">
@@ -24,9 +25,11 @@ export function Shell({ bare, narrow, children }: { bare: boolean; narrow: boole
           <Logo /> Tallygate
         </a>
         {!bare && <MainMenu />}
+        {!bare && user?.accounts[1] && <Accounts user={user} />}
         {!bare && user && <UserMenu user={user} />}
       </header>
       <main id="main" tabIndex={-1} class={narrow ? 'narrow' : undefined}>
+        {suspended && <p class="notice bad">{t('nav.suspended', { reason: suspended.reason })}</p>}
         {children}
       </main>
       <Footer />
@@ -71,6 +74,26 @@ function MainMenu() {
         </a>
       ))}
     </nav>
+  );
+}
+
+/** Accounts chooses one of the user's accounts. A page of one object leads to the list of sites. */
+function Accounts({ user: { account, accounts } }: { user: ViewerFields }) {
+  const { pathname } = useURL();
+  return (
+    <select
+      aria-label={t('nav.account')}
+      value={chosenAccount() ?? account.id}
+      onChange={(e) =>
+        go((/^.(sites|captcha)./.test(pathname) ? '/' : pathname) + '?account=' + e.currentTarget.value)
+      }
+    >
+      {accounts.map(({ id, name }) => (
+        <option key={id} value={id}>
+          {name}
+        </option>
+      ))}
+    </select>
   );
 }
 
@@ -123,6 +146,8 @@ function UserMenu({ user: { email, operator } }: { user: ViewerFields }) {
         <a href="/members">{t('nav.members')}</a>
         <a href="/tokens">{t('nav.tokens')}</a>
         <a href="/sessions">{t('nav.sessions')}</a>
+        <a href="/security">{t('nav.security')}</a>
+        {isOwner() && <a href="/audit">{t('nav.audit')}</a>}
         {operator && <a href="/operator">{t('nav.operator')}</a>}
         <button type="button" onClick={leave}>
           {t('nav.signOut')}
@@ -157,8 +182,13 @@ function Footer() {
         {t('footer.language')}{' '}
         <select
           value={language()}
-          onChange={(e) => {
-            remember('language', e.currentTarget.value);
+          onChange={async (e) => {
+            const chosen = e.currentTarget.value;
+            remember('language', chosen);
+
+            // Mails follow the choice. If that fails, the page does all the same.
+            const input = { language: chosen.toUpperCase() as Language };
+            if (viewer.get()) await updateUser({ input }).catch(() => undefined);
             location.reload();
           }}
         >

@@ -1,8 +1,19 @@
 // What all pages of a site share.
 import type { ComponentChildren } from 'preact';
+import { useEffect } from 'preact/hooks';
 import type { RejectionFields, SiteFields } from '../operations';
 import { t, translated } from './language';
+import { setQuery } from './router';
+import { chosenAccount, viewer } from './store';
 import { Tabs, Title } from './ui';
+
+/** useAccountOf chooses the account of a page's object. */
+export function useAccountOf({ accountId }: { accountId: string }): void {
+  useEffect(() => {
+    const user = viewer.get();
+    if (user && accountId !== (chosenAccount() ?? user.account.id)) setQuery({ account: accountId });
+  }, [accountId]);
+}
 
 /** SiteHeader is the heading and the menu of a site's pages. */
 export function SiteHeader({
@@ -15,6 +26,7 @@ export function SiteHeader({
   children?: ComponentChildren;
 }) {
   const base = '/sites/' + site.id;
+  useAccountOf(site);
   return (
     <>
       <p class="crumb">

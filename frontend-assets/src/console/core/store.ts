@@ -50,8 +50,18 @@ export type PageKey = [key: string, text: string, run: () => void];
 /** pageKeys are the shortcuts of the current page, which the page sets and removes. */
 export const pageKeys = store<PageKey[]>([]);
 
-/** mayEdit reports whether the user may create and configure sites and sitekeys. */
-export const mayEdit = (user = viewer.get()): boolean => !!user && user.role !== 'VIEWER';
+/** chosenAccount returns the id of the account that the address chooses; null is the default account. */
+export const chosenAccount = (): string | null => new URLSearchParams(location.search).get('account');
 
-/** isOwner reports whether the user may manage members and delete. */
-export const isOwner = (user = viewer.get()): boolean => user?.role === 'OWNER';
+/** accountOf returns the chosen account of the user. */
+export const accountOf = (user: ViewerFields | null | undefined) =>
+  user?.accounts.find((account) => account.id === chosenAccount()) ?? user?.accounts[0];
+
+/** roleOf returns the user's role in the chosen account. */
+const roleOf = (user: ViewerFields | null | undefined): string | null | undefined => accountOf(user)?.viewerRole;
+
+/** mayEdit reports whether the user may create and configure sites and sitekeys of the chosen account. */
+export const mayEdit = (user = viewer.get()): boolean => !!user && roleOf(user) !== 'VIEWER';
+
+/** isOwner reports whether the user may manage members of the chosen account, and delete. */
+export const isOwner = (user = viewer.get()): boolean => roleOf(user) === 'OWNER';

@@ -86,15 +86,43 @@ export function Code({ text, label }: { text: string; label: string }) {
   );
 }
 
-/** Secret shows a secret that cannot be read again. */
+/** Secret shows a secret that cannot be read again. When it is done, the focus returns to what opened it. */
 export function Secret({ text, label, onDone }: { text: string; label: string; onDone(): void }) {
+  const notice = useRef<HTMLDivElement>(null);
+  const opener = useRef<Element | null>(null); // of the notice
+  useEffect(() => {
+    opener.current = document.activeElement;
+
+    // A dialog that closes moves the focus to its own opener.
+    const moved = ({ target }: FocusEvent): void => {
+      if (opener.current?.closest('dialog')) opener.current = target as Element;
+    };
+    addEventListener('focusin', moved);
+    return () => removeEventListener('focusin', moved);
+  }, []);
+
+  const done = (): void => {
+    const from = opener.current;
+    const section = notice.current!.closest('section');
+    onDone();
+
+    // Once the page is rendered without the secret. It may have another button in the opener's place.
+    setTimeout(() => {
+      const buttons = [...document.querySelectorAll<HTMLElement>('main button:enabled')];
+      const same = buttons.find((button) => button.textContent === from?.textContent);
+      const kept = from?.isConnected && from !== document.body ? from : same;
+      const target = kept ?? section?.querySelector('button:enabled') ?? document.querySelector('h1');
+      (target as HTMLElement | null)?.focus();
+    });
+  };
+
   return (
-    <div class="notice good" role="status">
+    <div ref={notice} class="notice good" role="status">
       <p>
         <strong>{label}</strong> {t('secret.once')}
       </p>
       <Code text={text} label={label} />
-      <button type="button" class="small" onClick={onDone}>
+      <button type="button" class="small" onClick={done}>
         {t('secret.done')}
       </button>
     </div>

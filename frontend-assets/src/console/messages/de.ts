@@ -19,7 +19,7 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
   password: 'Passwort',
   'password.new': 'Neues Passwort',
   'password.current': 'Bisheriges Passwort',
-  'password.hint': 'Mindestens 8 Zeichen.',
+  'password.hint': 'Mindestens 10 Zeichen.',
   'password.show': 'Anzeigen',
 
   'state.loading': 'Wird geladen',
@@ -44,10 +44,13 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
   'nav.user': 'Kontomenü von {email}',
   'nav.sites': 'Websites',
   'nav.captcha': 'Captcha',
+  'nav.suspended': 'Der Betreiber hat das Konto gesperrt: {reason}',
   'nav.account': 'Konto',
   'nav.members': 'Mitglieder',
   'nav.tokens': 'API-Token',
   'nav.sessions': 'Sitzungen',
+  'nav.security': 'Sicherheit',
+  'nav.audit': 'Änderungsprotokoll',
   'nav.signOut': 'Abmelden',
   'footer.theme': 'Farben',
   'footer.theme.system': 'System',
@@ -60,7 +63,10 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
 
   'signIn.title': 'Anmelden',
   'signIn.submit': 'Anmelden',
+  'signIn.passkey': 'Mit Passkey anmelden',
   'signUp.title': 'Konto anlegen',
+  'signUp.first': 'Erstes Konto anlegen',
+  'signUp.firstText': 'Diese Installation hat noch keine Konten. Sie werden ihr Betreiber.',
   'signUp.submit': 'Konto anlegen',
   'signUp.closed': 'Diese Installation nimmt keine neuen Konten an. Bitten Sie einen Inhaber um eine Einladung.',
   'signUp.sent': 'Sehen Sie in Ihr Postfach',
@@ -81,9 +87,6 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
     one: 'Ihr API-Token bleibt gültig. Widerrufen Sie es, wenn es jemand anderes kennen könnte.',
     other: 'Ihre {n} API-Token bleiben gültig. Widerrufen Sie, was jemand anderes kennen könnte.',
   },
-  'invitation.title': 'Dem Konto beitreten',
-  'invitation.text': 'Wählen Sie ein Passwort. Ihr Benutzername ist die Adresse, an die die Einladung ging.',
-  'invitation.submit': 'Beitreten',
   'confirmSignUp.title': 'Adresse bestätigen',
   'confirmSignUp.text': 'Geben Sie das Passwort ein, das Sie bei der Registrierung gewählt haben.',
   'confirmSignUp.submit': 'Konto anlegen',
@@ -245,7 +248,8 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
   'shared.readOnly': 'Sie lesen einen freigegebenen Bericht von {domain}. Er zeigt keine Daten einzelner Besucher.',
 
   'error.INVALID_EMAIL': 'Die E-Mail-Adresse ist ungültig.',
-  'error.INVALID_PASSWORD': 'Das Passwort muss 8 bis 1.024 Bytes lang sein.',
+  'error.INVALID_PASSWORD': 'Das Passwort ist zu kurz oder zu lang.',
+  'error.COMMON_PASSWORD': 'Dieses Passwort ist zu verbreitet. Wählen Sie ein anderes.',
   'error.INVALID_NAME':
     'Der Name braucht 1 bis 100 Zeichen, ohne unsichtbare Zeichen; der eines Kontos darf keine Webadresse enthalten.',
   'error.EMAIL_TAKEN': 'Zu dieser E-Mail-Adresse gibt es schon ein Konto.',
@@ -265,6 +269,8 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
     'Ein Pflichtfeld eines E-Commerce-Ereignisses fehlte oder war unlesbar: Vergleichen Sie es mit der Referenz.',
   'advice.visitor_required': 'Ihr Server sandte keine gültige ip oder user_agent: Senden Sie die des Besuchers.',
   'advice.domain_not_allowed': 'Die Seite liegt auf einer fremden Domain: Fügen Sie sie hinzu, wenn sie Ihre ist.',
+  'advice.site_paused': 'Die Website ist angehalten: Setzen Sie sie fort.',
+  'advice.account_suspended': 'Der Betreiber hat das Konto gesperrt.',
   'advice.quota_exceeded':
     'Die Seitenaufrufe des Monats sind aufgebraucht: Wählen Sie einen größeren Tarif oder warten Sie auf den nächsten Monat.',
   'advice.flood':

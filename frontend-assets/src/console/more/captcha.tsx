@@ -2,6 +2,7 @@
 import {
   Action,
   announce,
+  chosenAccount,
   Code,
   Confirm,
   date,
@@ -38,16 +39,18 @@ import {
   rotateSitekeySecret,
   sitekey as readSitekey,
   sitekeys,
+  transferSitekey,
   updateSitekey,
   viewer as readViewer,
   type CaptchaUsageFields,
   type SitekeyData,
   type SitekeysData,
 } from '../operations';
+import { Transfer } from './transfer';
 
 /** Sitekeys lists the account's sitekeys, with the month's usage. */
 export function Sitekeys() {
-  const query = useQuery(sitekeys, { after: null });
+  const query = useQuery(sitekeys, { account: chosenAccount(), after: null });
   const edit = mayEdit();
   return (
     <>
@@ -61,7 +64,7 @@ export function Sitekeys() {
       <Loaded query={query}>
         {(data) => (
           <>
-            <Usage plan={data.viewer!.account.captchaPlan} usage={data.viewer!.account.captchaUsage} />
+            {data.account && <Usage plan={data.account.captchaPlan} usage={data.account.captchaUsage} />}
             <List data={data} show={query.set} />
           </>
         )}
@@ -73,7 +76,7 @@ export function Sitekeys() {
 function List({ data, show }: { data: SitekeysData; show(data: SitekeysData): void }) {
   const edges = data.sitekeys?.edges ?? [];
   const more = async (): Promise<void> => {
-    const next = await sitekeys({ after: data.sitekeys!.pageInfo.endCursor });
+    const next = await sitekeys({ account: chosenAccount(), after: data.sitekeys!.pageInfo.endCursor });
     if (next.sitekeys) show({ ...next, sitekeys: { ...next.sitekeys, edges: [...edges, ...next.sitekeys.edges] } });
   };
 
@@ -149,7 +152,9 @@ export function NewSitekey() {
   const reads = useQuery(readViewer, {}).data?.viewer?.role === 'VIEWER';
   const submit = async (values: Values): Promise<UserError[]> => {
     const payload = (
-      await createSitekey({ input: { name: values['name'] ?? '', domains: domainsOf(values['domains']) } })
+      await createSitekey({
+        input: { accountId: chosenAccount(), name: values['name'] ?? '', domains: domainsOf(values['domains']) },
+      })
     ).createSitekey;
     if (payload?.sitekey) {
       created.id = payload.sitekey.id;
@@ -279,6 +284,18 @@ export function SitekeyPage({ id }: { id: string }) {
                 />
               )}
             </Section>
+            {isOwner() && (
+              <Transfer
+                name={key.name}
+                hint={t('transfer.sitekeyHint')}
+                from={key.accountId}
+                to="/captcha"
+                run={async (toAccountId) =>
+                  (await transferSitekey({ input: { sitekeyId: key.id, toAccountId } })).transferSitekey?.userErrors ??
+                  []
+                }
+              />
+            )}
             {isOwner() && <Delete sitekey={key} />}
           </>
         );
@@ -375,8 +392,8 @@ function Preview({ sitekey }: { sitekey: Sitekey }) {
 }
 
 function Delete({ sitekey }: { sitekey: Sitekey }) {
-  const run = async (): Promise<UserError[]> => {
-    const errors = (await deleteSitekey({ input: { sitekeyId: sitekey.id } })).deleteSitekey?.userErrors ?? [];
+  const run = async ({ confirm = '' }: Values): Promise<UserError[]> => {
+    const errors = (await deleteSitekey({ input: { sitekeyId: sitekey.id, confirm } })).deleteSitekey?.userErrors ?? [];
     if (errors.length === 0) {
       announce(t('settings.deleted', { name: sitekey.name }));
       go('/captcha');

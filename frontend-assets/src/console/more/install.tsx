@@ -1,5 +1,6 @@
 // A new site, and the check that its script works.
 import {
+  chosenAccount,
   byCode,
   Code,
   Field,
@@ -40,7 +41,9 @@ export function NewSite() {
       .replace(/^[a-z]+:\/\//i, '')
       .replace(/[/?#].*$/, '');
     const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
-    const payload = (await createSite({ input: { domain: host, name: name.trim() || null, timeZone } })).createSite;
+    const payload = (await createSite({
+      input: { accountId: chosenAccount(), domain: host, name: name.trim() || null, timeZone },
+    })).createSite;
     if (payload?.site) go(`/sites/${payload.site.id}/install`);
     return payload?.userErrors ?? [];
   };

@@ -3,14 +3,17 @@ import {
   Action,
   announce,
   Check,
+  chosenAccount,
   Confirm,
   date,
   Empty,
+  enter,
   Field,
   Form,
   go,
   isOwner,
   Loaded,
+  Missing,
   Password,
   Secret,
   Section,
@@ -19,6 +22,8 @@ import {
   Table,
   Time,
   Title,
+  useEffect,
+  useLinkSecret,
   useQuery,
   useState,
   viewer,
@@ -27,13 +32,18 @@ import {
   type Values,
 } from '../core';
 import {
-  account,
+  acceptInvitation,
+  account as readAccount,
   changePassword,
+  confirmEmailChange,
+  createAccount,
   createToken,
   deleteAccount,
   inviteMember,
+  leaveAccount,
   members,
   removeMember,
+  requestEmailChange,
   revokeInvitation,
   revokeSession,
   revokeToken,
@@ -41,17 +51,26 @@ import {
   setMemberRole,
   signOut,
   tokens,
+  updateAccount,
+  viewer as readViewer,
   type ApiTokenScope,
   type MembersData,
   type Role,
+  type ViewerFields,
 } from '../operations';
 import { Usage } from './captcha';
 
 const roles: Role[] = ['OWNER', 'MEMBER', 'VIEWER'];
 
-/** Account shows the account and the user, and changes the password. */
+/** enterAccount shows the list of sites of an account; null is the default account. */
+function enterAccount(id: string | null): void {
+  viewer.set(undefined); // its memberships have changed, and go must not keep the account
+  go(id ? '/?account=' + id : '/');
+}
+
+/** Account shows the account and the user, changes them, and leaves or deletes the account. */
 export function Account() {
-  const query = useQuery(account, {});
+  const query = useQuery(readAccount, { account: chosenAccount() });
   const [tokenNames, setTokenNames] = useState<string[]>([]);
   const [changes, setChanges] = useState(0);
 
@@ -69,19 +88,32 @@ export function Account() {
     <>
       <Title text={t('nav.account')} />
       <Loaded query={query}>
-        {({ viewer: user }) => {
-          if (!user) return null;
-          const remove = async ({ password = '' }: Values): Promise<UserError[]> => {
-            const errors = (await deleteAccount({ input: { password } })).deleteAccount?.userErrors ?? [];
-            if (errors.length === 0) {
+        {({ viewer: user, account, installation }) => {
+          if (!user || !account) return <Missing />;
+          const left = (errors: UserError[]): UserError[] => {
+            if (errors.length === 0 && user.accounts.length > 1) enterAccount(null);
+            else if (errors.length === 0) {
               viewer.set(null);
               go('/sign-in');
             }
             return errors;
           };
+          const remove = async ({ password = '', confirm = '' }: Values): Promise<UserError[]> =>
+            left((await deleteAccount({ input: { accountId: account.id, password, confirm } })).deleteAccount?.userErrors ?? []);
+          const leave = async (): Promise<UserError[]> =>
+            left((await leaveAccount({ input: { accountId: account.id } })).leaveAccount?.userErrors ?? []);
+          const rename = async ({ name = '' }: Values): Promise<UserError[]> => {
+            const errors =
+              (await updateAccount({ input: { accountId: account.id, name } })).updateAccount?.userErrors ?? [];
+            if (errors.length === 0) {
+              announce(t('saved'));
+              await query.reload();
+            }
+            return errors;
+          };
           return (
             <>
-              <Section title={user.account.name}>
+              <Section title={account.name}>
                 <dl class="facts">
                   <div>
                     <dt>{t('email')}</dt>
@@ -90,23 +122,33 @@ export function Account() {
                   <div>
                     <dt>{t('member.role')}</dt>
                     <dd>
-                      {t(`role.${user.role}`)}
+                      {t(`role.${account.viewerRole ?? user.role}`)}
                       {user.operator && ', ' + t('member.operator')}
                     </dd>
                   </div>
                   <div>
                     <dt>{t('account.since')}</dt>
-                    <dd>{date(user.account.createdAt)}</dd>
+                    <dd>{date(account.createdAt)}</dd>
                   </div>
                   <div>
                     <dt>{t('account.id')}</dt>
                     <dd>
-                      <code>{user.account.id}</code>
+                      <code>{account.id}</code>
                     </dd>
                   </div>
                 </dl>
+                {isOwner(user) && (
+                  <Form key={account.name} submit={t('account.rename')} onSubmit={rename} class="row">
+                    <Field name="name" label={t('account.name')} value={account.name} maxLength={100} required />
+                  </Form>
+                )}
               </Section>
-              <Usage plan={user.account.captchaPlan} usage={user.account.captchaUsage} />
+              {isOwner(user) && (
+                <p>
+                  <a href="/deleted">{t('deleted.title')}</a>
+                </p>
+              )}
+              <Usage plan={account.captchaPlan} usage={account.captchaUsage} />
               <Section title={t('account.password')} hint={t('account.passwordHint')}>
                 {tokenNames.length > 0 && (
                   <p class="notice">
@@ -127,9 +169,20 @@ export function Account() {
                     hint={t('password.hint')}
                     autoComplete="new-password"
                     required
-                    minLength={8}
+                    minLength={10}
                   />
                 </Form>
+              </Section>
+              {installation.sendsMail && <Email user={user} />}
+              {(installation.signUps || user.operator) && <NewAccount />}
+              <Section title={t('account.leave')} hint={t('account.leaveHint')} danger>
+                <Confirm
+                  button={t('account.leave')}
+                  title={t('account.leave')}
+                  text={t(user.accounts.length > 1 ? 'account.leaveText' : 'account.leaveLast')}
+                  name={account.name}
+                  run={leave}
+                />
               </Section>
               {isOwner(user) && (
                 <Section title={t('account.delete')} hint={t('account.deleteHint')} danger>
@@ -137,7 +190,7 @@ export function Account() {
                     button={t('account.delete')}
                     title={t('account.delete')}
                     text={t('account.deleteText')}
-                    name={user.account.name}
+                    name={account.name}
                     run={remove}
                   >
                     <Password name="password" label={t('password.current')} autoComplete="current-password" required />
@@ -152,19 +205,130 @@ export function Account() {
   );
 }
 
+/** Email requests a change of the user's address. */
+function Email({ user }: { user: ViewerFields }) {
+  const [sentTo, setSentTo] = useState('');
+  const submit = async ({ email = '', password = '' }: Values): Promise<UserError[]> => {
+    const errors = (await requestEmailChange({ input: { email, password } })).requestEmailChange?.userErrors ?? [];
+    if (errors.length === 0) setSentTo(email);
+    return errors;
+  };
+  return (
+    <Section title={t('email.change')} hint={t('email.changeHint', { email: user.email })}>
+      {sentTo ? (
+        <p role="status">{t('email.sent', { email: sentTo })}</p>
+      ) : (
+        <Form submit={t('email.change')} onSubmit={submit} class="column">
+          <Field name="email" type="email" label={t('email.new')} autoComplete="email" required />
+          <Password name="password" label={t('password')} autoComplete="current-password" required />
+        </Form>
+      )}
+    </Section>
+  );
+}
+
+/** NewAccount creates a further account of the user. */
+function NewAccount() {
+  const submit = async ({ name = '' }: Values): Promise<UserError[]> => {
+    const payload = (await createAccount({ input: { name } })).createAccount;
+    if (payload?.account) enterAccount(payload.account.id);
+    return payload?.userErrors ?? [];
+  };
+  return (
+    <Section title={t('account.new')} hint={t('account.newHint')}>
+      <Form submit={t('account.create')} onSubmit={submit} class="row">
+        <Field name="name" label={t('account.name')} maxLength={100} required />
+      </Form>
+    </Section>
+  );
+}
+
+/**
+ * AcceptInvitation adds the invited person to an account: the signed-in user, a user with the password, or
+ * a new user with a password of their choice.
+ */
+export function AcceptInvitation() {
+  const [token, consumed] = useLinkSecret();
+  const [email, setEmail] = useState('');
+  useEffect(() => void readViewer({}).then((data) => setEmail(data.viewer?.email ?? '')), []);
+
+  const submit = async ({ password }: Values): Promise<UserError[]> => {
+    const input = password ? { token, password } : { token };
+    const payload = (await acceptInvitation({ input })).acceptInvitation;
+    if (payload?.viewer) {
+      consumed();
+      go('?next=' + encodeURIComponent('/?account=' + payload.viewer.account.id), true);
+    }
+    return enter(payload);
+  };
+
+  return (
+    <>
+      <Title text={t('invitation.title')} />
+      <p>{email ? t('invitation.signedIn', { email }) : t('invitation.text')}</p>
+      <Form submit={t('invitation.submit')} onSubmit={submit}>
+        <Password
+          name="password"
+          label={t('password')}
+          hint={t('invitation.hint')}
+          autoComplete="new-password"
+          required={!email}
+          autoFocus
+        />
+      </Form>
+    </>
+  );
+}
+
+/** ConfirmEmail changes the user's address with a mailed link. */
+export function ConfirmEmail() {
+  const [secret] = useState(location.hash.slice(1));
+  const [email, setEmail] = useState('');
+  const submit = async (): Promise<UserError[]> => {
+    const payload = (await confirmEmailChange({ input: { secret } })).confirmEmailChange;
+    if (payload?.email) {
+      history.replaceState(null, '', location.pathname);
+      setEmail(payload.email);
+    }
+    return payload?.userErrors ?? [];
+  };
+  return (
+    <>
+      <Title text={t('email.confirm')} />
+      {email ? (
+        <>
+          <p role="status">{t('email.changed', { email })}</p>
+          <p>
+            <a class="button main" href="/">
+              {t('nav.sites')}
+            </a>
+          </p>
+        </>
+      ) : (
+        <>
+          <p>{t('email.confirmText')}</p>
+          <Form submit={t('email.confirm')} onSubmit={submit} />
+        </>
+      )}
+    </>
+  );
+}
+
 /** Members lists users and invitations. Owners invite, change roles and remove. */
 export function Members() {
-  const query = useQuery(members, {});
+  const query = useQuery(members, { account: chosenAccount() });
   return (
     <>
       <Title text={t('nav.members')} />
-      <Loaded query={query}>{(data) => <MemberLists data={data} reload={query.reload} />}</Loaded>
+      <Loaded query={query}>{(data) => (data.account ? <MemberLists data={data} reload={query.reload} /> : <Missing />)}</Loaded>
     </>
   );
 }
 
 function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<void> }) {
   const user = data.viewer!;
+  const account = data.account!;
+  const accountId = chosenAccount();
   const owner = isOwner(user);
   const [invited, setInvited] = useState(0);
 
@@ -175,7 +339,7 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
     return errors;
   };
   const invite = async ({ email = '', role = '' }: Values): Promise<UserError[]> => {
-    const errors = await after((await inviteMember({ input: { email, role: role as Role } })).inviteMember);
+    const errors = await after((await inviteMember({ input: { accountId, email, role: role as Role } })).inviteMember);
     if (errors.length === 0) {
       announce(t('member.invited', { email }));
       setInvited(invited + 1);
@@ -185,12 +349,12 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
 
   return (
     <>
-      <Section title={t('member.members', { n: user.account.members.length })}>
+      <Section title={t('member.members', { n: account.members.length })}>
         <Table
           label={t('nav.members')}
           head={[t('email'), t('member.role'), t('member.since'), ...(owner ? [t('events.action')] : [])]}
         >
-          {user.account.members.map((m) => (
+          {account.members.map((m) => (
             <tr key={m.id}>
               <th scope="row">
                 {m.email}
@@ -201,7 +365,7 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
                 {owner ? (
                   <RolePicker
                     member={m}
-                    set={async (role) => after((await setMemberRole({ input: { userId: m.id, role } })).setMemberRole)}
+                    set={async (role) => after((await setMemberRole({ input: { accountId, userId: m.id, role } })).setMemberRole)}
                   />
                 ) : (
                   t(`role.${m.role}`)
@@ -218,7 +382,7 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
                       title={t('member.remove')}
                       text={t('member.removeText')}
                       name={m.email}
-                      run={async () => after((await removeMember({ input: { userId: m.id } })).removeMember)}
+                      run={async () => after((await removeMember({ input: { accountId, userId: m.id } })).removeMember)}
                     />
                   )}
                 </td>
@@ -235,13 +399,13 @@ function MemberLists({ data, reload }: { data: MembersData; reload(): Promise<vo
           ))}
         </dl>
       </Section>
-      {user.account.invitations.length > 0 && (
+      {account.invitations.length > 0 && (
         <Section title={t('member.invitations')}>
           <Table
             label={t('member.invitations')}
             head={[t('email'), t('member.role'), t('member.expires'), t('events.action')]}
           >
-            {user.account.invitations.map((i) => (
+            {account.invitations.map((i) => (
               <tr key={i.id}>
                 <th scope="row">{i.email}</th>
                 <td>{t(`role.${i.role}`)}</td>
@@ -319,7 +483,7 @@ export function Tokens() {
   const query = useQuery(tokens, {});
   const [secret, setSecret] = useState('');
   const create = async (values: Values): Promise<UserError[]> => {
-    const input = { name: values['name'] ?? '', scopes: scopes.filter((scope) => scope in values) };
+    const input = { accountId: chosenAccount(), name: values['name'] ?? '', scopes: scopes.filter((scope) => scope in values) };
     const payload = (await createToken({ input })).createApiToken;
     if (payload?.token) {
       setSecret(payload.token);
@@ -334,7 +498,7 @@ export function Tokens() {
       <p class="lead">{t('token.hint')}</p>
       {secret && <Secret text={secret} label={t('token.token')} onDone={() => setSecret('')} />}
       <Loaded query={query}>
-        {({ apiTokens }) => (
+        {({ apiTokens, viewer: user }) => (
           <>
             {apiTokens.length === 0 ? (
               <Empty>{t('token.none')}</Empty>
@@ -346,7 +510,12 @@ export function Tokens() {
                 >
                   {apiTokens.map((token) => (
                     <tr key={token.id}>
-                      <th scope="row">{token.name}</th>
+                      <th scope="row">
+                        {token.name}
+                        {user && user.accounts.length > 1 && (
+                          <span class="hint"> {user.accounts.find(({ id }) => id === token.accountId)?.name}</span>
+                        )}
+                      </th>
                       <td>{token.scopes.map((scope) => t(`scope.${scope}`)).join(', ')}</td>
                       <td>
                         <code>…{token.hint}</code>

@@ -31,15 +31,19 @@ import {
   deleteSite,
   deleteUserData,
   erasure,
+  pauseSite,
   removeSiteDomain,
+  resumeSite,
   revokeServerSecret,
   rotateServerSecret,
   settings,
+  transferSite,
   updateSite,
   type ErasureFields,
   type SettingsData,
   type SettingsFields,
 } from '../operations';
+import { Transfer } from './transfer';
 
 type Site = NonNullable<SettingsData['site']>;
 
@@ -77,6 +81,18 @@ export function Settings({ id }: { id: string }) {
             <ServerSecret {...parts} />
             <Plan site={site} />
             {parts.edit && <Erasure site={site} />}
+            {parts.edit && <Pause {...parts} />}
+            {isOwner() && (
+              <Transfer
+                name={site.domain}
+                hint={t('transfer.siteHint')}
+                from={site.accountId}
+                to="/"
+                run={async (toAccountId) =>
+                  (await transferSite({ input: { siteId: site.id, toAccountId } })).transferSite?.userErrors ?? []
+                }
+              />
+            )}
             {isOwner() && <Delete site={site} />}
           </>
         );
@@ -305,12 +321,26 @@ function Erasure({ site }: { site: Site }) {
   );
 }
 
+/** Pause stops and resumes the site's hits. */
+function Pause({ site, show }: PartProps) {
+  const paused = site.state === 'PAUSED';
+  const input = { siteId: site.id };
+  const run = async (): Promise<UserError[]> =>
+    show(paused ? (await resumeSite({ input })).resumeSite : (await pauseSite({ input })).pauseSite);
+  return (
+    <Section title={t('settings.pause')} hint={t('settings.pauseHint')}>
+      {paused && <p class="notice">{t('settings.paused')}</p>}
+      <Action run={run}>{paused ? t('settings.resume') : t('settings.pause')}</Action>
+    </Section>
+  );
+}
+
 function Delete({ site }: { site: Site }) {
-  const run = async (): Promise<UserError[]> => {
-    const errors = (await deleteSite({ input: { siteId: site.id } })).deleteSite?.userErrors ?? [];
+  const run = async ({ confirm = '' }: Values): Promise<UserError[]> => {
+    const errors = (await deleteSite({ input: { siteId: site.id, confirm } })).deleteSite?.userErrors ?? [];
     if (errors.length === 0) {
       announce(t('settings.deleted', { name: site.name }));
-      go('/');
+      go('/deleted');
     }
     return errors;
   };

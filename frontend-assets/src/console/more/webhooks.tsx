@@ -6,17 +6,12 @@ import {
   CopyButton,
   dateTime,
   Empty,
-  exact,
-  Failure,
-  failureText,
   Field,
   Form,
   Loaded,
   mayEdit,
   milliseconds,
   Missing,
-  patiently,
-  Progress,
   Section,
   SiteHeader,
   t,
@@ -27,20 +22,24 @@ import {
   usePolling,
   useQuery,
   useRef,
-  userErrorText,
   useState,
   type UserError,
   type Values,
 } from '../core';
 import {
+  deliveries as readDeliveries,
   delivery as readDelivery,
-  failedDeliveries,
   redeliver,
+  redeliverFailed,
+  resendDailyExport,
   sendTestWebhook,
   setConversionWebhook,
   setDailyExportWebhook,
   webhooks,
   type DeliveryFields,
+  type DeliveryFilter,
+  type DeliveryKind,
+  type DeliveryState,
   type WebhookFields,
   type WebhooksData,
 } from '../operations';
@@ -54,7 +53,8 @@ interface Payload {
 
 /** Webhooks configures both webhooks and shows what was sent. */
 export function Webhooks({ id }: { id: string }) {
-  const query = useQuery(webhooks, { id, after: null });
+  const query = useQuery(webhooks, { id });
+  const [sent, setSent] = useState(0);
   return (
     <Loaded query={query} title={t('webhooks.title')}>
       {(data) => {
@@ -73,9 +73,9 @@ export function Webhooks({ id }: { id: string }) {
             <SiteHeader site={site} title={t('webhooks.title')} />
             <div class="columns">
               <Conversion site={site} show={show} />
-              <Daily site={site} show={show} />
+              <Daily site={site} show={show} onSent={() => setSent(sent + 1)} />
             </div>
-            <Deliveries site={site} />
+            <Deliveries site={site} sent={sent} />
           </>
         );
       }}
@@ -158,10 +158,19 @@ function Conversion({ site, show }: FormProps) {
   );
 }
 
-function Daily({ site, show }: FormProps) {
+function Daily({ site, show, onSent }: FormProps & { onSent(): void }) {
   const edit = mayEdit();
   const save = async ({ url = '' }: Values): Promise<UserError[]> =>
     show((await setDailyExportWebhook({ input: { siteId: site.id, url } })).setDailyExportWebhook);
+
+  const resend = async ({ date = '' }: Values): Promise<UserError[]> => {
+    const payload = (await resendDailyExport({ input: { siteId: site.id, date } })).resendDailyExport;
+    if (payload?.userErrors.length) return payload.userErrors;
+    announce(t('webhooks.daySent', { n: payload?.parts ?? 0 }));
+    onSent();
+    return [];
+  };
+
   return (
     <Section title={t('webhooks.daily')} hint={t('webhooks.dailyHint')}>
       <Form submit={t('save')} onSubmit={save} class="column" disabled={!edit} label={t('webhooks.daily')}>
@@ -175,20 +184,72 @@ function Daily({ site, show }: FormProps) {
           disabled={!edit}
         />
       </Form>
+      {edit && site.dailyExportUrl && (
+        <Form submit={t('webhooks.resendDay')} onSubmit={resend} class="column" label={t('webhooks.resendDay')}>
+          <Field
+            name="date"
+            type="date"
+            label={t('webhooks.day')}
+            hint={t('webhooks.resendDayHint')}
+            value={day(-1)}
+            max={day(-1)}
+            required
+          />
+        </Form>
+      )}
     </Section>
   );
 }
 
-/** Deliveries lists what was sent, newest first. Deliveries in progress are read again until they end. */
-function Deliveries({ site }: { site: Site }) {
-  const [list, setList] = useState(site.deliveries?.edges.map((edge) => edge.node) ?? []);
-  const [page, setPage] = useState(site.deliveries?.pageInfo);
-  const [onlyFailed, setOnlyFailed] = useState(false);
-  const edit = mayEdit();
+/** day returns a UTC day as YYYY-MM-DD, counted from today. */
+const day = (from: number): string => new Date(Date.now() + from * 86_400_000).toISOString().slice(0, 10);
 
-  // A delivery that is not on the loaded pages stays where it is, except a new test.
+/** keptDays is how long deliveries are kept. */
+const keptDays = 30;
+
+const states = ['PENDING', 'WAITING', 'DELIVERED', 'FAILED'] as const;
+const kinds = ['CONVERSION', 'DAILY_EXPORT', 'TEST'] as const;
+
+/**
+ * Deliveries lists what was sent, newest first, by state, kind, event and time. Deliveries in progress are read again
+ * until they end. sent changes when others were stored.
+ */
+function Deliveries({ site, sent }: { site: Site; sent: number }) {
+  const [page, setPage] = useState(site.deliveries);
+  const [filter, setFilter] = useState<DeliveryFilter>({});
+  const latest = useRef<AbortController | undefined>(undefined);
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const edit = mayEdit();
+  const list = page?.nodes ?? [];
+
+  // A delivery that is not on the loaded pages stays where it is.
   const put = (changed: DeliveryFields): void =>
-    setList((before) => before.map((d) => (d.id === changed.id ? changed : d)));
+    setPage((before) => before && { ...before, nodes: before.nodes.map((d) => (d.id === changed.id ? changed : d)) });
+
+  const load = async (wanted: DeliveryFilter): Promise<void> => {
+    latest.current?.abort();
+    const { signal } = (latest.current = new AbortController());
+    try {
+      const next = (await readDeliveries({ id: site.id, after: null, filter: wanted }, signal)).site?.deliveries;
+      if (next) setPage(next);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+  };
+
+  useEffect(() => {
+    if (sent > 0) void load(filter);
+    return () => latest.current?.abort();
+  }, [sent]);
+
+  /** choose changes the filter. A text that is being typed is searched after a pause. */
+  const choose = (changes: DeliveryFilter, pause = 0): void => {
+    const chosen = Object.entries({ ...filter, ...changes }).filter(([, value]) => value);
+    const next = Object.fromEntries(chosen) as DeliveryFilter;
+    setFilter(next);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => void load(next), pause);
+  };
 
   // Deliveries that wait for a later attempt need no polling until it is due.
   const pending = list
@@ -208,45 +269,96 @@ function Deliveries({ site }: { site: Site }) {
   );
 
   const more = async (): Promise<void> => {
-    const next = (await webhooks({ id: site.id, after: page!.endCursor })).site?.deliveries;
-    if (!next) return;
-    setList([...list, ...next.edges.map((edge) => edge.node)]);
-    setPage(next.pageInfo);
+    const after = page!.pageInfo.endCursor;
+    const next = (await readDeliveries({ id: site.id, after, filter })).site?.deliveries;
+    if (next) setPage({ ...next, nodes: [...list, ...next.nodes] });
   };
 
-  const test = async (): Promise<UserError[]> => {
-    const payload = (await sendTestWebhook({ input: { siteId: site.id } })).sendTestWebhook;
-    if (payload?.delivery) setList([payload.delivery, ...list]);
+  const test = async (kind: 'CONVERSION' | 'DAILY_EXPORT'): Promise<UserError[]> => {
+    const payload = (await sendTestWebhook({ input: { siteId: site.id, kind } })).sendTestWebhook;
+    const { delivery } = payload ?? {};
+    if (delivery) setPage((before) => before && { ...before, nodes: [delivery, ...before.nodes] });
     return payload?.userErrors ?? [];
   };
 
-  const shown = onlyFailed ? list.filter((d) => d.state === 'FAILED') : list;
+  const again = async (): Promise<UserError[]> => {
+    const since = filter.since ?? day(-keptDays) + 'T00:00:00Z';
+    for (let n = 0; ; ) {
+      const payload = (await redeliverFailed({ input: { siteId: site.id, since } })).redeliverFailed;
+      if (!payload || payload.userErrors.length > 0) return payload?.userErrors ?? [];
+      n += payload.redelivered;
+      if (payload.hasMore) continue;
+      announce(n > 0 ? t('webhooks.sentAgain', { n }) : t('webhooks.noFailed'));
+      await load(filter);
+      return [];
+    }
+  };
+
+  const filtered = Object.keys(filter).length > 0;
   return (
     <Section title={t('webhooks.deliveries')} hint={t('webhooks.deliveriesHint')}>
-      <div class="filters">
-        {edit && (
-          <Action run={test} disabled={!site.conversionWebhookUrl}>
+      {edit && (
+        <div class="filters">
+          <Action run={() => test('CONVERSION')} disabled={!site.conversionWebhookUrl}>
             {t('webhooks.test')}
           </Action>
-        )}
-        {edit && <RedeliverAll site={site} put={put} />}
-        <span class="check">
+          <Action run={() => test('DAILY_EXPORT')} disabled={!site.dailyExportUrl}>
+            {t('webhooks.testDaily')}
+          </Action>
+          <Action run={again}>{t('webhooks.againAll')}</Action>
+        </div>
+      )}
+      <div class="filters" role="search" aria-label={t('webhooks.deliveries')}>
+        <label>
+          {t('webhooks.byState')}{' '}
+          <select onChange={(e) => choose({ state: e.currentTarget.value as DeliveryState })}>
+            <option value="">{t('webhooks.all')}</option>
+            {states.map((state) => (
+              <option key={state} value={state}>
+                {t(`webhooks.state.${state}`)}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          {t('webhooks.byKind')}{' '}
+          <select onChange={(e) => choose({ kind: e.currentTarget.value as DeliveryKind })}>
+            <option value="">{t('webhooks.all')}</option>
+            {kinds.map((kind) => (
+              <option key={kind} value={kind}>
+                {t(`webhooks.kind.${kind}`)}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          {t('webhooks.byEvent')}{' '}
           <input
-            id="only-failed"
-            type="checkbox"
-            checked={onlyFailed}
-            onChange={(e) => setOnlyFailed(e.currentTarget.checked)}
+            type="search"
+            value={filter.event ?? ''}
+            onInput={(e) => choose({ event: e.currentTarget.value.trim() }, 300)}
           />
-          <label for="only-failed">{t('webhooks.onlyFailed')}</label>
+        </label>
+        <label>
+          {t('webhooks.bySince')}{' '}
+          <input
+            type="date"
+            min={day(-keptDays)}
+            max={day(0)}
+            onChange={(e) => choose({ since: e.currentTarget.value && e.currentTarget.value + 'T00:00:00Z' })}
+          />
+        </label>
+        <span class="hint" role="status">
+          {filtered && t('webhooks.found', { n: page?.totalCount ?? 0 })}
         </span>
       </div>
-      {shown.length === 0 && <Empty>{onlyFailed ? t('webhooks.noFailed') : t('webhooks.none')}</Empty>}
+      {list.length === 0 && <Empty>{filtered ? t('webhooks.noMatch') : t('webhooks.none')}</Empty>}
       <ul class="deliveries">
-        {shown.map((d) => (
+        {list.map((d) => (
           <Delivery key={d.id} delivery={d} edit={edit} put={put} />
         ))}
       </ul>
-      {page?.hasNextPage && <Action run={more}>{t('list.more')}</Action>}
+      {page?.pageInfo.hasNextPage && <Action run={more}>{t('list.more')}</Action>}
     </Section>
   );
 }
@@ -265,10 +377,30 @@ function Delivery({ delivery, edit, put }: { delivery: DeliveryFields; edit: boo
           <span class={'state ' + delivery.state}>{t(`webhooks.state.${delivery.state}`)}</span>{' '}
           <code>{delivery.event}</code>{' '}
           <span class="hint">
-            {t(`webhooks.kind.${delivery.kind}`)}, <Time at={delivery.createdAt} />
+            {t(`webhooks.kind.${delivery.kind}`)}
+            {delivery.part && <> {t('webhooks.part', { part: delivery.part, parts: delivery.parts ?? 0 })}</>},{' '}
+            <Time at={delivery.createdAt} />
             {last?.error && delivery.state !== 'DELIVERED' && <>, {attemptError(last.error)}</>}
           </span>
         </summary>
+        <dl class="facts">
+          <div>
+            <dt>{t('webhooks.messageId')}</dt>
+            <dd>
+              <code>{delivery.messageId}</code>{' '}
+              <CopyButton text={delivery.messageId} label={t('webhooks.messageId')} />
+            </dd>
+          </div>
+          {delivery.url && (
+            <div>
+              <dt>{t('webhooks.url')}</dt>
+              <dd>
+                <code>{delivery.url}</code>
+              </dd>
+            </div>
+          )}
+        </dl>
+        {delivery.body && <Code text={delivery.body} label={t('webhooks.body')} />}
         {delivery.attempts.length > 0 && (
           <Table
             label={t('webhooks.attempts')}
@@ -309,56 +441,3 @@ function Delivery({ delivery, edit, put }: { delivery: DeliveryFields; edit: boo
 
 /** attemptError returns why an attempt failed in words; unknown codes are shown as they are. */
 const attemptError = (code: string): string => translated('attempt', code, code);
-
-/** RedeliverAll sends every failed delivery again, one after the other, and can be stopped. */
-function RedeliverAll({ site, put }: { site: Site; put(d: DeliveryFields): void }) {
-  const [progress, setProgress] = useState<{ done: number; all: number; wait: number }>();
-  const stop = useRef<AbortController | undefined>(undefined);
-  useEffect(() => () => stop.current?.abort(), []);
-
-  const run = async (): Promise<void> => {
-    const failed: string[] = [];
-    let after: string | null = null;
-    do {
-      const page: Site['deliveries'] | undefined = (await failedDeliveries({ id: site.id, after })).site
-        ?.deliveries as Site['deliveries'];
-      failed.push(...(page?.edges ?? []).filter(({ node }) => node.state === 'FAILED').map(({ node }) => node.id));
-      after = page?.pageInfo.hasNextPage ? page.pageInfo.endCursor : null;
-    } while (after && failed.length < 1000);
-    if (failed.length === 0) return announce(t('webhooks.noFailed'));
-
-    // The button, which would show errors, is replaced by the progress.
-    const { signal } = (stop.current = new AbortController());
-    const errors = new Set<string>();
-    try {
-      for (const [done, deliveryId] of failed.entries()) {
-        const now = { done, all: failed.length };
-        setProgress({ ...now, wait: 0 });
-        const again = async (): Promise<void> => {
-          const payload = (await redeliver({ input: { deliveryId } })).redeliver;
-          if (payload?.delivery) put(payload.delivery);
-          payload?.userErrors.forEach((error) => errors.add(userErrorText(error)));
-        };
-        await patiently(again, (wait) => setProgress({ ...now, wait }), signal);
-        if (signal.aborted) break;
-      }
-    } catch (error) {
-      if (!signal.aborted) errors.add(error instanceof Failure ? failureText(error) : String(error));
-    } finally {
-      setProgress(undefined);
-    }
-    if (errors.size > 0) announce([...errors].join(' '));
-  };
-
-  if (!progress) return <Action run={run}>{t('webhooks.againAll')}</Action>;
-  return (
-    <>
-      <progress max={progress.all} value={progress.done} aria-label={t('webhooks.againAll')} />
-      <Progress
-        text={`${exact(progress.done)} / ${exact(progress.all)}`}
-        wait={progress.wait}
-        stop={() => stop.current!.abort()}
-      />
-    </>
-  );
-}

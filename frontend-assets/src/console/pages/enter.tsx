@@ -1,51 +1,58 @@
 // Pages for unauthenticated callers: sign in, sign up, and the pages that mailed links open.
 import {
+  Action,
+  enter,
   Field,
   Form,
   go,
+  loadLater,
   Password,
-  safeNext,
   t,
   Title,
   useEffect,
+  useLinkSecret,
   useQuery,
   useState,
   useURL,
-  viewer,
+  type ComponentChildren,
   type UserError,
   type Values,
 } from '../core';
 import {
-  acceptInvitation,
   confirmSignUp,
   installation,
   requestPasswordReset,
   resetPassword,
   signIn,
   signUp,
-  type ViewerFields,
 } from '../operations';
 
-interface Entered {
-  viewer: ViewerFields | null;
-  userErrors: UserError[];
-}
+/** account loads what only some users need to sign in. */
+const account = async () => (await Promise.all([import('../account'), loadLater()]))[0];
 
-/** enter shows the page that the user wanted, once signed in. */
-function enter(payload: Entered | null): UserError[] {
-  if (!payload?.viewer) return payload?.userErrors ?? [];
-  viewer.set(payload.viewer);
-  go(safeNext(new URLSearchParams(location.search).get('next')), true);
-  return [];
-}
-
-/** SignIn asks for address and password, and returns to the page that required them. */
+/**
+ * SignIn asks for address and password, and for a second factor if the user has one. It returns to the page
+ * that required them. An installation without accounts shows SignUp instead.
+ */
 export function SignIn() {
   const { search } = useURL();
-  const known = useQuery(installation, {}).data?.installation;
-  const submit = async ({ email = '', password = '' }: Values): Promise<UserError[]> =>
-    enter((await signIn({ input: { email, password } })).signIn);
+  const [step, setStep] = useState<ComponentChildren>();
+  const { installation: known, passkeySignIn } = useQuery(installation, {}).data ?? {};
+  const first = known?.firstAccount;
+  useEffect(() => {
+    if (first) go('/sign-up' + search, true);
+  }, [first]);
 
+  const submit = async ({ email = '', password = '' }: Values): Promise<UserError[]> => {
+    const payload = (await signIn({ input: { email, password } })).signIn;
+    if (!payload?.secondFactorMethods.length) return enter(payload);
+
+    const { SecondFactor } = await account();
+    setStep(<SecondFactor {...{ email, password, payload, enter }} />);
+    return [];
+  };
+
+  if (step) return step;
   return (
     <>
       <Title text={t('signIn.title')} />
@@ -61,6 +68,11 @@ export function SignIn() {
           known && <span>{t('signUp.closed')}</span>
         )}
       </p>
+      {passkeySignIn && (
+        <p class="aside">
+          <Action run={async () => (await account()).byPasskey(enter)}>{t('signIn.passkey')}</Action>
+        </p>
+      )}
     </>
   );
 }
@@ -70,6 +82,7 @@ export function SignUp() {
   const { search } = useURL();
   const [sentTo, setSentTo] = useState('');
   const known = useQuery(installation, {}).data?.installation;
+  const first = known?.firstAccount;
 
   const submit = async ({ email = '', password = '', accountName = '' }: Values): Promise<UserError[]> => {
     const payload = (await signUp({ input: { email, password, accountName } })).signUp;
@@ -88,7 +101,8 @@ export function SignUp() {
 
   return (
     <>
-      <Title text={t('signUp.title')} />
+      <Title text={t(first ? 'signUp.first' : 'signUp.title')} />
+      {first && <p>{t('signUp.firstText')}</p>}
       {known?.signUps === false && <p class="notice">{t('signUp.closed')}</p>}
       <Form submit={t('signUp.submit')} onSubmit={submit} disabled={known?.signUps === false}>
         <Field
@@ -107,12 +121,14 @@ export function SignUp() {
           hint={t('password.hint')}
           autoComplete="new-password"
           required
-          minLength={8}
+          minLength={10}
         />
       </Form>
-      <p class="aside">
-        <a href={'/sign-in' + search}>{t('signIn.title')}</a>
-      </p>
+      {!first && (
+        <p class="aside">
+          <a href={'/sign-in' + search}>{t('signIn.title')}</a>
+        </p>
+      )}
     </>
   );
 }
@@ -153,15 +169,6 @@ export function ForgotPassword() {
   );
 }
 
-/** useLinkSecret returns the secret of the mailed link. It stands behind #, so no server logs it. */
-function useLinkSecret(): [secret: string, consumed: () => void] {
-  const [secret] = useState(location.hash.slice(1));
-  useEffect(() => {
-    viewer.set(undefined); // the link's user may be another one than that of the session
-  }, []);
-  return [secret, () => history.replaceState(null, '', location.pathname)];
-}
-
 /** ResetPassword sets a new password with a mailed link. */
 export function ResetPassword() {
   const [token, consumed] = useLinkSecret();
@@ -196,39 +203,11 @@ export function ResetPassword() {
             hint={t('password.hint')}
             autoComplete="new-password"
             required
-            minLength={8}
+            minLength={10}
             autoFocus
           />
         </Form>
       )}
-    </>
-  );
-}
-
-/** AcceptInvitation creates the invited user with a password of their choice. */
-export function AcceptInvitation() {
-  const [token, consumed] = useLinkSecret();
-  const submit = async ({ password = '' }: Values): Promise<UserError[]> => {
-    const payload = (await acceptInvitation({ input: { token, password } })).acceptInvitation;
-    if (payload?.viewer) consumed();
-    return enter(payload);
-  };
-
-  return (
-    <>
-      <Title text={t('invitation.title')} />
-      <p>{t('invitation.text')}</p>
-      <Form submit={t('invitation.submit')} onSubmit={submit}>
-        <Password
-          name="password"
-          label={t('password.new')}
-          hint={t('password.hint')}
-          autoComplete="new-password"
-          required
-          minLength={8}
-          autoFocus
-        />
-      </Form>
     </>
   );
 }

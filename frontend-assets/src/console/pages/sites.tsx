@@ -2,6 +2,7 @@
 import {
   Action,
   Change,
+  chosenAccount,
   compact,
   Empty,
   exact,
@@ -43,7 +44,7 @@ function useFigures(data: SitesData | undefined): Map<string, Figures> {
     if (known >= shown || !cursor) return undefined;
 
     const stop = new AbortController();
-    void siteFigures({ after: cursor }, stop.signal, () => undefined).then(
+    void siteFigures({ account: chosenAccount(), after: cursor }, stop.signal, () => undefined).then(
       ({ sites }) => {
         setLater((before) => [...before, ...(sites?.edges.map((edge) => edge.node) ?? [])]);
         setAfter(sites?.pageInfo.endCursor ?? null);
@@ -57,12 +58,39 @@ function useFigures(data: SitesData | undefined): Map<string, Figures> {
   return new Map(nodes.map((node) => [node.id, node]));
 }
 
+/** joined returns the list of sites with those of another page that it lacks. */
+function joined(data: SitesData, next: SitesData): SitesData {
+  const known = new Set(data.sites!.edges.map((edge) => edge.node.id));
+  const others = next.sites?.edges.filter((edge) => !known.has(edge.node.id)) ?? [];
+  return { ...data, sites: { ...data.sites!, edges: [...data.sites!.edges, ...others] } };
+}
+
+/** useFound adds the sites that the server finds to the list while that is not loaded as a whole. */
+function useFound(data: SitesData | undefined, search: string, show: (data: SitesData) => void): void {
+  useEffect(() => {
+    if (!search || !data?.sites?.pageInfo.hasNextPage) return undefined;
+
+    const stop = new AbortController();
+    const find = (): void =>
+      void sites({ account: chosenAccount(), after: null, search }, stop.signal).then(
+        (next) => show(joined(data, next)),
+        () => undefined, // the loaded sites stay
+      );
+    const timer = setTimeout(find, 300);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [search]);
+}
+
 /** Sites shows one card for each site. Search and order stand in the URL. */
 export function Sites() {
-  const query = useQuery(sites, { after: null }, true);
+  const query = useQuery(sites, { account: chosenAccount(), after: null }, true);
   const figures = useFigures(query.data);
   const { searchParams } = useURL();
   const search = searchParams.get('q') ?? '';
+  useFound(query.data, search, query.set);
   const order = (searchParams.get('order') ?? 'name') as keyof typeof orders;
   const user = viewer.use();
 
@@ -128,8 +156,8 @@ export function Sites() {
 /** More appends the next hundred sites. */
 function More({ data, show }: { data: SitesData; show(data: SitesData): void }) {
   const more = async (): Promise<void> => {
-    const next = await sites({ after: data.sites!.pageInfo.endCursor });
-    if (next.sites) show({ ...next, figures: data.figures, sites: { ...next.sites, edges: [...data.sites!.edges, ...next.sites.edges] } });
+    const next = await sites({ account: chosenAccount(), after: data.sites!.pageInfo.endCursor });
+    if (next.sites) show(joined({ ...data, sites: { ...next.sites, edges: data.sites!.edges } }, next));
   };
   return (
     <p>

@@ -61,7 +61,7 @@ test('texts take parameters, plurals and the locale of the language', () => {
 test('German has every text, with the same parameters', () => {
   const texts = (name: string): Record<string, unknown> =>
     load<{ default: Record<string, unknown> }>('console/messages/' + name).default;
-  const english = { ...texts('en'), ...texts('details'), ...texts('more'), ...texts('manage') };
+  const english = { ...texts('en'), ...texts('details'), ...texts('more'), ...texts('manage'), ...texts('account') };
   const german = { ...texts('de'), ...texts('de-later') };
   const parameters = (text: unknown): string[] => [...new Set(JSON.stringify(text).match(/\{\w+\}/g) ?? [])].sort();
 

@@ -1,0 +1,266 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/graph/resolver"
+)
+
+// The operator's view of the installation, as in GraphQL.
+
+type accountsCommand struct {
+	config.Config `embed:""`
+	Search        string `placeholder:"TEXT" help:"A part of the account's name, of an owner's e-mail address or of a site's domain."`
+	Most          int    `default:"100" placeholder:"N" help:"Number of accounts to print."`
+	JSON          bool   `name:"json" help:"Print JSON with the sites of each account."`
+}
+
+// accountLine is an account as the command prints it.
+type accountLine struct {
+	Name          string            `json:"name"`
+	CreatedAt     time.Time         `json:"createdAt"`
+	Sites         int64             `json:"siteCount"`
+	Sitekeys      int64             `json:"sitekeyCount"`
+	Members       int64             `json:"memberCount"`
+	Pageviews     int64             `json:"pageviews"`
+	CaptchaPlan   model.CaptchaPlan `json:"captchaPlan"`
+	Verifications int64             `json:"verifications"`
+	SiteList      []siteLine        `json:"sites"`
+}
+
+// siteLine is a site as the command prints it.
+type siteLine struct {
+	Domain    string     `json:"domain"`
+	SiteKey   string     `json:"siteKey"`
+	Plan      model.Plan `json:"plan"`
+	Quota     int64      `json:"quota"`
+	Pageviews int64      `json:"pageviews"`
+}
+
+// Run prints the accounts.
+func (c *accountsCommand) Run(ctx context.Context, term terminal) error {
+	if c.Most < 1 || c.Most > maxAccounts {
+		return fmt.Errorf("--most: %d is not from 1 to %d", c.Most, maxAccounts)
+	}
+
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		month := model.At(time.Now()).Month()
+		lines, err := c.read(ctx, d, month)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return writeJSON(term.out, lines)
+		}
+
+		return writeAccounts(term.out, lines)
+	})
+}
+
+// maxAccounts is how many accounts the command prints.
+const maxAccounts = 1_000
+
+// read returns the accounts with their sites.
+func (c *accountsCommand) read(ctx context.Context, d *db.DB, month model.Month) ([]accountLine, error) {
+	rows, err := accounts.New(d).Overviews(ctx, accounts.OverviewPage{Search: c.Search, Limit: c.Most}, month)
+	if err != nil {
+		return nil, err
+	}
+
+	lines := make([]accountLine, len(rows))
+	for i, row := range rows {
+		lines[i] = accountLine{
+			Name: row.Name, CreatedAt: row.CreatedAt.Time(), Sites: row.Sites, Sitekeys: row.Sitekeys, Members: row.Members,
+			Pageviews: row.Pageviews, CaptchaPlan: row.CaptchaPlan, Verifications: row.Verifications, SiteList: []siteLine{},
+		}
+
+		list, err := sites.New(d).Sites(ctx, row.ID, 0, model.MaxSites)
+		if err != nil {
+			return nil, err
+		}
+
+		ids := make([]int64, len(list))
+		for i, site := range list {
+			ids[i] = site.ID
+		}
+
+		used, err := sites.New(d).MonthlyUsage(ctx, month, ids)
+		if err != nil {
+			return nil, err
+		}
+
+		for _, site := range list {
+			lines[i].SiteList = append(lines[i].SiteList, siteLine{
+				Domain: site.Domain, SiteKey: site.SiteKey, Plan: site.Plan, Quota: site.MonthlyPageviews, Pageviews: used[site.ID],
+			})
+		}
+	}
+
+	return lines, nil
+}
+
+// writeAccounts prints a line for each account, and one for each of its sites.
+func writeAccounts(w io.Writer, lines []accountLine) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ACCOUNT / SITE\tCREATED\tPLAN\tUSED\tMEMBERS")
+	for _, line := range lines {
+		fmt.Fprintf(table, "%s\t%s\tcaptcha %s\t%d verifications\t%d\n",
+			line.Name, line.CreatedAt.Format(time.DateOnly), line.CaptchaPlan, line.Verifications, line.Members)
+		for _, site := range line.SiteList {
+			fmt.Fprintf(table, "  %s\t\t%s\t%d of %d\t\n", site.Domain, site.Plan, site.Pageviews, site.Quota)
+		}
+	}
+
+	return table.Flush()
+}
+
+type installationCommand struct {
+	config.Config `embed:""`
+	JSON          bool `name:"json" help:"Print JSON."`
+}
+
+// installation is the state of the installation as the command prints it.
+type installation struct {
+	Version           string   `json:"version"`
+	Database          string   `json:"database"`
+	Roles             []string `json:"roles"`
+	Signups           string   `json:"signups"`
+	BaseURL           string   `json:"baseUrl"`
+	AnalyticsURL      string   `json:"analyticsUrl"`
+	CaptchaURL        string   `json:"captchaUrl"`
+	MailServer        bool     `json:"mailServer"`
+	Redis             bool     `json:"redis"`
+	RetentionMonths   int      `json:"retentionMonths"`
+	LastMailSentAt    string   `json:"lastMailSentAt"`
+	LastMailFailedAt  string   `json:"lastMailFailedAt"`
+	RetryingMails     int64    `json:"retryingMails"`
+	DueMails          int64    `json:"dueMails"`
+	PendingDeliveries int64    `json:"pendingDeliveries"`
+	DueDeliveries     int64    `json:"dueDeliveries"`
+	OldestDueAt       string   `json:"oldestDueAt"`
+	DueReports        int64    `json:"dueReports"`
+	WorkerSeenAt      string   `json:"workerSeenAt"`
+	ClockTrusted      bool     `json:"clockTrusted"`
+	ClockAheadMS      int64    `json:"clockAheadMs"`
+}
+
+// Run prints the state. The settings are those of this command's environment, which can differ from a
+// running process's.
+func (c *installationCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		state, err := c.read(ctx, d)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return writeJSON(term.out, state)
+		}
+
+		return state.write(term.out)
+	})
+}
+
+func (c *installationCommand) read(ctx context.Context, d *db.DB) (*installation, error) {
+	state := &installation{
+		Version: resolver.Version(), Database: d.Dialect(), Signups: c.Signups.String(), BaseURL: string(c.BaseURL),
+		AnalyticsURL: string(c.AnalyticsURL), CaptchaURL: string(c.CaptchaURL), MailServer: c.SMTPURL != "",
+		Redis: c.RedisURL != "", RetentionMonths: c.RetentionMonths,
+	}
+	for _, role := range c.Roles {
+		state.Roles = append(state.Roles, string(role))
+	}
+
+	now, ahead, err := d.CompareClock(ctx, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	state.ClockAheadMS = ahead.Milliseconds()
+
+	mails, err := outbox.New(d).MailState(ctx)
+	if err != nil {
+		return nil, err
+	}
+	state.LastMailSentAt, state.LastMailFailedAt = timeText(mails.LastSent), timeText(mails.LastFailed)
+	state.RetryingMails = mails.Retrying
+
+	if state.DueMails, err = outbox.New(d).DueMailCount(ctx, now); err != nil {
+		return nil, err
+	}
+
+	backlog, err := outbox.New(d).DeliveryBacklog(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	state.PendingDeliveries, state.DueDeliveries = backlog.Pending, backlog.Due
+	state.OldestDueAt = timeText(backlog.Oldest)
+
+	if state.DueReports, err = reports.New(d).Due(ctx, now); err != nil {
+		return nil, err
+	}
+
+	seen, trusted, err := d.LastTrusted(ctx)
+	state.WorkerSeenAt, state.ClockTrusted = timeText(seen), trusted
+
+	return state, err
+}
+
+// timeText returns a time in RFC 3339; "" for none.
+func timeText(at model.Instant) string {
+	if at == 0 {
+		return ""
+	}
+	return at.Time().Format(time.RFC3339)
+}
+
+func writeJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// write prints a line for each value.
+func (s *installation) write(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, line := range []struct {
+		name  string
+		value any
+	}{
+		{"version", s.Version}, {"database", s.Database}, {"roles", strings.Join(s.Roles, ", ")},
+		{"sign-ups", s.Signups}, {"console", orNone(s.BaseURL)}, {"analytics", orNone(s.AnalyticsURL)},
+		{"captcha", orNone(s.CaptchaURL)}, {"mail server", configured(s.MailServer)}, {"Redis", configured(s.Redis)},
+		{"retention in months", s.RetentionMonths}, {"last mail sent", orNone(s.LastMailSentAt)},
+		{"last mail given up", orNone(s.LastMailFailedAt)}, {"mails sent again", s.RetryingMails}, {"due mails", s.DueMails},
+		{"pending deliveries", s.PendingDeliveries}, {"due deliveries", s.DueDeliveries},
+		{"oldest due delivery", orNone(s.OldestDueAt)}, {"due reports", s.DueReports},
+		{"worker seen", orNone(s.WorkerSeenAt)}, {"clock trusted", s.ClockTrusted},
+		{"clock ahead of the database", fmt.Sprintf("%d ms", s.ClockAheadMS)},
+	} {
+		fmt.Fprintf(table, "%s:\t%v\n", line.name, line.value)
+	}
+
+	return table.Flush()
+}
+
+func orNone(s string) string { return cmp.Or(s, "none") }
+
+func configured(is bool) string {
+	if is {
+		return "configured"
+	}
+	return "none"
+}

@@ -1,0 +1,92 @@
+package test
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// TestMigratePlanAndCheck checks what the command prints before, during and after a migration.
+func TestMigratePlanAndCheck(t *testing.T) {
+	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
+		settings := settingsFor(t, databaseURL)
+		migrate := func(want string, failure string, args ...string) {
+			t.Helper()
+			cmd := newCommand(settings, append([]string{"migrate"}, args...)...)
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			out, err := cmd.Output()
+			if !strings.Contains(string(out), want) || !strings.Contains(stderr.String(), failure) ||
+				(err == nil) != (failure == "") {
+				t.Errorf("migrate %v: %v\n%s\n%s\nwant %q and the failure %q", args, err, out, stderr.String(), want, failure)
+			}
+		}
+
+		migrate("CREATE TABLE accounts", "", "--plan")
+		migrate("migrations of a newer program: 0", "migrations are pending", "--check")
+
+		cmd := newCommand(settings, "serve", "--no-migrate")
+		if out, err := cmd.CombinedOutput(); err == nil {
+			t.Errorf("the service started without a schema:\n%s", out)
+		}
+
+		migrate("The schema is up to date.", "")
+		migrate("pending migrations: 0", "", "--check")
+		migrate("-- 0 pending migrations", "", "--plan")
+
+		// A newer program has left its mark.
+		const tooOld = "schema belongs to a newer version of Tallygate"
+		if settings["TALLYGATE_DATABASE_URL"] == "" {
+			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
+		}
+		d := dbtest.Open(t, databaseURL)
+		for _, statement := range []string{
+			"INSERT INTO schema_migrations (name, applied_at) VALUES ('99990101_000001_later', 1)",
+			"INSERT INTO settings (name, value) VALUES ('oldest_program', '99990101_000001_later') " +
+				"ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+		} {
+			if err := dbtest.Exec(d, statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		migrate("migrations of a newer program: 1", tooOld, "--check")
+		migrate("", tooOld)
+
+		if out, err := newCommand(settings).CombinedOutput(); err == nil ||
+			!strings.Contains(string(out), tooOld) {
+			t.Errorf("an old program started, %v:\n%s", err, out)
+		}
+	})
+}
+
+// TestServeWithoutRightsToCreateTables serves with a role of PostgreSQL that may only read and write rows, and
+// stores a hit, for which the day needs a salt.
+func TestServeWithoutRightsToCreateTables(t *testing.T) {
+	databaseURL := dbtest.PostgresURL(t)
+	settings := settingsFor(t, dbtest.RestrictedURL(t, databaseURL))
+	settings["TALLYGATE_NO_MIGRATE"] = "true"
+
+	p := start(t, settings, []string{"control", "data"})
+	site := newOwner(t, p).signUp("crash.localhost")
+
+	status, err := sendPageview(http.DefaultClient, p.addr["data"], site.SiteKey, "/")
+	if err != nil || status != http.StatusNoContent {
+		t.Errorf("%d, %v:\n%s", status, err, p.logged())
+	}
+
+	ready, err := http.Get("http://" + p.addr["data"] + "/readyz")
+	if err != nil || ready.StatusCode != http.StatusOK {
+		t.Errorf("not ready: %v", err)
+	}
+	if err == nil {
+		_ = ready.Body.Close()
+	}
+	if strings.Contains(p.logged(), "permission denied") {
+		t.Errorf("a statement was refused:\n%s", p.logged())
+	}
+}

@@ -1,0 +1,127 @@
+package analytics_test
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// TestStoppedSites: the calls of a paused or deleted site, and of a suspended account's, are refused
+// like those of an unknown one within the second, and stored after it is resumed or restored. Refused
+// calls of a site that its owner can see are counted.
+func TestStoppedSites(t *testing.T) {
+	const userAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36"
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		other := p.site("other.example", 1000)
+		site := p.shop("shop.example")
+		secret := p.secret(site)
+		now := model.At(p.clock.Now())
+
+		var stored int64
+		refused := map[string]int64{} // by endpoint and code
+		state := ""
+
+		hit := func() bool {
+			status, code := p.collect(viewCall(site, "", nil))
+			switch {
+			case status == http.StatusNoContent:
+				stored++
+			case status == http.StatusNotFound && code == "unknown_site_key":
+				refused["collect "+state]++
+			default:
+				t.Errorf("%s: the answer to a hit is %d %s", state, status, code)
+			}
+			return status == http.StatusNoContent
+		}
+		server := func() bool {
+			status, body := p.serverCall(http.MethodPost, "Bearer "+secret, `{"event":"signup","ip":"203.0.113.9","user_agent":"`+userAgent+`"}`)
+			switch {
+			case status == http.StatusOK:
+				stored++
+			case status == http.StatusUnauthorized && strings.Contains(body, "invalid_secret"):
+				refused["server "+state]++
+			case status == http.StatusUnauthorized || status == http.StatusNotFound:
+				// The site was deleted after it was read.
+				refused["server "+state]++
+			default:
+				t.Errorf("%s: the answer to a server is %d %s", state, status, body)
+			}
+			return status == http.StatusOK
+		}
+
+		for _, test := range []struct {
+			code       string
+			begin, end func() error
+		}{
+			{model.RefusedPaused,
+				func() error { return second(sites.New(d).PauseSite(t.Context(), site.AccountID, site.ID, true, now)) },
+				func() error { return second(sites.New(d).PauseSite(t.Context(), site.AccountID, site.ID, false, now)) }},
+			{"deleted",
+				func() error { return second(sites.New(d).RemoveSite(t.Context(), site.AccountID, site.ID, nil, now)) },
+				func() error {
+					return second(sites.New(d).RestoreSite(t.Context(), site.AccountID, site.ID, false, now))
+				}},
+			{model.RefusedSuspended,
+				func() error { return second(accounts.New(d).Suspend(t.Context(), site.AccountID, "abuse", now)) },
+				func() error { return second(accounts.New(d).Resume(t.Context(), site.AccountID)) }},
+		} {
+			state = test.code
+			if !hit() || !server() {
+				t.Fatalf("%s: refused before", state)
+			}
+			if err := test.begin(); err != nil {
+				t.Fatal(err)
+			}
+
+			p.await("the refusal of hits: "+state, func() bool { return !hit() })
+			p.await("the refusal of servers: "+state, func() bool { return !server() })
+
+			if used := p.used(site); used != stored {
+				t.Errorf("%s: %d hits are counted, want %d", state, used, stored)
+			}
+			if status, code := p.collect(viewCall(other, "", nil)); status != http.StatusNoContent {
+				t.Errorf("%s: another account's hit: %d %s", state, status, code)
+			}
+
+			if err := test.end(); err != nil {
+				t.Fatal(err)
+			}
+			p.await("hits after: "+state, hit)
+			p.await("servers after: "+state, server)
+		}
+
+		if used := p.used(site); used != stored || int64(len(p.rows(site))+len(p.events(site))) != stored {
+			t.Errorf("%d hits are counted, %d and %d stored, want %d", used, len(p.rows(site)), len(p.events(site)), stored)
+		}
+
+		p.stop()
+		counts, err := ingest.New(d).RejectionsOfSites(t.Context(), []int64{site.ID}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		counted := map[string]int64{}
+		for _, r := range counts[site.ID] {
+			if r.Code == model.RefusedPaused || r.Code == model.RefusedSuspended {
+				counted[r.Endpoint+" "+r.Code] += r.Count
+			}
+		}
+		maps.DeleteFunc(refused, func(name string, _ int64) bool { return strings.HasSuffix(name, "deleted") })
+		if !maps.Equal(counted, refused) {
+			t.Errorf("refused calls %v, want %v", counted, refused)
+		}
+	})
+}
+
+// second returns the error of a call that returns a value, too.
+func second[T any](_ T, err error) error { return err }

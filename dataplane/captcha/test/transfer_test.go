@@ -1,0 +1,129 @@
+package captcha_test
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// TestTransferredSitekey: challenges and tokens from before a transfer are valid once and never twice,
+// whether a process has heard of the transfer or not. Verifications count against one account each.
+func TestTransferredSitekey(t *testing.T) {
+	const rounds = 6
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		// Each plane has caches of its own.
+		planes := []*plane{newPlane(t, d), newPlane(t, d)}
+		p := planes[0]
+		from, to := p.account("a", model.CaptchaPlanFree), p.account("b", model.CaptchaPlanFree)
+		key := p.pair(from)
+		all := 0
+
+		for round := range rounds {
+			used := p.token(key, siteOrigin)
+			check(t, "before", p.siteverify(key, used), valid)
+			all++
+
+			// Both planes know the key of the old account now.
+			token, challenge := p.token(key, siteOrigin), p.solved(key, siteOrigin)
+			for _, plane := range planes {
+				check(t, "a used token", plane.siteverify(key, used), invalid)
+			}
+
+			var mu sync.Mutex
+			var wg sync.WaitGroup
+			valids, exchanged := 0, 0
+			add := func(ok bool, n *int) {
+				mu.Lock()
+				defer mu.Unlock()
+				if ok {
+					*n++
+				}
+			}
+
+			for _, plane := range planes {
+				for range 3 {
+					wg.Go(func() { add(plane.siteverify(key, token) == valid, &valids) })
+					wg.Go(func() {
+						response, _ := plane.send(call{path: verifyPath, body: challenge, origin: siteOrigin})
+						add(response.StatusCode == http.StatusOK, &exchanged)
+					})
+				}
+			}
+
+			moved, err := sites.New(d).TransferSitekey(t.Context(), key.ID, from, to)
+			if err != nil || moved.AccountID != to {
+				t.Fatalf("transfer %d: %+v, %v", round, moved, err)
+			}
+			wg.Wait()
+
+			for _, plane := range planes {
+				add(plane.siteverify(key, token) == valid, &valids)
+				check(t, "a token used before the transfer", plane.siteverify(key, used), invalid)
+			}
+			if valids != 1 || exchanged != 1 {
+				t.Errorf("transfer %d: the token was valid %d times, the challenge %d times", round, valids, exchanged)
+			}
+
+			all++
+			from, to = to, from
+		}
+
+		if counted := p.usage(from).Used + p.usage(to).Used; counted != int64(all) {
+			t.Errorf("%d verifications are counted, want %d", counted, all)
+		}
+	})
+}
+
+// awaitChange waits until the plane has heard of a change.
+func awaitChange(t *testing.T, what string, arrived func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(hang); !arrived(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s has not arrived", what)
+		}
+
+		// The plane reports no event that the test could wait for.
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// TestSuspendedSitekey: the captcha of a suspended account refuses loudly and consumes nothing.
+func TestSuspendedSitekey(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		p.account("operator", model.CaptchaPlanFree)
+		account := p.account("a", model.CaptchaPlanFree)
+		key := p.pair(account)
+		token, challenge := p.token(key, siteOrigin), p.solved(key, siteOrigin)
+		config := call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey}, origin: siteOrigin}
+
+		if _, err := accounts.New(d).Suspend(t.Context(), account, "abuse", model.At(p.clock.Now())); err != nil {
+			t.Fatal(err)
+		}
+		awaitChange(t, "the suspension", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusNotFound })
+
+		p.refusal(t, "verify", call{path: verifyPath, body: challenge, origin: siteOrigin}, http.StatusNotFound)
+		awaitChange(t, "the suspension at siteverify", func() bool { return p.siteverify(key, token) == exceeded })
+		awaitChange(t, "the suspension at the compatible endpoint", func() bool { return p.compat(key, token) == refused("quota-exceeded") })
+		check(t, "a forged token", p.siteverify(key, "x"), invalid)
+		p.refusal(t, "a wrong secret", call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": "x", "token": token}}, http.StatusUnauthorized)
+
+		if _, err := accounts.New(d).Resume(t.Context(), account); err != nil {
+			t.Fatal(err)
+		}
+		awaitChange(t, "the end of the suspension", func() bool { return p.siteverify(key, token) == valid })
+		check(t, "again", p.siteverify(key, token), invalid)
+
+		if used := p.usage(account).Used; used != 1 {
+			t.Errorf("%d verifications are counted, want 1", used)
+		}
+	})
+}

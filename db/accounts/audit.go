@@ -1,0 +1,34 @@
+package accounts
+
+import (
+	"context"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// The objects of this package's changes in the audit log.
+
+func accountObject(account *model.Account) audit.Object {
+	return audit.Object{Kind: model.NodeAccount, ID: account.ID, Name: account.Name}
+}
+
+func userObject(user *model.User) audit.Object {
+	return audit.Object{Kind: model.NodeUser, ID: user.ID, Name: user.Email}
+}
+
+func invitationObject(invitation *model.Invitation) audit.Object {
+	return audit.Object{Kind: model.NodeInvitation, ID: invitation.ID, Name: invitation.Email}
+}
+
+func tokenObject(token *model.APIToken) audit.Object {
+	return audit.Object{Kind: model.NodeAPIToken, ID: token.ID, Name: token.Name}
+}
+
+// auditUser records a change that users make of themselves, such as a new password.
+func auditUser(ctx context.Context, tx *db.Tx, user *model.User, values audit.Values) error {
+	return audit.Write(ctx, tx, audit.Change{
+		AccountID: user.AccountID, Object: userObject(user), By: user, After: values,
+	})
+}

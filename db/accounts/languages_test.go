@@ -1,0 +1,104 @@
+package accounts_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+)
+
+// TestMailsHaveTheRecipientsLanguage checks the language of each mail to a user, who may have changed
+// it, and that of mails to addresses without a user.
+func TestMailsHaveTheRecipientsLanguage(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx, store := t.Context(), accounts.New(d)
+		german, english := dbtest.NewUser(t, d, "german@example.com"), dbtest.NewUser(t, d, "english@example.com")
+		if german.Language != model.English && german.Language != "" {
+			t.Errorf("a new user's language is %q", german.Language)
+		}
+		language := model.German
+		if err := store.UpdateUser(ctx, german.ID, accounts.UserUpdate{Language: &language}); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.UpdateUser(ctx, 987, accounts.UserUpdate{}); !errors.Is(err, model.ErrNotFound) {
+			t.Errorf("language of an unknown user: %v", err)
+		}
+
+		in := func(language model.Language, kind string) model.Mail {
+			m := linkMail(0, kind, "")
+			m.Language = language
+			return m
+		}
+		for i, address := range []string{"german@example.com", "english@example.com", "new@example.com"} {
+			signUp := model.PendingSignUp{
+				Email: address, AccountName: "x", PasswordHash: "x", TokenHash: fmt.Append(nil, "sign-up ", i),
+				CreatedAt: dbtest.Start, ExpiresAt: dbtest.Start.Add(time.Hour),
+			}
+			err := store.RequestSignUp(ctx, signUp, in(model.German, model.MailSignUp), in(model.German, model.MailSignUpKnown))
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			reset := in(model.German, model.MailPasswordReset)
+			if err := store.RequestPasswordReset(ctx, address, fmt.Append(nil, "reset ", i), signUp.ExpiresAt, reset); err != nil {
+				t.Fatal(err)
+			}
+
+			invitation := model.NewInvitation(english.AccountID, address, model.RoleMember, fmt.Sprint("invitation ", i), dbtest.Start)
+			mail := in(model.English, model.MailInvitation)
+			mail.AccountID, mail.Recipient = english.AccountID, address
+			if _, err := store.Invite(ctx, invitation, &mail); err != nil && i != 1 {
+				t.Fatal(err)
+			}
+		}
+
+		change := accounts.PasswordChange{Hash: "other", At: dbtest.Start}
+		if _, err := store.ChangePassword(ctx, german.ID, "hash", change); err != nil {
+			t.Fatal(err)
+		}
+
+		rows, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE recipient <> '' ORDER BY id")
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		var got []string
+		for _, m := range rows {
+			got = append(got, fmt.Sprintf("%s %s %s", m.Recipient, m.Kind, m.Language))
+		}
+		want := []string{
+			"german@example.com sign_up_known de", "german@example.com invitation de", "english@example.com sign_up_known en",
+			"english@example.com password_reset en", "new@example.com sign_up de", "new@example.com invitation en",
+			"german@example.com password_changed de",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("mails\n%q, want\n%q", got, want)
+		}
+	})
+}
+
+// TestAClaimedMailNamesItsAccount checks that a worker gets the current name of the mail's account.
+func TestAClaimedMailNamesItsAccount(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		user := dbtest.NewUser(t, d, "owner@example.com")
+		for _, accountID := range []int64{user.AccountID, 0, 987} {
+			if err := outbox.New(d).QueueMail(t.Context(), linkMail(accountID, model.MailTest, "x@example.com")); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		for i, want := range []string{user.Account.Name, "", ""} {
+			m, err := outbox.New(d).ClaimMail(t.Context(), int64(i+1), dbtest.Start, time.Minute)
+			if err != nil || m == nil || m.Account != want || m.Language != model.English {
+				t.Errorf("mail %d: %+v, %v; want the account %q", i+1, m, err, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,60 @@
+package accounts
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// objectTables are the tables of objects with an account_id, and siteObjectTables those of objects
+// with a site_id.
+var (
+	objectTables = map[model.NodeKind]string{
+		model.NodeSite: "sites", model.NodeSitekey: "sitekeys", model.NodeInvitation: "invitations",
+	}
+	siteObjectTables = map[model.NodeKind]string{
+		model.NodeAnnotation: "annotations", model.NodeSegment: "segments", model.NodeFunnel: "funnels",
+		model.NodeSharedLink: "shared_links", model.NodeErasure: "user_erasures",
+	}
+)
+
+// MemberFor returns the user as a member of the account that an object belongs to. The caller must
+// use that account in the condition of the query that reads or changes the object. It returns
+// model.ErrNotFound for an object of an account that the user does not belong to, and
+// model.ErrSecondFactorRequired if that account requires a second factor that the user does not have.
+// For a user of one account it makes no query.
+func (s *Store) MemberFor(ctx context.Context, user *model.User, kind model.NodeKind, id int64) (*model.User, error) {
+	if len(user.Memberships) < 2 {
+		return unlessBarred(user)
+	}
+
+	q := s.db.Read.NewSelect().Table("sites").Column("account_id")
+	if table, ok := objectTables[kind]; ok {
+		q = s.db.Read.NewSelect().Table(table).Column("account_id").Where("id = ?", id)
+	} else if table, ok := siteObjectTables[kind]; ok {
+		q = q.Where("id = (SELECT site_id FROM ? WHERE id = ?)", bun.Ident(table), id)
+	} else {
+		return nil, fmt.Errorf("objects of kind %v have no account", kind)
+	}
+
+	var accountID int64
+	if err := q.Scan(ctx, &accountID); err != nil {
+		return nil, db.OrNotFound(err)
+	}
+	if member := user.In(accountID); member != nil {
+		return unlessBarred(member)
+	}
+
+	return nil, model.ErrNotFound
+}
+
+func unlessBarred(member *model.User) (*model.User, error) {
+	if member.Account.Bars(member) {
+		return nil, model.ErrSecondFactorRequired
+	}
+	return member, nil
+}

@@ -1,0 +1,126 @@
+package accounts
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Overview is what an operator sees of an account.
+type Overview struct {
+	ID            int64
+	Name          string
+	CaptchaPlan   model.CaptchaPlan
+	CreatedAt     model.Instant
+	Sites         int64
+	Sitekeys      int64
+	Members       int64
+	Pageviews     int64 // of all sites in the month
+	Verifications int64 // of all sitekeys in the month
+}
+
+// OverviewPage selects accounts of the whole installation.
+type OverviewPage struct {
+	Search        string // part of the name, of an owner's address or of a site's domain; "": all
+	Oldest        bool   // order; false: newest first
+	After, Before int64  // accounts between which the page lies; 0: the end of the list
+	Last          bool   // the last Limit accounts instead of the first ones
+	Limit         int
+}
+
+// searchedAccounts is how many accounts a search reads, the newest ones.
+const searchedAccounts = 50_000
+
+// Overviews returns a page of accounts. The caller must have checked that the user is an operator.
+func (s *Store) Overviews(ctx context.Context, page OverviewPage, month model.Month) ([]*Overview, error) {
+	q := s.searched(page.Search).Column("id")
+
+	// After the page's beginning and before its end, in either order.
+	from, to := "id < ?", "id > ?"
+	if page.Oldest {
+		from, to = to, from
+	}
+	if page.After != 0 {
+		q.Where(from, page.After)
+	}
+	if page.Before != 0 {
+		q.Where(to, page.Before)
+	}
+
+	order := "id DESC"
+	if page.Oldest != page.Last {
+		order = "id"
+	}
+
+	var ids []int64
+	if err := q.Order(order).Limit(int64(page.Limit)).Scan(ctx, &ids); err != nil {
+		return nil, fmt.Errorf("list accounts: %w", err)
+	}
+	if page.Last {
+		slices.Reverse(ids)
+	}
+
+	return s.overviewsOf(ctx, ids, month)
+}
+
+// OverviewCount returns the number of accounts that a search finds.
+func (s *Store) OverviewCount(ctx context.Context, search string) (int64, error) {
+	n, err := s.searched(search).Count(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("count accounts: %w", err)
+	}
+	return n, nil
+}
+
+// searched selects the accounts that a search finds. It reads searchedAccounts accounts at most.
+func (s *Store) searched(search string) *bun.SelectQuery {
+	q := s.db.Read.NewSelect()
+	if search == "" {
+		return q.Table("accounts")
+	}
+
+	position := "instr"
+	if s.db.IsPostgres() {
+		position = "strpos"
+	}
+
+	// Addresses and domains are stored in lower case. Of names, SQLite compares ASCII letters only
+	// without regard to case.
+	newest := s.db.Read.NewSelect().Table("accounts").Column("id", "name").Order("id DESC").Limit(searchedAccounts)
+	lower := strings.ToLower(search)
+
+	return q.TableExpr("(?) AS a", newest).Where(fmt.Sprintf(`(%[1]s(name, ?) > 0 OR %[1]s(lower(name), ?) > 0
+OR EXISTS (SELECT 1 FROM memberships m JOIN users u ON u.id = m.user_id
+  WHERE m.account_id = a.id AND m.role = ? AND %[1]s(u.email, ?) > 0)
+OR EXISTS (SELECT 1 FROM sites s WHERE s.account_id = a.id AND %[1]s(s.domain, ?) > 0))`, position),
+		search, lower, model.RoleOwner, lower, lower)
+}
+
+// overviewsOf reads accounts with one statement, in the order of their ids.
+func (s *Store) overviewsOf(ctx context.Context, ids []int64, month model.Month) ([]*Overview, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+
+	var rows []*Overview
+	err := s.db.Read.NewRaw(`
+SELECT a.id, a.name, a.captcha_plan, a.created_at,
+  (SELECT count(*) FROM sites WHERE account_id = a.id AND deleted_at = 0) AS sites,
+  (SELECT count(*) FROM sitekeys WHERE account_id = a.id) AS sitekeys,
+  (SELECT count(*) FROM memberships WHERE account_id = a.id) AS members,
+  (SELECT coalesce(sum(u.used), 0) FROM sites s JOIN site_usage u ON u.site_id = s.id AND u.month = ?
+    WHERE s.account_id = a.id) AS pageviews,
+  coalesce((SELECT used FROM captcha_usage WHERE account_id = a.id AND month = ?), 0) AS verifications
+FROM accounts a WHERE a.id IN ?`, month, month, bun.Tuple(ids)).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("read %d accounts: %w", len(ids), err)
+	}
+
+	slices.SortFunc(rows, func(a, b *Overview) int { return slices.Index(ids, a.ID) - slices.Index(ids, b.ID) })
+	return rows, nil
+}

@@ -1,0 +1,463 @@
+package accounts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
+	"github.com/tallygate/tallygate/db/keys"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+)
+
+var (
+	// ErrSetupExpired is returned when the setup of an authenticator app was not started, or too long ago.
+	ErrSetupExpired = &model.Error{
+		Kind: model.Conflict, Code: "setup_expired", Message: "Start the setup again: it was not started, or too long ago.",
+	}
+
+	// ErrNoSecondFactor is returned to a user who lacks the second factor that a call needs.
+	ErrNoSecondFactor = &model.Error{
+		Kind: model.Conflict, Code: "no_second_factor", Message: "You have no such second factor. Set one up first.",
+	}
+
+	// ErrSecondFactorNeeded prevents removing the last second factor of a user whose account requires one.
+	ErrSecondFactorNeeded = &model.Error{
+		Kind: model.Conflict, Code: "second_factor_needed",
+		Message: "Your account requires a second factor. Set up another one first.",
+	}
+
+	// ErrChallengeUsed is returned for a challenge that was answered before.
+	ErrChallengeUsed = errors.New("the challenge was answered before")
+)
+
+// FactorChange says when and from where a user's second factors change.
+type FactorChange struct {
+	At      model.Instant
+	Session []byte // hash of the session that continues when the first second factor ends all others
+}
+
+// Challenge is a signed challenge that a passkey has answered.
+type Challenge struct {
+	Hash      []byte
+	ExpiresAt model.Instant
+}
+
+// SecondFactors returns the second factors of a user.
+func (s *Store) SecondFactors(ctx context.Context, userID int64) (*model.SecondFactors, error) {
+	factors := &model.SecondFactors{}
+	var apps []model.TOTPSecret
+	err := s.db.Read.NewSelect().Model(&apps).Where("user_id = ?", userID).Where("confirmed").Scan(ctx)
+	if err == nil {
+		err = s.db.Read.NewSelect().Model(&factors.Passkeys).Where("user_id = ?", userID).Order("id").Scan(ctx)
+	}
+	if err == nil {
+		factors.RecoveryCodes, err = countRecoveryCodes(ctx, s.db.Read, userID)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read second factors of user %d: %w", userID, err)
+	}
+
+	for _, app := range apps {
+		factors.TOTPSince = app.CreatedAt
+	}
+
+	return factors, nil
+}
+
+// StartTOTP stores the secret of an authenticator app that waits for its first code. It replaces an
+// earlier one that waits. The caller must have checked the password, whose hash is passwordHash. It
+// fails with model.ErrStale when the password has changed since.
+func (s *Store) StartTOTP(
+	ctx context.Context, userID int64, passwordHash string, secret []byte, now model.Instant,
+) error {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		user, err := lockUnchanged(ctx, tx, userID, passwordHash)
+		if err != nil {
+			return err
+		}
+
+		// Before the application key's lock, as a rotation of the key does.
+		_, err = tx.ExecContext(ctx, "DELETE FROM totp_secrets WHERE user_id = ? AND NOT confirmed", userID)
+		if err != nil {
+			return err
+		}
+
+		sealed, err := keys.New(s.db).SealTOTP(ctx, tx, userID, secret)
+		if err != nil {
+			return err
+		}
+
+		_, err = tx.NewInsert().Model(&model.TOTPSecret{UserID: userID, Secret: sealed, CreatedAt: now}).Exec(ctx)
+		if err != nil {
+			return err
+		}
+
+		return auditUser(ctx, tx, user, nil)
+	})
+	if err != nil {
+		return db.Wrap(err, "start TOTP of user %d", userID)
+	}
+
+	return nil
+}
+
+// TOTP returns the decrypted secret of a user's authenticator app, the one in use or the one that
+// waits for its first code, or model.ErrNotFound. An app that waits too long is unknown.
+func (s *Store) TOTP(ctx context.Context, userID int64, confirmed bool, now model.Instant) ([]byte, error) {
+	var row model.TOTPSecret
+	q := s.db.Read.NewSelect().Model(&row).Where("user_id = ?", userID).Where("confirmed = ?", confirmed)
+	if !confirmed {
+		q.Where("created_at > ?", now.Add(-model.TOTPSetupLifetime))
+	}
+	if err := q.Scan(ctx); err != nil {
+		return nil, db.OrNotFound(err)
+	}
+
+	return keys.New(s.db).OpenTOTP(userID, row.Secret)
+}
+
+// ConfirmTOTP puts an authenticator app in use, whose first code was of the period step. It replaces
+// an earlier app. If it is the user's first second factor, it stores the hashes of recovery codes, ends
+// the user's other sessions, and returns true. It fails with ErrSetupExpired.
+func (s *Store) ConfirmTOTP(
+	ctx context.Context, userID, step int64, codes [][]byte, change FactorChange,
+) (first bool, err error) {
+	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		user, err := lockUser(ctx, tx, "id", userID)
+		if err != nil {
+			return err
+		}
+
+		if _, err := tx.ExecContext(ctx, "DELETE FROM totp_secrets WHERE user_id = ? AND confirmed", userID); err != nil {
+			return err
+		}
+
+		err = db.NeedRow(tx.ExecContext(ctx, "UPDATE totp_secrets SET confirmed = ?, last_step = ?, created_at = ? "+
+			"WHERE user_id = ? AND NOT confirmed AND created_at > ?",
+			true, step, change.At, userID, change.At.Add(-model.TOTPSetupLifetime)))
+		if errors.Is(err, model.ErrNotFound) {
+			return ErrSetupExpired
+		}
+		if err != nil {
+			return err
+		}
+
+		if first, err = addFactor(ctx, tx, user, "", codes, change); err != nil {
+			return err
+		}
+		return auditUser(ctx, tx, user, audit.Values{"authenticatorApp": true})
+	})
+	if err != nil {
+		return false, db.Wrap(err, "confirm TOTP of user %d", userID)
+	}
+
+	return first, nil
+}
+
+// UseTOTP records that the code of a period was used. It fails with model.ErrNotFound if that code, or
+// one of a later period, was used before.
+func (s *Store) UseTOTP(ctx context.Context, userID, step int64) error {
+	return db.NeedRow(s.db.Write.ExecContext(ctx,
+		"UPDATE totp_secrets SET last_step = ? WHERE user_id = ? AND confirmed AND last_step < ?", step, userID, step))
+}
+
+// UseRecoveryCode consumes a recovery code and mails the user. It fails with model.ErrNotFound for an
+// unknown or used code.
+func (s *Store) UseRecoveryCode(ctx context.Context, userID int64, codeHash []byte, change FactorChange) error {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		user, err := lockUser(ctx, tx, "id", userID)
+		if err != nil {
+			return err
+		}
+
+		err = db.NeedRow(tx.ExecContext(ctx, "DELETE FROM recovery_codes WHERE user_id = ? AND code_hash = ?",
+			userID, codeHash))
+		if err != nil {
+			return err
+		}
+
+		left, err := countRecoveryCodes(ctx, tx, userID)
+		if err != nil {
+			return err
+		}
+
+		return mailFactor(ctx, tx, user, model.MailRecoveryCode, change.At,
+			model.RecoveryCodeMail{At: change.At, Left: left})
+	})
+	if err != nil {
+		return db.Wrap(err, "use a recovery code of user %d", userID)
+	}
+
+	return nil
+}
+
+// RenewRecoveryCodes replaces the user's recovery codes. The caller must have checked the password. It
+// fails with model.ErrStale and ErrNoSecondFactor.
+func (s *Store) RenewRecoveryCodes(ctx context.Context, userID int64, passwordHash string, codes [][]byte) error {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		user, err := lockUnchanged(ctx, tx, userID, passwordHash)
+		switch {
+		case err != nil:
+			return err
+		case !user.SecondFactor:
+			return ErrNoSecondFactor
+		}
+		if err := replaceRecoveryCodes(ctx, tx, userID, codes); err != nil {
+			return err
+		}
+		return auditUser(ctx, tx, user, nil)
+	})
+	if err != nil {
+		return db.Wrap(err, "renew recovery codes of user %d", userID)
+	}
+
+	return nil
+}
+
+// DeleteTOTP removes a user's authenticator app, and one that waits for its first code. The caller must
+// have checked the password. It fails with model.ErrStale, ErrNoSecondFactor and ErrSecondFactorNeeded.
+func (s *Store) DeleteTOTP(ctx context.Context, userID int64, passwordHash string, change FactorChange) error {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		user, err := lockUnchanged(ctx, tx, userID, passwordHash)
+		if err != nil {
+			return err
+		}
+
+		err = db.NeedRow(tx.ExecContext(ctx, "DELETE FROM totp_secrets WHERE user_id = ? AND confirmed", userID))
+		if errors.Is(err, model.ErrNotFound) {
+			return ErrNoSecondFactor
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM totp_secrets WHERE user_id = ?", userID); err != nil {
+			return err
+		}
+
+		if err := removeFactor(ctx, tx, user, "", change); err != nil {
+			return err
+		}
+		return auditUser(ctx, tx, user, audit.Values{"authenticatorApp": false})
+	})
+	if err != nil {
+		return db.Wrap(err, "delete TOTP of user %d", userID)
+	}
+
+	return nil
+}
+
+// ResetSecondFactor removes all second factors of the user with this address, ends all sessions and
+// mails the user. Only the operator's command line calls it. It fails with model.ErrNotFound for an
+// unknown address, and with ErrNoSecondFactor.
+func (s *Store) ResetSecondFactor(ctx context.Context, email string, change FactorChange) error {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		user, err := lockUser(ctx, tx, "email", email)
+		switch {
+		case err != nil:
+			return err
+		case !user.SecondFactor:
+			return ErrNoSecondFactor
+		}
+
+		for _, statement := range []string{
+			"DELETE FROM totp_secrets WHERE user_id = ?", "DELETE FROM passkeys WHERE user_id = ?",
+			"DELETE FROM sessions WHERE user_id = ?",
+		} {
+			if _, err := tx.ExecContext(ctx, statement, user.ID); err != nil {
+				return err
+			}
+		}
+		if err := clearFactors(ctx, tx, user.ID); err != nil {
+			return err
+		}
+
+		err = mailFactor(ctx, tx, user, model.MailSecondFactor, change.At,
+			model.SecondFactorMail{At: change.At, Operator: true})
+		if err != nil {
+			return err
+		}
+
+		return audit.Write(ctx, tx, audit.Change{AccountID: user.AccountID, Object: userObject(user)})
+	})
+	if err != nil {
+		// Leave the address out: errors are logged.
+		return db.Wrap(err, "reset a second factor")
+	}
+
+	return nil
+}
+
+// SetAccountSecurity sets whether an account requires a second factor of its members, and returns the
+// account. The caller must have checked the password of the user by, a member of that account. It fails
+// with model.ErrStale, with model.ErrForbidden for a user who is no owner, and with ErrNoSecondFactor if
+// an owner without one requires it.
+func (s *Store) SetAccountSecurity(
+	ctx context.Context, by *model.User, requireSecondFactor bool,
+) (*model.Account, error) {
+	account := &model.Account{ID: by.AccountID}
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tx.LockRow(ctx, "accounts", account.ID); err != nil {
+			return err
+		}
+
+		user, err := lockUnchanged(ctx, tx, by.ID, by.PasswordHash)
+		switch {
+		case err != nil:
+			return err
+		case requireSecondFactor && !user.SecondFactor:
+			return ErrNoSecondFactor
+		}
+
+		member, err := member(ctx, tx, account.ID, by.ID)
+		if errors.Is(err, model.ErrNotFound) || err == nil && !member.May(model.MayManage, nil) {
+			return model.ErrForbidden
+		}
+		if err != nil {
+			return err
+		}
+
+		_, err = tx.ExecContext(ctx, "UPDATE accounts SET require_second_factor = ? WHERE id = ?",
+			requireSecondFactor, account.ID)
+		if err != nil {
+			return err
+		}
+
+		before := member.Account.RequireSecondFactor
+		if err := tx.NewSelect().Model(account).WherePK().Scan(ctx); err != nil {
+			return err
+		}
+
+		return audit.Write(ctx, tx, audit.Change{
+			AccountID: account.ID, Object: accountObject(account),
+			Before: audit.Values{"requireSecondFactor": before},
+			After:  audit.Values{"requireSecondFactor": requireSecondFactor},
+		})
+	})
+	if err != nil {
+		return nil, db.Wrap(err, "set the security of account %d", by.AccountID)
+	}
+
+	return account, nil
+}
+
+// addFactor records that a user, whose row is locked, has a new second factor: a passkey with this name,
+// or an authenticator app. For the first one it stores recovery codes and ends the user's other
+// sessions, which were started without a second factor.
+func addFactor(
+	ctx context.Context, tx *db.Tx, user *model.User, passkey string, codes [][]byte, change FactorChange,
+) (first bool, err error) {
+	if first = !user.SecondFactor; first {
+		if err := replaceRecoveryCodes(ctx, tx, user.ID, codes); err != nil {
+			return false, err
+		}
+
+		_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE user_id = ? AND id_hash <> ?", user.ID,
+			append([]byte{}, change.Session...))
+		if err != nil {
+			return false, err
+		}
+		if err := setSecondFactor(ctx, tx, user.ID, true); err != nil {
+			return false, err
+		}
+	}
+
+	return first, mailFactor(ctx, tx, user, model.MailSecondFactor, change.At,
+		model.SecondFactorMail{At: change.At, Passkey: passkey, Added: true})
+}
+
+// removeFactor records that a user, whose row is locked, has lost a second factor. Without any other
+// one it deletes the recovery codes, or fails with ErrSecondFactorNeeded if the user needs one.
+func removeFactor(ctx context.Context, tx *db.Tx, user *model.User, passkey string, change FactorChange) error {
+	var others int
+	err := tx.NewRaw("SELECT (SELECT count(*) FROM passkeys WHERE user_id = ?) + "+
+		"(SELECT count(*) FROM totp_secrets WHERE user_id = ? AND confirmed)", user.ID, user.ID).Scan(ctx, &others)
+	if err != nil {
+		return err
+	}
+
+	if others == 0 {
+		needed, err := needsSecondFactor(ctx, tx, user.ID)
+		switch {
+		case err != nil:
+			return err
+		case needed:
+			return ErrSecondFactorNeeded
+		}
+
+		if err := clearFactors(ctx, tx, user.ID); err != nil {
+			return err
+		}
+	}
+
+	return mailFactor(ctx, tx, user, model.MailSecondFactor, change.At,
+		model.SecondFactorMail{At: change.At, Passkey: passkey})
+}
+
+// needsSecondFactor reports whether an account of the user requires a second factor.
+func needsSecondFactor(ctx context.Context, idb bun.IDB, userID int64) (bool, error) {
+	return idb.NewSelect().Table("accounts").Where("require_second_factor").
+		Where("id IN (SELECT account_id FROM memberships WHERE user_id = ?)", userID).Exists(ctx)
+}
+
+// clearFactors records that a user has no second factor, and deletes the recovery codes.
+func clearFactors(ctx context.Context, tx *db.Tx, userID int64) error {
+	if err := replaceRecoveryCodes(ctx, tx, userID, nil); err != nil {
+		return err
+	}
+	return setSecondFactor(ctx, tx, userID, false)
+}
+
+func setSecondFactor(ctx context.Context, tx *db.Tx, userID int64, has bool) error {
+	_, err := tx.ExecContext(ctx, "UPDATE users SET second_factor = ? WHERE id = ?", has, userID)
+	return err
+}
+
+// replaceRecoveryCodes stores the hashes of new recovery codes instead of the old ones.
+func replaceRecoveryCodes(ctx context.Context, tx *db.Tx, userID int64, codes [][]byte) error {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM recovery_codes WHERE user_id = ?", userID); err != nil {
+		return err
+	}
+
+	for _, hash := range codes {
+		_, err := tx.ExecContext(ctx, "INSERT INTO recovery_codes (user_id, code_hash) VALUES (?, ?)", userID, hash)
+		if err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+func countRecoveryCodes(ctx context.Context, idb bun.IDB, userID int64) (n int, err error) {
+	err = idb.NewRaw("SELECT count(*) FROM recovery_codes WHERE user_id = ?", userID).Scan(ctx, &n)
+	return n, err
+}
+
+// mailFactor mails the user about second factors, at most model.MaxSecondFactorMails of a kind within an
+// hour.
+func mailFactor(
+	ctx context.Context, tx *db.Tx, user *model.User, kind string, now model.Instant, data any,
+) error {
+	mailed, err := tx.NewSelect().Model((*model.Mail)(nil)).Where("account_id = ?", user.AccountID).
+		Where("recipient = ?", user.Email).Where("kind = ?", kind).Where("created_at > ?", now.Add(-time.Hour)).
+		Count(ctx)
+	if err != nil || mailed >= model.MaxSecondFactorMails {
+		return err
+	}
+
+	text, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+
+	return outbox.QueueMails(ctx, tx, []model.Mail{{
+		AccountID: user.AccountID, Recipient: user.Email, Language: user.Language, Kind: kind, Data: string(text), CreatedAt: now,
+	}})
+}

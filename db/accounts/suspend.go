@@ -1,0 +1,125 @@
+package accounts
+
+import (
+	"context"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/watch"
+)
+
+// ErrOperatorsAccount prevents suspending the account of the only operator.
+var ErrOperatorsAccount = &model.Error{
+	Kind: model.Conflict, Code: "last_operator", Field: "accountId",
+	Message: "The installation's only operator belongs to this account.",
+}
+
+// Suspend suspends an account, for a reason that its users see: its sites and sitekeys refuse calls, its
+// deliveries wait, and its users can change nothing. It returns the account. One that is suspended already keeps the time
+// and gets the reason. The caller must have checked that the user is an operator. It fails with
+// ErrOperatorsAccount if all operators belong to the account.
+func (s *Store) Suspend(ctx context.Context, accountID int64, reason string, now model.Instant) (*model.Account, error) {
+	reason, err := model.ParseReason("reason", reason)
+	if err != nil {
+		return nil, err
+	}
+
+	return s.changeSuspension(ctx, accountID, func(ctx context.Context, tx *db.Tx, account *model.Account) error {
+		if err := mayBeSuspended(ctx, tx, accountID); err != nil {
+			return err
+		}
+		if account.SuspendedAt == 0 {
+			account.SuspendedAt = now
+		}
+
+		account.SuspensionReason = reason
+		return nil
+	})
+}
+
+// Resume ends the suspension of an account, if it is suspended.
+func (s *Store) Resume(ctx context.Context, accountID int64) (*model.Account, error) {
+	return s.changeSuspension(ctx, accountID, func(_ context.Context, _ *db.Tx, account *model.Account) error {
+		account.SuspendedAt, account.SuspensionReason = 0, ""
+		return nil
+	})
+}
+
+// changeSuspension changes the suspension of an account in a transaction, and notifies the watchers of
+// its sites and sitekeys.
+func (s *Store) changeSuspension(
+	ctx context.Context, accountID int64, change func(context.Context, *db.Tx, *model.Account) error,
+) (*model.Account, error) {
+	var account model.Account
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tx.LockInstallation(ctx); err != nil {
+			return err
+		}
+		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+			return err
+		}
+
+		account = model.Account{}
+		if err := tx.NewSelect().Model(&account).Where("id = ?", accountID).Scan(ctx); err != nil {
+			return db.OrNotFound(err)
+		}
+		before := suspensionValues(&account)
+		if err := change(ctx, tx, &account); err != nil {
+			return err
+		}
+
+		_, err := tx.NewUpdate().Model(&account).Column("suspended_at", "suspension_reason").WherePK().Exec(ctx)
+		if err != nil {
+			return err
+		}
+
+		err = audit.Write(ctx, tx, audit.Change{
+			AccountID: accountID, ByOperator: true,
+			Object: audit.Object{Kind: model.NodeAccount, ID: accountID, Name: account.Name},
+			Before: before, After: suspensionValues(&account),
+		})
+		if err != nil {
+			return err
+		}
+
+		return notifyAll(ctx, tx, accountID)
+	})
+	if err != nil {
+		return nil, db.Wrap(err, "change the suspension of account %d", accountID)
+	}
+
+	return &account, nil
+}
+
+func suspensionValues(a *model.Account) audit.Values {
+	return audit.Values{"suspended": a.SuspendedAt != 0, "suspensionReason": a.SuspensionReason}
+}
+
+// notifyAll notifies the watchers of all sites and sitekeys of an account. None is added meanwhile: tx
+// has locked the account's row.
+func notifyAll(ctx context.Context, tx *db.Tx, accountID int64) error {
+	for table, channel := range map[string]watch.Channel{"sites": watch.Sites, "sitekeys": watch.Sitekeys} {
+		var ids []int64
+		err := tx.NewSelect().Table(table).Column("id").Where("account_id = ?", accountID).Order("id").Scan(ctx, &ids)
+		if err != nil {
+			return err
+		}
+		if err := tx.Notify(ctx, channel, ids...); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// mayBeSuspended fails if all operators belong to the account. tx must hold the installation's lock.
+func mayBeSuspended(ctx context.Context, tx *db.Tx, accountID int64) error {
+	others, err := tx.NewSelect().Table("users").Where("operator").
+		Where("id NOT IN (SELECT user_id FROM memberships WHERE account_id = ?)", accountID).Exists(ctx)
+	if err == nil && !others {
+		err = ErrOperatorsAccount
+	}
+
+	return err
+}

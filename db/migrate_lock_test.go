@@ -1,0 +1,259 @@
+package db_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"slices"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// The first migration of the sets of these tests. It creates what the marks of later ones need.
+const firstMigration = "CREATE TABLE settings (name text PRIMARY KEY, value text NOT NULL);\n" +
+	"CREATE TABLE shops (id bigint PRIMARY KEY, city text NOT NULL);\n"
+
+// set returns migrations with these names and scripts, after firstMigration.
+func set(scripts map[string]string) *db.Migrations {
+	files := fstest.MapFS{"migrations/1_first.sql": {Data: []byte(firstMigration)}}
+	for name, script := range scripts {
+		files["migrations/"+name+".sql"] = &fstest.MapFile{Data: []byte(script)}
+	}
+	return db.MustMigrations(files)
+}
+
+// emptyEach runs a test with an empty database of each engine.
+func emptyEach(t *testing.T, test func(t *testing.T, d *db.DB)) {
+	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) { test(t, dbtest.Open(t, databaseURL)) })
+}
+
+// TestMigrationWaitsForATableInShortSteps checks that a migration behind a long read of the table does
+// not stop others for the time of the read: they pass it between its attempts.
+func TestMigrationWaitsForATableInShortSteps(t *testing.T) {
+	databaseURL := dbtest.EmptyPostgresURL(t)
+	d := dbtest.Open(t, databaseURL)
+	if err := d.MigrateWith(t.Context(), set(nil), time.Now); err != nil {
+		t.Fatal(err)
+	}
+
+	reader, err := d.Write.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reader.ExecContext(t.Context(), "SELECT count(*) FROM shops"); err != nil {
+		t.Fatal(err)
+	}
+
+	migrated := make(chan error, 1)
+	go func() {
+		other := dbtest.Open(t, databaseURL)
+		wider := set(map[string]string{"2_street": "ALTER TABLE shops ADD COLUMN street text;"})
+		migrated <- other.MigrateWith(context.Background(), wider, time.Now)
+	}()
+
+	// Wait for the migration to wait, then write. The write waits for the migration's lock, and gets
+	// it when the migration gives up, although the reader still reads.
+	waitForLock(t, d)
+	if _, err := d.DataWrite.ExecContext(t.Context(), "INSERT INTO shops (id, city) VALUES (1, 'Ulm')"); err != nil {
+		t.Errorf("write while a migration waits: %v", err)
+	}
+
+	select {
+	case err := <-migrated:
+		t.Errorf("the migration ended while the table was read: %v", err)
+	default:
+	}
+
+	if err := reader.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-migrated; err != nil {
+		t.Errorf("after the read: %v", err)
+	}
+}
+
+// waitForLock waits until a session of the database waits for a lock of a table.
+func waitForLock(t *testing.T, d *db.DB) {
+	t.Helper()
+	for {
+		var waits bool
+		err := d.Write.NewRaw("SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() "+
+			"AND wait_event_type = 'Lock' AND wait_event = 'relation')").Scan(t.Context(), &waits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if waits {
+			return
+		}
+	}
+}
+
+// TestIndexOutsideOfATransaction checks that an index is built while its table is written, on a plain and
+// on a partitioned table, and that an interrupted migration begins again.
+func TestIndexOutsideOfATransaction(t *testing.T) {
+	d := dbtest.Open(t, dbtest.EmptyPostgresURL(t))
+	before := map[string]string{"2_visits": `
+CREATE TABLE visits (site_id bigint NOT NULL, day integer NOT NULL) PARTITION BY RANGE (day);
+CREATE TABLE visits_1 PARTITION OF visits FOR VALUES FROM (0) TO (10);
+CREATE TABLE visits_2 PARTITION OF visits FOR VALUES FROM (10) TO (20);
+INSERT INTO visits SELECT i, i % 20 FROM generate_series(1, 1000) AS i;
+INSERT INTO shops SELECT i, 'Ulm' FROM generate_series(1, 1000) AS i;`}
+	if err := d.MigrateWith(t.Context(), set(before), time.Now); err != nil {
+		t.Fatal(err)
+	}
+
+	// A unique index over equal values fails and leaves an invalid index.
+	const comment = "-- outside of a transaction\n"
+	refused := map[string]string{"2_visits": before["2_visits"], "3_city": comment +
+		"CREATE UNIQUE INDEX{{.Concurrently}} IF NOT EXISTS shops_city ON shops (city);"}
+	if err := d.MigrateWith(t.Context(), set(refused), time.Now); !db.IsUnique(err) {
+		t.Fatalf("error %v, want that the values are not unique", err)
+	}
+
+	// A transaction that writes both tables stays open: it does not stop the lock of the tables'
+	// indexes, which writers share, and CREATE INDEX CONCURRENTLY waits for its end.
+	writer, err := d.Write.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{"INSERT INTO shops VALUES (0, 'Ulm')", "INSERT INTO visits_1 VALUES (0, 1)"} {
+		if _, err := writer.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	accepted := map[string]string{"2_visits": before["2_visits"], "3_city": comment + `
+-- Two indexes.
+CREATE INDEX{{.Concurrently}} IF NOT EXISTS shops_city ON shops (city);
+CREATE INDEX{{.Concurrently}} IF NOT EXISTS visits_site
+  ON visits (site_id, day); -- of all partitions
+`}
+	migrated := make(chan error, 1)
+	go func() { migrated <- d.MigrateWith(context.Background(), set(accepted), time.Now) }()
+
+	waitForIndex(t, d, "shops_city")
+	if _, err := d.DataWrite.ExecContext(t.Context(), "INSERT INTO shops VALUES (-1, 'Bonn')"); err != nil {
+		t.Errorf("write while the index is built: %v", err)
+	}
+	if err := writer.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-migrated; err != nil {
+		t.Fatal(err)
+	}
+
+	var valid []string
+	err = d.Write.NewRaw("SELECT indexrelid::regclass::text FROM pg_index JOIN pg_class ON oid = indexrelid "+
+		"WHERE indisvalid AND (relname LIKE 'shops_city%' OR relname LIKE 'visits_site%') ORDER BY 1").
+		Scan(t.Context(), &valid)
+	want := []string{"shops_city", "visits_site", "visits_site_1", "visits_site_2"}
+	if err != nil || !slices.Equal(valid, want) {
+		t.Errorf("valid indexes %v, %v; want %v", valid, err, want)
+	}
+
+	// Again, it does nothing.
+	if err := d.MigrateWith(t.Context(), set(accepted), time.Now); err != nil {
+		t.Error(err)
+	}
+}
+
+// waitForIndex waits until an index exists, valid or not.
+func waitForIndex(t *testing.T, d *db.DB, name string) {
+	t.Helper()
+	for {
+		var exists bool
+		if err := d.Write.NewRaw("SELECT to_regclass(?) IS NOT NULL", name).Scan(t.Context(), &exists); err != nil {
+			t.Fatal(err)
+		}
+		if exists {
+			return
+		}
+	}
+}
+
+// TestOldestProgram checks that a schema keeps out programs that it names as too old, and no others.
+func TestOldestProgram(t *testing.T) {
+	emptyEach(t, func(t *testing.T, d *db.DB) {
+		old := set(nil)
+		compatible := map[string]string{"2_street": "ALTER TABLE shops ADD COLUMN street text;"}
+		breaking := map[string]string{"2_street": compatible["2_street"],
+			"3_town": "-- oldest program: 2_street\n-- Towns instead of cities.\nALTER TABLE shops RENAME COLUMN city TO town;"}
+
+		for _, step := range []struct {
+			program *db.Migrations
+			want    error
+		}{
+			{old, nil}, {set(compatible), nil}, {old, nil}, {set(breaking), nil}, {set(compatible), nil},
+			{old, db.ErrProgramTooOld}, {set(breaking), nil},
+		} {
+			err := d.MigrateWith(t.Context(), step.program, time.Now)
+			if !errors.Is(err, step.want) {
+				t.Fatalf("program with %s: error %v, want %v", step.program.Newest(), err, step.want)
+			}
+		}
+	})
+}
+
+// TestMigrateWithoutRights checks that a role of PostgreSQL that may only read and write rows starts on a
+// schema that is up to date.
+func TestMigrateWithoutRights(t *testing.T) {
+	databaseURL := dbtest.EmptyPostgresURL(t)
+	d := dbtest.Open(t, databaseURL)
+	if err := d.Migrate(t.Context(), time.Now); err != nil {
+		t.Fatal(err)
+	}
+
+	restricted := dbtest.Open(t, dbtest.RestrictedURL(t, databaseURL))
+	if _, err := restricted.Write.ExecContext(t.Context(), "CREATE TABLE x (i int)"); err == nil {
+		t.Fatal("the role may create tables")
+	}
+	if err := restricted.Migrate(t.Context(), time.Now); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDaySaltsSurviveTheirNewTables checks that the migration of the day salts keeps them, so that no visitor
+// is counted twice on the day of an upgrade.
+func TestDaySaltsSurviveTheirNewTables(t *testing.T) {
+	d := dbtest.Open(t, dbtest.EmptyPostgresURL(t))
+	if err := d.MigrateWith(t.Context(), db.MigrationsUntil("_000024_reports"), time.Now); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, statement := range []string{
+		"CREATE UNLOGGED TABLE day_salt_20261120 (one boolean PRIMARY KEY DEFAULT true CHECK (one), salt bytea NOT NULL)",
+		"CREATE UNLOGGED TABLE day_salt_20261121 (LIKE day_salt_20261120 INCLUDING ALL)",
+		"INSERT INTO day_salt_20261120 (salt) VALUES (sha256('friday'))",
+		"INSERT INTO day_salt_20261121 (salt) VALUES (sha256('saturday'))",
+	} {
+		if err := dbtest.Exec(d, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	if err := d.Migrate(t.Context(), time.Now); err != nil {
+		t.Fatal(err)
+	}
+
+	for at, word := range map[time.Time]string{
+		time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC): "friday",
+		time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC): "saturday",
+	} {
+		want := sha256.Sum256([]byte(word))
+		if salt, err := ingest.New(d).DaySalt(t.Context(), model.At(at).Day()); err != nil || !bytes.Equal(salt, want[:]) {
+			t.Errorf("the salt of %s is %x, %v; want %x", word, salt, err, want)
+		}
+	}
+
+	tables, err := dbtest.Tables(d)
+	if _, left := tables["day_salt_20261120"]; err != nil || left {
+		t.Errorf("the old table is left: %v, %v", left, err)
+	}
+}

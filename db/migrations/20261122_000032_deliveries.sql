@@ -1,0 +1,2 @@
+-- The address of a delivery's last attempt; empty before the first one.
+ALTER TABLE deliveries ADD COLUMN url text NOT NULL DEFAULT '';

@@ -1,0 +1,170 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Deliveries of sites without an address wait: the worker does not look at them until an address is
+// set, or until they are too old (ADR 032).
+
+// waitingChunk is how many waiting deliveries one transaction changes. Other writers run between two
+// transactions.
+const waitingChunk = 1000
+
+// wait makes a due delivery wait for an address, together with others of its lane, so that a long
+// backlog takes few transactions. It does not touch claimed deliveries and those in except. A
+// manual request for the delivery ends.
+func wait(ctx context.Context, tx *db.Tx, delivery *model.Delivery, except []int64, now model.Instant) error {
+	_, err := tx.NewUpdate().Table("deliveries").
+		Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryWaiting).
+		Where("site_id = ? AND id = ?", delivery.SiteID, delivery.ID).Exec(ctx)
+	if err != nil {
+		return err
+	}
+
+	others := tx.NewSelect().Table("deliveries").Column("id").
+		Where("site_id = ? AND kind = ? AND state = 'pending'", delivery.SiteID, delivery.Kind).
+		Where("next_attempt_at <= ? AND created_at > ?", now, now.Add(-model.MaxAddressWait)).
+		Where("claimed_until = 0 AND fallback = ''").OrderExpr("next_attempt_at, id").Limit(waitingChunk)
+	if len(except) > 0 {
+		others.Where("id NOT IN ?", bun.Tuple(except))
+	}
+
+	tx.Lock(others, "UPDATE SKIP LOCKED")
+	var ids []int64
+	if err := others.Scan(ctx, &ids); err != nil || len(ids) == 0 {
+		return err
+	}
+
+	_, err = tx.NewUpdate().Table("deliveries").Set("state = ?", model.DeliveryWaiting).
+		Where("site_id = ? AND id IN ?", delivery.SiteID, bun.Tuple(ids)).Exec(ctx)
+	return err
+}
+
+// ResumeWaiting makes up to 1,000 waiting deliveries of a lane due, in the transaction that sets the
+// site's address. TendWaiting resumes the others.
+func ResumeWaiting(ctx context.Context, tx *db.Tx, lane model.Lane, now model.Instant) error {
+	_, err := resumeWaiting(ctx, tx, lane, now)
+	return err
+}
+
+// resumeWaiting is ResumeWaiting and returns the number of deliveries.
+func resumeWaiting(ctx context.Context, tx *db.Tx, lane model.Lane, now model.Instant) (int64, error) {
+	q := tx.NewSelect().Table("deliveries").Column("id").
+		Where("site_id = ? AND kind = ? AND state = 'waiting'", lane.SiteID, lane.Kind).
+		OrderExpr("created_at, id").Limit(waitingChunk)
+
+	tx.Lock(q, "UPDATE")
+	var ids []int64
+	if err := q.Scan(ctx, &ids); err != nil || len(ids) == 0 {
+		return 0, err
+	}
+
+	_, err := tx.NewUpdate().Table("deliveries").Set("state = ?, next_attempt_at = ?", model.DeliveryPending, now).
+		Where("site_id = ? AND id IN ?", lane.SiteID, bun.Tuple(ids)).Where("state = 'waiting'").Exec(ctx)
+	return int64(len(ids)), err
+}
+
+// TendWaiting resumes the waiting deliveries of sites that have an address, and ends those that have
+// waited for model.MaxAddressWait. It returns how many of each.
+func (s *Store) TendWaiting(ctx context.Context, now model.Instant) (resumed, ended int64, err error) {
+	var lanes []model.Lane
+	err = s.db.Read.NewRaw(`
+SELECT w.site_id, w.kind FROM (SELECT DISTINCT site_id, kind FROM deliveries WHERE state = 'waiting') AS w
+JOIN sites s ON s.id = w.site_id
+WHERE CASE w.kind WHEN ? THEN s.daily_export_url ELSE s.conversion_webhook_url END IS NOT NULL
+ORDER BY w.site_id, w.kind`, model.DeliveryDailyExport).Scan(ctx, &lanes)
+	if err != nil {
+		return 0, 0, fmt.Errorf("look for waiting deliveries: %w", err)
+	}
+
+	for _, lane := range lanes {
+		n, err := s.inWaitingChunks(ctx, func(ctx context.Context, tx *db.Tx) (int64, error) {
+			return resumeWaiting(ctx, tx, lane, now)
+		})
+		resumed += n
+		if err != nil {
+			return resumed, 0, fmt.Errorf("resume waiting deliveries of site %d: %w", lane.SiteID, err)
+		}
+	}
+
+	ended, err = s.endWaiting(ctx, now)
+	return resumed, ended, err
+}
+
+// endWaiting fails the deliveries that have waited for too long. Their last attempt names the reason.
+func (s *Store) endWaiting(ctx context.Context, now model.Instant) (int64, error) {
+	const old = "state = 'waiting' AND created_at <= ?"
+	bound := now.Add(-model.MaxAddressWait)
+
+	// Even a write of nothing makes SQLite's writers wait.
+	some, err := s.db.Read.NewSelect().Table("deliveries").Where(old, bound).Exists(ctx)
+	if err != nil || !some {
+		return 0, err
+	}
+
+	n, err := s.inWaitingChunks(ctx, func(ctx context.Context, tx *db.Tx) (int64, error) {
+		var deliveries []model.Delivery
+		q := tx.NewSelect().Model(&deliveries).ExcludeColumn("body").Where(old, bound).
+			OrderExpr("site_id, id").Limit(waitingChunk)
+
+		tx.Lock(q, "UPDATE")
+		if err := q.Scan(ctx); err != nil || len(deliveries) == 0 {
+			return 0, err
+		}
+
+		attempts := make([]model.DeliveryAttempt, len(deliveries))
+		keys := make([]string, len(deliveries))
+		for i, d := range deliveries {
+			keys[i] = fmt.Sprintf("(%d, %d)", d.SiteID, d.ID)
+			attempts[i] = model.DeliveryAttempt{
+				SiteID: d.SiteID, DeliveryID: d.ID, N: d.Attempts + 1, At: now, Error: model.AttemptNoWebhook,
+			}
+		}
+
+		_, err := tx.NewUpdate().Table("deliveries").
+			Set("state = ?, tries = tries + 1, attempts = attempts + 1", model.DeliveryFailed).
+			Where("(site_id, id) IN (VALUES " + strings.Join(keys, ",") + ")").Exec(ctx)
+		if err != nil {
+			return 0, err
+		}
+
+		_, err = tx.NewInsert().Model(&attempts).Exec(ctx)
+		return int64(len(deliveries)), err
+	})
+	if err != nil {
+		return n, fmt.Errorf("end waiting deliveries: %w", err)
+	}
+
+	return n, nil
+}
+
+// inWaitingChunks repeats a change of up to waitingChunk rows until it changes fewer, and returns
+// the number of changed rows.
+func (s *Store) inWaitingChunks(
+	ctx context.Context, change func(ctx context.Context, tx *db.Tx) (int64, error),
+) (int64, error) {
+	var all int64
+	for {
+		var n int64
+		err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+			var err error
+			n, err = change(ctx, tx)
+			return err
+		})
+		if err != nil {
+			return all, err
+		}
+
+		if all += n; n < waitingChunk {
+			return all, nil
+		}
+	}
+}

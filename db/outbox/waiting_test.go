@@ -1,0 +1,238 @@
+package outbox_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// setAddress sets or removes the conversion webhook of a site.
+func setAddress(t *testing.T, d *db.DB, site *model.Site, address string, now model.Instant) {
+	t.Helper()
+	if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil, model.ChangedBy{At: now}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// statesOf counts a site's deliveries by state.
+func statesOf(t *testing.T, d *db.DB, site *model.Site) string {
+	t.Helper()
+	rows, err := dbtest.Rows[struct {
+		State string
+		N     int
+	}](d, "SELECT state, count(*) AS n FROM deliveries WHERE site_id = ? GROUP BY state ORDER BY state", site.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	text := ""
+	for _, row := range rows {
+		text += fmt.Sprintf("%s %d ", row.State, row.N)
+	}
+
+	return text
+}
+
+// TestWaitForAddress checks that deliveries of a site without an address wait without an attempt,
+// all of a lane at once, and continue their schedule when the site gets an address.
+func TestWaitForAddress(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
+		store, now := outbox.New(d), dbtest.Noon
+		claim := func(now model.Instant) *outbox.Claim {
+			t.Helper()
+			claim, err := store.ClaimDelivery(t.Context(), conversions(site), nil, now, lease)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return claim
+		}
+
+		// One failed attempt, then the address is removed.
+		tried := pending(t, d, site.ID, model.DeliveryConversion, now)
+		if err := store.FinishAttempt(t.Context(), claim(now), outbox.AttemptResult{Error: model.AttemptTimeout}, now); err != nil {
+			t.Fatal(err)
+		}
+
+		setAddress(t, d, site, "", now)
+		for range 3 {
+			pending(t, d, site.ID, model.DeliveryConversion, now)
+		}
+
+		pending(t, d, other.ID, model.DeliveryConversion, now)
+		now = now.Add(time.Hour)
+
+		if c := claim(now); c != nil {
+			t.Errorf("claimed %+v without an address", c)
+		}
+		if got := statesOf(t, d, site); got != "waiting 4 " {
+			t.Errorf("without an address: %s", got)
+		}
+
+		lanes, err := store.DueLanes(t.Context(), now, 0, 10)
+		if err != nil || len(lanes) != 1 || lanes[0].SiteID != other.ID {
+			t.Errorf("due lanes %v, %v; want that of the other site", lanes, err)
+		}
+
+		// Nothing happens while there is no address.
+		if resumed, ended, err := store.TendWaiting(t.Context(), now); resumed != 0 || ended != 0 || err != nil {
+			t.Errorf("%d resumed, %d ended, %v", resumed, ended, err)
+		}
+
+		now = now.Add(time.Hour)
+		setAddress(t, d, site, "https://shop.example/new", now)
+
+		logs, err := dbtest.Deliveries(d, site.ID, 0, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		for _, log := range logs {
+			attempts := int32(0)
+			if log.ID == tried {
+				attempts = 1
+			}
+			if log.State != model.DeliveryPending || log.NextAttemptAt != now || log.ScheduledAttempts != attempts ||
+				log.Delivery.Attempts != attempts || len(log.Attempts) != int(attempts) {
+				t.Errorf("with an address again: %+v with %d attempts", log.Delivery, len(log.Attempts))
+			}
+		}
+
+		if c := claim(now); c == nil || c.URL != "https://shop.example/new" || c.CalledURL != c.URL {
+			t.Errorf("claim %+v", c)
+		}
+	})
+}
+
+// TestWaitIsBounded checks that a delivery that waited for a week fails without a mail, and that one
+// of that age does not wait at all. Neither do tests.
+func TestWaitIsBounded(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.OutboxSite(t, d, "shop.example")
+		store, now := outbox.New(d), dbtest.Noon
+		setAddress(t, d, site, "", now)
+		waits := pending(t, d, site.ID, model.DeliveryConversion, now)
+		old := pending(t, d, site.ID, model.DeliveryConversion, now.Add(-model.MaxAddressWait))
+		test := pending(t, d, site.ID, model.DeliveryTest, now)
+
+		for _, lane := range []model.Lane{conversions(site), {SiteID: site.ID, Kind: model.DeliveryTest}} {
+			for {
+				claim, err := store.ClaimDelivery(t.Context(), lane, nil, now, lease)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if claim == nil {
+					break
+				}
+
+				if claim.URL != "" || claim.ID != old && claim.ID != test {
+					t.Errorf("claimed %+v", claim)
+				}
+				if err := store.FinishAttempt(t.Context(), claim, outbox.AttemptResult{Error: model.AttemptNoWebhook}, now); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+
+		if got := statesOf(t, d, site); got != "failed 2 waiting 1 " {
+			t.Errorf("at first: %s", got)
+		}
+
+		for _, step := range []struct {
+			at    model.Instant
+			ended int64
+		}{{now.Add(model.MaxAddressWait) - 1, 0}, {now.Add(model.MaxAddressWait), 1}, {now.Add(model.MaxAddressWait), 0}} {
+			if resumed, ended, err := store.TendWaiting(t.Context(), step.at); resumed != 0 || ended != step.ended || err != nil {
+				t.Errorf("at %v: %d resumed, %d ended, %v", step.at.Time(), resumed, ended, err)
+			}
+		}
+
+		logs, err := dbtest.Deliveries(d, site.ID, waits+1, 1)
+		if err != nil || logs[0].ID != waits || logs[0].State != model.DeliveryFailed || len(logs[0].Attempts) != 1 ||
+			logs[0].Attempts[0].Error != model.AttemptNoWebhook || logs[0].ScheduledAttempts != 1 {
+			t.Errorf("after a week: %+v, %v", logs[0], err)
+		}
+		if n, err := dbtest.Count(d, "mails"); err != nil || n != 0 {
+			t.Errorf("%d mails, %v", n, err)
+		}
+	})
+}
+
+// TestLongBacklogsWait checks that a long backlog starts and ends to wait in few transactions, and
+// that the job resumes what the change of the address left.
+func TestLongBacklogsWait(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.OutboxSite(t, d, "shop.example")
+		store, now := outbox.New(d), dbtest.Noon
+		setAddress(t, d, site, "", now)
+
+		const backlog = 2500
+		if err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
+SELECT ?, ? + n, 'conversion', 'lead', 'pending', 0, ?, ?, '{}' FROM numbers`, backlog, site.ID, model.FirstTimeID(now), now, now); err != nil {
+			t.Fatal(err)
+		}
+
+		statements := dbtest.WatchStatements(d)
+		if claim, err := store.ClaimDelivery(t.Context(), conversions(site), nil, now, lease); claim != nil || err != nil {
+			t.Fatalf("%+v, %v", claim, err)
+		}
+		if n := len(statements.Take()); n > 30 {
+			t.Errorf("%d statements", n)
+		}
+		if got := statesOf(t, d, site); got != fmt.Sprintf("waiting %d ", backlog) {
+			t.Errorf("without an address: %s", got)
+		}
+
+		setAddress(t, d, site, "https://shop.example/new", now)
+		if got := statesOf(t, d, site); got != "pending 1000 waiting 1500 " {
+			t.Errorf("after the change: %s", got)
+		}
+		if resumed, ended, err := store.TendWaiting(t.Context(), now); resumed != 1500 || ended != 0 || err != nil {
+			t.Errorf("%d resumed, %d ended, %v", resumed, ended, err)
+		}
+	})
+}
+
+// TestRepeatedDeliveriesDoNotWait checks what a manual request becomes when the address is removed
+// before its attempt: one of an ended delivery fails, one of a pending delivery waits.
+func TestRepeatedDeliveriesDoNotWait(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.OutboxSite(t, d, "shop.example")
+		store, now := outbox.New(d), dbtest.Noon
+		ended, open := pending(t, d, site.ID, model.DeliveryConversion, now), pending(t, d, site.ID, model.DeliveryConversion, now)
+		if err := dbtest.Exec(d, "UPDATE deliveries SET state = 'failed' WHERE id = ?", ended); err != nil {
+			t.Fatal(err)
+		}
+
+		for _, id := range []int64{ended, open} {
+			if _, err := store.Redeliver(t.Context(), site.AccountID, site.ID, id, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		setAddress(t, d, site, "", now)
+		claim, err := store.ClaimDelivery(t.Context(), conversions(site), nil, now, lease)
+		if err != nil || claim == nil || claim.ID != ended || claim.URL != "" {
+			t.Fatalf("%+v, %v", claim, err)
+		}
+		if err := store.FinishAttempt(t.Context(), claim, outbox.AttemptResult{Error: model.AttemptNoWebhook}, now); err != nil {
+			t.Fatal(err)
+		}
+		if claim, err := store.ClaimDelivery(t.Context(), conversions(site), nil, now, lease); claim != nil || err != nil {
+			t.Fatalf("%+v, %v", claim, err)
+		}
+		if got := statesOf(t, d, site); got != "failed 1 waiting 1 " {
+			t.Errorf("afterwards: %s", got)
+		}
+
+		_, err = store.Redeliver(t.Context(), site.AccountID, site.ID, open, now)
+		dbtest.WantCode(t, err, model.Invalid, "no_webhook", "deliveryId")
+	})
+}

@@ -1,0 +1,525 @@
+package scan
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/tallygate/tallygate/db/reports/segment"
+)
+
+// RollUp counts the figures of a segment that a Scanner can add up: those of each local day within
+// each UTC day, without a filter and for any key events.
+func RollUp(g *segment.Segment, zone *time.Location) *segment.Rollup {
+	first := g.First.Start().Time()
+	last := first.Add(time.Duration(len(g.Days))*24*time.Hour - time.Second)
+	q := &Query{Zone: zone, From: DateOf(first.In(zone)), To: DateOf(last.In(zone))}
+	for by := EntryPage; by <= Page; by++ {
+		q.Breakdowns = append(q.Breakdowns, Breakdown{By: by, VisitorsOnly: true})
+	}
+	q.Breakdowns = append(q.Breakdowns, Breakdown{By: Event})
+
+	// Rollups name texts by their index.
+	s := New(q)
+	for _, domain := range append(fields[:], segment.Path, segment.EventName, segment.User) {
+		s.texts[domain.Domain()] = &dictionary{only: true}
+	}
+	r := &roller{pass: s.newPass(g), rollup: new(segment.Rollup)}
+	r.prepare()
+
+	begin, visitor := 0, uint32(0)
+	for n, d := range g.Days {
+		end := begin + int(d.Visits)
+		visitor = r.rollUpDay(n, begin, end, visitor)
+		begin = end
+	}
+	return r.rollup
+}
+
+// roller counts the rollup of a segment.
+type roller struct {
+	*pass
+	rollup *segment.Rollup
+}
+
+// rollUpDay adds the spans of the UTC day n, whose visits are those from begin before end. visitor is
+// the number of the last visitor before them; rollUpDay returns that of their last one.
+func (r *roller) rollUpDay(n, begin, end int, visitor uint32) uint32 {
+	day := r.window(n)
+	bounds := slices.Compact(append(append([]uint32{day.from}, day.cuts...), day.to))
+
+	var spans []segment.Span
+	var all []*segment.Totals
+	lastVisitor := visitor
+	for i := range bounds[1:] {
+		w := window{from: bounds[i], to: bounds[i+1]}
+		lastVisitor = r.collect(&w, begin, end, visitor)
+		if len(r.facts) > 0 {
+			r.count(&w)
+			spans = append(spans, segment.Span{Day: uint32(n), From: w.from, To: w.to})
+			all = append(all, r.take(&w))
+		}
+	}
+
+	if len(all) > 1 {
+		all[0].Across = r.across(&window{from: day.from, to: day.to}, begin, end, visitor, all)
+	}
+	for i := range spans {
+		r.rollup.Add(spans[i], all[i])
+	}
+	return lastVisitor
+}
+
+// events returns the table of events.
+func (r *roller) events() *table { return r.tables[len(r.tables)-1] }
+
+// take returns the figures of a span and empties the tables.
+func (r *roller) take(w *window) *segment.Totals {
+	c, users := &r.totals.cells[0].Figures, r.totals.users.entries()
+	t := &segment.Totals{
+		Visitors: c.Visitors - int64(len(users)), Visits: c.Visits, Pageviews: c.Pageviews, Bounces: c.Bounces,
+		Scrolled: c.Scrolled, VisitMS: c.VisitMS, ViewMS: c.ViewMS, ScrollSum: c.ScrollSum,
+		Users: usersOf(users, 0), Sets: r.sets(w), Sales: r.sumSales(), Hidden: r.hidden(w),
+	}
+
+	for i, to := range r.tables[:len(r.tables)-1] {
+		field, _ := fieldOf(r.query.Breakdowns[i].By)
+		t.Values[field] = rowsOf(to)
+	}
+	t.Names = namesOf(r.events())
+
+	r.empty()
+	return t
+}
+
+// empty removes all that was counted.
+func (r *roller) empty() {
+	r.totals.empty()
+	for _, t := range r.tables {
+		t.empty()
+	}
+}
+
+// rowsOf returns the rows of a table with heads.
+func rowsOf(t *table) segment.FieldRows {
+	users := t.users.entries()
+	var visitors []segment.Pair
+	for id, next := 0, 0; id < len(t.heads); id++ {
+		begin := next
+		for next < len(users) && users[next].Value == uint32(id) {
+			next++
+		}
+
+		h := &t.heads[id]
+		if known := uint32(next - begin); h.visitors > known || h.visitors == 0 && h.shown {
+			visitors = append(visitors, segment.Pair{Value: uint32(id), N: h.visitors - known})
+		}
+	}
+	return segment.FieldRows{Visitors: segment.NewList(visitors), Users: segment.NewList(users)}
+}
+
+// usersOf returns the user ids of a cell from the entries of a table.
+func usersOf(entries []segment.Pair, cell uint32) segment.List {
+	var users []segment.Pair
+	for _, e := range entries {
+		if e.Value == cell {
+			users = append(users, segment.Pair{Value: e.N})
+		}
+	}
+	return segment.NewList(users)
+}
+
+// namesOf returns the rows of the table of events.
+func namesOf(t *table) (names []segment.NameTotals) {
+	users := t.users.entries()
+	for id := range t.cells {
+		c := &t.cells[id]
+		if !c.any() {
+			continue
+		}
+
+		known := int64(0)
+		for _, u := range users {
+			if u.Value == uint32(id) {
+				known++
+			}
+		}
+		names = append(names, segment.NameTotals{
+			Name: uint32(id), Visitors: c.Visitors - known, Events: c.Events, Visits: c.Visits, Bounces: c.Bounces,
+			VisitMS: c.VisitMS, Users: usersOf(users, uint32(id)),
+		})
+	}
+	return names
+}
+
+// across returns the visits with an event that the spans of a UTC day, whose totals are given, have
+// not counted, because the visits began in another span.
+func (r *roller) across(
+	w *window, begin, end int, visitor uint32, all []*segment.Totals,
+) (names []segment.NameTotals) {
+	r.collect(w, begin, end, visitor)
+	r.countEvents(r.events(), w)
+	whole := namesOf(r.events())
+	r.empty()
+
+	for _, n := range whole {
+		for _, t := range all {
+			for _, counted := range t.Names {
+				if counted.Name == n.Name {
+					n.Visits, n.Bounces, n.VisitMS = n.Visits-counted.Visits, n.Bounces-counted.Bounces, n.VisitMS-counted.VisitMS
+				}
+			}
+		}
+		if n.Visits > 0 {
+			names = append(names, segment.NameTotals{Name: n.Name, Visits: n.Visits, Bounces: n.Bounces, VisitMS: n.VisitMS})
+		}
+	}
+	return names
+}
+
+// sets counts the visitors without a user id by the names of their events.
+func (r *roller) sets(w *window) []segment.NameSet {
+	counts := make(map[string]int64) // by the names, four bytes each
+
+	var names []uint32
+	var key []byte
+	end := func() {
+		if len(names) == 0 {
+			return
+		}
+		slices.Sort(names)
+		key = key[:0]
+		for _, name := range slices.Compact(names) {
+			key = binary.BigEndian.AppendUint32(key, name)
+		}
+		counts[string(key)]++
+		names = names[:0]
+	}
+
+	last := uint32(0)
+	r.eachEvent(w, func(f *fact, e int, _ uint8) {
+		if f.user != 0 {
+			return
+		}
+		if f.visitor != last {
+			end()
+			last = f.visitor
+		}
+		names = append(names, r.g.Columns[segment.EventName].At(e))
+	})
+	end()
+
+	sets := make([]segment.NameSet, 0, len(counts))
+	for key, visitors := range counts {
+		set := segment.NameSet{Visitors: visitors}
+		for at := 0; at < len(key); at += 4 {
+			set.Names = append(set.Names, binary.BigEndian.Uint32([]byte(key[at:at+4])))
+		}
+		sets = append(sets, set)
+	}
+	slices.SortFunc(sets, func(a, b segment.NameSet) int { return slices.Compare(a.Names, b.Names) })
+	return sets
+}
+
+// sumSales adds up the sales by name and currency.
+func (r *roller) sumSales() (sums []segment.Sale) {
+	for _, s := range r.sales {
+		name, currency := r.g.Columns[segment.EventName].At(s.event), r.g.Columns[segment.Currency].At(s.event)
+		i := slices.IndexFunc(sums, func(s segment.Sale) bool { return s.Name == name && s.Currency == currency })
+		if i < 0 {
+			i = len(sums)
+			sums = append(sums, segment.Sale{Name: name, Currency: currency})
+		}
+		sums[i].Count++
+		sums[i].Amount += r.g.Value[s.event]
+	}
+	return sums
+}
+
+// hidden returns the rows that have nothing but automatic events, before the tables are emptied. They
+// are rows if such an event is a key event.
+func (r *roller) hidden(w *window) (rows []segment.HiddenRow) {
+	pages := r.tables[Page]
+	for i := range r.facts {
+		f := &r.facts[i]
+		r.eachEventOf(f, w, func(e int, _ uint8) {
+			name := r.g.Columns[segment.EventName].At(e)
+			if !r.auto[name] {
+				return
+			}
+
+			path := r.g.Columns[segment.EventPath].At(e)
+			if !pages.heads[path].any() {
+				rows = append(rows, segment.HiddenRow{Field: segment.Path, Value: path, Name: name})
+			}
+			if f.begun || f.days != 0 || r.sums[i].events > 0 {
+				return
+			}
+			for by, field := range fields {
+				value := r.g.Columns[field].At(int(f.visit))
+				if !r.tables[by].heads[value].any() {
+					rows = append(rows, segment.HiddenRow{Field: field, Value: value, Name: name})
+				}
+			}
+		})
+	}
+
+	slices.SortFunc(rows, func(a, b segment.HiddenRow) int {
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Name, b.Name))
+	})
+	return slices.Compact(rows)
+}
+
+// addsUp reports whether rollups have all that a query asks for.
+func (q *Query) addsUp() bool {
+	for i := range q.Breakdowns {
+		if b := &q.Breakdowns[i]; b.By != Event && (b.By > Page || !b.VisitorsOnly) {
+			return false
+		}
+	}
+	return len(q.Filters) == 0 && len(q.Funnels) == 0 && (q.Properties == nil || q.Properties.Event != "")
+}
+
+// AddsUp reports whether AddRollup may be used, if CanAdd accepts the rollup.
+func (s *Scanner) AddsUp() bool { return s.addsUp }
+
+// CanAdd reports whether AddRollup can count the segment with these days and texts. It is safe for
+// concurrent use, also with Add.
+func (s *Scanner) CanAdd(g *segment.Segment, r *segment.Rollup) bool {
+	// Rollups have no properties. Without an event of the name, there are none.
+	if p := s.query.Properties; !s.addsUp || p != nil && slices.Contains(g.Texts[segment.EventName], p.Event) {
+		return false
+	}
+
+	first := g.First.Start().Time().Unix()
+	perDay := make(map[uint32]int) // spans in the period of UTC days that are not all in the period
+	for _, span := range r.Spans() {
+		from, to := first+int64(span.From), first+int64(span.To)
+		if to <= s.days[0] || from >= s.until {
+			continue
+		}
+		if from < s.days[0] || to > s.until || !s.isDay(from, to) {
+			return false
+		}
+		if !s.hasDay(first, span) {
+			perDay[span.Day]++
+		}
+		if perDay[span.Day] > 1 {
+			// Across counts only if the period has all spans.
+			return false
+		}
+	}
+	return true
+}
+
+const utcDay = 86_400 // seconds
+
+// hasDay reports whether the whole UTC day of a span is in the period.
+func (s *Scanner) hasDay(first int64, span segment.Span) bool {
+	begin := first + int64(span.Day)*utcDay
+	return begin >= s.days[0] && begin+utcDay <= s.until
+}
+
+// isDay reports whether a time is all of a local day within a UTC day, and in one point.
+func (s *Scanner) isDay(from, to int64) bool {
+	return s.isMidnight(from) && s.isMidnight(to) && !hasWithin(s.days, from, to) && !hasWithin(s.points, from, to)
+}
+
+// isMidnight reports whether a local or a UTC day begins at a time.
+func (s *Scanner) isMidnight(at int64) bool {
+	_, local := slices.BinarySearch(s.days, at)
+	return local || at%utcDay == 0
+}
+
+// hasWithin reports whether one of the times, which ascend, is after from and before to.
+func hasWithin(times []int64, from, to int64) bool {
+	i, _ := slices.BinarySearch(times, from+1)
+	return i < len(times) && times[i] < to
+}
+
+// AddRollup counts a segment that CanAdd accepts, of which only the days and the texts are needed.
+func (s *Scanner) AddRollup(g *segment.Segment, r *segment.Rollup) error {
+	p := s.newPass(g)
+	p.number()
+
+	for i, span := range r.Spans() {
+		from, to := p.first+int64(span.From), p.first+int64(span.To)
+		if to <= s.days[0] || from >= s.until {
+			continue
+		}
+
+		t, err := r.Totals(i, g)
+		if err != nil {
+			return err
+		}
+		if !s.hasDay(p.first, span) {
+			t.Across = nil
+		}
+		if err := p.addTotals(t, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addTotals adds the figures of a span that begins at a time.
+func (p *pass) addTotals(t *segment.Totals, from int64) error {
+	if err := p.addSums(p.totals, 0, t); err != nil {
+		return err
+	}
+	if point, exact := slices.BinarySearch(p.points, from); len(p.points) > 1 {
+		if !exact {
+			point--
+		}
+		if point >= 0 && point < len(p.points)-1 {
+			if err := p.addSums(p.series, uint32(point), t); err != nil {
+				return err
+			}
+		}
+	}
+
+	for i, to := range p.tables {
+		field, _ := fieldOf(p.query.Breakdowns[i].By)
+		add := p.addRows
+		if field == segment.EventName {
+			add = p.addNames
+		}
+		if err := add(to, field, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addSums adds a span to a cell of the totals or of the series.
+func (p *pass) addSums(to *table, id uint32, t *segment.Totals) error {
+	c := &to.cells[id]
+	c.Visitors += t.Visitors
+	c.Visits += t.Visits
+	c.Pageviews += t.Pageviews
+	c.Bounces += t.Bounces
+	c.Scrolled += t.Scrolled
+	c.VisitMS += t.VisitMS
+	c.ViewMS += t.ViewMS
+	c.ScrollSum += t.ScrollSum
+
+	met, err := p.addUsers(to, id, &t.Users, false)
+	if err != nil {
+		return err
+	}
+	c.Visitors += met
+
+	for i := range t.Names {
+		n := &t.Names[i]
+		if !p.auto[n.Name] {
+			c.Events += n.Events
+		}
+		if !p.keys[n.Name] {
+			continue
+		}
+		converted, err := p.addUsers(to, id, &n.Users, true)
+		if err != nil {
+			return err
+		}
+		c.Conversions += n.Events
+		c.Converted += converted
+	}
+
+	for i := range t.Sets {
+		if slices.ContainsFunc(t.Sets[i].Names, func(name uint32) bool { return p.keys[name] }) {
+			c.Converted += t.Sets[i].Visitors
+		}
+	}
+	for i := range t.Sales {
+		p.addSale(c, &t.Sales[i])
+	}
+	return nil
+}
+
+// addUsers enters user ids into a cell and returns how many were not there.
+func (p *pass) addUsers(to *table, id uint32, users *segment.List, converted bool) (added int64, err error) {
+	if p.pairs, err = users.Append(p.pairs[:0]); err != nil {
+		return 0, err
+	}
+	for _, pair := range p.pairs {
+		added += int64(to.users.add(id, p.users[pair.Value], converted))
+	}
+	return added, nil
+}
+
+func (p *pass) addSale(c *cell, s *segment.Sale) {
+	revenue := revenueOf(p.kind[s.Name], s.Amount)
+	revenue.Purchases *= s.Count
+	revenue.Refunds *= s.Count
+	c.addRevenue(p.g.Texts[segment.Currency][s.Currency], revenue)
+}
+
+// addRows adds the rows of a field.
+func (p *pass) addRows(to *table, field segment.Field, t *segment.Totals) (err error) {
+	numbers, rows := p.numbers(field), &t.Values[field]
+	if p.pairs, err = rows.Visitors.Append(p.pairs[:0]); err != nil {
+		return err
+	}
+	for _, pair := range p.pairs {
+		h := &to.heads[numbers[pair.Value]]
+		h.visitors += pair.N
+		h.shown = true
+	}
+
+	if p.pairs, err = rows.Users.Append(p.pairs[:0]); err != nil {
+		return err
+	}
+	for _, pair := range p.pairs {
+		id := numbers[pair.Value]
+		to.heads[id].visitors += to.users.add(id, p.users[pair.N], false)
+	}
+
+	for _, h := range t.Hidden {
+		if h.Field == field && p.keys[h.Name] {
+			to.heads[numbers[h.Value]].shown = true
+		}
+	}
+	return nil
+}
+
+// addNames adds the rows of events.
+func (p *pass) addNames(to *table, field segment.Field, t *segment.Totals) error {
+	numbers := p.numbers(field)
+	for i := range t.Names {
+		n := &t.Names[i]
+		id := numbers[n.Name]
+		met, err := p.addUsers(to, id, &n.Users, false)
+		if err != nil {
+			return err
+		}
+
+		c := &to.cells[id]
+		c.Visitors += n.Visitors + met
+		c.Events += n.Events
+		c.Visits += n.Visits
+		c.Bounces += n.Bounces
+		c.VisitMS += n.VisitMS
+
+		if p.keys[n.Name] {
+			converted, err := p.addUsers(to, id, &n.Users, true)
+			if err != nil {
+				return err
+			}
+			c.Conversions += n.Events
+			c.Converted += n.Visitors + converted
+		}
+	}
+
+	for i := range t.Across {
+		n := &t.Across[i]
+		c := &to.cells[numbers[n.Name]]
+		c.Visits += n.Visits
+		c.Bounces += n.Bounces
+		c.VisitMS += n.VisitMS
+	}
+	for i := range t.Sales {
+		p.addSale(&to.cells[numbers[t.Sales[i].Name]], &t.Sales[i])
+	}
+	return nil
+}

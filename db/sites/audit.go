@@ -1,0 +1,98 @@
+package sites
+
+import (
+	"context"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// The entries of this package's changes in the audit log.
+
+func siteObject(site *model.Site) audit.Object {
+	return audit.Object{Kind: model.NodeSite, ID: site.ID, Name: site.Domain}
+}
+
+// auditSite records a change of a site.
+func auditSite(ctx context.Context, tx *db.Tx, site *model.Site, before, after audit.Values) error {
+	return audit.Write(ctx, tx, audit.Change{
+		AccountID: site.AccountID, Object: siteObject(site), Before: before, After: after,
+	})
+}
+
+// auditItem records that a list of the site has a value, or no longer has it.
+func auditItem(ctx context.Context, tx *db.Tx, site *model.Site, list, value string, was, is bool) error {
+	values := func(listed bool) audit.Values {
+		if !listed {
+			return audit.Values{}
+		}
+		return audit.Values{list: value}
+	}
+
+	return auditSite(ctx, tx, site, values(was), values(is))
+}
+
+func stateValues(site *model.Site) audit.Values { return audit.Values{"state": site.State()} }
+
+func planValues(site *model.Site) audit.Values {
+	return audit.Values{"plan": site.Plan, "monthlyPageviews": site.MonthlyPageviews}
+}
+
+// orNil returns nil for an empty text, so that the log shows no value.
+func orNil(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// auditSitekey records a change of a sitekey.
+func auditSitekey(ctx context.Context, tx *db.Tx, key *model.Sitekey, before, after audit.Values) error {
+	return audit.Write(ctx, tx, audit.Change{
+		AccountID: key.AccountID, Object: audit.Object{Kind: model.NodeSitekey, ID: key.ID, Name: key.Name},
+		Before: before, After: after,
+	})
+}
+
+func sitekeyValues(key *model.Sitekey) audit.Values {
+	return audit.Values{"name": key.Name, "domains": key.Domains}
+}
+
+// auditObject records a change of an object of a site of the account: an annotation, a segment, a
+// funnel or a shared link.
+func auditObject(ctx context.Context, tx *db.Tx, accountID int64, object any, before, after audit.Values) error {
+	change := audit.Change{AccountID: accountID, Before: before, After: after}
+	switch o := object.(type) {
+	case *model.Annotation:
+		change.Object = audit.Object{Kind: model.NodeAnnotation, ID: o.ID, Name: o.Text}
+	case *model.Segment:
+		change.Object = audit.Object{Kind: model.NodeSegment, ID: o.ID, Name: o.Name}
+	case *model.Funnel:
+		change.Object = audit.Object{Kind: model.NodeFunnel, ID: o.ID, Name: o.Name}
+	case *model.SharedLink:
+		change.Object = audit.Object{Kind: model.NodeSharedLink, ID: o.ID, Name: o.Name}
+	}
+
+	return audit.Write(ctx, tx, change)
+}
+
+// objectValues returns the values of an object of a site, without secrets.
+func objectValues(object any) audit.Values {
+	switch o := object.(type) {
+	case *model.Annotation:
+		return audit.Values{"day": o.Day.String(), "text": o.Text}
+	case *model.Segment:
+		return audit.Values{"name": o.Name, "filters": o.Filters}
+	case *model.Funnel:
+		return audit.Values{"name": o.Name, "steps": o.Steps}
+	case *model.SharedLink:
+		values := audit.Values{"name": o.Name, "hint": o.TokenHint, "hasPassword": o.PasswordHash != ""}
+		if o.ExpiresAt != 0 {
+			values["expiresAt"] = o.ExpiresAt.Time()
+		}
+		return values
+	}
+
+	return nil
+}

@@ -1,0 +1,286 @@
+package sites
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Lists of an account's sites and sitekeys. Pages in the order of ids are read by the index. For a
+// search and for orders of text all names of the account are read, at most model.MaxSites and
+// model.MaxSitekeys, and compared here: SQLite compares ASCII letters only, and PostgreSQL as its
+// collation does.
+
+// Order is the order of a list of sites or sitekeys.
+type Order string
+
+// The orders. Equal names follow in the order of ids.
+const (
+	Oldest   Order = "oldest"
+	Newest   Order = "newest"
+	ByName   Order = "name"
+	ByDomain Order = "domain" // of sites only
+)
+
+// isText reports whether the list is ordered by a text.
+func (o Order) isText() bool { return o == ByName || o == ByDomain }
+
+// Position is the place of a row in a list.
+type Position struct {
+	Text string // the folded name or the domain in an order of text, else empty
+	ID   int64
+}
+
+// compare orders positions as a list does.
+func (o Order) compare(a, b Position) int {
+	byID := cmp.Compare(a.ID, b.ID)
+	if o == Newest {
+		byID = -byID
+	}
+	return cmp.Or(strings.Compare(a.Text, b.Text), byID)
+}
+
+// List selects a page of an account's sites or sitekeys.
+type List struct {
+	Order         Order
+	Search        string    // part of a name or domain, in either case; empty: all rows
+	After, Before *Position // rows around the page; nil: none
+	Limit         int
+	Backward      bool // the last rows between the positions instead of the first ones
+}
+
+// page returns the page in the order of ids.
+func (l List) page() db.Page {
+	p := db.Page{Limit: l.Limit, Backward: l.Backward, Descending: l.Order == Newest}
+	if l.After != nil {
+		p.After = l.After.ID
+	}
+	if l.Before != nil {
+		p.Before = l.Before.ID
+	}
+	return p
+}
+
+// named is what is read of each row for a search or an order of text.
+type named struct {
+	ID      int64
+	Name    string
+	Domain  string   // of a site
+	Domains []string // of a sitekey
+}
+
+// matches reports whether a search, which is folded, finds the row.
+func (n *named) matches(search string) bool {
+	texts := append([]string{n.Name, n.Domain}, n.Domains...)
+	return slices.ContainsFunc(texts, func(text string) bool {
+		return strings.Contains(model.Fold(text), search)
+	}) || slices.ContainsFunc(texts[1:], func(domain string) bool {
+		return domain != "" && strings.Contains(model.Fold(model.ShownDomain(domain)), search)
+	})
+}
+
+// position returns the place of the row in a list.
+func (n *named) position(o Order) Position {
+	switch o {
+	case ByName:
+		return Position{model.Fold(n.Name), n.ID}
+	case ByDomain:
+		return Position{n.Domain, n.ID}
+	default:
+		return Position{ID: n.ID}
+	}
+}
+
+// SitePosition returns the place of a site in a list.
+func SitePosition(o Order, site *model.Site) Position {
+	return (&named{ID: site.ID, Name: site.Name, Domain: site.Domain}).position(o)
+}
+
+// SitekeyPosition returns the place of a sitekey in a list.
+func SitekeyPosition(o Order, key *model.Sitekey) Position {
+	return (&named{ID: key.ID, Name: key.Name}).position(o)
+}
+
+// find returns the ids of the rows on the page, in the list's order.
+func (l List) find(rows []named) []int64 {
+	var found []Position
+	search := model.Fold(l.Search)
+	for i := range rows {
+		at := rows[i].position(l.Order)
+		if (l.After == nil || l.Order.compare(at, *l.After) > 0) &&
+			(l.Before == nil || l.Order.compare(at, *l.Before) < 0) && rows[i].matches(search) {
+			found = append(found, at)
+		}
+	}
+
+	slices.SortFunc(found, l.Order.compare)
+	if more := len(found) - l.Limit; more > 0 && l.Backward {
+		found = found[more:]
+	} else if more > 0 {
+		found = found[:l.Limit]
+	}
+
+	ids := make([]int64, len(found))
+	for i, at := range found {
+		ids[i] = at.ID
+	}
+
+	return ids
+}
+
+// ListSites returns a page of the account's sites, in the list's order.
+func (s *Store) ListSites(ctx context.Context, accountID int64, l List) ([]*model.Site, error) {
+	sites, err := listOwn(ctx, s, accountID, l, siteNames, func(site *model.Site) int64 { return site.ID })
+	if err != nil {
+		return nil, fmt.Errorf("list sites of account %d: %w", accountID, err)
+	}
+	return sites, nil
+}
+
+// CountSites returns how many of the account's sites a search finds.
+func (s *Store) CountSites(ctx context.Context, accountID int64, search string) (int64, error) {
+	n, err := countOwn(ctx, s, accountID, search, (*model.Site)(nil), siteNames)
+	if err != nil {
+		return 0, fmt.Errorf("count sites of account %d: %w", accountID, err)
+	}
+	return n, nil
+}
+
+// ListSitekeys returns a page of the account's sitekeys, in the list's order.
+func (s *Store) ListSitekeys(ctx context.Context, accountID int64, l List) ([]*model.Sitekey, error) {
+	keys, err := listOwn(ctx, s, accountID, l, sitekeyNames, func(key *model.Sitekey) int64 { return key.ID })
+	if err != nil {
+		return nil, fmt.Errorf("list sitekeys of account %d: %w", accountID, err)
+	}
+	return keys, nil
+}
+
+// CountSitekeys returns how many of the account's sitekeys a search finds.
+func (s *Store) CountSitekeys(ctx context.Context, accountID int64, search string) (int64, error) {
+	n, err := countOwn(ctx, s, accountID, search, (*model.Sitekey)(nil), sitekeyNames)
+	if err != nil {
+		return 0, fmt.Errorf("count sitekeys of account %d: %w", accountID, err)
+	}
+	return n, nil
+}
+
+// siteNames reads what a search and the orders of text need of all sites of an account.
+func siteNames(ctx context.Context, s *Store, accountID int64) ([]named, error) {
+	var sites []model.Site
+	err := s.db.Read.NewSelect().Model(&sites).Column("id", "name", "domain").Where("account_id = ?", accountID).
+		Where("deleted_at = 0").Scan(ctx)
+
+	rows := make([]named, len(sites))
+	for i, site := range sites {
+		rows[i] = named{ID: site.ID, Name: site.Name, Domain: site.Domain}
+	}
+
+	return rows, err
+}
+
+// sitekeyNames is siteNames for sitekeys.
+func sitekeyNames(ctx context.Context, s *Store, accountID int64) ([]named, error) {
+	var keys []model.Sitekey
+	err := s.db.Read.NewSelect().Model(&keys).Column("id", "name", "domains").Where("account_id = ?", accountID).
+		Scan(ctx)
+
+	rows := make([]named, len(keys))
+	for i, key := range keys {
+		rows[i] = named{ID: key.ID, Name: key.Name, Domains: key.Domains}
+	}
+
+	return rows, err
+}
+
+// listOwn reads a page of an account's rows.
+func listOwn[Row any](
+	ctx context.Context, s *Store, accountID int64, l List,
+	names func(context.Context, *Store, int64) ([]named, error), id func(*Row) int64,
+) ([]*Row, error) {
+	var rows []*Row
+	q := notDeleted(s.db.Read.NewSelect().Model(&rows).Where("account_id = ?", accountID), (*Row)(nil))
+
+	if l.Search == "" && !l.Order.isText() {
+		err := l.page().Select(q, "id").Scan(ctx)
+		return db.InOrder(rows, l.Backward), err
+	}
+
+	all, err := names(ctx, s, accountID)
+	if err != nil {
+		return nil, err
+	}
+
+	ids := l.find(all)
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	if err := q.Where("id IN ?", bun.Tuple(ids)).Scan(ctx); err != nil {
+		return nil, err
+	}
+
+	slices.SortFunc(rows, func(a, b *Row) int {
+		return slices.Index(ids, id(a)) - slices.Index(ids, id(b))
+	})
+	return rows, nil
+}
+
+// notDeleted leaves out deleted sites. No other kind of row remains after its deletion.
+func notDeleted(q *bun.SelectQuery, row any) *bun.SelectQuery {
+	if _, ok := row.(*model.Site); ok {
+		q.Where("deleted_at = 0")
+	}
+	return q
+}
+
+// countOwn counts an account's rows that a search finds.
+func countOwn(
+	ctx context.Context, s *Store, accountID int64, search string, row any,
+	names func(context.Context, *Store, int64) ([]named, error),
+) (int64, error) {
+	if search == "" {
+		n, err := notDeleted(s.db.Read.NewSelect().Model(row).Where("account_id = ?", accountID), row).Count(ctx)
+		return int64(n), err
+	}
+
+	rows, err := names(ctx, s, accountID)
+	return int64(len(List{Search: search, Limit: len(rows)}.find(rows))), err
+}
+
+// SiteByDomain returns the account's site with this own domain, normalised (see model.ParseDomain),
+// or model.ErrNotFound.
+func (s *Store) SiteByDomain(ctx context.Context, accountID int64, domain string) (*model.Site, error) {
+	var site model.Site
+	err := s.db.Read.NewSelect().Model(&site).Where("account_id = ?", accountID).Where("domain = ?", domain).
+		Where("deleted_at = 0").Scan(ctx)
+	if err != nil {
+		return nil, db.OrNotFound(err)
+	}
+	return &site, nil
+}
+
+// SitesByID returns sites by their ids. It does not check permissions: the caller must have loaded
+// rows of the sites.
+func (s *Store) SitesByID(ctx context.Context, ids []int64) (map[int64]*model.Site, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+
+	var sites []*model.Site
+	if err := s.db.Read.NewSelect().Model(&sites).Where("id IN ?", bun.Tuple(ids)).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("read %d sites: %w", len(ids), err)
+	}
+
+	byID := make(map[int64]*model.Site, len(sites))
+	for _, site := range sites {
+		byID[site.ID] = site
+	}
+
+	return byID, nil
+}

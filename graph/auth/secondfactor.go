@@ -1,0 +1,363 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/boombuler/barcode/qr"
+	"github.com/pquerna/otp"
+	"github.com/pquerna/otp/hotp"
+	"github.com/pquerna/otp/totp"
+
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Second factors: codes of an authenticator app (TOTP, RFC 6238), recovery codes, and passkeys, see
+// passkey.go.
+
+// Proof is what a caller offers as a second factor. The zero Proof is none.
+type Proof struct {
+	Code    string // of an authenticator app, or a recovery code
+	Passkey *PasskeyAnswer
+}
+
+// SignedIn is the outcome of SignIn.
+type SignedIn struct {
+	User *model.User // nil: a second factor is missing
+
+	// Without a user: how the second factor can be proved.
+	Methods []model.SecondFactorMethod
+	Passkey *PasskeyRequest // nil: the user has no passkey
+}
+
+var errSecondFactor = model.InvalidField("secondFactor", "invalid_second_factor",
+	"The code or the passkey is wrong, expired or was used already.")
+
+// askSecondFactor returns how a user, whose password was right, can prove a second factor.
+func (a *Auth) askSecondFactor(ctx context.Context, user *model.User) (*SignedIn, error) {
+	factors, err := a.accounts.SecondFactors(ctx, user.ID)
+	if err != nil {
+		return nil, err
+	}
+
+	request, err := a.requestPasskey(ctx, user, factors.Passkeys)
+	return &SignedIn{Methods: factors.Methods(), Passkey: request}, err
+}
+
+// prove checks a second factor of a user whose password was right. Wrong ones are counted for the user,
+// or for a known device: after 5, each further attempt must wait as in limits. Six digits of which three
+// are valid at a time are found in one of some 300,000 attempts; a day of waits has about 110.
+func (a *Auth) prove(ctx context.Context, r *request, user *model.User, proof Proof) error {
+	code, method, ok := model.ParseSecondFactor(proof.Code)
+	if proof.Passkey == nil && !ok {
+		return errSecondFactor
+	}
+
+	device, err := a.knownDevice(ctx, r.http, user.Email)
+	if err != nil {
+		return err
+	}
+
+	limits := a.secondFactorLimits(user, device)
+	if err := a.count(ctx, limits); err != nil {
+		return err
+	}
+
+	switch {
+	case proof.Passkey != nil:
+		err = a.checkPasskey(ctx, user, *proof.Passkey)
+	case method == model.MethodTOTP:
+		err = a.checkTOTP(ctx, user, code)
+	default:
+		err = a.checkRecoveryCode(ctx, user, code)
+	}
+
+	switch {
+	case err == nil:
+		return a.accounts.SignInSucceeded(ctx, limits...)
+	case errors.Is(err, errSecondFactor):
+		return err
+	}
+
+	// The second factor was not checked, so the attempt does not count.
+	return a.uncount(ctx, limits, err)
+}
+
+// secondFactorLimits returns the counter of failed second factors, which only callers with the right
+// password raise: of a known device, else of the user.
+func (a *Auth) secondFactorLimits(user *model.User, device []byte) []accounts.SignInLimit {
+	key := a.throttle.hash("second factor device", device)
+	if device == nil {
+		key = a.throttle.hash("second factor", binary.BigEndian.AppendUint64(nil, uint64(user.ID)))
+	}
+	return []accounts.SignInLimit{{Key: key, Free: accountFailures, Cap: longestDelay, Clear: true}}
+}
+
+// checkTOTP consumes a code of the user's authenticator app. It returns errSecondFactor for a wrong or
+// used one.
+func (a *Auth) checkTOTP(ctx context.Context, user *model.User, code string) error {
+	now := a.now()
+	secret, err := a.accounts.TOTP(ctx, user.ID, true, model.At(now))
+	if model.KindOf(err) == model.NotFound {
+		return errSecondFactor
+	}
+	if err != nil {
+		return err
+	}
+
+	step, ok := totpStep(secret, code, now)
+	if !ok {
+		return errSecondFactor
+	}
+
+	err = a.accounts.UseTOTP(ctx, user.ID, step)
+	if errors.Is(err, model.ErrNotFound) {
+		return errSecondFactor
+	}
+	return err
+}
+
+// checkRecoveryCode consumes a recovery code. It returns errSecondFactor for an unknown or used one.
+func (a *Auth) checkRecoveryCode(ctx context.Context, user *model.User, code string) error {
+	change := accounts.FactorChange{At: model.At(a.now())}
+	err := a.accounts.UseRecoveryCode(ctx, user.ID, model.HashRecoveryCode(user.ID, code), change)
+	if errors.Is(err, model.ErrNotFound) {
+		return errSecondFactor
+	}
+	return err
+}
+
+// totpText is the form in which apps take secrets.
+var totpText = base32.StdEncoding.WithPadding(base32.NoPadding)
+
+// totpStep returns the period whose code this is: the one of the time, the one before or the one after,
+// because clocks differ.
+func totpStep(secret []byte, code string, now time.Time) (step int64, ok bool) {
+	current := now.Unix() / int64(model.TOTPPeriod/time.Second)
+	for _, step := range []int64{current, current - 1, current + 1} {
+		ok, err := hotp.ValidateCustom(code, uint64(step), totpText.EncodeToString(secret),
+			hotp.ValidateOpts{Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1})
+		if err == nil && ok {
+			return step, true
+		}
+	}
+	return 0, false
+}
+
+// TOTPSetup is the secret of a new authenticator app.
+type TOTPSetup struct {
+	Secret string // base32, to type
+	URI    string // otpauth://
+	Size   int    // of the QR code of URI, in modules
+	Path   string // SVG path of the dark modules
+}
+
+// totpSecretSize is the size of a secret in bytes, as RFC 4226 recommends.
+const totpSecretSize = 20
+
+// StartTOTP begins the setup of an authenticator app of the signed-in user, after checking the password.
+func (a *Auth) StartTOTP(ctx context.Context, password string) (*TOTPSetup, error) {
+	_, user, err := a.confirm(ctx, "password", password, nil)
+	if err != nil {
+		return nil, err
+	}
+
+	secret := make([]byte, totpSecretSize)
+
+	// Read never fails, see its documentation.
+	rand.Read(secret)
+
+	setup, err := a.totpSetup(user, secret)
+	if err != nil {
+		return nil, err
+	}
+
+	err = a.accounts.StartTOTP(ctx, user.ID, user.PasswordHash, secret, model.At(a.now()))
+	return setup, orWrongPassword(err)
+}
+
+func (a *Auth) totpSetup(user *model.User, secret []byte) (*TOTPSetup, error) {
+	issuer := "Tallygate"
+	if base, err := url.Parse(a.baseURL); err == nil {
+		issuer += " " + base.Hostname()
+	}
+
+	key, err := totp.Generate(totp.GenerateOpts{
+		Issuer: strings.ReplaceAll(issuer, ":", "."), AccountName: user.Email, Secret: secret,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the URI of an authenticator app: %w", err)
+	}
+
+	code, err := qr.Encode(key.URL(), qr.L, qr.Auto)
+	if err != nil {
+		return nil, fmt.Errorf("make a QR code: %w", err)
+	}
+
+	size := code.Bounds().Dx()
+	dark := func(x, y int) bool {
+		if x == size {
+			return false
+		}
+		light, _, _, _ := code.At(x, y).RGBA()
+		return light == 0
+	}
+
+	// One rectangle for each run of dark modules.
+	var path strings.Builder
+	for y := range size {
+		for x := 0; x < size; x++ {
+			from := x
+			for dark(x, y) {
+				x++
+			}
+			if x > from {
+				fmt.Fprintf(&path, "M%d %dh%dv1h-%dz", from, y, x-from, x-from)
+			}
+		}
+	}
+
+	return &TOTPSetup{Secret: totpText.EncodeToString(secret), URI: key.URL(), Size: size, Path: path.String()}, nil
+}
+
+// ConfirmTOTP puts the authenticator app whose setup was started in use, by its first code. It returns
+// recovery codes if it is the user's first second factor.
+func (a *Auth) ConfirmTOTP(ctx context.Context, code string) ([]string, error) {
+	user, change, err := a.ownFactors(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	secret, err := a.accounts.TOTP(ctx, user.ID, false, change.At)
+	if model.KindOf(err) == model.NotFound {
+		return nil, accounts.ErrSetupExpired
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	digits, method, ok := model.ParseSecondFactor(code)
+	step, right := totpStep(secret, digits, a.now())
+	if !ok || method != model.MethodTOTP || !right {
+		return nil, model.InvalidField("code", errSecondFactor.Code, "The code is wrong. Check the clock of your device.")
+	}
+
+	codes, hashes := newRecoveryCodes(user.ID)
+	first, err := a.accounts.ConfirmTOTP(ctx, user.ID, step, hashes, change)
+	if err == nil {
+		_, err = requestOf(ctx).reload(ctx)
+	}
+	if err != nil || !first {
+		return nil, err
+	}
+
+	return codes, nil
+}
+
+// DisableTOTP removes the authenticator app of the signed-in user after checking the password.
+func (a *Auth) DisableTOTP(ctx context.Context, password string) error {
+	return a.changeFactors(ctx, password, func(user *model.User, change accounts.FactorChange) error {
+		return a.accounts.DeleteTOTP(ctx, user.ID, user.PasswordHash, change)
+	})
+}
+
+// RenewRecoveryCodes replaces the recovery codes of the signed-in user after checking the password, and
+// returns the new ones.
+func (a *Auth) RenewRecoveryCodes(ctx context.Context, password string) (codes []string, err error) {
+	err = a.changeFactors(ctx, password, func(user *model.User, _ accounts.FactorChange) error {
+		made, hashes := newRecoveryCodes(user.ID)
+		codes = made
+		return a.accounts.RenewRecoveryCodes(ctx, user.ID, user.PasswordHash, hashes)
+	})
+	return codes, err
+}
+
+// SetAccountSecurity sets whether an account of the signed-in owner requires a second factor of its
+// members, after checking the password. The caller must have checked that the user may manage it.
+func (a *Auth) SetAccountSecurity(
+	ctx context.Context, accountID int64, password string, requireSecondFactor bool,
+) (account *model.Account, err error) {
+	err = a.changeFactors(ctx, password, func(user *model.User, _ accounts.FactorChange) error {
+		owner := user.In(accountID)
+		if owner == nil {
+			return model.ErrForbidden
+		}
+		account, err = a.accounts.SetAccountSecurity(ctx, owner, requireSecondFactor)
+		return err
+	})
+	return account, err
+}
+
+// SecondFactors returns the second factors of a user.
+func (a *Auth) SecondFactors(ctx context.Context, user *model.User) (*model.SecondFactors, error) {
+	return a.accounts.SecondFactors(ctx, user.ID)
+}
+
+// changeFactors runs a change of the signed-in user's second factors after checking the password.
+func (a *Auth) changeFactors(
+	ctx context.Context, password string, change func(*model.User, accounts.FactorChange) error,
+) error {
+	r, user, err := a.confirm(ctx, "password", password, nil)
+	if err != nil {
+		return err
+	}
+
+	_, about, err := a.ownFactors(ctx)
+	if err != nil {
+		return err
+	}
+
+	if err := change(user, about); err != nil {
+		return orWrongPassword(err)
+	}
+
+	_, err = r.reload(ctx)
+	return err
+}
+
+// ownFactors returns the signed-in user, and how a change of the user's second factors is recorded. It
+// rejects API tokens.
+func (a *Auth) ownFactors(ctx context.Context) (*model.User, accounts.FactorChange, error) {
+	r, err := passwordRequest(ctx)
+	if err != nil {
+		return nil, accounts.FactorChange{}, err
+	}
+
+	caller, err := r.identify()
+	if err == nil && caller.User == nil {
+		err = ErrUnauthenticated
+	}
+	if err != nil {
+		return nil, accounts.FactorChange{}, err
+	}
+
+	session, err := CurrentSession(ctx)
+	return caller.User, accounts.FactorChange{
+		At: model.At(a.now()), Session: session,
+	}, err
+}
+
+// orWrongPassword replaces model.ErrStale: the password has changed since it was checked.
+func orWrongPassword(err error) error {
+	if errors.Is(err, model.ErrStale) {
+		return wrongPassword("password")
+	}
+	return err
+}
+
+// newRecoveryCodes returns recovery codes and the hashes under which they are stored.
+func newRecoveryCodes(userID int64) (codes []string, hashes [][]byte) {
+	codes = model.NewRecoveryCodes()
+	for _, code := range codes {
+		hashes = append(hashes, model.HashRecoveryCode(userID, code))
+	}
+	return codes, hashes
+}

@@ -1,0 +1,173 @@
+package resolver
+
+import (
+	"context"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/limits"
+)
+
+// States of sites and accounts: paused sites, deleted ones that can be restored, and suspended accounts;
+// and their transfer to another account. Deleting a site is in site.go.
+
+func (r *siteResolver) DeletedAt(ctx context.Context, obj *model.Site) (*model.Instant, error) {
+	return timeOrNil(obj.DeletedAt), nil
+}
+
+func (r *siteResolver) RestorableUntil(ctx context.Context, obj *model.Site) (*model.Instant, error) {
+	return timeOrNil(obj.RestorableUntil()), nil
+}
+
+func (r *deletedSiteResolver) SiteID(ctx context.Context, obj *model.Site) (string, error) {
+	return r.ids.Of(model.NodeSite, obj.ID), nil
+}
+
+// DeletedSites returns nothing to callers who cannot restore a site.
+func (r *accountResolver) DeletedSites(ctx context.Context, obj *model.Account) ([]*model.Site, error) {
+	key := accountRead{field: "deletedSites", accountID: obj.ID}
+	return shared(ctx, key, func() ([]*model.Site, error) {
+		if may, err := mayListInvitations(ctx, obj.ID); !may || err != nil {
+			return []*model.Site{}, err
+		}
+
+		list, err := r.sites.DeletedSites(ctx, obj.ID, requestOf(ctx).now, limits.MaxPage)
+		return orEmpty(list), err
+	})
+}
+
+// RestoreSite restores a deleted site. The limit of an account's sites does not hold for an operator,
+// as with CreateSite.
+func (r *mutationResolver) RestoreSite(
+	ctx context.Context, input generated.RestoreSiteInput,
+) (*generated.SitePayload, error) {
+	viewer, siteID, err := r.requireFor(ctx, model.MayManage, model.NodeSite, "siteId", input.SiteID)
+	if err != nil {
+		return nil, err
+	}
+
+	site, err := r.sites.RestoreSite(ctx, viewer.AccountID, siteID, viewer.Operator, requestOf(ctx).now)
+	return &generated.SitePayload{Site: site}, orNotFound("siteId", err)
+}
+
+func (r *mutationResolver) PauseSite(
+	ctx context.Context, input generated.PauseSiteInput,
+) (*generated.SitePayload, error) {
+	return r.pauseSite(ctx, input.SiteID, true)
+}
+
+func (r *mutationResolver) ResumeSite(
+	ctx context.Context, input generated.ResumeSiteInput,
+) (*generated.SitePayload, error) {
+	return r.pauseSite(ctx, input.SiteID, false)
+}
+
+func (r *mutationResolver) pauseSite(ctx context.Context, id string, paused bool) (*generated.SitePayload, error) {
+	site, err := onSite(ctx, r, model.MayConfigure, id, func(accountID, siteID int64) (*model.Site, error) {
+		return r.sites.PauseSite(ctx, accountID, siteID, paused, requestOf(ctx).now)
+	})
+	return &generated.SitePayload{Site: site}, err
+}
+
+func (r *mutationResolver) TransferSite(
+	ctx context.Context, input generated.TransferSiteInput,
+) (*generated.SitePayload, error) {
+	owner, siteID, err := r.requireFor(ctx, model.MayManage, model.NodeSite, "siteId", input.SiteID)
+	if err != nil {
+		return nil, err
+	}
+
+	to, err := r.requireTarget(ctx, owner, input.ToAccountID)
+	if err != nil {
+		return nil, err
+	}
+
+	site, err := r.sites.TransferSite(ctx, siteID, owner.AccountID, to, owner.Operator)
+	return &generated.SitePayload{Site: site}, orNotFound("siteId", err)
+}
+
+func (r *mutationResolver) TransferSitekey(
+	ctx context.Context, input generated.TransferSitekeyInput,
+) (*generated.SitekeyPayload, error) {
+	owner, id, err := r.requireFor(ctx, model.MayManage, model.NodeSitekey, "sitekeyId", input.SitekeyID)
+	if err != nil {
+		return nil, err
+	}
+
+	to, err := r.requireTarget(ctx, owner, input.ToAccountID)
+	if err != nil {
+		return nil, err
+	}
+
+	key, err := r.sites.TransferSitekey(ctx, id, owner.AccountID, to)
+	return &generated.SitekeyPayload{Sitekey: key}, orNotFound("sitekeyId", err)
+}
+
+// requireTarget returns the number of the account that an owner moves something to. It fails with
+// not_found unless the caller belongs to it, and with forbidden unless as an owner.
+func (r *Resolver) requireTarget(ctx context.Context, owner *model.User, accountID string) (int64, error) {
+	target := r.in(owner, accountID)
+	if target == nil {
+		return 0, notFound("toAccountId")
+	}
+
+	caller, err := auth.CallerOf(ctx)
+	if err == nil && !target.May(model.MayManage, caller.Token) {
+		err = model.ErrForbidden
+	}
+	if err == nil {
+		err = target.Account.CheckSuspended(model.MayManage)
+	}
+
+	return target.AccountID, err
+}
+
+func (r *accountResolver) Suspension(ctx context.Context, obj *model.Account) (*generated.Suspension, error) {
+	return suspension(obj), nil
+}
+
+func suspension(account *model.Account) *generated.Suspension {
+	if account.SuspendedAt == 0 {
+		return nil
+	}
+	return &generated.Suspension{SuspendedAt: account.SuspendedAt, Reason: account.SuspensionReason}
+}
+
+// SuspendAccount suspends any account, for operators.
+func (r *mutationResolver) SuspendAccount(
+	ctx context.Context, input generated.SuspendAccountInput,
+) (*generated.SuspensionPayload, error) {
+	return r.changeSuspension(ctx, input.AccountID, func(id int64) (*model.Account, error) {
+		return r.accounts.Suspend(ctx, id, input.Reason, requestOf(ctx).now)
+	})
+}
+
+// ResumeAccount ends the suspension of any account, for operators.
+func (r *mutationResolver) ResumeAccount(
+	ctx context.Context, input generated.ResumeAccountInput,
+) (*generated.SuspensionPayload, error) {
+	return r.changeSuspension(ctx, input.AccountID, func(id int64) (*model.Account, error) {
+		return r.accounts.Resume(ctx, id)
+	})
+}
+
+func (r *mutationResolver) changeSuspension(
+	ctx context.Context, accountID string, change func(id int64) (*model.Account, error),
+) (*generated.SuspensionPayload, error) {
+	if _, err := r.require(ctx, model.MayOperate); err != nil {
+		return nil, err
+	}
+
+	id, ok := r.ids.Parse(model.NodeAccount, accountID)
+	if !ok {
+		return nil, notFound("accountId")
+	}
+
+	account, err := change(id)
+	if err != nil {
+		return nil, orNotFound("accountId", err)
+	}
+
+	return &generated.SuspensionPayload{AccountID: &accountID, Suspension: suspension(account)}, nil
+}

@@ -1,0 +1,214 @@
+package graph_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph"
+)
+
+// mailLanguages returns recipient, kind and language of all mails with a recipient.
+func (a *app) mailLanguages() (list []string) {
+	a.t.Helper()
+	rows, err := dbtest.Rows[model.Mail](a.db, "SELECT * FROM mails WHERE recipient <> '' ORDER BY id")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for _, m := range rows {
+		list = append(list, m.Recipient+" "+m.Kind+" "+string(m.Language))
+	}
+	return list
+}
+
+// TestMailLanguage: a user's language is that of the request that created the user until they change it.
+// Mails to an address without a user have the language of the request.
+func TestMailLanguage(t *testing.T) {
+	const read = `{ viewer { language } }`
+	const update = `mutation($language: Language) { updateUser(input: {language: $language}) { user { language } userErrors { code } } }`
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		for header, want := range map[string]string{
+			"": "EN", "de": "DE", "de-AT,en;q=0.9": "DE", "fr, de;q=0.8, en;q=0.7": "DE", "en-GB,de": "EN", "fr": "EN", "*": "EN",
+			"de;q=0": "EN", "\"": "EN", strings.Repeat("de,", 300): "EN",
+		} {
+			c := a.client()
+			c.language = header
+			name := fmt.Sprintf("x%d@example.com", len(a.mailLanguages()))
+			if got := c.signUp(name).ok(t, "signUp"); got.at("signUp.verificationSent") == true {
+				c.confirm(a.mailedSecret(name), password).ok(t, "confirmSignUp")
+			}
+			if got := c.query(read); got.at("viewer.language") != want {
+				t.Errorf("Accept-Language %q: %s, want %s", header, got.Body, want)
+			}
+			if err := errors.Join(dbtest.Exec(d, "DELETE FROM accounts"), dbtest.Exec(d, "DELETE FROM users")); err != nil {
+				t.Fatal(err)
+			}
+			if err := dbtest.Exec(d, "UPDATE mails SET recipient = ''"); err != nil {
+				t.Fatal(err)
+			}
+			a.clock.Advance(model.SignUpLifetime)
+		}
+
+		owner := a.owner("owner@example.com")
+		owner.language = "de"
+		const invite = `mutation($email: String!) { inviteMember(input: {email: $email, role: VIEWER}) { userErrors { code } } }`
+		owner.query(invite, "email", "guest@example.com").ok(t, "inviteMember")
+		if got := a.mailLanguages(); !slices.Contains(got, "guest@example.com invitation de") {
+			t.Errorf("mails %q", got)
+		}
+
+		guest := a.client()
+		guest.language = "de"
+		guest.query(acceptMutation, "token", a.mailedSecret("guest@example.com"), "password", password).ok(t, "acceptInvitation")
+		if got := guest.query(read); got.at("viewer.language") != "DE" {
+			t.Errorf("the guest: %s", got.Body)
+		}
+
+		// The owner's language is that of the sign-up, whatever the later requests ask for.
+		a.client().query(`mutation { requestPasswordReset(input: {email: "owner@example.com"}) { userErrors { code } } }`).ok(t, "requestPasswordReset")
+		if got := owner.query(update, "language", nil).ok(t, "updateUser"); got.at("updateUser.user.language") != "EN" {
+			t.Errorf("no change: %s", got.Body)
+		}
+		if got := owner.query(update, "language", "DE").ok(t, "updateUser"); got.at("updateUser.user.language") != "DE" {
+			t.Errorf("a change: %s", got.Body)
+		}
+		if got := owner.query(update, "language", "FR"); got.codes() == "" {
+			t.Errorf("an unknown language: %s", got.Body)
+		}
+
+		owner.language = "en"
+		if got := owner.query(read); got.at("viewer.language") != "DE" {
+			t.Errorf("the changed language: %s", got.Body)
+		}
+		a.client().query(`mutation { requestPasswordReset(input: {email: "owner@example.com"}) { userErrors { code } } }`).ok(t, "requestPasswordReset")
+
+		visitor := a.client()
+		visitor.language = "de"
+		visitor.signUp("new@example.com").ok(t, "signUp")
+		visitor.language = "en"
+		visitor.signUp("owner@example.com").ok(t, "signUp")
+
+		want := []string{
+			"owner@example.com password_reset de", "new@example.com sign_up de", "owner@example.com sign_up_known de",
+		}
+		if got := a.mailLanguages(); !slices.Equal(got, want) {
+			t.Errorf("mails %q, want %q", got, want)
+		}
+	})
+}
+
+// TestStopReportMail: the secret of a mail stops mails of its kind to its user, with one request of a mail
+// program or by mutation, without a session. Other secrets stop nothing.
+func TestStopReportMail(t *testing.T) {
+	const set = `mutation($id: ID!) { setReportMails(input: {siteId: $id, weekly: true, monthly: true, spikeAbove: 5}) { userErrors { code } } }`
+	const read = `query($id: ID!) { site(id: $id) { reportMails { weekly monthly spikeAbove } } }`
+	const stop = `mutation($token: String!) { stopReportMail(input: {token: $token}) { userErrors { field code } } }`
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner := a.owner("owner@example.com")
+		site := owner.siteOf("shop.example")
+		member := a.join(owner, "member@example.com", model.RoleMember)
+		for _, c := range []*client{owner, member} {
+			c.query(set, "id", site).ok(t, "setReportMails")
+		}
+
+		siteID, _ := a.ids.Parse(model.NodeSite, site)
+		userID, _ := a.ids.Parse(model.NodeUser, owner.query(`{ viewer { id } }`).at("viewer.id").(string))
+		secret := func(kind model.ReportMailKind) string { return a.ids.OfStop(kind, siteID, userID) }
+		mails := func(c *client) string {
+			return strings.TrimSuffix(strings.TrimPrefix(c.query(read, "id", site).Body, `{"data":{"site":{"reportMails":`), `}}}`)
+		}
+		all := `{"weekly":true,"monthly":true,"spikeAbove":5}`
+
+		handler, err := graph.StopMail(d, a.clock.Now, slog.New(slog.NewTextHandler(t.Output(), nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewServer(handler)
+		defer server.Close()
+		post := func(secret, body string) int {
+			t.Helper()
+			response, err := http.Post(server.URL+model.StopMailPath+"?token="+url.QueryEscape(secret),
+				"application/x-www-form-urlencoded", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			_, _ = io.Copy(io.Discard, response.Body)
+			return response.StatusCode
+		}
+
+		for _, wrong := range []string{
+			"", "x", site, a.ids.Of(model.NodeUser, userID), strings.Replace(site, "site_", "stop_", 1), secret("weekly") + "x",
+			secret("weekly")[:20] + "AAAAAAA", a.ids.OfStop("yearly", siteID, userID),
+		} {
+			if got := a.client().query(stop, "token", wrong); got.userErrors("stopReportMail") != "token:INVALID_TOKEN" {
+				t.Errorf("the secret %q: %s", wrong, got.Body)
+			}
+			if status := post(wrong, "List-Unsubscribe=One-Click"); status != http.StatusBadRequest {
+				t.Errorf("a request with the secret %q is answered with %d", wrong, status)
+			}
+		}
+		for _, body := range []string{"", "List-Unsubscribe=No", strings.Repeat("x", 2000) + "&List-Unsubscribe=One-Click"} {
+			if status := post(secret("weekly"), body); status != http.StatusBadRequest {
+				t.Errorf("a request with the body %.30q is answered with %d", body, status)
+			}
+		}
+		if mails(owner) != all || mails(member) != all {
+			t.Errorf("wrong secrets: %s, %s", mails(owner), mails(member))
+		}
+
+		for range 2 {
+			if status := post(secret("weekly"), "List-Unsubscribe=One-Click"); status != http.StatusNoContent {
+				t.Errorf("answered with %d", status)
+			}
+			a.client().query(stop, "token", secret("spike")).ok(t, "stopReportMail")
+		}
+		if mails(owner) != `{"weekly":false,"monthly":true,"spikeAbove":null}` || mails(member) != all {
+			t.Errorf("after the stop: %s, %s", mails(owner), mails(member))
+		}
+	})
+}
+
+// TestFirstAccount: callers learn whether they would create the first account, and nothing from an
+// installation that takes none.
+func TestFirstAccount(t *testing.T) {
+	const read = `{ installation { signUps firstAccount } }`
+
+	for policy, want := range map[model.SignupPolicy][2]string{
+		model.SignupsOpen:      {"true true", "true false"},
+		model.SignupsFirstOnly: {"true true", "false false"},
+		model.SignupsClosed:    {"false false", "false false"},
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				a := newApp(t, d, func(s *settings) { s.auth.Signups = policy })
+				shown := func() string {
+					got := a.client().query(read)
+					return fmt.Sprint(got.at("installation.signUps"), " ", got.at("installation.firstAccount"))
+				}
+
+				if got := shown(); got != want[0] {
+					t.Errorf("without users: %s, want %s", got, want[0])
+				}
+				dbtest.NewUser(t, d, "first@example.com")
+				if got := shown(); got != want[1] {
+					t.Errorf("with a user: %s, want %s", got, want[1])
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,147 @@
+package graph_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// createTokenWith creates an API token with further input fields.
+func (c *client) createTokenWith(name, input string) *answer {
+	c.t.Helper()
+	return c.query(`mutation($name: String!) { createApiToken(input: {name: $name, scopes: [READ]`+input+`}) {
+		apiToken { id validUntil user { email } } token userErrors { field code } } }`, "name", name)
+}
+
+// TestTokenExpiry: a token expires after a year unless its creator chooses another time, or never. From
+// exactly that time on it is refused with a message of its own.
+func TestTokenExpiry(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+
+		for _, input := range []string{`expiresInDays: 0`, `expiresInDays: -1`, `expiresInDays: 3651`} {
+			got := c.createTokenWith("wrong", ", "+input)
+			if got.userErrors("createApiToken") != "expiresInDays:INVALID_DURATION" || got.at("createApiToken.token") != nil {
+				t.Errorf("%s: %s", input, got.Body)
+			}
+		}
+
+		for input, want := range map[string]any{
+			"": "2027-11-20T09:30:00Z", ", expiresInDays: 3650": "2036-11-17T09:30:00Z",
+			", neverExpires: true": nil, ", expiresInDays: 0, neverExpires: true": nil,
+		} {
+			got := c.createTokenWith("test", input).ok(t, "createApiToken")
+			if got.at("createApiToken.apiToken.validUntil") != want || got.at("createApiToken.apiToken.user.email") != "owner@example.com" {
+				t.Errorf("%q: %s, want %v", input, got.Body, want)
+			}
+		}
+
+		day := c.createTokenWith("day", ", expiresInDays: 1").ok(t, "createApiToken").at("createApiToken.token").(string)
+		a.clock.Advance(24*time.Hour - time.Microsecond)
+		if got := a.with(day, `{ viewer { email } }`); got.codes() != "" {
+			t.Errorf("just before the end: %s", got.Body)
+		}
+		a.clock.Advance(time.Microsecond)
+
+		got := a.with(day, `{ viewer { email } }`)
+		if got.codes() != "UNAUTHENTICATED" || !strings.Contains(got.Body, "The API token has expired.") {
+			t.Errorf("at the end: %d %s", got.Status, got.Body)
+		}
+		if got := c.query(`{ apiTokens { name validUntil } }`); !strings.Contains(got.Body, `{"name":"day","validUntil":"2026-11-21T09:30:00Z"}`) {
+			t.Errorf("the list: %s", got.Body)
+		}
+	})
+}
+
+// TestOwnersSeeAllTokens: owners list and revoke the tokens of all members in their account, and no
+// others. Other callers get an empty list.
+func TestOwnersSeeAllTokens(t *testing.T) {
+	const list = `{ viewer { account { apiTokens { id name user { email } lastUsedAt } } } }`
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner, outsider := a.owner("owner@example.com"), a.owner("outsider@example.org")
+		member := a.join(owner, "member@example.com", model.RoleMember)
+
+		of := func(c *client, name string) (id, secret string) {
+			t.Helper()
+			got := c.createTokenWith(name, "").ok(t, "createApiToken")
+			return got.at("createApiToken.apiToken.id").(string), got.at("createApiToken.token").(string)
+		}
+		owners, ownersSecret := of(owner, "owner's")
+		members, membersSecret := of(member, "member's")
+		outsiders, _ := of(outsider, "outsider's")
+
+		want := `{"data":{"viewer":{"account":{"apiTokens":[{"id":"` + owners + `","name":"owner's","user":{"email":"owner@example.com"},"lastUsedAt":null},` +
+			`{"id":"` + members + `","name":"member's","user":{"email":"member@example.com"},"lastUsedAt":null}]}}}}`
+		if got := owner.query(list); got.Body != want {
+			t.Errorf("the owner's list: %s, want %s", got.Body, want)
+		}
+
+		const empty = `{"data":{"viewer":{"account":{"apiTokens":[]}}}}`
+		if got := member.query(list); got.Body != empty {
+			t.Errorf("the member's list: %s", got.Body)
+		}
+		if got := a.with(ownersSecret, list); got.Body != empty {
+			t.Errorf("the list of the owner's token: %s", got.Body)
+		}
+
+		revoke := func(c *client, id string) string {
+			return c.query(`mutation($id: ID!) { revokeApiToken(input: {apiTokenId: $id}) { apiToken { name } userErrors { field code } } }`,
+				"id", id).userErrors("revokeApiToken")
+		}
+		for _, refused := range []struct {
+			by *client
+			id string
+		}{{member, owners}, {outsider, members}, {owner, outsiders}} {
+			if got := revoke(refused.by, refused.id); got != "apiTokenId:NOT_FOUND" {
+				t.Errorf("revoking another one's token: %s", got)
+			}
+		}
+
+		if got := revoke(owner, members); got != "" {
+			t.Errorf("the owner revokes the member's token: %s", got)
+		}
+		if got := a.with(membersSecret, `{ viewer { email } }`); got.codes() != "UNAUTHENTICATED" {
+			t.Errorf("the revoked token: %d %s", got.Status, got.Body)
+		}
+	})
+}
+
+// TestTokenExpiryMails: the user of a token gets one mail 14 days before its expiry and one a day
+// before, however often and late the task runs. Short tokens skip the mails that would be due at once.
+func TestTokenExpiryMails(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		c.createTokenWith("month", ", expiresInDays: 30").ok(t, "createApiToken")
+		c.createTokenWith("week", ", expiresInDays: 7").ok(t, "createApiToken")
+		c.createTokenWith("day", ", expiresInDays: 1").ok(t, "createApiToken")
+		c.createTokenWith("endless", ", neverExpires: true").ok(t, "createApiToken")
+		revoked := c.createTokenWith("revoked", ", expiresInDays: 30").ok(t, "createApiToken").at("createApiToken.apiToken.id")
+		c.query(`mutation($id: ID!) { revokeApiToken(input: {apiTokenId: $id}) { userErrors { code } } }`, "id", revoked).ok(t, "revokeApiToken")
+
+		store := accounts.New(d)
+		for _, step := range []struct {
+			hours int
+			want  int64
+		}{{0, 0}, {6*24 - 1, 0}, {6 * 24, 1}, {7*24 - 1, 0}, {16*24 - 1, 0}, {16 * 24, 1}, {20 * 24, 0}, {29 * 24, 1}, {29 * 24, 0}, {30 * 24, 0}} {
+			now := model.At(start.Add(time.Duration(step.hours) * time.Hour))
+			if n, err := store.MailExpiringTokens(t.Context(), now); err != nil || n != step.want {
+				t.Errorf("after %d hours: %d mails, error %v; want %d", step.hours, n, err, step.want)
+			}
+		}
+
+		mails, err := dbtest.Rows[string](d, "SELECT data FROM mails WHERE kind = 'token_expires' AND recipient = 'owner@example.com' ORDER BY id")
+		if err != nil || len(mails) != 3 || !strings.Contains(mails[0], `"week"`) || !strings.Contains(mails[1], `"month"`) || !strings.Contains(mails[2], `"month"`) {
+			t.Errorf("mails %q, error %v", mails, err)
+		}
+	})
+
+}

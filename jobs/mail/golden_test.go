@@ -1,0 +1,274 @@
+package mail
+
+import (
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// examples are data of every kind. A name is the kind and, after a slash, a variant.
+var examples = map[string]string{
+	"quota_80":          `{"product":"analytics","siteId":7,"site":"shop.example","month":"2026-11","quota":10000}`,
+	"quota_80/captcha":  `{"product":"captcha","month":"2026-11","quota":1000000}`,
+	"quota_100":         `{"product":"analytics","siteId":7,"site":"shop.example","month":"2026-11","quota":10000}`,
+	"quota_100/captcha": `{"product":"captcha","month":"2026-03"}`, // a plan without a quota
+	"delivery_failed": `{"siteId":7,"site":"shop.example","kind":"conversion","event":"purchase","attempts":5,
+		"error":"timeout"}`,
+	"delivery_failed/export": `{"siteId":7,"site":"shop.example","kind":"daily_export","event":"2026-11-19","attempts":1,
+		"error":"gone"}`,
+	"invitation":      `{"url":"https://stats.example/accept-invitation#tgi_secret"}`,
+	"password_reset":  `{"url":"https://stats.example/reset-password#tgr_secret"}`,
+	"sign_up":         `{"url":"https://stats.example/confirm-sign-up#tgs_secret"}`,
+	"sign_up_known":   `{"url":"https://stats.example/sign-in"}`,
+	"email_change":    `{"url":"https://stats.example/confirm-email#tge_secret"}`,
+	"email_known":     `{"url":"https://stats.example/sign-in"}`,
+	"email_requested": `{"at":1795168800000000}`,
+	"email_changed":   `{"at":1795168800000000}`,
+	"webhook_changed": `{"siteId":7,"site":"shop.example","kind":"conversion","by":"me@example.com","at":1795168800000000,
+		"new":"new.example"}`,
+	"webhook_changed/token": `{"siteId":7,"site":"shop.example","kind":"daily_export","by":"me@example.com","token":"ci",
+		"at":1795168800000000,"old":"old.example","new":"new.example","last":true}`,
+	"webhook_changed/operator": `{"siteId":7,"site":"shop.example","kind":"conversion","operator":true,"at":1795168800000000,
+		"old":"old.example"}`,
+	"token_expires":           `{"name":"ci","hint":"wxyz","at":1795168800000000}`,
+	"password_changed":        `{"at":1795168800000000}`,
+	"password_changed/tokens": `{"at":1795168800000000,"tokens":["\"ci\" (READ, …wxyz)","\"backup\" (EXPORT, …abcd)"]}`,
+	"report_summary": `{"siteId":7,"userId":9,"site":"shop.example","kind":"weekly","from":"2026-11-16","to":"2026-11-22","summary":{
+		"figures":{"visitors":1500,"visits":1,"pageviews":30},"previous":{"visitors":2000,"pageviews":30},
+		"pages":[{"value":"/","visitors":1200},{"value":"/basket?step=2","visitors":3}],"sources":[{"value":"","visitors":3}]}}`,
+	"report_summary/monthly": `{"siteId":7,"userId":9,"site":"shop.example","kind":"monthly","from":"2026-02-01","to":"2026-02-28",
+		"summary":{"figures":{"visitors":3,"visits":4,"pageviews":1234567},"previous":{"visitors":2,"visits":4,"pageviews":1}}}`,
+	"traffic_alert": `{"siteId":7,"userId":9,"site":"shop.example","kind":"spike","visitors":1200,"threshold":1000}`,
+	"traffic_alert/drop": `{"siteId":7,"userId":9,"site":"shop.example","kind":"drop","day":"2026-11-20","visitors":1,
+		"threshold":2000}`,
+	"second_factor":          `{"at":1795168800000000,"added":true}`,
+	"second_factor/passkey":  `{"at":1795168800000000,"passkey":"Laptop"}`,
+	"second_factor/operator": `{"at":1795168800000000,"operator":true}`,
+	"recovery_code":          `{"at":1795168800000000,"left":1}`,
+	"operator_link":          `{}`,
+	"test":                   `{}`,
+}
+
+// withoutAccount are the kinds of mails that belong to no account.
+var withoutAccount = map[string]bool{model.MailSignUp: true, model.MailSignUpKnown: true, model.MailTest: true}
+
+func fixedIDs(context.Context) (*model.NodeIDs, error) {
+	return model.NewNodeIDs(strings.Repeat("0123456789abcdef", 4))
+}
+
+func newComposer() *composer { return &composer{baseURL: "https://stats.example", ids: fixedIDs} }
+
+// exampleOf returns the mail of an example.
+func exampleOf(name string, language model.Language) *model.Mail {
+	kind, _, _ := strings.Cut(name, "/")
+	stored := &model.Mail{
+		ID: 1, Recipient: "reader@example.com", Kind: kind, Language: language, Data: examples[name], CreatedAt: noon,
+	}
+	if !withoutAccount[kind] {
+		stored.Account = "Shop Ltd"
+	}
+	return stored
+}
+
+// TestGolden compares each kind in each language, as plain text and as HTML, with files.
+func TestGolden(t *testing.T) {
+	seen := map[string]bool{}
+	for name := range examples {
+		kind, _, _ := strings.Cut(name, "/")
+		seen[kind] = true
+
+		for _, language := range model.Languages {
+			got, err := newComposer().compose(t.Context(), exampleOf(name, language))
+			if err != nil {
+				t.Errorf("%s in %s: %v", name, language, err)
+				continue
+			}
+
+			file := filepath.Join("testdata", strings.ReplaceAll(name, "/", "_")+"."+string(language))
+			compare(t, file+".txt", "Subject: "+got.Subject+"\n\n"+got.Text)
+			compare(t, file+".html", got.HTML)
+		}
+	}
+
+	for kind := range model.MailKinds {
+		if !seen[kind] {
+			t.Errorf("there is no example of the kind %s: add it", kind)
+		}
+	}
+}
+
+func compare(t *testing.T, file, got string) {
+	t.Helper()
+
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+
+	want, err := os.ReadFile(file)
+	if err != nil || string(want) != got {
+		t.Errorf("%s, %v: got\n%s", file, err, got)
+	}
+}
+
+// TestMailsNameAndLink: a mail names product, installation, account and site, has exactly one link to a
+// page of the installation besides the one that stops it, and loads nothing.
+func TestMailsNameAndLink(t *testing.T) {
+	link := regexp.MustCompile(`href="([^"]*)"`)
+	loads := regexp.MustCompile(`(?i)<(img|link|script|iframe|video|audio|object|svg)|url\(|@import|src=`)
+	address := regexp.MustCompile(`https://\S+`)
+
+	for name := range examples {
+		for _, language := range model.Languages {
+			stored := exampleOf(name, language)
+			got, err := newComposer().compose(t.Context(), stored)
+			if err != nil {
+				t.Fatalf("%s in %s: %v", name, language, err)
+			}
+
+			for _, text := range []string{got.Text, got.HTML} {
+				named := []string{"Tallygate", "stats.example", stored.Account}
+				if strings.Contains(stored.Data, `"site"`) {
+					named = append(named, "shop.example")
+				}
+				for _, want := range named {
+					if !strings.Contains(text, want) {
+						t.Errorf("%s in %s does not name %s:\n%s", name, language, want, text)
+					}
+				}
+			}
+
+			links := 1
+			if got.StopURL != "" {
+				links = 2
+			}
+			if n := len(link.FindAllString(got.HTML, -1)); n != links {
+				t.Errorf("%s in %s has %d links, want %d", name, language, n, links)
+			}
+
+			// The last line of the text names the installation.
+			if n := len(address.FindAllString(got.Text, -1)); n != links+1 {
+				t.Errorf("%s in %s has %d addresses, want %d:\n%s", name, language, n, links+1, got.Text)
+			}
+			for _, found := range address.FindAllString(got.Text, -1) {
+				if !strings.HasPrefix(found, "https://stats.example") {
+					t.Errorf("%s in %s leads to %s", name, language, found)
+				}
+			}
+
+			if loads.MatchString(got.HTML) || len(got.HTML) > 100<<10 {
+				t.Errorf("%s in %s loads something, or is long:\n%s", name, language, got.HTML)
+			}
+			for _, text := range []string{got.Subject, got.Text, got.HTML} {
+				if strings.Contains(text, "<no value>") || strings.Contains(text, "ZgotmplZ") || strings.Contains(text, "{{") {
+					t.Errorf("%s in %s is incomplete:\n%s", name, language, text)
+				}
+			}
+		}
+	}
+}
+
+// TestMailsOfAnOlderVersion: mails that an older version stored have neither ids nor the newer fields.
+// They are complete, and lead to the first page.
+func TestMailsOfAnOlderVersion(t *testing.T) {
+	for kind, data := range map[string]string{
+		model.MailQuota80:         `{"product":"analytics","account":"Shop","site":"shop.example","month":"2026-11","quota":10000}`,
+		model.MailDeliveryFailed:  `{"account":"Shop","site":"shop.example","kind":"conversion","event":"purchase","attempts":5,"error":"410"}`,
+		model.MailInvitation:      `{"url":"https://stats.example/accept-invitation#x","account":"Shop"}`,
+		model.MailPasswordReset:   `{"url":"https://stats.example/reset-password#x"}`,
+		model.MailWebhookChanged:  `{"site":"shop.example","kind":"conversion","by":"the API token \"ci\" of me@example.com","at":1795168800000000,"new":"new.example"}`,
+		model.MailPasswordChanged: `{"at":1795168800000000,"tokens":["\"ci\" (READ, ends in wxyz)"],"page":"https://stats.example/"}`,
+		model.MailReportSummary:   `{"site":"shop.example","kind":"weekly","from":"2026-11-16","to":"2026-11-22","summary":{"figures":{"visitors":1}}}`,
+		model.MailTrafficAlert:    `{"site":"shop.example","kind":"spike","visitors":120,"threshold":100}`,
+		model.MailOperatorLink:    `{}`,
+	} {
+		got, err := newComposer().compose(t.Context(), &model.Mail{ID: 1, Kind: kind, Language: model.English, Data: data})
+		if err != nil {
+			t.Errorf("%s: %v", kind, err)
+			continue
+		}
+		if got.StopURL != "" || !strings.Contains(got.Text, ":\nhttps://stats.example/") ||
+			strings.Contains(data, `"site"`) && !strings.Contains(got.Text, ":\nhttps://stats.example/\n") {
+			t.Errorf("%s:\n%s", kind, got.Text)
+		}
+	}
+}
+
+// TestInjection: names and values can neither add markup, lines, headers or links, nor change the
+// direction of the text.
+func TestInjection(t *testing.T) {
+	const evil = `</p><script>x</script>\r\nBcc: x@evil.example\n\n| https://evil.example \t& \"q\" \u202egnp\u2028{{.Data}}`
+	breaks := regexp.MustCompile("[\u202e\u2028\t]")
+
+	for name, data := range map[string]string{
+		"quota_80":         `{"product":"analytics","siteId":7,"site":"` + evil + `","month":"` + evil + `","quota":10000}`,
+		"delivery_failed":  `{"siteId":7,"site":"` + evil + `","kind":"conversion","event":"` + evil + `","attempts":5,"error":"` + evil + `"}`,
+		"invitation":       `{"url":"javascript:alert(1)//` + evil + `"}`,
+		"webhook_changed":  `{"siteId":7,"site":"shop.example","kind":"conversion","by":"` + evil + `","token":"` + evil + `","old":"` + evil + `","new":"` + evil + `"}`,
+		"second_factor":    `{"at":1795168800000000,"passkey":"` + evil + `"}`,
+		"password_changed": `{"at":1795168800000000,"tokens":["` + evil + `"]}`,
+		"token_expires":    `{"name":"` + evil + `","hint":"` + evil + `","at":1795168800000000}`,
+		"report_summary": `{"siteId":7,"userId":9,"site":"shop.example","kind":"weekly","from":"` + evil + `","to":"` + evil + `",
+			"summary":{"pages":[{"value":"` + evil + `","visitors":1}],"sources":[{"value":"` + evil + `","visitors":1}]}}`,
+		"traffic_alert": `{"siteId":7,"userId":9,"site":"` + evil + `","kind":"drop","day":"` + evil + `"}`,
+	} {
+		for _, language := range model.Languages {
+			got, err := newComposer().compose(t.Context(), &model.Mail{
+				ID: 1, Kind: name, Language: language, Data: data,
+				Account: "A</p><script>\r\nBcc: x@evil.example https://evil.example www.evil.example",
+			})
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+
+			if strings.ContainsAny(got.Subject, "\r\n") || breaks.MatchString(got.Subject+got.Text+got.HTML) ||
+				strings.Contains(got.Text, "\nBcc:") || strings.Contains(got.Text, "\n| ") || strings.Contains(got.Text, "\r") {
+				t.Errorf("%s in %s: %q\n%q", name, language, got.Subject, got.Text)
+			}
+			if strings.Contains(got.HTML, "<script") || strings.Contains(got.HTML, "javascript:") ||
+				strings.Count(got.HTML, "<h1") != 1 || strings.Contains(got.HTML, `href="https://evil`) {
+				t.Errorf("%s in %s: %s", name, language, got.HTML)
+			}
+
+			// In the name of the account, mail programs find nothing to link.
+			account, _, _ := strings.Cut(got.Text[strings.Index(got.Text, "\n")+1:], "\n")
+			if strings.Contains(account, "://") || strings.Contains(account, "www.evil") || strings.Contains(account, "@") {
+				t.Errorf("%s in %s: %q", name, language, account)
+			}
+		}
+	}
+}
+
+// TestNumbers: numbers and dates have the form of the language.
+func TestNumbers(t *testing.T) {
+	for language, want := range map[model.Language]string{
+		model.English: "1,234,567 999 80% Friday, 20 November 2026 March 2026 20 November 2026, 10:00:00 UTC 1 visitor “x”",
+		model.German:  "1.234.567 999 80\u00a0% Freitag, 20. November 2026 März 2026 20. November 2026, 10:00:00 UTC 1 visitor „x“",
+	} {
+		l := locales[language]
+		million, _ := l.number(int64(1_234_567))
+		small, _ := l.number(int32(999))
+		one, _ := l.count(1, "visitor", "visitors")
+		percent, _ := l.percentOf(80)
+		got := strings.Join([]string{
+			million, small, percent, l.dayName("2026-11-20"), l.monthName("2026-03"), l.timeOf(1795168800000000), one, l.quoted("x"),
+		}, " ")
+		if got != want {
+			t.Errorf("%s: %s, want %s", language, got, want)
+		}
+		if l.dayName("x") != "x" || l.monthName("x") != "x" {
+			t.Errorf("%s: text that is no date is changed", language)
+		}
+	}
+}
