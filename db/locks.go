@@ -31,9 +31,6 @@ const (
 	// PartitionLock is held while partitions are created, attached, detached or dropped.
 	PartitionLock = 7_211_906_116
 
-	// ClockLock is held while the stored time is compared and replaced.
-	ClockLock = 7_211_906_117
-
 	// SaltLock is held while a day's salt is created: of two concurrent CREATE TABLE IF NOT EXISTS
 	// one can fail.
 	SaltLock = 7_211_906_118

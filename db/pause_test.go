@@ -12,9 +12,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestPausedTransaction: a process that is paused while it holds the lock of the clock delays the
-// other processes until PostgreSQL ends its transaction, and not until it continues. The test takes
-// 30 seconds, in which it waits for the server.
+// TestPausedTransaction: a process that is paused while it holds a lock delays the other processes
+// until PostgreSQL ends its transaction, and not until it continues. The test takes 30 seconds, in
+// which it waits for the server.
 func TestPausedTransaction(t *testing.T) {
 	t.Parallel()
 
@@ -34,7 +34,7 @@ func TestPausedTransaction(t *testing.T) {
 			locked, resume, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 			go func() {
 				ended <- inTx(paused, ctx, func(ctx context.Context, tx *db.Tx) error {
-					if err := tx.LockKey(ctx, db.ClockLock); err != nil {
+					if err := tx.LockKey(ctx, db.PartitionLock); err != nil {
 						return err
 					}
 
@@ -52,9 +52,9 @@ func TestPausedTransaction(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			newest := func(context.Context, bun.IDB) (model.Instant, error) { return 0, nil }
-			if _, err := other.TrustedNow(ctx, newest); err != nil {
-				t.Errorf("another process reads the clock: %v", err)
+			err := inTx(other, ctx, func(ctx context.Context, tx *db.Tx) error { return tx.LockKey(ctx, db.PartitionLock) })
+			if err != nil {
+				t.Errorf("another process takes the lock: %v", err)
 			}
 
 			close(resume)
@@ -66,4 +66,30 @@ func TestPausedTransaction(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestClockIsComparedWithoutALock: a process that is paused while it compares the clock for the first
+// time delays no other one, and accepts what that one has stored meanwhile.
+func TestClockIsComparedWithoutALock(t *testing.T) {
+	t.Parallel()
+
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		t.Parallel()
+
+		paused, other := dbtest.Open(t, databaseURL), dbtest.Open(t, databaseURL)
+		calls := 0
+		empty := func(context.Context, bun.IDB) (model.Instant, error) { return 0, nil }
+		now, err := paused.TrustedNow(t.Context(), func(ctx context.Context, _ bun.IDB) (model.Instant, error) {
+			calls++
+			_, err := other.TrustedNow(ctx, empty)
+			return 0, err
+		})
+		if err != nil || calls != 1 {
+			t.Fatalf("%v after %d readings of the newest row, %v; want one", now.Time(), calls, err)
+		}
+
+		if last, trusted, err := other.LastTrusted(t.Context()); err != nil || !trusted || last < now {
+			t.Errorf("stored: %v, trusted %t, %v; want %v or later", last.Time(), trusted, err, now.Time())
+		}
+	})
 }

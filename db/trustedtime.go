@@ -155,7 +155,8 @@ func (d *DB) TrustedNow(
 	return at, nil
 }
 
-// advanceClock compares a time with the stored state, and stores the new state.
+// advanceClock compares a time with the stored state, and stores the new state. It holds no lock
+// between its statements: a process that is paused in it delays no other one.
 func (d *DB) advanceClock(
 	ctx context.Context, now reading, newest func(context.Context, bun.IDB) (model.Instant, error),
 ) (clockMark, error) {
@@ -163,40 +164,52 @@ func (d *DB) advanceClock(
 	agreed, seen := d.Clock.agreed.leadsTo(now), d.Clock.seen.leadsTo(now)
 	d.Clock.mu.Unlock()
 
-	var mark clockMark
-	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
-		if err := tx.LockKey(ctx, ClockLock); err != nil {
-			return err
-		}
-
-		var err error
-		if mark, err = readClockMark(ctx, tx); err != nil {
-			return err
+	for {
+		stored, err := readClockMark(ctx, d.Write)
+		if err != nil {
+			return clockMark{}, err
 		}
 
 		// This is the first call in an installation. An earlier release may have filled it while
 		// the clock was wrong.
-		if mark == (clockMark{}) {
-			last, err := newest(ctx, tx)
+		explained := agreed
+		if stored == (clockMark{}) && !explained {
+			last, err := newest(ctx, d.Read)
 			if err != nil {
-				return err
+				return clockMark{}, fmt.Errorf("read the newest time: %w", err)
 			}
 
-			agreed = agreed || last == 0 || follows(last, now.at)
+			explained = last == 0 || follows(last, now.at)
 		}
 
-		mark = mark.advance(now.at, agreed, seen)
-		_, err = tx.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, ?) "+
-			"ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-			clockSetting, mark.String())
+		mark := stored.advance(now.at, explained, seen)
+		replaced, err := d.replaceClockMark(ctx, stored, mark)
+		if err != nil {
+			return clockMark{}, fmt.Errorf("store the trusted time: %w", err)
+		}
+		if replaced {
+			return mark, nil
+		}
+	}
+}
 
+// replaceClockMark stores a state if the stored one is still the given one, which is zero if none is
+// stored. It reports whether it was. It is one statement: its lock never outlasts it.
+func (d *DB) replaceClockMark(ctx context.Context, stored, mark clockMark) (replaced bool, _ error) {
+	err := Retry(IsRetryable, func() error {
+		result, err := d.Write.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, ?) "+
+			"ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE settings.value = ?",
+			clockSetting, mark.String(), stored.String())
+		if err != nil {
+			return err
+		}
+
+		rows, err := result.RowsAffected()
+		replaced = rows == 1
 		return err
 	})
-	if err != nil {
-		return clockMark{}, fmt.Errorf("compare the clock with the last trusted time: %w", err)
-	}
 
-	return mark, nil
+	return replaced, err
 }
 
 // LastTrusted returns when TrustedNow last stored a time that it trusted, in any process; 0 if never.

@@ -41,7 +41,7 @@ func TestDailyExport(t *testing.T) {
 
 		// Each has its own queue, so that each plans.
 		for range 2 {
-			startQuick(t, d, a, clock.Now)
+			startQuick(t, d, a, clock.Now, jobs.AttemptTimeout(patientAttempt))
 		}
 
 		awaitThat(t, func() (string, bool) {

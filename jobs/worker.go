@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -141,7 +142,7 @@ func (w *Worker) Start() error {
 
 func (w *Worker) begin() error {
 	for _, task := range w.schedule {
-		w.queue.Handle(task.Name, func(ctx context.Context, _ []byte) error { return task.Run(ctx) })
+		w.queue.Handle(task.Name, oneAtATime(task.Run))
 	}
 
 	if err := w.queue.Start(w.ctx); err != nil {
@@ -153,6 +154,22 @@ func (w *Worker) begin() error {
 	w.loops.Go(func() { w.every(w.sweepEvery, func() { w.sweep("look for due mails", w.mails.Sweep) }) })
 
 	return nil
+}
+
+// oneAtATime returns a handler that does nothing while the task still runs in this process for an
+// earlier period. Tasks that wait for a lock would each hold a connection to the database, until none
+// is left for the deliveries.
+func oneAtATime(task func(context.Context) error) queue.Handler {
+	var running atomic.Bool
+
+	return func(ctx context.Context, _ []byte) error {
+		if !running.CompareAndSwap(false, true) {
+			return nil
+		}
+		defer running.Store(false)
+
+		return task(ctx)
+	}
 }
 
 // every calls do at once and then at an interval, until Stop.

@@ -160,3 +160,35 @@ func TestStopIsBoundedRealRedis(t *testing.T) {
 		t.Errorf("Stop again: %v", err)
 	}
 }
+
+// TestPeriodicTaskRunsOnceAtATime: a task of a later period does nothing while the earlier one runs
+// in this process, and runs again after it.
+func TestPeriodicTaskRunsOnceAtATime(t *testing.T) {
+	t.Parallel()
+
+	var runs atomic.Int64
+	began, end := make(chan struct{}), make(chan struct{})
+	handle := oneAtATime(func(context.Context) error {
+		if runs.Add(1) == 1 {
+			close(began)
+			<-end
+		}
+		return errNoTime
+	})
+
+	ended := make(chan error, 1)
+	go func() { ended <- handle(t.Context(), nil) }()
+	<-began
+
+	if err := handle(t.Context(), nil); err != nil || runs.Load() != 1 {
+		t.Errorf("during the first run: %v, %d runs; want no second one", err, runs.Load())
+	}
+
+	close(end)
+	if err := <-ended; !errors.Is(err, errNoTime) {
+		t.Errorf("the first run returned %v", err)
+	}
+	if err := handle(t.Context(), nil); !errors.Is(err, errNoTime) || runs.Load() != 2 {
+		t.Errorf("after it: %v, %d runs; want a second one", err, runs.Load())
+	}
+}
