@@ -47,9 +47,12 @@ func OrNotFound(err error) error {
 	return err
 }
 
-// Wrap adds the failed operation to an error. It returns a model.Error unchanged, because that is
-// shown to the caller.
+// Wrap adds the failed operation to an error. It returns nil for nil, and a model.Error unchanged,
+// because that is shown to the caller.
 func Wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
 	if _, shown := errors.AsType[*model.Error](err); shown {
 		return err
 	}

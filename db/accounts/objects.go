@@ -3,6 +3,7 @@ package accounts
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -26,8 +27,14 @@ var (
 // use that account in the condition of the query that reads or changes the object. It returns
 // model.ErrNotFound for an object of an account that the user does not belong to, and
 // model.ErrSecondFactorRequired if that account requires a second factor that the user does not have.
-// For a user of one account it makes no query.
+// Through an API token that is restricted to sites, only those and their objects are found. For a user
+// of one account without such a token it makes no query.
 func (s *Store) MemberFor(ctx context.Context, user *model.User, kind model.NodeKind, id int64) (*model.User, error) {
+	if user.IsRestricted() {
+		if err := s.checkSite(ctx, user, kind, id); err != nil {
+			return nil, err
+		}
+	}
 	if len(user.Memberships) < 2 {
 		return unlessBarred(user)
 	}
@@ -57,4 +64,23 @@ func unlessBarred(member *model.User) (*model.User, error) {
 		return nil, model.ErrSecondFactorRequired
 	}
 	return member, nil
+}
+
+// checkSite returns model.ErrNotFound unless an object is or belongs to one of the sites that the user
+// is restricted to.
+func (s *Store) checkSite(ctx context.Context, user *model.User, kind model.NodeKind, id int64) error {
+	siteID := id
+	if table, ok := siteObjectTables[kind]; ok {
+		err := s.db.Read.NewSelect().Table(table).Column("site_id").Where("id = ?", id).Scan(ctx, &siteID)
+		if err != nil {
+			return db.OrNotFound(err)
+		}
+	} else if kind != model.NodeSite {
+		return model.ErrNotFound
+	}
+
+	if !slices.Contains(user.OnlySites, siteID) {
+		return model.ErrNotFound
+	}
+	return nil
 }

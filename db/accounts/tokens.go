@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/uptrace/bun"
+
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
@@ -17,7 +19,9 @@ import (
 // tokenTouch is the precision of an API token's last use, so that most requests write nothing.
 const tokenTouch = time.Minute
 
-// CreateAPIToken stores a token and returns it with its id. A user has at most model.MaxAPITokens.
+// CreateAPIToken stores a token and returns it with its id. A user has at most model.MaxAPITokens. A
+// site that the token is restricted to must belong to its account, else the error is a *model.Error of
+// kind NotFound in the field siteIds.
 func (s *Store) CreateAPIToken(ctx context.Context, token model.APIToken) (*model.APIToken, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// Lock the account before the user, as deleting the account does.
@@ -30,6 +34,10 @@ func (s *Store) CreateAPIToken(ctx context.Context, token model.APIToken) (*mode
 
 		// The user may have left the account since the request was authenticated.
 		if _, err := member(ctx, tx, token.AccountID, token.UserID); err != nil {
+			return err
+		}
+
+		if err := checkTokenSites(ctx, tx, &token); err != nil {
 			return err
 		}
 
@@ -59,6 +67,22 @@ func (s *Store) CreateAPIToken(ctx context.Context, token model.APIToken) (*mode
 	}
 
 	return &token, nil
+}
+
+// checkTokenSites returns an error unless all sites that a token is restricted to belong to its account.
+func checkTokenSites(ctx context.Context, tx *db.Tx, token *model.APIToken) error {
+	if token.SiteIDs == nil {
+		return nil
+	}
+
+	n, err := tx.NewSelect().Model((*model.Site)(nil)).Where("account_id = ?", token.AccountID).
+		Where("id IN ?", bun.Tuple(token.SiteIDs)).Where("deleted_at = 0").Count(ctx)
+	if err == nil && n < int64(len(token.SiteIDs)) {
+		err = &model.Error{
+			Kind: model.NotFound, Code: model.ErrNotFound.Code, Field: "siteIds", Message: model.ErrNotFound.Message,
+		}
+	}
+	return err
 }
 
 // APITokens returns the tokens of a user in the order of their creation.
@@ -138,6 +162,9 @@ func tokenValues(token *model.APIToken) audit.Values {
 	values := audit.Values{"name": token.Name, "scopes": token.Scopes, "hint": token.TokenHint}
 	if token.ExpiresAt != 0 {
 		values["expiresAt"] = token.ExpiresAt.Time().Format(time.RFC3339)
+	}
+	if token.SiteIDs != nil {
+		values["sites"] = token.SiteIDs
 	}
 	return values
 }
@@ -231,6 +258,8 @@ func (s *Store) APITokenUser(
 	if err != nil {
 		return nil, nil, err
 	}
+
+	user.OnlySites = token.SiteIDs
 
 	if seen := now.Add(-tokenTouch); token.LastUsedAt <= seen {
 		// The condition lets only one of several concurrent requests write.

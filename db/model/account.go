@@ -38,7 +38,12 @@ type User struct {
 	Role        Role          `bun:"-"` // in that account
 	Account     *Account      `bun:"-"` // only when the query joined it
 	Memberships []*Membership `bun:"-"` // the accounts that the user was read with, oldest first
+	OnlySites   []int64       `bun:"-"` // the sites that the user's API token is restricted to; nil: it is not
 }
+
+// IsRestricted reports whether the user acts through an API token that is restricted to sites. Such a
+// user reaches nothing else of the account.
+func (u *User) IsRestricted() bool { return u.OnlySites != nil }
 
 // Membership is the role of a user in an account.
 type Membership struct {

@@ -152,6 +152,10 @@ type APIToken struct {
 	LastUsedAt Instant `bun:",nullzero"` // to the minute; 0 before the first use
 	ExpiresAt  Instant `bun:",nullzero"` // 0: never
 
+	// SiteIDs are the sites that the token is restricted to, sorted; nil: it is not restricted. A site
+	// that is deleted or transferred stays in it, so that a restricted token remains one.
+	SiteIDs []int64 `bun:"site_ids,type:text,nullzero"`
+
 	ExpiryMails int32 `bun:",notnull"` // mails about the expiry that were queued, see TokenMailTimes
 
 	User *User `bun:"-"` // only in a list of an account's tokens
@@ -159,6 +163,9 @@ type APIToken struct {
 
 // Expired reports whether the token has expired at the given time.
 func (t *APIToken) Expired(at Instant) bool { return t.ExpiresAt != 0 && at >= t.ExpiresAt }
+
+// MaxTokenSites is the maximum number of sites that a token is restricted to.
+const MaxTokenSites = 100
 
 // MaxTokenDays is the longest life of an API token that expires, in days.
 const MaxTokenDays = 3_650

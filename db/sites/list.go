@@ -51,6 +51,7 @@ func (o Order) compare(a, b Position) int {
 type List struct {
 	Order         Order
 	Search        string    // part of a name or domain, in either case; empty: all rows
+	Only          []int64   // the ids that the list is restricted to; nil: it is not
 	After, Before *Position // rows around the page; nil: none
 	Limit         int
 	Backward      bool // the last rows between the positions instead of the first ones
@@ -108,6 +109,9 @@ func SitekeyPosition(o Order, key *model.Sitekey) Position {
 	return (&named{ID: key.ID, Name: key.Name}).position(o)
 }
 
+// permits reports whether the list may have a row.
+func (l List) permits(id int64) bool { return l.Only == nil || slices.Contains(l.Only, id) }
+
 // find returns the ids of the rows on the page, in the list's order.
 func (l List) find(rows []named) []int64 {
 	var found []Position
@@ -115,7 +119,8 @@ func (l List) find(rows []named) []int64 {
 	for i := range rows {
 		at := rows[i].position(l.Order)
 		if (l.After == nil || l.Order.compare(at, *l.After) > 0) &&
-			(l.Before == nil || l.Order.compare(at, *l.Before) < 0) && rows[i].matches(search) {
+			(l.Before == nil || l.Order.compare(at, *l.Before) < 0) && l.permits(rows[i].ID) &&
+			rows[i].matches(search) {
 			found = append(found, at)
 		}
 	}
@@ -144,9 +149,9 @@ func (s *Store) ListSites(ctx context.Context, accountID int64, l List) ([]*mode
 	return sites, nil
 }
 
-// CountSites returns how many of the account's sites a search finds.
-func (s *Store) CountSites(ctx context.Context, accountID int64, search string) (int64, error) {
-	n, err := countOwn(ctx, s, accountID, search, (*model.Site)(nil), siteNames)
+// CountSites returns how many of the account's sites are in a list with this search and restriction.
+func (s *Store) CountSites(ctx context.Context, accountID int64, search string, only []int64) (int64, error) {
+	n, err := countOwn(ctx, s, accountID, List{Search: search, Only: only}, (*model.Site)(nil), siteNames)
 	if err != nil {
 		return 0, fmt.Errorf("count sites of account %d: %w", accountID, err)
 	}
@@ -164,7 +169,7 @@ func (s *Store) ListSitekeys(ctx context.Context, accountID int64, l List) ([]*m
 
 // CountSitekeys returns how many of the account's sitekeys a search finds.
 func (s *Store) CountSitekeys(ctx context.Context, accountID int64, search string) (int64, error) {
-	n, err := countOwn(ctx, s, accountID, search, (*model.Sitekey)(nil), sitekeyNames)
+	n, err := countOwn(ctx, s, accountID, List{Search: search}, (*model.Sitekey)(nil), sitekeyNames)
 	if err != nil {
 		return 0, fmt.Errorf("count sitekeys of account %d: %w", accountID, err)
 	}
@@ -206,6 +211,9 @@ func listOwn[Row any](
 ) ([]*Row, error) {
 	var rows []*Row
 	q := notDeleted(s.db.Read.NewSelect().Model(&rows).Where("account_id = ?", accountID), (*Row)(nil))
+	if l.Only != nil {
+		q.Where("id IN ?", bun.Tuple(l.Only))
+	}
 
 	if l.Search == "" && !l.Order.isText() {
 		err := l.page().Select(q, "id").Scan(ctx)
@@ -239,18 +247,19 @@ func notDeleted(q *bun.SelectQuery, row any) *bun.SelectQuery {
 	return q
 }
 
-// countOwn counts an account's rows that a search finds.
+// countOwn counts an account's rows on all pages of a list.
 func countOwn(
-	ctx context.Context, s *Store, accountID int64, search string, row any,
+	ctx context.Context, s *Store, accountID int64, l List, row any,
 	names func(context.Context, *Store, int64) ([]named, error),
 ) (int64, error) {
-	if search == "" {
+	if l.Search == "" && l.Only == nil {
 		n, err := notDeleted(s.db.Read.NewSelect().Model(row).Where("account_id = ?", accountID), row).Count(ctx)
 		return int64(n), err
 	}
 
 	rows, err := names(ctx, s, accountID)
-	return int64(len(List{Search: search, Limit: len(rows)}.find(rows))), err
+	l.Limit = len(rows)
+	return int64(len(l.find(rows))), err
 }
 
 // SiteByDomain returns the account's site with this own domain, normalised (see model.ParseDomain),

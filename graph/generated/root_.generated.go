@@ -134,6 +134,7 @@ type ComplexityRoot struct {
 		LastUsedAt func(childComplexity int) int
 		Name       func(childComplexity int) int
 		Scopes     func(childComplexity int) int
+		SiteIds    func(childComplexity int) int
 		TokenHint  func(childComplexity int) int
 		User       func(childComplexity int) int
 		ValidUntil func(childComplexity int) int
@@ -1396,6 +1397,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ApiToken.Scopes(childComplexity), true
+	case "ApiToken.siteIds":
+		if e.ComplexityRoot.ApiToken.SiteIds == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.SiteIds(childComplexity), true
 	case "ApiToken.hint":
 		if e.ComplexityRoot.ApiToken.TokenHint == nil {
 			break
@@ -6383,6 +6390,8 @@ enum UserErrorCode {
   INVALID_VOLUME
   "An API token requires at least one scope."
   INVALID_SCOPES
+  "The list of sites is empty or has more than 100 entries."
+  INVALID_SITES
   "The person has reached the limit of 20 accounts."
   TOO_MANY_ACCOUNTS
   "The user has reached the limit of 50 API tokens."
@@ -9080,6 +9089,10 @@ type ApiToken implements Node {
   name: String!
   "The token's scopes, sorted."
   scopes: [ApiTokenScope!]!
+  """
+  The global ids of the sites that the token is restricted to, which may have left the account since. Null if it reaches all sites.
+  """
+  siteIds: [ID!]
   "The last characters of the token."
   hint: String!
   "When the token was created."
@@ -9132,6 +9145,12 @@ input CreateApiTokenInput {
   name: String!
   "The token's scopes, at least one."
   scopes: [ApiTokenScope!]!
+  """
+  The global ids of the sites that the token reaches, 1 to 100 of the account. It then finds nothing else: no other site, no sitekey,
+  no other member and no audit log, and it cannot create sites and sitekeys. Of the account it reads the name, the plans and the
+  captcha's usage. Default: all sites.
+  """
+  siteIds: [ID!]
   "Number of days after which the token expires, 1 to 3,650. Ignored with ` + "`" + `neverExpires` + "`" + `."
   expiresInDays: Int! = 365
   "Whether the token is valid until it is revoked."
@@ -9144,7 +9163,7 @@ type CreateApiTokenPayload {
   apiToken: ApiToken
   "The secret. Begins with ` + "`" + `tga_` + "`" + `. It is returned only here: the service stores its hash."
   token: String
-  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_SCOPES` + "`" + `, ` + "`" + `INVALID_DURATION` + "`" + `, ` + "`" + `TOO_MANY_TOKENS` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_SCOPES` + "`" + `, ` + "`" + `INVALID_SITES` + "`" + `, ` + "`" + `INVALID_DURATION` + "`" + `, ` + "`" + `TOO_MANY_TOKENS` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -9469,6 +9488,8 @@ func (ec *executionContext) childFields_ApiToken(ctx context.Context, field grap
 		return ec.fieldContext_ApiToken_name(ctx, field)
 	case "scopes":
 		return ec.fieldContext_ApiToken_scopes(ctx, field)
+	case "siteIds":
+		return ec.fieldContext_ApiToken_siteIds(ctx, field)
 	case "hint":
 		return ec.fieldContext_ApiToken_hint(ctx, field)
 	case "createdAt":

@@ -20,6 +20,8 @@ type ApiTokenResolver interface {
 	ID(ctx context.Context, obj *model.APIToken) (string, error)
 	AccountID(ctx context.Context, obj *model.APIToken) (string, error)
 
+	SiteIds(ctx context.Context, obj *model.APIToken) ([]string, error)
+
 	LastUsedAt(ctx context.Context, obj *model.APIToken) (*model.Instant, error)
 	ValidUntil(ctx context.Context, obj *model.APIToken) (*model.Instant, error)
 	User(ctx context.Context, obj *model.APIToken) (*model.User, error)
@@ -123,6 +125,29 @@ func (ec *executionContext) _ApiToken_scopes(ctx context.Context, field graphql.
 }
 func (ec *executionContext) fieldContext_ApiToken_scopes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ApiToken", field, false, false, errors.New("field of type ApiTokenScope does not have child fields"))
+}
+
+func (ec *executionContext) _ApiToken_siteIds(ctx context.Context, field graphql.CollectedField, obj *model.APIToken) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiToken_siteIds(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ApiToken().SiteIds(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOID2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ApiToken_siteIds(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiToken", field, true, true, errors.New("field of type ID does not have child fields"))
 }
 
 func (ec *executionContext) _ApiToken_hint(ctx context.Context, field graphql.CollectedField, obj *model.APIToken) (ret graphql.Marshaler) {
@@ -514,7 +539,7 @@ func (ec *executionContext) unmarshalInputCreateApiTokenInput(ctx context.Contex
 		asMap["neverExpires"] = false
 	}
 
-	fieldsInOrder := [...]string{"accountId", "name", "scopes", "expiresInDays", "neverExpires"}
+	fieldsInOrder := [...]string{"accountId", "name", "scopes", "siteIds", "expiresInDays", "neverExpires"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -542,6 +567,13 @@ func (ec *executionContext) unmarshalInputCreateApiTokenInput(ctx context.Contex
 				return it, err
 			}
 			it.Scopes = data
+		case "siteIds":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("siteIds"))
+			data, err := ec.unmarshalOID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SiteIds = data
 		case "expiresInDays":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expiresInDays"))
 			data, err := ec.unmarshalNInt2int(ctx, v)
@@ -697,6 +729,44 @@ func (ec *executionContext) _ApiToken(ctx context.Context, sel ast.SelectionSet,
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "siteIds":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._ApiToken_siteIds(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "hint":
 			out.Values[i] = ec._ApiToken_hint(ctx, field, obj)
 			if out.Values[i] == graphql.Null {

@@ -21,7 +21,7 @@ func (r *accountResolver) AuditLog(
 	if err != nil {
 		return nil, err
 	}
-	if member == nil || !member.May(model.MayManage, nil) {
+	if member == nil || member.IsRestricted() || !member.May(model.MayManage, nil) {
 		return nil, model.ErrForbidden
 	}
 

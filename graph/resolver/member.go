@@ -11,7 +11,12 @@ import (
 
 func (r *accountResolver) Members(ctx context.Context, obj *model.Account) ([]*model.User, error) {
 	key := accountRead{field: "members", accountID: obj.ID}
-	return shared(ctx, key, func() ([]*model.User, error) { return r.accounts.Members(ctx, obj.ID) })
+	return shared(ctx, key, func() ([]*model.User, error) {
+		if caller, err := callerIn(ctx, obj.ID); err != nil || caller != nil && caller.IsRestricted() {
+			return []*model.User{caller}, err
+		}
+		return r.accounts.Members(ctx, obj.ID)
+	})
 }
 
 // Invitations is empty for callers without the right to list them.
@@ -125,6 +130,9 @@ func (r *Resolver) member(ctx context.Context, viewer *model.User, id string) (*
 	}
 	if number == viewer.ID {
 		return viewer, nil
+	}
+	if viewer.IsRestricted() {
+		return nil, nil
 	}
 
 	return orNull(r.accounts.MemberWith(ctx, viewer, number))

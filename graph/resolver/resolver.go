@@ -298,8 +298,18 @@ func (r *Resolver) requireAs(
 }
 
 // requireIn is require in the account of the argument accountId, by default the default account. It
-// fails with not_found for an account that the caller does not belong to.
+// fails with not_found for an account that the caller does not belong to, and with forbidden for a
+// change through an API token that is restricted to sites.
 func (r *Resolver) requireIn(ctx context.Context, p model.Permission, accountID *string) (*model.User, error) {
+	member, err := r.memberIn(ctx, p, accountID)
+	if err == nil && member != nil && member.IsRestricted() && p != model.MayRead {
+		return nil, model.ErrForbidden
+	}
+	return member, err
+}
+
+// memberIn is requireIn for every token.
+func (r *Resolver) memberIn(ctx context.Context, p model.Permission, accountID *string) (*model.User, error) {
 	if accountID == nil {
 		return r.require(ctx, p)
 	}

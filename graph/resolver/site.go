@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -55,7 +56,11 @@ func (r *queryResolver) siteByDomain(
 		return nil, nil
 	}
 
-	return orNull(r.sites.SiteByDomain(ctx, viewer.AccountID, normal))
+	site, err := orNull(r.sites.SiteByDomain(ctx, viewer.AccountID, normal))
+	if site != nil && viewer.IsRestricted() && !slices.Contains(viewer.OnlySites, site.ID) {
+		return nil, nil
+	}
+	return site, err
 }
 
 func (r *queryResolver) Sites(
@@ -101,6 +106,10 @@ func (r *Resolver) siteConnection(
 		return nil, err
 	}
 
+	if list.Only, err = onlySites(ctx); err != nil {
+		return nil, err
+	}
+
 	rows, err := r.sites.ListSites(ctx, accountID, list)
 	if err != nil {
 		return nil, err
@@ -123,8 +132,23 @@ func (r *Resolver) siteConnection(
 
 func (r *siteConnectionResolver) TotalCount(ctx context.Context, obj *generated.SiteConnection) (int, error) {
 	key := accountRead{field: "sites.totalCount", accountID: obj.AccountID, arguments: obj.Search}
-	n, err := shared(ctx, key, func() (int64, error) { return r.sites.CountSites(ctx, obj.AccountID, obj.Search) })
+	n, err := shared(ctx, key, func() (int64, error) {
+		only, err := onlySites(ctx)
+		if err != nil {
+			return 0, err
+		}
+		return r.sites.CountSites(ctx, obj.AccountID, obj.Search, only)
+	})
 	return int(n), err
+}
+
+// onlySites returns the sites that the caller's API token is restricted to, or nil.
+func onlySites(ctx context.Context) ([]int64, error) {
+	caller, err := auth.CallerOf(ctx)
+	if err != nil || caller.User == nil {
+		return nil, err
+	}
+	return caller.User.OnlySites, nil
 }
 
 // site returns a site of one of the viewer's accounts by its global id, or nil.

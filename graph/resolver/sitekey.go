@@ -35,6 +35,10 @@ func (r *queryResolver) Sitekeys(
 		return nil, err
 	}
 
+	if viewer.IsRestricted() {
+		return nil, model.ErrForbidden
+	}
+
 	p := paging{first, after, last, before}
 	order := sites.Order(strings.ToLower(string(orderBy)))
 	cursors := r.cursors(sitekeyCursors[order])

@@ -2,6 +2,8 @@ package resolver
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/auth"
@@ -33,6 +35,20 @@ func (r *apiTokenResolver) ID(ctx context.Context, obj *model.APIToken) (string,
 
 func (r *apiTokenResolver) AccountID(ctx context.Context, obj *model.APIToken) (string, error) {
 	return r.ids.Of(model.NodeAccount, obj.AccountID), nil
+}
+
+// SiteIds is nil for a token that is not restricted. Sites that left the account remain in it.
+func (r *apiTokenResolver) SiteIds(ctx context.Context, obj *model.APIToken) ([]string, error) {
+	if obj.SiteIDs == nil {
+		return nil, nil
+	}
+
+	ids := make([]string, len(obj.SiteIDs))
+	for i, id := range obj.SiteIDs {
+		ids[i] = r.ids.Of(model.NodeSite, id)
+	}
+
+	return ids, nil
 }
 
 func (r *apiTokenResolver) LastUsedAt(ctx context.Context, obj *model.APIToken) (*model.Instant, error) {
@@ -82,10 +98,37 @@ func (r *mutationResolver) CreateAPIToken(
 		return nil, err
 	}
 
-	token, secret, err := r.auth.CreateAPIToken(
-		ctx, viewer, input.Name, input.Scopes, input.ExpiresInDays, input.NeverExpires,
-	)
+	var siteIDs []int64
+	if input.SiteIds != nil {
+		if siteIDs, err = r.tokenSites(input.SiteIds); err != nil {
+			return nil, err
+		}
+	}
+
+	token, secret, err := r.auth.CreateAPIToken(ctx, viewer, auth.NewToken{
+		Name: input.Name, Scopes: input.Scopes, SiteIDs: siteIDs,
+		ExpiresInDays: input.ExpiresInDays, NeverExpires: input.NeverExpires,
+	})
 	return &generated.CreateAPITokenPayload{APIToken: token, Token: &secret}, err
+}
+
+// tokenSites returns the numbers of the sites that a token is restricted to, sorted, each once.
+func (r *Resolver) tokenSites(nodeIDs []string) ([]int64, error) {
+	if len(nodeIDs) == 0 || len(nodeIDs) > model.MaxTokenSites {
+		return nil, model.InvalidField("siteIds", "invalid_sites",
+			fmt.Sprintf("Give 1 to %d sites, or leave siteIds out for all of them.", model.MaxTokenSites))
+	}
+
+	siteIDs := make([]int64, len(nodeIDs))
+	for i, nodeID := range nodeIDs {
+		var ok bool
+		if siteIDs[i], ok = r.ids.Parse(model.NodeSite, nodeID); !ok {
+			return nil, notFound("siteIds")
+		}
+	}
+
+	slices.Sort(siteIDs)
+	return slices.Compact(siteIDs), nil
 }
 
 func (r *mutationResolver) RevokeAPIToken(

@@ -255,7 +255,7 @@ var fieldRules = map[string]struct {
 // ids unknown and the passwords wrong: a permitted caller gets that error.
 func TestRoles(t *testing.T) {
 	kinds := map[string]model.NodeKind{
-		"siteId": model.NodeSite, "id": model.NodeSite, "userId": model.NodeUser, "invitationId": model.NodeInvitation,
+		"siteId": model.NodeSite, "siteIds": model.NodeSite, "id": model.NodeSite, "userId": model.NodeUser, "invitationId": model.NodeInvitation,
 		"annotationId": model.NodeAnnotation, "segmentId": model.NodeSegment, "funnelId": model.NodeFunnel,
 		"sharedLinkId": model.NodeSharedLink, "passkeyId": model.NodePasskey,
 		"apiTokenId": model.NodeAPIToken, "sitekeyId": model.NodeSitekey, "accountId": model.NodeAccount, "toAccountId": model.NodeAccount, "deliveryId": model.NodeDelivery,

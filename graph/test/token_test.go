@@ -30,6 +30,10 @@ func TestAPITokens(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
+		if got := c.query(`{ apiTokens { id } account { apiTokens { id } } }`); got.Body != `{"data":{"apiTokens":[],"account":{"apiTokens":[]}}}` {
+			t.Errorf("without tokens: %s", got.Body)
+		}
+
 		got := c.query(`mutation { createApiToken(input: {name: " Deploy ", scopes: [WRITE, READ, WRITE]}) {
 			apiToken { name scopes hint createdAt lastUsedAt } token userErrors { code } } }`).ok(t, "createApiToken")
 

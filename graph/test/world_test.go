@@ -282,6 +282,7 @@ func (a *app) tenant(domain string) *tenant {
 
 	return &tenant{owner: c, ids: map[string]string{
 		"siteId":       site,
+		"siteIds":      site,
 		"deliveryId":   text(test.ok(a.t, "sendTestWebhook"), "sendTestWebhook.delivery.id"),
 		"sitekeyId":    text(sitekey, "createSitekey.sitekey.id"),
 		"accountId":    text(c.query(`{ viewer { account { id } } }`), "viewer.account.id"),

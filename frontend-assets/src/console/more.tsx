@@ -1,7 +1,8 @@
 // The pages that are loaded on demand, by the patterns of main.tsx.
 import { addMessages, type ComponentType } from './core';
 import messages from './messages/more';
-import { AcceptInvitation, Account, ConfirmEmail, Members, Sessions, Tokens } from './more/people';
+import { AcceptInvitation, Account, ConfirmEmail, Members, Sessions } from './more/people';
+import { Tokens } from './more/tokens';
 import { NewSitekey, SitekeyPage, Sitekeys } from './more/captcha';
 import { DeletedSites } from './more/deleted';
 import { Events } from './more/events';

@@ -35,7 +35,7 @@ export type SitePlan = 'FREE' | 'PRO_100K' | 'PRO_500K' | 'PRO_1M' | 'PRO_2M' | 
 
 export type SiteState = 'ACTIVE' | 'PAUSED' | 'DELETED';
 
-export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'TOO_MANY_NETWORKS' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'LAST_OPERATOR';
+export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'TOO_MANY_NETWORKS' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'INVALID_SITES' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'LAST_OPERATOR';
 
 export type WebhookKind = 'CONVERSION' | 'DAILY_EXPORT';
 
@@ -62,6 +62,10 @@ export type UpdateSitekeyInput = {
 export type RotateSitekeySecretInput = {
   sitekeyId: string;
   keepOldFor?: number;
+};
+
+export type RevokeOldSitekeySecretInput = {
+  sitekeyId: string;
 };
 
 export type TransferSitekeyInput = {
@@ -188,6 +192,7 @@ export type CreateApiTokenInput = {
   accountId?: string | null;
   name: string;
   scopes: ApiTokenScope[];
+  siteIds?: string[] | null;
   expiresInDays?: number;
   neverExpires?: boolean;
 };
@@ -379,6 +384,10 @@ export type RotateServerSecretInput = {
   keepOldFor?: number;
 };
 
+export type RevokeOldServerSecretInput = {
+  siteId: string;
+};
+
 export type RevokeServerSecretInput = {
   siteId: string;
 };
@@ -501,10 +510,12 @@ export type SitekeyFields = {
   name: string;
   domains: string[];
   secretHint: string;
+  oldSecretHint: string | null;
+  oldSecretValidUntil: string | null;
   createdAt: string;
 };
 const sitekeyFieldsText =
-  'fragment SitekeyFields on Sitekey{id accountId sitekey name domains secretHint createdAt}';
+  'fragment SitekeyFields on Sitekey{id accountId sitekey name domains secretHint oldSecretHint oldSecretValidUntil createdAt}';
 
 export type AccountFields = {
   accountId: string;
@@ -569,6 +580,20 @@ export type InvitationFields = {
 };
 const invitationFieldsText =
   'fragment InvitationFields on Invitation{id email role createdAt expiresAt}';
+
+export type TokenFields = {
+  id: string;
+  accountId: string;
+  name: string;
+  scopes: ApiTokenScope[];
+  siteIds: string[] | null;
+  hint: string;
+  createdAt: string;
+  lastUsedAt: string | null;
+  validUntil: string | null;
+};
+const tokenFieldsText =
+  'fragment TokenFields on ApiToken{id accountId name scopes siteIds hint createdAt lastUsedAt validUntil}';
 
 export type ReportFields = {
   from: string;
@@ -835,10 +860,12 @@ export type SettingsFields = {
   allowPseudonymousUserId: boolean;
   automaticEvents: boolean;
   serverSecretHint: string | null;
+  oldServerSecretHint: string | null;
+  oldServerSecretValidUntil: string | null;
   state: SiteState;
 };
 const settingsFieldsText =
-  'fragment SettingsFields on Site{name timeZone extraDomains excludedAddresses measureSiteSearch measureEcommerce allowPseudonymousUserId automaticEvents serverSecretHint state}';
+  'fragment SettingsFields on Site{name timeZone extraDomains excludedAddresses measureSiteSearch measureEcommerce allowPseudonymousUserId automaticEvents serverSecretHint oldServerSecretHint oldServerSecretValidUntil state}';
 
 export type ErasureFields = {
   id: string;
@@ -1027,6 +1054,16 @@ export type RotateSitekeySecretData = {
 };
 export const rotateSitekeySecret = /* @__PURE__ */ operation<{ input: RotateSitekeySecretInput }, RotateSitekeySecretData>(
   'mutation RotateSitekeySecret($input:RotateSitekeySecretInput!){rotateSitekeySecret(input:$input){secret sitekey{... SitekeyFields}userErrors{... UserErrorFields}}}', sitekeyFieldsText, userErrorFieldsText,
+);
+
+export type RevokeOldSitekeySecretData = {
+  revokeOldSitekeySecret: {
+    sitekey: SitekeyFields | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const revokeOldSitekeySecret = /* @__PURE__ */ operation<{ input: RevokeOldSitekeySecretInput }, RevokeOldSitekeySecretData>(
+  'mutation RevokeOldSitekeySecret($input:RevokeOldSitekeySecretInput!){revokeOldSitekeySecret(input:$input){sitekey{... SitekeyFields}userErrors{... UserErrorFields}}}', sitekeyFieldsText, userErrorFieldsText,
 );
 
 export type TransferSitekeyData = {
@@ -1413,18 +1450,25 @@ export const revokeSession = /* @__PURE__ */ operation<{ input: RevokeSessionInp
 
 export type TokensData = {
   viewer: ViewerFields | null;
-  apiTokens: ({
+  apiTokens: TokenFields[];
+  account: {
     id: string;
-    accountId: string;
-    name: string;
-    scopes: ApiTokenScope[];
-    hint: string;
-    createdAt: string;
-    lastUsedAt: string | null;
-  })[];
+    apiTokens: ({
+      user: {
+        id: string;
+        email: string;
+      } | null;
+    } & TokenFields)[];
+    sites: {
+      nodes: {
+        id: string;
+        domain: string;
+      }[];
+    } | null;
+  } | null;
 };
-export const tokens = /* @__PURE__ */ operation<Record<string, never>, TokensData>(
-  'query Tokens{viewer{... ViewerFields}apiTokens{id accountId name scopes hint createdAt lastUsedAt}}', viewerFieldsText,
+export const tokens = /* @__PURE__ */ operation<{ account?: string | null }, TokensData>(
+  'query Tokens($account:ID){viewer{... ViewerFields}apiTokens{... TokenFields}account(id:$account){id apiTokens{... TokenFields user{id email}}sites(first:100,orderBy:DOMAIN){nodes{id domain}}}}', viewerFieldsText, tokenFieldsText,
 );
 
 export type CreateTokenData = {
@@ -2075,6 +2119,16 @@ export type RotateServerSecretData = {
 };
 export const rotateServerSecret = /* @__PURE__ */ operation<{ input: RotateServerSecretInput }, RotateServerSecretData>(
   'mutation RotateServerSecret($input:RotateServerSecretInput!){rotateServerSecret(input:$input){serverSecret site{... SettingsFields}userErrors{... UserErrorFields}}}', settingsFieldsText, userErrorFieldsText,
+);
+
+export type RevokeOldServerSecretData = {
+  revokeOldServerSecret: {
+    site: SettingsFields | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const revokeOldServerSecret = /* @__PURE__ */ operation<{ input: RevokeOldServerSecretInput }, RevokeOldServerSecretData>(
+  'mutation RevokeOldServerSecret($input:RevokeOldServerSecretInput!){revokeOldServerSecret(input:$input){site{... SettingsFields}userErrors{... UserErrorFields}}}', settingsFieldsText, userErrorFieldsText,
 );
 
 export type RevokeServerSecretData = {

@@ -43,6 +43,26 @@ func TestPeopleChromium(t *testing.T) {
 	guest.see("Automatic events")
 	guest.WaitFor(`!document.querySelector('input[name=name]')`)
 
+	// The guest makes a token for one of the account's two sites. The owner finds and revokes it.
+	s.createSite("blog.localhost", "Kettle blog")
+	guest.Goto(s.control + "/tokens")
+	guest.see("You have no API tokens.")
+	guest.fill("Name", "guest's script")
+	guest.fill("Life", "30")
+	guest.check("blog.localhost")
+	guest.press("Create a token")
+	guest.press("I have copied it")
+	guest.WaitFor(`document.querySelector('tbody tr').innerText.includes('blog.localhost')`)
+
+	p.Goto(s.control + "/tokens")
+	p.see("Tokens of other members")
+	p.see("guest@example.com")
+	p.look("tokens-others")
+	p.press("Revoke")
+	p.fill("To confirm, type guest's script", "guest's script")
+	p.press("Revoke")
+	p.WaitFor(`!document.body.innerText.includes('Tokens of other members')`)
+
 	// The owner changes the role, and removes the member after typing the address.
 	p.Goto(s.control + "/members")
 	p.see("2 members")

@@ -97,6 +97,11 @@ func TestFirstSiteChromium(t *testing.T) {
 	p.press("I have copied it")
 	p.WaitFor("document.activeElement.textContent === 'Replace the secret'")
 
+	// The replaced secret stays valid for a day, unless it is revoked before.
+	p.see("The replaced secret, which ends in")
+	p.press("Revoke it now")
+	p.WaitFor(`!document.body.innerText.includes('The replaced secret')`)
+
 	if status := s.hit(key, "https://www.other.example", "/", ""); status != http.StatusNoContent {
 		t.Errorf("a hit from the added domain: status %d", status)
 	}

@@ -36,6 +36,7 @@ import {
 import {
   createSitekey,
   deleteSitekey,
+  revokeOldSitekeySecret,
   rotateSitekeySecret,
   sitekey as readSitekey,
   sitekeys,
@@ -46,6 +47,7 @@ import {
   type SitekeyData,
   type SitekeysData,
 } from '../operations';
+import { KeepOld, OldSecret } from './secret';
 import { Transfer } from './transfer';
 
 /** Sitekeys lists the account's sitekeys, with the month's usage. */
@@ -217,8 +219,9 @@ export function SitekeyPage({ id }: { id: string }) {
           setSecret('');
           created.secret = '';
         };
-        const rotate = async (): Promise<UserError[]> => {
-          const payload = (await rotateSitekeySecret({ input: { sitekeyId: id } })).rotateSitekeySecret;
+        const rotate = async ({ keepOldFor = '0' }: Values): Promise<UserError[]> => {
+          const input = { sitekeyId: id, keepOldFor: Number(keepOldFor) };
+          const payload = (await rotateSitekeySecret({ input })).rotateSitekeySecret;
           setSecret(payload?.secret ?? '');
           return show(payload);
         };
@@ -274,6 +277,16 @@ export function SitekeyPage({ id }: { id: string }) {
             </Section>
             <Section title={t('captcha.secret')} hint={t('captcha.secretHint')}>
               <p>{t('settings.secretEnds', { hint: key.secretHint })}</p>
+              <OldSecret
+                hint={key.oldSecretHint}
+                until={key.oldSecretValidUntil}
+                revoke={
+                  edit
+                    ? async () =>
+                        show((await revokeOldSitekeySecret({ input: { sitekeyId: id } })).revokeOldSitekeySecret)
+                    : undefined
+                }
+              />
               {edit && (
                 <Confirm
                   button={t('settings.secretRotate')}
@@ -281,7 +294,9 @@ export function SitekeyPage({ id }: { id: string }) {
                   text={t('captcha.rotateText')}
                   name={key.name}
                   run={rotate}
-                />
+                >
+                  <KeepOld />
+                </Confirm>
               )}
             </Section>
             {isOwner() && (

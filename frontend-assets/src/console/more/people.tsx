@@ -1,12 +1,10 @@
-// The account and its people: members, API tokens, sessions.
+// The account and its people: members and sessions.
 import {
   Action,
   announce,
-  Check,
   chosenAccount,
   Confirm,
   date,
-  Empty,
   enter,
   Field,
   Form,
@@ -15,7 +13,6 @@ import {
   Loaded,
   Missing,
   Password,
-  Secret,
   Section,
   Select,
   t,
@@ -37,7 +34,6 @@ import {
   changePassword,
   confirmEmailChange,
   createAccount,
-  createToken,
   deleteAccount,
   inviteMember,
   leaveAccount,
@@ -46,14 +42,11 @@ import {
   requestEmailChange,
   revokeInvitation,
   revokeSession,
-  revokeToken,
   sessions,
   setMemberRole,
   signOut,
-  tokens,
   updateAccount,
   viewer as readViewer,
-  type ApiTokenScope,
   type MembersData,
   type Role,
   type ViewerFields,
@@ -473,94 +466,6 @@ function RolePicker({ member, set }: { member: { email: string; role: Role }; se
         </Action>
       )}
     </span>
-  );
-}
-
-const scopes: ApiTokenScope[] = ['READ', 'WRITE', 'EXPORT'];
-
-/** Tokens lists the user's API tokens. A new one is shown once. */
-export function Tokens() {
-  const query = useQuery(tokens, {});
-  const [secret, setSecret] = useState('');
-  const create = async (values: Values): Promise<UserError[]> => {
-    const input = { accountId: chosenAccount(), name: values['name'] ?? '', scopes: scopes.filter((scope) => scope in values) };
-    const payload = (await createToken({ input })).createApiToken;
-    if (payload?.token) {
-      setSecret(payload.token);
-      await query.reload();
-    }
-    return payload?.userErrors ?? [];
-  };
-
-  return (
-    <>
-      <Title text={t('nav.tokens')} />
-      <p class="lead">{t('token.hint')}</p>
-      {secret && <Secret text={secret} label={t('token.token')} onDone={() => setSecret('')} />}
-      <Loaded query={query}>
-        {({ apiTokens, viewer: user }) => (
-          <>
-            {apiTokens.length === 0 ? (
-              <Empty>{t('token.none')}</Empty>
-            ) : (
-              <Section title={t('token.tokens')}>
-                <Table
-                  label={t('nav.tokens')}
-                  head={[t('token.name'), t('token.scopes'), t('token.ends'), t('token.lastUsed'), t('events.action')]}
-                >
-                  {apiTokens.map((token) => (
-                    <tr key={token.id}>
-                      <th scope="row">
-                        {token.name}
-                        {user && user.accounts.length > 1 && (
-                          <span class="hint"> {user.accounts.find(({ id }) => id === token.accountId)?.name}</span>
-                        )}
-                      </th>
-                      <td>{token.scopes.map((scope) => t(`scope.${scope}`)).join(', ')}</td>
-                      <td>
-                        <code>…{token.hint}</code>
-                      </td>
-                      <td>{token.lastUsedAt ? <Time at={token.lastUsedAt} /> : t('token.never')}</td>
-                      <td class="number">
-                        <Confirm
-                          button={t('token.revoke')}
-                          title={t('token.revoke')}
-                          text={t('token.revokeText')}
-                          name={token.name}
-                          run={async () => {
-                            const errors =
-                              (await revokeToken({ input: { apiTokenId: token.id } })).revokeApiToken?.userErrors ?? [];
-                            if (errors.length === 0) await query.reload();
-                            return errors;
-                          }}
-                        />
-                      </td>
-                    </tr>
-                  ))}
-                </Table>
-              </Section>
-            )}
-            <Section title={t('token.create')}>
-              <Form key={apiTokens.length} submit={t('token.create')} onSubmit={create} class="column">
-                <Field name="name" label={t('token.name')} hint={t('token.nameHint')} maxLength={100} required />
-                <fieldset>
-                  <legend>{t('token.scopes')}</legend>
-                  {scopes.map((scope) => (
-                    <Check
-                      key={scope}
-                      name={scope}
-                      label={t(`scope.${scope}`)}
-                      hint={t(`scope.${scope}.hint`)}
-                      checked={scope === 'READ'}
-                    />
-                  ))}
-                </fieldset>
-              </Form>
-            </Section>
-          </>
-        )}
-      </Loaded>
-    </>
   );
 }
 

@@ -35,6 +35,7 @@ import {
   removeSiteDomain,
   resumeSite,
   revokeServerSecret,
+  revokeOldServerSecret,
   rotateServerSecret,
   settings,
   transferSite,
@@ -43,6 +44,7 @@ import {
   type SettingsData,
   type SettingsFields,
 } from '../operations';
+import { KeepOld, OldSecret } from './secret';
 import { Transfer } from './transfer';
 
 type Site = NonNullable<SettingsData['site']>;
@@ -228,8 +230,9 @@ function Excluded({ site, show, edit }: PartProps) {
 
 function ServerSecret({ site, show, edit }: PartProps) {
   const [secret, setSecret] = useState('');
-  const create = async (): Promise<UserError[]> => {
-    const payload = (await rotateServerSecret({ input: { siteId: site.id } })).rotateServerSecret;
+  const create = async ({ keepOldFor = '0' }: Values = {}): Promise<UserError[]> => {
+    const input = { siteId: site.id, keepOldFor: Number(keepOldFor) };
+    const payload = (await rotateServerSecret({ input })).rotateServerSecret;
     setSecret(payload?.serverSecret ?? '');
     return show(payload);
   };
@@ -241,6 +244,15 @@ function ServerSecret({ site, show, edit }: PartProps) {
           {site.serverSecretHint ? t('settings.secretEnds', { hint: site.serverSecretHint }) : t('settings.secretNone')}
         </p>
       )}
+      <OldSecret
+        hint={site.oldServerSecretHint}
+        until={site.oldServerSecretValidUntil}
+        revoke={
+          edit
+            ? async () => show((await revokeOldServerSecret({ input: { siteId: site.id } })).revokeOldServerSecret)
+            : undefined
+        }
+      />
       {edit && !secret && (
         <div class="actions">
           {site.serverSecretHint ? (
@@ -251,7 +263,9 @@ function ServerSecret({ site, show, edit }: PartProps) {
                 text={t('settings.secretRotateText')}
                 name={site.domain}
                 run={create}
-              />
+              >
+                <KeepOld />
+              </Confirm>
               <Confirm
                 button={t('settings.secretRevoke')}
                 title={t('settings.secretRevoke')}
@@ -261,7 +275,7 @@ function ServerSecret({ site, show, edit }: PartProps) {
               />
             </>
           ) : (
-            <Action run={create}>{t('settings.secretCreate')}</Action>
+            <Action run={() => create()}>{t('settings.secretCreate')}</Action>
           )}
         </div>
       )}

@@ -1,0 +1,195 @@
+package graph_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// restrictedToken creates a token with all scopes for some sites, and returns its secret.
+func (c *client) restrictedToken(siteIDs ...string) string {
+	c.t.Helper()
+	return c.restrict(siteIDs).ok(c.t, "createApiToken").at("createApiToken.token").(string)
+}
+
+func (c *client) restrict(siteIDs []string) *answer {
+	c.t.Helper()
+	return c.query(`mutation($ids: [ID!]) { createApiToken(input: {name: "test", scopes: [READ, WRITE, EXPORT], siteIds: $ids}) {
+		apiToken { id siteIds } token userErrors { field code } } }`, "ids", siteIDs)
+}
+
+// TestRestrictedTokenIsolation: for a token that is restricted to one site, the ids of everything else
+// in the same account answer like unknown ones in every field that takes an id, and nothing changes.
+// Its own site and its objects are found.
+func TestRestrictedTokenIsolation(t *testing.T) {
+	fields, operation := byID()
+
+	// What is the site's own, by the name of the id.
+	ofSite := []string{"siteId", "siteIds", "deliveryId", "annotationId", "segmentId", "funnelId", "sharedLinkId", "erasureId"}
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+		first := a.tenant("first.example")
+		token := []string{"Authorization", "Bearer " + first.owner.restrictedToken(first.owner.siteOf("second.example"))}
+		own := []string{"Authorization", "Bearer " + first.owner.restrictedToken(first.ids["siteId"])}
+		caller := a.client()
+
+		// The tokens' first use is stored.
+		node := byName(t, fields, "node")
+		for _, header := range [][]string{token, own} {
+			caller.call(t, ast.Query, node, func(string) string { return first.ids["siteId"] }, header...)
+		}
+
+		before := a.dump("signin_failures")
+		for _, f := range fields {
+			for name, id := range first.ids {
+				if name == "accountId" || name == "toAccountId" {
+					// The account is the token's own.
+					continue
+				}
+
+				foreign := caller.call(t, operation[f.Name], f, func(string) string { return id }, token...)
+				nothing := caller.call(t, operation[f.Name], f, func(string) string { return a.unknown(id) }, token...)
+				if foreign.Body != nothing.Body || strings.Contains(foreign.Body, "first") {
+					t.Errorf("%s with the %s of another site answers %s, with an unknown one %s", f.Name, name, foreign.Body, nothing.Body)
+				}
+			}
+		}
+
+		if after := a.dump("signin_failures"); after != before {
+			t.Errorf("the calls changed something:\n%s\nwas\n%s", after, before)
+		}
+
+		for name, id := range first.ids {
+			got := caller.call(t, ast.Query, node, func(string) string { return id }, own...)
+			visible := slices.Contains(ofSite, name) || name == "accountId" || name == "toAccountId"
+			if found := got.at("node") != nil; found != visible || got.codes() != "" {
+				t.Errorf("the %s of the token's own site or account: %s, want that it is found: %t", name, got.Body, visible)
+			}
+		}
+	})
+}
+
+func byName(t *testing.T, fields []*ast.FieldDefinition, name string) *ast.FieldDefinition {
+	t.Helper()
+	i := slices.IndexFunc(fields, func(f *ast.FieldDefinition) bool { return f.Name == name })
+	if i < 0 {
+		t.Fatalf("there is no field %s", name)
+	}
+	return fields[i]
+}
+
+// TestRestrictedTokenLists: the lists and counts of the account have only the token's sites. What
+// belongs to no site is refused or empty.
+func TestRestrictedTokenLists(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner := a.owner("owner@example.com")
+		a.join(owner, "member@example.com", model.RoleMember)
+		owner.createSitekey("form", "one.example")
+
+		ids := map[string]string{}
+		for _, domain := range []string{"one.example", "two.example", "three.example"} {
+			ids[domain] = owner.siteOf(domain)
+		}
+
+		secret := owner.restrictedToken(ids["three.example"], ids["one.example"], ids["one.example"])
+		for query, want := range map[string]string{
+			`{ sites { totalCount nodes { domain } } }`:                  `{"sites":{"totalCount":2,"nodes":[{"domain":"one.example"},{"domain":"three.example"}]}}`,
+			`{ sites(first: 1) { pageInfo { hasNextPage } } }`:           `{"sites":{"pageInfo":{"hasNextPage":true}}}`,
+			`{ sites(first: 2) { pageInfo { hasNextPage } } }`:           `{"sites":{"pageInfo":{"hasNextPage":false}}}`,
+			`{ sites(orderBy: DOMAIN, last: 1) { nodes { domain } } }`:   `{"sites":{"nodes":[{"domain":"three.example"}]}}`,
+			`{ sites(search: "t") { totalCount nodes { domain } } }`:     `{"sites":{"totalCount":1,"nodes":[{"domain":"three.example"}]}}`,
+			`{ account { sites { totalCount nodes { domain } } } }`:      `{"account":{"sites":{"totalCount":2,"nodes":[{"domain":"one.example"},{"domain":"three.example"}]}}}`,
+			`{ site(domain: "one.example") { domain } }`:                 `{"site":{"domain":"one.example"}}`,
+			`{ site(domain: "two.example") { domain } }`:                 `{"site":null}`,
+			`{ account { members { email } invitations { email } } }`:    `{"account":{"members":[{"email":"owner@example.com"}],"invitations":[]}}`,
+			`{ account { deletedSites { domain } apiTokens { name } } }`: `{"account":{"deletedSites":[],"apiTokens":[]}}`,
+		} {
+			if got := a.with(secret, query); got.Body != `{"data":`+want+`}` {
+				t.Errorf("%s: %s, want %s", query, got.Body, want)
+			}
+		}
+
+		for _, query := range []string{
+			`{ sitekeys { totalCount } }`, `{ account { auditLog { nodes { action } } } }`,
+			`mutation { createSite(input: {domain: "four.example"}) { site { id } } }`,
+			`mutation { createSitekey(input: {name: "form", domains: ["one.example"]}) { sitekey { id } } }`,
+		} {
+			if got := a.with(secret, query); got.codes() != "FORBIDDEN" {
+				t.Errorf("%s: %s, want that it is forbidden", query, got.Body)
+			}
+		}
+
+		owner.query(`mutation { deleteSite(input: {siteId: "`+ids["one.example"]+`"}) { userErrors { code } } }`).ok(t, "deleteSite")
+		owner.query(`mutation { deleteSite(input: {siteId: "`+ids["three.example"]+`"}) { userErrors { code } } }`).ok(t, "deleteSite")
+		if got := a.with(secret, `{ sites { totalCount nodes { domain } } }`); got.Body != `{"data":{"sites":{"totalCount":0,"nodes":[]}}}` {
+			t.Errorf("after its sites were deleted: %s", got.Body)
+		}
+	})
+}
+
+// TestRestrictedTokenAfterTransfer: a site that leaves the account is out of the token's reach, and the
+// token stays restricted.
+func TestRestrictedTokenAfterTransfer(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner := a.owner("owner@example.com")
+		moved, kept := owner.siteOf("moved.example"), owner.siteOf("kept.example")
+		secret := owner.restrictedToken(moved)
+		other := owner.query(`mutation { createAccount(input: {name: "Other"}) { account { id } userErrors { code } } }`).
+			ok(t, "createAccount").at("createAccount.account.id")
+
+		owner.query(`mutation($site: ID!, $to: ID!) { transferSite(input: {siteId: $site, toAccountId: $to}) { userErrors { code } } }`,
+			"site", moved, "to", other).ok(t, "transferSite")
+
+		for _, id := range []string{moved, kept} {
+			if got := a.with(secret, `{ site(id: "`+id+`") { domain } sites { totalCount } }`); got.Body != `{"data":{"site":null,"sites":{"totalCount":0}}}` {
+				t.Errorf("after the transfer: %s", got.Body)
+			}
+		}
+	})
+}
+
+// TestRestrictedTokenMistakes: the sites of a token must be of its account, 1 to 100.
+func TestRestrictedTokenMistakes(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner, stranger := a.owner("owner@example.com"), a.owner("stranger@example.com")
+		own, foreign := owner.siteOf("own.example"), stranger.siteOf("foreign.example")
+		before := a.dump()
+
+		for _, test := range []struct {
+			ids  []string
+			want string
+		}{
+			{[]string{}, "siteIds:INVALID_SITES"},
+			{slices.Repeat([]string{own}, model.MaxTokenSites+1), "siteIds:INVALID_SITES"},
+			{[]string{own, foreign}, "siteIds:NOT_FOUND"},
+			{[]string{own, a.unknownOf(model.NodeSite)}, "siteIds:NOT_FOUND"},
+			{[]string{own, a.unknownOf(model.NodeSitekey)}, "siteIds:NOT_FOUND"},
+		} {
+			if got := owner.restrict(test.ids); got.userErrors("createApiToken") != test.want || got.at("createApiToken.token") != nil {
+				t.Errorf("%d sites: %s, want %s", len(test.ids), got.Body, test.want)
+			}
+		}
+
+		if after := a.dump(); after != before {
+			t.Errorf("the mistakes changed something:\n%s\nwas\n%s", after, before)
+		}
+
+		got := owner.restrict([]string{own, own}).ok(t, "createApiToken")
+		if ids, ok := got.at("createApiToken.apiToken.siteIds").([]any); !ok || len(ids) != 1 || ids[0] != own {
+			t.Errorf("the token's sites: %s", got.Body)
+		}
+		if got := owner.query(`{ apiTokens { siteIds } }`); got.Body != `{"data":{"apiTokens":[{"siteIds":["`+own+`"]}]}}` {
+			t.Errorf("the list: %s", got.Body)
+		}
+	})
+}
