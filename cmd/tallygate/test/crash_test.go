@@ -69,8 +69,12 @@ func load(t *testing.T, data, siteKey, prefix string, count *atomic.Int64) (ackn
 }
 
 func sendPageview(client *http.Client, data, siteKey, path string) (int, error) {
+	return sendPageviewTo(client, "http://"+data, siteKey, path)
+}
+
+func sendPageviewTo(client *http.Client, baseURL, siteKey, path string) (int, error) {
 	body := fmt.Sprintf(`{"k":"%s","t":"pageview","p":"%s"}`, siteKey, path)
-	request, err := http.NewRequest(http.MethodPost, "http://"+data+"/collect.php", strings.NewReader(body))
+	request, err := http.NewRequest(http.MethodPost, baseURL+"/collect.php", strings.NewReader(body))
 	if err != nil {
 		return 0, err
 	}

@@ -175,7 +175,7 @@ func TestKeyboardChromium(t *testing.T) {
 
 	// The download has as many rows as the page has page views.
 	k.Goto(s.control + "/sites/" + id + "?period=today")
-	k.WaitFor(total(2))
+	k.counted(total(2), "2")
 	views := k.Text(total(2))
 	k.Eval(`(() => { const make = URL.createObjectURL;
 		URL.createObjectURL = (b) => { window.saved = b; return make(b) } })()`, nil)

@@ -244,15 +244,6 @@ function ServerSecret({ site, show, edit }: PartProps) {
           {site.serverSecretHint ? t('settings.secretEnds', { hint: site.serverSecretHint }) : t('settings.secretNone')}
         </p>
       )}
-      <OldSecret
-        hint={site.oldServerSecretHint}
-        until={site.oldServerSecretValidUntil}
-        revoke={
-          edit
-            ? async () => show((await revokeOldServerSecret({ input: { siteId: site.id } })).revokeOldServerSecret)
-            : undefined
-        }
-      />
       {edit && !secret && (
         <div class="actions">
           {site.serverSecretHint ? (
@@ -279,6 +270,15 @@ function ServerSecret({ site, show, edit }: PartProps) {
           )}
         </div>
       )}
+      <OldSecret
+        hint={site.oldServerSecretHint}
+        until={site.oldServerSecretValidUntil}
+        revoke={
+          edit
+            ? async () => show((await revokeOldServerSecret({ input: { siteId: site.id } })).revokeOldServerSecret)
+            : undefined
+        }
+      />
     </Section>
   );
 }

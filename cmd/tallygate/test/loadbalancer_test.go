@@ -1,0 +1,429 @@
+package test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"maps"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// loadBalancer is one of the shipped examples in docs/proxies.
+type loadBalancer struct {
+	program, file string
+
+	// test are replacements in the file beside the addresses, which keep the program in a folder.
+	test func(dir string) []string
+	args func(dir, file string) []string
+
+	// drain is the setting of the nodes that the example asks for.
+	drain string
+
+	// up waits until the program sends requests to the first data node again.
+	up func(t *testing.T, dir string)
+}
+
+var loadBalancers = map[string]loadBalancer{
+	"haproxy": {
+		program: "haproxy", file: "haproxy.cfg", drain: "3s",
+		test: func(dir string) []string {
+			return []string{
+				"bind :443", "bind 127.0.0.1:PORT", "/etc/haproxy/certificates/", filepath.Join(dir, "both.pem"),
+				"maxconn 20000", "maxconn 500", // a test's process may have few descriptors
+				"global\n", "global\n\tstats socket " + filepath.Join(dir, "socket") + "\n",
+			}
+		},
+		args: func(_, file string) []string { return []string{"-db", "-f", file} },
+		up:   awaitHAProxyServer,
+	},
+	"nginx": {
+		program: "nginx", file: "nginx.conf", drain: "0s",
+		test: func(dir string) []string {
+			replaced := []string{
+				"worker_connections 10000", "worker_connections 500",
+				"access_log off", "log_format upstream $upstream_addr; access_log " + filepath.Join(dir, "access.log") + " upstream",
+				"listen 443", "listen 127.0.0.1:PORT",
+				"/etc/nginx/certificates/example.com.pem", filepath.Join(dir, "both.pem"),
+				"/etc/nginx/certificates/example.com.key", filepath.Join(dir, "both.pem"),
+			}
+			temporary := "http {\n"
+			for _, module := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+				temporary += "\t" + module + "_temp_path " + dir + ";\n"
+			}
+			return append(replaced, "http {\n", temporary)
+		},
+		args: func(dir, file string) []string {
+			return []string{
+				"-p", dir, "-e", filepath.Join(dir, "error.log"), "-c", file,
+				"-g", "daemon off; master_process off; pid " + filepath.Join(dir, "pid") + ";",
+			}
+		},
+		up: awaitNginxServer,
+	},
+}
+
+// run starts the program with the shipped file and the given addresses of nodes. It returns a client
+// that connects to the program whatever the host, and the program's folder.
+func (b loadBalancer) run(t *testing.T, nodes map[string]string) (client *http.Client, dir string) {
+	t.Helper()
+
+	program, err := exec.LookPath(b.program)
+	if err != nil {
+		program, err = exec.LookPath("/usr/sbin/" + b.program)
+	}
+	if err != nil {
+		t.Skipf("%s is not installed", b.program)
+	}
+
+	example, err := os.ReadFile("../../../docs/proxies/" + b.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	dir = t.TempDir()
+	roots := writeCertificate(t, filepath.Join(dir, "both.pem"))
+	addr := freeAddress(t)
+	_, port, _ := net.SplitHostPort(addr)
+	text := strings.NewReplacer(b.test(dir)...).Replace(string(example))
+	for from, to := range nodes {
+		if !strings.Contains(text, from) {
+			t.Fatalf("the example has no node %s", from)
+		}
+		text = strings.ReplaceAll(text, from, to)
+	}
+
+	file := filepath.Join(dir, b.file)
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "PORT", port)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	cmd := exec.Command(program, b.args(dir, file)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", addr); err == nil {
+			conn.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not listen", b.program)
+		}
+	}
+
+	dialer := &net.Dialer{}
+	transport := &http.Transport{
+		TLSClientConfig:     &tls.Config{RootCAs: roots},
+		MaxIdleConnsPerHost: senders,
+		ForceAttemptHTTP2:   true,
+	}
+	transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, network, addr)
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+
+	return &http.Client{Transport: transport, Timeout: patience}, dir
+}
+
+// freeAddress returns an address of this machine on which nothing listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// writeCertificate writes a certificate for the example's host names with its key, and returns a pool
+// that trusts it.
+func writeCertificate(t *testing.T, file string) *x509.CertPool {
+	t.Helper()
+
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "example.com"},
+		DNSNames:  []string{"app.example.com", "stats.example.com"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	both := append(certificate, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})...)
+	if err := os.WriteFile(file, both, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(certificate)
+	return pool
+}
+
+// awaitHAProxyServer waits until HAProxy's checks of the first data node have succeeded.
+func awaitHAProxyServer(t *testing.T, dir string) {
+	t.Helper()
+
+	state := ""
+	for deadline := time.Now().Add(patience); !strings.Contains(state, ",UP,"); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the node does not come up again: %s", state)
+		}
+
+		conn, err := net.Dial("unix", filepath.Join(dir, "socket"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(conn, "show stat data 4 -1\n")
+		answer, err := io.ReadAll(conn)
+		conn.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		state = ""
+		for line := range strings.Lines(string(answer)) {
+			if strings.HasPrefix(line, "data,data1,") {
+				state = line
+			}
+		}
+	}
+}
+
+// awaitNginxServer waits until the site's calls reach the node again that they reached at first. nginx
+// tries a node that refused a connection again after fail_timeout.
+func awaitNginxServer(t *testing.T, dir string) {
+	t.Helper()
+
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		log, err := os.ReadFile(filepath.Join(dir, "access.log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		// A line has the addresses of the nodes that were tried. The last one may be incomplete.
+		calls := strings.Split(string(log), "\n")
+		if len(calls) > 2 && calls[len(calls)-2] == calls[0] {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("calls do not reach the node %s again", calls[0])
+		}
+	}
+}
+
+// seen is what a node got of a request.
+type seen struct{ node, host, address string }
+
+// recorder is a node that records requests by their path.
+func recorder(t *testing.T, name string, requests *sync.Map) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id := r.Header.Get("X-Id"); id != "" {
+			requests.Store(id, seen{name, r.Host, r.Header.Get("X-Forwarded-For")})
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+// TestProxyHashesBySite: behind the shipped examples all calls of a site reach one node, sites are
+// spread over the nodes, and the nodes get the host and the visitor's address, not what a visitor
+// claims. Calls without a site are spread, and the control plane's go to its own nodes.
+func TestProxyHashesBySite(t *testing.T) {
+	t.Parallel()
+
+	for name, balancer := range loadBalancers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			var requests sync.Map
+			client, _ := balancer.run(t, map[string]string{
+				"10.0.0.11:8081": recorder(t, "data1", &requests), "10.0.0.12:8081": recorder(t, "data2", &requests),
+				"10.0.0.11:8080": recorder(t, "control1", &requests), "10.0.0.12:8080": recorder(t, "control2", &requests),
+			})
+
+			calls := 0
+			call := func(host, path string, header http.Header) seen {
+				t.Helper()
+				calls++
+				request, err := http.NewRequest(http.MethodPost, "https://"+host+path, strings.NewReader("{}"))
+				if err != nil {
+					t.Fatal(err)
+				}
+
+				id := fmt.Sprint(calls)
+				maps.Copy(request.Header, header)
+				request.Header.Set("X-Id", id)
+				request.Header.Set("X-Forwarded-For", "203.0.113.9")
+
+				response, err := client.Do(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				response.Body.Close()
+
+				found, ok := requests.Load(id)
+				if !ok || response.StatusCode != http.StatusNoContent {
+					t.Fatalf("%s%s: %s, and it reached a node: %t", host, path, response.Status, ok)
+				}
+
+				got := found.(seen)
+				if got.host != host || got.address != "127.0.0.1" {
+					t.Fatalf("the node got the host %q and the address %q", got.host, got.address)
+				}
+				return got
+			}
+
+			sites := map[string]int{}
+			for i := range 40 {
+				origin := http.Header{"Origin": {fmt.Sprintf("https://shop%d.example", i)}}
+				server := http.Header{"Authorization": {fmt.Sprintf("Bearer svcs_%d", i)}}
+				for path, header := range map[string]http.Header{"/collect.php": origin, "/server.php": server} {
+					first := call("stats.example.com", path, header)
+					sites[first.node]++
+					for range 3 {
+						if again := call("stats.example.com", path, header); again.node != first.node {
+							t.Fatalf("%s of site %d reaches %s and %s", path, i, first.node, again.node)
+						}
+					}
+				}
+			}
+
+			if sites["data1"] < 15 || sites["data2"] < 15 || len(sites) != 2 {
+				t.Errorf("the nodes of 80 sites: %v", sites)
+			}
+
+			nodes := map[string]int{}
+			for range 40 {
+				nodes[call("stats.example.com", "/siteverify", nil).node]++
+			}
+			if nodes["data1"] < 5 || nodes["data2"] < 5 || len(nodes) != 2 {
+				t.Errorf("the nodes of 40 calls without a site: %v", nodes)
+			}
+
+			if got := call("app.example.com", "/graphql", http.Header{"Origin": {"https://app.example.com"}}); !strings.HasPrefix(got.node, "control") {
+				t.Errorf("the control plane's call reaches %s", got.node)
+			}
+		})
+	}
+}
+
+// TestProxyRestartsLoseNothing: behind the shipped examples, with the drain delay that they ask for,
+// both nodes are restarted one after the other while hits arrive. Each hit is accepted and stored once.
+func TestProxyRestartsLoseNothing(t *testing.T) {
+	t.Parallel()
+
+	for name, balancer := range loadBalancers {
+		t.Run(name+"/postgres", func(t *testing.T) {
+			t.Parallel()
+
+			settings := settingsFor(t, dbtest.PostgresURL(t))
+			settings["TALLYGATE_TRUSTED_PROXIES"] = "127.0.0.1"
+			settings["TALLYGATE_DRAIN_DELAY"] = balancer.drain
+			settings["TALLYGATE_ROLES"] = "control,data"
+			roles := []string{"control", "data"}
+			nodes := []*process{start(t, settings, roles), start(t, settings, roles)}
+			owner := newOwner(t, nodes[0])
+			site := owner.signUp("crash.localhost")
+
+			client, dir := balancer.run(t, map[string]string{
+				"10.0.0.11:8081": nodes[0].addr["data"], "10.0.0.12:8081": nodes[1].addr["data"],
+				"10.0.0.11:8080": nodes[0].addr["control"], "10.0.0.12:8080": nodes[1].addr["control"],
+			})
+
+			var sent, accepted atomic.Int64
+			var browsers sync.WaitGroup
+			stop := make(chan struct{})
+			for range 4 {
+				browsers.Go(func() {
+					for {
+						select {
+						case <-stop:
+							return
+						case <-time.After(2 * time.Millisecond):
+						}
+
+						n := sent.Add(1)
+						status, err := sendPageviewTo(client, "https://stats.example.com", site.SiteKey, fmt.Sprintf("/page/%d", n))
+						if err != nil || status != http.StatusNoContent {
+							t.Errorf("hit %d: status %d, %v", n, status, err)
+							continue
+						}
+						accepted.Add(1)
+					}
+				})
+			}
+
+			for deadline := time.Now().Add(patience); accepted.Load() < 20; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("%d of %d hits were accepted before the restarts", accepted.Load(), sent.Load())
+				}
+			}
+
+			for i, node := range nodes {
+				own := maps.Clone(settings)
+				own["TALLYGATE_DATA_ADDR"], own["TALLYGATE_CONTROL_ADDR"] = node.addr["data"], node.addr["control"]
+
+				node.signal(syscall.SIGTERM)
+				nodes[i] = start(t, own, roles)
+				if i == 0 {
+					balancer.up(t, dir)
+				}
+			}
+
+			close(stop)
+			browsers.Wait()
+
+			if sent.Load() < 100 || accepted.Load() != sent.Load() {
+				t.Errorf("%d of %d hits were accepted, want all of at least 100", accepted.Load(), sent.Load())
+			}
+			if rows := len(owner.export(site.ID)); int64(rows) != accepted.Load() || owner.used(site.ID) != rows {
+				t.Errorf("%d rows are stored and %d counted, want %d", rows, owner.used(site.ID), accepted.Load())
+			}
+		})
+	}
+}
