@@ -2869,6 +2869,8 @@ const (
 	UserErrorCodeInvalidVolume UserErrorCode = "INVALID_VOLUME"
 	// An API token requires at least one scope.
 	UserErrorCodeInvalidScopes UserErrorCode = "INVALID_SCOPES"
+	// The list of sites is empty or has more than 100 entries.
+	UserErrorCodeInvalidSites UserErrorCode = "INVALID_SITES"
 	// The person has reached the limit of 20 accounts.
 	UserErrorCodeTooManyAccounts UserErrorCode = "TOO_MANY_ACCOUNTS"
 	// The user has reached the limit of 50 API tokens.
@@ -2964,6 +2966,7 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidPlan,
 	UserErrorCodeInvalidVolume,
 	UserErrorCodeInvalidScopes,
+	UserErrorCodeInvalidSites,
 	UserErrorCodeTooManyAccounts,
 	UserErrorCodeTooManyTokens,
 	UserErrorCodeInvalidToken,
