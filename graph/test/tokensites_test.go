@@ -161,8 +161,8 @@ func TestRestrictedTokenAfterTransfer(t *testing.T) {
 func TestRestrictedTokenMistakes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
-		owner, stranger := a.owner("owner@example.com"), a.owner("stranger@example.com")
-		own, foreign := owner.siteOf("own.example"), stranger.siteOf("foreign.example")
+		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
+		own, foreign := owner.siteOf("own.example"), other.siteOf("foreign.example")
 		before := a.dump()
 
 		for _, test := range []struct {

@@ -33,7 +33,7 @@ import (
 type loadBalancer struct {
 	program, file string
 
-	// test are replacements in the file beside the addresses, which keep the program in a folder.
+	// test are replacements in the file in addition to the addresses, which keep the program in a folder.
 	test func(dir string) []string
 	args func(dir, file string) []string
 

@@ -18,7 +18,7 @@ export function KeepOld() {
   );
 }
 
-/** OldSecret tells that a replaced secret is still valid, and revokes it. */
+/** OldSecret shows that a replaced secret is still valid, and revokes it. */
 export function OldSecret(props: { hint: string | null; until: string | null; revoke?: (() => Promise<UserError[]>) | undefined }) {
   if (!props.hint || !props.until) return null;
   return (
