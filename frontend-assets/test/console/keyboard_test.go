@@ -208,8 +208,10 @@ func (k keyboard) sharesReport(s *service) {
 
 	reader := keyboard{s.open(strings.TrimPrefix(address, s.control))}
 	reader.see("You are reading a shared report of shop.localhost")
+	reader.WaitFor(total(2) + " !== undefined")
 	reader.keys("d")
-	reader.WaitFor(total(2) + " === '2'")
+	reader.WaitFor("location.search.includes('period=today')")
+	reader.counted(total(2), "2")
 	reader.clean(s)
 	k.Front()
 }
