@@ -1,0 +1,298 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/audit"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+)
+
+// Invite stores an invitation and the mail that carries its secret (nil for none), and returns the
+// invitation with its id. It revokes an earlier invitation to the same address. An account has at
+// most model.MaxMembers members and invitations together. It mails at most 100 invitations a day;
+// another one fails with the RateLimited rate_limited.
+func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *model.Mail) (*model.Invitation, error) {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tx.LockRow(ctx, "accounts", invitation.AccountID); err != nil {
+			return err
+		}
+		if err := mayInvite(ctx, tx, invitation); err != nil {
+			return err
+		}
+		if _, err := tx.NewInsert().Model(&invitation).Exec(ctx); err != nil {
+			return err
+		}
+
+		err := audit.Write(ctx, tx, audit.Change{
+			AccountID: invitation.AccountID, Object: invitationObject(&invitation),
+			After: audit.Values{"email": invitation.Email, "role": invitation.Role},
+		})
+		if err != nil {
+			return err
+		}
+
+		err = outbox.DeleteUnsentLink(ctx, tx, model.MailInvitation, invitation.AccountID, invitation.Email)
+		if err != nil || mail == nil {
+			return err
+		}
+		if err := outbox.CountInvitation(ctx, tx, invitation.AccountID, invitation.CreatedAt); err != nil {
+			return err
+		}
+
+		language, known, err := languageOf(ctx, tx, invitation.Email)
+		if err != nil {
+			return err
+		}
+
+		mail := *mail
+		if known {
+			mail.Language = language
+		}
+
+		_, err = tx.NewInsert().Model(&mail).Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, db.Wrap(err, "invite to account %d", invitation.AccountID)
+	}
+
+	return &invitation, nil
+}
+
+// mayInvite deletes the account's expired invitations and an earlier one to the same address. It
+// returns an error for a member, and if the account has no room for another one.
+func mayInvite(ctx context.Context, tx *db.Tx, invitation model.Invitation) error {
+	member, err := tx.NewSelect().Table("users").Where("email = ?", invitation.Email).
+		Where("id IN (SELECT user_id FROM memberships WHERE account_id = ?)", invitation.AccountID).Exists(ctx)
+	if err != nil {
+		return err
+	}
+	if member {
+		return alreadyMember("email", nil)
+	}
+
+	_, err = tx.NewDelete().Model((*model.Invitation)(nil)).Where("account_id = ?", invitation.AccountID).
+		Where("email = ? OR expires_at <= ?", invitation.Email, invitation.CreatedAt).Exec(ctx)
+	if err != nil {
+		return err
+	}
+
+	var n int
+	err = tx.NewRaw("SELECT (SELECT count(*) FROM memberships WHERE account_id = ?) + "+
+		"(SELECT count(*) FROM invitations WHERE account_id = ?)",
+		invitation.AccountID, invitation.AccountID).Scan(ctx, &n)
+	if err == nil && n >= model.MaxMembers {
+		err = &model.Error{
+			Kind: model.Conflict, Code: "too_many_members",
+			Message: fmt.Sprintf("An account has at most %d members and invitations.", model.MaxMembers),
+		}
+	}
+
+	return err
+}
+
+func alreadyMember(field string, cause error) error {
+	return &model.Error{
+		Kind: model.Conflict, Code: "already_member", Field: field, Message: "This person is a member already.",
+		Cause: cause,
+	}
+}
+
+// Invitations returns the account's valid invitations in the order of their ids.
+func (s *Store) Invitations(ctx context.Context, accountID int64, now model.Instant) ([]*model.Invitation, error) {
+	var list []*model.Invitation
+	err := s.db.Read.NewSelect().Model(&list).Where("account_id = ?", accountID).Where("expires_at > ?", now).
+		Order("id").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list invitations of account %d: %w", accountID, err)
+	}
+	return list, nil
+}
+
+// Invitation returns a valid invitation of the account, or model.ErrNotFound.
+func (s *Store) Invitation(ctx context.Context, accountID, id int64, now model.Instant) (*model.Invitation, error) {
+	var invitation model.Invitation
+	err := s.db.Read.NewSelect().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).
+		Where("expires_at > ?", now).Scan(ctx)
+	if err != nil {
+		return nil, db.OrNotFound(err)
+	}
+	return &invitation, nil
+}
+
+// DeleteInvitation revokes an invitation of the account and returns it, or model.ErrNotFound.
+func (s *Store) DeleteInvitation(ctx context.Context, accountID, id int64) (*model.Invitation, error) {
+	var invitation model.Invitation
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+			return err
+		}
+
+		err := tx.NewDelete().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).Returning("*").
+			Scan(ctx)
+		if err != nil {
+			return db.OrNotFound(err)
+		}
+
+		err = audit.Write(ctx, tx, audit.Change{
+			AccountID: accountID, Object: invitationObject(&invitation),
+			Before: audit.Values{"email": invitation.Email, "role": invitation.Role},
+		})
+		if err != nil {
+			return err
+		}
+
+		return outbox.DeleteMailsTo(ctx, tx, accountID, invitation.Email)
+	})
+	if err != nil {
+		return nil, db.Wrap(err, "delete invitation %d", id)
+	}
+
+	return &invitation, nil
+}
+
+// ErrInvalidToken is returned for a mailed secret that is wrong, consumed or expired. It does not
+// reveal which of the three.
+var ErrInvalidToken = &model.Error{
+	Kind: model.Invalid, Code: "invalid_token", Field: "token",
+	Message: "This link is wrong, was used already, or is too old.",
+}
+
+// Invited returns the valid invitation with this secret, and the user who has its address: nil if
+// there is none. It fails with ErrInvalidToken for an invalid secret.
+func (s *Store) Invited(
+	ctx context.Context, tokenHash []byte, now model.Instant,
+) (*model.Invitation, *model.User, error) {
+	var invitation model.Invitation
+	err := s.db.Read.NewSelect().Model(&invitation).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).
+		Scan(ctx)
+	if err = db.OrNotFound(err); errors.Is(err, model.ErrNotFound) {
+		return nil, nil, ErrInvalidToken
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read an invitation: %w", err)
+	}
+
+	user, err := s.UserByEmail(ctx, invitation.Email)
+	if errors.Is(err, model.ErrNotFound) {
+		return &invitation, nil, nil
+	}
+	return &invitation, user, err
+}
+
+// Accept consumes an invitation of a person who has no user: it creates the user as a member of the
+// account. It fails with ErrInvalidToken for an invalid secret, and with the Conflict email_taken
+// when a user has got the address since.
+func (s *Store) Accept(
+	ctx context.Context, tokenHash []byte, passwordHash string, language model.Language, now model.Instant,
+) (*model.User, error) {
+	user, err := s.accept(ctx, tokenHash, now, func(tx *db.Tx, invitation *model.Invitation) (*model.User, error) {
+		user := &model.User{Email: invitation.Email, PasswordHash: passwordHash, Language: language, CreatedAt: now}
+		_, err := tx.NewInsert().Model(user).Exec(ctx)
+		return user, err
+	})
+	if db.IsUnique(err) {
+		return nil, emailTaken("token", err)
+	}
+	return user, err
+}
+
+// AcceptAs consumes an invitation of a user, whose session or password the caller has checked: it
+// adds the membership. It fails with ErrInvalidToken for an invalid secret or another person's
+// invitation, with model.ErrStale when the password has changed since, with the Conflict
+// already_member, and with the Conflict too_many_accounts.
+func (s *Store) AcceptAs(
+	ctx context.Context, tokenHash []byte, as *model.User, now model.Instant,
+) (*model.User, error) {
+	return s.accept(ctx, tokenHash, now, func(tx *db.Tx, invitation *model.Invitation) (*model.User, error) {
+		locked, err := lockUnchanged(ctx, tx, as.ID, as.PasswordHash)
+		switch {
+		case err != nil:
+			return nil, err
+		case locked.Email != invitation.Email:
+			return nil, model.ErrNotFound
+		}
+
+		user, err := userByID(ctx, tx, as.ID)
+		switch {
+		case err != nil:
+			return nil, err
+		case user.In(invitation.AccountID) != nil:
+			return nil, alreadyMember("token", nil)
+		}
+
+		return user, checkMemberships(user)
+	})
+}
+
+// checkMemberships returns an error for a user who cannot join another account.
+func checkMemberships(user *model.User) error {
+	if len(user.Memberships) < model.MaxMemberships {
+		return nil
+	}
+	return &model.Error{
+		Kind: model.Conflict, Code: "too_many_accounts",
+		Message: fmt.Sprintf("A person can belong to %d accounts at most.", model.MaxMemberships),
+	}
+}
+
+// accept consumes an invitation and adds the user that find returns, new or locked, to the account.
+// It returns the user as a member of that account, with all memberships.
+func (s *Store) accept(
+	ctx context.Context, tokenHash []byte, now model.Instant,
+	find func(tx *db.Tx, invitation *model.Invitation) (*model.User, error),
+) (*model.User, error) {
+	var user *model.User
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		var invitation model.Invitation
+		if err := tx.NewSelect().Model(&invitation).Where("token_hash = ?", tokenHash).Scan(ctx); err != nil {
+			return db.OrNotFound(err)
+		}
+		if err := tx.LockRow(ctx, "accounts", invitation.AccountID); err != nil {
+			return err
+		}
+
+		err := tx.NewDelete().Model(&invitation).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).
+			Returning("*").Scan(ctx)
+		if err != nil {
+			return db.OrNotFound(err)
+		}
+
+		account := model.Account{ID: invitation.AccountID}
+		if err := tx.NewSelect().Model(&account).WherePK().Scan(ctx); err != nil {
+			return err
+		}
+		if user, err = find(tx, &invitation); err != nil {
+			return err
+		}
+
+		err = addMembership(ctx, tx, user, &model.Membership{
+			AccountID: account.ID, Role: invitation.Role, CreatedAt: now, Account: &account,
+		})
+		if err != nil {
+			return err
+		}
+
+		err = audit.Write(ctx, tx, audit.Change{
+			AccountID: account.ID, Object: userObject(user), By: user,
+			After: audit.Values{"email": user.Email, "role": invitation.Role},
+		})
+		if err != nil {
+			return err
+		}
+
+		return outbox.DeleteUnsentLink(ctx, tx, model.MailInvitation, account.ID, user.Email)
+	})
+	if errors.Is(err, model.ErrNotFound) {
+		return nil, ErrInvalidToken
+	}
+	if err != nil {
+		return nil, db.Wrap(err, "accept an invitation")
+	}
+
+	return user, nil
+}

@@ -1,0 +1,260 @@
+package scan
+
+import (
+	"slices"
+
+	"github.com/tallygate/tallygate/db/reports/segment"
+)
+
+// addsUp reports whether rollups have all that a query asks for.
+func (q *Query) addsUp() bool {
+	for i := range q.Breakdowns {
+		if b := &q.Breakdowns[i]; b.By != Event && (b.By > Page || !b.VisitorsOnly) {
+			return false
+		}
+	}
+	return len(q.Filters) == 0 && len(q.Funnels) == 0 && (q.Properties == nil || q.Properties.Event != "")
+}
+
+// AddsUp reports whether AddRollup may be used, if CanAdd accepts the rollup.
+func (s *Scanner) AddsUp() bool { return s.addsUp }
+
+// CanAdd reports whether AddRollup can count the segment with these days and texts. It is safe for
+// concurrent use, also with Add.
+func (s *Scanner) CanAdd(g *segment.Segment, r *segment.Rollup) bool {
+	// Rollups have no properties. Without an event of the name, there are none.
+	if p := s.query.Properties; !s.addsUp || p != nil && slices.Contains(g.Texts[segment.EventName], p.Event) {
+		return false
+	}
+
+	first := g.First.Start().Time().Unix()
+	perDay := make(map[uint32]int) // spans in the period of UTC days that are not all in the period
+	for _, span := range r.Spans() {
+		from, to := first+int64(span.From), first+int64(span.To)
+		if to <= s.days[0] || from >= s.until {
+			continue
+		}
+		if from < s.days[0] || to > s.until || !s.isDay(from, to) {
+			return false
+		}
+		if !s.hasDay(first, span) {
+			perDay[span.Day]++
+		}
+		if perDay[span.Day] > 1 {
+			// Across counts only if the period has all spans.
+			return false
+		}
+	}
+	return true
+}
+
+const utcDay = 86_400 // seconds
+
+// hasDay reports whether the whole UTC day of a span is in the period.
+func (s *Scanner) hasDay(first int64, span segment.Span) bool {
+	begin := first + int64(span.Day)*utcDay
+	return begin >= s.days[0] && begin+utcDay <= s.until
+}
+
+// isDay reports whether a time is all of a local day within a UTC day, and in one point.
+func (s *Scanner) isDay(from, to int64) bool {
+	return s.isMidnight(from) && s.isMidnight(to) && !hasWithin(s.days, from, to) && !hasWithin(s.points, from, to)
+}
+
+// isMidnight reports whether a local or a UTC day begins at a time.
+func (s *Scanner) isMidnight(at int64) bool {
+	_, local := slices.BinarySearch(s.days, at)
+	return local || at%utcDay == 0
+}
+
+// hasWithin reports whether one of the times, which ascend, is after from and before to.
+func hasWithin(times []int64, from, to int64) bool {
+	i, _ := slices.BinarySearch(times, from+1)
+	return i < len(times) && times[i] < to
+}
+
+// AddRollup counts a segment that CanAdd accepts, of which only the days and the texts are needed.
+func (s *Scanner) AddRollup(g *segment.Segment, r *segment.Rollup) error {
+	p := s.newPass(g)
+	p.number()
+
+	for i, span := range r.Spans() {
+		from, to := p.first+int64(span.From), p.first+int64(span.To)
+		if to <= s.days[0] || from >= s.until {
+			continue
+		}
+
+		t, err := r.Totals(i, g)
+		if err != nil {
+			return err
+		}
+		if !s.hasDay(p.first, span) {
+			t.Across = nil
+		}
+		if err := p.addTotals(t, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addTotals adds the figures of a span that begins at a time.
+func (p *pass) addTotals(t *segment.Totals, from int64) error {
+	if err := p.addSums(p.totals, 0, t); err != nil {
+		return err
+	}
+	if point, exact := slices.BinarySearch(p.points, from); len(p.points) > 1 {
+		if !exact {
+			point--
+		}
+		if point >= 0 && point < len(p.points)-1 {
+			if err := p.addSums(p.series, uint32(point), t); err != nil {
+				return err
+			}
+		}
+	}
+
+	for i, to := range p.tables {
+		field, _ := fieldOf(p.query.Breakdowns[i].By)
+		add := p.addRows
+		if field == segment.EventName {
+			add = p.addNames
+		}
+		if err := add(to, field, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addSums adds a span to a cell of the totals or of the series.
+func (p *pass) addSums(to *table, id uint32, t *segment.Totals) error {
+	c := &to.cells[id]
+	c.Visitors += t.Visitors
+	c.Visits += t.Visits
+	c.Pageviews += t.Pageviews
+	c.Bounces += t.Bounces
+	c.Scrolled += t.Scrolled
+	c.VisitMS += t.VisitMS
+	c.ViewMS += t.ViewMS
+	c.ScrollSum += t.ScrollSum
+
+	met, err := p.addUsers(to, id, &t.Users, false)
+	if err != nil {
+		return err
+	}
+	c.Visitors += met
+
+	for i := range t.Names {
+		n := &t.Names[i]
+		if !p.auto[n.Name] {
+			c.Events += n.Events
+		}
+		if !p.keys[n.Name] {
+			continue
+		}
+		converted, err := p.addUsers(to, id, &n.Users, true)
+		if err != nil {
+			return err
+		}
+		c.Conversions += n.Events
+		c.Converted += converted
+	}
+
+	for i := range t.Sets {
+		if slices.ContainsFunc(t.Sets[i].Names, func(name uint32) bool { return p.keys[name] }) {
+			c.Converted += t.Sets[i].Visitors
+		}
+	}
+	for i := range t.Sales {
+		p.addSale(c, &t.Sales[i])
+	}
+	return nil
+}
+
+// addUsers enters user ids into a cell and returns how many were not there.
+func (p *pass) addUsers(to *table, id uint32, users *segment.List, converted bool) (added int64, err error) {
+	if p.pairs, err = users.Append(p.pairs[:0]); err != nil {
+		return 0, err
+	}
+	for _, pair := range p.pairs {
+		added += int64(to.users.add(id, p.users[pair.Value], converted))
+	}
+	return added, nil
+}
+
+func (p *pass) addSale(c *cell, s *segment.Sale) {
+	revenue := revenueOf(p.kind[s.Name], s.Amount)
+	revenue.Purchases *= s.Count
+	revenue.Refunds *= s.Count
+	c.addRevenue(p.g.Texts[segment.Currency][s.Currency], revenue)
+}
+
+// addRows adds the rows of a field.
+func (p *pass) addRows(to *table, field segment.Field, t *segment.Totals) (err error) {
+	numbers, rows := p.numbers(field), &t.Values[field]
+	if p.pairs, err = rows.Visitors.Append(p.pairs[:0]); err != nil {
+		return err
+	}
+	for _, pair := range p.pairs {
+		h := &to.heads[numbers[pair.Value]]
+		h.visitors += pair.N
+		h.shown = true
+	}
+
+	if p.pairs, err = rows.Users.Append(p.pairs[:0]); err != nil {
+		return err
+	}
+	for _, pair := range p.pairs {
+		id := numbers[pair.Value]
+		to.heads[id].visitors += to.users.add(id, p.users[pair.N], false)
+	}
+
+	for _, h := range t.Hidden {
+		if h.Field == field && p.keys[h.Name] {
+			to.heads[numbers[h.Value]].shown = true
+		}
+	}
+	return nil
+}
+
+// addNames adds the rows of events.
+func (p *pass) addNames(to *table, field segment.Field, t *segment.Totals) error {
+	numbers := p.numbers(field)
+	for i := range t.Names {
+		n := &t.Names[i]
+		id := numbers[n.Name]
+		met, err := p.addUsers(to, id, &n.Users, false)
+		if err != nil {
+			return err
+		}
+
+		c := &to.cells[id]
+		c.Visitors += n.Visitors + met
+		c.Events += n.Events
+		c.Visits += n.Visits
+		c.Bounces += n.Bounces
+		c.VisitMS += n.VisitMS
+
+		if p.keys[n.Name] {
+			converted, err := p.addUsers(to, id, &n.Users, true)
+			if err != nil {
+				return err
+			}
+			c.Conversions += n.Events
+			c.Converted += n.Visitors + converted
+		}
+	}
+
+	for i := range t.Across {
+		n := &t.Across[i]
+		c := &to.cells[numbers[n.Name]]
+		c.Visits += n.Visits
+		c.Bounces += n.Bounces
+		c.VisitMS += n.VisitMS
+	}
+	for i := range t.Sales {
+		p.addSale(&to.cells[numbers[t.Sales[i].Name]], &t.Sales[i])
+	}
+	return nil
+}
