@@ -42,7 +42,7 @@ func Protect(path string) error {
 
 // Readers returns a pool of connections for reading a database file. It opens none yet.
 func Readers(path string, connections int) (*sql.DB, error) {
-	pool, err := sql.Open("sqlite", dsn(path, "deferred"))
+	pool, err := sql.Open("sqlite", dsn(path, "deferred", ""))
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +56,8 @@ func Readers(path string, connections int) (*sql.DB, error) {
 // dsn returns the address with every option, so that each pooled connection has them. Writers
 // take the lock when they begin: a transaction that upgrades from reading to writing fails at once
 // instead of waiting its turn. FULL makes a commit survive a power cut, not only a crash. A log of
-// 16,000 pages, 64 MB, is more than WriteBack leaves to the writer.
-func dsn(path, txlock string) string {
+// 16,000 pages, 64 MB, is more than WriteBack leaves to the writer. An empty vfs is SQLite's file system.
+func dsn(path, txlock, vfs string) string {
 	q := url.Values{
 		"_txlock": {txlock},
 		"_pragma": {
@@ -65,5 +65,9 @@ func dsn(path, txlock string) string {
 			"cache_size(-16000)", "wal_autocheckpoint(16000)",
 		},
 	}
+	if vfs != "" {
+		q.Set("vfs", vfs)
+	}
+
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }

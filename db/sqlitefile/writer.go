@@ -52,7 +52,11 @@ var errWriterClosed = errors.New("the database is closed")
 
 // NewWriter prepares the writing connection of a database file. The first use opens it.
 func NewWriter(path string) (*Writer, error) {
-	connector, err := sqlite.NewConnector(dsn(path, "immediate"))
+	if err := registerLogVFS(); err != nil {
+		return nil, err
+	}
+
+	connector, err := sqlite.NewConnector(dsn(path, "immediate", logVFS))
 	if err != nil {
 		return nil, err
 	}

@@ -36,6 +36,7 @@ func (w *Writer) awaitTurns(t *testing.T, ordinary, urgent int) {
 
 // testFile is a SQLite file with its pools.
 type testFile struct {
+	path                   string
 	writer                 *Writer
 	ordinary, urgent, read *sql.DB
 }
@@ -54,7 +55,7 @@ func openFile(t *testing.T) *testFile {
 		t.Fatal(err)
 	}
 
-	file := &testFile{writer: writer, ordinary: writer.Pool(Ordinary), urgent: writer.Pool(Urgent), read: read}
+	file := &testFile{path: path, writer: writer, ordinary: writer.Pool(Ordinary), urgent: writer.Pool(Urgent), read: read}
 	t.Cleanup(func() {
 		if err := errors.Join(file.ordinary.Close(), file.urgent.Close(), read.Close(), writer.Close()); err != nil {
 			t.Error(err)

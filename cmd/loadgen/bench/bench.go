@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -36,6 +37,8 @@ type Command struct {
 	Rows        int           `default:"300000" placeholder:"N" help:"Page views copied in one transaction to measure the database's limit."`
 	Out         string        `placeholder:"FILE" help:"Markdown file whose section of tables is replaced."`
 	JSON        bool          `name:"json" help:"Print the measurements as JSON."`
+
+	Settings map[string]string `name:"setting" placeholder:"NAME=VALUE" help:"Settings of the measured service, as environment variables."`
 }
 
 // Validate checks the limits of the flags.
@@ -167,6 +170,7 @@ func (c *Command) engine(ctx context.Context, engine string, noop *instance.Serv
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(b.Server.Env, c.Settings)
 	defer b.Close()
 
 	report := &EngineReport{Engine: engine}
