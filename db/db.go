@@ -27,6 +27,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,12 @@ type DB struct {
 
 	SQLitePath string // path of the database file; empty on PostgreSQL
 
+	// What needs a session of PostgreSQL uses sessions, the same pool as Write unless a pooler is in between.
+	sessions *bun.DB // nil on SQLite
+	isPooled bool
+
 	changes         *watch.SQLite          // nil on PostgreSQL, which notifies every process itself
+	notifications   *watch.Postgres        // nil on SQLite
 	applicationKeys []model.ApplicationKey // the current one first
 	Clock           *Clock
 
@@ -74,8 +80,8 @@ type DB struct {
 // one more each, see package ingest.
 const (
 	sqliteReaders = 8                 // reading connections of the control plane and the worker
-	postgresPool  = 16                // connections of the control plane and the worker
-	dataPool      = 4                 // connections of the data plane for lookups, salts and counts
+	postgresPool  = 16                // connections of the control plane and the worker, see Options
+	dataPool      = 4                 // connections of the data plane for lookups, salts and counts, see Options
 	maxLongReads  = sqliteReaders / 2 // see LongRead
 
 	connectTimeout = 3 * time.Second       // to a server, unless the URL sets another one
@@ -89,8 +95,23 @@ const (
 
 // pgSession ends the transaction of a process that is paused, or whose machine is, so that its locks
 // do not stop every other process. No transaction waits for anything but the database. A statement
-// sets it: poolers refuse it as a parameter of the connection.
-const pgSession = "SET idle_in_transaction_session_timeout = '30s'"
+// sets it: poolers refuse it as a parameter of the connection. Through a pooler each transaction sets it
+// for itself, because the connection to the server belongs to somebody else afterwards.
+const (
+	pgSession = "SET idle_in_transaction_session_timeout = '30s'"
+	pgLocal   = "SET LOCAL idle_in_transaction_session_timeout = '30s'"
+)
+
+// Options are about the connections to a PostgreSQL server. SQLite ignores them.
+type Options struct {
+	// DirectURL is an address of the same database without a connection pooler in between. What needs a
+	// session of its own uses it: batches of hits and claims, watching, and the migrations that create
+	// indexes. Empty: there is no pooler.
+	DirectURL string
+
+	Connections     int // most of the control plane and the worker together; 0: 16
+	DataConnections int // most of the data plane for lookups, salts and counts; 0: 4
+}
 
 // EmbeddedURL returns the URL used when none is configured: one SQLite file in the data directory.
 func EmbeddedURL(dataDir string) string {
@@ -99,12 +120,15 @@ func EmbeddedURL(dataDir string) string {
 
 // Open prepares a database from "sqlite:<path>" or "postgres://…". It does not connect to a server;
 // see Ping.
-func Open(rawURL string) (*DB, error) {
+func Open(rawURL string) (*DB, error) { return OpenWith(rawURL, Options{}) }
+
+// OpenWith is Open with options.
+func OpenWith(rawURL string, options Options) (*DB, error) {
 	switch {
 	case strings.HasPrefix(rawURL, sqliteScheme):
 		return openSQLite(strings.TrimPrefix(rawURL, sqliteScheme))
 	case strings.HasPrefix(rawURL, "postgres://"), strings.HasPrefix(rawURL, "postgresql://"):
-		return openPostgres(rawURL)
+		return openPostgres(rawURL, options)
 	}
 	return nil, errors.New("the database URL is neither a postgres nor a sqlite address")
 }
@@ -153,7 +177,41 @@ func openSQLite(path string) (*DB, error) {
 	}, nil
 }
 
-func openPostgres(rawURL string) (*DB, error) {
+func openPostgres(rawURL string, options Options) (*DB, error) {
+	pool, err := parsePostgres(rawURL)
+	if err != nil {
+		return nil, err
+	}
+
+	isPooled := options.DirectURL != ""
+	direct := pool
+	if isPooled {
+		if direct, err = parsePostgres(options.DirectURL); err != nil {
+			return nil, fmt.Errorf("direct address: %w", err)
+		}
+	}
+
+	write := openPostgresPool(pool, cmp.Or(options.Connections, postgresPool), isPooled)
+	data := openPostgresPool(pool, cmp.Or(options.DataConnections, dataPool), isPooled)
+	sessions := write
+	if isPooled {
+		sessions = openPostgresPool(direct, 1, false)
+	}
+
+	notify := func(ctx context.Context, channel string) error {
+		_, err := data.ExecContext(ctx, "SELECT pg_notify(?, '')", channel)
+		return err
+	}
+
+	return &DB{
+		Write: write, Read: write, DataWrite: data, DataRead: data, sessions: sessions, isPooled: isPooled,
+		pg: direct, notifications: watch.NewPostgres(direct.Copy, notify),
+		Clock: newClock(), longReads: make(chan struct{}, maxLongReads),
+	}, nil
+}
+
+// parsePostgres reads an address, and adds what it leaves out.
+func parsePostgres(rawURL string) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(rawURL)
 	if err != nil {
 		// Drop pgx's own error: it could repeat the password.
@@ -167,20 +225,17 @@ func openPostgres(rawURL string) (*DB, error) {
 		cfg.RuntimeParams["application_name"] = "tallygate"
 	}
 
-	pool := cfg.Copy()
+	return cfg, nil
+}
+
+// openPostgresPool returns a pool of at most so many connections. It opens none yet.
+func openPostgresPool(cfg *pgx.ConnConfig, connections int, isPooled bool) *bun.DB {
+	cfg = cfg.Copy()
 
 	// bun writes values into the statement text, so preparing each distinct text would only fill
 	// caches.
-	pool.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	write, data := openPostgresPool(pool, postgresPool), openPostgresPool(pool, dataPool)
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 
-	return &DB{
-		Write: write, Read: write, DataWrite: data, DataRead: data,
-		pg: cfg, Clock: newClock(), longReads: make(chan struct{}, maxLongReads),
-	}, nil
-}
-
-func openPostgresPool(cfg *pgx.ConnConfig, connections int) *bun.DB {
 	// The server of an idle connection may have been restarted. database/sql then takes another
 	// connection, but only if the driver checks the old one first. Without this check, a restart
 	// would cost one failed statement for each idle connection.
@@ -188,6 +243,9 @@ func openPostgresPool(cfg *pgx.ConnConfig, connections int) *bun.DB {
 		return p.IdleDuration > pingAfter
 	})
 	session := stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		if isPooled {
+			return nil
+		}
 		return conn.PgConn().Exec(ctx, pgSession).Close()
 	})
 	sqlDB := stdlib.OpenDB(*cfg, ping, session)
@@ -202,8 +260,8 @@ func openPostgresPool(cfg *pgx.ConnConfig, connections int) *bun.DB {
 // IsPostgres reports whether the database is PostgreSQL; otherwise it is SQLite.
 func (d *DB) IsPostgres() bool { return d.pg != nil }
 
-// Postgres returns a copy of the configuration, for connections outside of the pools; nil on
-// SQLite.
+// Postgres returns a copy of the configuration, for connections outside of the pools and without a
+// pooler in between; nil on SQLite.
 func (d *DB) Postgres() *pgx.ConnConfig {
 	if d.pg == nil {
 		return nil
@@ -276,6 +334,9 @@ func (d *DB) Close() error {
 	// On PostgreSQL the pools for reading are the same ones.
 	if d.sqlite != nil {
 		err = errors.Join(err, d.Read.Close(), d.DataRead.Close(), d.sqlite.Close())
+	}
+	if d.isPooled {
+		err = errors.Join(err, d.sessions.Close())
 	}
 	return err
 }

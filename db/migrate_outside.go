@@ -20,7 +20,7 @@ import (
 // What a script writes as one index of a partitioned table is built partition by partition: see
 // indexPartitions.
 func (d *DB) applyOutside(ctx context.Context, m Migration, now func() time.Time) error {
-	conn, err := d.Write.DB.Conn(ctx)
+	conn, err := d.sessions.DB.Conn(ctx)
 	if err != nil {
 		return err
 	}

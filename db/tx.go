@@ -51,6 +51,12 @@ func (d *DB) inTx(ctx context.Context, pool *bun.DB, fn func(ctx context.Context
 	err := Retry(lost, func() error {
 		return pool.RunInTx(ctx, nil, func(ctx context.Context, begun bun.Tx) error {
 			tx := &Tx{Tx: begun, db: d}
+			if d.isPooled {
+				if _, err := begun.ExecContext(ctx, pgLocal); err != nil {
+					return err
+				}
+			}
+
 			err := fn(ctx, tx)
 			changes = tx.changes
 			return err
@@ -107,7 +113,7 @@ func (tx *Tx) Notify(ctx context.Context, channel watch.Channel, ids ...int64) e
 // WatchSites of package sites describes the guarantees.
 func (d *DB) Watch(ctx context.Context, channel watch.Channel, changed func(id int64), synced func(error)) error {
 	if d.IsPostgres() {
-		return watch.Postgres(ctx, d.Postgres(), channel, changed, synced)
+		return d.notifications.Watch(ctx, channel, changed, synced)
 	}
 	return d.changes.Watch(ctx, channel, changed, synced)
 }

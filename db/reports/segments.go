@@ -203,7 +203,7 @@ func (s *Store) binaryQuery(text string, args ...any) (string, []any) {
 		}
 		b.WriteString(piece)
 	}
-	return b.String(), append([]any{pgx.QueryExecModeDescribeExec}, args...)
+	return b.String(), append([]any{pgx.QueryExecModeCacheDescribe}, args...)
 }
 
 // putSegment stores a segment in place of those that begin on the same day.

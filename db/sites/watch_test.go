@@ -439,3 +439,71 @@ func TestAnIdleWatcherStays(t *testing.T) {
 		t.Errorf("connection %v became %v", before, after)
 	}
 }
+
+// TestWatchersShareAConnection checks that the watchers of a process listen over one connection, that one
+// that comes later is in sync at once, and that the connection ends with the last of them.
+func TestWatchersShareAConnection(t *testing.T) {
+	databaseURL := dbtest.PostgresURL(t)
+	d := dbtest.Open(t, databaseURL)
+	site := dbtest.NewOwnSite(t, d, "example.com")
+	listens := func(want int) {
+		t.Helper()
+		for deadline := time.Now().Add(patience); ; {
+			got := dbtest.PgStrings(t, databaseURL, "SELECT pid::text FROM "+listening)
+			if len(got) == want {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d connections listen, want %d", len(got), want)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+
+	first, firstSynced, stopFirst := watch(t, d)
+	wantNext(t, "begin", firstSynced, true)
+	second, secondSynced, stopSecond := watch(t, d)
+	wantNext(t, "the second begins", secondSynced, true)
+	listens(1)
+
+	change := func() {
+		t.Helper()
+		if err := sites.New(d).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change()
+	wantNext(t, "a change for the first", first, site.ID)
+	wantNext(t, "a change for the second", second, site.ID)
+
+	stopFirst()
+	change()
+	wantNext(t, "a change for the remaining one", second, site.ID)
+	if len(first) != 0 {
+		t.Error("a change was reported to a watcher that has ended")
+	}
+	listens(1)
+
+	stopSecond()
+	listens(0)
+
+	_, again, _ := watch(t, d)
+	wantNext(t, "a watcher after all have ended", again, true)
+}
+
+// TestLateWatcherLearnsOfTheFault checks that a watcher that begins while the database cannot be reached
+// is told so.
+func TestLateWatcherLearnsOfTheFault(t *testing.T) {
+	network := newNetwork(t, dbtest.PostgresURL(t))
+	network.set(unreachable)
+	d := dbtest.Open(t, network.url)
+
+	_, first, _ := watch(t, d)
+	wantNext(t, "never reached", first, false)
+	_, second, _ := watch(t, d)
+	wantNext(t, "the second", second, false)
+
+	network.set(well)
+	wantNext(t, "the first, reached", first, true)
+	wantNext(t, "the second, reached", second, true)
+}

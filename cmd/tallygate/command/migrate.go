@@ -43,7 +43,7 @@ func (c *migrateCommand) Run(ctx context.Context, term terminal) error {
 
 // report prints the plan, or the result of the check.
 func (c *migrateCommand) report(ctx context.Context, term terminal) (err error) {
-	d, err := db.Open(c.Database())
+	d, err := db.OpenWith(c.Database(), c.DatabaseOptions())
 	if err != nil {
 		return err
 	}

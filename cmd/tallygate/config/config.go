@@ -29,6 +29,9 @@ import (
 type Config struct {
 	DataDir            string             `env:"TALLYGATE_DATA_DIR" default:"./tallygate-data" placeholder:"DIR" help:"Folder of the embedded database and the application key."`
 	DatabaseURL        DatabaseURL        `env:"TALLYGATE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL 15 or newer, as postgres://user:password@host:port/name. Empty: a SQLite file in the data folder." docs:"Several processes may share either database, SQLite on one machine only. Each process follows changes made by another one within a second."`
+	DatabaseDirectURL  DatabaseURL        `env:"TALLYGATE_DATABASE_DIRECT_URL" placeholder:"URL" help:"Address of the same PostgreSQL database without a connection pooler in between, if database-url leads to one. Empty: as database-url." docs:"See [Connection poolers](operations.md#connection-poolers)."`
+	DatabasePool       int                `env:"TALLYGATE_DATABASE_POOL" default:"16" placeholder:"CONNECTIONS" help:"Most connections of one process to PostgreSQL for the control plane and the worker: 2 to 1000."`
+	DataPool           int                `env:"TALLYGATE_DATA_POOL" default:"4" placeholder:"CONNECTIONS" help:"Most connections of one process to PostgreSQL for what the data plane looks up: 2 to 1000. Each lane of hits, the captcha and the watch of changes have one more each."`
 	RedisURL           RedisURL           `env:"TALLYGATE_REDIS_URL" placeholder:"URL" help:"Redis for the job queue: redis://host:port/0, redis-sentinel://host,host/0?master=name or redis-cluster://host,host, or with rediss for TLS. Empty: a queue inside this process." docs:"Version 6.2 or newer, with the setting maxmemory-policy noeviction. The Sentinels' own credentials are sentinel_user and sentinel_password in the query."`
 	NoMigrate          bool               `env:"TALLYGATE_NO_MIGRATE" help:"Do not change the database's schema at the start, and refuse to start if a migration is pending. For a role of PostgreSQL without the right to create tables." docs:"See [Migrations](operations.md#migrations)."`
 	Roles              []Role             `env:"TALLYGATE_ROLES" default:"control,data,worker" placeholder:"ROLE" help:"Roles of this process: any of control, data, worker."`
@@ -99,6 +102,15 @@ func (c *Config) Validate() error {
 		return errors.New("--writer-lanes: more than one requires PostgreSQL: SQLite has one writer at a time")
 	}
 
+	for name, connections := range map[string]int{"database-pool": c.DatabasePool, "data-pool": c.DataPool} {
+		if connections < minPool || connections > maxPool {
+			return fmt.Errorf("--%s: %d is not from %d to %d", name, connections, minPool, maxPool)
+		}
+	}
+	if c.DatabaseDirectURL != "" && c.DatabaseURL == "" {
+		return errors.New("--database-direct-url: requires --database-url")
+	}
+
 	if c.DrainDelay < 0 || c.DrainDelay > maxDrainDelay {
 		return fmt.Errorf("--drain-delay: %v is not from 0s to %v", c.DrainDelay, maxDrainDelay)
 	}
@@ -122,6 +134,12 @@ const (
 // maxWriterLanes bounds the connections that a process opens for hits.
 const maxWriterLanes = 16
 
+// The sizes of a pool. One connection alone could wait for itself: some calls read while they write.
+const (
+	minPool = 2
+	maxPool = 1_000
+)
+
 // maxRetentionMonths is the largest limited retention, ten years.
 const maxRetentionMonths = 120
 
@@ -131,6 +149,13 @@ const maxDrainDelay = time.Minute
 // UsesDataFolder reports whether the process keeps its database or its application key in the data
 // folder.
 func (c *Config) UsesDataFolder() bool { return c.DatabaseURL == "" || c.Secret == "" }
+
+// DatabaseOptions returns what opening the database takes besides its URL.
+func (c *Config) DatabaseOptions() db.Options {
+	return db.Options{
+		DirectURL: string(c.DatabaseDirectURL), Connections: c.DatabasePool, DataConnections: c.DataPool,
+	}
+}
 
 // Database returns the URL of the configured or embedded database.
 func (c *Config) Database() string {

@@ -50,7 +50,7 @@ func OpenAlone(ctx context.Context, c *config.Config, log *slog.Logger) (*db.DB,
 
 // prepare opens, checks and migrates the database.
 func prepare(ctx context.Context, c *config.Config, hold *Hold) (*db.DB, error) {
-	d, err := db.Open(c.Database())
+	d, err := db.OpenWith(c.Database(), c.DatabaseOptions())
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,159 @@
+package test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// startPooler starts PgBouncer in transaction mode before the server of an address, and returns the
+// address through it. Its few connections to the server change hands after each transaction.
+func startPooler(t *testing.T, databaseURL string) string {
+	t.Helper()
+
+	program, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		program, err = exec.LookPath("/usr/sbin/pgbouncer")
+	}
+	if err != nil {
+		t.Skip("pgbouncer is not installed")
+	}
+
+	server, err := url.Parse(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := freeAddress(t)
+	_, port, _ := net.SplitHostPort(addr)
+	password, _ := server.User.Password()
+	text := fmt.Sprintf(`[databases]
+* = host=%s port=%s user=%s password=%s
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %s
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 3
+max_client_conn = 200
+`, server.Hostname(), server.Port(), server.User.Username(), password, port)
+
+	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	args := []string{file}
+	if os.Getuid() == 0 {
+		args = []string{"-u", "nobody", file} // it refuses to run as root
+	}
+	cmd := exec.Command(program, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", addr); err == nil {
+			conn.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("pgbouncer does not listen")
+		}
+	}
+
+	server.Host = addr
+	return server.String()
+}
+
+// TestProxyPooler runs the roles apart behind a pooler in transaction mode, with an address that goes
+// round it: hits are stored, and a change made through one process reaches another.
+func TestProxyPooler(t *testing.T) {
+	t.Parallel()
+
+	direct := dbtest.PostgresURL(t)
+	settings := settingsFor(t, startPooler(t, direct))
+	settings["TALLYGATE_DATABASE_DIRECT_URL"] = direct
+	settings["TALLYGATE_ROLES"] = "control,worker"
+	control := start(t, settings, []string{"control"})
+	settings["TALLYGATE_ROLES"] = "data"
+	data := start(t, settings, []string{"data"})
+
+	o := newOwner(t, control)
+	site := o.signUp("crash.localhost")
+	send := func() int {
+		t.Helper()
+		status, err := sendPageview(http.DefaultClient, data.addr["data"], site.SiteKey, "/pooled")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status
+	}
+	for range 20 {
+		if status := send(); status != http.StatusNoContent {
+			t.Fatalf("a page view: status %d", status)
+		}
+	}
+	if rows := o.export(site.ID); len(rows) != 20 {
+		t.Errorf("%d rows, want 20", len(rows))
+	}
+
+	var report struct {
+		Site struct {
+			Report struct{ Totals struct{ Pageviews int } }
+		}
+	}
+	today := time.Now().UTC().Format(time.DateOnly)
+	o.do(`{ site(id: "`+site.ID+`") { report(period: {from: "`+today+`", to: "`+today+`"}) { totals { pageviews } } } }`, &report)
+	if report.Site.Report.Totals.Pageviews != 20 {
+		t.Errorf("the report has %d page views, want 20", report.Site.Report.Totals.Pageviews)
+	}
+
+	// The data process learns of a change.
+	o.do(`mutation { pauseSite(input: {siteId: "`+site.ID+`"}) { userErrors { message } } }`, &struct{}{})
+	for deadline := time.Now().Add(patience); send() == http.StatusNoContent; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the pause does not reach the data process")
+		}
+	}
+
+	for _, p := range []*process{control, data} {
+		for line := range strings.Lines(p.logged()) {
+			if strings.Contains(line, `"level":"ERROR"`) || strings.Contains(line, "notifications do not arrive") {
+				t.Errorf("logged through the pooler: %s", line)
+			}
+		}
+	}
+}
+
+// TestProxyPoolerWithoutDirectAddress checks that a process notices that notifications are lost in a
+// pooler, and says so.
+func TestProxyPoolerWithoutDirectAddress(t *testing.T) {
+	t.Parallel()
+
+	direct := dbtest.PostgresURL(t)
+	settings := settingsFor(t, direct)
+	settings["TALLYGATE_ROLES"] = "control"
+	start(t, settings, []string{"control"}).signal(syscall.SIGTERM) // migrates
+
+	settings["TALLYGATE_DATABASE_URL"] = startPooler(t, direct)
+	settings["TALLYGATE_ROLES"] = "data"
+	data := start(t, settings, []string{"data"})
+	awaitLog(t, data, "the database's notifications do not arrive")
+}
