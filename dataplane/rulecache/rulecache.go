@@ -1,7 +1,7 @@
 // Package rulecache caches what requests need of rows that change rarely: the rules of sites and
 // the settings of sitekeys, by public key or by secret. The services of the data plane call it.
-// Change notifications invalidate it, and a short TTL bounds the effect of a lost one. It never
-// writes, and knows neither contract.
+// Change notifications invalidate it, and a TTL bounds the effect of a lost one. While the database is
+// away, what was known a few minutes ago still serves. It never writes, and knows neither contract.
 //
 // A loading cache such as otter could replace only the bounded maps. The caller's own deadline, the
 // invalidation by row id, the TTL that depends on the notifications, the separate space for unknown
@@ -23,12 +23,18 @@ import (
 )
 
 const (
-	ttl         = 10 * time.Second       // greatest age of an entry
+	ttl         = 5 * time.Minute        // greatest age of an entry
 	unsyncedTTL = 500 * time.Millisecond // greatest age while no notifications arrive
 	unknownTTL  = 2 * time.Second        // greatest age of a key that was not found
 	loadTimeout = 5 * time.Second
-	limit       = 50_000 // entries
-	unknownMax  = 10_000 // keys that were not found, kept apart so that made-up keys evict no entry
+
+	// While no notifications arrive and lookups fail, an entry serves up to this age, unless it is known
+	// to have changed. A lookup of it may take retryWait, and so may the pause after a failed one.
+	staleTTL  = 10 * time.Minute
+	retryWait = time.Second
+
+	limit      = 50_000 // entries
+	unknownMax = 10_000 // keys that were not found, kept apart so that made-up keys evict no entry
 
 	// unknownLimit is the number of lookups at once of keys without an entry. The data plane has four
 	// connections for lookups (dataPool of package db), so that one remains for known keys.
@@ -64,7 +70,8 @@ type entry[Value any] struct {
 	id      int64
 	value   *Value // never changed
 	loaded  time.Time
-	changed atomic.Bool // invalidated
+	changed atomic.Bool  // invalidated
+	failed  atomic.Int64 // when the last lookup failed, in Unix nanoseconds; 0: it did not
 }
 
 // New returns an empty cache. It assumes that no notifications arrive until Synced reports them.
@@ -107,7 +114,7 @@ func (c *Cache[Value]) Get(deadline time.Time, key string) (*Value, error) {
 			return value, nil
 		}
 		if known {
-			return c.fetch(ctx, key)
+			return c.refresh(ctx, key)
 		}
 
 		return c.fetchUnknown(ctx, key)
@@ -118,7 +125,7 @@ func (c *Cache[Value]) Get(deadline time.Time, key string) (*Value, error) {
 // is fresh. known reports whether the key has an entry, fresh or not.
 func (c *Cache[Value]) cached(key string) (value *Value, fresh, known bool) {
 	e, known := c.entries.Get(key)
-	if known && !e.changed.Load() && c.isFresh(e.loaded, ttl) {
+	if known && !e.changed.Load() && (c.isFresh(e.loaded, ttl) || c.hasJustFailed(e)) {
 		return e.value, true, true
 	}
 
@@ -132,8 +139,49 @@ func (c *Cache[Value]) isFresh(since time.Time, ttl time.Duration) bool {
 	if c.unsynced.Load() {
 		ttl = unsyncedTTL
 	}
+	age, ok := c.age(since)
+	return ok && age < ttl
+}
+
+// age returns how old a time is. It is false for one in the future, see isFresh.
+func (c *Cache[Value]) age(since time.Time) (time.Duration, bool) {
 	age := c.now().Sub(since)
-	return age >= 0 && age < ttl
+	return age, age >= 0
+}
+
+// maySubstitute reports whether an entry that is out of date serves while the database is away.
+func (c *Cache[Value]) maySubstitute(e *entry[Value]) bool {
+	age, ok := c.age(e.loaded)
+	return c.unsynced.Load() && !e.changed.Load() && ok && age < staleTTL
+}
+
+// hasJustFailed reports whether an entry serves because its last lookup has just failed.
+func (c *Cache[Value]) hasJustFailed(e *entry[Value]) bool {
+	failed := e.failed.Load()
+	if failed == 0 || !c.maySubstitute(e) {
+		return false
+	}
+	age, ok := c.age(time.Unix(0, failed))
+	return ok && age < retryWait
+}
+
+// refresh is fetch for a key with an entry, which is returned while the database is away.
+func (c *Cache[Value]) refresh(ctx context.Context, key string) (*Value, error) {
+	e, known := c.entries.Peek(key)
+	if !known || !c.maySubstitute(e) {
+		return c.fetch(ctx, key)
+	}
+
+	limited, cancel := context.WithTimeout(ctx, retryWait)
+	defer cancel()
+
+	value, err := c.fetch(limited, key)
+	if err != nil && c.maySubstitute(e) {
+		e.failed.Store(c.now().UnixNano())
+		return e.value, nil
+	}
+
+	return value, err
 }
 
 // fetchUnknown is fetch for a key without an entry, which may be made up.

@@ -92,7 +92,7 @@ func TestEntriesExpire(t *testing.T) {
 	s, c := newCache()
 	expect(t, s, c, "a", "1", 1)
 	s.set("a", "new")
-	s.pass(10*time.Second - 1)
+	s.pass(5*time.Minute - 1)
 	expect(t, s, c, "a", "1", 1)
 	s.pass(1)
 	expect(t, s, c, "a", "new", 2)
@@ -155,6 +155,85 @@ func TestErrorsAreNotCached(t *testing.T) {
 	}
 	s.err = nil
 	expect(t, s, c, "a", "1", 2)
+}
+
+// TestKnownKeysOutliveTheDatabase checks that entries serve for ten minutes while neither notifications nor
+// lookups work, with one attempt a second, unless they are known to have changed.
+func TestKnownKeysOutliveTheDatabase(t *testing.T) {
+	s, c := newCache()
+	expect(t, s, c, "a", "1", 1)
+	expect(t, s, c, "bb", "2", 2)
+	c.Changed(2)
+
+	fails := func(key string) {
+		t.Helper()
+		if got, err := c.Get(time.Time{}, key); err == nil {
+			t.Errorf("%s is %v without an error", key, got)
+		}
+	}
+
+	s.err = errors.New("unavailable")
+	s.pass(5 * time.Minute)
+	fails("a") // notifications arrive, so the database is there
+
+	c.Synced(false)
+	loads := s.loads.Load()
+	expect(t, s, c, "a", "1", loads+1)
+	s.pass(time.Second - 1)
+	expect(t, s, c, "a", "1", loads+1)
+	s.pass(1)
+	expect(t, s, c, "a", "1", loads+2)
+	fails("bb")
+	fails("never seen")
+
+	s.pass(4*time.Minute + 58*time.Second)
+	loads = s.loads.Load()
+	expect(t, s, c, "a", "1", loads+1)
+	s.pass(time.Second)
+	fails("a")
+
+	// The database is back, with another value.
+	s.err = nil
+	s.set("a", "new")
+	c.Synced(true)
+	loads = s.loads.Load()
+	expect(t, s, c, "a", "new", loads+1)
+}
+
+// TestSlowDatabaseIsNotAwaited checks that a lookup that hangs holds up an entry for a second, and not
+// until the request's deadline.
+func TestSlowDatabaseIsNotAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hang atomic.Bool
+		value := "1"
+		c := rulecache.New(func(ctx context.Context, _ string) (int64, *string, error) {
+			if hang.Load() {
+				<-ctx.Done()
+				return 0, nil, ctx.Err()
+			}
+			return 1, &value, nil
+		}, time.Now)
+
+		get := func() (took time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if got, err := c.Get(began.Add(5*time.Second), "a"); err != nil || got == nil || *got != "1" {
+				t.Fatalf("got %v, %v", got, err)
+			}
+			return time.Since(began)
+		}
+
+		get()
+		hang.Store(true)
+		time.Sleep(time.Second) // of the test's clock
+
+		if took := get(); took != time.Second {
+			t.Errorf("the first request took %v, want a second", took)
+		}
+		if took := get(); took != 0 {
+			t.Errorf("the next one took %v", took)
+		}
+	})
 }
 
 // TestOneLookupForAll checks that concurrent requests share a lookup, and that the deadline of the
@@ -227,7 +306,7 @@ func TestUnknownKeysAreLimited(t *testing.T) {
 		}
 	}
 
-	s.pass(time.Minute)
+	s.pass(time.Hour)
 	renewed := make(chan error)
 	go func() { _, err := c.Get(time.Time{}, "a"); renewed <- err }()
 

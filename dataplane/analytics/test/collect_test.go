@@ -848,7 +848,7 @@ func TestUnavailable(t *testing.T) {
 		}
 
 		// The site's cache entry has expired.
-		p.clock.set(noon.Add(time.Minute))
+		p.clock.set(noon.Add(time.Hour))
 		status, code := p.collect(viewCall(site, "", nil))
 		if status != http.StatusServiceUnavailable || code != "unavailable" {
 			t.Errorf("got %d %s, want 503 unavailable", status, code)

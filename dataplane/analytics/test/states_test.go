@@ -73,7 +73,7 @@ func TestStoppedSites(t *testing.T) {
 				}},
 			{model.RefusedSuspended,
 				func() error { return second(accounts.New(d).Suspend(t.Context(), site.AccountID, "abuse", now)) },
-				func() error { return second(accounts.New(d).Resume(t.Context(), site.AccountID)) }},
+				func() error { return second(accounts.New(d).Resume(t.Context(), site.AccountID, now)) }},
 		} {
 			state = test.code
 			if !hit() || !server() {

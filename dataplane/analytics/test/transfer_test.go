@@ -83,7 +83,7 @@ func TestTransfersMeetDeletions(t *testing.T) {
 				wg.Go(func() {
 					_, err := accounts.New(d).Suspend(t.Context(), site.AccountID, "abuse", now)
 					if err == nil {
-						_, err = accounts.New(d).Resume(t.Context(), site.AccountID)
+						_, err = accounts.New(d).Resume(t.Context(), site.AccountID, now)
 					}
 					if err != nil {
 						t.Errorf("suspension: %v", err)

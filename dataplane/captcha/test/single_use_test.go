@@ -342,7 +342,7 @@ func TestFailClosed(t *testing.T) {
 			failsClosed(t, p, key, work, token)
 
 			// The cache entries have expired.
-			p.clock.add(time.Minute)
+			p.clock.add(time.Hour)
 			failsClosed(t, p, key, work, token)
 			p.refusal(t, "config", call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey}}, http.StatusServiceUnavailable)
 		})

@@ -116,7 +116,7 @@ func TestSuspendedSitekey(t *testing.T) {
 		check(t, "a forged token", p.siteverify(key, "x"), invalid)
 		p.refusal(t, "a wrong secret", call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": "x", "token": token}}, http.StatusUnauthorized)
 
-		if _, err := accounts.New(d).Resume(t.Context(), account); err != nil {
+		if _, err := accounts.New(d).Resume(t.Context(), account, model.At(p.clock.Now())); err != nil {
 			t.Fatal(err)
 		}
 		awaitChange(t, "the end of the suspension", func() bool { return p.siteverify(key, token) == valid })
