@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,9 +37,62 @@ UNION ALL SELECT s.id FROM accounts a JOIN sites s ON s.account_id = a.id WHERE 
 const isHeld = `EXISTS (SELECT 1 FROM sites s JOIN accounts a ON a.id = s.account_id
 WHERE s.id = ? AND (s.deleted_at > 0 OR a.suspended_at > 0))`
 
+// fewDue is up to how many due deliveries DueLanes reads them in the order of time, whatever else is
+// pending. Beyond, it asks each site with pending deliveries.
+const fewDue = 2_000
+
 // DueLanes returns at most limit lanes with due deliveries, of sites after the given one, ordered
-// by site and kind. Lanes of held sites are left out.
+// by site and kind. Lanes of held sites are left out. Its cost follows what is due: deliveries that wait
+// for a later attempt cost nothing until more than fewDue are due.
 func (s *Store) DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error) {
+	lanes, all, err := s.lanesOfFewDue(ctx, now)
+	if err == nil && !all {
+		lanes, err = s.lanesOfSites(ctx, now, afterSite, limit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for due deliveries: %w", err)
+	}
+
+	if all {
+		lanes = slices.DeleteFunc(lanes, func(lane model.Lane) bool { return lane.SiteID <= afterSite })
+	}
+	return lanes[:min(len(lanes), limit)], nil
+}
+
+// lanesOfFewDue returns the lanes with due deliveries, ordered by site and kind. all is false, and the
+// lanes are not complete, if more than fewDue are due.
+func (s *Store) lanesOfFewDue(ctx context.Context, now model.Instant) (lanes []model.Lane, all bool, err error) {
+	const text = `
+SELECT due.site_id, due.kind, count(*) AS deliveries, due.site_id IN (` + heldSites + `) AS held
+FROM (SELECT site_id, kind FROM deliveries WHERE state = 'pending' AND next_attempt_at <= ?
+  ORDER BY next_attempt_at LIMIT ?) due
+GROUP BY due.site_id, due.kind ORDER BY due.site_id, due.kind`
+
+	var rows []struct {
+		model.Lane `bun:",extend"`
+
+		Deliveries int
+		Held       bool
+	}
+	if err := s.db.Read.NewRaw(text, now, fewDue+1).Scan(ctx, &rows); err != nil {
+		return nil, false, err
+	}
+
+	read := 0
+	for _, row := range rows {
+		read += row.Deliveries
+		if !row.Held {
+			lanes = append(lanes, row.Lane)
+		}
+	}
+
+	return lanes, read <= fewDue, nil
+}
+
+// lanesOfSites is DueLanes if many deliveries are due.
+func (s *Store) lanesOfSites(
+	ctx context.Context, now model.Instant, afterSite int64, limit int,
+) (lanes []model.Lane, err error) {
 	// The recursion takes one step per site with pending deliveries, and one index lookup for each
 	// kind, whatever the number of deliveries. LIMIT keeps PostgreSQL from a join that would read
 	// them all.
@@ -56,14 +110,9 @@ WHERE p.site_id IS NOT NULL AND (
   LIMIT 1) IS NOT NULL AND p.site_id NOT IN (` + heldSites + `)
 ORDER BY p.site_id, k.kind LIMIT ?`
 
-	var lanes []model.Lane
-	err := s.db.Read.NewRaw(text, afterSite, model.DeliveryConversion, model.DeliveryDailyExport, model.DeliveryTest,
+	err = s.db.Read.NewRaw(text, afterSite, model.DeliveryConversion, model.DeliveryDailyExport, model.DeliveryTest,
 		now, limit).Scan(ctx, &lanes)
-	if err != nil {
-		return nil, fmt.Errorf("look for due deliveries: %w", err)
-	}
-
-	return lanes, nil
+	return lanes, err
 }
 
 // LanePage names how many due deliveries of a lane a caller wants, at least one.
@@ -301,21 +350,25 @@ func (s *Store) fail(
 	return queueFailureMail(ctx, tx, delivery, class, now)
 }
 
-// Backlog counts the pending deliveries at one time.
+// maxBacklog is how many deliveries a Backlog counts, those due first, so that it costs no more than some
+// tens of milliseconds whatever waits.
+const maxBacklog = 100_000
+
+// Backlog counts the pending deliveries at one time, at most 100,000 of them, those due first.
 type Backlog struct {
 	Pending int64
 	Due     int64
 	Oldest  model.Instant // when the longest due delivery became due; 0 if none is
 }
 
-// DeliveryBacklog counts the pending deliveries, without those of held sites. It reads the index of all of them, so it must not
-// be called often.
+// DeliveryBacklog counts the pending deliveries, without those of held sites.
 func (s *Store) DeliveryBacklog(ctx context.Context, now model.Instant) (Backlog, error) {
 	var backlog Backlog
 	err := s.db.Read.NewRaw(`
 SELECT count(*) AS pending, coalesce(sum(CASE WHEN next_attempt_at <= ?0 THEN 1 ELSE 0 END), 0) AS due,
 coalesce(min(CASE WHEN next_attempt_at <= ?0 THEN next_attempt_at END), 0) AS oldest
-FROM deliveries WHERE state = 'pending' AND site_id NOT IN (`+heldSites+`)`, now).Scan(ctx, &backlog)
+FROM (SELECT site_id, next_attempt_at FROM deliveries WHERE state = 'pending' ORDER BY next_attempt_at LIMIT ?1) waiting
+WHERE site_id NOT IN (`+heldSites+`)`, now, maxBacklog).Scan(ctx, &backlog)
 	if err != nil {
 		return Backlog{}, fmt.Errorf("count pending deliveries: %w", err)
 	}

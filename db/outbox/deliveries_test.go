@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -309,6 +310,89 @@ func TestDueLanes(t *testing.T) {
 		backlog, err := outbox.New(d).DeliveryBacklog(t.Context(), dbtest.Noon)
 		if want := (outbox.Backlog{Pending: 16, Due: 13, Oldest: dbtest.Noon.Add(-2 * time.Second)}); err != nil || backlog != want {
 			t.Errorf("backlog %+v, %v, want %+v", backlog, err, want)
+		}
+	})
+}
+
+// TestManyDueLanes checks that DueLanes finds the same lanes while more deliveries are due than it reads
+// in the order of time.
+func TestManyDueLanes(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		want := "1 conversion, 2 daily_export, 3 conversion, 3 daily_export"
+		lanes := func() string {
+			t.Helper()
+			var all []string
+			for after := int64(0); ; {
+				page, err := outbox.New(d).DueLanes(t.Context(), dbtest.Noon, after, 3)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, lane := range page {
+					if text := fmt.Sprintf("%d %s", lane.SiteID, lane.Kind); !slices.Contains(all, text) {
+						all = append(all, text)
+					}
+				}
+				if len(page) < 3 {
+					return strings.Join(all, ", ")
+				}
+				after = page[2].SiteID - 1
+			}
+		}
+
+		pending(t, d, 1, model.DeliveryConversion, dbtest.Noon)
+		pending(t, d, 2, model.DeliveryDailyExport, dbtest.Noon)
+		pending(t, d, 3, model.DeliveryConversion, dbtest.Noon)
+		pending(t, d, 3, model.DeliveryDailyExport, dbtest.Noon)
+		pending(t, d, 4, model.DeliveryConversion, dbtest.Noon.Add(time.Second))
+		if got := lanes(); got != want {
+			t.Errorf("few are due: %s, want %s", got, want)
+		}
+
+		// A receiver that does not answer.
+		if err := addPending(d, 1, 1, 3_000, dbtest.Noon.Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if got := lanes(); got != want {
+			t.Errorf("many are due: %s, want %s", got, want)
+		}
+	})
+}
+
+// addPending adds n conversions to each site from one to another, due at a time.
+func addPending(d *db.DB, first, last int64, n int, at model.Instant) error {
+	return dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+WITH RECURSIVE site(id) AS (SELECT ? UNION ALL SELECT id + 1 FROM site WHERE id < ?),
+number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < ?)
+SELECT site.id, n, 'conversion', 'lead', 'pending', 0, 0, ?, '{}' FROM site, number`, first, last, n, at)
+}
+
+// TestDueLanesReadWhatIsDue checks with 200,000 sites whose deliveries wait for a later attempt that the
+// search for due ones reads the index by time and asks no other site.
+func TestDueLanesReadWhatIsDue(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		if err := addPending(d, 1, 200_000, 1, dbtest.Noon.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if err := addPending(d, 300_000, 300_001, 2, dbtest.Noon); err != nil {
+			t.Fatal(err)
+		}
+		if err := dbtest.Exec(d, "ANALYZE"); err != nil {
+			t.Fatal(err)
+		}
+
+		statements := dbtest.WatchStatements(d)
+		lanes, err := outbox.New(d).DueLanes(t.Context(), dbtest.Noon, 0, 100)
+		if err != nil || len(lanes) != 2 || lanes[0].SiteID != 300_000 || lanes[1].SiteID != 300_001 {
+			t.Errorf("due are %v, %v", lanes, err)
+		}
+
+		sent := statements.Take()
+		if len(sent) != 1 {
+			t.Fatalf("%d statements, want one: %q", len(sent), sent)
+		}
+		plan := planOf(t, d, sent[0])
+		if !strings.Contains(plan, "deliveries_next") || strings.Count(plan, "deliveries") != 2*strings.Count(plan, "deliveries_next") {
+			t.Errorf("the plan reads more than the index by time:\n%s", plan)
 		}
 	})
 }

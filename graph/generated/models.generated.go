@@ -684,7 +684,7 @@ type InstallationHealth struct {
 	Version string `json:"version"`
 	// The database: `sqlite` or `postgres`.
 	Database string `json:"database"`
-	// Webhook deliveries with an attempt that is due or follows later.
+	// Webhook deliveries with an attempt that is due or follows later. At most 100,000 are counted, those due first.
 	PendingDeliveries int64 `json:"pendingDeliveries"`
 	// Webhook deliveries whose attempt is due.
 	DueDeliveries int64 `json:"dueDeliveries"`

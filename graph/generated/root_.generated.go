@@ -6588,7 +6588,7 @@ type InstallationHealth {
   version: String!
   "The database: ` + "`" + `sqlite` + "`" + ` or ` + "`" + `postgres` + "`" + `."
   database: String!
-  "Webhook deliveries with an attempt that is due or follows later."
+  "Webhook deliveries with an attempt that is due or follows later. At most 100,000 are counted, those due first."
   pendingDeliveries: Int64!
   "Webhook deliveries whose attempt is due."
   dueDeliveries: Int64!
