@@ -6,6 +6,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/watch"
 )
 
@@ -16,9 +17,9 @@ var ErrOperatorsAccount = &model.Error{
 }
 
 // Suspend suspends an account, for a reason that its users see: its sites and sitekeys refuse calls, its
-// deliveries wait, and its users can change nothing. It returns the account. One that is suspended already keeps the time
-// and gets the reason. The caller must have checked that the user is an operator. It fails with
-// ErrOperatorsAccount if all operators belong to the account.
+// deliveries wait, and its users can change nothing. Its owners get a mail. One that is suspended already
+// keeps the time, gets the reason and no mail. Suspend returns the account. The caller must have checked
+// that the user is an operator. It fails with ErrOperatorsAccount if all operators belong to the account.
 func (s *Store) Suspend(ctx context.Context, accountID int64, reason string, now model.Instant) (*model.Account, error) {
 	reason, err := model.ParseReason("reason", reason)
 	if err != nil {
@@ -29,20 +30,30 @@ func (s *Store) Suspend(ctx context.Context, accountID int64, reason string, now
 		if err := mayBeSuspended(ctx, tx, accountID); err != nil {
 			return err
 		}
-		if account.SuspendedAt == 0 {
+
+		isNew := account.SuspendedAt == 0
+		if isNew {
 			account.SuspendedAt = now
 		}
-
 		account.SuspensionReason = reason
-		return nil
+
+		if !isNew {
+			return nil
+		}
+		data := model.SuspendedMail{At: now, Reason: reason}
+		return outbox.MailUsers(ctx, tx, accountID, model.MailSuspended, data, now, model.RoleOwner)
 	})
 }
 
-// Resume ends the suspension of an account, if it is suspended.
-func (s *Store) Resume(ctx context.Context, accountID int64) (*model.Account, error) {
-	return s.changeSuspension(ctx, accountID, func(_ context.Context, _ *db.Tx, account *model.Account) error {
+// Resume ends the suspension of an account, if it is suspended, and mails its owners.
+func (s *Store) Resume(ctx context.Context, accountID int64, now model.Instant) (*model.Account, error) {
+	return s.changeSuspension(ctx, accountID, func(ctx context.Context, tx *db.Tx, account *model.Account) error {
+		if account.SuspendedAt == 0 {
+			return nil
+		}
+
 		account.SuspendedAt, account.SuspensionReason = 0, ""
-		return nil
+		return outbox.MailUsers(ctx, tx, accountID, model.MailResumed, struct{}{}, now, model.RoleOwner)
 	})
 }
 

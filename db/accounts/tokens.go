@@ -19,8 +19,8 @@ import (
 // tokenTouch is the precision of an API token's last use, so that most requests write nothing.
 const tokenTouch = time.Minute
 
-// CreateAPIToken stores a token and returns it with its id. A user has at most model.MaxAPITokens. A
-// site that the token is restricted to must belong to its account, else the error is a *model.Error of
+// CreateAPIToken stores a token and returns it with its id. A user has at most model.MaxAPITokens, those
+// that have expired not counted: they are deleted when there is no room. A site that the token is restricted to must belong to its account, else the error is a *model.Error of
 // kind NotFound in the field siteIds.
 func (s *Store) CreateAPIToken(ctx context.Context, token model.APIToken) (*model.APIToken, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -41,19 +41,11 @@ func (s *Store) CreateAPIToken(ctx context.Context, token model.APIToken) (*mode
 			return err
 		}
 
-		n, err := tx.NewSelect().Model((*model.APIToken)(nil)).Where("user_id = ?", token.UserID).Count(ctx)
-		if err != nil {
+		if err := makeRoomForToken(ctx, tx, token.UserID, token.CreatedAt); err != nil {
 			return err
 		}
 
-		if n >= model.MaxAPITokens {
-			return &model.Error{
-				Kind: model.Conflict, Code: "too_many_tokens",
-				Message: fmt.Sprintf("A user has at most %d API tokens. Revoke one first.", model.MaxAPITokens),
-			}
-		}
-
-		if _, err = tx.NewInsert().Model(&token).Exec(ctx); err != nil {
+		if _, err := tx.NewInsert().Model(&token).Exec(ctx); err != nil {
 			return err
 		}
 
@@ -67,6 +59,34 @@ func (s *Store) CreateAPIToken(ctx context.Context, token model.APIToken) (*mode
 	}
 
 	return &token, nil
+}
+
+// makeRoomForToken returns an error if a user has model.MaxAPITokens that have not expired. It deletes
+// the others if they leave no room.
+func makeRoomForToken(ctx context.Context, tx *db.Tx, userID int64, now model.Instant) error {
+	count := func() (int64, error) {
+		return tx.NewSelect().Model((*model.APIToken)(nil)).Where("user_id = ?", userID).Count(ctx)
+	}
+
+	n, err := count()
+	if err != nil || n < model.MaxAPITokens {
+		return err
+	}
+
+	_, err = tx.NewDelete().Model((*model.APIToken)(nil)).Where("user_id = ?", userID).
+		Where("expires_at <= ?", now).Exec(ctx)
+	if err != nil {
+		return err
+	}
+
+	if n, err = count(); err != nil || n < model.MaxAPITokens {
+		return err
+	}
+
+	return &model.Error{
+		Kind: model.Conflict, Code: "too_many_tokens",
+		Message: fmt.Sprintf("A user has at most %d API tokens. Revoke one first.", model.MaxAPITokens),
+	}
 }
 
 // checkTokenSites returns an error unless all sites that a token is restricted to belong to its account.

@@ -42,6 +42,8 @@ const (
 	MailSecondFactor    = "second_factor"
 	MailRecoveryCode    = "recovery_code"
 	MailOperatorLink    = "operator_link" // the operator made a link to set a new password
+	MailSuspended       = "account_suspended"
+	MailResumed         = "account_resumed"
 	MailTest            = "test"
 )
 
@@ -67,6 +69,8 @@ var MailKinds = map[string]any{
 	MailSecondFactor:    SecondFactorMail{},
 	MailRecoveryCode:    RecoveryCodeMail{},
 	MailOperatorLink:    struct{}{},
+	MailSuspended:       SuspendedMail{},
+	MailResumed:         struct{}{},
 	MailTest:            struct{}{},
 }
 
@@ -187,6 +191,12 @@ type SecondFactorMail struct {
 type RecoveryCodeMail struct {
 	At   Instant `json:"at"`
 	Left int     `json:"left"` // unused codes
+}
+
+// SuspendedMail is the data of account_suspended.
+type SuspendedMail struct {
+	At     Instant `json:"at"`
+	Reason string  `json:"reason"` // for the users, see ParseReason
 }
 
 // LinkMail is the data of invitation, password_reset, email_change and the sign-ups. The link contains a

@@ -148,7 +148,7 @@ func (r *mutationResolver) ResumeAccount(
 	ctx context.Context, input generated.ResumeAccountInput,
 ) (*generated.SuspensionPayload, error) {
 	return r.changeSuspension(ctx, input.AccountID, func(id int64) (*model.Account, error) {
-		return r.accounts.Resume(ctx, id)
+		return r.accounts.Resume(ctx, id, requestOf(ctx).now)
 	})
 }
 

@@ -115,6 +115,17 @@ func TestAPITokenMistakes(t *testing.T) {
 		if got := create("more", "READ"); got.userErrors("createApiToken") != ":TOO_MANY_TOKENS" || got.at("createApiToken.token") != nil {
 			t.Errorf("one too many: %s", got.Body)
 		}
+
+		// Tokens that have expired make room.
+		if err := dbtest.Exec(d, "UPDATE api_tokens SET expires_at = ? WHERE id <= 2", model.At(start)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			create(fmt.Sprint("later ", i), "READ").ok(t, "createApiToken")
+		}
+		if got := create("more", "READ"); got.userErrors("createApiToken") != ":TOO_MANY_TOKENS" {
+			t.Errorf("one too many after expired ones were replaced: %s", got.Body)
+		}
 	})
 }
 

@@ -54,6 +54,8 @@ var examples = map[string]string{
 	"second_factor/operator": `{"at":1795168800000000,"operator":true}`,
 	"recovery_code":          `{"at":1795168800000000,"left":1}`,
 	"operator_link":          `{}`,
+	"account_suspended":      `{"at":1795168800000000,"reason":"Spam was sent to 3 visitors."}`,
+	"account_resumed":        `{}`,
 	"test":                   `{}`,
 }
 

@@ -305,7 +305,11 @@ type resumeCommand struct {
 // Run ends the suspension.
 func (c *resumeCommand) Run(ctx context.Context, term terminal) error {
 	return withAccount(ctx, &c.Config, c.Email, func(d *db.DB, account *model.Account) error {
-		if _, err := accounts.New(d).Resume(ctx, account.ID); err != nil {
+		now, err := d.Now(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := accounts.New(d).Resume(ctx, account.ID, now); err != nil {
 			return err
 		}
 

@@ -1885,17 +1885,17 @@ export const security = /* @__PURE__ */ operation<Record<string, never>, Securit
 );
 
 export type SecondFactorMembersData = {
-  viewer: {
-    account: {
-      members: ({
-        email: string;
-        hasSecondFactor: boolean | null;
-      })[];
-    };
-  } & ViewerFields | null;
+  viewer: ViewerFields | null;
+  account: {
+    requireSecondFactor: boolean;
+    members: ({
+      email: string;
+      hasSecondFactor: boolean | null;
+    })[];
+  } | null;
 };
-export const secondFactorMembers = /* @__PURE__ */ operation<Record<string, never>, SecondFactorMembersData>(
-  'query SecondFactorMembers{viewer{... ViewerFields account{members{email hasSecondFactor}}}}', viewerFieldsText,
+export const secondFactorMembers = /* @__PURE__ */ operation<{ account?: string | null }, SecondFactorMembersData>(
+  'query SecondFactorMembers($account:ID){viewer{... ViewerFields}account(id:$account){requireSecondFactor members{email hasSecondFactor}}}', viewerFieldsText,
 );
 
 export type StartTotpData = {

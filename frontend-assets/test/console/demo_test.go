@@ -161,7 +161,8 @@ func (p *tab) fits(siteID, sitekey string) {
 		"/", "/sites/new", site, site + "?all=page&compare=year", site + "?table=1&compare=previous&events=property",
 		site + "/install", site + "/live", site + "/events", site + "/rejections", site + "/webhooks", site + "/export",
 		site + "/sharing", site + "/saved", site + "/usage", site + "/settings", "/captcha", "/captcha/new", sitekey,
-		"/deleted", "/account", "/members", "/tokens", "/sessions", "/audit", "/operator", "/stop-mail", "/sites/site_unknown",
+		"/deleted", "/account", "/members", "/tokens", "/sessions", "/audit", "/security", "/confirm-email", "/accept-invitation",
+		"/operator", "/stop-mail", "/sites/site_unknown",
 	} {
 		p.Do(chromedp.EmulateViewport(320, 800))
 		p.Eval(fmt.Sprintf("history.pushState(null, '', %q), dispatchEvent(new PopStateEvent('popstate'))", path), nil)

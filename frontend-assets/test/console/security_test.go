@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -110,10 +111,57 @@ func TestSecurityChromium(t *testing.T) {
 	guest.keys("the guest's password" + kb.Enter)
 	guest.keys(totpCode(t, guest.appSecret()) + kb.Enter)
 	guest.see("In use since")
+	codes = strings.Fields(guest.Text(`document.querySelector('.notice code').textContent`))
 	guest.use("I have copied it")
 	guest.use("Sites")
 	guest.see("Kettle shop")
 	guest.clean(s)
+
+	// The owner's other sessions have ended, so the page itself makes the second account.
+	second := k.Text(asPage(`mutation { createAccount(input: {name: "Second"}) { account { id } } }`) +
+		`.then(a => a.data.createAccount.account.id)`)
+	k.inviteWithSecondFactor(s, second, codes[0])
+
+	// The rule of the chosen account, not of the default one.
+	k.Front()
+	k.Goto(s.control + "/security?account=" + second)
+	k.see("Every member has a second factor.")
+	k.reach(`document.querySelector('input[name=required]')`)
+	k.keys(" " + kb.Tab + ownerPassword + kb.Enter)
+	k.see("Saved")
+
+	required := k.Text(asPage(`{ account(id: "`+second+`") { requireSecondFactor } }`) +
+		`.then(a => String(a.data.account.requireSecondFactor))`)
+	if required != "true" {
+		t.Errorf("the chosen account requires a second factor: %s", required)
+	}
+}
+
+// asPage returns a JavaScript expression for the response to an operation with the page's session.
+func asPage(operation string) string {
+	return fmt.Sprintf(`fetch('/graphql', {method: 'POST', headers: {'Content-Type': 'application/json'},
+		body: JSON.stringify({query: %q})}).then(response => response.json())`, operation)
+}
+
+// inviteWithSecondFactor invites guest@example.com to an account. A browser without a session joins it with the guest's password
+// and a recovery code.
+func (k keyboard) inviteWithSecondFactor(s *service, account, code string) {
+	k.t.Helper()
+
+	k.Text(asPage(`mutation { inviteMember(input: {accountId: "`+account+`", email: "guest@example.com", role: MEMBER}) {
+		userErrors { message } } }`) + `.then(a => JSON.stringify(a))`)
+	p := keyboard{s.open(strings.TrimPrefix(s.mailedLink(), s.control))}
+	p.WaitFor("document.activeElement.name === 'password'")
+	p.keys("the guest's password" + kb.Enter)
+	p.WaitFor("document.activeElement.name === 'secondFactor'")
+	p.see("Code of your second factor")
+	p.look("accept-invitation-second-factor")
+	p.keys("wrong code" + kb.Enter)
+	p.WaitFor(`document.querySelector('form .error')?.textContent.includes('wrong, expired')`)
+	p.Eval(`document.activeElement.select()`, nil)
+	p.keys(code + kb.Enter)
+	p.WaitFor(chosenAccount + ` === 'Second'`)
+	p.clean(s)
 }
 
 // TestPasskeyChromium registers a passkey of Chromium's virtual authenticator through the console, and

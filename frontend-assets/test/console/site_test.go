@@ -11,6 +11,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
 )
 
 // TestFirstSiteChromium follows an owner from the first sign-up to a delivered webhook and a download.
@@ -151,6 +158,29 @@ func TestFirstSiteChromium(t *testing.T) {
 	p.see("Message id")
 	p.see(hook.URL + "/hook")
 	p.see(`"type":"test"`)
+
+	// By the name of an event.
+	event := p.Text(`document.querySelector('.deliveries summary code').textContent`)
+	p.fill("Event or day", "no-such-event")
+	p.see("No delivery of the last 30 days matches.")
+	p.fill("Event or day", event)
+	p.see("2 deliveries")
+	p.fill("Event or day", "")
+	p.fill("Kind", "")
+
+	// A day, here with one event, is sent again to the webhook for daily exports.
+	day := model.At(time.Now()).Day() - 3
+	if err := dbtest.Exec(dbtest.Open(t, db.EmbeddedURL(s.dir)), `INSERT INTO events (site_id, at, id, visitor, n, name, path)
+		VALUES (1, ?, 1, 1, 1, 'signup', '/')`, day.Start()); err != nil {
+		t.Fatal(err)
+	}
+	p.enter("document.querySelectorAll('input[name=url]')[1]", hook.URL+"/day")
+	p.Do(chromedp.KeyEvent(kb.Enter))
+	p.fill("Day (UTC)", day.String())
+	p.press("Send this day again")
+	p.see("The day is sent again in 1 part.")
+	p.WaitFor(`(s => s?.textContent.includes('` + day.String() + `') && s.querySelector('.state').textContent === 'Delivered')` +
+		`(document.querySelector('.deliveries summary'))`)
 
 	// The download equals what a script gets.
 	p.Eval(`(() => { const make = URL.createObjectURL;

@@ -1,7 +1,9 @@
 // The user's second factors, and the rule that an account requires one.
 import {
+  accountOf,
   announce,
   Check,
+  chosenAccount,
   Code,
   date,
   Dialog,
@@ -73,7 +75,7 @@ export function Security() {
               <App factors={factors} changed={changed} />
               <Passkeys factors={factors} offered={!!passkeySignIn} changed={changed} />
               {user.hasSecondFactor && <RecoveryCodes left={factors.recoveryCodesLeft} changed={changed} />}
-              {isOwner(user) && <Requirement user={user} changed={changed} />}
+              {isOwner(user) && <Requirement user={user} />}
             </>
           );
         }}
@@ -311,47 +313,49 @@ function RecoveryCodes({ left, changed }: { left: number; changed: Changed }) {
   );
 }
 
-/** Requirement sets whether the account requires a second factor, and shows owners which members lack one. */
-function Requirement({ user, changed }: { user: User; changed: Changed }) {
-  const required = user.account.requireSecondFactor;
-  const set = async ({ password = '', required }: Values): Promise<UserError[]> => {
-    const input = { password, requireSecondFactor: required === 'on' };
-    const errors = (await setAccountSecurity({ input })).setAccountSecurity?.userErrors ?? [];
-    if (errors.length === 0) {
-      announce(t('saved'));
-      await changed();
-    }
-    return errors;
-  };
+/**
+ * Requirement shows owners which members of the chosen account lack a second factor, and sets whether the
+ * account requires one.
+ */
+function Requirement({ user }: { user: User }) {
   return (
-    <Section title={t('requirement.title', { account: user.account.name })} hint={t('requirement.hint')}>
-      {user.hasSecondFactor ? (
-        <>
-          <Lacking />
-          <Form key={String(required)} submit={t('save')} onSubmit={set} class="column">
-            <Check
-              name="required"
-              label={t('requirement.label')}
-              hint={t('requirement.labelHint')}
-              checked={required}
-            />
-            <Password name="password" label={t('password.current')} autoComplete="current-password" required />
-          </Form>
-        </>
-      ) : (
-        <p class="notice">{t('requirement.first')}</p>
-      )}
+    <Section title={t('requirement.title', { account: accountOf(user)?.name ?? '' })} hint={t('requirement.hint')}>
+      {user.hasSecondFactor ? <RequirementForm /> : <p class="notice">{t('requirement.first')}</p>}
     </Section>
   );
 }
 
-function Lacking() {
-  const query = useQuery(secondFactorMembers, {});
+function RequirementForm() {
+  const query = useQuery(secondFactorMembers, { account: chosenAccount() });
+  const set = async ({ password = '', required }: Values): Promise<UserError[]> => {
+    const input = { accountId: chosenAccount(), password, requireSecondFactor: required === 'on' };
+    const errors = (await setAccountSecurity({ input })).setAccountSecurity?.userErrors ?? [];
+    if (errors.length === 0) {
+      announce(t('saved'));
+      await query.reload();
+    }
+    return errors;
+  };
+
   return (
     <Loaded query={query}>
-      {({ viewer: user }) => {
-        const lacking = (user?.account.members ?? []).filter((m) => !m.hasSecondFactor).map((m) => m.email);
-        return <p>{lacking.length > 0 ? t('requirement.lacking', { names: lacking.join(', ') }) : t('requirement.all')}</p>;
+      {({ account }) => {
+        if (!account) return null;
+        const lacking = account.members.filter((m) => !m.hasSecondFactor).map((m) => m.email);
+        return (
+          <>
+            <p>{lacking.length > 0 ? t('requirement.lacking', { names: lacking.join(', ') }) : t('requirement.all')}</p>
+            <Form key={String(account.requireSecondFactor)} submit={t('save')} onSubmit={set} class="column">
+              <Check
+                name="required"
+                label={t('requirement.label')}
+                hint={t('requirement.labelHint')}
+                checked={account.requireSecondFactor}
+              />
+              <Password name="password" label={t('password.current')} autoComplete="current-password" required />
+            </Form>
+          </>
+        );
       }}
     </Loaded>
   );

@@ -348,6 +348,9 @@ const texts: Record<Exclude<TextKey, keyof typeof en>, Message> & Record<string,
     'Sie sind als {email} angemeldet. Gilt die Einladung Ihnen, lassen Sie das Passwort leer.',
   'invitation.hint':
     'Haben Sie hier schon einen Benutzer, geben Sie dessen Passwort ein. Sonst wählen Sie eines mit mindestens 10 Zeichen.',
+  'invitation.code': 'Code Ihres zweiten Faktors',
+  'invitation.codeHint':
+    'Die 6 Ziffern Ihrer Authenticator-App oder ein Wiederherstellungscode. Mit einem Passkey melden Sie sich zuerst an und öffnen den Link erneut.',
   'invitation.submit': 'Beitreten',
   'account.rename': 'Umbenennen',
   'account.new': 'Neues Konto',

@@ -294,6 +294,9 @@ export default {
   'invitation.text': 'Choose a password. Your user name is the address that received the invitation.',
   'invitation.signedIn': 'You are signed in as {email}. If the invitation is yours, leave the password empty.',
   'invitation.hint': 'If you have a user here already, enter its password. Otherwise choose one of 10 or more characters.',
+  'invitation.code': 'Code of your second factor',
+  'invitation.codeHint':
+    'The 6 digits of your authenticator app, or a recovery code. With a passkey, sign in first and open the link again.',
   'invitation.submit': 'Join',
   'account.rename': 'Rename',
   'account.new': 'New account',

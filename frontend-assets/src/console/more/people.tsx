@@ -238,16 +238,22 @@ function NewAccount() {
 
 /**
  * AcceptInvitation adds the invited person to an account: the signed-in user, a user with the password, or
- * a new user with a password of their choice.
+ * a new user with a password of their choice. It asks for the code of a second factor once the service
+ * has refused the password alone.
  */
 export function AcceptInvitation() {
   const [token, consumed] = useLinkSecret();
   const [email, setEmail] = useState('');
+  const [needsCode, setNeedsCode] = useState(false);
   useEffect(() => void readViewer({}).then((data) => setEmail(data.viewer?.email ?? '')), []);
 
-  const submit = async ({ password }: Values): Promise<UserError[]> => {
-    const input = password ? { token, password } : { token };
+  const submit = async ({ password, secondFactor }: Values): Promise<UserError[]> => {
+    const input = { token, ...(password && { password }), ...(secondFactor && { secondFactor }) };
     const payload = (await acceptInvitation({ input })).acceptInvitation;
+    if (!needsCode && payload?.userErrors.some((error) => error.code === 'INVALID_SECOND_FACTOR')) {
+      setNeedsCode(true);
+      return [];
+    }
     if (payload?.viewer) {
       consumed();
       go('?next=' + encodeURIComponent('/?account=' + payload.viewer.account.id), true);
@@ -268,6 +274,17 @@ export function AcceptInvitation() {
           required={!email}
           autoFocus
         />
+        {needsCode && (
+          <Field
+            name="secondFactor"
+            label={t('invitation.code')}
+            hint={t('invitation.codeHint')}
+            autoComplete="one-time-code"
+            required
+            autoFocus
+            maxLength={64}
+          />
+        )}
       </Form>
     </>
   );

@@ -1,0 +1,53 @@
+package accounts_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// TestSuspensionMailsTheOwners: the owners of an account, and nobody else, get a mail when it is
+// suspended and when it is resumed, but none for another reason or a repeated call.
+func TestSuspensionMailsTheOwners(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		operator, owner := dbtest.NewUser(t, d, "operator@example.com"), dbtest.NewUser(t, d, "owner@example.com")
+		addMember(t, d, owner.AccountID, "member@example.com", model.RoleMember)
+		if err := dbtest.Exec(d, "UPDATE users SET operator = (id = ?)", operator.ID); err != nil {
+			t.Fatal(err)
+		}
+
+		store, now := accounts.New(d), dbtest.Start
+		suspend := func(reason string) error {
+			_, err := store.Suspend(t.Context(), owner.AccountID, reason, now)
+			return err
+		}
+		resume := func() error {
+			_, err := store.Resume(t.Context(), owner.AccountID, now)
+			return err
+		}
+
+		suspended := fmt.Sprintf(`pending owner@example.com account_suspended {"at":%d,"reason":"Spam"}`, now)
+		both := suspended + "; pending owner@example.com account_resumed {}"
+		for i, step := range []struct {
+			do   func() error
+			want string
+		}{
+			{resume, ""},
+			{func() error { return suspend("Spam") }, suspended},
+			{func() error { return suspend("Much spam") }, suspended},
+			{resume, both},
+			{resume, both},
+		} {
+			if err := step.do(); err != nil {
+				t.Fatalf("step %d: %v", i, err)
+			}
+			if got := mails(t, d); got != step.want {
+				t.Errorf("step %d: %s, want %s", i, got, step.want)
+			}
+		}
+	})
+}
