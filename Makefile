@@ -117,6 +117,15 @@ chaos: build ## Kill, pause and restart the service 200 times under load on each
 	bin/loadgen chaos --rounds 200 --engine postgres $(ARGS)
 	bin/loadgen chaos --rounds 200 --engine postgres --break server,postgres,redis $(ARGS)
 
+.PHONY: upgrade
+upgrade: build ## Run the program of the commit PREVIOUS and this one on one database under load, and verify
+	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	@test -n "$(PREVIOUS)" || { echo "upgrade: set PREVIOUS to a commit"; exit 1; }
+	rm -rf bin/previous && mkdir -p bin/previous
+	git archive $(PREVIOUS) | tar -x -C bin/previous
+	cd bin/previous && go build -buildvcs=false -o tallygate ./cmd/tallygate
+	bin/loadgen upgrade --previous bin/previous/tallygate $(ARGS)
+
 .PHONY: lint
 lint: ## Check format, go vet and staticcheck
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi

@@ -59,6 +59,16 @@ func New(program, engine string) (_ *Instance, err error) {
 	return b, err
 }
 
+// Second prepares a second server on the instance's folder and database, for instance of another program.
+// The caller kills it before Close.
+func (b *Instance) Second(program string) (*Server, error) {
+	serverURL := ""
+	if b.Postgres != nil {
+		serverURL = b.Postgres.URL()
+	}
+	return NewServer(program, filepath.Join(b.Dir, "data"), serverURL)
+}
+
 // WithDatabase opens the instance's database for one function.
 func (b *Instance) WithDatabase(do func(*db.DB) error) error {
 	d, err := db.Open(b.Database)
