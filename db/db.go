@@ -96,7 +96,7 @@ const (
 // pgSession ends the transaction of a process that is paused, or whose machine is, so that its locks
 // do not stop every other process. No transaction waits for anything but the database. A statement
 // sets it: poolers refuse it as a parameter of the connection. Through a pooler each transaction sets it
-// for itself, because the connection to the server belongs to somebody else afterwards.
+// for itself, because another process gets the connection to the server afterwards.
 const (
 	pgSession = "SET idle_in_transaction_session_timeout = '30s'"
 	pgLocal   = "SET LOCAL idle_in_transaction_session_timeout = '30s'"

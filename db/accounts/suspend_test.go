@@ -10,7 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestSuspensionMailsTheOwners: the owners of an account, and nobody else, get a mail when it is
+// TestSuspensionMailsTheOwners: the owners of an account, and no other members, get a mail when it is
 // suspended and when it is resumed, but none for another reason or a repeated call.
 func TestSuspensionMailsTheOwners(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

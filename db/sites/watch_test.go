@@ -491,8 +491,8 @@ func TestWatchersShareAConnection(t *testing.T) {
 	wantNext(t, "a watcher after all have ended", again, true)
 }
 
-// TestLateWatcherLearnsOfTheFault checks that a watcher that begins while the database cannot be reached
-// is told so.
+// TestLateWatcherLearnsOfTheFault checks that the fault is reported to a watcher that begins while the
+// database cannot be reached.
 func TestLateWatcherLearnsOfTheFault(t *testing.T) {
 	network := newNetwork(t, dbtest.PostgresURL(t))
 	network.set(unreachable)

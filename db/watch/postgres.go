@@ -28,7 +28,7 @@ const (
 )
 
 // ErrNoNotifications means that the server confirmed LISTEN, and that a notification did not arrive. A
-// connection pooler does that: it gives the connection that listens to somebody else.
+// connection pooler does that: it gives the connection that listens to another process.
 var ErrNoNotifications = errors.New("the database's notifications do not arrive, perhaps because of a connection pooler")
 
 // Postgres reports the changes that PostgreSQL's server notifies of. All watchers of a process share one
@@ -128,7 +128,7 @@ func (p *Postgres) run(ctx context.Context, l *listener) {
 	}
 }
 
-// began tells the watchers that later changes will be reported.
+// began notifies the watchers that later changes will be reported.
 func (p *Postgres) began(l *listener) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +144,7 @@ func (p *Postgres) began(l *listener) {
 	}
 }
 
-// lost tells the watchers, once, that changes may go unnoticed.
+// lost notifies the watchers, once, that changes may go unnoticed.
 func (p *Postgres) lost(l *listener, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +179,7 @@ func (p *Postgres) report(n *pgconn.Notification) error {
 }
 
 // listen reports changes over one connection until that breaks or ctx ends. began means that the
-// watchers were in sync. When the connection breaks it tells the watchers before it closes the
+// watchers were in sync. When the connection breaks it notifies the watchers before it closes the
 // connection, which can take a while.
 func (p *Postgres) listen(ctx context.Context, l *listener) (began bool, err error) {
 	config := p.config()
