@@ -55,7 +55,7 @@ max_client_conn = 200
 
 	args := []string{file}
 	if os.Getuid() == 0 {
-		args = []string{"-u", "nobody", file} // as root it does not start
+		args = []string{"-u", "daemon", file} // as root it does not start
 	}
 	cmd := exec.Command(program, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
