@@ -162,8 +162,10 @@ function List(props: {
               )}
             </th>
             <td>
-              {token.scopes.map((scope) => t(`scope.${scope}`)).join(', ')}
-              {token.siteIds && <span class="hint"> {token.siteIds.map(domain).join(', ')}</span>}
+              <span>
+                {token.scopes.map((scope) => t(`scope.${scope}`)).join(', ')}
+                {token.siteIds && <span class="hint"> {token.siteIds.map(domain).join(', ')}</span>}
+              </span>
             </td>
             <td>
               <code>…{token.hint}</code>
