@@ -138,7 +138,7 @@ function Row({ entry }: { entry: AuditFields }) {
         </div>
       </td>
       <td>
-        <code>{entry.action}</code>
+        <code class="name">{entry.action}</code>
       </td>
       <td>
         <div>

@@ -59,8 +59,10 @@ function List({ account }: { account: string }) {
               {account.deletedSites.map((site) => (
                 <tr key={site.siteId}>
                   <td>
-                    {site.name}
-                    {site.name !== site.domain && <span class="hint"> {site.domain}</span>}
+                    <span>
+                      {site.name}
+                      {site.name !== site.domain && <span class="hint"> {site.domain}</span>}
+                    </span>
                   </td>
                   <td>
                     <Time at={site.deletedAt} />
