@@ -117,6 +117,11 @@ chaos: build ## Kill, pause and restart the service 200 times under load on each
 	bin/loadgen chaos --rounds 200 --engine postgres $(ARGS)
 	bin/loadgen chaos --rounds 200 --engine postgres --break server,postgres,redis $(ARGS)
 
+.PHONY: fleet
+fleet: build ## Measure four data nodes behind HAProxy, kill some under load, and verify
+	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	bin/loadgen fleet --kills 10 $(ARGS)
+
 .PHONY: upgrade
 upgrade: build ## Run the program of the commit PREVIOUS and this one on one database under load, and verify
 	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
@@ -141,6 +146,15 @@ check: generate ## Check that generated files, assets and go.mod are current, li
 	@$(MAKE) --no-print-directory lint
 	go test -run '^TestLayout' ./cmd/internal/repository
 	@$(MAKE) --no-print-directory words
+
+.PHONY: recipes
+recipes: ## Run the recipes of frameworks in Chromium, with packages from the network
+	cd docs/recipes/frameworks && npm ci
+	go test -tags recipes -run '^TestRecipeFrameworksChromium$$' ./cmd/tallygate/test
+
+.PHONY: deploy-lint
+deploy-lint: ## Check the files of deploy/ with the parsers of Docker, Compose and Kubernetes
+	go -C .ci/deploylint run -buildvcs=false . $(CURDIR)/deploy
 
 .PHONY: words
 words: ## Check comments, strings and documents for words that are not plain English (ARGS=--count: by folder)

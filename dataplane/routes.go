@@ -24,9 +24,13 @@ type Options struct {
 	Log       *slog.Logger
 }
 
+// ScriptsRoute is the Pattern of requests for browser scripts, and for all paths that are no endpoint's.
+const ScriptsRoute = "scripts"
+
 // Handler returns all routes of the data plane. Paths match exactly, without a redirect: a client
 // that follows one repeats its call as a GET, or not at all. Misspelt endpoints and unknown paths
-// under /api/ are answered with 404 in JSON.
+// under /api/ are answered with 404 in JSON. The request's Pattern is set to the endpoint's path, to
+// ScriptsRoute, or for misspelt endpoints not at all.
 func Handler(o Options) http.Handler {
 	routes := map[string]http.HandlerFunc{
 		"/collect.php": serve(o.Log, "POST, OPTIONS", code, o.Analytics.Collect),
@@ -45,6 +49,7 @@ func Handler(o Options) http.Handler {
 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if route, ok := routes[r.URL.Path]; ok {
+			r.Pattern = r.URL.Path
 			route(w, r)
 			return
 		}
@@ -55,6 +60,7 @@ func Handler(o Options) http.Handler {
 		case name == "/siteverify", name == "/api", strings.HasPrefix(name, "/api/"):
 			unknownSentence(w, r)
 		default:
+			r.Pattern = ScriptsRoute
 			o.Assets.ServeHTTP(w, r)
 		}
 	})

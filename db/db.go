@@ -3,6 +3,7 @@
 // contains no subject of the product. Each subject has a package of its own, with a Store made from
 // a DB:
 //
+//	cells          the schemas that sites' hits are in, and moves between them
 //	retention      old, deleted and erased rows; partitions
 //	accounts       users, members, sessions, passwords, API tokens
 //	sites          sites with their settings, captcha sitekeys
@@ -13,14 +14,15 @@
 //	keys           the application key and the key of ids
 //	reports        column segments of finished days, and the reports counted from them
 //	files          the files of an embedded database
+//	inspect        how a PostgreSQL server is set up
 //	db             this package
 //	tables         columns of the tables that batches write
 //	watch          notifications of changes, on both engines
 //	sqlitefile     the connections of a SQLite file; sqlitestmt and saltfile are leaves, too
 //	model          entities and their rules, without SQL
 //
-// A package imports only packages below it; ingest, exports, audit, keys, reports and files do
-// not import each other. SQL and bun are used only under db. The control plane, the data plane, the jobs and the
+// A package imports only packages below it; ingest, exports, audit, keys, reports, files and
+// inspect do not import each other. SQL and bun are used only under db. The control plane, the data plane, the jobs and the
 // command line make their stores from the one DB they are given. They keep the stores as concrete
 // types: an interface would have one implementation and dozens of methods. Tests use real
 // databases.
@@ -74,6 +76,9 @@ type DB struct {
 	Clock           *Clock
 
 	longReads chan struct{} // holds one value for each running LongRead
+
+	cells *cells
+	cell  Cell // whose tables are meant; empty: the default one's
 }
 
 // The connections of a process, and what bounds them. Writers of hits and claims on PostgreSQL have
@@ -163,7 +168,7 @@ func openSQLite(path string) (*DB, error) {
 
 	data := bun.NewDB(dataRead, sqlitedialect.New())
 
-	return &DB{
+	d := &DB{
 		Write:     bun.NewDB(writer.Pool(sqlitefile.Ordinary), sqlitedialect.New()),
 		Read:      bun.NewDB(read, sqlitedialect.New()),
 		DataWrite: bun.NewDB(writer.Pool(sqlitefile.Urgent), sqlitedialect.New()),
@@ -174,7 +179,9 @@ func openSQLite(path string) (*DB, error) {
 		changes:    watch.NewSQLite(data),
 		Clock:      newClock(),
 		longReads:  make(chan struct{}, maxLongReads),
-	}, nil
+	}
+	d.cells = newCells(d)
+	return d, nil
 }
 
 func openPostgres(rawURL string, options Options) (*DB, error) {
@@ -203,11 +210,13 @@ func openPostgres(rawURL string, options Options) (*DB, error) {
 		return err
 	}
 
-	return &DB{
+	d := &DB{
 		Write: write, Read: write, DataWrite: data, DataRead: data, sessions: sessions, isPooled: isPooled,
 		pg: direct, notifications: watch.NewPostgres(direct.Copy, notify),
 		Clock: newClock(), longReads: make(chan struct{}, maxLongReads),
-	}, nil
+	}
+	d.cells = newCells(d)
+	return d, nil
 }
 
 // parsePostgres reads an address, and adds what it leaves out.
@@ -330,7 +339,7 @@ func (d *DB) WithSQLiteConn(ctx context.Context, fn func(*SQLiteConn) error) err
 
 // Close closes all connections.
 func (d *DB) Close() error {
-	err := errors.Join(d.Write.Close(), d.DataWrite.Close())
+	err := errors.Join(d.cells.close(), d.Write.Close(), d.DataWrite.Close())
 	// On PostgreSQL the pools for reading are the same ones.
 	if d.sqlite != nil {
 		err = errors.Join(err, d.Read.Close(), d.DataRead.Close(), d.sqlite.Close())

@@ -183,12 +183,49 @@ func (d *DB) applyMigration(ctx context.Context, m Migration, now func() time.Ti
 
 		// Use the plain database/sql transaction: bun would look for its own placeholders in the
 		// script.
-		if _, err := tx.Tx.Tx.ExecContext(ctx, m.SQL); err != nil {
+		if m.EachCell {
+			err = tx.inEachCell(ctx, Statements(m.SQL))
+		} else {
+			_, err = tx.Tx.Tx.ExecContext(ctx, m.SQL)
+		}
+		if err != nil {
 			return err
 		}
 
 		return recordMigration(ctx, tx.Tx.Tx, d, m, now)
 	})
+}
+
+// inEachCell runs statements in each cell. Citus takes one at a time.
+func (tx *Tx) inEachCell(ctx context.Context, statements []string) error {
+	// A cell may have been added since the list was read.
+	tx.db.ForgetCells()
+	list, err := tx.db.Cells(ctx)
+	if err != nil {
+		return err
+	}
+
+	for _, cell := range list {
+		if err := tx.EnterCell(ctx, cell.ID); err != nil {
+			return err
+		}
+		for _, statement := range statements {
+			if _, err := tx.Tx.Tx.ExecContext(ctx, statement); err != nil {
+				return inCell(cell.ID, fmt.Errorf("%s: %w", statement, err))
+			}
+		}
+	}
+
+	return tx.EnterCell(ctx, DefaultCell)
+}
+
+// RequireProgram makes programs without a migration refuse to start, unless the database requires a newer
+// one already.
+func RequireProgram(ctx context.Context, tx *Tx, migration string) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO settings (name, value) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE settings.value < excluded.value`,
+		oldestProgramSetting, migration)
+	return err
 }
 
 // recordMigration notes that a migration was applied, and the oldest program that may use the schema

@@ -50,13 +50,42 @@ func (d *DB) applyOutside(ctx context.Context, m Migration, now func() time.Time
 		return err
 	}
 
-	for _, statement := range statements(m.SQL) {
+	run := d.runScript
+	if m.EachCell {
+		d.ForgetCells()
+		run = d.outsideInEachCell
+	}
+	if err := run(ctx, conn, m.SQL); err != nil {
+		return err
+	}
+
+	return recordMigration(ctx, conn, d, m, now)
+}
+
+// runScript runs the statements of a migration outside of a transaction.
+func (d *DB) runScript(ctx context.Context, conn *sql.Conn, script string) error {
+	for _, statement := range Statements(script) {
 		if err := d.runOutside(ctx, conn, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}
+	return nil
+}
 
-	return recordMigration(ctx, conn, d, m, now)
+// outsideInEachCell runs the statements of a migration in each cell, on a connection of the cell.
+func (d *DB) outsideInEachCell(ctx context.Context, conn *sql.Conn, script string) error {
+	return d.EachCell(ctx, func(in *DB) error {
+		if in == d {
+			return d.runScript(ctx, conn, script)
+		}
+
+		conn, err := in.sessions.DB.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return in.runScript(ctx, conn, script)
+	})
 }
 
 // concurrentIndex matches CREATE INDEX CONCURRENTLY with the index, the table and the rest.
@@ -88,7 +117,8 @@ func (d *DB) runOutside(ctx context.Context, conn *sql.Conn, statement string) e
 func createIndex(ctx context.Context, conn *sql.Conn, unique, name, table, columns string) error {
 	var invalid bool
 	err := conn.QueryRowContext(ctx,
-		"SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass($1) AND NOT indisvalid)", name).
+		"SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(quote_ident(current_schema()) || '.' || $1) "+
+			"AND NOT indisvalid)", name).
 		Scan(&invalid)
 	if err != nil {
 		return err

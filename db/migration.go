@@ -22,14 +22,17 @@ var programMigrations = MustMigrations(migrationFiles)
 // NAME.sql is a template of both dialects' text, see dialectWords; where the dialects differ in more
 // than words, NAME.sqlite.sql and NAME.postgres.sql replace it. A released file is never edited.
 //
-// Comments at the beginning of a file can state two properties:
+// Comments at the beginning of a file can state three properties:
 //
 //	-- oldest program: NAME
 //	-- outside of a transaction
+//	-- in each cell
 //
 // The first one names the newest migration that a program must know to work with the schema after
 // this one. Without it, every program that works before the migration works after it. The second one
-// is for indexes of large tables: see applyOutside.
+// is for indexes of large tables: see applyOutside. The third one is for changes of the tables of cells:
+// the file runs once in each cell, statement by statement. Such a change is made in the layout of new
+// cells as well, see package cells.
 type Migrations struct {
 	files fs.FS
 	names []string
@@ -69,6 +72,7 @@ type Migration struct {
 	SQL           string
 	OldestProgram string // the newest migration that a program must know after this one; empty: no change
 	Outside       bool   // its statements run one by one, outside of a transaction
+	EachCell      bool   // its statements run one by one, in each cell
 }
 
 // dialectWords holds the words of a migration in which the dialects differ.
@@ -94,6 +98,7 @@ var (
 const (
 	oldestProgramComment = "-- oldest program: "
 	outsideComment       = "-- outside of a transaction"
+	eachCellComment      = "-- in each cell"
 )
 
 // read returns a migration in a dialect.
@@ -113,10 +118,14 @@ func (m *Migrations) read(name, dialect string) (Migration, error) {
 			migration.OldestProgram = oldest
 		}
 		migration.Outside = migration.Outside || line == outsideComment
+		migration.EachCell = migration.EachCell || line == eachCellComment
 	}
 
 	// SQLite has no statements that must run outside of a transaction.
 	migration.Outside = migration.Outside && dialect == "postgres"
+
+	// It has no other cell than the default one.
+	migration.EachCell = migration.EachCell && dialect == "postgres"
 	return migration, nil
 }
 
@@ -142,9 +151,9 @@ func (m *Migrations) script(name, dialect string) (string, error) {
 	return sql.String(), err
 }
 
-// statements splits a script at the semicolons that end a line. A migration outside of a transaction
-// has no others: it consists of short statements, without the bodies of functions.
-func statements(script string) []string {
+// Statements splits a script at the semicolons that end a line. A migration outside of a transaction or
+// in each cell has no others: it consists of short statements, without the bodies of functions.
+func Statements(script string) []string {
 	var list []string
 	var statement strings.Builder
 

@@ -26,6 +26,7 @@ type Tx struct {
 	bun.Tx
 
 	db      *DB
+	cell    int64          // whose tables are meant since EnterSite; 0: those of db
 	changes []watch.Notice // of this process, for SQLite's watchers after the commit
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/99designs/gqlgen/graphql/handler"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/keys"
@@ -53,6 +54,9 @@ type Options struct {
 
 	// Configuration is what operators see of the process's settings.
 	Configuration resolver.Configuration
+
+	// Metrics registers the counters of errors. nil: none.
+	Metrics prometheus.Registerer
 
 	// Notify notifies the workers of deliveries that a caller requested. nil: the workers find
 	// them when they poll.
@@ -108,6 +112,13 @@ func New(o Options) (http.Handler, error) {
 		Notify: o.Notify, Now: o.Now, Log: o.Log,
 	})
 
+	counters := newErrorCounters()
+	if o.Metrics != nil {
+		if err := o.Metrics.Register(counters.vec); err != nil {
+			return nil, err
+		}
+	}
+
 	requests := requests{
 		db:         o.DB,
 		limits:     limits.New(o.CostPerMinute),
@@ -117,7 +128,7 @@ func New(o Options) (http.Handler, error) {
 		isShared:   o.IsShared,
 	}
 
-	post := o.Auth.Middleware(newExecutor(resolvers, requests.limits, o))
+	post := o.Auth.Middleware(newExecutor(resolvers, requests.limits, counters, o))
 	return byMethod(origins.Handler(requests.handler(post)), o.GraphiQL), nil
 }
 
@@ -128,7 +139,7 @@ func nodeIDs(d *db.DB) (*model.NodeIDs, error) {
 }
 
 // newExecutor returns gqlgen's server with the limits, the error presenter and the transport.
-func newExecutor(resolvers *resolver.Resolver, l *limits.Limits, o Options) http.Handler {
+func newExecutor(resolvers *resolver.Resolver, l *limits.Limits, counters *errorCounters, o Options) http.Handler {
 	schema := generated.NewExecutableSchema(generated.Config{Resolvers: resolvers, Complexity: limits.Complexity()})
 	srv := handler.New(limits.WithMutationCost(schema))
 	limits.Apply(srv, o.Introspection)
@@ -136,7 +147,7 @@ func newExecutor(resolvers *resolver.Resolver, l *limits.Limits, o Options) http
 	srv.AddTransport(endpoint.New(l, o.Now))
 	srv.Use(resolver.Mutations{})
 	srv.Use(resolver.SecondFactorRule{})
-	srv.SetErrorPresenter(newPresenter(o.Log, o.Now).present)
+	srv.SetErrorPresenter(counters.counted(newPresenter(o.Log, o.Now).present))
 	srv.SetRecoverFunc(recovered)
 
 	return srv

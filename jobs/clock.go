@@ -9,9 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
@@ -178,34 +175,5 @@ func (c *clock) logWarning(ctx context.Context, level slog.Level, warning string
 
 	if due {
 		c.log.Log(ctx, level, warning)
-	}
-}
-
-// measure registers the state of the clocks as metrics.
-func (c *clock) measure(r prometheus.Registerer) {
-	state := c.current()
-
-	metrics := promauto.With(r)
-	metrics.NewGauge(prometheus.GaugeOpts{
-		Name: "tallygate_clock_difference_seconds",
-		Help: "This process's clock less the database's; over 60 in either direction nothing is deleted.",
-	}).Set(state.difference.Seconds())
-
-	jumped := metrics.NewGauge(prometheus.GaugeOpts{
-		Name: "tallygate_clock_jump_seconds",
-		Help: "By how much the database's clock jumped, while it is not trusted for that.",
-	})
-
-	if state.jump != nil {
-		jumped.Set(state.jump.By().Seconds())
-	}
-
-	held := metrics.NewGauge(prometheus.GaugeOpts{
-		Name: "tallygate_deletions_held",
-		Help: "1 while nothing is deleted because the time is not certain.",
-	})
-
-	if state.warning() != "" {
-		held.Set(1)
 	}
 }

@@ -98,8 +98,9 @@ func metric(t *testing.T, j *jobs.Worker, name string) string {
 
 	var b strings.Builder
 
-	// The error is that the worker is not started: numbers of the queue are left out.
-	_ = j.WriteMetrics(t.Context(), &b)
+	if err := j.WriteMetrics(&b); err != nil {
+		t.Fatal(err)
+	}
 
 	for line := range strings.Lines(b.String()) {
 		if strings.HasPrefix(line, name+" ") {

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
@@ -33,6 +37,26 @@ func NewWith(o Options, change ...func(*Settings)) (*Worker, error) {
 // clock.
 func Quick(sweepEvery, lease time.Duration) func(*Settings) {
 	return func(s *Settings) { s.sweepEvery, s.webhook.Lease = sweepEvery, lease }
+}
+
+// WriteMetrics writes the worker's metrics in Prometheus' text format.
+func (w *Worker) WriteMetrics(out io.Writer) error {
+	registry := prometheus.NewRegistry()
+	if err := w.Measure(registry); err != nil {
+		return err
+	}
+
+	families, err := registry.Gather()
+	if err != nil {
+		return err
+	}
+
+	for _, family := range families {
+		if _, err := expfmt.MetricFamilyToText(out, family); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // PlanReportMails runs the planner of report mails once.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
@@ -25,8 +26,10 @@ type housekeeping struct {
 	log             *slog.Logger
 	exports         exportPlanner
 	reports         *reports.Store
+	built           func(reports.Built) // counts what buildReports has done
 	reportMails     *reportPlanner
 	sites           *sites.Store
+	cells           *cells.Store
 	retentionMonths int // see Options
 	reportMonths    int // see Options
 }
@@ -149,6 +152,7 @@ func (h *housekeeping) buildReports(ctx context.Context, now model.Instant) erro
 		built, err = h.reports.BuildDue(ctx)
 	}
 
+	h.built(built)
 	h.report(ctx, "days entered for reports", planned)
 	h.report(ctx, "months of reports merged", built.Months)
 	if built.Lost > 0 {
@@ -182,10 +186,18 @@ func (h *housekeeping) dropDetached(ctx context.Context, now model.Instant) erro
 	return err
 }
 
-// deleteOldRecords deletes old counters and deliveries.
+// deleteOldRecords deletes old counters and deliveries, and the rest of interrupted imports.
 func (h *housekeeping) deleteOldRecords(ctx context.Context, now model.Instant) error {
 	n, err := h.retention.DeleteOldRecords(ctx, now)
 	h.report(ctx, "old records deleted", n)
+	return errors.Join(err, h.reports.AbandonImports(ctx, now))
+}
+
+// continueMoves carries on the moves of sites to other cells. While the default cell is the only one, it
+// does nothing.
+func (h *housekeeping) continueMoves(ctx context.Context) error {
+	n, err := h.cells.Continue(ctx)
+	h.report(ctx, "moves of sites to other cells finished", n)
 	return err
 }
 
@@ -241,18 +253,18 @@ func (h *housekeeping) planReportMails(ctx context.Context, now model.Instant) e
 }
 
 // noteQuotas writes the notices of sites and captcha accounts that have used 80 % or 100 % of their
-// quota. It also queues the mails of all notices, including those that the data plane wrote. The
-// month of an hour ago is checked, too, for use in the last minutes of a month.
+// quota. It also queues the mails of all notices, including those that the data plane wrote. Of the
+// captcha, the month of an hour ago is checked, too, for use in the last minutes of a month.
 func (h *housekeeping) noteQuotas(ctx context.Context, now model.Instant) error {
 	months := []model.Month{now.Add(-time.Hour).Month(), now.Month()}
 	if months[0] == months[1] {
 		months = months[:1]
 	}
 
+	if _, err := h.outbox.NoteSiteQuotas(ctx, now); err != nil {
+		return err
+	}
 	for _, month := range months {
-		if _, err := h.outbox.NoteSiteQuotas(ctx, month, now); err != nil {
-			return err
-		}
 		if _, err := h.outbox.NoteCaptchaQuotas(ctx, month, now); err != nil {
 			return err
 		}

@@ -536,7 +536,7 @@ func TestQuotaMails(t *testing.T) {
 		site := newSite(t, d, "shop.example", "", "")
 		box := newMailbox(t, a, false, welcome)
 
-		if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 10000)", site.ID); err != nil {
+		if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used, reached) VALUES (?, 202611, 10000, 100)", site.ID); err != nil {
 			t.Fatal(err)
 		}
 

@@ -30,6 +30,9 @@ func newSchedule(c *clock, h *housekeeping) []queue.Periodic {
 		{Name: "housekeeping:old-data", Every: time.Hour, Run: c.whenCertain(h.dropOldData)},
 		{Name: "housekeeping:detached", Every: time.Hour, Run: c.whenCertain(h.dropDetached)},
 
+		// Moves of sites that a command has left, and the rows that they leave behind.
+		{Name: "cells:moves", Every: 10 * time.Second, Run: h.continueMoves},
+
 		// What a wrong clock has left behind, and old counters.
 		{Name: "housekeeping:schedule", Every: 5 * time.Minute, Run: c.withNow(h.correctSchedule)},
 		{Name: "housekeeping:dates", Every: 5 * time.Minute, Run: c.whenCertain(h.correctDates)},

@@ -11,18 +11,19 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"io"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/common/expfmt"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
@@ -52,6 +53,7 @@ type Options struct {
 	WebhookAuthorities *x509.CertPool // sign the webhooks' certificates; nil: those that the system trusts
 	Mail               *mail.Server   // nil: mails are logged and not sent
 	Reports            ReportFigures  // of report mails; nil: none are sent
+	Tracer             trace.Tracer   // traces deliveries, mails and periodic tasks; nil: nothing is traced
 	BaseURL            string         // origin of the control plane, which mails name and link to; "": they do not
 
 	// RetentionMonths is how many whole months before the current one visits, page views and events
@@ -76,6 +78,9 @@ type Worker struct {
 	queue    *queue.Queue
 	webhooks *webhook.Deliverer
 	mails    *mail.Mailer
+	outbox   *outbox.Store
+	reports  *reports.Store
+	tasks    *taskMetrics
 
 	schedule   []queue.Periodic
 	sweepEvery time.Duration
@@ -97,6 +102,10 @@ func newWorker(s settings) (*Worker, error) {
 		return nil, errors.New("jobs: DB, Now and Log are required")
 	}
 
+	if s.Tracer == nil {
+		s.Tracer = noop.NewTracerProvider().Tracer("")
+	}
+
 	tasks, err := queue.New(queue.Options{RedisURL: s.RedisURL, Now: s.Now, Log: s.Log})
 	if err != nil {
 		return nil, err
@@ -105,27 +114,33 @@ func newWorker(s settings) (*Worker, error) {
 	w := &Worker{
 		clock: &clock{db: databaseClock{s.DB, retention.New(s.DB)}, now: s.Now, log: s.Log}, queue: tasks,
 		sweepEvery: cmp.Or(s.sweepEvery, sweepEvery), ended: make(chan struct{}),
+		outbox: outbox.New(s.DB), reports: reports.New(s.DB), tasks: newTaskMetrics(s.Tracer),
 	}
 
 	o := s.webhook
+	o.Tracer = s.Tracer
 	o.Clock, o.Queue, o.Log, o.AllowedNets, o.Authorities = w.clock, w.queue, s.Log, s.WebhookNets, s.WebhookAuthorities
 	if o.Store == nil {
-		o.Store = outbox.New(s.DB)
+		o.Store = w.outbox
 	}
 
 	w.webhooks = webhook.New(o)
 	w.mails = mail.New(mail.Options{
-		Store: outbox.New(s.DB), Clock: w.clock, Queue: w.queue, Log: s.Log, Server: s.Mail, BaseURL: s.BaseURL,
-		IDs: keys.New(s.DB).NodeIDs,
+		Store: w.outbox, Clock: w.clock, Queue: w.queue, Log: s.Log, Server: s.Mail, BaseURL: s.BaseURL,
+		IDs: keys.New(s.DB).NodeIDs, Tracer: s.Tracer,
 	})
 
-	if w.schedule = s.schedule; w.schedule == nil {
+	if w.schedule = slices.Clone(s.schedule); w.schedule == nil {
 		w.schedule = newSchedule(w.clock, &housekeeping{
-			db: s.DB, accounts: accounts.New(s.DB), outbox: outbox.New(s.DB), retention: retention.New(s.DB),
-			sites: sites.New(s.DB), reportMails: &reportPlanner{store: sites.New(s.DB), figures: s.Reports},
-			reports: reports.New(s.DB), log: s.Log, exports: w.webhooks,
+			db: s.DB, accounts: accounts.New(s.DB), outbox: w.outbox, retention: retention.New(s.DB),
+			sites: sites.New(s.DB), cells: cells.New(s.DB), reportMails: &reportPlanner{store: sites.New(s.DB), figures: s.Reports},
+			reports: w.reports, built: w.tasks.built, log: s.Log, exports: w.webhooks,
 			retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths,
 		})
+	}
+
+	for i, task := range w.schedule {
+		w.schedule[i].Run = w.tasks.measured(task.Name, task.Run)
 	}
 
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -255,29 +270,4 @@ func (w *Worker) end() {
 	defer close(w.ended)
 	w.loops.Wait()
 	w.endErr = w.queue.Stop()
-}
-
-// WriteMetrics writes the state of the worker in Prometheus' text format. Numbers that the database
-// or Redis does not return are left out. The error is theirs, except that of Redis while
-// tallygate_queue_up is 0, which reports the outage.
-func (w *Worker) WriteMetrics(ctx context.Context, out io.Writer) error {
-	metrics := prometheus.NewRegistry()
-
-	now, err := w.clock.Now(ctx)
-	if err == nil {
-		err = w.webhooks.MeasureBacklog(ctx, metrics, now)
-	}
-
-	w.clock.measure(metrics)
-	err = errors.Join(err, w.queue.Measure(metrics), w.webhooks.Measure(metrics), w.mails.Measure(metrics))
-
-	families, gatherErr := metrics.Gather()
-	err = errors.Join(err, gatherErr)
-	for _, family := range families {
-		if _, writeErr := expfmt.MetricFamilyToText(out, family); writeErr != nil {
-			return errors.Join(err, writeErr)
-		}
-	}
-
-	return err
 }

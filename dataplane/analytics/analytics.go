@@ -18,6 +18,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
 	"github.com/tallygate/tallygate/dataplane/analytics/flood"
 	"github.com/tallygate/tallygate/dataplane/analytics/visitor"
@@ -38,7 +40,7 @@ type Options struct {
 	VisitorKey visitor.Secret // returns the secret of a day for visitor ids
 	ClientAddr func(*http.Request) netip.Addr
 	Now        func() time.Time
-	Stores     []HitStore // at least one, each with a writer of its own; the service closes them
+	Stores     []HitStore // of the cell of DB: at least one, each with a writer; the service closes them
 	Log        *slog.Logger
 
 	// IsShared reports whether many clients share the client address, so that the flood limit must
@@ -49,6 +51,9 @@ type Options struct {
 	// FloodRate the number per second after that; see package flood. A burst of 0 disables the
 	// limit; with any other burst the rate must be positive.
 	FloodBurst, FloodRate int
+
+	// Tracer traces batches. Nil: nothing is traced.
+	Tracer trace.Tracer
 
 	// Notify is called with deliveries after they were committed. It must not block. Nil is allowed.
 	Notify func([]model.Delivery)
@@ -72,7 +77,9 @@ type Service struct {
 	rejections  *counter.Counter[ingest.RejectionKey]
 	unknown     *counter.Counter[ingest.UnknownEventKey] // names of events that could be registered
 	flood       *flood.Limit                             // nil: no limit
-	lanes       lanes
+	lanes       *cellLanes
+	metrics     *metrics
+	isTraced    bool
 
 	background sync.WaitGroup
 	cancel     context.CancelFunc // ends the background work
@@ -94,6 +101,10 @@ func New(o Options) *Service {
 
 	store := ingest.New(o.DB)
 
+	var lanes *cellLanes
+	metrics := newMetrics(func() int { return lanes.waiting() }, o.Tracer)
+	lanes = newCellLanes(o.DB, o.Stores, o.Notify, metrics.batches)
+
 	return &Service{
 		clientAddr: o.ClientAddr,
 		isShared:   o.IsShared,
@@ -112,8 +123,12 @@ func New(o Options) *Service {
 		rejections:  counter.New(store.AddRejections, counter.Options{Log: o.Log, What: "refused calls"}),
 		unknown: counter.NewGrouped(store.AddUnknownEvents, ingest.UnknownEventKey.Site, unknownAtOnce,
 			counter.Options{Log: o.Log, What: "unknown events"}),
-		flood:  flood.New(o.FloodBurst, o.FloodRate),
-		lanes:  newLanes(o.Stores, o.Notify),
+		flood:   flood.New(o.FloodBurst, o.FloodRate),
+		lanes:   lanes,
+		metrics: metrics,
+
+		isTraced: o.Tracer != nil,
+
 		cancel: func() {},
 	}
 }
@@ -211,13 +226,55 @@ func (s *Service) userIDOf(site *site, id string) []byte {
 }
 
 // store waits until the hit is committed, and returns why it is ignored, if it is. A client that
-// disconnects does not cancel it: browsers send beacons while they close the page.
-func (s *Service) store(h *hit) (ignored string, err error) {
-	result, err := s.lanes.of(h.site.id).DoBefore(context.Background(), h.deadline, h, h.size)
-	if err != nil {
-		return "", errUnavailable(err)
+// disconnects does not cancel it: browsers send beacons while they close the page. While the site is
+// moved to another cell, the hit waits until its deadline.
+func (s *Service) store(r *http.Request, h *hit) (ignored string, err error) {
+	ctx := context.Background()
+	if s.isTraced {
+		ctx = context.WithoutCancel(r.Context())
 	}
-	return result.ignored(), result.err()
+
+	for cell := h.site.cell; ; {
+		result, err := s.storeIn(ctx, cell, h)
+		if err != nil {
+			return "", errUnavailable(err)
+		}
+		if result != siteMoved || time.Until(h.deadline) <= movePoll {
+			return result.ignored(), result.err()
+		}
+
+		time.Sleep(movePoll)
+		if cell, err = s.findCell(h); err != nil {
+			return "", err
+		}
+	}
+}
+
+// movePoll is the pause before a hit of a site that is moved is tried again.
+const movePoll = 100 * time.Millisecond
+
+// errMoved is the cause of a 503 when a site is moved for longer than a request waits.
+var errMoved = errors.New("analytics: the site is being moved to another cell")
+
+// storeIn waits until the hit is committed in a cell.
+func (s *Service) storeIn(ctx context.Context, cell int64, h *hit) (outcome, error) {
+	lane, err := s.lanes.of(ctx, cell, h.site.id)
+	if err != nil {
+		return stored, err
+	}
+	return lane.DoBefore(ctx, h.deadline, h, h.size)
+}
+
+// findCell reads the rules of a site again that was found to be in another cell.
+func (s *Service) findCell(h *hit) (int64, error) {
+	s.bySiteKey.Changed(h.site.id)
+	s.bySecret.Changed(h.site.id)
+
+	found, err := s.siteOf(h.deadline, h.site.key)
+	if err != nil {
+		return 0, err
+	}
+	return found.cell, nil
 }
 
 // count adds a refused or ignored call to the site's daily counters.
@@ -235,12 +292,4 @@ func (s *Service) countUnknown(site *site, at model.Instant, name string, err er
 		// The name shares the memory of the request, which the counter must not keep.
 		s.unknown.Add(ingest.UnknownEventKey{SiteID: site.id, Day: at.Day(), Name: strings.Clone(name)})
 	}
-}
-
-// codeOf returns the code under which an error is counted.
-func codeOf(err error) string {
-	if e, ok := errors.AsType[*model.Error](err); ok {
-		return e.Code
-	}
-	return "unavailable"
 }

@@ -22,37 +22,44 @@ const collectEndpoint = "collect"
 // no page view id. It checks, in this order: method, body, JSON, site key (also of a paused site, or one of a suspended account), domain, bot, excluded
 // address, path, event, flood; then, in the transaction, repetition and quota.
 func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
-	switch r.Method {
-	case http.MethodPost:
-	case http.MethodOptions:
+	if r.Method == http.MethodOptions {
 		return preflight(w, r)
-	default:
-		return errMethod
+	}
+
+	ignored, err := s.answerCollect(w, r)
+	s.metrics.collect.count(ignored, err)
+	return err
+}
+
+// answerCollect is Collect for all methods but OPTIONS. It returns why the call is ignored, if it is.
+func (s *Service) answerCollect(w http.ResponseWriter, r *http.Request) (ignored string, err error) {
+	if r.Method != http.MethodPost {
+		return "", errMethod
 	}
 
 	p, size, err := readPayload(r)
 	if err != nil {
 		s.countUnreadable(w, r, p.siteKey, err)
-		return err
+		return "", err
 	}
 
 	deadline := time.Now().Add(StoreTimeout)
 	site, err := s.siteOf(deadline, p.siteKey)
 	if err != nil {
-		return err
+		return "", err
 	}
 
 	at := model.At(s.now())
 	if site.stopped != "" {
 		s.count(site, at, collectEndpoint, site.stopped)
-		return errUnknownSite
+		return "", errUnknownSite
 	}
 
 	h := &hit{site: site, at: at, deadline: deadline, size: size}
-	ignored, err := s.collect(w, r, h, p)
+	ignored, err = s.collect(w, r, h, p)
 	if err != nil {
 		s.count(site, at, collectEndpoint, codeOf(err))
-		return err
+		return "", err
 	}
 
 	if ignored != "" {
@@ -60,7 +67,7 @@ func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return ignored, nil
 }
 
 // readPayload reads the body of a call, and returns its size in bytes. With an error, it returns
@@ -103,7 +110,7 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 		return ignoredAddress, nil
 	}
 
-	path, ok := pagePath(p.path)
+	path, ok := PagePath(p.path)
 	if !ok {
 		return "", errBadPath
 	}
@@ -139,7 +146,7 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 		return ignoredFlood, nil
 	}
 	if h.engagement != nil {
-		return s.store(h)
+		return s.store(r, h)
 	}
 
 	h.entry = newEntry(p.campaign, p.referrer, site.domains)
@@ -148,7 +155,7 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 		return "", err
 	}
 
-	return s.store(h)
+	return s.store(r, h)
 }
 
 // checkEvent applies the event rules. With data-auto="off" the page has disabled automatic events

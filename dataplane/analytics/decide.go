@@ -29,6 +29,7 @@ func decide(state *ingest.HitState, hits []*hit, last stamps) *decision {
 		d.outcomes[i] = d.take(h)
 	}
 
+	d.markQuotas()
 	d.sort()
 	return d
 }
@@ -55,7 +56,10 @@ type visitChange struct {
 func (d *decision) take(h *hit) outcome {
 	key := h.usageKey()
 	usage, ok := d.usage(key)
-	if !ok {
+	switch {
+	case !ok && d.state.Moved[key.SiteID]:
+		return siteMoved
+	case !ok:
 		return siteDeleted
 	}
 
@@ -89,6 +93,20 @@ func (d *decision) usage(key model.UsageKey) (ingest.Usage, bool) {
 		usage.Used = used
 	}
 	return usage, ok
+}
+
+// markQuotas notes the thresholds of quotas that are reached and not stored as such: by the batch, by a
+// lower plan, or by a process of an earlier version.
+func (d *decision) markQuotas() {
+	for key, read := range d.state.Usage {
+		usage, _ := d.usage(key)
+		if percent := model.QuotaReached(usage.Used, usage.Quota); percent > read.Reached {
+			if d.changes.Reached == nil {
+				d.changes.Reached = make(map[model.UsageKey]int16)
+			}
+			d.changes.Reached[key] = percent
+		}
+	}
 }
 
 // repeats returns why a hit is a duplicate of a stored one, or stored if it is none.

@@ -21,9 +21,12 @@ var (
 	errQuota           = &model.Error{Kind: model.QuotaExceeded, Code: "quota_exceeded"}
 )
 
+// codeUnavailable is the code of internal faults.
+const codeUnavailable = "unavailable"
+
 // errUnavailable returns the error for a temporary internal fault.
 func errUnavailable(cause error) error {
-	return &model.Error{Kind: model.Unavailable, Code: "unavailable", RetryAfter: time.Second, Cause: cause}
+	return &model.Error{Kind: model.Unavailable, Code: codeUnavailable, RetryAfter: time.Second, Cause: cause}
 }
 
 // The reasons to ignore a call. An ignored call is accepted, but neither stored nor counted against

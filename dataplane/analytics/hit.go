@@ -72,7 +72,7 @@ type entry struct {
 
 // newEntry returns the attribution by campaign and referrer.
 func newEntry(campaign model.Campaign, referrer string, domains []string) entry {
-	host, page := referringPage(referrer, domains)
+	host, page := ReferringPage(referrer, domains)
 	return entry{campaign: campaign, referrer: page, channel: channel.Of(campaign, host)}
 }
 
@@ -88,7 +88,7 @@ func newPageview(p *payload, site *site, path string) *model.Pageview {
 		SiteID:     site.id,
 		ID:         id,
 		Path:       path,
-		Language:   language(p.language),
+		Language:   Language(p.language),
 		WidthRange: model.WidthRange(p.width),
 		Manual:     p.manual,
 	}
@@ -108,9 +108,9 @@ func newEngagement(p *payload, site *site, at model.Instant) *model.Engagement {
 	}
 }
 
-// pagePath returns the path of p as it was sent, without query and fragment. It reports false if p
+// PagePath returns the path of p as it was sent, without query and fragment. It reports false if p
 // does not start with a slash.
-func pagePath(p string) (string, bool) {
+func PagePath(p string) (string, bool) {
 	if !strings.HasPrefix(p, "/") {
 		return "", false
 	}
@@ -120,10 +120,10 @@ func pagePath(p string) (string, bool) {
 	return model.Storable(p, maxPath), true
 }
 
-// referringPage returns the host, and the host and path, of the referring page. It returns empty
+// ReferringPage returns the host, and the host and path, of the referring page. It returns empty
 // strings for an address of the site itself, for an unreadable one, and for a scheme that web pages
 // do not have.
-func referringPage(referrer string, domains []string) (host, page string) {
+func ReferringPage(referrer string, domains []string) (host, page string) {
 	if referrer == "" {
 		return "", ""
 	}
@@ -150,9 +150,9 @@ func pageviewID(s string) (int64, bool) {
 	return int64(n), err == nil
 }
 
-// language returns the language of a browser's language tag such as xx-YY: two lower-case letters,
+// Language returns the language of a browser's language tag such as xx-YY: two lower-case letters,
 // or an empty string.
-func language(l string) string {
+func Language(l string) string {
 	tag, _, _ := strings.Cut(l, "-")
 	if len(tag) != 2 || !isLetter(tag[0]) || !isLetter(tag[1]) {
 		return ""

@@ -50,7 +50,7 @@ func TestWriterAgainstModel(t *testing.T) {
 
 // compareWithModel compares that many batches, each of at most largest hits, with the model.
 func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand, batches, largest int) {
-	writers := [2]*writer{newWriter(ingest.New(d).HitStore(), nil), newWriter(ingest.New(d).HitStore(), nil)}
+	writers := [2]*writer{newWriter(ingest.New(d).HitStore(), nil, nil), newWriter(ingest.New(d).HitStore(), nil, nil)}
 	for _, w := range writers {
 		defer w.Stop(context.Background())
 	}
@@ -282,6 +282,7 @@ func (s *modelState) compare(t *testing.T, d *db.DB) {
 		}
 	}
 
+	s.compareMarks(t, d)
 	s.compareViews(t, d)
 	var visits, views []string
 	for _, v := range s.visits {
@@ -413,4 +414,68 @@ func (s *modelState) compareViews(t *testing.T, d *db.DB) {
 			t.Errorf("page views of site %d\n%v, want\n%v; %v", siteID, got, want, err)
 		}
 	}
+}
+
+// compareMarks checks that each month has the mark of the threshold that it reached, and no other one.
+func (s *modelState) compareMarks(t *testing.T, d *db.DB) {
+	t.Helper()
+
+	type row struct {
+		SiteID  int64
+		Month   model.Month
+		Reached int16
+	}
+	rows, err := dbtest.Rows[row](d, "SELECT site_id, month, reached FROM site_usage")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for _, r := range rows {
+		used := s.used[model.UsageKey{SiteID: r.SiteID, Month: r.Month}]
+		if want := model.QuotaReached(used, s.quota[r.SiteID]); r.Reached != want {
+			t.Errorf("site %d in %v is marked with %d %%, want %d, having used %d", r.SiteID, r.Month, r.Reached, want, used)
+		}
+	}
+}
+
+// TestLowerQuotaIsMarked checks that the next hit of a site, which is refused, marks a quota that became
+// too small for what is used.
+func TestLowerQuotaIsMarked(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := newWriter(ingest.New(d).HitStore(), nil, nil)
+		defer w.Stop(context.Background())
+		random, now := rand.New(rand.NewPCG(1, 1)), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+		one := []*site{modelSite(t, d, "shop.example", 100)}
+
+		commit := func(number int, want outcome) {
+			t.Helper()
+			h := randomHit(random, one, model.At(now), number)
+			h.pageview, h.event, h.engagement = &model.Pageview{SiteID: one[0].id, Path: "/"}, nil, nil
+			if got, err := w.Commit(t.Context(), []*hit{h}); err != nil || got[0] != want {
+				t.Fatalf("outcome %d, %v; want %d", got[0], err, want)
+			}
+		}
+		mark := func() int {
+			t.Helper()
+			marks, err := dbtest.Rows[struct{ Reached int }](d, "SELECT reached FROM site_usage")
+			if err != nil || len(marks) != 1 {
+				t.Fatal(marks, err)
+			}
+			return marks[0].Reached
+		}
+
+		commit(1, stored)
+		commit(2, stored)
+		if got := mark(); got != 0 {
+			t.Errorf("2 of 100 marked %d %%", got)
+		}
+
+		if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 2"); err != nil {
+			t.Fatal(err)
+		}
+		commit(3, overQuota)
+		if got := mark(); got != 100 {
+			t.Errorf("2 of 2 marked %d %%, want 100", got)
+		}
+	})
 }

@@ -109,7 +109,7 @@ func storeLoads(t *testing.T, d *db.DB, domain string, hits []hit, random *rand.
 	t.Helper()
 
 	site := modelSite(t, d, domain, 1<<40)
-	writers := [2]*writer{newWriter(ingest.New(d).HitStore(), nil), newWriter(ingest.New(d).HitStore(), nil)}
+	writers := [2]*writer{newWriter(ingest.New(d).HitStore(), nil, nil), newWriter(ingest.New(d).HitStore(), nil, nil)}
 	for _, w := range writers {
 		defer w.Stop(context.Background())
 	}

@@ -35,15 +35,15 @@ func FuzzParsePayload(f *testing.F) {
 		if p.kind != kindPageview && p.kind != kindEvent && p.kind != kindEngagement {
 			t.Fatalf("accepted t = %q", p.kind)
 		}
-		if path, ok := pagePath(p.path); ok && (!strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || !model.IsStorable(path) || utf8.RuneCountInString(path) > maxPath) {
+		if path, ok := PagePath(p.path); ok && (!strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || !model.IsStorable(path) || utf8.RuneCountInString(path) > maxPath) {
 			t.Errorf("path %q", path)
 		}
 
-		host, page := referringPage(p.referrer, []string{"example.com"})
+		host, page := ReferringPage(p.referrer, []string{"example.com"})
 		if model.HostBelongs(host, []string{"example.com"}) || !strings.HasPrefix(page, host) || !storable(page, maxReferrer) || strings.ContainsAny(page, "?#") {
 			t.Errorf("referrer %q: host %q, page %q", p.referrer, host, page)
 		}
-		if l := language(p.language); l != "" && (len(l) != 2 || l != strings.ToLower(l)) {
+		if l := Language(p.language); l != "" && (len(l) != 2 || l != strings.ToLower(l)) {
 			t.Errorf("language %q", l)
 		}
 

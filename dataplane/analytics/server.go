@@ -78,26 +78,33 @@ type answer struct {
 // Server answers POST /server.php (analytics contract, section 4). It checks, in this order:
 // method, secret, body, JSON, visitor, event, bot or excluded address, transaction, quota.
 func (s *Service) Server(w http.ResponseWriter, r *http.Request) error {
+	ignored, err := s.answerServer(w, r)
+	s.metrics.server.count(ignored, err)
+	return err
+}
+
+// answerServer is Server, and returns why the call is ignored, if it is.
+func (s *Service) answerServer(w http.ResponseWriter, r *http.Request) (ignored string, err error) {
 	if r.Method != http.MethodPost {
-		return errMethod
+		return "", errMethod
 	}
 
 	deadline := time.Now().Add(StoreTimeout)
 	site, err := s.siteOfSecret(r, deadline)
 	if err != nil {
-		return err
+		return "", err
 	}
 
 	at := model.At(s.now())
 	if site.stopped != "" {
 		s.count(site, at, serverEndpoint, site.stopped)
-		return errInvalidSecret
+		return "", errInvalidSecret
 	}
 
-	ignored, err := s.serve(r, site, at, deadline)
+	ignored, err = s.serve(r, site, at, deadline)
 	if err != nil {
 		s.count(site, at, serverEndpoint, codeOf(err))
-		return err
+		return "", err
 	}
 
 	reply := answer{Status: "recorded"}
@@ -108,7 +115,7 @@ func (s *Service) Server(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	web.WriteJSON(w, reply)
-	return nil
+	return ignored, nil
 }
 
 // siteOfSecret returns the site with the server secret key of the Authorization header. The
@@ -177,7 +184,7 @@ func (s *Service) serve(r *http.Request, site *site, at model.Instant, deadline 
 	}
 
 	// The path is optional.
-	path, ok := pagePath(c.path)
+	path, ok := PagePath(c.path)
 	if !ok {
 		path = "/"
 	}
@@ -196,5 +203,5 @@ func (s *Service) serve(r *http.Request, site *site, at model.Instant, deadline 
 		return "", err
 	}
 
-	return s.store(h)
+	return s.store(r, h)
 }

@@ -12,6 +12,7 @@ import (
 // site holds the rules of a site that requests need. It is cached and never changed.
 type site struct {
 	id          int64
+	cell        int64  // whose tables have its hits
 	stopped     string // why all calls are refused, see model.SiteRules.Stopped; empty: they are not
 	key         string
 	domains     []string // normalised, subdomains included
@@ -35,6 +36,7 @@ func (s *site) accepts(hash string, at model.Instant) bool {
 func newSite(r *model.SiteRules) *site {
 	s := &site{
 		id:          r.ID,
+		cell:        r.Cell,
 		stopped:     r.Stopped(),
 		key:         r.SiteKey,
 		domains:     r.Domains(),

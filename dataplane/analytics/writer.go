@@ -18,6 +18,7 @@ const (
 	stored               outcome = iota // committed; an engagement report may also be dropped, see engage
 	overQuota                           // the site's month is used up
 	siteDeleted                         // the site was deleted after it was cached
+	siteMoved                           // the site is moved to another cell, see Service.store
 	duplicatePageview                   // a manual page view that repeats an automatic one
 	duplicateTransaction                // a refund that is recorded already, or a purchase under any recorded id
 	badTransaction                      // a refund under a purchase's id
@@ -30,6 +31,8 @@ func (o outcome) err() error {
 		return errQuota
 	case siteDeleted:
 		return errUnknownSite
+	case siteMoved:
+		return errUnavailable(errMoved)
 	case badTransaction:
 		return event.ErrBad
 	}
@@ -65,8 +68,8 @@ type HitStore = batch.Store[ingest.HitKeys, ingest.HitState, ingest.HitChanges]
 type writer = batch.Writer[*hit, ingest.HitKeys, ingest.HitState, ingest.HitChanges, outcome]
 
 // newWriter returns a writer that calls notify with the deliveries of each batch after their
-// commit. notify must not wait; nil is none.
-func newWriter(store HitStore, notify func([]model.Delivery)) *writer {
+// commit. notify must not wait; nil is none, as for observer.
+func newWriter(store HitStore, notify func([]model.Delivery), observer *batch.Observer) *writer {
 	// Only the queue's goroutine uses last. Attempts that were rolled back advance it too, so that
 	// a retry does not repeat their times, which are parts of keys.
 	var last stamps
@@ -83,7 +86,7 @@ func newWriter(store HitStore, notify func([]model.Delivery)) *writer {
 				notify(changes.Deliveries)
 			}
 		},
-	}, batch.Options{Timeout: commitTimeout, Isolate: db.IsBadData})
+	}, batch.Options{Timeout: commitTimeout, Isolate: db.IsBadData, Observer: observer})
 }
 
 const (

@@ -106,7 +106,7 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 		sendNext := func(path string, manual int) {
 			t.Helper()
 			send(path, manual)
-			for queued++; s.lanes[0].Len() < queued; {
+			for queued++; s.lanes.cells[d.CellID()][0].Len() < queued; {
 				runtime.Gosched()
 			}
 		}
@@ -149,7 +149,7 @@ func TestVisitsOfADayAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const sent = visit.MaxPerDay + 150
 		site := modelSite(t, d, "example.com", 1_000)
-		w := newWriter(ingest.New(d).HitStore(), nil)
+		w := newWriter(ingest.New(d).HitStore(), nil, nil)
 		defer w.Stop(context.Background())
 
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))

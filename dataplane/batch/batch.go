@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Errors that DoBefore returns in addition to those of the commit function. The item is not stored.
@@ -40,6 +42,9 @@ type Options struct {
 	// Isolate reports whether a commit error is the fault of one item's values, so that the others
 	// may succeed without it. Default: never.
 	Isolate func(error) bool
+
+	// Observer observes the batches; nil: nothing does.
+	Observer *Observer
 }
 
 // Queue is a queue with one writer. It is safe for concurrent use.
@@ -71,8 +76,9 @@ type group[In, Out any] struct {
 // entry is one request's item and its outcome.
 type entry[In, Out any] struct {
 	item     In
-	deadline time.Time // end of the request's wait; zero: none
-	left     bool      // the request ended
+	deadline time.Time          // end of the request's wait; zero: none
+	left     bool               // the request ended
+	request  *trace.SpanContext // see Observer.request
 	out      Out
 	err      error
 }
@@ -137,7 +143,7 @@ func (q *Queue[In, Out]) Stop(ctx context.Context) error {
 // outcome. A context with a deadline costs more.
 func (q *Queue[In, Out]) DoBefore(ctx context.Context, deadline time.Time, item In, size int) (Out, error) {
 	var none Out
-	e := &entry[In, Out]{item: item}
+	e := &entry[In, Out]{item: item, request: q.options.Observer.request(ctx)}
 	e.deadline, _ = ctx.Deadline()
 	var late <-chan time.Time
 
@@ -167,6 +173,7 @@ func (q *Queue[In, Out]) DoBefore(ctx context.Context, deadline time.Time, item 
 	}
 
 	q.withdraw(g, e)
+	q.options.Observer.refuse(refusedTimeout)
 	return none, err
 }
 
@@ -205,11 +212,13 @@ func (q *Queue[In, Out]) add(e *entry[In, Out], size int) (*group[In, Out], erro
 	defer q.mu.Unlock()
 
 	if q.closed {
+		q.options.Observer.refuse(refusedClosed)
 		return nil, ErrClosed
 	}
 
 	g := q.open(size)
 	if g == nil {
+		q.options.Observer.refuse(refusedFull)
 		return nil, ErrFull
 	}
 
@@ -294,7 +303,7 @@ func (q *Queue[In, Out]) write() {
 func (q *Queue[In, Out]) storeGroup(g *group[In, Out]) {
 	timeout := q.options.Timeout
 	if timeout <= 0 {
-		q.store(q.ctx, g.staying(time.Time{}))
+		q.store(q.ctx, q.staying(g, time.Time{}))
 		return
 	}
 
@@ -303,11 +312,11 @@ func (q *Queue[In, Out]) storeGroup(g *group[In, Out]) {
 	defer cancel()
 
 	// A tenth is for the way back to the request.
-	q.store(ctx, g.staying(end.Add(timeout/10)))
+	q.store(ctx, q.staying(g, end.Add(timeout/10)))
 }
 
-// staying returns the entries whose requests still wait, and will until the given time.
-func (g *group[In, Out]) staying(until time.Time) []*entry[In, Out] {
+// staying returns the entries of a group whose requests still wait, and will until the given time.
+func (q *Queue[In, Out]) staying(g *group[In, Out], until time.Time) []*entry[In, Out] {
 	staying := g.entries[:0]
 
 	for _, e := range g.entries {
@@ -315,6 +324,7 @@ func (g *group[In, Out]) staying(until time.Time) []*entry[In, Out] {
 		case e.left:
 		case !e.deadline.IsZero() && e.deadline.Before(until):
 			e.err = ErrLate
+			q.options.Observer.refuse(refusedLate)
 		default:
 			staying = append(staying, e)
 		}
@@ -356,15 +366,22 @@ func (q *Queue[In, Out]) try(ctx context.Context, entries []*entry[In, Out]) (ou
 	}
 
 	items := make([]In, len(entries))
+	var links []trace.Link
 	for i, e := range entries {
 		items[i] = e.item
+
+		if e.request != nil && len(links) < maxLinks {
+			links = append(links, trace.Link{SpanContext: *e.request})
+		}
 	}
 
+	ctx, end := q.options.Observer.begin(ctx, len(items), links)
 	defer func() {
 		// In this goroutine a panic would end the process.
 		if p := recover(); p != nil {
 			outs, err = nil, fmt.Errorf("%w: %v\n%s", ErrPanic, p, debug.Stack())
 		}
+		end(err)
 	}()
 
 	return q.commit(ctx, items)

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/tallygate/tallygate/dataplane/captcha/difficulty"
 	"github.com/tallygate/tallygate/dataplane/counter"
 	"github.com/tallygate/tallygate/dataplane/rulecache"
@@ -27,7 +29,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// Options configure a Service. All fields but Rotation, IsShared, Timeout and NoTestSitekey are
+// Options configure a Service. All fields but Rotation, IsShared, Timeout, Tracer and NoTestSitekey are
 // required.
 type Options struct {
 	DB         *db.DB
@@ -45,6 +47,9 @@ type Options struct {
 
 	// Timeout bounds all of a request's waits for the database together. 0 means StoreTimeout.
 	Timeout time.Duration
+
+	// Tracer traces batches. Nil: nothing is traced.
+	Tracer trace.Tracer
 
 	// NoTestSitekey disables the test sitekey and its secret.
 	NoTestSitekey bool
@@ -66,6 +71,7 @@ type Service struct {
 	watch      rulecache.Watch
 	writer     *writer
 	counts     *counter.Counter[ingest.CaptchaCountKey] // by sitekey and day, for owners
+	metrics    *metrics
 
 	background sync.WaitGroup
 	cancel     context.CancelFunc // ends the background work
@@ -84,6 +90,10 @@ func New(o Options) (*Service, error) {
 		o.Timeout = StoreTimeout
 	}
 
+	var writer *writer
+	metrics := newMetrics(func() int { return writer.Len() }, o.Tracer)
+	writer = newWriter(o.Store, o.Timeout, metrics.batches)
+
 	return &Service{
 		clientAddr:    o.ClientAddr,
 		isShared:      o.IsShared,
@@ -97,10 +107,11 @@ func New(o Options) (*Service, error) {
 		bySecret: rulecache.New(loadSitekey(func(ctx context.Context, hash string) (*model.Sitekey, error) {
 			return sites.New(o.DB).SitekeyBySecret(ctx, []byte(hash))
 		}), o.Now),
-		watch:  sites.New(o.DB).WatchSitekeys,
-		writer: newWriter(o.Store, o.Timeout),
-		counts: counter.New(ingest.New(o.DB).AddCaptchaCounts, counter.Options{Log: o.Log, What: "captcha calls"}),
-		cancel: func() {},
+		watch:   sites.New(o.DB).WatchSitekeys,
+		writer:  writer,
+		metrics: metrics,
+		counts:  counter.New(ingest.New(o.DB).AddCaptchaCounts, counter.Options{Log: o.Log, What: "captcha calls"}),
+		cancel:  func() {},
 	}, nil
 }
 

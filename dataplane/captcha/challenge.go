@@ -16,6 +16,13 @@ func (s *Service) Config(w http.ResponseWriter, r *http.Request) error {
 		return preflight(w, r)
 	}
 
+	err := s.answerConfig(w, r)
+	s.metrics.challenges.countCall(outcomeIssued, err)
+	return err
+}
+
+// answerConfig is Config for all methods but OPTIONS.
+func (s *Service) answerConfig(w http.ResponseWriter, r *http.Request) error {
 	_, key, _, err := s.openWidgetCall(w, r)
 	if err != nil {
 		s.countRefusal(key, configEndpoint, err)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/tallygate/tallygate/dataplane/jsonbody"
 	"github.com/tallygate/tallygate/web"
@@ -48,6 +49,8 @@ type compatCall struct {
 	// badSitekey is set for a sitekey of the wrong JSON type or form encoding. Such a call must
 	// fail: without its sitekey, the check that the caller requested would be skipped.
 	badSitekey bool
+
+	deadline time.Time // of the answer
 }
 
 // field returns the field of a parameter, or nil for an ignored one.
@@ -76,34 +79,18 @@ func (c *compatCall) set(name, value string) {
 // If it returns an error, nothing is written yet: the caller logs the error and answers with
 // CompatUnavailable.
 func (s *Service) Compat(w http.ResponseWriter, r *http.Request) error {
-	call, ok := readCompat(r)
-	if !ok {
-		refuse(w, codeBadRequest)
-		return nil
+	call, key, codes, err := s.openCompatCall(r)
+	if err != nil {
+		s.metrics.verifications.countCall("", err)
+		return err
 	}
-
-	if codes := call.missing(); len(codes) > 0 {
+	if len(codes) > 0 {
+		s.metrics.verifications.count(compatRefusals[codes[0]])
 		refuse(w, codes...)
 		return nil
 	}
 
-	deadline := s.deadline()
-	key, err := s.sitekeyOfSecret(deadline, call.secret)
-	if err != nil {
-		return err
-	}
-
-	if key == nil {
-		refuse(w, codeInvalidSecret)
-		return nil
-	}
-
-	if call.sitekey != "" && call.sitekey != key.text {
-		refuse(w, codeInvalidResponse)
-		return nil
-	}
-
-	verdict, t, err := s.redeem(r.Context(), deadline, key, call.response)
+	verdict, t, err := s.redeem(r.Context(), call.deadline, key, call.response)
 	if err != nil {
 		return err
 	}
@@ -122,6 +109,31 @@ func (s *Service) Compat(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	return nil
+}
+
+// openCompatCall reads the parameters of a call and finds the sitekey of its secret. It returns the
+// error codes to refuse the call with, if there are any.
+func (s *Service) openCompatCall(r *http.Request) (*compatCall, *sitekey, []string, error) {
+	call, ok := readCompat(r)
+	if !ok {
+		return nil, nil, []string{codeBadRequest}, nil
+	}
+	if codes := call.missing(); len(codes) > 0 {
+		return nil, nil, codes, nil
+	}
+
+	call.deadline = s.deadline()
+	key, err := s.sitekeyOfSecret(call.deadline, call.secret)
+	switch {
+	case err != nil:
+		return nil, nil, nil, err
+	case key == nil:
+		return nil, nil, []string{codeInvalidSecret}, nil
+	case call.sitekey != "" && call.sitekey != key.text:
+		return nil, nil, []string{codeInvalidResponse}, nil
+	}
+
+	return call, key, nil, nil
 }
 
 // compatTime is RFC 3339 in UTC with milliseconds, which every client library reads.

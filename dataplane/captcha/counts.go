@@ -35,8 +35,10 @@ var refusedOutcomes = map[outcome]string{
 	accountSuspended: errSuspended.Code,
 }
 
-// countRedeemed counts the outcome of a redeemed token.
+// countRedeemed counts the outcome of a redeemed token, for owners and for the operator.
 func (s *Service) countRedeemed(key *sitekey, result outcome) {
+	s.metrics.verifications.count(verdicts[result])
+
 	if code, refused := refusedOutcomes[result]; refused {
 		s.count(key, s.now(), model.CaptchaRefusal(siteverifyEndpoint, code))
 	} else if result != accountDeleted {

@@ -51,8 +51,11 @@ func errTooMany(wait time.Duration) error {
 		Message: "Too many challenges were requested from this network: try again later."}
 }
 
+// codeUnavailable is the code of internal faults.
+const codeUnavailable = "unavailable"
+
 // errUnavailable returns the error for a temporary internal fault.
 func errUnavailable(cause error) error {
-	return &model.Error{Kind: model.Unavailable, Code: "unavailable", RetryAfter: time.Second, Cause: cause,
+	return &model.Error{Kind: model.Unavailable, Code: codeUnavailable, RetryAfter: time.Second, Cause: cause,
 		Message: "The service is temporarily unavailable: try again."}
 }

@@ -15,6 +15,8 @@ import (
 // whose value has the wrong JSON type counts as absent.
 type serverCall struct {
 	sitekey, secret, token string
+
+	deadline time.Time // of the answer
 }
 
 // readServerCall reads the body of a server's call.
@@ -48,33 +50,13 @@ type siteverifyAnswer struct {
 // order: method, body, JSON, fields, sitekey, secret. A token that is not valid is an answer, not
 // an error.
 func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
-	if r.Method != http.MethodPost {
-		return errMethod
-	}
-
-	call, err := readServerCall(r)
-	switch {
-	case err != nil:
-		return err
-	case call.sitekey == "":
-		return errNoSitekey
-	case call.secret == "":
-		return missing("secret")
-	case call.token == "":
-		return missing("token")
-	}
-
-	deadline := s.deadline()
-	key, err := s.sitekeyOf(deadline, call.sitekey)
+	call, key, err := s.openServerCall(r)
 	if err != nil {
+		s.metrics.verifications.countCall("", err)
 		return err
 	}
-	if !key.owns(call.secret, model.At(s.now())) {
-		s.countRefusal(key, siteverifyEndpoint, errSecret)
-		return errSecret
-	}
 
-	verdict, _, err := s.redeem(r.Context(), deadline, key, call.token)
+	verdict, _, err := s.redeem(r.Context(), call.deadline, key, call.token)
 	if err != nil {
 		return err
 	}
@@ -93,16 +75,49 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// openServerCall reads a server's call, finds its sitekey and checks the secret.
+func (s *Service) openServerCall(r *http.Request) (call serverCall, key *sitekey, err error) {
+	if r.Method != http.MethodPost {
+		return call, nil, errMethod
+	}
+
+	call, err = readServerCall(r)
+	switch {
+	case err != nil:
+		return call, nil, err
+	case call.sitekey == "":
+		return call, nil, errNoSitekey
+	case call.secret == "":
+		return call, nil, missing("secret")
+	case call.token == "":
+		return call, nil, missing("token")
+	}
+
+	call.deadline = s.deadline()
+	if key, err = s.sitekeyOf(call.deadline, call.sitekey); err != nil {
+		return call, nil, err
+	}
+	if !key.owns(call.secret, model.At(s.now())) {
+		s.countRefusal(key, siteverifyEndpoint, errSecret)
+		return call, nil, errSecret
+	}
+
+	return call, key, nil
+}
+
 // redeem consumes a token of the sitekey and counts it, in one committed transaction, or returns
 // why it cannot be consumed. It also counts the outcome for the owner, without waiting.
 func (s *Service) redeem(
 	ctx context.Context, deadline time.Time, key *sitekey, text string,
 ) (outcome, *token.Token, error) {
 	result, t, err := s.consume(ctx, deadline, key, text)
-	if err == nil {
-		s.countRedeemed(key, result)
+	if err != nil {
+		s.metrics.verifications.countCall("", err)
+		return result, t, err
 	}
-	return result, t, err
+
+	s.countRedeemed(key, result)
+	return result, t, nil
 }
 
 func (s *Service) consume(

@@ -26,6 +26,8 @@ func (s *Service) Verify(w http.ResponseWriter, r *http.Request) error {
 	if err == nil {
 		text, err = s.exchange(r, &call, key, hostname)
 	}
+
+	s.metrics.solutions.countCall(outcomeSolved, err)
 	if err != nil {
 		s.countRefusal(key, verifyEndpoint, err)
 		return err

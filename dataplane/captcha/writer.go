@@ -63,12 +63,12 @@ type ClaimStore = batch.Store[ingest.ClaimKeys, ingest.ClaimState, ingest.ClaimC
 // writer decides and commits claims in batches.
 type writer = batch.Writer[*claim, ingest.ClaimKeys, ingest.ClaimState, ingest.ClaimChanges, outcome]
 
-// newWriter returns a writer for claims whose deadline is the timeout.
-func newWriter(store ClaimStore, timeout time.Duration) *writer {
+// newWriter returns a writer for claims whose deadline is the timeout. observer may be nil.
+func newWriter(store ClaimStore, timeout time.Duration, observer *batch.Observer) *writer {
 	return batch.NewWriter(store, batch.Rules[*claim, ingest.ClaimKeys, ingest.ClaimState, ingest.ClaimChanges, outcome]{
 		Keys:   keysOf,
 		Decide: decide,
-	}, batch.Options{Timeout: timeout / 2, Isolate: db.IsBadData})
+	}, batch.Options{Timeout: timeout / 2, Isolate: db.IsBadData, Observer: observer})
 }
 
 // keysOf lists what a batch locks and claims, each key once and in order.

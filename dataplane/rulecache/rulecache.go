@@ -58,6 +58,8 @@ type Cache[Value any] struct {
 	lookups  *semaphore.Weighted // of keys without an entry
 	changes  atomic.Int64        // number of changes, to detect one during a lookup
 	unsynced atomic.Bool
+
+	hits, misses, stale atomic.Int64 // calls of Get, see Measure
 }
 
 // Load reads the value of a key, and the id by which Changed invalidates it. It returns
@@ -101,8 +103,10 @@ func newLRU[Value any](limit int) *lru.Cache[string, Value] {
 // with ErrUnknownKeys, or with context.DeadlineExceeded at the deadline.
 func (c *Cache[Value]) Get(deadline time.Time, key string) (*Value, error) {
 	if value, fresh, _ := c.cached(key); fresh {
+		c.hits.Add(1)
 		return value, nil
 	}
+	c.misses.Add(1)
 
 	// The key may share the memory of a whole request, which the cache must not keep.
 	key = strings.Clone(key)
@@ -178,6 +182,7 @@ func (c *Cache[Value]) refresh(ctx context.Context, key string) (*Value, error) 
 	value, err := c.fetch(limited, key)
 	if err != nil && c.maySubstitute(e) {
 		e.failed.Store(c.now().UnixNano())
+		c.stale.Add(1)
 		return e.value, nil
 	}
 

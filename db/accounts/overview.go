@@ -8,6 +8,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -114,13 +115,41 @@ SELECT a.id, a.name, a.captcha_plan, a.created_at,
   (SELECT count(*) FROM sitekeys WHERE account_id = a.id) AS sitekeys,
   (SELECT count(*) FROM memberships WHERE account_id = a.id) AS members,
   (SELECT coalesce(sum(u.used), 0) FROM sites s JOIN site_usage u ON u.site_id = s.id AND u.month = ?
-    WHERE s.account_id = a.id) AS pageviews,
+    WHERE s.account_id = a.id AND s.cell = ?) AS pageviews,
   coalesce((SELECT used FROM captcha_usage WHERE account_id = a.id AND month = ?), 0) AS verifications
-FROM accounts a WHERE a.id IN ?`, month, month, bun.Tuple(ids)).Scan(ctx, &rows)
+FROM accounts a WHERE a.id IN ?`, month, db.DefaultCell, month, bun.Tuple(ids)).Scan(ctx, &rows)
+	if err == nil {
+		err = s.addOtherCells(ctx, rows, ids, month)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read %d accounts: %w", len(ids), err)
 	}
 
 	slices.SortFunc(rows, func(a, b *Overview) int { return slices.Index(ids, a.ID) - slices.Index(ids, b.ID) })
 	return rows, nil
+}
+
+// addOtherCells adds the page views of sites that are not in the default cell.
+func (s *Store) addOtherCells(ctx context.Context, rows []*Overview, ids []int64, month model.Month) error {
+	return s.db.EachCell(ctx, func(in *db.DB) error {
+		if in.CellID() == db.DefaultCell {
+			return nil
+		}
+
+		var sums []struct{ AccountID, Pageviews int64 }
+		err := in.Read.NewRaw(`
+SELECT s.account_id, sum(u.used) AS pageviews FROM sites s JOIN site_usage u ON u.site_id = s.id AND u.month = ?
+WHERE s.account_id IN ? AND s.cell = ? GROUP BY s.account_id`, month, bun.Tuple(ids), in.CellID()).Scan(ctx, &sums)
+		if err != nil {
+			return err
+		}
+
+		for _, sum := range sums {
+			i := slices.IndexFunc(rows, func(row *Overview) bool { return row.ID == sum.AccountID })
+			if i >= 0 {
+				rows[i].Pageviews += sum.Pageviews
+			}
+		}
+		return nil
+	})
 }

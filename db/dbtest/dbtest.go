@@ -30,6 +30,9 @@ import (
 func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	EachURL(t, func(t *testing.T, databaseURL string) { test(t, Open(t, databaseURL)) })
+	if withCell {
+		t.Run("cell", func(t *testing.T) { test(t, openCell(t)) })
+	}
 }
 
 // EachURL is Each for tests that open the database themselves, for instance in another process.
@@ -98,7 +101,7 @@ var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
 // skips the test, or fails it when CI=true.
 func PostgresURL(tb testing.TB) string {
 	tb.Helper()
-	return postgresURL(tb, migrator{})
+	return switched(tb)
 }
 
 // EmptyPostgresURL is PostgresURL with a database that was never migrated.
@@ -183,7 +186,7 @@ func Open(tb testing.TB, databaseURL string) *db.DB {
 		}
 	})
 
-	return d
+	return bound(tb, d)
 }
 
 // SetClock makes d take the time from a function instead of from its server or machine, and trust
@@ -206,7 +209,11 @@ func Exec(d *db.DB, statement string, args ...any) error {
 
 // ExecContext is Exec until ctx ends.
 func ExecContext(ctx context.Context, d *db.DB, statement string, args ...any) error {
-	_, err := d.Write.ExecContext(ctx, statement, args...)
+	d, err := newest(ctx, d)
+	if err != nil {
+		return err
+	}
+	_, err = d.Write.ExecContext(ctx, statement, args...)
 	return err
 }
 
@@ -230,12 +237,16 @@ func (migrator) Migrate(ctx context.Context, _ *sql.DB, conf pgtestdb.Config) er
 		return err
 	}
 
+	return ensurePartitions(ctx, d)
+}
+
+// ensurePartitions creates the partitions of this month and of that of the simulated clock.
+func ensurePartitions(ctx context.Context, d *db.DB) error {
 	for _, now := range []time.Time{clock, time.Now()} {
 		if err := retention.New(d).EnsurePartitions(ctx, model.At(now)); err != nil {
 			return err
 		}
 	}
-
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 func Run(m *testing.M) int {
 	flag.Parse()
 	defer private.stop()
+	defer stopCitus()
 	return m.Run()
 }
 

@@ -36,8 +36,13 @@ func IsBusy(d *db.DB) bool {
 
 // Rows reads rows with a query, for tests of what the product itself does not return.
 func Rows[Row any](d *db.DB, query string, args ...any) ([]Row, error) {
+	d, err := newest(context.Background(), d)
+	if err != nil {
+		return nil, err
+	}
+
 	var rows []Row
-	err := d.Read.NewRaw(query, args...).Scan(context.Background(), &rows)
+	err = d.Read.NewRaw(query, args...).Scan(context.Background(), &rows)
 	return rows, err
 }
 
@@ -77,7 +82,12 @@ func (s *Statements) Take() []string {
 func hook(d *db.DB, hook statementHook) {
 	// A pool can serve two purposes.
 	hooked := make(map[*bun.DB]*bun.DB)
-	for _, pool := range []**bun.DB{&d.Write, &d.Read, &d.DataWrite, &d.DataRead} {
+	pools := []**bun.DB{&d.Write, &d.Read, &d.DataWrite, &d.DataRead}
+	if in, err := newest(context.Background(), d); err == nil && in != d {
+		pools = append(pools, &in.Write, &in.Read, &in.DataWrite, &in.DataRead)
+	}
+
+	for _, pool := range pools {
 		if hooked[*pool] == nil {
 			hooked[*pool] = (*pool).WithQueryHook(hook)
 		}
@@ -133,6 +143,11 @@ func Dump(d *db.DB, table string) ([]string, error) { return DumpWhere(d, table,
 
 // DumpWhere is Dump for the rows that meet a condition.
 func DumpWhere(d *db.DB, table, condition string) ([]string, error) {
+	d, err := newest(context.Background(), d)
+	if err != nil {
+		return nil, err
+	}
+
 	var rows []map[string]any
 	if err := d.Read.NewSelect().Table(table).Where(condition).Scan(context.Background(), &rows); err != nil {
 		return nil, err
@@ -149,6 +164,11 @@ func DumpWhere(d *db.DB, table, condition string) ([]string, error) {
 
 // Count returns the number of rows of a table.
 func Count(d *db.DB, table string) (int, error) {
+	d, err := newest(context.Background(), d)
+	if err != nil {
+		return 0, err
+	}
+
 	n, err := d.Read.NewSelect().Table(table).Count(context.Background())
 	return int(n), err
 }
@@ -180,6 +200,11 @@ func PagesRead(d *db.DB) (pages int, err error) {
 // snapshot calls read with one snapshot of the database for all its queries.
 func snapshot(d *db.DB, read func(rows func(into any, query string, args ...any) error) error) error {
 	ctx := context.Background()
+	d, err := newest(ctx, d)
+	if err != nil {
+		return err
+	}
+
 	options := &sql.TxOptions{ReadOnly: true}
 
 	if d.IsPostgres() {

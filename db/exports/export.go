@@ -143,12 +143,17 @@ func exportPages[Row any, P interface {
 		page := r
 		page.Limit = min(r.Limit, exportPage)
 
+		in, err := s.ofSite(ctx, r.SiteID)
+		if err != nil {
+			return err
+		}
+
 		var rows []Row
-		if err := s.exportRows(ctx, func(ctx context.Context, conn bun.IConn) error {
-			if err := s.narrow(ctx, conn, e, &page); err != nil {
+		if err := in.exportRows(ctx, func(ctx context.Context, conn bun.IConn) error {
+			if err := in.narrow(ctx, conn, e, &page); err != nil {
 				return err
 			}
-			return s.exportQuery(e, page).Conn(conn).Scan(ctx, &rows)
+			return in.exportQuery(e, page).Conn(conn).Scan(ctx, &rows)
 		}); err != nil {
 			return err
 		}
@@ -185,10 +190,14 @@ func (r Range) behind(row Cursor) Range {
 func (s *Store) lastSkipped(ctx context.Context, e exported, r Range) (*Cursor, error) {
 	for left := r.Offset; ; {
 		step := min(left, skipStep)
-		var rows []Cursor
+		in, err := s.ofSite(ctx, r.SiteID)
+		if err != nil {
+			return nil, err
+		}
 
-		q := s.rangeQuery(e, r).ColumnExpr("r.at, r.id").Limit(1).Offset(int64(step) - 1)
-		err := s.exportRows(ctx, func(ctx context.Context, conn bun.IConn) error { return q.Conn(conn).Scan(ctx, &rows) })
+		var rows []Cursor
+		q := in.rangeQuery(e, r).ColumnExpr("r.at, r.id").Limit(1).Offset(int64(step) - 1)
+		err = in.exportRows(ctx, func(ctx context.Context, conn bun.IConn) error { return q.Conn(conn).Scan(ctx, &rows) })
 		if err != nil || len(rows) == 0 {
 			return nil, err
 		}

@@ -2,5 +2,5 @@
 
 package files
 
-// freeBytes returns false: free space is read on Linux only.
-func freeBytes(string) (free uint64, known bool) { return 0, false }
+// FreeBytes returns false: free space is read on Linux only.
+func FreeBytes(string) (free uint64, known bool) { return 0, false }

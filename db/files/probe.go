@@ -22,7 +22,7 @@ func (s *Store) ProbeWrite(ctx context.Context) error {
 		return err
 	}
 
-	if free, known := freeBytes(s.db.SQLitePath); known && free < leastFree {
+	if free, known := FreeBytes(s.db.SQLitePath); known && free < leastFree {
 		return errDiskFull
 	}
 

@@ -135,7 +135,7 @@ type transaction interface {
 
 func newEngine(d *db.DB) engine {
 	if d.IsPostgres() {
-		return &postgres{config: d.Postgres()}
+		return &postgres{config: d.Postgres(), isCitus: d.IsCitus}
 	}
 	return sqlite{db: d}
 }

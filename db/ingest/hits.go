@@ -25,7 +25,8 @@ type HitKeys struct {
 
 // HitState is what a batch of hits read under its locks.
 type HitState struct {
-	Usage        map[model.UsageKey]Usage           // a key without an entry belongs to a deleted site
+	Usage        map[model.UsageKey]Usage           // a key without an entry belongs to a site of Moved or a deleted one
+	Moved        map[int64]bool                     // sites that are in another cell, or moved to one
 	Visits       map[model.VisitorKey][]model.Visit // newest first
 	Reported     map[model.EngagementKey]bool       // true for those that have a row
 	Transactions map[model.TransactionKey]string    // the event, purchase or refund, of those that are recorded
@@ -35,6 +36,7 @@ type HitState struct {
 // engagement the month's reports have added.
 type Usage struct {
 	Used, Quota, Reports int64
+	Reached              int16 // the highest of model.QuotaThresholds that a batch saw reached; 0: none
 }
 
 // Exhausted reports whether the quota is used up.
@@ -51,6 +53,7 @@ type HitChanges struct {
 	Deliveries   []model.Delivery
 	Used         map[model.UsageKey]int64 // new counts, which are never below the stored ones
 	Reports      map[model.UsageKey]int64 // how many rows Engagement adds
+	Reached      map[model.UsageKey]int16 // thresholds of the quota that are higher than the stored ones
 }
 
 // days yields the days of the batch's hits, nearly always one.
@@ -94,6 +97,7 @@ func (k HitKeys) without(exhausted map[model.UsageKey]bool) HitKeys {
 func newHitState(keys *HitKeys) *HitState {
 	return &HitState{
 		Usage:        make(map[model.UsageKey]Usage, len(keys.Usage)),
+		Moved:        make(map[int64]bool),
 		Visits:       make(map[model.VisitorKey][]model.Visit, len(keys.Visitors)),
 		Reported:     make(map[model.EngagementKey]bool, len(keys.Reported)),
 		Transactions: make(map[model.TransactionKey]string),
@@ -116,6 +120,7 @@ func (s *HitState) addVisit(key *model.VisitorKey, found *model.Visit) {
 
 // hits are the statements of a batch of hits.
 type hits struct {
+	cell      int64
 	exhausted map[model.UsageKey]bool // months whose quota was used up when they were last read
 }
 
@@ -127,22 +132,28 @@ const maxExhausted = 10_000
 // exhausted site costs one lookup, in the same round trip.
 func (h *hits) read(keys HitKeys) (*HitState, []step) {
 	state := newHitState(&keys)
-	lock := lockUsage.rows(keys.Usage, func(k *model.UsageKey, u *Usage) { state.Usage[*k] = *u })
+	lock := lockUsage.rows(keys.Usage, func(k *model.UsageKey, u *Usage) { state.Usage[*k] = *u }, h.cell)
 	return state, append([]step{lock}, readHits(keys.without(h.exhausted), state)...)
 }
 
 func (h *hits) missing(keys HitKeys, state *HitState) bool { return len(state.Usage) < len(keys.Usage) }
 
-func (h *hits) add(keys HitKeys) []step { return []step{addUsage.rows(keys.Usage)} }
+func (h *hits) add(keys HitKeys) []step { return []step{addUsage.rows(keys.Usage, h.cell)} }
 
-// complete reads everything if the quota of a month is no longer used up, after an upgrade.
-func (h *hits) complete(keys HitKeys, state *HitState) []step {
+// complete reads everything if the quota of a month is no longer used up, after an upgrade. Of sites
+// without usage it reads whether they are in another cell.
+func (h *hits) complete(keys HitKeys, state *HitState) (steps []step) {
+	if h.missing(keys, state) {
+		steps = append(steps, readMoved.rows(keys.Usage, func(k *model.UsageKey, _ *struct{}) {
+			state.Moved[k.SiteID] = true
+		}, h.cell))
+	}
 	if !h.noteExhausted(state) {
-		return nil
+		return steps
 	}
 
 	clear(state.Visits)
-	return readHits(keys, state)
+	return append(steps, readHits(keys, state)...)
 }
 
 // noteExhausted remembers which months are used up, and reports whether one no longer is.
@@ -198,12 +209,19 @@ func (h *hits) write(_ HitKeys, changes *HitChanges) []step {
 func (c *HitChanges) usage() []siteUsed {
 	rows := make([]siteUsed, 0, len(c.Used)+len(c.Reports))
 	for key, n := range c.Used {
-		rows = append(rows, siteUsed{key, n, c.Reports[key]})
+		rows = append(rows, siteUsed{key, n, c.Reports[key], c.Reached[key]})
 	}
 
 	for key, n := range c.Reports {
 		if _, counted := c.Used[key]; !counted {
-			rows = append(rows, siteUsed{key, 0, n})
+			rows = append(rows, siteUsed{key, 0, n, c.Reached[key]})
+		}
+	}
+
+	for key, percent := range c.Reached {
+		_, counted := c.Used[key]
+		if _, reported := c.Reports[key]; !counted && !reported {
+			rows = append(rows, siteUsed{key, 0, 0, percent})
 		}
 	}
 

@@ -15,10 +15,12 @@ import (
 //
 // A LIMIT bounds what is read whatever the visitor did.
 
-// siteUsed is the new count of a site and month, 0 if it stays, and how many rows its reports add.
+// siteUsed is the new count of a site and month, 0 if it stays, how many rows its reports add, and the
+// threshold of the quota that is reached, 0 if it stays.
 type siteUsed struct {
 	key           model.UsageKey
 	used, reports int64
+	reached       int16
 }
 
 var (
@@ -26,47 +28,61 @@ var (
 		tables.Bigint("used", func(u *Usage) *int64 { return &u.Used }),
 		tables.Bigint("monthly_pageviews", func(u *Usage) *int64 { return &u.Quota }),
 		tables.Bigint("reports", func(u *Usage) *int64 { return &u.Reports }),
+		tables.Smallint("reached", func(u *Usage) *int16 { return &u.Reached }),
 	}, text{
 		postgres: `
-SELECT k.number, u.used, s.monthly_pageviews, u.reports
+SELECT k.number, u.used, s.monthly_pageviews, u.reports, u.reached
 FROM @rows
 JOIN site_usage u USING (site_id, month)
-JOIN sites s ON s.id = u.site_id AND s.deleted_at = 0
+JOIN sites s ON s.id = u.site_id AND s.deleted_at = 0 AND s.cell = $3 AND NOT s.cell_closed
 ORDER BY u.site_id, u.month
 FOR NO KEY UPDATE OF u`,
 		sqlite: `
-SELECT u.used, s.monthly_pageviews, u.reports
+SELECT u.used, s.monthly_pageviews, u.reports, u.reached
 FROM site_usage u JOIN sites s ON s.id = u.site_id AND s.deleted_at = 0
-WHERE u.site_id = ?1 AND u.month = ?2`,
+WHERE u.site_id = ?1 AND u.month = ?2 AND s.cell = ?3`,
 	})
 
+	// On PostgreSQL it waits for a site whose last rows are about to be moved to another cell.
 	addUsage = newWrite(tables.UsageKey, text{
 		postgres: `
 INSERT INTO site_usage (site_id, month, used)
 SELECT s.id, k.month, 0
 FROM @rows
-JOIN sites s ON s.id = k.site_id AND s.deleted_at = 0
+JOIN sites s ON s.id = k.site_id AND s.deleted_at = 0 AND s.cell = $3 AND NOT s.cell_closed
 ORDER BY s.id, k.month
+FOR KEY SHARE OF s
 ON CONFLICT DO NOTHING`,
 		sqlite: `
 INSERT INTO site_usage (site_id, month, used)
-SELECT id, ?2, 0 FROM sites WHERE id = ?1 AND deleted_at = 0
+SELECT id, ?2, 0 FROM sites WHERE id = ?1 AND deleted_at = 0 AND cell = ?3
 ON CONFLICT DO NOTHING`,
 	})
 
-	// A count never decreases, so the larger value is the new one.
+	// A count never decreases, nor does a threshold, so the larger value is the new one.
 	setUsage = newWrite(tables.Within(func(u *siteUsed) *model.UsageKey { return &u.key }, tables.UsageKey).With(
 		tables.Bigint("used", func(u *siteUsed) *int64 { return &u.used }),
-		tables.Bigint("reports", func(u *siteUsed) *int64 { return &u.reports })), text{
+		tables.Bigint("reports", func(u *siteUsed) *int64 { return &u.reports }),
+		tables.Smallint("reached", func(u *siteUsed) *int16 { return &u.reached })), text{
 		postgres: `
-UPDATE site_usage u SET used = greatest(u.used, k.used), reports = u.reports + k.reports
+UPDATE site_usage u
+SET used = greatest(u.used, k.used), reports = u.reports + k.reports, reached = greatest(u.reached, k.reached)
 FROM @rows
 WHERE u.site_id = k.site_id AND u.month = k.month`,
 		sqlite: `
-UPDATE site_usage SET used = max(used, ?3), reports = reports + ?4
+UPDATE site_usage SET used = max(used, ?3), reports = reports + ?4, reached = max(reached, ?5)
 WHERE site_id = ?1 AND month = ?2`,
 	})
 )
+
+// The sites that have no usage row for another reason than their deletion.
+var readMoved = newRead(tables.UsageKey, tables.Columns[struct{}]{}, text{
+	postgres: `
+SELECT k.number
+FROM @rows
+JOIN sites s ON s.id = k.site_id AND s.deleted_at = 0 AND (s.cell <> $3 OR s.cell_closed)`,
+	sqlite: `SELECT 1 FROM sites WHERE id = ?1 AND ?2 > 0 AND deleted_at = 0 AND cell <> ?3`,
+})
 
 // maxVisitsRead is how many of a visitor's visits of a day are read. The last one decides where a
 // page view belongs. The others may await page views of pages that were opened together with it,
@@ -116,14 +132,14 @@ var (
 	// An insert that always conflicts with its row: on PostgreSQL a plain UPDATE is a join, which the
 	// planner may begin with all visits of the day.
 	continueVisits = newWrite(tables.Visits.Columns, text{
-		postgres: tables.Visits.InsertPostgres() + setChanging,
+		postgres: insertPostgres(tables.Visits) + setChanging,
 		sqlite:   tables.Visits.InsertSQLite() + setChanging,
 	})
 
 	// addEngagement adds to what was reported earlier. Time adds up, the deepest scroll counts, and
 	// so does the newest page view that repeats an id.
 	addEngagement = newWrite(tables.Engagement.Columns, text{
-		postgres: addedEngagement(tables.Engagement.InsertPostgres(), "least", "greatest"),
+		postgres: addedEngagement(insertPostgres(tables.Engagement), "least", "greatest"),
 		sqlite:   addedEngagement(tables.Engagement.InsertSQLite(), "min", "max"),
 	})
 )

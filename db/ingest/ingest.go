@@ -19,9 +19,12 @@ func New(d *db.DB) *Store { return &Store{db: d} }
 // HitStore stores batches of hits.
 type HitStore = Batches[HitKeys, HitState, HitChanges]
 
-// HitStore returns a new writer of hits. The caller closes it.
+// HitStore returns a new writer of hits of the sites in the store's cell. The caller closes it.
 func (s *Store) HitStore() *HitStore {
-	return &HitStore{engine: newEngine(s.db), statements: &hits{exhausted: make(map[usageKey]bool)}}
+	return &HitStore{
+		engine:     newEngine(s.db),
+		statements: &hits{cell: s.db.CellID(), exhausted: make(map[usageKey]bool)},
+	}
 }
 
 // ClaimStore claims challenges and tokens in batches.

@@ -16,8 +16,9 @@ import (
 // its session and its prepared plans. A batch takes two round trips: begin, lock and read; then
 // write and commit.
 type postgres struct {
-	config *pgx.ConnConfig
-	conn   *pgx.Conn // nil until needed and after a failure
+	config  *pgx.ConnConfig
+	isCitus func(context.Context) (bool, error)
+	conn    *pgx.Conn // nil until needed and after a failure
 
 	prepared map[string]bool // the statements that conn has prepared
 }
@@ -40,6 +41,10 @@ SET enable_mergejoin = off;
 SET enable_bitmapscan = off;
 SET enable_material = off;
 SET idle_in_transaction_session_timeout = '10s'`
+
+// pgCitusSession follows pgSession on Citus, which cannot plan an INSERT of a distributed table without
+// its parameters.
+const pgCitusSession = "SET plan_cache_mode = auto"
 
 // pgBegin names the isolation that the locks rely on; see Batches.
 const (
@@ -79,13 +84,22 @@ func (p *postgres) try(fn func(transaction) error) (dead bool, err error) {
 }
 
 func (p *postgres) connect(ctx context.Context) error {
+	session := pgSession
+	isCitus, err := p.isCitus(ctx)
+	if err != nil {
+		return err
+	}
+	if isCitus {
+		session += "; " + pgCitusSession
+	}
+
 	conn, err := pgx.ConnectConfig(ctx, p.config)
 	if err != nil {
 		return err
 	}
 
 	p.conn, p.prepared = conn, make(map[string]bool)
-	if _, err := conn.PgConn().Exec(ctx, pgSession).ReadAll(); err != nil {
+	if _, err := conn.PgConn().Exec(ctx, session).ReadAll(); err != nil {
 		p.abandon()
 		return err
 	}

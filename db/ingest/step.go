@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/sqlitestmt"
 	"github.com/tallygate/tallygate/db/tables"
 )
@@ -48,7 +49,17 @@ func newWrite[Row any](columns tables.Columns[Row], t text) *write[Row] {
 
 // insert is the statement that inserts rows into a table.
 func insert[Row any](t tables.Table[Row]) *write[Row] {
-	return &write[Row]{text: text{postgres: t.InsertPostgres(), sqlite: t.InsertSQLite()}, columns: t.Columns}
+	return &write[Row]{text: text{postgres: insertPostgres(t), sqlite: t.InsertSQLite()}, columns: t.Columns}
+}
+
+// insertPostgres returns the statement that inserts all rows of a batch. In a table of a cell it reads a
+// table of the cell as well, which always has a row by then: Citus sends such a statement to the cell's
+// node as it is, and would otherwise evaluate the rows on the coordinator and copy them.
+func insertPostgres[Row any](t tables.Table[Row]) string {
+	if !db.IsCellTable(t.Name) {
+		return t.InsertPostgres()
+	}
+	return t.InsertPostgres() + " WHERE EXISTS (SELECT 1 FROM site_usage)"
 }
 
 // insertCopied is an insert that can be a COPY on PostgreSQL, which then logs one record per page

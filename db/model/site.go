@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -43,6 +44,9 @@ type Site struct {
 	PausedAt  Instant `bun:",notnull"` // 0: not paused
 	DeletedAt Instant `bun:",notnull"` // 0: not deleted
 	Purged    bool    `bun:"-"`        // the deletion is for good; set only in what the deletion returns
+
+	Cell       int64 `bun:",notnull"` // whose tables have its hits, see db.Cell
+	CellClosed bool  `bun:",notnull"` // its hits are being moved to another cell: none is stored
 }
 
 // WebhookURL returns the address of a webhook, DeliveryConversion or DeliveryDailyExport; empty
@@ -245,3 +249,13 @@ const (
 
 // QuotaThresholds are the percentages of a quota at which owners are notified, once a month each.
 var QuotaThresholds = []int{80, 100}
+
+// QuotaReached returns the highest of QuotaThresholds that a use reaches; 0 for none, or without any use.
+func QuotaReached(used, quota int64) int16 {
+	for _, percent := range slices.Backward(QuotaThresholds) {
+		if used > 0 && used*100 >= quota*int64(percent) {
+			return int16(percent)
+		}
+	}
+	return 0
+}

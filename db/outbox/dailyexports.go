@@ -123,7 +123,7 @@ func (s *Store) planDailyExport(ctx context.Context, siteID int64, before model.
 	}
 
 	parts := 0
-	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err = s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
 		result, err := tx.NewUpdate().Table("sites").Set("daily_export_day = ?", day+1).
 			Where("id = ? AND daily_export_day = ? AND daily_export_url IS NOT NULL", siteID, site.DailyExportDay).
 			Where("deleted_at = 0").
@@ -175,7 +175,7 @@ func (s *Store) ResendDailyExport(
 			return err
 		}
 
-		return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
 			if err := mayResend(ctx, tx, siteID, day, now); err != nil {
 				return err
 			}
@@ -199,9 +199,14 @@ func (s *Store) checkResent(ctx context.Context, site *model.Site, day model.Day
 		return model.InvalidField("date", "invalid_day", "The regular export of this day is still to come.")
 	}
 
+	in, err := s.db.OfSite(ctx, site.ID)
+	if err != nil {
+		return err
+	}
+
 	// Retention deletes whole months, oldest first: nothing is stored before the first row.
 	var first []model.Instant
-	err := s.db.Read.NewRaw(`
+	err = in.Read.NewRaw(`
 SELECT min(at) AS at FROM (
   SELECT * FROM (SELECT at FROM pageviews WHERE site_id = ?0 ORDER BY at LIMIT 1) AS pageview
   UNION ALL SELECT * FROM (SELECT at FROM events WHERE site_id = ?0 ORDER BY at LIMIT 1) AS event) AS rows
@@ -286,9 +291,14 @@ func (s *Store) dailyDeliveries(
 
 // dailyPartEnds returns the last event of each part of a day.
 func (s *Store) dailyPartEnds(ctx context.Context, siteID int64, day model.Day) ([]model.EventCursor, error) {
+	in, err := s.db.OfSite(ctx, siteID)
+	if err != nil {
+		return nil, err
+	}
+
 	from, to := day.Start(), (day + 1).Start()
 	var ends, last []model.EventCursor
-	err := s.db.Read.NewRaw(`
+	err = in.Read.NewRaw(`
 SELECT at, id FROM (
   SELECT at, id, row_number() OVER (ORDER BY at, id) AS n FROM events WHERE site_id = ? AND at >= ? AND at < ?) AS numbered
 WHERE n % ? = 0 ORDER BY at, id`, siteID, from, to, model.DailyPartRows).Scan(ctx, &ends)
@@ -296,7 +306,7 @@ WHERE n % ? = 0 ORDER BY at, id`, siteID, from, to, model.DailyPartRows).Scan(ct
 		return nil, err
 	}
 
-	err = s.db.Read.NewRaw(
+	err = in.Read.NewRaw(
 		"SELECT at, id FROM events WHERE site_id = ? AND at >= ? AND at < ? ORDER BY at DESC, id DESC LIMIT 1",
 		siteID, from, to,
 	).Scan(ctx, &last)

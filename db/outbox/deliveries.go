@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,27 @@ const fewDue = 2_000
 // by site and kind. Lanes of held sites are left out. Its cost follows what is due: deliveries that wait
 // for a later attempt cost nothing until more than fewDue are due.
 func (s *Store) DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error) {
+	var lanes []model.Lane
+	err := s.db.EachCell(ctx, func(in *db.DB) error {
+		due, err := s.in(in).dueLanes(ctx, now, afterSite, limit)
+		lanes = append(lanes, due...)
+		return err
+	})
+
+	// A cell that cannot be read does not delay the others' deliveries, unless it hides all of them.
+	if err != nil && len(lanes) == 0 {
+		return nil, err
+	}
+
+	slices.SortFunc(lanes, func(a, b model.Lane) int {
+		return cmp.Or(cmp.Compare(a.SiteID, b.SiteID), cmp.Compare(a.Kind, b.Kind))
+	})
+	lanes = slices.Compact(lanes)
+	return lanes[:min(len(lanes), limit)], nil
+}
+
+// dueLanes is DueLanes for one cell.
+func (s *Store) dueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error) {
 	lanes, all, err := s.lanesOfFewDue(ctx, now)
 	if err == nil && !all {
 		lanes, err = s.lanesOfSites(ctx, now, afterSite, limit)
@@ -121,14 +143,36 @@ type LanePage struct {
 	Limit int
 }
 
-// DueDeliveries returns the due deliveries of lanes with one statement: of each lane at most its
-// limit, longest due first. At most 500 lanes.
+// DueDeliveries returns the due deliveries of lanes with one statement for each cell: of each lane at
+// most its limit, longest due first. At most 500 lanes.
 func (s *Store) DueDeliveries(
 	ctx context.Context, pages []LanePage, now model.Instant,
 ) (map[model.Lane][]DueDelivery, error) {
 	if len(pages) == 0 {
 		return nil, nil
 	}
+
+	sites := make([]int64, len(pages))
+	for i, page := range pages {
+		sites[i] = page.SiteID
+	}
+
+	slices.Sort(sites)
+	due := make(map[model.Lane][]DueDelivery, len(pages))
+	err := s.db.PerCell(ctx, slices.Compact(sites), func(in *db.DB, sites []int64) error {
+		ofCell := slices.DeleteFunc(slices.Clone(pages), func(page LanePage) bool {
+			_, has := slices.BinarySearch(sites, page.SiteID)
+			return !has
+		})
+		return s.in(in).addDue(ctx, ofCell, now, due)
+	})
+	return due, err
+}
+
+// addDue adds the due deliveries of the lanes of one cell.
+func (s *Store) addDue(
+	ctx context.Context, pages []LanePage, now model.Instant, due map[model.Lane][]DueDelivery,
+) error {
 
 	selects := make([]string, len(pages))
 	args := make([]any, 0, 4*len(pages))
@@ -142,15 +186,14 @@ ORDER BY next_attempt_at, id LIMIT ?) AS of_lane_%d`, i)
 	var rows []DueDelivery
 	err := s.db.Read.NewRaw(strings.Join(selects, " UNION ALL ")+" ORDER BY next_attempt_at, id", args...).Scan(ctx, &rows)
 	if err != nil {
-		return nil, fmt.Errorf("list due deliveries of %d lanes: %w", len(pages), err)
+		return fmt.Errorf("list due deliveries of %d lanes: %w", len(pages), err)
 	}
 
-	due := make(map[model.Lane][]DueDelivery, len(pages))
 	for _, row := range rows {
 		due[row.Lane] = append(due[row.Lane], row)
 	}
 
-	return due, nil
+	return nil
 }
 
 // LeaseSlack exceeds every lease of a delivery. A lease that ends later was written by a process
@@ -187,7 +230,7 @@ func (s *Store) ClaimDelivery(
 	for {
 		var claim *Claim
 		again := false
-		err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		err := s.db.InSiteTx(ctx, lane.SiteID, func(ctx context.Context, tx *db.Tx) error {
 			var err error
 			claim, again, err = s.claimDelivery(ctx, tx, lane, except, now, lease)
 			return err
@@ -303,7 +346,7 @@ type AttemptResult struct {
 // site's owners about the final failure of a delivery, once a day. A late result, of an attempt
 // whose claim another one has taken over, counts only if the delivery was made.
 func (s *Store) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, now model.Instant) error {
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err := s.db.InSiteTx(ctx, c.SiteID, func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.NewUpdate().Table("delivery_attempts").
 			Set("duration_ms = ?, status = ?, error = ?, answer = ?", r.Duration.Milliseconds(), r.Status, r.Error,
 				model.Clean(r.Answer, model.MaxAnswer)).
@@ -354,7 +397,7 @@ func (s *Store) fail(
 // tens of milliseconds whatever waits.
 const maxBacklog = 100_000
 
-// Backlog counts the pending deliveries at one time, at most 100,000 of them, those due first.
+// Backlog counts the pending deliveries at one time, at most 100,000 of them in each cell, those due first.
 type Backlog struct {
 	Pending int64
 	Due     int64
@@ -363,6 +406,20 @@ type Backlog struct {
 
 // DeliveryBacklog counts the pending deliveries, without those of held sites.
 func (s *Store) DeliveryBacklog(ctx context.Context, now model.Instant) (Backlog, error) {
+	var all Backlog
+	err := s.db.EachCell(ctx, func(in *db.DB) error {
+		backlog, err := s.in(in).backlog(ctx, now)
+		all.Pending, all.Due = all.Pending+backlog.Pending, all.Due+backlog.Due
+		if backlog.Oldest != 0 && (all.Oldest == 0 || backlog.Oldest < all.Oldest) {
+			all.Oldest = backlog.Oldest
+		}
+		return err
+	})
+	return all, err
+}
+
+// backlog is DeliveryBacklog for one cell.
+func (s *Store) backlog(ctx context.Context, now model.Instant) (Backlog, error) {
 	var backlog Backlog
 	err := s.db.Read.NewRaw(`
 SELECT count(*) AS pending, coalesce(sum(CASE WHEN next_attempt_at <= ?0 THEN 1 ELSE 0 END), 0) AS due,

@@ -134,6 +134,33 @@ func (s *Store) DeliveriesOfSites(
 		below = math.MaxInt64
 	}
 
+	// Each condition may return a whole page of a site.
+	bySite := make(map[int64][]*model.Delivery, len(siteIDs))
+	err := s.db.PerCell(ctx, siteIDs, func(in *db.DB, siteIDs []int64) error {
+		deliveries, err := s.in(in).deliveriesOfSites(ctx, siteIDs, page, above, below)
+		for _, delivery := range deliveries {
+			if of := bySite[delivery.SiteID]; len(of) < page.Limit {
+				bySite[delivery.SiteID] = append(of, delivery)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list deliveries of %d sites: %w", len(siteIDs), err)
+	}
+
+	for _, of := range bySite {
+		db.InOrder(of, page.Backward)
+	}
+
+	return bySite, nil
+}
+
+// deliveriesOfSites returns a page of deliveries for each condition and site of one cell, all in the
+// list's order.
+func (s *Store) deliveriesOfSites(
+	ctx context.Context, siteIDs []int64, page DeliveryPage, above, below int64,
+) (deliveries []*model.Delivery, err error) {
 	var parts []string
 	var args []any
 	for _, id := range siteIDs {
@@ -147,26 +174,9 @@ func (s *Store) DeliveriesOfSites(
 		}
 	}
 
-	var deliveries []*model.Delivery
-	err := s.db.Read.NewRaw(strings.Join(parts, " UNION ALL ")+" ORDER BY "+page.Order("id"), args...).
+	err = s.db.Read.NewRaw(strings.Join(parts, " UNION ALL ")+" ORDER BY "+page.Order("id"), args...).
 		Scan(ctx, &deliveries)
-	if err != nil {
-		return nil, fmt.Errorf("list deliveries of %d sites: %w", len(siteIDs), err)
-	}
-
-	// Each condition may have returned a whole page of a site.
-	bySite := make(map[int64][]*model.Delivery, len(siteIDs))
-	for _, delivery := range deliveries {
-		if of := bySite[delivery.SiteID]; len(of) < page.Limit {
-			bySite[delivery.SiteID] = append(of, delivery)
-		}
-	}
-
-	for _, of := range bySite {
-		db.InOrder(of, page.Backward)
-	}
-
-	return bySite, nil
+	return deliveries, err
 }
 
 // DeliveryCounts returns how many deliveries of each site a filter selects, at most MaxDeliveryCount.
@@ -188,12 +198,14 @@ func (s *Store) DeliveryCounts(
 		args = append(args, c.args...)
 	}
 
-	var rows []struct {
+	type count struct {
 		ID int64
 		N  int
 	}
-	err := s.db.Read.NewRaw("SELECT s.id, "+strings.Join(counts, " + ")+" AS n FROM sites s WHERE s.id IN ?",
-		append(args, bun.Tuple(siteIDs))...).Scan(ctx, &rows)
+	query := "SELECT s.id, " + strings.Join(counts, " + ") + " AS n FROM sites s WHERE s.id IN ?"
+	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.DB, siteIDs []int64, rows *[]count) error {
+		return in.Read.NewRaw(query, append(slices.Clone(args), bun.Tuple(siteIDs))...).Scan(ctx, rows)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("count deliveries of %d sites: %w", len(siteIDs), err)
 	}
@@ -208,8 +220,13 @@ func (s *Store) DeliveryCounts(
 
 // DeliveryByID returns a delivery of a site of the account, without its body, or model.ErrNotFound.
 func (s *Store) DeliveryByID(ctx context.Context, accountID, siteID, id int64) (*model.Delivery, error) {
+	in, err := s.db.OfSite(ctx, siteID)
+	if err != nil {
+		return nil, err
+	}
+
 	var delivery model.Delivery
-	err := s.db.Read.NewSelect().Model(&delivery).ExcludeColumn("body").Where("site_id = ?", siteID).
+	err = in.Read.NewSelect().Model(&delivery).ExcludeColumn("body").Where("site_id = ?", siteID).
 		Where("id = ?", id).
 		Where("EXISTS (SELECT 1 FROM sites WHERE id = ? AND account_id = ? AND deleted_at = 0)", siteID, accountID).
 		Scan(ctx)
@@ -243,12 +260,13 @@ func (s *Store) LastAttempts(
 	}
 
 	sites, ids, wanted := rowsOf(deliveries)
-	var rows []*model.DeliveryAttempt
-	err := s.db.Read.NewSelect().Model(&rows).ModelTableExpr("delivery_attempts AS a").ColumnExpr("a.*").
-		Join("JOIN deliveries AS d ON d.site_id = a.site_id AND d.id = a.delivery_id").
-		Where("a.site_id IN ?", bun.Tuple(sites)).Where("a.delivery_id IN ?", bun.Tuple(ids)).
-		Where("a.n > d.tries - ?", model.ShownAttempts).
-		OrderExpr("a.site_id, a.delivery_id, a.n").Scan(ctx)
+	rows, err := db.RowsPerCell(ctx, s.db, sites, func(in *db.DB, sites []int64, rows *[]*model.DeliveryAttempt) error {
+		return in.Read.NewSelect().Model(rows).ModelTableExpr("delivery_attempts AS a").ColumnExpr("a.*").
+			Join("JOIN deliveries AS d ON d.site_id = a.site_id AND d.id = a.delivery_id").
+			Where("a.site_id IN ?", bun.Tuple(sites)).Where("a.delivery_id IN ?", bun.Tuple(ids)).
+			Where("a.n > d.tries - ?", model.ShownAttempts).
+			OrderExpr("a.site_id, a.delivery_id, a.n").Scan(ctx)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list attempts of %d deliveries: %w", len(deliveries), err)
 	}
@@ -272,9 +290,10 @@ func (s *Store) DeliveryBodies(ctx context.Context, deliveries []DeliveryKey) (m
 	}
 
 	sites, ids, wanted := rowsOf(deliveries)
-	var rows []model.Delivery
-	err := s.db.Read.NewSelect().Model(&rows).Column("site_id", "id", "body").
-		Where("site_id IN ?", bun.Tuple(sites)).Where("id IN ?", bun.Tuple(ids)).Scan(ctx)
+	rows, err := db.RowsPerCell(ctx, s.db, sites, func(in *db.DB, sites []int64, rows *[]model.Delivery) error {
+		return in.Read.NewSelect().Model(rows).Column("site_id", "id", "body").
+			Where("site_id IN ?", bun.Tuple(sites)).Where("id IN ?", bun.Tuple(ids)).Scan(ctx)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read bodies of %d deliveries: %w", len(deliveries), err)
 	}

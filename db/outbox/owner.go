@@ -23,7 +23,7 @@ func (s *Store) Redeliver(
 	ctx context.Context, accountID, siteID, id int64, now model.Instant,
 ) (*model.Delivery, error) {
 	var delivery model.Delivery
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
 		q := tx.NewSelect().Model(&delivery).ExcludeColumn("body").Where("site_id = ? AND id = ?", siteID, id).
 			Where("site_id IN (SELECT id FROM sites WHERE account_id = ? AND deleted_at = 0)", accountID)
 
@@ -118,7 +118,7 @@ func (s *Store) RedeliverFailed(
 	ctx context.Context, accountID, siteID int64, since, now model.Instant,
 ) (*Redelivered, error) {
 	var result *Redelivered
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
 		result = &Redelivered{}
 
 		var site model.Site
@@ -224,7 +224,7 @@ func (s *Store) QueueTestWebhook(
 		State: model.DeliveryPending, CreatedAt: now, NextAttemptAt: now,
 	}
 
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
 		if err := tx.LockRow(ctx, "sites", siteID); err != nil {
 			return err
 		}

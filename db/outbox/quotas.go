@@ -22,32 +22,83 @@ type QuotaNotice struct {
 	MailedAt  model.Instant // 0: the mails are not queued yet
 }
 
-// NoteSiteQuotas writes the missing notices of all sites that have used 80 % or 100 % of their
-// quota of the month, and returns their number.
-func (s *Store) NoteSiteQuotas(ctx context.Context, month model.Month, now model.Instant) (int64, error) {
-	var all int64
-	for _, threshold := range model.QuotaThresholds {
-		result, err := s.db.Write.ExecContext(ctx, `
-INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at)
-SELECT s.account_id, s.id, ?, u.month, ?, ? FROM site_usage u JOIN sites s ON s.id = u.site_id AND s.deleted_at = 0
-WHERE u.month = ? AND u.used > 0 AND u.used * 100 >= s.monthly_pageviews * ?
-AND NOT EXISTS (SELECT 1 FROM quota_notices n
-  WHERE n.account_id = s.account_id AND n.site_id = s.id AND n.product = ? AND n.month = u.month AND n.threshold = ?)
-ON CONFLICT DO NOTHING`,
-			model.ProductAnalytics, threshold, now, month, threshold, model.ProductAnalytics, threshold)
+// quotaMark is a month of a site that reached a threshold of its quota which has no notice yet.
+type quotaMark struct {
+	SiteID         int64
+	Month          model.Month
+	Reached, Noted int // percent, Reached being the higher one
+}
+
+// quotaMarkPage is how many marks are read at once.
+const quotaMarkPage = 100
+
+// NoteSiteQuotas writes the notices of the sites that have reached 80 % or 100 % of their quota, which
+// the data plane marks, and returns their number. It reads the new marks only. A repeat after a
+// failure adds nothing twice.
+func (s *Store) NoteSiteQuotas(ctx context.Context, now model.Instant) (all int64, err error) {
+	err = s.db.EachCell(ctx, func(in *db.DB) error {
+		n, err := s.in(in).noteSiteQuotas(ctx, now)
+		all += n
+		return err
+	})
+	return all, err
+}
+
+// noteSiteQuotas is NoteSiteQuotas for one cell.
+func (s *Store) noteSiteQuotas(ctx context.Context, now model.Instant) (all int64, err error) {
+	for {
+		marks, err := s.quotaMarks(ctx)
 		if err != nil {
-			return all, fmt.Errorf("note quotas of %s used to %d %%: %w", month, threshold, err)
+			return all, fmt.Errorf("read which quotas are used: %w", err)
 		}
 
+		for i := range marks {
+			n, err := s.noteSiteQuota(ctx, &marks[i], now)
+			if err != nil {
+				return all, fmt.Errorf("note the quota of site %d: %w", marks[i].SiteID, err)
+			}
+			all += n
+		}
+
+		// A page that is not full was the last one.
+		if len(marks) < quotaMarkPage {
+			return all, nil
+		}
+	}
+}
+
+// quotaMarks reads a page of marks, by an index that has nothing else.
+func (s *Store) quotaMarks(ctx context.Context) (marks []quotaMark, err error) {
+	err = s.db.Write.NewSelect().Table("site_usage").Column("site_id", "month", "reached", "noted").
+		Where("reached > noted").OrderExpr("site_id, month").Limit(quotaMarkPage).Scan(ctx, &marks)
+	return marks, err
+}
+
+// noteSiteQuota writes the notices of a mark, none for a deleted site, and then clears the mark.
+func (s *Store) noteSiteQuota(ctx context.Context, m *quotaMark, now model.Instant) (all int64, err error) {
+	for _, threshold := range model.QuotaThresholds {
+		if threshold <= m.Noted || threshold > m.Reached {
+			continue
+		}
+
+		result, err := s.db.Write.ExecContext(ctx, `
+INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at)
+SELECT account_id, id, ?, ?, ?, ? FROM sites WHERE id = ? AND deleted_at = 0
+ON CONFLICT DO NOTHING`,
+			model.ProductAnalytics, m.Month, threshold, now, m.SiteID)
+		if err != nil {
+			return all, err
+		}
 		n, err := result.RowsAffected()
 		if err != nil {
 			return all, err
 		}
-
 		all += n
 	}
 
-	return all, nil
+	_, err = s.db.Write.NewUpdate().Table("site_usage").Set("noted = ?", m.Reached).
+		Where("site_id = ? AND month = ? AND noted < ?", m.SiteID, m.Month, m.Reached).Exec(ctx)
+	return all, err
 }
 
 // NoteCaptchaQuotas writes the missing captcha notices of all accounts that have used 80 % or 100 %

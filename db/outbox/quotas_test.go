@@ -16,18 +16,18 @@ import (
 )
 
 // TestSiteQuotaNotices checks that a site's month has one notice at 80 % and one at 100 %, however
-// often and concurrently it is checked, also if the plan changes in between. Another month has its
-// own notices.
+// often and concurrently its marks are read, also if the plan changes in between. Another month has its
+// own notices. A deleted site has none, and its mark is cleared.
 func TestSiteQuotaNotices(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		site := dbtest.OutboxSite(t, d, "shop.example")
 
-		unused := dbtest.OutboxSite(t, d, "unused.example")
-		if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 0 WHERE id = ?", unused.ID); err != nil {
+		deleted := dbtest.OutboxSite(t, d, "deleted.example")
+		if err := dbtest.Exec(d, "UPDATE sites SET deleted_at = 1 WHERE id = ?", deleted.ID); err != nil {
 			t.Fatal(err)
 		}
-		if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 0)", unused.ID); err != nil {
+		if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used, reached) VALUES (?, 202611, 9, 100)", deleted.ID); err != nil {
 			t.Fatal(err)
 		}
 
@@ -50,6 +50,8 @@ func TestSiteQuotaNotices(t *testing.T) {
 			for _, statement := range []string{
 				fmt.Sprintf("INSERT INTO site_usage (site_id, month, used) VALUES (?, %d, %d) ON CONFLICT (site_id, month) DO UPDATE SET used = excluded.used", step.month, step.used),
 				fmt.Sprintf("UPDATE sites SET monthly_pageviews = %d WHERE id = ?", step.quota),
+				// as the data plane marks it
+				fmt.Sprintf("UPDATE site_usage SET reached = %d WHERE site_id = ? AND month = %[2]d AND reached < %[1]d", model.QuotaReached(int64(step.used), int64(step.quota)), step.month),
 			} {
 				if err := dbtest.Exec(d, statement, site.ID); err != nil {
 					t.Fatal(err)
@@ -59,7 +61,7 @@ func TestSiteQuotaNotices(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 4 {
 				wg.Go(func() {
-					if _, err := outbox.New(d).NoteSiteQuotas(context.Background(), step.month, at); err != nil {
+					if _, err := outbox.New(d).NoteSiteQuotas(context.Background(), at); err != nil {
 						t.Error(err)
 					}
 					if _, err := outbox.New(d).MailQuotaNotices(context.Background(), at); err != nil {
@@ -91,6 +93,51 @@ func TestSiteQuotaNotices(t *testing.T) {
 			if err != nil || mails != len(notices) {
 				t.Errorf("%d mails for %d notices, %v", mails, len(notices), err)
 			}
+		}
+
+		open, err := dbtest.Rows[struct{ SiteID int64 }](d, "SELECT site_id FROM site_usage WHERE reached > noted")
+		if err != nil || len(open) != 0 {
+			t.Errorf("marks %v are left, %v", open, err)
+		}
+	})
+}
+
+// TestSiteQuotasReadMarks checks with 200,000 sites that have used their quota, and have the notices, that
+// the search for new marks reads the index of these, and no other site. More marks than a page are all
+// noted.
+func TestSiteQuotasReadMarks(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.OutboxSite(t, d, "shop.example")
+		add := func(first, last int64, noted int) {
+			t.Helper()
+			if err := dbtest.Exec(d, `INSERT INTO site_usage (site_id, month, used, reached, noted)
+WITH RECURSIVE site(id) AS (SELECT ? UNION ALL SELECT id + 1 FROM site WHERE id < ?)
+SELECT id, 202611, 10000, 100, ? FROM site`, first, last, noted); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add(1_000_001, 1_200_000, 100)
+		add(2_000_001, 2_000_150, 80) // of deleted sites
+		add(site.ID, site.ID, 80)
+		if err := dbtest.Exec(d, "ANALYZE"); err != nil {
+			t.Fatal(err)
+		}
+
+		statements := dbtest.WatchStatements(d)
+		n, err := outbox.New(d).NoteSiteQuotas(t.Context(), dbtest.Noon)
+		if err != nil || n != 1 {
+			t.Errorf("%d notices, %v; want 1", n, err)
+		}
+
+		search := statements.Take()[0]
+		plan := planOf(t, d, search)
+		for line := range strings.Lines(plan) {
+			if strings.Contains(line, "site_usage") && !strings.Contains(line, "site_usage_marks") {
+				t.Errorf("%s reads more than the index of marks:\n%s", search, plan)
+			}
+		}
+		if left, err := dbtest.Rows[struct{ SiteID int64 }](d, "SELECT site_id FROM site_usage WHERE reached > noted"); err != nil || len(left) != 0 {
+			t.Errorf("marks %v are left, %v", left, err)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -49,8 +50,15 @@ func wait(ctx context.Context, tx *db.Tx, delivery *model.Delivery, except []int
 }
 
 // ResumeWaiting makes up to 1,000 waiting deliveries of a lane due, in the transaction that sets the
-// site's address. TendWaiting resumes the others.
+// site's address. TendWaiting resumes the others, and all of a site that is being moved.
 func ResumeWaiting(ctx context.Context, tx *db.Tx, lane model.Lane, now model.Instant) error {
+	if err := tx.EnterSite(ctx, lane.SiteID); err != nil {
+		if errors.Is(err, db.ErrSiteMoving) {
+			return nil
+		}
+		return err
+	}
+
 	_, err := resumeWaiting(ctx, tx, lane, now)
 	return err
 }
@@ -75,6 +83,16 @@ func resumeWaiting(ctx context.Context, tx *db.Tx, lane model.Lane, now model.In
 // TendWaiting resumes the waiting deliveries of sites that have an address, and ends those that have
 // waited for model.MaxAddressWait. It returns how many of each.
 func (s *Store) TendWaiting(ctx context.Context, now model.Instant) (resumed, ended int64, err error) {
+	err = s.db.EachCell(ctx, func(in *db.DB) error {
+		again, over, err := s.in(in).tendWaiting(ctx, now)
+		resumed, ended = resumed+again, ended+over
+		return err
+	})
+	return resumed, ended, err
+}
+
+// tendWaiting is TendWaiting for one cell.
+func (s *Store) tendWaiting(ctx context.Context, now model.Instant) (resumed, ended int64, err error) {
 	var lanes []model.Lane
 	err = s.db.Read.NewRaw(`
 SELECT w.site_id, w.kind FROM (SELECT DISTINCT site_id, kind FROM deliveries WHERE state = 'waiting') AS w

@@ -92,6 +92,14 @@ func (s *Server) Pid() int {
 	return s.cmd.Process.Pid
 }
 
+// Command returns a command that runs another of PostgreSQL's programs, such as pg_basebackup, as the
+// server's user. It ends with this process.
+func (s *Server) Command(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(filepath.Dir(s.args[0]), program), args...)
+	cmd.SysProcAttr, cmd.Dir = s.attr, s.dir
+	return cmd
+}
+
 // Crash ends the server at once, as a machine failure would: uncommitted changes are lost, and the
 // next start recovers.
 func (s *Server) Crash() {

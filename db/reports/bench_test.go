@@ -2,6 +2,7 @@ package reports_test
 
 import (
 	"fmt"
+	"iter"
 	"syscall"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/recount"
+	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
@@ -63,14 +65,16 @@ func BenchmarkBuildDay(b *testing.B) {
 	})
 }
 
-// BenchmarkReport reads and counts a dashboard over 30 days of 10 million page views a year.
+// BenchmarkReport reads and counts dashboards of 10 million page views a year over periods that end within
+// a month, with the single days of this month and merged ones before.
 func BenchmarkReport(b *testing.B) {
-	const days, pageviews = 30, 27_400
+	const pageviews = 27_400
+	first := model.At(time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC)).Day()
+	last := model.At(time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)).Day()
+
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
 		f := newFixture(b, d, 1)
-		busy := recount.NewBusy(1)
-		for day := range model.Day(days) {
-			g, err := segment.Build(busy.Day(startDay+day, pageviews))
+		put := func(g *segment.Segment, err error) {
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -79,15 +83,46 @@ func BenchmarkReport(b *testing.B) {
 			}
 		}
 
-		f.clock.now = (startDay + days).Start()
-		q := recount.Dashboard(time.UTC, startDay, days)
-		b.ReportAllocs()
-		before := processorTime(b)
-		for b.Loop() {
-			if f.report(q).Results[0].Totals.Pageviews == 0 {
-				b.Fatal("nothing was counted")
+		busy := recount.NewBusy(1)
+		var month []*segment.Segment
+		for day := first; day <= last; day++ {
+			g, err := segment.Build(busy.Day(day, pageviews))
+			if day.Start().Month() == last.Start().Month() || err != nil {
+				put(g, err)
+				continue
+			}
+			month = append(month, g)
+			if (day + 1).Start().Month() != day.Start().Month() {
+				put(segment.Merge(month))
+				month = nil
 			}
 		}
-		b.ReportMetric(float64((processorTime(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+
+		f.clock.now = (last + 1).Start()
+		for name, q := range dashboards(last) {
+			b.Run(name, func(b *testing.B) {
+				b.ReportAllocs()
+				before := processorTime(b)
+				for b.Loop() {
+					if f.report(q).Results[0].Totals.Pageviews == 0 {
+						b.Fatal("nothing was counted")
+					}
+				}
+				b.ReportMetric(float64((processorTime(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+			})
+		}
 	})
+}
+
+// dashboards yields dashboards of periods that end with the last day, and the same with a filter.
+func dashboards(last model.Day) iter.Seq2[string, *scan.Query] {
+	return func(yield func(string, *scan.Query) bool) {
+		for _, days := range []int{30, 90} {
+			all := recount.Dashboard(time.UTC, last+1-model.Day(days), days)
+			if !yield(fmt.Sprint(days, " days"), all) ||
+				!yield(fmt.Sprint(days, " days, a channel"), recount.Filtered(all, scan.Channel, "direct")) {
+				return
+			}
+		}
+	}
 }

@@ -31,25 +31,31 @@ type Built struct {
 // days are tried again after leaseFor.
 func (s *Store) BuildDue(ctx context.Context) (Built, error) {
 	var built Built
+	err := s.db.EachCell(ctx, func(in *db.DB) error { return s.in(in).buildDue(ctx, &built) })
+	return built, err
+}
+
+// buildDue is BuildDue for one cell. It adds to built.
+func (s *Store) buildDue(ctx context.Context, built *Built) error {
 	var failed error
 
 	for {
 		now, err := s.db.Now(ctx)
 		if err != nil {
-			return built, errors.Join(failed, err)
+			return errors.Join(failed, err)
 		}
 		work, err := s.claim(ctx, now, claimed)
 		if err != nil {
-			return built, errors.Join(failed, fmt.Errorf("claim days to build: %w", err))
+			return errors.Join(failed, fmt.Errorf("claim days to build: %w", err))
 		}
 		if len(work) == 0 {
-			return built, failed
+			return failed
 		}
 
 		for _, day := range work {
-			err := s.process(ctx, day, now, &built)
+			err := s.process(ctx, day, now, built)
 			if ctx.Err() != nil {
-				return built, ctx.Err()
+				return ctx.Err()
 			}
 			if err != nil && !errors.Is(err, errOutdated) && failed == nil {
 				failed = fmt.Errorf("build the report of site %d on %v: %w", day.SiteID, day.Day, err)
@@ -157,7 +163,7 @@ func (s *Store) buildDay(ctx context.Context, day dayRow, seal bool, now model.I
 		return err
 	}
 	checksum, total := packed.checksum(), g.Total()
-	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return s.inTx(ctx, day.SiteID, func(ctx context.Context, tx *db.Tx) error {
 		err := changeOne(tx.NewUpdate().Model((*dayRow)(nil)).
 			Set("state = ?, due_at = nullif(?, 0), built_at = ?, checksum = ?", st, due, now, checksum).
 			Set("visits = ?, pageviews = ?, events = ?", total.Visits, total.Views, total.Events).
@@ -222,7 +228,7 @@ func agree(month []dayRow, segments []*segment.Segment) bool {
 // again, one by one.
 func (s *Store) splitMonth(ctx context.Context, day dayRow, now model.Instant) error {
 	first, last := monthOf(day.Day)
-	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return s.inTx(ctx, day.SiteID, func(ctx context.Context, tx *db.Tx) error {
 		err := changeOne(tx.NewUpdate().Model((*dayRow)(nil)).
 			Set("version = version + 1, state = ?, built_at = 0, checksum = 0, due_at = ?", open, now).
 			Where("site_id = ? AND day >= ? AND day <= ?", day.SiteID, first, last).Exec(ctx))
@@ -279,7 +285,7 @@ func (s *Store) storeMonth(
 
 	siteID := month[0].SiteID
 	first, last := monthOf(month[0].Day)
-	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return s.inTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
 		for _, day := range month {
 			err := changeOne(tx.NewUpdate().Model((*dayRow)(nil)).
 				Set("state = ?, due_at = NULL, built_at = ?, checksum = ?", to, now, day.Checksum).
@@ -324,6 +330,21 @@ func withGaps(segments []*segment.Segment) ([]*segment.Segment, error) {
 		complete = append(complete, g)
 	}
 	return complete, nil
+}
+
+// inTx runs a change of a site's reports. It drops the result if the site is not in the store's cell any
+// more, or about to leave it.
+func (s *Store) inTx(ctx context.Context, siteID int64, change func(context.Context, *db.Tx) error) error {
+	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
+		if tx.CellID() != s.db.CellID() {
+			return errOutdated
+		}
+		return change(ctx, tx)
+	})
+	if errors.Is(err, db.ErrSiteMoving) {
+		return errOutdated
+	}
+	return err
 }
 
 // changeOne turns a change of no row into errOutdated.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
@@ -36,6 +37,11 @@ type Checked struct {
 // segment gives differently. It reads all rows of the site.
 func (s *Store) Check(ctx context.Context, siteID int64, report func(Difference)) (Checked, error) {
 	var checked Checked
+	s, err := s.ofSite(ctx, siteID)
+	if err != nil {
+		return checked, err
+	}
+
 	all, err := days(ctx, s.db.Read, siteID, firstDay, 1<<30)
 	if err != nil {
 		return checked, err
@@ -69,9 +75,15 @@ func (s *Store) Check(ctx context.Context, siteID int64, report func(Difference)
 
 // CheckSites calls each with the ids of all sites that have reports, in order.
 func (s *Store) CheckSites(ctx context.Context, each func(siteID int64) error) error {
+	return s.db.EachCell(ctx, func(in *db.DB) error { return checkSites(ctx, in, each) })
+}
+
+// checkSites is CheckSites for the sites of a cell.
+func checkSites(ctx context.Context, in *db.DB, each func(siteID int64) error) error {
 	for after := int64(0); ; {
 		var next []int64
-		err := s.db.Read.NewSelect().Table("report_days").Column("site_id").Where("site_id > ?", after).
+		err := in.Read.NewSelect().Table("report_days").Column("site_id").Where("site_id > ?", after).
+			Where("site_id NOT IN (SELECT id FROM sites WHERE cell <> ?)", in.CellID()).
 			Order("site_id").Limit(1).Scan(ctx, &next)
 		if err != nil || len(next) == 0 {
 			return err

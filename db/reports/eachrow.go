@@ -12,9 +12,9 @@ import (
 	"github.com/tallygate/tallygate/db/sqlitestmt"
 )
 
-// A day has up to a hundred thousand rows. database/sql and the drivers take four times as long to
-// convert their values as the database takes to read them, and allocate each. So the rows of a day
-// are read through the interfaces below database/sql.
+// A day has up to a hundred thousand rows, and a segment megabytes. database/sql and the drivers take
+// four times as long to convert such values as the database takes to read them, and allocate each. So
+// both are read through the interfaces below database/sql.
 
 // row is the current row of a query.
 type row interface {

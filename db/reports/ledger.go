@@ -98,9 +98,12 @@ func (s *Store) Plan(ctx context.Context, now model.Instant) (int64, error) {
 // correct removes the effects of a clock that was ahead: days that were built before their end are
 // built again, and days after planned are planned again.
 func (s *Store) correct(ctx context.Context, planned model.Day, now model.Instant) error {
-	_, err := s.db.Write.ExecContext(ctx, `UPDATE report_days SET version = version + 1, due_at = ?0,
+	err := s.db.EachCell(ctx, func(in *db.DB) error {
+		_, err := in.Write.ExecContext(ctx, `UPDATE report_days SET version = version + 1, due_at = ?0,
   state = CASE state WHEN ?1 THEN ?2 ELSE state END
 WHERE (built_at > ?0 OR due_at > ?3) AND state <> ?4`, now, final, open, now.Add(maxDue), sealed)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -124,10 +127,21 @@ func (s *Store) set(ctx context.Context, name string, value int64) error {
 // planDay enters one day for all sites with visits on it.
 func (s *Store) planDay(ctx context.Context, day model.Day, now model.Instant) (int64, error) {
 	var all int64
+	err := s.db.EachCell(ctx, func(in *db.DB) error {
+		n, err := s.in(in).planDayOfCell(ctx, day, now)
+		all += n
+		return err
+	})
+	return all, err
+}
+
+// planDayOfCell is planDay for the sites of one cell.
+func (s *Store) planDayOfCell(ctx context.Context, day model.Day, now model.Instant) (int64, error) {
+	var all int64
 
 	for after := int64(0); ; {
 		var sites []int64
-		err := s.db.Read.NewSelect().TableExpr("site_usage AS u").Join("JOIN sites AS s ON s.id = u.site_id").
+		err := s.db.Read.NewSelect().TableExpr("site_usage AS u").Join("JOIN sites AS s ON s.id = u.site_id AND s.cell = ?", s.db.CellID()).
 			Column("u.site_id").
 			Where("u.month = ? AND u.site_id > ?", day.Start().Month(), after).
 			Where(hasVisits, day).
@@ -202,6 +216,11 @@ func (s *Store) backfill(ctx context.Context, last model.Day, now model.Instant)
 // backfillSite enters the site's days up to last. The newest become due first, because they are the
 // ones most looked at.
 func (s *Store) backfillSite(ctx context.Context, siteID int64, last model.Day, now model.Instant) (int64, error) {
+	s, err := s.ofSite(ctx, siteID)
+	if err != nil {
+		return 0, err
+	}
+
 	var days []dayRow
 	for from := model.Day(0); ; {
 		day, ok, err := s.nextVisit(ctx, siteID, max(from, firstDay))
@@ -238,7 +257,7 @@ func (s *Store) PlanSite(ctx context.Context, siteID int64, from model.Day, now 
 	for day := from; day <= last; day++ {
 		changed = append(changed, day)
 	}
-	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
 		return Invalidate(ctx, tx, siteID, now, changed...)
 	})
 }
@@ -246,13 +265,33 @@ func (s *Store) PlanSite(ctx context.Context, siteID int64, from model.Day, now 
 // firstDay is 2020-01-01, before which no visit has an id.
 var firstDay = model.TimeOfID(0).Day()
 
-// Due returns the number of days that are due to be built or merged.
-func (s *Store) Due(ctx context.Context, now model.Instant) (int64, error) {
-	n, err := s.db.Read.NewSelect().Table("report_days").Where("due_at <= ?", now).Count(ctx)
+// maxDueDays is how many days a Due counts in each cell, the longest due first, so that its cost is
+// bounded.
+const maxDueDays = 100_000
+
+// Due is what waits to be built or merged at one time.
+type Due struct {
+	Days   int64         // of all sites, at most 100,000 in each cell
+	Oldest model.Instant // when the longest due day became due; 0 if none is
+}
+
+// Due counts the days that are due and leased by no worker.
+func (s *Store) Due(ctx context.Context, now model.Instant) (Due, error) {
+	var all Due
+	err := s.db.EachCell(ctx, func(in *db.DB) error {
+		var due Due
+		err := in.Read.NewRaw(`SELECT count(*) AS days, coalesce(min(due_at), 0) AS oldest
+FROM (SELECT due_at FROM report_days WHERE due_at <= ? ORDER BY due_at LIMIT ?) AS waiting`, now, maxDueDays).Scan(ctx, &due)
+		all.Days += due.Days
+		if due.Oldest != 0 && (all.Oldest == 0 || due.Oldest < all.Oldest) {
+			all.Oldest = due.Oldest
+		}
+		return err
+	})
 	if err != nil {
-		return 0, fmt.Errorf("count the report days that are due: %w", err)
+		return Due{}, fmt.Errorf("count the days to build: %w", err)
 	}
-	return n, nil
+	return all, nil
 }
 
 // claim leases up to limit due days to this worker, in the order in which they became due.

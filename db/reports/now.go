@@ -90,6 +90,11 @@ func (s *Store) Live(ctx context.Context, siteID int64, now model.Instant) (*Liv
 		return live, nil
 	}
 
+	s, err := s.ofSite(ctx, siteID)
+	if err != nil {
+		return nil, err
+	}
+
 	since := now.Add(-LiveMinutes * time.Minute)
 	views, err := s.readRecent(ctx, recentViews, siteID, since+1, now, maxLiveViews)
 	if err != nil {

@@ -40,6 +40,11 @@ const counting = "count a report"
 // It fails with ErrTooExpensive and ErrNotBuilt before it reads any figure. It waits for a slot
 // until ctx ends. Memory is bounded by two segments of the site and the values found.
 func (s *Store) Report(ctx context.Context, r Request) (*Answer, error) {
+	s, err := s.ofSite(ctx, r.SiteID)
+	if err != nil {
+		return nil, err
+	}
+
 	p, err := s.prepare(ctx, &r)
 	if err != nil {
 		return nil, err
@@ -67,18 +72,29 @@ func (s *Store) Report(ctx context.Context, r Request) (*Answer, error) {
 	for i, scanner := range scanners {
 		answer.Results[i] = scanner.Result()
 	}
-	return answer, nil
+	return answer, s.include(ctx, &r, p, answer.Results)
 }
 
-// Pageviews returns how many page views of finished days a request reads, which is its cost.
+// Pageviews returns how many page views of finished days a request reads, which is its cost. A daily
+// sum of an import costs as much as a page view.
 func (s *Store) Pageviews(ctx context.Context, r Request) (int64, error) {
+	s, err := s.ofSite(ctx, r.SiteID)
+	if err != nil {
+		return 0, err
+	}
+
 	p := newPlan(&r)
-	err := s.readLedger(ctx, &r, p)
+	err = s.readLedger(ctx, &r, p)
 	return p.pageviews, err
 }
 
 // DayPageviews returns how many page views the report of a finished day counts; 0 if it is not built.
 func (s *Store) DayPageviews(ctx context.Context, siteID int64, day model.Day) (int64, error) {
+	s, err := s.ofSite(ctx, siteID)
+	if err != nil {
+		return 0, err
+	}
+
 	rows, err := days(ctx, s.db.Read, siteID, day, day)
 	if err != nil || len(rows) == 0 {
 		return 0, err
@@ -86,8 +102,28 @@ func (s *Store) DayPageviews(ctx context.Context, siteID int64, day model.Day) (
 	return rows[0].Pageviews, nil
 }
 
-// FirstDay returns the first UTC day for which the site has figures. ok is false if there is none.
+// FirstDay returns the first UTC day for which the site has figures, imported ones included. ok is
+// false if there is none.
 func (s *Store) FirstDay(ctx context.Context, siteID int64) (day model.Day, ok bool, err error) {
+	day, ok, err = s.firstOwnDay(ctx, siteID)
+	if err != nil {
+		return 0, false, err
+	}
+	imports, err := listImports(ctx, s.db.Read, siteID)
+	for _, m := range imports {
+		if m.State == model.ImportComplete && (!ok || m.FirstDay < day) {
+			day, ok = m.FirstDay, true
+		}
+	}
+	return day, ok, err
+}
+
+// firstOwnDay is FirstDay without imports.
+func (s *Store) firstOwnDay(ctx context.Context, siteID int64) (day model.Day, ok bool, err error) {
+	if s, err = s.ofSite(ctx, siteID); err != nil {
+		return 0, false, err
+	}
+
 	var first []model.Day
 	err = s.db.Read.NewSelect().Table("report_days").Column("day").Where("site_id = ?", siteID).Order("day").Limit(1).
 		Scan(ctx, &first)
@@ -107,6 +143,10 @@ func (s *Store) FirstDay(ctx context.Context, siteID int64) (day model.Day, ok b
 
 // Size returns how many bytes the segments of a site have.
 func (s *Store) Size(ctx context.Context, siteID int64) (bytes int64, err error) {
+	if s, err = s.ofSite(ctx, siteID); err != nil {
+		return 0, err
+	}
+
 	err = s.db.Read.NewSelect().Table("report_segments").ColumnExpr("coalesce(sum(length(data)), 0)").
 		Where("site_id = ?", siteID).Scan(ctx, &bytes)
 	if err != nil {
@@ -123,7 +163,8 @@ type plan struct {
 	spans     []span             // of the periods, without future days
 	built     map[model.Day]bool // days of the ledger that have been built
 	live      []model.Day        // days to build from rows, ascending
-	pageviews int64              // of the built days
+	pageviews int64              // of the built days, and the rows of imports
+	imports   []model.ReportImport
 }
 
 func newPlan(r *Request) *plan {
@@ -167,7 +208,7 @@ func (s *Store) prepare(ctx context.Context, r *Request) (*plan, error) {
 	return p, nil
 }
 
-// readLedger adds the days of the ledger to the plan.
+// readLedger adds the days of the ledger and the imports to the plan.
 func (s *Store) readLedger(ctx context.Context, r *Request, p *plan) error {
 	for _, sp := range p.spans {
 		rows, err := days(ctx, s.db.Read, r.SiteID, sp.first, sp.last)
@@ -184,7 +225,15 @@ func (s *Store) readLedger(ctx context.Context, r *Request, p *plan) error {
 			p.pageviews += row.Pageviews
 		}
 	}
-	return nil
+
+	var err error
+	p.imports, err = importsOf(ctx, s.db.Read, r.SiteID, p.spans)
+	for i := range p.imports {
+		for _, sp := range p.spans {
+			p.pageviews += importCost(&p.imports[i], sp)
+		}
+	}
+	return err
 }
 
 // planned returns the last day that Plan has entered. complete is false while the site's earlier
@@ -237,11 +286,14 @@ func (s *Store) addUnplanned(ctx context.Context, siteID int64, p *plan, sp span
 // scan adds the segments of all days to the scanners, one after the other, and returns the time until
 // which everything is counted. A segment is read while the previous one is counted.
 func (s *Store) scan(ctx context.Context, r *Request, p *plan, scanners []*scan.Scanner) (model.Instant, error) {
+	room := s.rooms.Get().(*rooms)
+	defer s.rooms.Put(room)
+
 	group, reading := errgroup.WithContext(ctx)
 	read := make(chan piece)
 	group.Go(func() error {
 		defer close(read)
-		return s.readMonths(reading, r.SiteID, p, scanners, read)
+		return s.readMonths(reading, r.SiteID, p, scanners, room, read)
 	})
 
 	// A segment that was built since the plan was made replaces a live day.
@@ -271,27 +323,28 @@ func (s *Store) scan(ctx context.Context, r *Request, p *plan, scanners []*scan.
 			return 0, err
 		}
 		asOf = min(asOf, d.at)
-		if err := p.add(piece{d.Segment, nil, true}, scanners); err != nil {
+		if err := p.add(piece{Segment: d.Segment}, scanners); err != nil {
 			return 0, err
 		}
 	}
 	return asOf, nil
 }
 
-// add adds a piece to the scanners of the periods that it overlaps. Each scanner takes a segment
-// once: its rollup if it can be used, and otherwise its columns.
+// add adds a piece to the scanners of the periods that it overlaps. Each scanner takes each day of a
+// segment once: from its rollup if that has the day's figures, and otherwise from its columns.
 func (p *plan) add(g piece, scanners []*scan.Scanner) error {
 	for i, scanner := range scanners {
 		if !p.overlaps(i, g) {
 			continue
 		}
 
-		rolledUp := g.rollup != nil && scanner.CanAdd(g.Segment, g.rollup)
 		var err error
 		switch {
-		case !g.columns && rolledUp:
+		case g.rollup != nil:
 			err = scanner.AddRollup(g.Segment, g.rollup)
-		case g.columns && !rolledUp:
+		case g.spans != nil:
+			err = scanner.AddRest(g.Segment, g.spans)
+		default:
 			err = scanner.Add(g.Segment)
 		}
 		if err != nil {
@@ -310,7 +363,7 @@ func (p *plan) overlaps(period int, g piece) bool {
 // needsColumns reports whether a period needs the columns of a segment that has a rollup.
 func (p *plan) needsColumns(g piece, scanners []*scan.Scanner) bool {
 	for i, scanner := range scanners {
-		if p.overlaps(i, g) && !scanner.CanAdd(g.Segment, g.rollup) {
+		if p.overlaps(i, g) && scanner.NeedsColumns(g.Segment, g.spans) {
 			return true
 		}
 	}
@@ -318,9 +371,9 @@ func (p *plan) needsColumns(g piece, scanners []*scan.Scanner) bool {
 }
 
 // readMonths sends the segments of each month that has days of the plan. Rollups are read if some
-// period can use them.
+// period can use them. A segment lies in one of the rooms until the next one has been received.
 func (s *Store) readMonths(
-	ctx context.Context, siteID int64, p *plan, scanners []*scan.Scanner, to chan<- piece,
+	ctx context.Context, siteID int64, p *plan, scanners []*scan.Scanner, rooms *rooms, to chan<- piece,
 ) error {
 	send := func(g piece) error {
 		select {
@@ -336,9 +389,9 @@ func (s *Store) readMonths(
 		var err error
 		if slices.ContainsFunc(scanners, (*scan.Scanner).AddsUp) {
 			needsColumns := func(g piece) bool { return p.needsColumns(g, scanners) }
-			err = s.eachPiece(ctx, siteID, first, want, needsColumns, send)
+			err = s.eachPiece(ctx, siteID, first, want, rooms, needsColumns, send)
 		} else {
-			err = s.eachSegment(ctx, siteID, first, want, func(g *segment.Segment) error { return send(piece{g, nil, true}) })
+			err = s.eachSegment(ctx, siteID, first, want, rooms, func(g *segment.Segment) error { return send(piece{Segment: g}) })
 		}
 		if err != nil {
 			return err

@@ -8,7 +8,9 @@
 package reports
 
 import (
+	"context"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -61,6 +63,7 @@ type Store struct {
 	scans chan struct{} // holds one value for each running scan
 	lives *lives
 
+	rooms   *sync.Pool // of *rooms, where scans read segments
 	live    *cache[liveKey, *liveDay]
 	answers *cache[question, *Answer]
 
@@ -76,6 +79,7 @@ func New(d *db.DB) *Store {
 		db:    d,
 		scans: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 		lives: newLives(),
+		rooms: &sync.Pool{New: func() any { return new(rooms) }},
 
 		live:    newCache[liveKey, *liveDay](maxLiveBytes),
 		answers: newCache[question, *Answer](maxAnswerBytes),
@@ -84,4 +88,23 @@ func New(d *db.DB) *Store {
 
 		observe: func(string) {},
 	}
+}
+
+// in returns the reports of a cell, with the same caches and limits.
+func (s *Store) in(cell *db.DB) *Store {
+	if cell == s.db {
+		return s
+	}
+	in := *s
+	in.db = cell
+	return &in
+}
+
+// ofSite returns the reports of a site's cell.
+func (s *Store) ofSite(ctx context.Context, siteID int64) (*Store, error) {
+	cell, err := s.db.OfSite(ctx, siteID)
+	if err != nil {
+		return nil, err
+	}
+	return s.in(cell), nil
 }

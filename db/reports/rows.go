@@ -52,18 +52,23 @@ type dayRows struct {
 // readDay reads the rows of a day in one snapshot.
 func (s *Store) readDay(ctx context.Context, siteID int64, day model.Day) (*dayRows, error) {
 	var rows *dayRows
-	err := s.snapshot(ctx, func(ctx context.Context, _ bun.Tx, conn bun.Conn) error {
-		return conn.Raw(func(driverConn any) error {
-			r := &dayReader{
-				each: s.rowsOf(driverConn), site: siteID, rows: &dayRows{Rows: segment.Rows{Day: day}},
-				numbers: make(map[segment.VisitKey]int16), texts: make(map[string]string),
-			}
-			rows = r.rows
-			return r.read(ctx)
-		})
+	err := s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
+		r := &dayReader{
+			each: each, site: siteID, rows: &dayRows{Rows: segment.Rows{Day: day}},
+			numbers: make(map[segment.VisitKey]int16), texts: make(map[string]string),
+		}
+		rows = r.rows
+		return r.read(ctx)
 	})
 
 	return rows, err
+}
+
+// snapshotRows is snapshot for queries below database/sql.
+func (s *Store) snapshotRows(ctx context.Context, read func(context.Context, eachRow) error) error {
+	return s.snapshot(ctx, func(ctx context.Context, _ bun.Tx, conn bun.Conn) error {
+		return conn.Raw(func(driverConn any) error { return read(ctx, s.rowsOf(driverConn)) })
+	})
 }
 
 // snapshot runs reads that see one state of the database, as one of the long reads. conn is the

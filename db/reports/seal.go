@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -17,17 +18,24 @@ func (s *Store) Seal(ctx context.Context, before model.Month, now model.Instant)
 		return false, err
 	}
 
+	err = s.db.EachCell(ctx, func(in *db.DB) error { return s.in(in).sealCell(ctx, end, now) })
+	return err == nil, err
+}
+
+// sealCell seals the months of a cell that end before a day.
+func (s *Store) sealCell(ctx context.Context, end model.Day, now model.Instant) error {
 	for {
 		var next []dayRow
-		if err := s.db.Read.NewSelect().Model(&next).Where("state = 2 AND day < ?", end).Order("day", "site_id").Limit(1).
+		if err := s.db.Read.NewSelect().Model(&next).Where("state = 2 AND day < ?", end).
+			Where("site_id NOT IN (SELECT id FROM sites WHERE cell <> ?)", s.db.CellID()).Order("day", "site_id").Limit(1).
 			Scan(ctx, &next); err != nil {
-			return false, fmt.Errorf("look for report days to seal: %w", err)
+			return fmt.Errorf("look for report days to seal: %w", err)
 		}
 		if len(next) == 0 {
-			return true, nil
+			return nil
 		}
 		if err := s.sealMonth(ctx, next[0], now); err != nil {
-			return false, fmt.Errorf("seal the report of site %d in %v: %w", next[0].SiteID, next[0].Day, err)
+			return fmt.Errorf("seal the report of site %d in %v: %w", next[0].SiteID, next[0].Day, err)
 		}
 	}
 }
@@ -40,7 +48,12 @@ func (s *Store) isMerged(ctx context.Context, end model.Day) (bool, error) {
 		return false, err
 	}
 
-	waiting, err := s.db.Read.NewSelect().Table("report_days").Where("due_at IS NOT NULL AND day < ?", end).Exists(ctx)
+	waiting := false
+	err = s.db.EachCell(ctx, func(in *db.DB) error {
+		some, err := in.Read.NewSelect().Table("report_days").Where("due_at IS NOT NULL AND day < ?", end).Exists(ctx)
+		waiting = waiting || some
+		return err
+	})
 	if err != nil {
 		return false, fmt.Errorf("look for report days to merge: %w", err)
 	}

@@ -2,13 +2,14 @@ package reports
 
 import (
 	"bytes"
+	"cmp"
 	"compress/flate"
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,9 +49,10 @@ type stored struct {
 	packed []byte
 	rollup []byte // nil for a small segment
 
-	// The first day and the number of days, of a segment that was read.
+	// The first day, the number of days, and the memory of a segment that was read.
 	first model.Day
 	days  int64
+	room  *room
 }
 
 // pack returns the stored form of a segment, with a rollup for the days of a time zone. One of fewer
@@ -211,17 +213,8 @@ func (s *Store) putSegment(
 	ctx context.Context, tx bun.Tx, siteID int64, first model.Day, days int, to stored,
 ) error {
 	put := func(chunk int64, data []byte) error {
-		for ; len(data) > 0; chunk++ {
-			n := min(len(data), chunkSize)
-			text, args := s.binaryQuery(
-				"INSERT INTO report_segments (site_id, first_day, days, chunk, data) VALUES (?, ?, ?, ?, ?)",
-				siteID, int64(first), int64(days), chunk, data[:n])
-			if _, err := tx.Tx.ExecContext(ctx, text, args...); err != nil {
-				return err
-			}
-			data = data[n:]
-		}
-		return nil
+		return s.putChunks(ctx, tx, "report_segments (site_id, first_day, days, chunk, data)",
+			[]any{siteID, int64(first), int64(days)}, chunk, data)
 	}
 
 	if to.rollup == nil {
@@ -237,6 +230,21 @@ func (s *Store) putSegment(
 	return put(rollupChunk, to.rollup)
 }
 
+// putChunks stores data in rows of a table, from the number of a chunk on. The columns are those of the
+// key, the chunk and the data.
+func (s *Store) putChunks(ctx context.Context, tx bun.Tx, columns string, key []any, chunk int64, data []byte) error {
+	for ; len(data) > 0; chunk++ {
+		n := min(len(data), chunkSize)
+		text, args := s.binaryQuery("INSERT INTO "+columns+" VALUES (?"+strings.Repeat(", ?", len(key)+1)+")",
+			append(slices.Clone(key), chunk, data[:n])...)
+		if _, err := tx.Tx.ExecContext(ctx, text, args...); err != nil {
+			return err
+		}
+		data = data[n:]
+	}
+	return nil
+}
+
 // deleteSegments deletes the segments that begin on a day from first to last.
 func deleteSegments(ctx context.Context, tx bun.IDB, siteID int64, first, last model.Day) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM report_segments WHERE site_id = ? AND first_day >= ? AND first_day <= ?",
@@ -249,69 +257,68 @@ func deleteSegments(ctx context.Context, tx bun.IDB, siteID int64, first, last m
 func (s *Store) readSegments(
 	ctx context.Context, siteID int64, begin model.Day, sp span,
 ) (list []*segment.Segment, err error) {
-	err = s.eachSegment(ctx, siteID, begin, sp, func(g *segment.Segment) error {
+	err = s.eachSegment(ctx, siteID, begin, sp, nil, func(g *segment.Segment) error {
 		list = append(list, g)
 		return nil
 	})
 	return list, err
 }
 
-// eachSegment calls take for each segment that readSegments returns, as soon as it is read.
+// eachSegment calls take for each segment that readSegments returns, as soon as it is read. For rooms,
+// see there.
 func (s *Store) eachSegment(
-	ctx context.Context, siteID int64, begin model.Day, sp span, take func(*segment.Segment) error,
+	ctx context.Context, siteID int64, begin model.Day, sp span, rooms *rooms, take func(*segment.Segment) error,
 ) error {
-	err := s.db.LongRead(ctx, func() error { return s.scanSegments(ctx, siteID, begin, sp, take) })
+	err := s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
+		return eachStored(ctx, each, chunks{site: siteID, begin: begin, span: sp, columns: true}, rooms,
+			func(found *stored) error {
+				g, err := unpack(found.packed)
+				if err != nil {
+					return err
+				}
+				return take(g)
+			})
+	})
 	if err != nil {
 		return fmt.Errorf("read segments of site %d from %v: %w", siteID, begin, err)
 	}
 	return nil
 }
 
-// scanSegments is eachSegment. One statement reads all chunks, so that they are those of one time.
-func (s *Store) scanSegments(
-	ctx context.Context, siteID int64, begin model.Day, sp span, take func(*segment.Segment) error,
-) error {
-	wanted := chunks{site: siteID, begin: begin, span: sp, columns: true}
-	return s.eachStored(ctx, s.db.Read.DB, wanted, func(found *stored) error {
-		g, err := unpack(found.packed)
-		if err != nil {
-			return err
-		}
-		return take(g)
-	})
-}
-
-// piece is what a report reads of a segment.
+// piece is what a report reads of a segment. A segment with a rollup comes without its columns first,
+// and then with them if some period needs them.
 type piece struct {
 	*segment.Segment
-	rollup *segment.Rollup // nil if it has none
-	// columns means that the segment has its columns. A segment with a rollup comes without them first,
-	// and then with them if some period needs them.
-	columns bool
+	rollup *segment.Rollup // instead of the columns; nil if they are there
+	spans  []segment.Span  // of the segment's rollup; nil if it has none
 }
 
 // eachPiece calls take for the segments of a site that have days of a span. Of segments with a rollup
-// it reads the columns only if needsColumns. It reads one state of the database.
+// it reads the columns only if needsColumns. It reads one state of the database. For rooms, see there.
 func (s *Store) eachPiece(
-	ctx context.Context, siteID int64, begin model.Day, sp span, needsColumns func(piece) bool, take func(piece) error,
+	ctx context.Context, siteID int64, begin model.Day, sp span, rooms *rooms,
+	needsColumns func(piece) bool, take func(piece) error,
 ) error {
-	err := s.snapshot(ctx, func(ctx context.Context, tx bun.Tx, _ bun.Conn) error {
-		var incomplete []chunks
-		var rollups []*segment.Rollup
-		err := s.eachStored(ctx, tx.Tx, chunks{site: siteID, begin: begin, span: sp}, func(found *stored) error {
+	err := s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
+		// Segments whose columns are read then, with the spans of their rollups.
+		type half struct {
+			chunks
+			spans []segment.Span
+		}
+		var incomplete []half
+
+		err := eachStored(ctx, each, chunks{site: siteID, begin: begin, span: sp}, rooms, func(found *stored) error {
 			p, err := found.piece()
 			if err != nil {
 				return err
 			}
-			if p.rollup == nil && p.columns {
-				return take(p)
-			}
 
-			if p.rollup == nil || needsColumns(p) {
+			if p.Segment == nil || p.rollup != nil && needsColumns(p) {
 				one := chunks{site: siteID, begin: found.first, span: span{found.first, found.first}, days: found.days, columns: true}
-				incomplete, rollups = append(incomplete, one), append(rollups, p.rollup)
+				incomplete = append(incomplete, half{one, p.spans})
 			}
-			if p.rollup == nil {
+			if p.Segment == nil {
+				rooms.stay()
 				return nil
 			}
 			return take(p)
@@ -320,13 +327,13 @@ func (s *Store) eachPiece(
 			return err
 		}
 
-		for i := range incomplete {
-			err := s.eachStored(ctx, tx.Tx, incomplete[i], func(found *stored) error {
+		for _, h := range incomplete {
+			err := eachStored(ctx, each, h.chunks, rooms, func(found *stored) error {
 				g, err := unpack(found.packed)
 				if err != nil {
 					return err
 				}
-				return take(piece{g, rollups[i], true})
+				return take(piece{Segment: g, spans: h.spans})
 			})
 			if err != nil {
 				return err
@@ -344,7 +351,7 @@ func (s *Store) eachPiece(
 func (s *stored) piece() (piece, error) {
 	if len(s.rollup) == 0 {
 		g, err := unpack(s.packed)
-		return piece{g, nil, true}, err
+		return piece{Segment: g}, err
 	}
 
 	rollup, err := segment.DecodeRollup(s.rollup)
@@ -352,83 +359,110 @@ func (s *stored) piece() (piece, error) {
 		return piece{}, nil // the columns have the same figures
 	}
 	g, err := unpackTexts(s.packed)
-	return piece{g, rollup, false}, err
+	return piece{g, rollup, rollup.Spans()}, err
+}
+
+// rooms is the memory of stored segments, which take turns in it: a segment is valid until the function
+// that takes the next one returns. So two segments are in memory, and none leaves work for the garbage
+// collector. Without rooms (nil) each segment has memory of its own.
+type rooms struct {
+	of   [2]room
+	turn int
+}
+
+type room struct{ packed, rollup []byte }
+
+// next returns the room of the next segment.
+func (r *rooms) next() *room {
+	if r == nil {
+		return new(room)
+	}
+	r.turn = 1 - r.turn
+	return &r.of[r.turn]
 }
 
 // chunks names rows of segments: without their rollups, or without the columns of those that have one.
 type chunks struct {
-	site    int64
-	begin   model.Day // of the first day
-	span    span      // has one of the days
-	days    int64     // of the segment; 0 for any
-	columns bool
+	site     int64
+	imported int64     // of this import; 0 for the site's own
+	begin    model.Day // of the first day
+	span     span      // has one of the days
+	days     int64     // of the segment; 0 for any
+	columns  bool
 }
 
-// querier is a connection of database/sql, or a transaction.
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+// stay gives the next segment the room of the last one, which is not taken.
+func (r *rooms) stay() {
+	if r != nil {
+		r.turn = 1 - r.turn
+	}
 }
 
-// eachStored calls take for each segment with chunks, in order of time. Chunks are joined.
-func (s *Store) eachStored(ctx context.Context, q querier, c chunks, take func(*stored) error) error {
-	which, bounds := "(chunk < ? OR chunk >= ?)", []any{int64(columnsChunk), int64(rollupChunk)}
+// eachStored calls take for each segment with chunks, in order of time. Chunks are joined. For rooms, see
+// there.
+func eachStored(ctx context.Context, each eachRow, c chunks, rooms *rooms, take func(*stored) error) error {
+	which, args := "(chunk < ? OR chunk >= ?)", []int64{columnsChunk, rollupChunk}
 	if c.columns {
-		which, bounds = "chunk < ?", bounds[1:]
+		which, args = "chunk < ?", args[1:]
 	}
 	if c.days > 0 {
-		which, bounds = which+" AND days = ?", append(bounds, c.days)
+		which, args = which+" AND days = ?", append(args, c.days)
 	}
 
-	text, args := s.binaryQuery(`SELECT first_day, days, chunk, data FROM report_segments
-WHERE site_id = ? AND first_day >= ? AND first_day <= ? AND first_day + days > ? AND `+which+`
-ORDER BY first_day, days, chunk`,
-		append([]any{c.site, int64(c.begin), int64(c.span.last), int64(c.span.first)}, bounds...)...)
-	rows, err := q.QueryContext(ctx, text, args...)
-	if err != nil {
-		return err
+	from, key := "report_segments WHERE site_id = ?", []int64{c.site}
+	if c.imported != 0 {
+		from, key = "import_segments WHERE site_id = ? AND import_id = ?", append(key, c.imported)
 	}
-	defer rows.Close()
 
 	var next *stored
-	for rows.Next() {
-		var first, days, chunk int64
-		var data sql.RawBytes
-		if err := rows.Scan(&first, &days, &chunk, &data); err != nil {
-			return err
-		}
-
-		if next == nil || next.first != model.Day(first) || next.days != days {
-			if next != nil {
-				if err := take(next); err != nil {
-					return err
-				}
+	var failed error
+	err := each(ctx, `SELECT first_day, days, chunk, data FROM `+from+`
+AND first_day >= ? AND first_day <= ? AND first_day + days > ? AND `+which+`
+ORDER BY first_day, days, chunk`,
+		slices.Concat(key, []int64{int64(c.begin), int64(c.span.last), int64(c.span.first)}, args),
+		func(r row) {
+			first, days := model.Day(r.Int64(0)), r.Int64(1)
+			if failed == nil && next != nil && (next.first != first || next.days != days) {
+				failed = take(next)
+				next = nil
 			}
-			next = &stored{first: model.Day(first), days: days}
-		}
-		next.add(chunk, data, c.columns)
-	}
-	if err := rows.Err(); err != nil || next == nil {
+			if failed != nil {
+				return
+			}
+			if next == nil {
+				next = &stored{first: first, days: days, room: rooms.next()}
+			}
+			next.add(r.Int64(2), r.Bytes(3), c.columns)
+		})
+	if err := cmp.Or(failed, err); err != nil || next == nil {
 		return err
 	}
 	return take(next)
 }
 
-// add appends a chunk, which it copies. It makes room for the columns if they follow.
+// add appends a chunk, which it copies. It makes room for all of the segment that follows.
 func (s *stored) add(chunk int64, data []byte, columns bool) {
 	if chunk >= rollupChunk {
-		s.rollup = append(s.rollup, data...)
+		s.room.rollup = append(s.room.rollup[:len(s.rollup)], data...)
+		s.rollup = s.room.rollup
 		return
 	}
-	if chunk == 0 && (columns || len(data) == chunkSize) {
-		s.packed = make([]byte, 0, sizeOf(data))
+	if chunk == 0 {
+		s.room.packed = slices.Grow(s.room.packed[:0], sizeOf(data, columns))
 	}
-	s.packed = append(s.packed, data...)
+	s.room.packed = append(s.room.packed[:len(s.packed)], data...)
+	s.packed = s.room.packed
 }
 
-// sizeOf returns the room that a stored segment needs, from its first chunk.
-func sizeOf(chunk []byte) int {
-	if len(chunk) < headerSize || binary.LittleEndian.Uint64(chunk) != formPlain {
+// sizeOf returns the room that a stored segment needs, with its columns or without, from its first
+// chunk.
+func sizeOf(chunk []byte, columns bool) int {
+	switch {
+	case len(chunk) < headerSize || formOf(chunk) != formPlain:
 		return len(chunk)
+	case columns:
+		return int(min(binary.LittleEndian.Uint64(chunk[8:]), segment.MaxPart))
+	default:
+		return min(textsSize(chunk), segment.MaxPart)
 	}
-	return int(min(binary.LittleEndian.Uint64(chunk[8:]), segment.MaxPart))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
@@ -145,8 +146,11 @@ func (s *Store) correct(ctx context.Context, corrections []correction) (int64, e
 			change = fmt.Sprintf("DELETE FROM %s WHERE %s", c.table, rows)
 		}
 
-		n, err := s.changeInChunks(ctx, wrong, change, c.value, c.limit)
-		all += n
+		err := s.db.EachCellOf(ctx, c.table, func(in *db.DB) error {
+			n, err := s.in(in).changeInChunks(ctx, wrong, change, c.value, c.limit)
+			all += n
+			return err
+		})
 		if err != nil {
 			return all, fmt.Errorf("correct times in the future in %s: %w", c.table, err)
 		}

@@ -111,6 +111,17 @@ func mergeInto(ctx context.Context, tx *db.Tx, into, from bun.Ident) error {
 // returns their number. On SQLite there are none.
 func (s *Store) DropDetached(ctx context.Context, now model.Instant) (int64, error) {
 	var dropped int64
+	err := s.db.EachCell(ctx, func(in *db.DB) error {
+		n, err := s.in(in).dropDetached(ctx, now)
+		dropped += n
+		return err
+	})
+	return dropped, err
+}
+
+// dropDetached is DropDetached for one cell.
+func (s *Store) dropDetached(ctx context.Context, now model.Instant) (int64, error) {
+	var dropped int64
 	for _, table := range s.partitionedTables() {
 		months, err := s.detachedMonths(ctx, table, now.Add(-DetachedRetention))
 		if err != nil {
@@ -119,11 +130,14 @@ func (s *Store) DropDetached(ctx context.Context, now model.Instant) (int64, err
 
 		for _, month := range months {
 			err := s.changePartitions(ctx, func(tx *db.Tx) error {
-				_, err := tx.ExecContext(ctx, "DROP TABLE IF EXISTS ?", bun.Ident(table.detached(month)))
-				if err != nil {
+				// Another process may have dropped it: then the name could be that of another cell's table.
+				recorded, err := forgetDetached(ctx, tx, table, month)
+				if err != nil || !recorded {
 					return err
 				}
-				return forgetDetached(ctx, tx, table, month)
+
+				_, err = tx.ExecContext(ctx, "DROP TABLE IF EXISTS ?", bun.Ident(table.detached(month)))
+				return err
 			})
 			if err != nil {
 				return dropped, fmt.Errorf("drop %s: %w", table.detached(month), err)
@@ -140,15 +154,21 @@ func (s *Store) DropDetached(ctx context.Context, now model.Instant) (int64, err
 func (s *Store) DetachedMonths(ctx context.Context) ([]model.Month, error) {
 	all := make(map[model.Month]bool)
 
-	for _, table := range s.partitionedTables() {
-		months, err := s.detachedMonths(ctx, table, maxInstant)
-		if err != nil {
-			return nil, err
-		}
+	err := s.db.EachCell(ctx, func(in *db.DB) error {
+		for _, table := range s.partitionedTables() {
+			months, err := s.in(in).detachedMonths(ctx, table, maxInstant)
+			if err != nil {
+				return err
+			}
 
-		for _, month := range months {
-			all[month] = true
+			for _, month := range months {
+				all[month] = true
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 
 	return slices.Sorted(maps.Keys(all)), nil
@@ -182,6 +202,17 @@ func (s *Store) partitionedTables() []partitioned {
 // Ingestion of that month's rows, which is rare, waits while the rows are scanned.
 func (s *Store) Reattach(ctx context.Context, month model.Month) (int, error) {
 	n := 0
+	err := s.db.EachCell(ctx, func(in *db.DB) error {
+		attached, err := s.in(in).reattach(ctx, month)
+		n += attached
+		return err
+	})
+	return n, err
+}
+
+// reattach is Reattach for one cell.
+func (s *Store) reattach(ctx context.Context, month model.Month) (int, error) {
+	n := 0
 	for _, table := range s.partitionedTables() {
 		months, err := s.detachedMonths(ctx, table, maxInstant)
 		if err != nil {
@@ -191,7 +222,7 @@ func (s *Store) Reattach(ctx context.Context, month model.Month) (int, error) {
 			continue
 		}
 
-		err = s.changePartitions(ctx, func(tx *db.Tx) error { return reattach(ctx, tx, table, month) })
+		err = s.changePartitions(ctx, func(tx *db.Tx) error { return reattachPartition(ctx, tx, table, month) })
 		if err != nil {
 			return n, fmt.Errorf("attach %s again: %w", table.detached(month), err)
 		}
@@ -202,10 +233,12 @@ func (s *Store) Reattach(ctx context.Context, month model.Month) (int, error) {
 	return n, nil
 }
 
-// reattach makes a detached partition one of the table's again, without rows of deleted sites.
-func reattach(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) error {
+// reattachPartition makes a detached partition one of the table's again, without rows of deleted sites
+// and of sites that are in another cell now.
+func reattachPartition(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) error {
 	partition, kept := bun.Ident(table.partition(month)), bun.Ident(table.detached(month))
-	if _, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id NOT IN (SELECT id FROM sites)", kept); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id NOT IN (SELECT id FROM sites WHERE cell = ?)", kept,
+		tx.CellID()); err != nil {
 		return err
 	}
 
@@ -219,7 +252,8 @@ func reattach(ctx context.Context, tx *db.Tx, table partitioned, month model.Mon
 		if err := mergeInto(ctx, tx, partition, kept); err != nil {
 			return err
 		}
-		return forgetDetached(ctx, tx, table, month)
+		_, err := forgetDetached(ctx, tx, table, month)
+		return err
 	}
 
 	if _, err := tx.ExecContext(ctx, "ALTER TABLE ? RENAME TO ?", kept, partition); err != nil {
@@ -229,14 +263,14 @@ func reattach(ctx context.Context, tx *db.Tx, table partitioned, month model.Mon
 		return err
 	}
 
-	return forgetDetached(ctx, tx, table, month)
+	_, err = forgetDetached(ctx, tx, table, month)
+	return err
 }
 
-// forgetDetached deletes the record of a detached partition.
-func forgetDetached(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) error {
-	_, err := tx.NewDelete().Model((*detachedPartition)(nil)).
-		Where("table_name = ? AND month = ?", table.name, month).Exec(ctx)
-	return err
+// forgetDetached deletes the record of a detached partition, and reports whether there was one.
+func forgetDetached(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) (bool, error) {
+	return db.Changed(tx.NewDelete().Model((*detachedPartition)(nil)).
+		Where("table_name = ? AND month = ?", table.name, month).Exec(ctx))
 }
 
 // isAttached reports whether the table has a partition of the month.

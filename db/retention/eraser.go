@@ -257,7 +257,7 @@ func (r *eraser) deleteDeliveries(ctx context.Context, events []ownRow) error {
 	}
 
 	for chunk := range slices.Chunk(ids, erasureChunk) {
-		err := r.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		err := r.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 			_, err := tx.ExecContext(ctx, "DELETE FROM delivery_attempts WHERE site_id = ? AND delivery_id IN ?",
 				r.erasure.SiteID, bun.Tuple(chunk))
 			if err != nil {
@@ -345,7 +345,7 @@ func (r *eraser) eraseVisits(
 // writers of hits take first. Otherwise a writer could add to a visit, or write a page view again,
 // that is being deleted.
 func (r *eraser) excludingHits(ctx context.Context, change func(ctx context.Context, tx *db.Tx) error) error {
-	return r.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return r.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// On SQLite the transaction excludes every other writer.
 		if r.db.IsPostgres() {
 			_, err := tx.ExecContext(ctx, "SELECT 1 FROM site_usage WHERE site_id = ? ORDER BY month FOR NO KEY UPDATE",
@@ -355,6 +355,20 @@ func (r *eraser) excludingHits(ctx context.Context, change func(ctx context.Cont
 			}
 		}
 
+		return change(ctx, tx)
+	})
+}
+
+// inTx runs a change of the site's rows. It fails with db.ErrSiteMoving while they are moved to another
+// cell, and afterwards: this run read the rows of the former cell.
+func (r *eraser) inTx(ctx context.Context, change func(ctx context.Context, tx *db.Tx) error) error {
+	return r.db.InSiteTx(ctx, r.erasure.SiteID, func(ctx context.Context, tx *db.Tx) error {
+		if tx.CellID() != r.db.CellID() {
+			return db.ErrSiteMoving
+		}
+		if err := tx.StayPut(ctx, r.erasure.SiteID); err != nil {
+			return err
+		}
 		return change(ctx, tx)
 	})
 }

@@ -6,11 +6,28 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// newestHit returns the time of the newest stored visit, page view or event, or 0 if there is none.
-func (s *Store) newestHit(ctx context.Context, idb bun.IDB) (model.Instant, error) {
+// newestHit returns the time of the newest stored visit, page view or event of any cell, or 0 if there
+// is none. It reads the default cell with idb.
+func (s *Store) newestHit(ctx context.Context, idb bun.IDB) (newest model.Instant, err error) {
+	err = s.db.EachCell(ctx, func(in *db.DB) error {
+		from := idb
+		if in.CellID() != db.DefaultCell {
+			from = in.Read
+		}
+
+		at, err := s.in(in).newestInCell(ctx, from)
+		newest = max(newest, at)
+		return err
+	})
+	return newest, err
+}
+
+// newestInCell is newestHit for one cell.
+func (s *Store) newestInCell(ctx context.Context, idb bun.IDB) (model.Instant, error) {
 	var newest model.Instant
 	for _, table := range partitionedTables {
 		at, err := s.newestRow(ctx, idb, table)

@@ -24,7 +24,7 @@ const (
 	// transactions.
 	deleteChunk = 1000
 
-	// largeChunk is deleteChunk for report_segments, whose rows have up to 256 KiB.
+	// largeChunk is deleteChunk for tables of segments, whose rows have up to 256 KiB.
 	largeChunk = 40
 
 	rejectionDays     = 400                 // a year and the same month of last year; also of other counters by day
@@ -55,6 +55,17 @@ func (s *Store) DropOldData(ctx context.Context, now model.Instant, months int) 
 	}
 
 	before := keptFrom(now, newest, months)
+	err = s.db.EachCell(ctx, func(in *db.DB) error {
+		dropped, err := s.in(in).dropOldData(ctx, now, before)
+		all.Partitions, all.Rows = all.Partitions+dropped.Partitions, all.Rows+dropped.Rows
+		return err
+	})
+	return all, err
+}
+
+// dropOldData is DropOldData for the months of a cell before the given one.
+func (s *Store) dropOldData(ctx context.Context, now model.Instant, before model.Month) (Dropped, error) {
+	var all Dropped
 
 	// Visits come last, so that no page view or event is left without its visit.
 	for _, table := range partitionedTables {
@@ -100,15 +111,56 @@ func (s *Store) DeleteOldReports(ctx context.Context, now model.Instant, months 
 	bound := int64(model.At(addMonths(now.Month(), -months).Start()).Day())
 
 	// The ledger comes first: a report reads only segments of days that it has.
-	return s.deleteByAge(ctx, []oldRows{
+	all, err := s.deleteByAge(ctx, []oldRows{
 		{table: "report_days", key: "site_id, day", column: "day", bound: bound},
 		{table: "report_segments", key: "site_id, first_day, days, chunk", column: "first_day", bound: bound},
 	})
+	if err != nil {
+		return all, err
+	}
+	n, err := s.deleteOldImports(ctx, bound)
+	return all + n, err
+}
+
+// deleteOldImports deletes what imports have of days before a bound, and those without later days.
+func (s *Store) deleteOldImports(ctx context.Context, bound int64) (int64, error) {
+	var imports []struct{ ID, SiteID, LastDay int64 }
+	err := s.db.Read.NewSelect().Table("report_imports").Column("id", "site_id", "last_day").
+		Where("first_day < ?", bound).Order("id").Scan(ctx, &imports)
+	if err != nil {
+		return 0, fmt.Errorf("look for old imports: %w", err)
+	}
+
+	var all int64
+	for _, one := range imports {
+		for _, rows := range []oldRows{
+			{table: "import_figures", key: "site_id, import_id, dimension, day, n", column: "day"},
+			{table: "import_segments", key: "site_id, import_id, first_day, days, chunk", column: "first_day"},
+		} {
+			old := fmt.Sprintf("FROM %s WHERE site_id = ? AND import_id = ? AND %s < ?", rows.table, rows.column)
+			remove := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s %[3]s LIMIT %[4]d)",
+				rows.table, rows.key, old, chunkOf(rows.table))
+			n, err := s.changeInChunks(ctx, old, remove, one.SiteID, one.ID, bound)
+			if all += n; err != nil {
+				return all, fmt.Errorf("delete old days of import %d: %w", one.ID, err)
+			}
+		}
+
+		// The import comes last, so that an interrupted deletion continues.
+		change, args := "UPDATE report_imports SET first_day = ? WHERE id = ?", []any{bound, one.ID}
+		if one.LastDay < bound {
+			change, args = "DELETE FROM report_imports WHERE id = ?", args[1:]
+		}
+		if _, err := s.db.Write.ExecContext(ctx, change, args...); err != nil {
+			return all, fmt.Errorf("shorten import %d: %w", one.ID, err)
+		}
+	}
+	return all, nil
 }
 
 // chunkOf returns how many rows of a table one transaction deletes at most.
 func chunkOf(table string) int {
-	if table == "report_segments" {
+	if table == "report_segments" || table == "import_segments" {
 		return largeChunk
 	}
 	return deleteChunk
@@ -145,14 +197,21 @@ func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64,
 		return all, err
 	}
 
-	for _, remove := range []func(context.Context, model.Instant) (int64, error){s.deleteOldDeliveries, s.deleteOldMails} {
-		n, err := remove(ctx, now)
-		if all += n; err != nil {
-			return all, err
-		}
+	err = s.db.EachCell(ctx, func(in *db.DB) error {
+		n, err := s.in(in).deleteOldDeliveries(ctx, now)
+		all += n
+		return err
+	})
+	if err != nil {
+		return all, err
 	}
 
-	n, err := s.BoundAuditLogs(ctx, auditRows)
+	n, err := s.deleteOldMails(ctx, now)
+	if all += n; err != nil {
+		return all, err
+	}
+
+	n, err = s.BoundAuditLogs(ctx, auditRows)
 	return all + n, err
 }
 
@@ -198,8 +257,11 @@ func (s *Store) deleteByAge(ctx context.Context, selections []oldRows) (int64, e
 		remove := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s %[3]s ORDER BY %[4]s LIMIT %[5]d)",
 			rows.table, rows.key, old, rows.column, chunkOf(rows.table))
 
-		n, err := s.changeInChunks(ctx, old, remove, rows.bound)
-		all += n
+		err := s.db.EachCellOf(ctx, rows.table, func(in *db.DB) error {
+			n, err := s.in(in).changeInChunks(ctx, old, remove, rows.bound)
+			all += n
+			return err
+		})
 		if err != nil {
 			return all, fmt.Errorf("delete old rows from %s: %w", rows.table, err)
 		}

@@ -221,7 +221,7 @@ func TestOldRecordsCostWhatHasExpired(t *testing.T) {
 		"INSERT INTO webhook_notices SELECT i, ?0, 1 FROM generate_series(1, ?1) AS i",
 		"INSERT INTO report_days SELECT i, ?0, 1, 1, NULL, 1, 1, 1, 1, 1 FROM generate_series(1, ?1) AS i",
 		"INSERT INTO report_segments SELECT i, ?0, 1, 0, '' FROM generate_series(1, ?1) AS i",
-		"INSERT INTO site_usage SELECT i, 202611, 1 FROM generate_series(1, ?1) AS i WHERE ?0 > 0",
+		"INSERT INTO site_usage (site_id, month, used) SELECT i, 202611, 1 FROM generate_series(1, ?1) AS i WHERE ?0 > 0",
 		"INSERT INTO captcha_usage SELECT i, 202611, 1 FROM generate_series(1, ?1) AS i WHERE ?0 > 0",
 	} {
 		if err := dbtest.Exec(d, statement, now.Day(), sites); err != nil {

@@ -71,7 +71,7 @@ const (
 )
 
 // EnsurePartitions creates the monthly partitions of visits, page views, engagement and events in
-// PostgreSQL for last month, the current month and the next two. It can run at any time, in any number
+// PostgreSQL, in each cell, for last month, the current month and the next two. It can run at any time, in any number
 // of processes: existing partitions stay. On SQLite it does nothing.
 //
 // Rows in the default partition whose month had no partition are moved into the new one, in the
@@ -85,7 +85,11 @@ func (s *Store) EnsurePartitions(ctx context.Context, now model.Instant) error {
 	if !s.db.IsPostgres() {
 		return nil
 	}
+	return s.db.EachCell(ctx, func(in *db.DB) error { return s.in(in).ensurePartitions(ctx, now) })
+}
 
+// ensurePartitions is EnsurePartitions for one cell.
+func (s *Store) ensurePartitions(ctx context.Context, now model.Instant) error {
 	for _, table := range partitionedTables {
 		have, err := s.partitions(ctx, table)
 		if err != nil {

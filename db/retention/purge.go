@@ -8,6 +8,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -29,8 +30,12 @@ var siteRows = []struct{ table, key string }{
 	{"site_usage", "site_id, month"},
 	{"report_days", "site_id, day"},
 	{"report_segments", "site_id, first_day, days, chunk"},
+	{"report_imports", "site_id, id"},
+	{"import_figures", "site_id, import_id, dimension, day, n"},
+	{"import_segments", "site_id, import_id, first_day, days, chunk"},
 	{"site_usage_days", "site_id, day"},
 	{"unknown_events", "site_id, day, name"},
+	{"site_moves", "site_id"},
 }
 
 // lateHits is how long hits and counts can still arrive for a deleted site, from processes that
@@ -89,18 +94,47 @@ func (s *Store) PurgeSites(ctx context.Context, siteIDs []int64) (int64, error) 
 	var all int64
 	for ids := range slices.Chunk(siteIDs, purgePage) {
 		for _, rows := range siteRows {
-			left, err := s.sitesWithRows(ctx, rows.table, ids)
+			// A site that was moved may have left rows in more than one cell.
+			err := s.db.EachCellOf(ctx, rows.table, func(in *db.DB) error {
+				n, err := s.in(in).purgeTable(ctx, rows.table, rows.key, ids)
+				all += n
+				return err
+			})
 			if err != nil {
 				return all, err
 			}
+		}
+	}
 
-			for _, id := range left {
-				n, err := s.purgeSite(ctx, rows.table, rows.key, id)
-				all += n
-				if err != nil {
-					return all, err
-				}
-			}
+	return all, nil
+}
+
+// PurgeCell deletes the rows of a site that has left a cell.
+func (s *Store) PurgeCell(ctx context.Context, cell *db.DB, siteID int64) error {
+	for _, rows := range siteRows {
+		if !db.IsCellTable(rows.table) {
+			continue
+		}
+		if _, err := s.in(cell).purgeSite(ctx, rows.table, rows.key, siteID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purgeTable deletes the rows of deleted sites in a table of one cell.
+func (s *Store) purgeTable(ctx context.Context, table, key string, siteIDs []int64) (int64, error) {
+	left, err := s.sitesWithRows(ctx, table, siteIDs)
+	if err != nil {
+		return 0, err
+	}
+
+	var all int64
+	for _, id := range left {
+		n, err := s.purgeSite(ctx, table, key, id)
+		all += n
+		if err != nil {
+			return all, err
 		}
 	}
 

@@ -25,3 +25,6 @@ func New(d *db.DB) *Store { return &Store{db: d, keys: keys.New(d)} }
 func (s *Store) TrustedNow(ctx context.Context) (model.Instant, error) {
 	return s.db.TrustedNow(ctx, s.newestHit)
 }
+
+// in returns the retention of a cell.
+func (s *Store) in(cell *db.DB) *Store { return &Store{db: cell, keys: s.keys} }

@@ -96,3 +96,14 @@ func objectValues(object any) audit.Values {
 
 	return nil
 }
+
+// RecordImport records that a site has an import of reports, or no longer has it. It is a
+// reports.Recorder.
+func RecordImport(ctx context.Context, tx *db.Tx, siteID int64, before, after map[string]any) error {
+	var site model.Site
+	err := tx.NewSelect().Model(&site).Column("id", "account_id", "domain").Where("id = ?", siteID).Scan(ctx)
+	if err != nil {
+		return db.OrNotFound(err)
+	}
+	return auditSite(ctx, tx, &site, before, after)
+}

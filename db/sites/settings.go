@@ -176,6 +176,9 @@ func (s *Store) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteU
 			site.Name = name
 		}
 		if u.TimeZone != nil && *u.TimeZone != site.TimeZone {
+			if err := tx.EnterSite(ctx, siteID); err != nil {
+				return err
+			}
 			if err := reports.InvalidateZone(ctx, tx, siteID, now); err != nil {
 				return err
 			}

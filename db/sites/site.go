@@ -33,6 +33,11 @@ func (s *Store) createSite(
 		if err := tx.LockRow(ctx, "accounts", site.AccountID); err != nil {
 			return err
 		}
+
+		var err error
+		if site.Cell, err = tx.ChooseCell(ctx); err != nil {
+			return err
+		}
 		if _, err := tx.NewInsert().Model(&site).Exec(ctx); err != nil {
 			return err
 		}
@@ -143,13 +148,14 @@ func (s *Store) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []i
 		return nil, nil
 	}
 
-	var rows []struct {
+	type usage struct {
 		SiteID int64
 		Used   int64
 	}
-
-	err := s.db.Read.NewSelect().Table("site_usage").Column("site_id", "used").
-		Where("site_id IN ?", bun.Tuple(siteIDs)).Where("month = ?", month).Scan(ctx, &rows)
+	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.DB, siteIDs []int64, rows *[]usage) error {
+		return in.Read.NewSelect().Table("site_usage").Column("site_id", "used").
+			Where("site_id IN ?", bun.Tuple(siteIDs)).Where("month = ?", month).Scan(ctx, rows)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read usage of %d sites in %s: %w", len(siteIDs), month, err)
 	}
@@ -178,15 +184,16 @@ func (s *Store) LastHits(ctx context.Context, siteIDs []int64) (map[int64]model.
 		return nil, nil
 	}
 
-	var rows []struct {
+	type newest struct {
 		ID              int64
 		Pageview, Event *model.Instant
 	}
-
-	err := s.db.Read.NewSelect().Table("sites").Column("id").
-		ColumnExpr("(SELECT at FROM pageviews WHERE site_id = sites.id ORDER BY at DESC LIMIT 1) AS pageview").
-		ColumnExpr("(SELECT at FROM events WHERE site_id = sites.id ORDER BY at DESC LIMIT 1) AS event").
-		Where("id IN ?", bun.Tuple(siteIDs)).Scan(ctx, &rows)
+	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.DB, siteIDs []int64, rows *[]newest) error {
+		return in.Read.NewSelect().Table("sites").Column("id").
+			ColumnExpr("(SELECT at FROM pageviews WHERE site_id = sites.id ORDER BY at DESC LIMIT 1) AS pageview").
+			ColumnExpr("(SELECT at FROM events WHERE site_id = sites.id ORDER BY at DESC LIMIT 1) AS event").
+			Where("id IN ?", bun.Tuple(siteIDs)).Scan(ctx, rows)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read last hits of %d sites: %w", len(siteIDs), err)
 	}

@@ -30,6 +30,13 @@ func (s *Store) UsageByDay(
 	return usageSince(ctx, s, "site_usage_days", "day", siteIDs, from)
 }
 
+// usageOf is the usage of a site in a period.
+type usageOf[Period ~int32] struct {
+	SiteID int64
+	Period Period
+	Used   int64
+}
+
 // usageSince reads the counts of each site from a table of counts by period, a month or a day.
 func usageSince[Period ~int32](
 	ctx context.Context, s *Store, table, period string, siteIDs []int64, from Period,
@@ -38,14 +45,11 @@ func usageSince[Period ~int32](
 		return nil, nil
 	}
 
-	var rows []struct {
-		SiteID int64
-		Period Period
-		Used   int64
-	}
-	err := s.db.Read.NewSelect().Table(table).Column("site_id", "used").
-		ColumnExpr("? AS period", bun.Ident(period)).
-		Where("site_id IN ?", bun.Tuple(siteIDs)).Where("? >= ?", bun.Ident(period), from).Scan(ctx, &rows)
+	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.DB, siteIDs []int64, rows *[]usageOf[Period]) error {
+		return in.Read.NewSelect().Table(table).Column("site_id", "used").
+			ColumnExpr("? AS period", bun.Ident(period)).
+			Where("site_id IN ?", bun.Tuple(siteIDs)).Where("? >= ?", bun.Ident(period), from).Scan(ctx, rows)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the usage of %d sites by %s: %w", len(siteIDs), period, err)
 	}
@@ -103,7 +107,10 @@ func (s *Store) CountUsageDays(ctx context.Context, now model.Instant) (int64, e
 // RecountUsageDays counts the UTC days from first to last again, for rows that were stored after
 // their day was counted.
 func (s *Store) RecountUsageDays(ctx context.Context, first, last model.Day) error {
-	_, err := s.db.Write.ExecContext(ctx, "DELETE FROM site_usage_days WHERE day >= ? AND day <= ?", first, last)
+	err := s.db.EachCell(ctx, func(in *db.DB) error {
+		_, err := in.Write.ExecContext(ctx, "DELETE FROM site_usage_days WHERE day >= ? AND day <= ?", first, last)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("delete the usage of days: %w", err)
 	}
@@ -144,29 +151,33 @@ type siteDay struct {
 // countUsageDay counts one day, a page of sites at a time: the pool for reading is free between them,
 // and the writer waits for nothing.
 func (s *Store) countUsageDay(ctx context.Context, day model.Day) error {
+	return s.db.EachCell(ctx, func(in *db.DB) error { return countUsageDayIn(ctx, in, day) })
+}
+
+func countUsageDayIn(ctx context.Context, in *db.DB, day model.Day) error {
 	from, to := day.Start(), (day + 1).Start()
 	for after := int64(0); ; {
 		var counted []siteDay
-		err := s.db.Read.NewRaw(`
+		err := in.Read.NewRaw(`
 SELECT u.site_id,
   (SELECT count(*) FROM pageviews p WHERE p.site_id = u.site_id AND p.at >= ? AND p.at < ?) +
   (SELECT count(*) FROM events e WHERE e.site_id = u.site_id AND e.at >= ? AND e.at < ?) AS used
-FROM site_usage u JOIN sites s ON s.id = u.site_id
+FROM site_usage u JOIN sites s ON s.id = u.site_id AND s.cell = ?
 WHERE u.month = ? AND u.site_id > ? ORDER BY u.site_id LIMIT ?`,
-			from, to, from, to, from.Month(), after, dayPage).Scan(ctx, &counted)
+			from, to, from, to, in.CellID(), from.Month(), after, dayPage).Scan(ctx, &counted)
 		if err != nil || len(counted) == 0 {
 			return err
 		}
 
 		after = counted[len(counted)-1].SiteID
-		if err := s.addUsageDays(ctx, day, counted); err != nil {
+		if err := addUsageDays(ctx, in, day, counted); err != nil {
 			return err
 		}
 	}
 }
 
 // addUsageDays stores the usage of sites on a day. Days without any have no row.
-func (s *Store) addUsageDays(ctx context.Context, day model.Day, counted []siteDay) error {
+func addUsageDays(ctx context.Context, in *db.DB, day model.Day, counted []siteDay) error {
 	rows := make([]siteDay, 0, len(counted))
 	for _, row := range counted {
 		if row.Day = day; row.Used > 0 {
@@ -177,7 +188,7 @@ func (s *Store) addUsageDays(ctx context.Context, day model.Day, counted []siteD
 		return nil
 	}
 
-	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return in.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.NewInsert().Model(&rows).On("CONFLICT DO NOTHING").Exec(ctx)
 		return err
 	})

@@ -68,8 +68,9 @@ func metrics(f, totals *scan.Figures, kind Kind) *generated.ReportMetrics {
 	}
 }
 
-// figureOf returns a figure. ok is false if it has no value.
+// figureOf returns a figure. ok is false if it has no value. Rates leave out what imports do not know.
 func figureOf(f, totals *scan.Figures, kind Kind, metric generated.ReportMetric) (figure float64, ok bool) {
+	unknown := f.UnknownOf()
 	switch metric {
 	case generated.ReportMetricVisitors:
 		return float64(f.Visitors), true
@@ -85,11 +86,11 @@ func figureOf(f, totals *scan.Figures, kind Kind, metric generated.ReportMetric)
 	case generated.ReportMetricViewsPerVisit:
 		return ratio(f.Pageviews, f.Visits, 1)
 	case generated.ReportMetricBounceRate:
-		return ratio(f.Bounces, f.Visits, 100)
+		return ratio(f.Bounces, f.Visits-unknown.Bounce, 100)
 	case generated.ReportMetricEngagementTime:
-		return ratio(f.VisitMS, f.Visits, 0.001)
+		return ratio(f.VisitMS, f.Visits-unknown.VisitTime, 0.001)
 	case generated.ReportMetricTimeOnPage:
-		return ratio(f.ViewMS, f.Pageviews, 0.001)
+		return ratio(f.ViewMS, f.Pageviews-unknown.ViewTime, 0.001)
 	case generated.ReportMetricScrollDepth:
 		return ratio(f.ScrollSum, f.Scrolled, 1)
 
@@ -97,12 +98,12 @@ func figureOf(f, totals *scan.Figures, kind Kind, metric generated.ReportMetric)
 		if kind != Page {
 			return 0, false
 		}
-		return ratio(f.Exits, f.Pageviews, 100)
+		return ratio(f.Exits, f.Pageviews-unknown.Exit, 100)
 	case generated.ReportMetricConversionRate:
 		if kind == Event {
 			return ratio(f.Visitors, totals.Visitors, 100)
 		}
-		return ratio(f.Converted, f.Visitors, 100)
+		return ratio(f.Converted, f.Visitors-unknown.Conversion, 100)
 	}
 
 	return 0, false

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/period"
+	"github.com/tallygate/tallygate/db/reports/scan"
 )
 
 // Input of `acceptInvitation`.
@@ -982,6 +983,10 @@ type Report struct {
 	// Everything stored until then is counted. Only time in view, scroll depth and bounces of the last two days may be up to an hour
 	// behind, because pages report engagement for 48 hours.
 	AsOf model.Instant `json:"asOf"`
+	// Whether the totals contain figures that another service has counted. Funnels and property names contain imported visits only.
+	Imported scan.ImportState `json:"imported"`
+	// Whether the series contains imported figures.
+	SeriesImported scan.ImportState `json:"seriesImported"`
 	// The figures of the whole period.
 	Totals *ReportMetrics `json:"totals"`
 	// The period in parts, oldest first, without gaps.
@@ -1161,6 +1166,8 @@ type ReportRowConnection struct {
 	PageInfo *PageInfo `json:"pageInfo"`
 	// Number of rows in the whole list.
 	TotalCount int `json:"totalCount"`
+	// Whether the rows contain figures that another service has counted.
+	Imported scan.ImportState `json:"imported"`
 }
 
 // A row in a list.

@@ -12,6 +12,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/period"
+	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/graph/schema"
 	"github.com/vektah/gqlparser/v2/ast"
 )
@@ -755,6 +756,52 @@ func (ec *executionContext) _Report_asOf(ctx context.Context, field graphql.Coll
 }
 func (ec *executionContext) fieldContext_Report_asOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Report", field, false, false, errors.New("field of type DateTime does not have child fields"))
+}
+
+func (ec *executionContext) _Report_imported(ctx context.Context, field graphql.CollectedField, obj *Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Report_imported(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Imported, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v scan.ImportState) graphql.Marshaler {
+			return ec.marshalNImportedFigures2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋscanᚐImportState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Report_imported(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Report", field, false, false, errors.New("field of type ImportedFigures does not have child fields"))
+}
+
+func (ec *executionContext) _Report_seriesImported(ctx context.Context, field graphql.CollectedField, obj *Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Report_seriesImported(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SeriesImported, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v scan.ImportState) graphql.Marshaler {
+			return ec.marshalNImportedFigures2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋscanᚐImportState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Report_seriesImported(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Report", field, false, false, errors.New("field of type ImportedFigures does not have child fields"))
 }
 
 func (ec *executionContext) _Report_totals(ctx context.Context, field graphql.CollectedField, obj *Report) (ret graphql.Marshaler) {
@@ -1801,6 +1848,29 @@ func (ec *executionContext) fieldContext_ReportRowConnection_totalCount(_ contex
 	return graphql.NewScalarFieldContext("ReportRowConnection", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
+func (ec *executionContext) _ReportRowConnection_imported(ctx context.Context, field graphql.CollectedField, obj *ReportRowConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReportRowConnection_imported(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Imported, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v scan.ImportState) graphql.Marshaler {
+			return ec.marshalNImportedFigures2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋscanᚐImportState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReportRowConnection_imported(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReportRowConnection", field, false, false, errors.New("field of type ImportedFigures does not have child fields"))
+}
+
 func (ec *executionContext) _ReportRowEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *ReportRowEdge) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -2300,6 +2370,16 @@ func (ec *executionContext) _Report(ctx context.Context, sel ast.SelectionSet, o
 			}
 		case "asOf":
 			out.Values[i] = ec._Report_asOf(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "imported":
+			out.Values[i] = ec._Report_imported(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "seriesImported":
+			out.Values[i] = ec._Report_seriesImported(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -2828,6 +2908,11 @@ func (ec *executionContext) _ReportRowConnection(ctx context.Context, sel ast.Se
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "imported":
+			out.Values[i] = ec._ReportRowConnection_imported(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -2951,6 +3036,40 @@ func (ec *executionContext) marshalNFunnelStepReport2ᚖgithubᚗcomᚋtallygate
 	}
 	return ec._FunnelStepReport(ctx, sel, v)
 }
+
+func (ec *executionContext) unmarshalNImportedFigures2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋscanᚐImportState(ctx context.Context, v any) (scan.ImportState, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := unmarshalNImportedFigures2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋscanᚐImportState[tmp]
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNImportedFigures2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋscanᚐImportState(ctx context.Context, sel ast.SelectionSet, v scan.ImportState) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(marshalNImportedFigures2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋscanᚐImportState[v])
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
+var (
+	unmarshalNImportedFigures2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋscanᚐImportState = map[string]scan.ImportState{
+		"NONE":       scan.ImportNone,
+		"INCLUDED":   scan.ImportIncluded,
+		"NO_VALUES":  scan.ImportNoValues,
+		"WHOLE_DAYS": scan.ImportWholeDays,
+		"FILTERED":   scan.ImportFiltered,
+	}
+	marshalNImportedFigures2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋscanᚐImportState = map[scan.ImportState]string{
+		scan.ImportNone:      "NONE",
+		scan.ImportIncluded:  "INCLUDED",
+		scan.ImportNoValues:  "NO_VALUES",
+		scan.ImportWholeDays: "WHOLE_DAYS",
+		scan.ImportFiltered:  "FILTERED",
+	}
+)
 
 func (ec *executionContext) marshalNLiveHit2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐLiveHitᚄ(ctx context.Context, sel ast.SelectionSet, v []*LiveHit) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {

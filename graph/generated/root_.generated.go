@@ -607,17 +607,19 @@ type ComplexityRoot struct {
 	}
 
 	Report struct {
-		AsOf          func(childComplexity int) int
-		Breakdown     func(childComplexity int, by model.ReportDimension, property *string, event *string, orderBy ReportOrder, search *string, first int, after *string) int
-		ComparedFrom  func(childComplexity int) int
-		ComparedTo    func(childComplexity int) int
-		From          func(childComplexity int) int
-		Funnel        func(childComplexity int, steps []*FunnelStepInput) int
-		PropertyNames func(childComplexity int, event *string) int
-		Series        func(childComplexity int, interval *period.Interval) int
-		TimeZone      func(childComplexity int) int
-		To            func(childComplexity int) int
-		Totals        func(childComplexity int) int
+		AsOf           func(childComplexity int) int
+		Breakdown      func(childComplexity int, by model.ReportDimension, property *string, event *string, orderBy ReportOrder, search *string, first int, after *string) int
+		ComparedFrom   func(childComplexity int) int
+		ComparedTo     func(childComplexity int) int
+		From           func(childComplexity int) int
+		Funnel         func(childComplexity int, steps []*FunnelStepInput) int
+		Imported       func(childComplexity int) int
+		PropertyNames  func(childComplexity int, event *string) int
+		Series         func(childComplexity int, interval *period.Interval) int
+		SeriesImported func(childComplexity int) int
+		TimeZone       func(childComplexity int) int
+		To             func(childComplexity int) int
+		Totals         func(childComplexity int) int
 	}
 
 	ReportFilter struct {
@@ -683,6 +685,7 @@ type ComplexityRoot struct {
 
 	ReportRowConnection struct {
 		Edges      func(childComplexity int) int
+		Imported   func(childComplexity int) int
 		PageInfo   func(childComplexity int) int
 		TotalCount func(childComplexity int) int
 	}
@@ -3758,6 +3761,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Report.Funnel(childComplexity, args["steps"].([]*FunnelStepInput)), true
+	case "Report.imported":
+		if e.ComplexityRoot.Report.Imported == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Report.Imported(childComplexity), true
 	case "Report.propertyNames":
 		if e.ComplexityRoot.Report.PropertyNames == nil {
 			break
@@ -3780,6 +3789,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Report.Series(childComplexity, args["interval"].(*period.Interval)), true
+	case "Report.seriesImported":
+		if e.ComplexityRoot.Report.SeriesImported == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Report.SeriesImported(childComplexity), true
 	case "Report.timeZone":
 		if e.ComplexityRoot.Report.TimeZone == nil {
 			break
@@ -4052,6 +4067,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ReportRowConnection.Edges(childComplexity), true
+	case "ReportRowConnection.imported":
+		if e.ComplexityRoot.ReportRowConnection.Imported == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportRowConnection.Imported(childComplexity), true
 	case "ReportRowConnection.pageInfo":
 		if e.ComplexityRoot.ReportRowConnection.PageInfo == nil {
 			break
@@ -7050,6 +7071,10 @@ type Report {
   behind, because pages report engagement for 48 hours.
   """
   asOf: DateTime!
+  "Whether the totals contain figures that another service has counted. Funnels and property names contain imported visits only."
+  imported: ImportedFigures!
+  "Whether the series contains imported figures."
+  seriesImported: ImportedFigures!
   "The figures of the whole period."
   totals: ReportMetrics!
   "The period in parts, oldest first, without gaps."
@@ -7084,6 +7109,23 @@ type Report {
     "2 to 8 steps."
     steps: [FunnelStepInput!]!
   ): FunnelReport!
+}
+
+"""
+Whether figures contain those of imports: visits of another service, which count like the site's own, or its daily sums, which can be
+neither filtered nor divided. It describes both periods.
+"""
+enum ImportedFigures {
+  "The period has no imported days."
+  NONE
+  "All imported days of the period are counted."
+  INCLUDED
+  "Daily sums of a service that has no such values are missing."
+  NO_VALUES
+  "Daily sums are missing whose days the report divides: into hours, or at a time of day."
+  WHOLE_DAYS
+  "Daily sums are missing, because they cannot be filtered."
+  FILTERED
 }
 
 "The length of a part of a series."
@@ -7233,6 +7275,8 @@ type ReportRowConnection {
   pageInfo: PageInfo!
   "Number of rows in the whole list."
   totalCount: Int!
+  "Whether the rows contain figures that another service has counted."
+  imported: ImportedFigures!
 }
 
 "A property that events carried."
@@ -10244,6 +10288,10 @@ func (ec *executionContext) childFields_Report(ctx context.Context, field graphq
 		return ec.fieldContext_Report_timeZone(ctx, field)
 	case "asOf":
 		return ec.fieldContext_Report_asOf(ctx, field)
+	case "imported":
+		return ec.fieldContext_Report_imported(ctx, field)
+	case "seriesImported":
+		return ec.fieldContext_Report_seriesImported(ctx, field)
 	case "totals":
 		return ec.fieldContext_Report_totals(ctx, field)
 	case "series":
@@ -10388,6 +10436,8 @@ func (ec *executionContext) childFields_ReportRowConnection(ctx context.Context,
 		return ec.fieldContext_ReportRowConnection_pageInfo(ctx, field)
 	case "totalCount":
 		return ec.fieldContext_ReportRowConnection_totalCount(ctx, field)
+	case "imported":
+		return ec.fieldContext_ReportRowConnection_imported(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ReportRowConnection", field.Name)
 }

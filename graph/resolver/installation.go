@@ -100,7 +100,7 @@ func (r *Resolver) health(ctx context.Context) (*generated.InstallationHealth, e
 	if err != nil {
 		return nil, err
 	}
-	days, err := r.reports.Due(ctx, now)
+	due, err := r.reports.Due(ctx, now)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (r *Resolver) health(ctx context.Context) (*generated.InstallationHealth, e
 	return &generated.InstallationHealth{
 		Version: Version(), Database: r.db.Dialect(),
 		PendingDeliveries: backlog.Pending, DueDeliveries: backlog.Due, OldestDueAt: timeOrNil(backlog.Oldest),
-		DueMails: mails, DueReports: days,
+		DueMails: mails, DueReports: due.Days,
 		WorkerSeenAt: timeOrNil(seen), ClockTrusted: trusted, ClockAheadMs: ahead.Milliseconds(),
 	}, nil
 }

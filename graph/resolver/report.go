@@ -100,7 +100,7 @@ func (r *Resolver) report(
 
 	periods := []*scan.Query{query}
 	report := &generated.Report{
-		From: dayOf(days.From), To: dayOf(days.To), TimeZone: site.TimeZone, Funnels: selected.funnelKeys,
+		From: days.From.Number(), To: days.To.Number(), TimeZone: site.TimeZone, Funnels: selected.funnelKeys,
 	}
 	if compare != nil {
 		shift, err := shiftOf(days, compare)
@@ -109,7 +109,7 @@ func (r *Resolver) report(
 		}
 		compared := comparedQuery(query, days, interval, shift, local)
 		periods = append(periods, compared)
-		from, to := dayOf(compared.From), dayOf(compared.To)
+		from, to := compared.From.Number(), compared.To.Number()
 		report.ComparedFrom, report.ComparedTo = &from, &to
 	}
 
@@ -118,10 +118,22 @@ func (r *Resolver) report(
 		return nil, err
 	}
 	report.Answer, report.AsOf = answer, answer.AsOf
+	report.Imported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.State })
+	report.SeriesImported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.Series })
 	report.Totals = figures.Metrics(
 		answer, figures.Totals, func(result *scan.Result) scan.Figures { return result.Totals },
 	)
 	return report, nil
+}
+
+// importedOf returns the state of imports in both periods.
+func importedOf(answer *reports.Answer, of func(*scan.Imported) scan.ImportState) (state scan.ImportState) {
+	for _, result := range answer.Results {
+		if result.Imported != nil {
+			state = max(state, of(result.Imported))
+		}
+	}
+	return state
 }
 
 // count counts, and charges the request for the page views that it reads itself.
@@ -153,7 +165,7 @@ func (r *Resolver) reportPeriod(
 	case input.Preset == nil && !both, input.Preset != nil && !neither:
 		return period.Period{}, invalidArgument("period", "A period is either a preset, or from and to.")
 	case input.Preset == nil:
-		days := period.Period{From: dateOf(*input.From), To: dateOf(*input.To)}
+		days := period.Period{From: scan.DateOfNumber(*input.From), To: scan.DateOfNumber(*input.To)}
 		return days, days.Check("period")
 	}
 
@@ -186,7 +198,7 @@ func shiftOf(days period.Period, compare *generated.ReportComparison) (period.Sh
 	case (compare.Kind == nil) == (compare.From == nil):
 		return shift, invalidArgument("compare", "A comparison has either a kind or a first day.")
 	case compare.From != nil:
-		shift = period.To(days, dateOf(*compare.From), compare.MatchDayOfWeek)
+		shift = period.To(days, scan.DateOfNumber(*compare.From), compare.MatchDayOfWeek)
 	case *compare.Kind == generated.ReportComparisonKindPreviousYear:
 		shift = period.YearBefore(compare.MatchDayOfWeek)
 	default:
@@ -238,38 +250,19 @@ func firstMessage(err error) string {
 	return err.Error()
 }
 
-// scanDimensions maps the schema's dimensions to those of the scan.
-var scanDimensions = map[model.ReportDimension]scan.Dimension{
-	model.DimensionPage: scan.Page, model.DimensionEntryPage: scan.EntryPage, model.DimensionExitPage: scan.ExitPage,
-	model.DimensionChannel: scan.Channel, model.DimensionSource: scan.Source, model.DimensionReferrer: scan.Referrer,
-	model.DimensionUTMSource: scan.UTMSource, model.DimensionUTMMedium: scan.UTMMedium,
-	model.DimensionUTMCampaign: scan.UTMCampaign, model.DimensionUTMContent: scan.UTMContent,
-	model.DimensionUTMTerm: scan.UTMTerm, model.DimensionAdPlatform: scan.ClickID, model.DimensionLanguage: scan.Language,
-	model.DimensionScreenWidth: scan.Width, model.DimensionEvent: scan.Event, model.DimensionProperty: scan.Property,
-	model.DimensionDayOfWeek: scan.DayOfWeek, model.DimensionHourOfDay: scan.HourOfDay,
-}
-
 // scanFilters converts filters that have been checked.
 func scanFilters(filters []model.ReportFilter) []scan.Filter {
 	list := make([]scan.Filter, len(filters))
 	for i := range filters {
 		f := &filters[i]
 		list[i] = scan.Filter{
-			Breakdown: scan.Breakdown{By: scanDimensions[f.Dimension], Property: f.Property, Event: f.Event},
+			Breakdown: scan.Breakdown{By: reports.Dimensions[f.Dimension], Property: f.Property, Event: f.Event},
 			Not:       f.Operator.IsNegative(),
 			Match:     f.Matcher(),
 		}
 	}
 	return list
 }
-
-// dayOf returns a date of the calendar as a Date of the schema.
-func dayOf(d scan.Date) model.Day {
-	return model.Day(scan.Date{Year: 1970, Month: time.January, Day: 1}.DaysUntil(d))
-}
-
-// dateOf is the inverse of dayOf.
-func dateOf(day model.Day) scan.Date { return scan.DateOf(day.Start().Time()) }
 
 func (r *siteResolver) Live(ctx context.Context, obj *model.Site) (*generated.LiveReport, error) {
 	return r.live(ctx, obj.ID)

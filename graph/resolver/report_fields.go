@@ -78,7 +78,8 @@ func (r *reportResolver) Breakdown(
 	if len(edges) > 0 {
 		page.StartCursor, page.EndCursor = &edges[0].Cursor, &edges[len(edges)-1].Cursor
 	}
-	return &generated.ReportRowConnection{Edges: edges, PageInfo: page, TotalCount: count}, nil
+	imported := importedOf(obj.Answer, func(m *scan.Imported) scan.ImportState { return m.Rows[n] })
+	return &generated.ReportRowConnection{Edges: edges, PageInfo: page, TotalCount: count, Imported: imported}, nil
 }
 
 func (r *reportResolver) PropertyNames(

@@ -10,6 +10,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/period"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/graph/generated"
@@ -118,7 +119,7 @@ func breakdownOf(by model.ReportDimension, property, event string) (scan.Breakdo
 		return scan.Breakdown{}, invalidArgument("property", "Only a breakdown by PROPERTY takes property and event.")
 	}
 
-	dimension, ok := scanDimensions[by]
+	dimension, ok := reports.Dimensions[by]
 	if !ok {
 		return scan.Breakdown{}, invalidArgument("by", "There is no such dimension.")
 	}

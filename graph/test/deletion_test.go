@@ -27,9 +27,9 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 	// Counters of attempts are keyed hashes, kept for a day. Sign-ups have no account yet and are
 	// deleted after a day. Of the last 1,000 changes of sites and sitekeys only numbers are stored. The
 	// counts of a captcha are numbers only; the worker deletes those of deleted sitekeys once a day.
-	// The salts of days belong to all sites.
+	// The salts of days belong to all sites, and so do the cells.
 	ownerless := []string{"changes", "captcha_counts", "schema_migrations", "settings", "detached_partitions", "signin_failures", "pending_sign_ups",
-		"day_salts_0", "day_salts_1", "day_salts_2", "day_salts_3", "used_challenges"}
+		"day_salts_0", "day_salts_1", "day_salts_2", "day_salts_3", "used_challenges", "cells"}
 	var conditions []string
 
 	hasOwner := false
@@ -84,12 +84,19 @@ func fill(t *testing.T, d *db.DB, of owners) {
 		"report_days": `INSERT INTO report_days (site_id, day, state, version, built_at, visits, pageviews, events, checksum)
 			VALUES (@site, 1, 1, 1, 1, 1, 1, 1, 1)`,
 		"report_segments": `INSERT INTO report_segments (site_id, first_day, days, chunk, data) VALUES (@site, 1, 1, 0, 'x')`,
+		"report_imports": `INSERT INTO report_imports (site_id, source, state, created_at, first_day, last_day, visit_rows, dimensions,
+			visitors, visits, pageviews, events, size) VALUES (@site, 'ga4', 1, @at, 1, 1, false, '', 1, 1, 1, 1, 1)`,
+		"import_figures": `INSERT INTO import_figures (site_id, import_id, dimension, day, n, value, visitors, visits, pageviews,
+			bounces, unbounced, exits, events) VALUES (@site, 1, '', 1, 1, '', 1, 1, 1, 1, 1, 1, 1)`,
+		"import_segments": `INSERT INTO import_segments (site_id, import_id, first_day, days, chunk, data) VALUES (@site, 1, 1, 1, 0, 'x')`,
 		"site_usage":      `INSERT INTO site_usage (site_id, month, used) VALUES (@site, 202611, 1)`,
 		"site_usage_days": `INSERT INTO site_usage_days (site_id, day, used) VALUES (@site, 1, 1)`,
 		"unknown_events":  `INSERT INTO unknown_events (site_id, day, name, count) VALUES (@site, 1, 'x', 1)`,
 		"rejections":      `INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (@site, 1, 'collect', 'bot', 1)`,
 		"delivery_attempts": `INSERT INTO delivery_attempts (site_id, delivery_id, n, manual, at, duration_ms, status, error, answer)
 			VALUES (@site, 1, 1, false, @at, 5, 500, 'server_error', ''), (@site, 1, 2, true, @at, 5, 500, 'server_error', '')`,
+		"site_moves": `INSERT INTO site_moves (site_id, from_cell, to_cell, state, last_day, started_at)
+			VALUES (@site, 1, 2, 'copying', 1, @at)`,
 		"failure_notices": `INSERT INTO failure_notices (site_id, day) VALUES (@site, 20000), (@site, 20001)`,
 		"user_erasures":   `INSERT INTO user_erasures (site_id, subject, requested_at) VALUES (@site, 'x', @at)`,
 		"webhook_notices": `INSERT INTO webhook_notices (site_id, day, changes) VALUES (@site, 20000, 1)`,

@@ -33,6 +33,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs/queue"
@@ -67,15 +70,16 @@ type Clock interface {
 	Estimate() time.Time
 }
 
-// Options are what a Mailer works with. Store, Clock, Queue and Log are required.
+// Options are what a Mailer works with. Store, Clock, Queue, Log and Tracer are required.
 type Options struct {
 	Store Store
 	Clock Clock
 	Queue *queue.Queue
 	Log   *slog.Logger
 
-	Server  *Server // nil: mails are logged and not sent
-	BaseURL string  // origin of the control plane, which mails name and link to; "": they do not
+	Tracer  trace.Tracer // traces attempts
+	Server  *Server      // nil: mails are logged and not sent
+	BaseURL string       // origin of the control plane, which mails name and link to; "": they do not
 
 	// IDs returns the ids of objects, for links to their pages. nil: mails do not link to them.
 	IDs func(context.Context) (*model.NodeIDs, error)
@@ -91,17 +95,23 @@ type Mailer struct {
 	compose composer
 
 	attempts *prometheus.CounterVec
+	tracer   trace.Tracer
 }
 
 // New returns a mailer that handles the mail tasks of its queue.
 func New(o Options) *Mailer {
 	m := &Mailer{
-		store: o.Store, clock: o.Clock, queue: o.Queue, log: o.Log, server: o.Server,
+		store: o.Store, clock: o.Clock, queue: o.Queue, log: o.Log, server: o.Server, tracer: o.Tracer,
 		compose: composer{baseURL: strings.TrimSuffix(o.BaseURL, "/"), ids: o.IDs},
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tallygate_mails_total",
-			Help: "Attempts of this process to send a mail.",
+			Help: "Attempts of this process to send a mail: sent, error, or skipped without a mail server.",
 		}, []string{"outcome"}),
+	}
+
+	// Series that exist from the start show the first failure as an increase.
+	for _, outcome := range []string{"sent", "skipped", "error"} {
+		m.attempts.WithLabelValues(outcome)
 	}
 
 	o.Queue.Handle(taskType, m.handle)
@@ -160,7 +170,12 @@ func (m *Mailer) deliver(ctx context.Context, id int64) {
 		return
 	}
 
-	m.send(work, mail)
+	work, span := m.tracer.Start(work, "send mail", trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("tallygate.mail.kind", string(mail.Kind))))
+	if m.send(work, mail) != nil {
+		span.SetStatus(codes.Error, "")
+	}
+	span.End()
 
 	if err := m.record(ctx, mail); err != nil {
 		m.log.ErrorContext(ctx, "the outcome of a mail is not recorded; it is sent again after its lease",
@@ -188,9 +203,9 @@ func (m *Mailer) record(ctx context.Context, mail *model.Mail) error {
 	}
 }
 
-// send makes one attempt and sets the mail's next state. It logs neither the text nor the
-// recipient: the mail may contain a link that opens an account.
-func (m *Mailer) send(ctx context.Context, mail *model.Mail) {
+// send makes one attempt, sets the mail's next state, and returns why the mail was not sent. It logs
+// neither the text nor the recipient: the mail may contain a link that opens an account.
+func (m *Mailer) send(ctx context.Context, mail *model.Mail) error {
 	log := m.log.With("mail", mail.ID, "kind", mail.Kind, "account", mail.AccountID)
 
 	if m.server == nil {
@@ -198,7 +213,7 @@ func (m *Mailer) send(ctx context.Context, mail *model.Mail) {
 		log.WarnContext(ctx, "mail not sent: no mail server is configured (TALLYGATE_SMTP_URL)")
 		m.attempts.WithLabelValues("skipped").Inc()
 
-		return
+		return nil
 	}
 
 	text, err := m.compose.compose(ctx, mail)
@@ -208,7 +223,7 @@ func (m *Mailer) send(ctx context.Context, mail *model.Mail) {
 	if err == nil {
 		mail.State = model.MailSent
 		m.attempts.WithLabelValues("sent").Inc()
-		return
+		return nil
 	}
 
 	m.attempts.WithLabelValues("error").Inc()
@@ -216,11 +231,12 @@ func (m *Mailer) send(ctx context.Context, mail *model.Mail) {
 	if mail.Attempts >= model.MaxMailAttempts || isRefused(err) || mail.LinkExpired(next) {
 		mail.State = model.MailFailed
 		log.ErrorContext(ctx, "mail not sent; no further attempt follows", "attempts", mail.Attempts, "error", fault(err))
-		return
+		return err
 	}
 
 	mail.NextAttemptAt = next
 	log.WarnContext(ctx, "mail not sent; it is retried later", "attempts", mail.Attempts, "error", fault(err))
+	return err
 }
 
 // Measure registers the counter of attempts as a metric.

@@ -23,8 +23,15 @@ type Server struct {
 	host    string
 	from    string
 	domain  string // of the sender, for message IDs
+	plain   bool   // without TLS
 	options []mail.Option
 }
+
+// Host returns the name of the server.
+func (s *Server) Host() string { return s.host }
+
+// IsEncrypted reports whether mails cross the network over TLS.
+func (s *Server) IsEncrypted() bool { return !s.plain }
 
 var errURL = errors.New("must be smtp://user:password@host:587 or smtps://user:password@host:465")
 
@@ -52,6 +59,7 @@ func NewServer(smtpURL, from string, authorities *x509.CertPool) (*Server, error
 	}
 
 	s := &Server{host: u.Hostname(), from: from, domain: sender.Address[strings.LastIndexByte(sender.Address, '@')+1:]}
+	s.plain = u.Query().Get("tls") == "none"
 	s.options = []mail.Option{
 		mail.WithTimeout(sendTimeout),
 		mail.WithTLSConfig(&tls.Config{ServerName: s.host, RootCAs: authorities, MinVersion: tls.VersionTLS12}),

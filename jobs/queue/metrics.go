@@ -1,57 +1,95 @@
 package queue
 
 import (
+	"context"
 	"errors"
+	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Measure registers the queue's state as metrics. Numbers that Redis does not return are left out.
-// The error is that of Redis; it is nil while tallygate_queue_up is 0, which reports the outage.
-func (q *Queue) Measure(r prometheus.Registerer) error {
+var (
+	upDesc = prometheus.NewDesc("tallygate_queue_up",
+		"1 while the job queue works; 0 while it does not and this worker takes due work from the database.", nil, nil)
+	tasksDesc = prometheus.NewDesc("tallygate_queue_tasks", "Tasks in the job queue.", []string{"queue", "state"}, nil)
+)
+
+// inspectTimeout bounds the wait of a scrape for Redis.
+const inspectTimeout = 3 * time.Second
+
+// Measure registers the queue's state as metrics. Numbers that Redis does not return are left out, and
+// all of them before Start.
+func (q *Queue) Measure(r prometheus.Registerer) error { return r.Register(collector{q}) }
+
+// collector reads the state of a queue when it is scraped.
+type collector struct{ *Queue }
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(out chan<- *prometheus.Desc) {
+	out <- upDesc
+	out <- tasksDesc
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(out chan<- prometheus.Metric) {
 	select {
-	case <-q.started:
+	case <-c.started:
 	default:
-		return errNotStarted
+		return
 	}
 
-	metrics := promauto.With(r)
-	up := metrics.NewGauge(prometheus.GaugeOpts{
-		Name: "tallygate_queue_up",
-		Help: "1 while the job queue works; 0 while it does not and this worker takes due work from the database.",
-	})
-
-	if q.unavailable() {
-		return nil
+	if c.unavailable() {
+		out <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, 0)
+		return
 	}
+	out <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, 1)
 
-	up.Set(1)
-	tasks := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "tallygate_queue_tasks",
-		Help: "Tasks in the job queue.",
-	}, []string{"queue", "state"})
-
-	inspector := asynq.NewInspectorFromRedisClient(q.redis)
-	for _, queue := range []string{Default, Deliveries} {
-		info, err := inspector.GetQueueInfo(queue)
-
-		// Redis does not know a queue that never had a task.
-		if errors.Is(err, asynq.ErrQueueNotFound) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-
+	queues, err := c.inspect()
+	for _, info := range queues {
 		for state, n := range map[string]int{
 			"pending": info.Pending, "active": info.Active, "scheduled": info.Scheduled,
 			"retry": info.Retry, "archived": info.Archived,
 		} {
-			tasks.WithLabelValues(queue, state).Set(float64(n))
+			out <- prometheus.MustNewConstMetric(tasksDesc, prometheus.GaugeValue, float64(n), info.Queue, state)
 		}
 	}
 
-	return r.Register(tasks)
+	if err != nil {
+		c.LogError("count the tasks of the queue", err)
+	}
+}
+
+// inspect returns the state of the queues that have had a task. asynq's inspector takes no context, so
+// after the timeout its answer is dropped.
+func (q *Queue) inspect() ([]*asynq.QueueInfo, error) {
+	type answer struct {
+		queues []*asynq.QueueInfo
+		err    error
+	}
+
+	done := make(chan answer, 1)
+	go func() {
+		var a answer
+		inspector := asynq.NewInspectorFromRedisClient(q.redis)
+		for _, queue := range []string{Default, Deliveries} {
+			info, err := inspector.GetQueueInfo(queue)
+			if err == nil {
+				a.queues = append(a.queues, info)
+			} else if !errors.Is(err, asynq.ErrQueueNotFound) {
+				a.err = errors.Join(a.err, err)
+			}
+		}
+		done <- a
+	}()
+
+	timeout := time.NewTimer(inspectTimeout)
+	defer timeout.Stop()
+
+	select {
+	case a := <-done:
+		return a.queues, a.err
+	case <-timeout.C:
+		return nil, context.DeadlineExceeded
+	}
 }

@@ -20,8 +20,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
@@ -81,7 +81,7 @@ type Clock interface {
 	Estimate() time.Time
 }
 
-// Options are what a Deliverer works with. Store, Clock, Queue and Log are required.
+// Options are what a Deliverer works with. Store, Clock, Queue, Log and Tracer are required.
 type Options struct {
 	Store Store
 	Clock Clock
@@ -104,6 +104,9 @@ type Options struct {
 	// Lease is how long a claim keeps other workers away, on the database's clock; 0: 45 s.
 	Lease time.Duration
 
+	// Tracer traces attempts.
+	Tracer trace.Tracer
+
 	// ShowAnswer reports whether a site's users may see what the receiver at an address responded.
 	// nil: if the address is one of the internet.
 	ShowAnswer func(receiver netip.Addr) bool
@@ -122,7 +125,8 @@ type Deliverer struct {
 	sender  *sender
 	exports *exportLimits
 
-	attempts *prometheus.CounterVec
+	metrics *metrics
+	tracer  trace.Tracer
 }
 
 // New returns a deliverer that handles its queue's tasks of TaskType.
@@ -132,10 +136,7 @@ func New(o Options) *Deliverer {
 		lease:          cmp.Or(o.Lease, defaultLease),
 		attemptTimeout: cmp.Or(o.AttemptTimeout, defaultAttempt),
 		lanes:          newLanes(), sender: newSender(o), exports: newExportLimits(),
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tallygate_delivery_attempts_total",
-			Help: "Calls of owners' addresses by this process; error is empty for those that were delivered.",
-		}, []string{"kind", "error"}),
+		metrics: newMetrics(), tracer: o.Tracer,
 	}
 
 	o.Queue.Handle(TaskType, d.handle)
@@ -268,14 +269,17 @@ func (d *Deliverer) deliver(ctx context.Context, lane model.Lane) (bool, error) 
 	}
 	defer deadlines.cancel()
 
+	_, span := d.tracer.Start(deadlines.work, "deliver "+claim.Kind, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.Int("tallygate.delivery.attempt", int(claim.Attempts))))
 	result, err := d.attempt(deadlines, claim, body)
+	endSpan(span, result)
 	defer d.lanes.release(lane, claim.ID, result)
 
 	if err != nil {
 		d.log.ErrorContext(ctx, "make a delivery's body", "site", claim.SiteID, "delivery", claim.ID, "error", err)
 	}
 
-	d.attempts.WithLabelValues(claim.Kind, cmp.Or(result.Reason, result.Error)).Inc()
+	d.metrics.observe(claim.Kind, result)
 	return true, d.record(ctx, claim, result)
 }
 
@@ -364,35 +368,4 @@ func (d *Deliverer) record(ctx context.Context, claim *outbox.Claim, result outb
 		case <-time.After(recordPause):
 		}
 	}
-}
-
-// Measure registers the counter of attempts as a metric.
-func (d *Deliverer) Measure(r prometheus.Registerer) error { return r.Register(d.attempts) }
-
-// MeasureBacklog registers what waits in the database as metrics.
-func (d *Deliverer) MeasureBacklog(ctx context.Context, r prometheus.Registerer, now model.Instant) error {
-	backlog, err := d.store.DeliveryBacklog(ctx, now)
-	if err != nil {
-		return err
-	}
-
-	metrics := promauto.With(r)
-	deliveries := metrics.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "tallygate_deliveries",
-		Help: "Deliveries that wait, and those of them that are due.",
-	}, []string{"state"})
-
-	deliveries.WithLabelValues("pending").Set(float64(backlog.Pending))
-	deliveries.WithLabelValues("due").Set(float64(backlog.Due))
-
-	oldest := metrics.NewGauge(prometheus.GaugeOpts{
-		Name: "tallygate_oldest_due_delivery_seconds",
-		Help: "For how long the longest due delivery has been due.",
-	})
-
-	if backlog.Oldest != 0 {
-		oldest.Set(now.Sub(backlog.Oldest).Seconds())
-	}
-
-	return nil
 }

@@ -33,7 +33,9 @@ func buildProgram() (dir string, err error) {
 	}
 
 	const program = "github.com/tallygate/tallygate/cmd/tallygate"
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", dir, program).CombinedOutput()
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", dir, program)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as deploy/Dockerfile builds it
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return dir, fmt.Errorf("build tallygate: %w\n%s", err, out)
 	}

@@ -87,7 +87,7 @@ var sqlOutsideDB = []string{"cmd/loadgen/bulk"}
 var rooms = [][]string{
 	{"db/saltfile", "db/sqlitefile", "db/sqlitestmt", "db/tables", "db/watch"},
 	{"db"},
-	{"db/audit", "db/exports", "db/files", "db/ingest", "db/keys", "db/reports"},
+	{"db/audit", "db/exports", "db/files", "db/ingest", "db/inspect", "db/keys", "db/reports"},
 	{"db/outbox"},
 	{"db/sites"},
 	{"db/accounts"},
@@ -95,7 +95,7 @@ var rooms = [][]string{
 }
 
 // topLevel lists the entries of the repository's root, without dot-files, which are permitted.
-var topLevel = []string{"graph", "dataplane", "jobs", "web", "db", "frontend-assets", "cmd", "docs", "go.mod", "go.sum", "gqlgen.yml",
+var topLevel = []string{"graph", "dataplane", "jobs", "web", "db", "frontend-assets", "cmd", "deploy", "docs", "go.mod", "go.sum", "gqlgen.yml",
 	"Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "THIRD_PARTY.md", "Dockerfile", "compose.yaml"}
 
 // TestLayoutImports checks the imports of every Go file of the repository, also of those that build

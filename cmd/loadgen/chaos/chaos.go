@@ -4,7 +4,6 @@ package chaos
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -95,17 +94,7 @@ func (c *Command) Run(ctx context.Context, term report.Terminal) error {
 		return err
 	}
 
-	if c.JSON {
-		err = json.NewEncoder(term.Out).Encode(outcome)
-	} else {
-		outcome.Print(term.Out)
-	}
-
-	if err == nil && !outcome.OK() {
-		err = verify.ErrFaults
-	}
-
-	return err
+	return verify.Print(term, c.JSON, outcome)
 }
 
 // Play runs the rounds on a new instance and verifies the hits.

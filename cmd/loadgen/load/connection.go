@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -110,12 +111,27 @@ func (c *connection) close() {
 
 var (
 	headEnd       = []byte("\r\n\r\n")
-	lengthHeader  = []byte("\r\nContent-Length: ")
-	closeHeader   = []byte("\r\nConnection: close\r\n")
-	chunkedHeader = []byte("\r\nTransfer-Encoding: ")
+	lengthHeader  = newHeader("\r\nContent-Length: ")
+	closeHeader   = newHeader("\r\nConnection: close\r\n")
+	chunkedHeader = newHeader("\r\nTransfer-Encoding: ")
 )
 
-// parseAnswer reads an HTTP/1.1 response as Go's server writes it. whole is false if b ends before
+// header is the beginning of a header's line, as Go's server writes it and as HAProxy does.
+type header [2][]byte
+
+func newHeader(text string) header { return header{[]byte(text), []byte(strings.ToLower(text))} }
+
+// find returns the position behind the header, or -1.
+func (h *header) find(head []byte) int {
+	for _, text := range h {
+		if i := bytes.Index(head, text); i >= 0 {
+			return i + len(text)
+		}
+	}
+	return -1
+}
+
+// parseAnswer reads an HTTP/1.1 response as Go's server or HAProxy writes it. whole is false if b ends before
 // the response does; keep reports whether the connection stays open.
 func parseAnswer(b []byte) (a Answer, keep, whole bool, err error) {
 	end := bytes.Index(b, headEnd)
@@ -130,14 +146,14 @@ func parseAnswer(b []byte) (a Answer, keep, whole bool, err error) {
 	if a.Status, err = strconv.Atoi(string(head[9:12])); err != nil {
 		return a, false, false, fmt.Errorf("not an HTTP/1.1 response: %.40q", b)
 	}
-	if bytes.Contains(head, chunkedHeader) {
+	if chunkedHeader.find(head) >= 0 {
 		return a, false, false, errors.New("the response has no Content-Length")
 	}
 
 	length := 0
 
-	if i := bytes.Index(head, lengthHeader); i >= 0 {
-		digits, _, _ := bytes.Cut(head[i+len(lengthHeader):], []byte("\r\n"))
+	if i := lengthHeader.find(head); i >= 0 {
+		digits, _, _ := bytes.Cut(head[i:], []byte("\r\n"))
 		if length, err = strconv.Atoi(string(digits)); err != nil {
 			return a, false, false, fmt.Errorf("the response's Content-Length is %q", digits)
 		}
@@ -149,5 +165,5 @@ func parseAnswer(b []byte) (a Answer, keep, whole bool, err error) {
 	}
 
 	a.Body = rest[:length]
-	return a, !bytes.Contains(head, closeHeader), true, nil
+	return a, closeHeader.find(head) < 0, true, nil
 }

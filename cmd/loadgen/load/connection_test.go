@@ -21,6 +21,7 @@ func TestParseAnswer(t *testing.T) {
 		{text: "HTTP/1.1 400 Bad Request\r\nContent-Length: 4\r\n\r\nbody", status: 400, body: "body", keep: true,
 			whole: true},
 		{text: "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", status: 503, whole: true},
+		{text: "HTTP/1.1 503 Busy\r\ncontent-length: 4\r\nconnection: close\r\n\r\nbusy", status: 503, body: "busy", whole: true},
 		{text: "HTTP/1.1 400 Bad Request\r\nContent-Length: 4\r\n\r\nbod"},
 		{text: "HTTP/1.1 204 No Con"},
 		{text: ""},

@@ -4,7 +4,6 @@ package upgrade
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -60,19 +59,11 @@ func (c *Command) Run(ctx context.Context, term report.Terminal) error {
 		return err
 	}
 
-	if c.JSON {
-		err = json.NewEncoder(term.Out).Encode(outcome)
-	} else {
-		outcome.print(term.Out)
-	}
-	if err == nil && !outcome.OK() {
-		err = verify.ErrFaults
-	}
-
-	return err
+	return verify.Print(term, c.JSON, outcome)
 }
 
-func (o *Outcome) print(w io.Writer) {
+// Print writes the outcome for people.
+func (o *Outcome) Print(w io.Writer) {
 	report.PrintCounts(w, "answers", o.Answers)
 	report.PrintCounts(w, "UNEXPECTED answers", o.Unexpected)
 	fmt.Fprintf(w, "%d calls failed\n", o.Failed)

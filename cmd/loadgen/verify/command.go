@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 
 	"github.com/tallygate/tallygate/cmd/loadgen/report"
 )
@@ -21,17 +22,29 @@ func (c *Command) Run(ctx context.Context, term report.Terminal) error {
 		return err
 	}
 
-	if c.JSON {
-		err = json.NewEncoder(term.Out).Encode(v)
+	return Print(term, c.JSON, v)
+}
+
+// Result is the outcome of a command that verifies hits.
+type Result interface {
+	OK() bool        // no fault was found, and every check was made
+	Print(io.Writer) // for people
+}
+
+// Print prints a result, as JSON if asked to. It returns ErrFaults unless the result is OK.
+func Print(term report.Terminal, asJSON bool, result Result) error {
+	if asJSON {
+		if err := json.NewEncoder(term.Out).Encode(result); err != nil {
+			return err
+		}
 	} else {
-		v.Print(term.Out)
+		result.Print(term.Out)
 	}
 
-	if err == nil && !v.OK() {
-		err = ErrFaults
+	if !result.OK() {
+		return ErrFaults
 	}
-
-	return err
+	return nil
 }
 
 // ErrFaults is the error of a run whose verdict is not OK.

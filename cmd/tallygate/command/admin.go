@@ -37,10 +37,17 @@ type adminCommands struct {
 
 	PurgeSite purgeSiteCommand `cmd:"" help:"Delete for good a site that an owner has deleted, instead of waiting for the 7 days in which it can be restored."`
 
+	Cells    cellsCommand    `cmd:"" help:"List the cells, which divide the sites' hits among schemas of PostgreSQL, add one, or choose which take new sites."`
+	MoveSite moveSiteCommand `cmd:"" help:"Move a site with its hits to another cell while the service runs. Its hits wait for some seconds."`
+
 	Suspend suspendCommand `cmd:"" help:"Suspend an account: its sites and sitekeys refuse calls, and its users can change nothing. Running processes follow within a second."`
 	Resume  resumeCommand  `cmd:"" help:"End the suspension of an account."`
 
 	CheckReports checkReportsCommand `cmd:"" help:"Recount the reports of finished days from the stored visits, page views and events, and print the figures that differ."`
+
+	Import     importCommand     `cmd:"" help:"Make the reports of another service part of a site's reports: days before the site's first own day, from an export of Plausible, Umami, GoatCounter or Google Analytics 4. See docs/imports.md."`
+	Imports    importsCommand    `cmd:"" help:"List the imports of a site."`
+	UndoImport undoImportCommand `cmd:"" help:"Delete an import of a site from its reports."`
 
 	SetCaptchaPlan setCaptchaPlanCommand `cmd:"" help:"Set the captcha plan of an account, effective from its next verification."`
 
@@ -235,7 +242,7 @@ type setPlanCommand struct {
 // Run sets the plan.
 func (c *setPlanCommand) Run(ctx context.Context, term terminal) error {
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
-		site, err := sites.New(d).SiteRulesByKey(ctx, c.SiteKey)
+		site, err := siteByKey(ctx, d, c.SiteKey)
 		if err != nil {
 			return err
 		}
@@ -446,4 +453,13 @@ func separate(err error) (list []error) {
 	}
 
 	return list
+}
+
+// siteByKey returns the site that a command names.
+func siteByKey(ctx context.Context, d *db.DB, key string) (*model.SiteRules, error) {
+	site, err := sites.New(d).SiteRulesByKey(ctx, key)
+	if errors.Is(err, model.ErrNotFound) {
+		return nil, fmt.Errorf("there is no site with the key %q", key)
+	}
+	return site, err
 }

@@ -208,9 +208,11 @@ func (c *installationCommand) read(ctx context.Context, d *db.DB) (*installation
 	state.PendingDeliveries, state.DueDeliveries = backlog.Pending, backlog.Due
 	state.OldestDueAt = timeText(backlog.Oldest)
 
-	if state.DueReports, err = reports.New(d).Due(ctx, now); err != nil {
+	due, err := reports.New(d).Due(ctx, now)
+	if err != nil {
 		return nil, err
 	}
+	state.DueReports = due.Days
 
 	seen, trusted, err := d.LastTrusted(ctx)
 	state.WorkerSeenAt, state.ClockTrusted = timeText(seen), trusted

@@ -7,7 +7,6 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/reports"
-	"github.com/tallygate/tallygate/db/sites"
 )
 
 // checkReportsCommand compares stored reports with the rows that they were counted from.
@@ -27,7 +26,7 @@ func (c *checkReportsCommand) Run(ctx context.Context, term terminal) error {
 			return check.summary()
 		}
 
-		site, err := sites.New(d).SiteRulesByKey(ctx, c.SiteKey)
+		site, err := siteByKey(ctx, d, c.SiteKey)
 		if err != nil {
 			return err
 		}

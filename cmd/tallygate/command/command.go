@@ -26,6 +26,8 @@ type commands struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Run the service (the default command)."`
 	Demo    demoCommand    `cmd:"" help:"Run the service with a demo account, site and page."`
 	Migrate migrateCommand `cmd:"" help:"Migrate the database's schema and exit."`
+	Doctor  doctorCommand  `cmd:"" help:"Check the configuration against the machine, the database and the servers that it names, and print what to change. Changes nothing. The exit status is 0 without findings, 3 with warnings and 1 with errors."`
+	Health  healthCommand  `cmd:"" help:"Exit with status 0 if the service with these settings runs on this machine and is ready, for health checks of containers."`
 	Admin   adminCommands  `cmd:"" help:"Administer accounts, passwords and plans on the machine itself."`
 }
 
@@ -99,7 +101,11 @@ func Run(ctx context.Context, args []string, out, log io.Writer) int {
 		command.BindTo(audit.WithActor(ctx, actor), (*context.Context)(nil))
 	}
 
-	if err := command.Run(); err != nil && !errors.Is(err, context.Canceled) {
+	err = command.Run()
+	if status, ok := errors.AsType[exitStatus](err); ok {
+		return int(status)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
 		reportFailure(term.log, cli.logsJSON(command.Command()), err.Error())
 		return 1
 	}

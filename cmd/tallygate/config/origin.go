@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -49,3 +50,23 @@ func (o Origin) IsPublic() bool {
 	host := HostOf(string(o))
 	return !IsLoopback(host) && !strings.HasSuffix(host, ".localhost")
 }
+
+// NamedOrigin is a public origin with its setting.
+type NamedOrigin struct {
+	Setting string // variable
+	Origin  Origin
+	Role    Role // serves it
+}
+
+// Origins returns the public origins that this process's roles serve.
+func (c *Config) Origins() []NamedOrigin {
+	all := []NamedOrigin{
+		{"TALLYGATE_BASE_URL", c.BaseURL, RoleControl},
+		{"TALLYGATE_ANALYTICS_URL", c.AnalyticsURL, RoleData},
+		{"TALLYGATE_CAPTCHA_URL", c.CaptchaURL, RoleData},
+	}
+	return slices.DeleteFunc(all, func(o NamedOrigin) bool { return !c.Has(o.Role) || o.Origin == "" })
+}
+
+// IsPlain reports whether browsers on other machines reach an origin without TLS.
+func (o Origin) IsPlain() bool { return !o.IsHTTPS() && o.IsPublic() }

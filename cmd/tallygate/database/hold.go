@@ -150,24 +150,17 @@ func (h *Hold) inspectLog(ctx context.Context, c *config.Config, log *slog.Logge
 		return nil
 	}
 
-	state, err := files.CheckLog(c.Database())
+	lost, err := lostLog(c, h)
 	if err != nil {
 		return fmt.Errorf("check the SQLite log: %w", err)
 	}
+	h.lost = lost
 
-	switch state {
-	case files.LogLost:
-		h.lost = LogLost
-	case files.LogStale:
-		h.lost = LogStale
-	case files.LogAbsent:
-		if h.wasInUse() {
-			h.lost = LogAbsent
-			log.WarnContext(ctx, h.lost)
-		}
-
+	switch lost {
+	case "":
 		return nil
-	default:
+	case LogAbsent:
+		log.WarnContext(ctx, lost)
 		return nil
 	}
 

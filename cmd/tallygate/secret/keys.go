@@ -36,7 +36,7 @@ func (k *Keys) all() (current model.ApplicationKey, previous []model.Application
 // database. Processes with unrelated keys on one database would count visitors twice and refuse
 // each other's sessions, so a process whose keys do not match does not start.
 func Open(ctx context.Context, c *config.Config, d *db.DB, log *slog.Logger) (*Keys, error) {
-	k, err := find(c)
+	k, err := find(c, readOrCreate)
 	if err != nil {
 		return nil, err
 	}
@@ -63,14 +63,19 @@ func Open(ctx context.Context, c *config.Config, d *db.DB, log *slog.Logger) (*K
 	return k, nil
 }
 
-// find returns the configured keys, or those in the data folder. The current key is
-// created there on the first start.
-func find(c *config.Config) (*Keys, error) {
+// Existing returns the configured keys, or those in the data folder. It creates none: before the first
+// start its error is fs.ErrNotExist.
+func Existing(c *config.Config) (*Keys, error) {
+	return find(c, func(dir string) ([]byte, error) { return readFile(filepath.Join(dir, File)) })
+}
+
+// find returns the configured keys, or those in the data folder, where read finds the current one.
+func find(c *config.Config, read func(dir string) ([]byte, error)) (*Keys, error) {
 	if c.Secret != "" {
 		return newKeys([]byte(c.Secret), []byte(c.SecretPrevious)), nil
 	}
 
-	current, err := readOrCreate(c.DataDir)
+	current, err := read(c.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("application key: %w", err)
 	}

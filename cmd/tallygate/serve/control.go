@@ -57,6 +57,7 @@ func (a *App) openControl(clients *web.Clients) error {
 		GraphiQL:          graphiQL,
 		Configuration:     configuration(c),
 		Notify:            a.notify(),
+		Metrics:           a.registry,
 	})
 	if err != nil {
 		return err
@@ -77,13 +78,13 @@ func (a *App) openControl(clients *web.Clients) error {
 	mux.Handle("POST "+model.StopMailPath, stopMail)
 	mux.Handle(export.Path, export.Handler(export.Options{DB: a.db, User: sessions.Downloader, Log: a.log}))
 	assets.MountConsole(mux, string(c.CaptchaURL))
-	a.health(mux)
+	a.serveHealth(mux)
 	handler := onlyFor(c.BaseURL, a.baseConfigured, web.Recover(a.log, mux))
 	if c.BaseURL.IsHTTPS() {
 		handler = overTLS(handler)
 	}
 
-	a.control.Handler = a.leaving(handler)
+	a.control.Handler = a.observer(config.RoleControl).Handler(a.leaving(handler))
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db/keys"
 	assets "github.com/tallygate/tallygate/frontend-assets"
 
@@ -36,6 +37,7 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		FloodRate:  a.config.FloodRate,
 		Now:        time.Now,
 		Stores:     stores,
+		Tracer:     a.tracer,
 		Log:        a.log,
 		Notify:     a.notify(),
 	})
@@ -49,6 +51,7 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		Difficulty: a.config.CaptchaDifficulty,
 		Now:        time.Now,
 		Store:      ingest.New(a.db).ClaimStore(),
+		Tracer:     a.tracer,
 		Log:        a.log,
 
 		NoTestSitekey: !a.config.CaptchaTestSitekey,
@@ -60,7 +63,7 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 	data := dataplane.Handler(dataplane.Options{Analytics: a.analytics, Captcha: a.captcha, Assets: assets.Handler(),
 		Log: a.log})
 	health := http.NewServeMux()
-	a.health(health)
+	a.serveHealth(health)
 
 	// A ServeMux would redirect a path such as //collect.php, so the data plane gets its own
 	// routing.
@@ -78,6 +81,6 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		handler = overTLS(handler)
 	}
 
-	a.data.Handler = a.leaving(handler)
+	a.data.Handler = a.observer(config.RoleData).Handler(a.leaving(handler))
 	return nil
 }

@@ -29,7 +29,7 @@ const (
 //  4. stop the workers, whose tasks still need the database;
 //  5. close the database (in Run).
 func (a *App) drain() error {
-	a.draining.Store(true)
+	a.markDraining()
 	err := a.finishRequests()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout-requestsTimeout)
 	defer cancel()
@@ -57,7 +57,7 @@ func (a *App) announceStop() {
 	defer signal.Stop(second)
 
 	a.log.Info("draining", "delay", a.config.DrainDelay.String())
-	a.draining.Store(true)
+	a.markDraining()
 
 	if a.config.DrainDelay == 0 {
 		return
@@ -73,11 +73,17 @@ func (a *App) announceStop() {
 	}
 }
 
+// markDraining makes the process not ready from now on.
+func (a *App) markDraining() {
+	now := time.Now()
+	a.draining.CompareAndSwap(nil, &now)
+}
+
 // leaving closes each connection after its response while the process drains. Otherwise a load
 // balancer's idle connection would close while the next request is on it.
 func (a *App) leaving(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a.draining.Load() {
+		if a.draining.Load() != nil {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)

@@ -22,24 +22,41 @@ const (
 	readyFresh = time.Second
 )
 
-// health adds two endpoints. /healthz responds while the process runs. /readyz responds with 200
+// The checks of readiness, by the names that /readyz shows.
+const (
+	checkDrain    = "drain"
+	checkDatabase = "database"
+)
+
+// reasonUnreachable is the reason of a database that does not answer in time.
+const reasonUnreachable = "database not reachable"
+
+// failure is a readiness check that fails.
+type failure struct {
+	check  string
+	reason string // one of a fixed set, so it contains no secret
+	since  time.Time
+}
+
+// serveHealth adds two endpoints. /healthz responds while the process runs. /readyz responds with 200
 // only while the database is readable and writable, its schema is current, and the process does not
 // drain. The first line is then "ok", followed by a line "warning: …" for each condition that an
-// operator should check.
-func (a *App) health(mux *http.ServeMux) {
+// operator should check. Otherwise the first line is the reason, followed by the name of the check
+// and the time since when it fails.
+func (a *App) serveHealth(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if reason := a.notReady(); reason != "" {
-			http.Error(w, reason, http.StatusServiceUnavailable)
+		w.Header().Set("Cache-Control", "no-store")
+
+		if f := a.notReady(); f != nil {
+			http.Error(w, fmt.Sprintf("%s\ncheck: %s\nsince: %s", f.reason, f.check, f.since.UTC().Format(time.RFC3339)),
+				http.StatusServiceUnavailable)
 			return
 		}
 
 		fmt.Fprintln(w, "ok")
-
-		for _, warning := range a.warnings {
-			if text := warning(); text != "" {
-				fmt.Fprintln(w, "warning:", strings.ReplaceAll(text, "\n", " "))
-			}
+		for _, warning := range a.currentWarnings() {
+			fmt.Fprintln(w, "warning:", strings.ReplaceAll(warning, "\n", " "))
 		}
 	})
 }
@@ -48,6 +65,17 @@ func (a *App) health(mux *http.ServeMux) {
 // else "". It is called concurrently on each request, so it must not block. Add warnings in Open,
 // before anything is served.
 func (a *App) warn(warning func() string) { a.warnings = append(a.warnings, warning) }
+
+// currentWarnings returns the warnings whose conditions last.
+func (a *App) currentWarnings() []string {
+	var current []string
+	for _, warning := range a.warnings {
+		if text := warning(); text != "" {
+			current = append(current, text)
+		}
+	}
+	return current
+}
 
 // addWarnings adds the warnings of this package.
 func (a *App) addWarnings() {
@@ -63,12 +91,15 @@ func (a *App) addWarnings() {
 	}
 }
 
-// notReady returns the reason not to send requests to this process, or "".
-func (a *App) notReady() string {
-	if a.draining.Load() {
-		return "draining"
+// notReady returns why no requests should be sent to this process, or nil.
+func (a *App) notReady() *failure {
+	if since := a.draining.Load(); since != nil {
+		return &failure{checkDrain, "draining", *since}
 	}
-	return a.readiness.reason()
+	if reason, since := a.readiness.state(); reason != "" {
+		return &failure{checkDatabase, reason, since}
+	}
+	return nil
 }
 
 // checkDatabase reads and writes, and returns the fault, or "".
@@ -76,7 +107,7 @@ func (a *App) checkDatabase(ctx context.Context) (reason string, err error) {
 	schema, err := a.db.Schema(ctx)
 	switch {
 	case err != nil:
-		return "database not reachable", err
+		return reasonUnreachable, err
 	case schema.TooNew():
 		return "database schema is too new", nil
 	case len(schema.Pending) > 0:
@@ -96,47 +127,60 @@ type readiness struct {
 	log    *slog.Logger
 	flight singleflight.Group
 
-	mu   sync.Mutex
-	at   time.Time // time of the last check
-	last string
+	mu     sync.Mutex
+	at     time.Time // time of the last check
+	last   string
+	failed time.Time // time of the first check that failed since the last one that did not
 }
 
-// reason returns why the process is not ready, or "". It takes at most readyTimeout.
-func (r *readiness) reason() string {
-	if reason, fresh := r.cached(); fresh {
-		return reason
+// state returns why the process is not ready and since when, or "". It takes at most readyTimeout.
+func (r *readiness) state() (reason string, since time.Time) {
+	if reason, since, fresh := r.cached(); fresh {
+		return reason, since
 	}
 
-	answer := r.flight.DoChan("", func() (any, error) { return r.refresh(), nil })
+	done := r.flight.DoChan("", func() (any, error) { r.refresh(); return nil, nil })
 
 	// Callers do not wait for a database that ignores the deadline.
 	timeout := time.NewTimer(readyTimeout)
 	defer timeout.Stop()
 
 	select {
-	case result := <-answer:
-		return result.Val.(string)
+	case <-done:
+		reason, since, _ = r.cached()
+		return reason, since
 	case <-timeout.C:
-		return "database not reachable"
+		return reasonUnreachable, r.failingSince()
 	}
 }
 
-func (r *readiness) cached() (reason string, fresh bool) {
+func (r *readiness) cached() (reason string, since time.Time, fresh bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.last, !r.at.IsZero() && time.Since(r.at) < readyFresh
+	return r.last, r.failed, !r.at.IsZero() && time.Since(r.at) < readyFresh
+}
+
+// failingSince returns since when the checks have failed: from now on if the last one did not.
+func (r *readiness) failingSince() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed.IsZero() {
+		r.failed = time.Now()
+	}
+	return r.failed
 }
 
 // refresh checks the database unless another call has just done so, and logs each change to the
 // worse.
-func (r *readiness) refresh() string {
-	if reason, fresh := r.cached(); fresh {
-		return reason
+func (r *readiness) refresh() {
+	if _, _, fresh := r.cached(); fresh {
+		return
 	}
 
 	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 	defer cancel()
 
+	began := time.Now()
 	reason, err := r.check(ctx)
 
 	r.mu.Lock()
@@ -146,6 +190,12 @@ func (r *readiness) refresh() string {
 		r.log.Warn("not ready", "reason", reason, "error", err)
 	}
 
+	switch {
+	case reason == "":
+		r.failed = time.Time{}
+	case r.failed.IsZero():
+		r.failed = began
+	}
+
 	r.at, r.last = time.Now(), reason
-	return reason
 }

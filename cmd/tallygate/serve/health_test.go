@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -11,7 +10,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/jobs"
@@ -36,7 +38,7 @@ func TestReadinessChecksOnceASecond(t *testing.T) {
 	ask := func(n int, want string) {
 		for range n {
 			wg.Go(func() {
-				if reason := r.reason(); reason != want {
+				if reason, _ := r.state(); reason != want {
 					t.Errorf("%q, want %q", reason, want)
 				}
 			})
@@ -70,6 +72,52 @@ func TestReadinessChecksOnceASecond(t *testing.T) {
 	}
 }
 
+// TestNotReadySince checks that the time of the first failed check stays while the reason changes, and
+// that a new failure has a new one.
+func TestNotReadySince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reason := ""
+		a := &App{}
+		a.readiness = readiness{log: slog.New(slog.DiscardHandler),
+			check: func(context.Context) (string, error) { return reason, nil }}
+		mux := http.NewServeMux()
+		a.serveHealth(mux)
+
+		began := time.Now() // of the test's clock, as all sleeps
+		for _, step := range []struct {
+			after  time.Duration
+			reason string
+			since  time.Duration
+		}{
+			{5 * time.Second, "", 0}, {10 * time.Second, "not writable", 10 * time.Second},
+			{20 * time.Second, "not reachable", 10 * time.Second}, {30 * time.Second, "", 0},
+			{40 * time.Second, "not reachable", 40 * time.Second},
+		} {
+			time.Sleep(step.after - time.Since(began))
+			reason = step.reason
+			w := httptest.NewRecorder()
+			mux.ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
+
+			status, want := http.StatusOK, "ok\n"
+			if step.reason != "" {
+				since := began.Add(step.since).UTC().Format(time.RFC3339)
+				status, want = http.StatusServiceUnavailable, step.reason+"\ncheck: database\nsince: "+since+"\n"
+			}
+			if w.Code != status || w.Body.String() != want {
+				t.Errorf("after %v: %d %q, want %d %q", step.after, w.Code, w.Body, status, want)
+			}
+		}
+
+		time.Sleep(time.Minute - time.Since(began))
+		a.markDraining()
+		time.Sleep(time.Minute)
+		a.markDraining()
+		if f := a.notReady(); f == nil || f.check != checkDrain || f.since.Sub(began) != time.Minute {
+			t.Errorf("draining: %+v", f)
+		}
+	})
+}
+
 // TestReadinessOfAHungDatabase checks that a database that ignores its deadline does not delay
 // callers, and is not checked again before it responds.
 func TestReadinessOfAHungDatabase(t *testing.T) {
@@ -88,7 +136,7 @@ func TestReadinessOfAHungDatabase(t *testing.T) {
 	began := time.Now()
 
 	for range 2 {
-		if reason := r.reason(); reason != "database not reachable" {
+		if reason, _ := r.state(); reason != "database not reachable" {
 			t.Errorf("%q, want that the database is not reachable", reason)
 		}
 	}
@@ -113,7 +161,12 @@ func TestReadyzWarnsOfAWrongClock(t *testing.T) {
 	a.readiness.check, a.readiness.log = a.checkDatabase, log
 	a.warn(j.ClockWarning)
 	mux := http.NewServeMux()
-	a.health(mux)
+	a.serveHealth(mux)
+
+	registry := prometheus.NewRegistry()
+	if err := j.Measure(registry); err != nil {
+		t.Fatal(err)
+	}
 
 	for _, test := range []struct {
 		wrong time.Duration
@@ -123,7 +176,10 @@ func TestReadyzWarnsOfAWrongClock(t *testing.T) {
 		wrong = test.wrong
 
 		// Compare the clocks, as the running worker does every few seconds.
-		_ = j.WriteMetrics(t.Context(), io.Discard)
+		if _, err := registry.Gather(); err != nil {
+			t.Fatal(err)
+		}
+
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
 

@@ -5,11 +5,18 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/database"
@@ -38,14 +45,21 @@ type App struct {
 	jobs          *jobs.Worker       // nil without the worker role
 	notifier      *queue.Notifier    // of a process whose workers are elsewhere; nil without Redis
 	metrics       *server            // nil unless configured
+	health        *server            // nil unless configured
+
+	registry *prometheus.Registry
+	requests *web.Requests
+	access   *slog.Logger             // of the access log; nil unless configured
+	traces   *sdktrace.TracerProvider // nil unless configured
+	tracer   trace.Tracer             // of traces; nil unless configured
 
 	baseConfigured bool // the base URL is set, not derived from the control address
 
 	readiness readiness
 	warnings  []func() string // of /readyz, see warn
 
-	draining    atomic.Bool
-	keyReplaced atomic.Bool // the database uses an application key that this process does not have
+	draining    atomic.Pointer[time.Time] // since when; nil: not
+	keyReplaced atomic.Bool               // the database uses an application key that this process does not have
 }
 
 // server is one listener with its HTTP server.
@@ -59,7 +73,7 @@ type server struct {
 // the services of the roles. It does not start them. The caller calls Run or Close. Open completes c:
 // an origin that is not set derives from its listener.
 func Open(ctx context.Context, c *config.Config, log *slog.Logger) (_ *App, err error) {
-	a := &App{config: c, log: log}
+	a := &App{config: c, log: log, registry: prometheus.NewRegistry(), requests: web.NewRequests()}
 	a.readiness.check, a.readiness.log = a.checkDatabase, log
 	defer func() {
 		if err != nil {
@@ -78,6 +92,13 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger) (_ *App, err 
 	}
 	if a.keys, err = secret.Open(ctx, c, a.db, log); err != nil {
 		return nil, err
+	}
+
+	if err := a.openTraces(ctx); err != nil {
+		return nil, err
+	}
+	if c.AccessLog {
+		a.access = slog.New(slog.NewJSONHandler(os.Stdout, nil))
 	}
 
 	a.addWarnings()
@@ -114,6 +135,10 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger) (_ *App, err 
 		}
 	}
 
+	if err := errors.Join(a.openMetrics(), a.openHealth()); err != nil {
+		return nil, err
+	}
+
 	return a, nil
 }
 
@@ -123,6 +148,8 @@ func (a *App) Close() {
 		// Shutdown has usually closed it already.
 		_ = s.listener.Close()
 	}
+
+	a.stopTraces()
 
 	if a.db != nil {
 		if err := a.db.Close(); err != nil {
@@ -135,25 +162,15 @@ func (a *App) Close() {
 
 // servers returns the servers of this process by role.
 func (a *App) servers() map[string]*server {
-	servers := make(map[string]*server, 2)
-
-	if a.control != nil {
-		servers["control"] = a.control
-	}
-	if a.data != nil {
-		servers["data"] = a.data
-	}
-	if a.metrics != nil {
-		servers["metrics"] = a.metrics
-	}
-
+	servers := map[string]*server{"control": a.control, "data": a.data, "metrics": a.metrics, "health": a.health}
+	maps.DeleteFunc(servers, func(_ string, s *server) bool { return s == nil })
 	return servers
 }
 
 // DB returns the database, which is open until Run returns.
 func (a *App) DB() *db.DB { return a.db }
 
-// Addr returns the address of the listener "control", "data" or "metrics", or "" without it.
+// Addr returns the address of the listener "control", "data", "metrics" or "health", or "" without it.
 func (a *App) Addr(role string) string {
 	if s := a.servers()[role]; s != nil {
 		return s.listener.Addr().String()

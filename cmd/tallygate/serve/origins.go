@@ -10,22 +10,11 @@ import (
 
 // warnOfPlainOrigins logs each public origin that other machines reach without TLS.
 func (a *App) warnOfPlainOrigins() {
-	c := a.config
-	origins := []struct {
-		setting string
-		origin  config.Origin
-		role    config.Role
-	}{
-		{"TALLYGATE_BASE_URL", c.BaseURL, config.RoleControl},
-		{"TALLYGATE_ANALYTICS_URL", c.AnalyticsURL, config.RoleData},
-		{"TALLYGATE_CAPTCHA_URL", c.CaptchaURL, config.RoleData},
-	}
-
-	for _, o := range origins {
-		if c.Has(o.role) && !o.origin.IsHTTPS() && o.origin.IsPublic() {
+	for _, o := range a.config.Origins() {
+		if o.Origin.IsPlain() {
 			a.log.Warn("passwords, sessions and visits cross the network in plain text: the public origin is http; "+
 				"terminate TLS in front of it and set it to https",
-				"setting", o.setting, "origin", string(o.origin))
+				"setting", o.Setting, "origin", string(o.Origin))
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	}
 
-	failed := make(chan error, 3)
+	failed := make(chan error, 4)
 
 	for role, s := range a.servers() {
 		a.log.Info("listening", "role", role, "addr", s.listener.Addr().String(), "url", s.url)

@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/http"
 	netmail "net/mail"
 	"os"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/tallygate/tallygate/jobs/mail"
 	"github.com/tallygate/tallygate/jobs/queue"
 	"github.com/tallygate/tallygate/jobs/webhook"
-	"github.com/tallygate/tallygate/web"
 )
 
 // openJobs opens the worker, or the connection by which the other roles notify a worker in another
@@ -34,7 +32,7 @@ func (a *App) openJobs() error {
 		return err
 	}
 
-	authorities, err := certificates(c.WebhookCAFile)
+	authorities, err := Certificates(c.WebhookCAFile)
 	if err != nil {
 		return fmt.Errorf("--webhook-ca-file: %w", err)
 	}
@@ -62,17 +60,14 @@ func (a *App) openJobs() error {
 		WebhookAuthorities: authorities,
 		Mail:               server,
 		BaseURL:            string(c.BaseURL),
+		Tracer:             a.tracer,
 	})
-	if err != nil || c.MetricsAddr == "" {
-		return err
-	}
-
-	return a.openMetrics()
+	return err
 }
 
-// certificates returns the system's certificates and those in a file. Without a file it returns
+// Certificates returns the system's certificates and those in a file. Without a file it returns
 // nil.
-func certificates(file string) (*x509.CertPool, error) {
+func Certificates(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -91,27 +86,6 @@ func certificates(file string) (*x509.CertPool, error) {
 	}
 
 	return pool, nil
-}
-
-// openMetrics opens the metrics listener, which is separate from the public ones.
-func (a *App) openMetrics() error {
-	var origin config.Origin
-	var err error
-	if a.metrics, err = listen("metrics", string(a.config.MetricsAddr), &origin); err != nil {
-		return err
-	}
-
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		if err := a.jobs.WriteMetrics(r.Context(), w); err != nil {
-			a.log.WarnContext(r.Context(), "metrics", "error", err)
-		}
-	})
-
-	a.health(mux)
-	a.metrics.Handler = web.Recover(a.log, mux)
-	return nil
 }
 
 // notify returns the function that asks the workers, in this process or in others, for the first

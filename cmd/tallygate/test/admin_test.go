@@ -137,7 +137,7 @@ func TestAdmin(t *testing.T) {
 		admin("tallygate: An Enterprise plan needs the agreed number", "set-plan", key, "ENTERPRISE",
 			"--monthly-pageviews", "9223372036854775807")
 		admin("tallygate: There is no such plan.", "set-plan", key, "GOLD")
-		admin("tallygate: No such object.", "set-plan", strings.Repeat("0", 32), "FREE")
+		admin(`tallygate: there is no site with the key "0000`, "set-plan", strings.Repeat("0", 32), "FREE")
 		var read struct {
 			Site struct{ Usage struct{ Quota int } }
 		}

@@ -52,16 +52,16 @@ func (s *solver) post(path string, body any, answer any) (status int, err error)
 	return response.StatusCode, json.Unmarshal(raw, answer)
 }
 
-// once obtains one token and redeems it with several concurrent requests.
-func (s *solver) once() error {
+// token obtains one token.
+func (s *solver) token() (string, error) {
 	var c pow.Challenge
 	if _, err := s.post("/api/v1/pow/config", map[string]any{"sitekey": s.sitekey}, &c); err != nil {
-		return err
+		return "", err
 	}
 
 	nonce, err := pow.Solve(c)
 	if err != nil {
-		return fmt.Errorf("%+v: %w", c, err)
+		return "", fmt.Errorf("%+v: %w", c, err)
 	}
 
 	work := map[string]any{"sitekey": s.sitekey, "challenge": c.Challenge, "nonce": nonce}
@@ -71,17 +71,26 @@ func (s *solver) once() error {
 
 	var solved struct{ Token string }
 	if _, err := s.post("/api/v1/pow/verify", work, &solved); err != nil {
-		return err
+		return "", err
 	}
 
 	s.mu.Lock()
 	s.tokens = append(s.tokens, solved.Token)
 	s.mu.Unlock()
-	var group sync.WaitGroup
+	return solved.Token, nil
+}
 
+// once obtains one token and redeems it with several concurrent requests.
+func (s *solver) once() error {
+	token, err := s.token()
+	if err != nil {
+		return err
+	}
+
+	var group sync.WaitGroup
 	errs := make([]error, 3)
 	for i := range errs {
-		group.Go(func() { _, errs[i] = s.redeem(solved.Token) })
+		group.Go(func() { _, errs[i] = s.redeem(token) })
 	}
 
 	group.Wait()

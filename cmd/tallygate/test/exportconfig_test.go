@@ -214,6 +214,7 @@ var settingColumns = map[string]map[string]string{
 		"require_second_factor": "members must have a second factor first", "suspended_at": isState, "suspension_reason": isState,
 	},
 	"sites": {
+		"cell": "of the installation", "cell_closed": "of the installation",
 		"id": isIdentity, "account_id": isIdentity, "site_key": isExported, "domain": isExported, "name": isExported,
 		"plan": isExported, "monthly_pageviews": isExported, "measure_site_search": isExported,
 		"measure_ecommerce": isExported, "allow_pseudonymous_user_id": isExported, "automatic_events": isExported,
@@ -247,6 +248,7 @@ var otherTables = map[string]string{
 	"used_challenges": isHistory, "email_changes": isSecret,
 	"pending_sign_ups": isSecret, "signin_failures": isHistory,
 
+	"cells": "of the installation, not of an account", "site_moves": isHistory,
 	"settings": "of the installation, not of an account", "schema_migrations": isHistory, "changes": isHistory,
 	"sqlite_sequence": isHistory, "detached_partitions": isHistory, "day_salts_0": isSecret, "day_salts_1": isSecret, "day_salts_2": isSecret,
 	"day_salts_3": isSecret,
@@ -256,7 +258,7 @@ var otherTables = map[string]string{
 	"rejections": isHistory, "unknown_events": isHistory, "captcha_usage": isHistory, "captcha_spent": isHistory,
 	"captcha_counts": isHistory, "quota_notices": isHistory, "deliveries": isHistory, "delivery_attempts": isHistory,
 	"mails": isHistory, "failure_notices": isHistory, "webhook_notices": isHistory, "audit_log": isHistory, "report_days": isHistory,
-	"report_segments": isHistory,
+	"report_segments": isHistory, "report_imports": isHistory, "import_figures": isHistory, "import_segments": isHistory,
 }
 
 // wantClassified checks that every column of a table with settings is classified, every other table

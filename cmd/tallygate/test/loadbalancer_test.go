@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -247,6 +248,60 @@ func recorder(t *testing.T, name string, requests *sync.Map) string {
 	}))
 	t.Cleanup(server.Close)
 	return strings.TrimPrefix(server.URL, "http://")
+}
+
+// TestProxyWithoutReadyNodes checks that HAProxy passes calls to a node that runs while no node is
+// ready, and that it prefers one that is.
+func TestProxyWithoutReadyNodes(t *testing.T) {
+	t.Parallel()
+
+	var ready [2]atomic.Bool
+	var nodes [2]string
+	for i := range nodes {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/readyz" && !ready[i].Load() {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+			fmt.Fprint(w, i)
+		}))
+		t.Cleanup(server.Close)
+		nodes[i] = strings.TrimPrefix(server.URL, "http://")
+	}
+
+	client, _ := loadBalancers["haproxy"].run(t, map[string]string{
+		"10.0.0.11:8081": nodes[0], "10.0.0.12:8081": nodes[1], "10.0.0.11:8080": nodes[0], "10.0.0.12:8080": nodes[1],
+	})
+
+	// await calls until twenty answers in turn come from the expected nodes.
+	await := func(state string, want ...string) {
+		t.Helper()
+		var status int
+		var node string
+		for deadline, right := time.Now().Add(patience), 0; right < 20; {
+			response, err := client.Get(fmt.Sprintf("https://stats.example.com/svc.js?%d", right))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+
+			status, node = response.StatusCode, string(text)
+			if right++; status != http.StatusOK || !slices.Contains(want, node) {
+				right = 0
+				time.Sleep(20 * time.Millisecond)
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: the answer is %d from %q, want 200 from %v", state, status, node, want)
+			}
+		}
+	}
+
+	ready[1].Store(true)
+	await("the second node is ready", "1")
+	ready[1].Store(false)
+	await("no node is ready", "0", "1")
+	ready[0].Store(true)
+	await("the first node is ready", "0")
 }
 
 // TestProxyHashesBySite: behind the shipped examples all calls of a site reach one node, sites are

@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 
 	code := browsertest.Run(func() int { return dbtest.Run(m) })
 	programtest.Remove()
+	_ = os.RemoveAll(prepared.dir)
 	os.Exit(code)
 }
 

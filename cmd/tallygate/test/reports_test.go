@@ -58,6 +58,6 @@ func TestCheckReports(t *testing.T) {
 		}
 		check(false, "site 1, 2026-11-20, time in view of /pricing: 0 in the report, 12000 in the rows")
 		check(false, "bounces: 1 in the report, 0 in the rows")
-		check(false, "No such object.", strings.Repeat("0", 32))
+		check(false, "there is no site with the key", strings.Repeat("0", 32))
 	})
 }

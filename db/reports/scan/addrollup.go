@@ -16,36 +16,55 @@ func (q *Query) addsUp() bool {
 	return len(q.Filters) == 0 && len(q.Funnels) == 0 && (q.Properties == nil || q.Properties.Event != "")
 }
 
-// AddsUp reports whether AddRollup may be used, if CanAdd accepts the rollup.
+// AddsUp reports whether rollups have all that the query asks for.
 func (s *Scanner) AddsUp() bool { return s.addsUp }
 
-// CanAdd reports whether AddRollup can count the segment with these days and texts. It is safe for
-// concurrent use, also with Add.
-func (s *Scanner) CanAdd(g *segment.Segment, r *segment.Rollup) bool {
+// NeedsColumns reports whether AddRollup leaves days of the segment out, which AddRest then counts. It
+// needs the days, the texts and the rollup's spans, and is safe for concurrent use, also with the
+// methods that add.
+func (s *Scanner) NeedsColumns(g *segment.Segment, spans []segment.Span) bool {
+	return slices.Contains(s.rest(g, spans), true)
+}
+
+// rest returns which UTC days of a segment its rollup has no figures of: days that the period cuts, and
+// all days if the query asks for more than rollups have.
+func (s *Scanner) rest(g *segment.Segment, spans []segment.Span) []bool {
+	rest := make([]bool, len(g.Days))
+	all := func() []bool {
+		for n := range rest {
+			rest[n] = true
+		}
+		return rest
+	}
+
 	// Rollups have no properties. Without an event of the name, there are none.
 	if p := s.query.Properties; !s.addsUp || p != nil && slices.Contains(g.Texts[segment.EventName], p.Event) {
-		return false
+		return all()
 	}
 
 	first := g.First.Start().Time().Unix()
-	perDay := make(map[uint32]int) // spans in the period of UTC days that are not all in the period
-	for _, span := range r.Spans() {
+	perDay := make([]int, len(rest)) // spans in the period of UTC days that are not all in the period
+	for _, span := range spans {
+		if int(span.Day) >= len(rest) {
+			return all()
+		}
+
 		from, to := first+int64(span.From), first+int64(span.To)
 		if to <= s.days[0] || from >= s.until {
 			continue
 		}
 		if from < s.days[0] || to > s.until || !s.isDay(from, to) {
-			return false
+			rest[span.Day] = true
 		}
 		if !s.hasDay(first, span) {
 			perDay[span.Day]++
 		}
 		if perDay[span.Day] > 1 {
 			// Across counts only if the period has all spans.
-			return false
+			rest[span.Day] = true
 		}
 	}
-	return true
+	return rest
 }
 
 const utcDay = 86_400 // seconds
@@ -73,14 +92,20 @@ func hasWithin(times []int64, from, to int64) bool {
 	return i < len(times) && times[i] < to
 }
 
-// AddRollup counts a segment that CanAdd accepts, of which only the days and the texts are needed.
+// AddRollup counts the days of a segment that its rollup has, of which only the days and the texts are
+// needed.
 func (s *Scanner) AddRollup(g *segment.Segment, r *segment.Rollup) error {
+	rest := s.rest(g, r.Spans())
+	if !slices.Contains(rest, false) {
+		return nil
+	}
+
 	p := s.newPass(g)
 	p.number()
 
 	for i, span := range r.Spans() {
 		from, to := p.first+int64(span.From), p.first+int64(span.To)
-		if to <= s.days[0] || from >= s.until {
+		if rest[span.Day] || to <= s.days[0] || from >= s.until {
 			continue
 		}
 
@@ -96,6 +121,16 @@ func (s *Scanner) AddRollup(g *segment.Segment, r *segment.Rollup) error {
 		}
 	}
 	return nil
+}
+
+// AddRest counts the days of a segment that AddRollup leaves out, by the spans of its rollup. It is like
+// Add for them.
+func (s *Scanner) AddRest(g *segment.Segment, spans []segment.Span) error {
+	rest := s.rest(g, spans)
+	if !slices.Contains(rest, true) {
+		return nil
+	}
+	return s.addDays(g, rest)
 }
 
 // addTotals adds the figures of a span that begins at a time.
@@ -187,7 +222,7 @@ func (p *pass) addSale(c *cell, s *segment.Sale) {
 	revenue := revenueOf(p.kind[s.Name], s.Amount)
 	revenue.Purchases *= s.Count
 	revenue.Refunds *= s.Count
-	c.addRevenue(p.g.Texts[segment.Currency][s.Currency], revenue)
+	c.addRevenue(p.currencies[s.Currency], revenue)
 }
 
 // addRows adds the rows of a field.

@@ -133,7 +133,7 @@ func BenchmarkRollups(b *testing.B) {
 				b.Fatal(err)
 			}
 			texts, err := segment.DecodeTexts(encoded[i][segment.PartDays], encoded[i][segment.PartTexts])
-			if err != nil || !s.CanAdd(texts, rollup) {
+			if err != nil || s.NeedsColumns(texts, rollup.Spans()) {
 				b.Fatal("the rollup cannot be added", err)
 			}
 			if err := s.AddRollup(texts, rollup); err != nil {

@@ -2,7 +2,6 @@ package scan
 
 import (
 	"math/bits"
-	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -22,6 +21,7 @@ type Figures struct {
 	Conversions int64 // key events
 	Converted   int64 // visitors with a key event
 	Revenue     map[string]Revenue
+	Unknown     *Unknown // of the figures of imports; nil without any
 }
 
 // Revenue is what purchases and refunds of one currency sum up to, exactly.
@@ -40,14 +40,12 @@ func (r *Revenue) add(other Revenue) {
 	r.Refunds += other.Refunds
 }
 
+// addRevenue adds to the revenue of a currency, a text that stays valid.
 func (f *Figures) addRevenue(currency string, r Revenue) {
 	if f.Revenue == nil {
 		f.Revenue = make(map[string]Revenue)
 	}
-	sum, known := f.Revenue[currency]
-	if !known {
-		currency = strings.Clone(currency) // part of a segment
-	}
+	sum := f.Revenue[currency]
 	sum.add(r)
 	f.Revenue[currency] = sum
 }

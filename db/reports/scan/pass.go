@@ -2,6 +2,7 @@ package scan
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/segment"
@@ -46,6 +47,8 @@ type pass struct {
 	users []uint32 // numbers of the user ids by their index; nil if the segment has none
 	keep  []bool   // which visits the filters keep; nil if all
 
+	currencies []string // copies, by index: figures keep them, and the segment's memory is used again
+
 	// What is computed once for the segment, when the first of its facts is counted.
 	ready bool
 	slots []slots  // of the breakdowns by time, and then of the series
@@ -80,11 +83,26 @@ func (s *Scanner) newPass(g *segment.Segment) *pass {
 	}
 
 	p.keep = p.filter()
+	p.currencies = s.copiesOf(g.Texts[segment.Currency])
 	if len(g.Texts[segment.User]) > 1 {
 		p.dictionary(segment.User).begin(g.Texts[segment.User])
 		p.users = p.numbers(segment.User)
 	}
 	return p
+}
+
+// copiesOf returns texts of a segment that stay valid after it. There are few different ones.
+func (s *Scanner) copiesOf(texts []string) []string {
+	copies := make([]string, len(texts))
+	for i, text := range texts {
+		known, ok := s.copies[text]
+		if !ok {
+			known = strings.Clone(text)
+			s.copies[known] = known
+		}
+		copies[i] = known
+	}
+	return copies
 }
 
 // window is the period's share of a UTC day, in seconds of the segment.
@@ -220,7 +238,7 @@ func (p *pass) addEvent(f *fact, s *sums, e int, day uint8) {
 	}
 
 	if kind := p.kind[name]; kind != noSale {
-		if currency := p.g.Text(segment.Currency, e); currency != "" {
+		if currency := p.currencies[p.g.Columns[segment.Currency].At(e)]; currency != "" {
 			p.sales = append(p.sales, sale{len(p.facts), e, currency, revenueOf(kind, p.g.Value[e])})
 		}
 	}

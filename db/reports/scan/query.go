@@ -143,6 +143,12 @@ func (d Date) DaysUntil(other Date) int { return int(other.utc().Sub(d.utc()) / 
 // Weekday returns the day of the week, 0 for Sunday.
 func (d Date) Weekday() int { return int(d.utc().Weekday()) }
 
+// Number returns the days from 1970-01-01 to d.
+func (d Date) Number() model.Day { return model.At(d.utc()).Day() }
+
+// DateOfNumber is the inverse of Number.
+func DateOfNumber(n model.Day) Date { return DateOf(n.Start().Time()) }
+
 // String formats the date as YYYY-MM-DD.
 func (d Date) String() string { return d.utc().Format(time.DateOnly) }
 

@@ -13,6 +13,8 @@ type Rows struct {
 	cells  []cell                            // by number, or
 	heads  []head                            // ditto, of a breakdown by visitors only
 	length int
+
+	imported map[string]Figures // in addition to cells or heads
 }
 
 // newRows returns the rows of a table.
@@ -42,6 +44,9 @@ func (r *Rows) Bytes() int64 {
 	for i := range r.cells {
 		n += perCurrency * int64(len(r.cells[i].Revenue))
 	}
+	for value := range r.imported {
+		n += perText + int64(len(value)) + int64(unsafe.Sizeof(Figures{})+unsafe.Sizeof(Unknown{}))
+	}
 	return n
 }
 
@@ -51,13 +56,13 @@ func (r *Rows) Len() int { return r.length }
 // All returns the rows in no order. Those of a breakdown with VisitorsOnly have no other figure.
 func (r *Rows) All() iter.Seq2[string, Figures] {
 	return func(yield func(string, Figures) bool) {
-		for i := range r.cells {
-			if c := &r.cells[i]; c.any() && !yield(r.texts[i], c.Figures) {
+		for i := range max(len(r.cells), len(r.heads)) {
+			if f, ok := r.at(i); ok && !yield(r.texts[i], r.with(r.texts[i], f)) {
 				return
 			}
 		}
-		for i := range r.heads {
-			if h := &r.heads[i]; h.any() && !yield(r.texts[i], Figures{Visitors: int64(h.visitors)}) {
+		for value, f := range r.imported {
+			if _, counted := r.counted(value); !counted && !yield(value, f) {
 				return
 			}
 		}
@@ -66,16 +71,35 @@ func (r *Rows) All() iter.Seq2[string, Figures] {
 
 // Of returns the figures of a value, which are 0 if it has no row.
 func (r *Rows) Of(value string) Figures {
-	if r.length == 0 {
-		return Figures{}
-	}
+	f, _ := r.counted(value)
+	return r.with(value, f)
+}
 
-	i, known := r.number(value)
-	switch {
-	case known && int(i) < len(r.cells):
-		return r.cells[i].Figures
-	case known && int(i) < len(r.heads):
-		return Figures{Visitors: int64(r.heads[i].visitors)}
+// at returns the figures counted for a number. ok is false if there are none.
+func (r *Rows) at(i int) (f Figures, ok bool) {
+	if i < len(r.cells) {
+		return r.cells[i].Figures, r.cells[i].any()
 	}
-	return Figures{}
+	h := &r.heads[i]
+	return Figures{Visitors: int64(h.visitors)}, h.any()
+}
+
+// counted returns the figures of a value without those of imports. ok is false if it has none.
+func (r *Rows) counted(value string) (f Figures, ok bool) {
+	if r.number == nil {
+		return f, false
+	}
+	i, known := r.number(value)
+	if !known || int(i) >= max(len(r.cells), len(r.heads)) {
+		return f, false
+	}
+	return r.at(int(i))
+}
+
+// with returns the figures of a value with those of imports.
+func (r *Rows) with(value string, f Figures) Figures {
+	if imported, ok := r.imported[value]; ok {
+		f.Add(&imported)
+	}
+	return f
 }

@@ -17,6 +17,7 @@ type Result struct {
 	Breakdowns []*Rows   // one per breakdown
 	Funnels    [][]int64 // one per funnel: visitors who reached each step
 	Properties map[string]PropertyCount
+	Imported   *Imported // what of it imports contribute; nil without imports in the period
 }
 
 // PropertyCount says how often a property was carried.
@@ -34,6 +35,7 @@ type Scanner struct {
 	visitors uint32                        // in the segments added, all
 	visits   uint32                        // ditto
 	texts    map[segment.Field]*dictionary // by domain
+	copies   map[string]string             // see copiesOf
 	addsUp   bool                          // rollups have all that the query asks for
 
 	totals  *table   // has one cell
@@ -51,7 +53,7 @@ type Scanner struct {
 // New returns a Scanner. The query must not change while it is in use.
 func New(q *Query) *Scanner {
 	s := &Scanner{
-		query: q, texts: make(map[segment.Field]*dictionary), addsUp: q.addsUp(),
+		query: q, texts: make(map[segment.Field]*dictionary), copies: make(map[string]string), addsUp: q.addsUp(),
 		totals: newTable(1), series: newTable(max(len(q.Points)-1, 0)), tables: make([]*table, len(q.Breakdowns)),
 		funnels: make([]funnelCount, len(q.Funnels)), props: make(map[string]*propertyCount),
 	}
@@ -83,7 +85,10 @@ const maxVisits = 1<<(32-stampDays) - 1
 
 // Add counts a segment. Each visit must be added once. An error means that the segments of the
 // Scanner would have 2^29 visits or more.
-func (s *Scanner) Add(g *segment.Segment) error {
+func (s *Scanner) Add(g *segment.Segment) error { return s.addDays(g, nil) }
+
+// addDays is Add for those UTC days of the segment that are set in only; nil means all.
+func (s *Scanner) addDays(g *segment.Segment, only []bool) error {
 	if len(g.New) > maxVisits-int(s.visits) {
 		return fmt.Errorf("scan: more than %d visits", maxVisits)
 	}
@@ -93,11 +98,8 @@ func (s *Scanner) Add(g *segment.Segment) error {
 	begin := 0
 	for n, d := range g.Days {
 		end := begin + int(d.Visits)
-		w := p.window(n)
-		s.visitors = p.collect(&w, begin, end, s.visitors)
-		if len(p.facts) > 0 {
-			p.prepare()
-			p.count(&w)
+		if only == nil || only[n] {
+			p.addDay(n, begin, end)
 		}
 		begin = end
 	}
@@ -105,6 +107,16 @@ func (s *Scanner) Add(g *segment.Segment) error {
 	s.visits += uint32(len(g.New))
 	s.facts, s.sums = p.facts, p.sums
 	return nil
+}
+
+// addDay counts the UTC day n of the segment, whose visits are those from begin before end.
+func (p *pass) addDay(n, begin, end int) {
+	w := p.window(n)
+	p.visitors = p.collect(&w, begin, end, p.visitors)
+	if len(p.facts) > 0 {
+		p.prepare()
+		p.count(&w)
+	}
 }
 
 // prepare computes what counting needs of the segment, once.

@@ -71,7 +71,8 @@ func compare(t *testing.T, name string, q *scan.Query, days []segment.Rows) {
 }
 
 // compareRollups compares a query that rollups can answer with a count by maps. The last segment
-// holds the days of all others. Rollups of other days than the query's must be refused.
+// holds the days of all others. Days that the rollup has otherwise than the query are counted from the
+// columns.
 func compareRollups(t *testing.T, name string, q scan.Query, days []segment.Rows, segments []*segment.Segment) {
 	t.Helper()
 	q.Filters, q.Breakdowns = nil, []scan.Breakdown{{By: scan.Event}}
@@ -95,14 +96,17 @@ func checkRollups(t *testing.T, name string, q *scan.Query, want *recount.Result
 	for _, zone := range []*time.Location{q.Zone, time.UTC, time.FixedZone("", 5*60*60)} {
 		s := scan.New(q)
 		for _, g := range segments {
-			rollup, texts := rollUp(t, g, zone)
-			if !s.CanAdd(texts, rollup) {
-				if err := s.Add(g); err != nil {
-					t.Fatal(err)
-				}
+			rolledUp, parts := scan.RollUp(g, zone).Encode(), encode(t, g)
+			rollup, texts := decodeRollup(t, rolledUp, parts)
+			if err := s.AddRollup(texts, rollup); err != nil {
+				t.Fatal(err)
+			}
+			needed := s.NeedsColumns(texts, rollup.Spans())
+			overwrite(append(parts[:], rolledUp)...)
+			if !needed {
 				continue
 			}
-			if err := s.AddRollup(texts, rollup); err != nil {
+			if err := s.AddRest(g, rollup.Spans()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -116,14 +120,10 @@ func checkRollups(t *testing.T, name string, q *scan.Query, want *recount.Result
 	}
 }
 
-// rollUp returns the decoded rollup of a segment, and the segment's days and texts.
-func rollUp(t *testing.T, g *segment.Segment, zone *time.Location) (*segment.Rollup, *segment.Segment) {
+// decodeRollup decodes the rollup of a segment, and the segment's days and texts.
+func decodeRollup(t *testing.T, rollup []byte, parts [segment.Parts][]byte) (*segment.Rollup, *segment.Segment) {
 	t.Helper()
-	rollup, err := segment.DecodeRollup(scan.RollUp(g, zone).Encode())
-	if err != nil {
-		t.Fatal(err)
-	}
-	parts, err := g.Encode()
+	decoded, err := segment.DecodeRollup(rollup)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,10 +131,11 @@ func rollUp(t *testing.T, g *segment.Segment, zone *time.Location) (*segment.Rol
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rollup, texts
+	return decoded, texts
 }
 
-// TestRollupsAreUsed checks which queries rollups answer.
+// TestRollupsAreUsed checks which of three days rollups have for a query, and which are counted from the
+// columns.
 func TestRollupsAreUsed(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -163,23 +164,27 @@ func TestRollupsAreUsed(t *testing.T) {
 	for name, c := range map[string]struct {
 		query *scan.Query
 		zone  *time.Location
-		want  bool
+		want  string // "c" for each day whose columns are needed
 	}{
-		"UTC":               {utc, time.UTC, true},
-		"Berlin":            {local, berlin, true},
-		"one day":           {recount.Dashboard(berlin, first+1, 1), berlin, true},
-		"UTC in Berlin":     {utc, berlin, false},
-		"Berlin in UTC":     {local, time.UTC, false},
-		"filter":            {recount.Filtered(utc, scan.Page, "/"), time.UTC, false},
-		"unknown event":     {change(recount.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "none"} }), berlin, true},
-		"properties":        {change(recount.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "signup"} }), berlin, false},
-		"other figures":     {change(recount.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Breakdowns[0].VisitorsOnly = false }), berlin, false},
-		"until a time":      {change(recount.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Until = q.To.Start(berlin).Add(time.Hour) }), berlin, false},
-		"points of an hour": {change(recount.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Points[1] = q.Points[1].Add(2 * time.Hour) }), berlin, false},
+		"UTC":               {utc, time.UTC, "---"},
+		"Berlin":            {local, berlin, "---"},
+		"one day":           {recount.Dashboard(berlin, first+1, 1), berlin, "---"},
+		"UTC in Berlin":     {utc, berlin, "ccc"},
+		"Berlin in UTC":     {local, time.UTC, "ccc"},
+		"filter":            {recount.Filtered(utc, scan.Page, "/"), time.UTC, "ccc"},
+		"unknown event":     {change(recount.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "none"} }), berlin, "---"},
+		"properties":        {change(recount.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "signup"} }), berlin, "ccc"},
+		"other figures":     {change(recount.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Breakdowns[0].VisitorsOnly = false }), berlin, "ccc"},
+		"until a time":      {change(recount.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Until = q.To.Start(berlin).Add(time.Hour) }), berlin, "-c-"},
+		"points of an hour": {change(recount.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Points[1] = q.Points[1].Add(2 * time.Hour) }), berlin, "-c-"},
 	} {
-		rollup, texts := rollUp(t, g, c.zone)
-		if got := scan.New(c.query).CanAdd(texts, rollup); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
+		rollup, texts := decodeRollup(t, scan.RollUp(g, c.zone).Encode(), encode(t, g))
+		got := ""
+		for _, columns := range scan.New(c.query).Rest(texts, rollup.Spans()) {
+			got += map[bool]string{true: "c", false: "-"}[columns]
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
 }
@@ -214,13 +219,37 @@ func checkVisitors(t *testing.T, name string, want map[string]scan.Figures, got 
 	}
 }
 
+// result counts a query over segments. The memory of each is overwritten once it was added.
 func result(t *testing.T, q *scan.Query, segments []*segment.Segment) *scan.Result {
 	t.Helper()
 	s := scan.New(q)
 	for _, g := range segments {
-		if err := s.Add(g); err != nil {
+		parts := encode(t, g)
+		decoded, err := segment.Decode(parts)
+		if err != nil {
 			t.Fatal(err)
 		}
+		if err := s.Add(decoded); err != nil {
+			t.Fatal(err)
+		}
+		overwrite(parts[:]...)
 	}
 	return s.Result()
+}
+
+func encode(t *testing.T, g *segment.Segment) [segment.Parts][]byte {
+	t.Helper()
+	parts, err := g.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parts
+}
+
+func overwrite(parts ...[]byte) {
+	for _, part := range parts {
+		for i := range part {
+			part[i] = 0xff
+		}
+	}
 }

@@ -1,6 +1,6 @@
 // What surrounds every page: header, menus, footer, messages, keyboard shortcuts.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { Dialog } from './dialog';
 import { language, languages, t, type TextKey } from './language';
 import { go, useURL } from './router';
@@ -101,8 +101,12 @@ function UserMenu({ user: { email, operator } }: { user: ViewerFields }) {
   const { pathname } = useURL();
   const [open, setOpen] = useState(false);
 
-  // A link of the menu changes the address, which closes it.
-  useEffect(() => setOpen(false), [pathname]);
+  // A link of the menu changes the address, which closes it, also before the event of its opening.
+  const menu = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    menu.current!.open = false;
+    setOpen(false);
+  }, [pathname]);
 
   const leave = async (): Promise<void> => {
     try {
@@ -116,6 +120,7 @@ function UserMenu({ user: { email, operator } }: { user: ViewerFields }) {
 
   return (
     <details
+      ref={menu}
       class="menu"
       open={open}
       onToggle={(e) => setOpen(e.currentTarget.open)}

@@ -1,0 +1,129 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/loadgen/instance"
+	"github.com/tallygate/tallygate/db/pgserver"
+)
+
+// The backends of the load balancer.
+const (
+	backendOne  = "one"  // the first node
+	backendEven = "even" // all nodes in turn
+	backendSite = "site" // all nodes, each site on a node of its own; see docs/proxies/haproxy.cfg
+)
+
+// proxy is a private HAProxy.
+type proxy struct {
+	cmd       *exec.Cmd
+	addresses map[string]string // host:port by backend
+}
+
+// configHead and configSite are docs/proxies/haproxy.cfg without TLS and names. The load program names
+// the visitors in X-Forwarded-For, which is passed on.
+const configHead = `global
+	maxconn 4000
+defaults
+	mode http
+	timeout connect 2s
+	timeout client 1m
+	timeout server 1m
+	timeout http-request 10s
+	option http-buffer-request
+	retries 2
+	retry-on conn-failure
+	option redispatch 1
+	timeout check 5s
+	option httpchk GET /readyz
+	default-server check inter 1s fall 1 rise 2
+`
+
+const configSite = `	http-request set-var(txn.site) req.hdr(Origin)
+	http-request set-var(txn.site) req.hdr(Authorization) if { path /server.php }
+	balance hash var(txn.site)
+	hash-type consistent
+	hash-balance-factor 150
+`
+
+// startProxy starts HAProxy in front of the nodes and waits until it forwards calls.
+func startProxy(ctx context.Context, dir string, nodes []*instance.Server) (*proxy, error) {
+	program, err := exec.LookPath("haproxy")
+	if err != nil {
+		return nil, fmt.Errorf("haproxy is not installed: %w", err)
+	}
+
+	p := &proxy{addresses: make(map[string]string)}
+	config := configHead
+	for _, backend := range []struct {
+		name, balance string
+		nodes         []*instance.Server
+	}{
+		{backendOne, "", nodes[:1]}, {backendEven, "\tbalance roundrobin\n", nodes}, {backendSite, configSite, nodes},
+	} {
+		port, err := pgserver.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		p.addresses[backend.name] = fmt.Sprintf("127.0.0.1:%d", port)
+		config += fmt.Sprintf("listen %s\n\tbind %s\n%s", backend.name, p.addresses[backend.name], backend.balance)
+		for i, node := range backend.nodes {
+			config += fmt.Sprintf("\tserver data%d %s\n", i+1, node.Data)
+		}
+	}
+
+	file := filepath.Join(dir, "haproxy.cfg")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+
+	var log strings.Builder
+	p.cmd = exec.Command(program, "-db", "-f", file)
+	p.cmd.Stderr = &log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := pgserver.StartBound(p.cmd); err != nil {
+		return nil, err
+	}
+
+	if err := p.await(ctx); err != nil {
+		p.stop()
+		return nil, errors.Join(err, errors.New(log.String()))
+	}
+	return p, nil
+}
+
+// await waits until HAProxy accepts connections.
+func (p *proxy) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, instance.StartPatience)
+	defer cancel()
+
+	for _, address := range p.addresses {
+		for {
+			conn, err := net.DialTimeout("tcp", address, time.Second)
+			if err == nil {
+				_ = conn.Close()
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("haproxy does not listen on %s: %w", address, err)
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+func (p *proxy) stop() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}

@@ -1,0 +1,126 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/cells"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+type cellsCommand struct {
+	List  listCellsCommand `cmd:"" default:"withargs" help:"Print each cell with its schema, node, sites and size."`
+	Add   addCellCommand   `cmd:"" help:"Create a cell. It takes new sites after ten seconds, when all processes know it. Programs without cells refuse to start from then on."`
+	Open  openCellCommand  `cmd:"" help:"Let a cell take new sites."`
+	Close closeCellCommand `cmd:"" help:"Let a cell take no new sites. Those that it has stay."`
+}
+
+type listCellsCommand struct {
+	config.Config `embed:""`
+}
+
+// Run prints the cells.
+func (c *listCellsCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		list, err := cells.New(d).List(ctx)
+		if err != nil {
+			return err
+		}
+
+		table := tabwriter.NewWriter(term.out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "CELL\tSCHEMA\tNODE\tNEW SITES\tSITES\tMB")
+		for _, cell := range list {
+			schema, node, open := cell.Schema, cell.Node, "no"
+			if schema == "" {
+				schema = "(common)"
+			}
+			if node == "" {
+				node = "(this server)"
+			}
+			if cell.Open {
+				open = "yes"
+			}
+			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%d\t%.1f\n", cell.ID, schema, node, open, cell.Sites,
+				float64(cell.Bytes)/(1<<20))
+		}
+		return table.Flush()
+	})
+}
+
+type addCellCommand struct {
+	config.Config `embed:""`
+}
+
+// Run creates a cell.
+func (c *addCellCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		cell, err := cells.New(d).Add(ctx, model.At(time.Now()))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(term.out, "Cell %d is created in the schema %s. It takes new sites in %v.\n", cell.ID, cell.Schema,
+			db.CellDelay)
+		return nil
+	})
+}
+
+type openCellCommand struct {
+	config.Config `embed:""`
+	Cell          int64 `arg:"" help:"Number of the cell."`
+}
+
+// Run opens a cell.
+func (c *openCellCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		if err := cells.New(d).SetOpen(ctx, c.Cell, true); err != nil {
+			return err
+		}
+		fmt.Fprintf(term.out, "Cell %d takes new sites.\n", c.Cell)
+		return nil
+	})
+}
+
+type closeCellCommand struct {
+	config.Config `embed:""`
+	Cell          int64 `arg:"" help:"Number of the cell."`
+}
+
+// Run closes a cell.
+func (c *closeCellCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		if err := cells.New(d).SetOpen(ctx, c.Cell, false); err != nil {
+			return err
+		}
+		fmt.Fprintf(term.out, "Cell %d takes no new sites.\n", c.Cell)
+		return nil
+	})
+}
+
+type moveSiteCommand struct {
+	config.Config `embed:""`
+	SiteKey       string `arg:"" help:"Site key of the site."`
+	To            int64  `required:"" placeholder:"CELL" help:"Number of the cell to move it to."`
+}
+
+// Run moves a site.
+func (c *moveSiteCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		site, err := siteByKey(ctx, d, c.SiteKey)
+		if err != nil {
+			return err
+		}
+
+		began := time.Now()
+		if err := cells.New(d).Move(ctx, site.ID, c.To); err != nil {
+			return fmt.Errorf("%w; the worker continues a move that has begun", err)
+		}
+
+		fmt.Fprintf(term.out, "%s is in cell %d after %v. The worker deletes its rows in cell %d in a minute.\n",
+			site.Domain, c.To, time.Since(began).Round(time.Millisecond), site.Cell)
+		return nil
+	})
+}

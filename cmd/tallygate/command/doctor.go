@@ -1,0 +1,80 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/cmd/tallygate/doctor"
+)
+
+type doctorCommand struct {
+	config.Config `embed:""`
+	Processes     int  `default:"1" placeholder:"N" help:"Processes with these settings that share the database."`
+	JSON          bool `name:"json" help:"Print JSON."`
+}
+
+// The exit statuses for findings. 2 is that of a wrong command line or environment.
+const (
+	statusError   = 1
+	statusWarning = 3
+)
+
+// Run checks the configuration and prints what should be changed.
+func (c *doctorCommand) Run(ctx context.Context, term terminal) error {
+	if c.Processes < 1 {
+		return fmt.Errorf("--processes: %d is not a positive number", c.Processes)
+	}
+
+	report := doctor.Examine(ctx, doctor.Options{Config: &c.Config, Now: time.Now, Processes: c.Processes})
+	if err := c.print(term.out, report); err != nil {
+		return err
+	}
+
+	switch report.Worst() {
+	case doctor.Error:
+		return exitStatus(statusError)
+	case doctor.Warning:
+		return exitStatus(statusWarning)
+	}
+
+	return nil
+}
+
+func (c *doctorCommand) print(w io.Writer, report *doctor.Report) error {
+	if c.JSON {
+		return writeJSON(w, report)
+	}
+
+	for _, f := range report.Findings {
+		fmt.Fprintf(w, "%s: %s (%s)\n    %s\n", f.Level, f.Problem, f.Check, f.Action)
+	}
+
+	found := fmt.Sprintf("%d findings", len(report.Findings))
+	if len(report.Findings) == 1 {
+		found = "1 finding"
+	}
+	fmt.Fprintf(w, "%s. Checked: %s.", found, strings.Join(report.Checked, ", "))
+	if len(report.Skipped) > 0 {
+		fmt.Fprintf(w, " Not checked: %s.", strings.Join(report.Skipped, ", "))
+	}
+
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
+// exitStatus is the error of a command that has printed its outcome and ends with a status.
+type exitStatus int
+
+// Error implements error.
+func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+type healthCommand struct {
+	config.Config `embed:""`
+}
+
+// Run asks the running service. Container images without a shell use it as health check.
+func (c *healthCommand) Run(ctx context.Context) error { return doctor.Ready(ctx, &c.Config) }

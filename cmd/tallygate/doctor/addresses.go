@@ -1,0 +1,283 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+)
+
+// listener is a configured address to listen on.
+type listener struct {
+	name    string
+	setting string
+	addr    config.Address
+}
+
+// listeners returns the addresses on which a process with these settings listens.
+func listeners(c *config.Config) []listener {
+	var all []listener
+	if c.Has(config.RoleControl) {
+		all = append(all, listener{"control", "TALLYGATE_CONTROL_ADDR", c.ControlAddr})
+	}
+	if c.Has(config.RoleData) {
+		all = append(all, listener{"data", "TALLYGATE_DATA_ADDR", c.DataAddr})
+	}
+	if c.MetricsAddr != "" {
+		all = append(all, listener{"metrics", "TALLYGATE_METRICS_ADDR", c.MetricsAddr})
+	}
+	if c.HealthAddr != "" {
+		all = append(all, listener{"health", "TALLYGATE_HEALTH_ADDR", c.HealthAddr})
+	}
+	return all
+}
+
+// Ready returns an error unless the service with these settings runs on this machine, and is ready on
+// each of its listeners.
+func Ready(ctx context.Context, c *config.Config) error {
+	all := listeners(c)
+	if len(all) == 0 {
+		return errors.New("a process with these settings listens nowhere; set TALLYGATE_HEALTH_ADDR")
+	}
+
+	for _, l := range all {
+		status, body, err := fetch(ctx, http.DefaultClient, localURL(l.addr)+"/readyz")
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.name, cause(err))
+		}
+		if status != http.StatusOK {
+			return fmt.Errorf("%s: %s", l.name, oneLine(body))
+		}
+	}
+
+	return nil
+}
+
+// localURL returns the origin at which this machine reaches one of its listeners.
+func localURL(addr config.Address) string {
+	host, port, _ := net.SplitHostPort(string(addr))
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// checkListeners checks that each address is free, or that this service listens on it. It takes over the
+// warnings of a service that runs.
+func (e *examination) checkListeners(ctx context.Context) bool {
+	used := make(map[config.Address]string)
+	reported := make(map[string]bool)
+
+	for _, l := range listeners(e.c) {
+		_, port, _ := net.SplitHostPort(string(l.addr))
+		if port == "0" {
+			continue // any free one
+		}
+
+		if other := used[l.addr]; other != "" {
+			e.fault("listener-twice", "Give each listener an address of its own.", "%s and %s are both %s", other, l.setting, l.addr)
+			continue
+		}
+		used[l.addr] = l.setting
+
+		held, err := net.Listen("tcp", string(l.addr))
+		if err == nil {
+			held.Close()
+			continue
+		}
+
+		lines, ours := e.readiness(ctx, l.addr)
+		if !ours {
+			e.fault("listener-taken", "Stop the other program, or choose another address in "+l.setting+".",
+				"%s: the address %s cannot be used: %v", l.setting, l.addr, cause(err))
+			continue
+		}
+
+		e.isRunning = true
+		for _, line := range lines {
+			if !reported[line] {
+				reported[line] = true
+				e.reportReadiness(line)
+			}
+		}
+	}
+
+	return len(listeners(e.c)) > 0
+}
+
+// cause returns the innermost error, which names neither the operation nor the address again.
+func cause(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// readiness asks the service on an address for its state. ours is false for another program.
+func (e *examination) readiness(ctx context.Context, addr config.Address) (lines []string, ours bool) {
+	base := localURL(addr)
+	status, body, err := fetch(ctx, http.DefaultClient, base+"/healthz")
+	if err != nil || status != http.StatusOK || !strings.HasPrefix(body, "ok") {
+		return nil, false
+	}
+
+	status, body, err = fetch(ctx, http.DefaultClient, base+"/readyz")
+	switch {
+	case err != nil:
+		return nil, false
+	case status != http.StatusOK:
+		return []string{oneLine(body)}, true
+	}
+	return strings.Split(strings.TrimSpace(body), "\n"), true
+}
+
+// oneLine returns a text without line breaks.
+func oneLine(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ") }
+
+// reportReadiness turns a line of /readyz into a finding.
+func (e *examination) reportReadiness(line string) {
+	const action = "See the log of the running service, and docs/operations.md."
+
+	switch warning, found := strings.CutPrefix(line, "warning: "); {
+	case line == "ok":
+	case found:
+		e.warn("service-warning", action, "the running service reports: %s", warning)
+	default:
+		e.fault("service-not-ready", action, "the running service is not ready: %s", line)
+	}
+}
+
+// fetch sends a GET request and returns the beginning of the answer. It follows no redirects.
+func fetch(ctx context.Context, client *http.Client, address string) (status int, body string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return 0, "", err
+	}
+
+	own := *client
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	response, err := own.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+
+	text, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+	return response.StatusCode, string(text), err
+}
+
+const fetchTimeout = 5 * time.Second
+
+// checkOrigins looks the public names up, checks their certificates and, while the service runs, that
+// the proxy passes requests on.
+func (e *examination) checkOrigins(ctx context.Context) bool {
+	type served struct {
+		origin config.Origin
+		role   config.Role
+	}
+
+	seen := make(map[served]bool)
+	for _, o := range e.c.Origins() {
+		if seen[served{o.Origin, o.Role}] {
+			continue
+		}
+		seen[served{o.Origin, o.Role}] = true
+
+		host := config.HostOf(string(o.Origin))
+		if strings.HasSuffix(host, ".localhost") {
+			continue // browsers alone know these names
+		}
+		if _, err := net.DefaultResolver.LookupHost(ctx, host); err != nil {
+			e.fault("origin-dns", "Create the DNS records of this name, or correct "+o.Setting+".",
+				"%s: the name %s does not resolve", o.Setting, host)
+			continue
+		}
+
+		if !o.Origin.IsHTTPS() || e.checkCertificate(ctx, o) {
+			e.checkPassedOn(ctx, o)
+		}
+	}
+
+	return len(seen) > 0
+}
+
+// The remaining lifetime of a certificate below which a warning is reported. Certificates are usually
+// renewed when a third of 90 days is left, or half of a shorter lifetime.
+const certificateSoon = 14 * 24 * time.Hour
+
+// checkCertificate reports an origin whose certificate browsers refuse, or soon will. It returns whether
+// they accept it now.
+func (e *examination) checkCertificate(ctx context.Context, o config.NamedOrigin) bool {
+	u, err := url.Parse(string(o.Origin))
+	if err != nil {
+		return false // the configuration was parsed already
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: fetchTimeout}, Config: &tls.Config{MinVersion: tls.VersionTLS12}}
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+
+	if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		e.fault("origin-certificate", "Install a valid certificate for this name at the proxy.",
+			"%s: browsers refuse the certificate: %v", o.Setting, cause(invalid))
+		return false
+	}
+	if err != nil {
+		e.warn("origin-unreachable", "Start the proxy. If this machine cannot reach its own public address, check it from another one.",
+			"%s: no TLS connection to %s: %v", o.Setting, o.Origin, cause(err))
+		return false
+	}
+	defer conn.Close()
+
+	certificate := conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
+	if left := certificate.NotAfter.Sub(e.Now()); left < certificateSoon {
+		e.warn("origin-certificate-expires", "Check why the proxy does not renew it.",
+			"%s: the certificate expires on %s", o.Setting, certificate.NotAfter.UTC().Format(time.DateOnly))
+	}
+	return true
+}
+
+// checkPassedOn checks, if the service runs, that the right listener gets the requests for an origin, with
+// their host.
+func (e *examination) checkPassedOn(ctx context.Context, o config.NamedOrigin) {
+	if !e.isRunning {
+		return
+	}
+
+	path := "/"
+	if o.Role == config.RoleData {
+		path = "/svc.js"
+	}
+
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	status, body, err := fetch(ctx, client, string(o.Origin)+path)
+
+	switch {
+	case err != nil:
+		e.warn("origin-unreachable", "Start the proxy. If this machine cannot reach its own public address, check it from another one.",
+			"%s: no answer from %s: %v", o.Setting, o.Origin, cause(err))
+	case status == http.StatusMisdirectedRequest && strings.Contains(body, "wrong_host"):
+		e.fault("origin-host", "Let the proxy pass the Host header on: proxy_set_header Host $host in nginx.",
+			"%s: the proxy does not pass the Host header on", o.Setting)
+	case status >= http.StatusBadRequest:
+		e.fault("origin-answer", "Let the proxy pass "+string(o.Origin)+" on to the "+string(o.Role)+" listener.",
+			"%s: %s%s answers with status %d", o.Setting, o.Origin, path, status)
+	}
+}

@@ -1,0 +1,233 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/cmd/tallygate/database"
+	"github.com/tallygate/tallygate/cmd/tallygate/secret"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/files"
+	"github.com/tallygate/tallygate/db/keys"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+)
+
+// checkDatabase opens the database as a start does, but migrates nothing.
+func (e *examination) checkDatabase(ctx context.Context) bool {
+	lost, release, isNew := e.openFolder()
+	defer release()
+	if lost || isNew {
+		return false
+	}
+
+	d, err := db.OpenWith(e.c.Database(), e.c.DatabaseOptions())
+	if err == nil {
+		defer d.Close()
+		err = d.Ping(ctx)
+	}
+	if err != nil {
+		e.fault("database-unreachable", "Start the database, or correct TALLYGATE_DATABASE_URL, its password and the server's pg_hba.conf.",
+			"the database does not answer: %v", withoutAddress(err))
+		return false
+	}
+
+	if d.IsPostgres() && !e.checkServer(ctx, d) {
+		return true
+	}
+	if !e.checkSchema(ctx, d) {
+		return true
+	}
+
+	if err := files.New(d).ProbeWrite(ctx); err != nil {
+		e.fault("database-write", "Free space on the database's disk, or name the primary server in TALLYGATE_DATABASE_URL.",
+			"nothing can be written to the database: %v", withoutAddress(err))
+	}
+
+	for _, check := range []func(context.Context, *db.DB) error{e.checkKeys, e.checkTime, e.checkWork, e.checkAccounts} {
+		if err := check(ctx, d); err != nil {
+			e.fault("database-read", "See the message, and the log of the database.", "the database cannot be read: %v", withoutAddress(err))
+		}
+	}
+
+	return true
+}
+
+// openFolder examines the files of an embedded database. lost is true if it must not be opened; isNew if
+// there is none yet.
+func (e *examination) openFolder() (lost bool, release func(), isNew bool) {
+	path, isFile := db.SQLiteFile(e.c.Database())
+	if !e.c.UsesDataFolder() {
+		return false, func() {}, false
+	}
+
+	folder, release, err := database.Examine(e.c)
+	if err != nil && !errors.Is(err, fs.ErrPermission) { // checkFolder reports missing rights
+		e.fault("folder-access", "Give the service's user rights on the folder.", "the data folder: %v", err)
+	}
+
+	switch folder.LogLost {
+	case "":
+	case database.LogAbsent:
+		e.warn("log-absent", "See docs/operations.md, \"After a kill\".", "%s", folder.LogLost)
+	default:
+		e.fault("log-lost", "Put the right tallygate.sqlite-wal back before anything starts; see docs/operations.md, \"After a kill\".",
+			"%s", folder.LogLost)
+		lost = true
+	}
+
+	if isFile {
+		_, err := os.Stat(path)
+		isNew = err != nil
+	}
+
+	return lost, release, isNew
+}
+
+// withoutAddress returns the innermost text of an error: the outer ones repeat user, host and database.
+func withoutAddress(err error) string {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) > 0 {
+		return withoutAddress(joined.Unwrap()[0])
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return withoutAddress(inner)
+	}
+	return strings.ReplaceAll(err.Error(), "\n", " ")
+}
+
+// checkSchema compares the schema with this program. It returns whether the program can use it.
+func (e *examination) checkSchema(ctx context.Context, d *db.DB) bool {
+	schema, err := d.SchemaOrEmpty(ctx)
+	switch {
+	case err != nil:
+		e.fault("schema", "Name the database of this program in TALLYGATE_DATABASE_URL.",
+			"the schema's state cannot be read: %v", withoutAddress(err))
+	case schema.TooNew():
+		e.fault("schema-too-new", "Install the program that migrated the database, or a newer one.",
+			"this program is too old for the database: it needs one that knows %s", schema.OldestProgram)
+	case len(schema.Pending) > 0 && e.c.NoMigrate:
+		e.fault("schema-pending", "Run tallygate migrate with a role that may create tables.",
+			"%d migrations are pending, and TALLYGATE_NO_MIGRATE keeps this program from applying them", len(schema.Pending))
+	case len(schema.Pending) > 0 && e.mayNotChange:
+		e.fault("schema-pending", "Run tallygate migrate with a role that may create tables.",
+			"%d migrations are pending, and the role may not change tables", len(schema.Pending))
+	case len(schema.Pending) > 0:
+		// An installation's first start, or an upgrade: the next start migrates.
+	}
+
+	return err == nil && !schema.TooNew() && len(schema.Pending) == 0
+}
+
+// previousKeyNeeded is how long sessions need a previous application key.
+const previousKeyNeeded = 90 * 24 * time.Hour
+
+// checkKeys compares the application key with the database's.
+func (e *examination) checkKeys(ctx context.Context, d *db.DB) error {
+	const action = "See docs/operations.md, \"Change the application key\"."
+
+	k, err := secret.Existing(e.c)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		e.fault("key-unreadable", "Give the service's user the right to read it, or restore the file.", "%v", err)
+		return nil
+	}
+
+	state, stateErr := keys.New(d).ApplicationKeyState(ctx)
+	if stateErr != nil || state.Current == "" {
+		return stateErr // no process has started yet
+	}
+
+	if err != nil {
+		e.fault("key-missing", "Restore the file "+secret.File+" in the data folder, or set TALLYGATE_SECRET to the key that was used before.",
+			"the database was used with an application key, and this configuration has none")
+		return nil
+	}
+
+	if err := k.Match(state); err != nil {
+		e.fault("key-mismatch", action, "%v", err)
+		return nil
+	}
+
+	switch {
+	case k.Previous == nil:
+	case k.Rotation.SignsWithPrevious():
+		e.warn("key-rotation-open", "When every process has both keys, run: tallygate admin rotate-secret",
+			"a new application key is configured, and the database still uses the previous one")
+	case e.Now().Sub(state.RotatedAt.Time()) > previousKeyNeeded:
+		e.warn("key-previous-old", "Remove TALLYGATE_SECRET_PREVIOUS or the file "+secret.PreviousFile+".",
+			"the previous application key is still accepted, and nothing needs it any more")
+	}
+
+	return nil
+}
+
+// checkTime compares the clocks, and reports a time that the workers do not trust.
+func (e *examination) checkTime(ctx context.Context, d *db.DB) error {
+	before := e.Now()
+	at, err := d.Now(ctx)
+	if err != nil {
+		return err
+	}
+	e.checkClock("clock-difference", "the database's clock", at.Time(), before)
+
+	_, trusted, err := d.LastTrusted(ctx)
+	if err == nil && !trusted {
+		e.warn("clock-untrusted", "Correct the clock, or wait; see docs/operations.md, \"Clocks\".",
+			"the database's clock has jumped: nothing is deleted until it is trusted again")
+	}
+
+	return err
+}
+
+// waitTooLong is the age of due work from which a worker must be missing: each looks for due work
+// every two seconds.
+const waitTooLong = 15 * time.Minute
+
+// checkWork reports work that nothing does, and mails that were given up.
+func (e *examination) checkWork(ctx context.Context, d *db.DB) error {
+	now, err := d.Now(ctx)
+	if err != nil {
+		return err
+	}
+
+	backlog, err := outbox.New(d).DeliveryBacklog(ctx, now)
+	if err != nil {
+		return err
+	}
+	if waiting := now.Sub(backlog.Oldest); backlog.Due > 0 && waiting > waitTooLong {
+		action := "Check that a process with the role worker runs, and its log."
+		if !e.c.Has(config.RoleWorker) {
+			action = "Start a process with the role worker: this configuration has none."
+		}
+		e.fault("worker-missing", action, "%d deliveries are due, the oldest for %v", backlog.Due, waiting.Round(time.Minute))
+	}
+
+	mails, err := outbox.New(d).MailState(ctx)
+	if err == nil && mails.LastFailed > mails.LastSent {
+		e.warn("mails-failing", "Check the mail server, then run: tallygate admin test-mail you@example.com",
+			"the newest mail that is not waiting was given up on %s", mails.LastFailed.Time().Format(time.DateOnly))
+	}
+
+	return err
+}
+
+// checkAccounts reports an installation that the first visitor can take over.
+func (e *examination) checkAccounts(ctx context.Context, d *db.DB) error {
+	isPublic := e.c.BaseURL != "" && e.c.BaseURL.IsPublic() || !config.IsLoopback(config.HostOf(string(e.c.ControlAddr)))
+	if !e.c.Has(config.RoleControl) || e.c.Signups == model.SignupsClosed || !isPublic {
+		return nil
+	}
+
+	hasUsers, err := accounts.New(d).HasUsers(ctx)
+	if err == nil && !hasUsers {
+		e.warn("account-missing", "Create it now: tallygate admin create-account EMAIL --name NAME",
+			"there is no account yet: the first visitor who signs up becomes the operator")
+	}
+
+	return err
+}

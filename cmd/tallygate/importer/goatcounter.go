@@ -1,0 +1,116 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tallygate/tallygate/dataplane/analytics"
+	"github.com/tallygate/tallygate/dataplane/analytics/channel"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// goatCounter reads GoatCounter's CSV export, a row for each page view and event.
+type goatCounter struct {
+	*hits
+	bots int64
+}
+
+func (g *goatCounter) read(t *table) (unused string, err error) {
+	if err := t.header(); err != nil {
+		return "", err
+	}
+
+	// The name of the first column begins with the version of the format.
+	switch name := strings.ToLower(strings.TrimSpace(t.row[0])); name {
+	case "1path", "2path":
+		t.columns["path"] = 0
+	default:
+		return "", fmt.Errorf("not an export of GoatCounter in version 1 or 2: the first column is %.40q", name)
+	}
+	delete(t.columns, strings.ToLower(strings.TrimSpace(t.row[0])))
+	if err := t.want("event", "session", "bot", "referrer", "referrer scheme", "screen size", "date"); err != nil {
+		return "", err
+	}
+	return "", t.each(func() error { return g.row(t) })
+}
+
+func (g *goatCounter) row(t *table) error {
+	at, err := time.Parse(time.RFC3339, t.text("date"))
+	if err != nil {
+		return fmt.Errorf("not a time as in RFC 3339: %.40q", t.text("date"))
+	}
+	bot, err := t.count("bot")
+	if err != nil {
+		return err
+	}
+	isEvent, err := strconv.ParseBool(t.text("event"))
+	if err != nil {
+		return fmt.Errorf("event is neither true nor false: %.40q", t.text("event"))
+	}
+	session := t.text("session")
+	if session == "" {
+		return errors.New("the session is missing")
+	}
+	from, err := g.origin(t.text("referrer"), t.text("referrer scheme"))
+	if err != nil {
+		return err
+	}
+
+	switch when := model.At(at); {
+	case bot != 0:
+		g.bots++
+		return nil
+	case !g.keeps(when):
+		return nil
+	case isEvent:
+		return g.add(hit{
+			at: when, session: g.number(session), event: g.text(eventName(t.text("path"))), origin: from, width: model.UnknownWidth,
+		})
+	default:
+		path := t.text("path")
+		if !strings.HasPrefix(path, "/") {
+			path = "/" + path
+		}
+		width, _, _ := strings.Cut(t.text("screen size"), ",")
+		return g.add(hit{
+			at: when, session: g.number(session), path: g.text(pathOf(path)), origin: from, width: widthOf(width),
+		})
+	}
+}
+
+// origin returns where a visit came from, by a referrer and its scheme.
+func (g *goatCounter) origin(referrer, scheme string) (*origin, error) {
+	switch scheme {
+	case "", "h", "o":
+		host, page := analytics.ReferringPage(address(referrer), g.filter.Domains)
+		return g.originOf(origin{channel: string(channel.Of(model.Campaign{}, host)), referrer: page}), nil
+	case "g":
+		// The name of a service, such as Google, in place of its many hosts.
+		name := lower(referrer)
+		from := channel.Of(model.Campaign{Source: name}, "")
+		return g.originOf(origin{channel: string(from), referrer: name}), nil
+	case "c":
+		campaign := model.Campaign{Source: lower(referrer)}
+		return g.originOf(origin{channel: string(channel.Of(campaign, "")), campaign: campaign}), nil
+	}
+	return nil, fmt.Errorf("there is no referrer scheme %.40q", scheme)
+}
+
+func (g *goatCounter) finish(r *Result) error {
+	if g.bots > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d rows of bots are not imported", g.bots))
+	}
+	return g.hits.finish(r)
+}
+
+// widthOf returns the range of a screen width.
+func widthOf(text string) int16 {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || n < 1 || n > 1e6 {
+		return model.UnknownWidth
+	}
+	return model.WidthRange(int(n))
+}

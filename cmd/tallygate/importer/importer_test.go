@@ -1,0 +1,280 @@
+package importer_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/importer"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// everyDay are options that import all days up to 2026.
+var everyDay = importer.Options{Domains: []string{"example.com"}, Until: day("2030-01-01"), BeforeLocal: day("2026-03-01"),
+	BeforeUTC: day("2026-03-01")}
+
+func day(text string) model.Day {
+	d, err := model.ParseDay(text)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// file writes a file of an export.
+func file(t testing.TB, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// fixtures returns the files of a folder of testdata, or one file.
+func fixtures(t testing.TB, pattern string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join("testdata", pattern))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%s: %d files, %v", pattern, len(names), err)
+	}
+	return names
+}
+
+// zipped returns an archive of files.
+func zipped(t testing.TB, names ...string) string {
+	t.Helper()
+	var archive bytes.Buffer
+	w := zip.NewWriter(&archive)
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry, err := w.Create("export/" + filepath.Base(name))
+		if err == nil {
+			_, err = entry.Write(content)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return file(t, "export.zip", archive.String())
+}
+
+// compressed returns a file compressed with gzip.
+func compressed(t testing.TB, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return file(t, filepath.Base(name)+".gz", packed.String())
+}
+
+// TestDamaged checks that a damaged export is refused with the name of the file, the line and what is
+// wrong.
+func TestDamaged(t *testing.T) {
+	const (
+		visitors = "imported_visitors.csv"
+		pages    = "imported_pages_20260201_20260204.csv"
+		header   = "date,visitors,pageviews,bounces,visits\n"
+		goat     = "2Path,Event,Session,Bot,Referrer,Referrer scheme,Screen size,Date\n"
+		umami    = "website_id,session_id,url_path,event_type,created_at\n"
+	)
+	for name, test := range map[string]struct {
+		source        model.ImportSource
+		file, content string
+		want          string
+	}{
+		"number":            {model.ImportPlausible, visitors, header + "2026-02-01,1,2,0,1\n2026-02-02,x,2,0,1\n", visitors + `, line 3: visitors is not a number from 0 to 1099511627776: "x"`},
+		"negative":          {model.ImportPlausible, visitors, header + "2026-02-01,-1,2,0,1\n", "line 2: visitors is not"},
+		"too large":         {model.ImportPlausible, visitors, header + "2026-02-01,9223372036854775807,2,0,1\n", "line 2: visitors is not"},
+		"large sum":         {model.ImportPlausible, visitors, header + strings.Repeat("2026-02-01,1,1099511627776,0,1\n", 2), "line 3: the sum of 2026-02-01 is larger"},
+		"day":               {model.ImportPlausible, visitors, header + "2026-02-30,1,2,0,1\n", "line 2: not a day from 1995 on"},
+		"old day":           {model.ImportPlausible, visitors, header + "1994-12-31,1,2,0,1\n", "line 2: not a day from 1995 on"},
+		"fields":            {model.ImportPlausible, visitors, header + "2026-02-01,1,2\n", "line 2: 3 fields instead of 5"},
+		"quote":             {model.ImportPlausible, visitors, header + "2026-02-01,1,\"2,0,1\n", "line 2: extraneous or missing"},
+		"column":            {model.ImportPlausible, visitors, "date,visitors,pageviews,bounces\n", `line 1: there is no column "visits"`},
+		"column twice":      {model.ImportPlausible, visitors, "date,date\n", `line 1: the column "date" comes twice`},
+		"name":              {model.ImportPlausible, "visitors.csv", header, "visitors.csv: not a file of Plausible's export"},
+		"unknown table":     {model.ImportPlausible, "imported_cats.csv", header, "imported_cats.csv: there is no such file"},
+		"empty":             {model.ImportPlausible, visitors, "", visitors + ": the file is empty"},
+		"no rows":           {model.ImportPlausible, visitors, header, "nothing to import: the files have no rows"},
+		"no totals":         {model.ImportPlausible, pages, "date,page,visitors,pageviews\n2026-02-01,/,1,1\n", "rows of 2026-02-01 and no totals"},
+		"late":              {model.ImportPlausible, visitors, header + "2026-03-01,1,2,0,1\n", "1 rows are of days from 2026-03-01 on"},
+		"not text":          {model.ImportPlausible, visitors, "\x00\x01", visitors + ": not a CSV file"},
+		"UTF-16":            {model.ImportPlausible, visitors, "\xff\xfed\x00a\x00", visitors + ": not a CSV file"},
+		"not UTF-8":         {model.ImportPlausible, pages, "date,page,visitors,pageviews\n2026-02-01,/\xff,1,1\n", "line 2: not UTF-8"},
+		"archive":           {model.ImportPlausible, "export.zip", "PK\x03\x04 cut off", "export.zip: zip: not a valid zip file"},
+		"gzip":              {model.ImportUmami, "umami.csv.gz", "\x1f\x8bcut off", "umami.csv.gz: "},
+		"goat version":      {model.ImportGoatCounter, "g.csv", "3Path,Event\n", `g.csv, line 1: not an export of GoatCounter in version 1 or 2: the first column is "3path"`},
+		"goat column":       {model.ImportGoatCounter, "g.csv", "2Path,Event\n", `line 1: there is no column "session"`},
+		"goat time":         {model.ImportGoatCounter, "g.csv", goat + "/,false,s,0,,,,2026-02-01 10:00\n", "line 2: not a time as in RFC 3339"},
+		"goat event":        {model.ImportGoatCounter, "g.csv", goat + "/,maybe,s,0,,,,2026-02-01T10:00:00Z\n", "line 2: event is neither"},
+		"goat bot":          {model.ImportGoatCounter, "g.csv", goat + "/,false,s,,,,,2026-02-01T10:00:00Z\n", "line 2: bot is not a number"},
+		"goat session":      {model.ImportGoatCounter, "g.csv", goat + "/,false,,0,,,,2026-02-01T10:00:00Z\n", "line 2: the session is missing"},
+		"goat scheme":       {model.ImportGoatCounter, "g.csv", goat + "/,false,s,0,a,z,,2026-02-01T10:00:00Z\n", `line 2: there is no referrer scheme "z"`},
+		"umami sums":        {model.ImportUmami, "pages.csv", "x,y\n/,4\n", "pages.csv, line 1: sums of a whole period"},
+		"umami archive":     {model.ImportUmami, "export.json", `{"zip": "UEs="}`, "export.json: not a CSV file"},
+		"umami time":        {model.ImportUmami, "u.csv", umami + "w,s,/,1,yesterday\n", "line 2: created_at is not a time"},
+		"umami type":        {model.ImportUmami, "u.csv", umami + "w,s,/,a,2026-02-01 10:00:00\n", "line 2: event_type is not"},
+		"umami website":     {model.ImportUmami, "u.csv", umami + "w,s,/,1,2026-02-01 10:00:00\nv,s,/,1,2026-02-01 10:00:00\n", "line 3: a second website"},
+		"umami event":       {model.ImportUmami, "u.csv", umami + "w,s,/,2,2026-02-01 10:00:00\n", "line 2: event_name is missing"},
+		"umami path":        {model.ImportUmami, "u.csv", umami + "w,s,,1,2026-02-01 10:00:00\n", "line 2: url_path is missing"},
+		"GA4 dimension":     {model.ImportGA4, "a.csv", "Date,Country,Sessions\n", `line 1: the column "country" cannot be imported`},
+		"GA4 two":           {model.ImportGA4, "a.csv", "Date,Event name,Page path,Sessions\n", "line 1: a table with two dimensions"},
+		"GA4 period":        {model.ImportGA4, "a.csv", "# Start date: 20260201\n# End date: 20260203\nSessions,Views\n", "line 3: the table has neither a column Date"},
+		"GA4 no metric":     {model.ImportGA4, "a.csv", "Date,Event name\n", "line 1: the table has none of the metrics"},
+		"GA4 start":         {model.ImportGA4, "a.csv", "Nth day,Active users\n0000,5\n", "line 1: days are counted from a start"},
+		"GA4 totals":        {model.ImportGA4, "a.csv", "Date,Sessions\n20260201,5\n", "the totals are missing"},
+		"GA4 number":        {model.ImportGA4, "a.csv", "Date,Sessions\n20260201,5.5\n", "line 2: sessions is not a number"},
+		"GA4 engaged":       {model.ImportGA4, "a.csv", "Date,Sessions,Engaged sessions\n20260201,5,6\n", "line 2: more engaged sessions"},
+		"GA4 fields":        {model.ImportGA4, "a.csv", "Date,Sessions\n20260201,5,6\n", "line 2: 3 fields instead of 2"},
+		"GA4 without table": {model.ImportGA4, "a.csv", "# a comment\n", "a.csv, line 1: the file has no table"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := importer.Read(test.source, []string{file(t, test.file, test.content)}, everyDay)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+// TestTwiceInFiles checks that two files with the same days are not added up.
+func TestTwiceInFiles(t *testing.T) {
+	const content = "date,visitors,pageviews,bounces,visits\n2026-02-01,1,2,0,1\n"
+	_, err := importer.Read(model.ImportPlausible, []string{
+		file(t, "imported_visitors_20260101_20260201.csv", content), file(t, "imported_visitors.csv", content),
+	}, everyDay)
+	if err == nil || !strings.Contains(err.Error(), "imported_visitors.csv, line 2: imported_visitors_20260101_20260201.csv has visitors on 2026-02-01") {
+		t.Error(err)
+	}
+
+	const totals = "Date,Sessions,Views,Total users\n20260201,5,6,7\n"
+	_, err = importer.Read(model.ImportGA4, []string{file(t, "a.csv", totals), file(t, "b.csv", totals)}, everyDay)
+	if err == nil || !strings.Contains(err.Error(), "b.csv, line 2: a.csv has") {
+		t.Error(err)
+	}
+}
+
+// endless is a file that never ends.
+type endless struct{}
+
+func (endless) Read(to []byte) (int, error) {
+	for i := range to {
+		to[i] = 'a'
+	}
+	return len(to), nil
+}
+
+// TestLongRows checks that a row without end is given up, in an archive that is small.
+func TestLongRows(t *testing.T) {
+	var archive bytes.Buffer
+	w := zip.NewWriter(&archive)
+	entry, err := w.Create("imported_visitors.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(entry, io.MultiReader(strings.NewReader("date,visitors,pageviews,bounces,visits\n\""), endless{}), 64<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	_, err = importer.Read(model.ImportPlausible, []string{file(t, "export.zip", archive.String())}, everyDay)
+	if err == nil || !strings.Contains(err.Error(), "a row of more than 1048576 bytes") {
+		t.Error(err)
+	}
+}
+
+// TestLargeFiles checks that what all files have together is bounded, whatever their compressed size.
+func TestLargeFiles(t *testing.T) {
+	importer.SetMaxBytes(t, 1<<20)
+	const header = "date,visitors,pageviews,bounces,visits\n"
+	content := header + strings.Repeat("2026-02-01,1,1,1,1\n", 100_000)
+	_, err := importer.Read(model.ImportPlausible, []string{zipped(t, file(t, "imported_visitors.csv", content))}, everyDay)
+	if err == nil || !strings.Contains(err.Error(), "imported_visitors.csv, line 5") || !strings.Contains(err.Error(), "more than 2 GB") {
+		t.Error(err)
+	}
+}
+
+// TestManyFiles checks that an archive of more files than an export has is refused.
+func TestManyFiles(t *testing.T) {
+	var archive bytes.Buffer
+	w := zip.NewWriter(&archive)
+	for range 1_001 {
+		entry, err := w.Create("imported_browsers.csv")
+		if err == nil {
+			_, err = io.WriteString(entry, "date\n")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := importer.Read(model.ImportPlausible, []string{file(t, "export.zip", archive.String())}, everyDay)
+	if err == nil || !strings.Contains(err.Error(), "more than 1000 files") {
+		t.Error(err)
+	}
+}
+
+// FuzzRead checks that no file makes the parsers panic, and that what they accept is consistent.
+func FuzzRead(f *testing.F) {
+	for i, pattern := range []string{"plausible/imported_visitors*", "umami.csv", "goatcounter.csv", "ga4/totals.csv"} {
+		for _, name := range fixtures(f, pattern) {
+			content, err := os.ReadFile(name)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(i, filepath.Base(name), content)
+		}
+	}
+	for _, name := range fixtures(f, "plausible/*") {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(0, filepath.Base(name), content)
+	}
+
+	f.Fuzz(func(t *testing.T, source int, name string, content []byte) {
+		if name != filepath.Base(name) || strings.ContainsAny(name, "/\x00") || len(name) > 100 || name == "." || name == ".." || name == "" {
+			name = "file.csv"
+		}
+		names := []string{file(t, name, string(content))}
+		r, err := importer.Read(importer.Sources[uint(source)%uint(len(importer.Sources))], names, everyDay)
+		if err != nil {
+			return
+		}
+
+		if r.Days == 0 || r.First > r.Last || r.Last >= everyDay.BeforeLocal || (len(r.Figures) > 0) == (len(r.Visits) > 0) {
+			t.Errorf("accepted %+v", r)
+		}
+		for i := range r.Figures {
+			if one := &r.Figures[i]; one.Visitors < 0 || one.Visits < 0 || one.Pageviews < 0 || !model.IsStorable(one.Value) {
+				t.Errorf("accepted %+v", one)
+			}
+		}
+	})
+}

@@ -1,0 +1,163 @@
+package importer_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/importer"
+	"github.com/tallygate/tallygate/db/audit"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// TestOverlap checks that a day is imported once, that --since and --until divide an export, and that
+// an import ends before the site's own days.
+func TestOverlap(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		f := newFixture(t, databaseURL)
+		store := reports.New(f.d)
+		o := everyDay
+		o.BeforeLocal = day("2026-02-04")
+		o.Until = day("2026-02-01")
+		names := fixtures(t, "plausible/imported_visitors*")
+		first, err := importer.Read(model.ImportPlausible, names, o)
+		if err != nil || first.Late != 1 || first.Other != 1 || first.Totals.Visitors != 10 {
+			t.Fatalf("read %+v, error %v", first, err)
+		}
+		id := f.store(first).ID
+
+		all := f.read(model.ImportPlausible, names...)
+		_, err = store.Import(t.Context(), f.site.ID, &all.Import, f.now, sites.RecordImport, func(float64) {})
+		if err == nil || !strings.Contains(err.Error(), "already_imported") {
+			t.Fatalf("error %v, want that the days are imported", err)
+		}
+		if list, err := store.Imports(t.Context(), f.site.ID); err != nil || len(list) != 1 || list[0].ID != id {
+			t.Errorf("imports %+v, error %v", list, err)
+		}
+
+		o.Since, o.Until = day("2026-02-02"), everyDay.Until
+		rest, err := importer.Read(model.ImportPlausible, names, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.store(rest)
+		f.wantTotals(f.report(query()), counts{18, 21, 35, 10, 0, 0}, 10, 7, 0, 0, 1)
+
+		if err := store.UndoImport(t.Context(), dbtest.NewOwnSite(t, f.d, "other.example").ID, id, sites.RecordImport); !errors.Is(err, model.ErrNotFound) {
+			t.Errorf("another site's import: error %v", err)
+		}
+	})
+}
+
+// TestInterruptedImport checks that an import that ends in the middle is not visible, and that the
+// next one or the worker deletes its rows.
+func TestInterruptedImport(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		f := newFixture(t, databaseURL)
+		store := reports.New(f.d)
+		before := f.report(query(scan.Page))
+		read := f.read(model.ImportPlausible, fixtures(t, "plausible/*")...)
+
+		// As after a crash: rows without their last transaction.
+		id := f.store(read).ID
+		f.exec("UPDATE report_imports SET state = 0, completed_at = NULL WHERE id = ?", id)
+		f.equal(before)
+
+		second := f.store(read)
+		wantPlausible(f)
+		if list, err := store.Imports(t.Context(), f.site.ID); err != nil || len(list) != 1 || list[0].ID != second.ID {
+			t.Errorf("imports %+v, error %v", list, err)
+		}
+		f.undo(second.ID)
+		f.wantEmpty()
+
+		// The worker.
+		f.exec("UPDATE report_imports SET state = 0, completed_at = NULL WHERE id = ?", f.store(read).ID)
+		if err := store.AbandonImports(t.Context(), f.now.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := dbtest.Count(f.d, "report_imports"); n != 1 || err != nil {
+			t.Errorf("%d imports after an hour, error %v", n, err)
+		}
+		if err := store.AbandonImports(t.Context(), f.now.Add(25*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		f.wantEmpty()
+
+		// A canceled command.
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := store.Import(ctx, f.site.ID, &read.Import, f.now, sites.RecordImport, func(float64) { cancel() })
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want canceled", err)
+		}
+		f.wantEmpty()
+		f.equal(before)
+	})
+}
+
+func (f *fixture) exec(statement string, args ...any) {
+	f.t.Helper()
+	if err := dbtest.Exec(f.d, statement, args...); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// TestImportRetention checks that reports of old months are deleted from imports too.
+func TestImportRetention(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		f := newFixture(t, databaseURL)
+		january := f.read(model.ImportUmami, file(t, "umami.csv", "session_id,url_path,event_type,created_at\n"+
+			"s,/,1,2026-01-31 12:00:00\ns,/,1,2026-02-01 12:00:00\n"))
+		id := f.store(january).ID
+
+		old := retention.New(f.d)
+		march := day("2026-03-01").Start()
+		if _, err := old.DeleteOldReports(t.Context(), march, 1); err != nil {
+			t.Fatal(err)
+		}
+		list, err := reports.New(f.d).Imports(t.Context(), f.site.ID)
+		if err != nil || len(list) != 1 || list[0].ID != id || list[0].FirstDay != day("2026-02-01") {
+			t.Errorf("imports %+v, error %v", list, err)
+		}
+		f.wantTotals(f.report(query()), counts{2, 2, 2, 1, 0, 0}, 1, 0, 0, 0, 1)
+
+		if _, err := old.DeleteOldReports(t.Context(), march, 0); err != nil {
+			t.Fatal(err)
+		}
+		f.wantEmpty()
+	})
+}
+
+// TestImportAudit checks that the account's audit log has an import and its undoing, and no failed one.
+func TestImportAudit(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		f := newFixture(t, databaseURL)
+		ctx := audit.WithActor(t.Context(), audit.Actor{Kind: audit.CommandLine, Action: "import", At: f.now})
+		store := reports.New(f.d)
+		read := f.read(model.ImportUmami, fixtures(t, "umami.csv")...)
+		stored, err := store.Import(ctx, f.site.ID, &read.Import, f.now, sites.RecordImport, func(float64) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Import(ctx, f.site.ID, &read.Import, f.now, sites.RecordImport, func(float64) {}); err == nil {
+			t.Error("imported twice")
+		}
+		if err := store.UndoImport(ctx, f.site.ID, stored.ID, sites.RecordImport); err != nil {
+			t.Fatal(err)
+		}
+
+		rows, err := dbtest.Rows[struct{ Change string }](f.d,
+			"SELECT coalesce(before, '') || '>' || coalesce(after, '') AS change FROM audit_log WHERE action = 'import' ORDER BY id")
+		const values = `{"firstDay":"2026-02-01","importedFrom":"umami","lastDay":"2026-02-03"}`
+		if err != nil || len(rows) != 2 || rows[0].Change != ">"+values || rows[1].Change != values+">" {
+			t.Errorf("the log has %q, error %v", rows, err)
+		}
+	})
+}

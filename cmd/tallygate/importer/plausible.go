@@ -1,0 +1,188 @@
+package importer
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/tallygate/tallygate/dataplane/analytics"
+	"github.com/tallygate/tallygate/dataplane/analytics/channel"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
+)
+
+// plausible reads the files of Plausible's CSV export, each the daily sums of one kind.
+type plausible struct {
+	*sums
+	exits map[figureKey]int64 // of pages
+	pages bool                // whether there is a file of pages
+}
+
+// plausibleFile is the name of a file: the table, and the days that it may have.
+var plausibleFile = regexp.MustCompile(`^imported_([a-z_]+?)(?:_\d{8}_\d{8})?\.csv$`)
+
+func (p *plausible) read(t *table) (unused string, err error) {
+	name := plausibleFile.FindStringSubmatch(t.name)
+	if name == nil {
+		return "", errors.New("not a file of Plausible's export: their names are such as imported_pages_20240101_20241231.csv")
+	}
+
+	switch name[1] {
+	case "visitors":
+		return "", p.rows(t, []string{"visitors", "pageviews", "bounces", "visits"}, func(sum *reports.ImportFigure) error {
+			return p.add("", "", sum)
+		})
+	case "sources":
+		return "", p.rows(t, []string{"visitors", "visits"}, func(sum *reports.ImportFigure) error {
+			return p.addSource(t, sum)
+		})
+	case "pages":
+		p.pages = true
+		return "", p.rows(t, []string{"page", "visitors", "pageviews"}, func(sum *reports.ImportFigure) error {
+			sum.Unbounced = sum.Visits // the file has no bounces
+			return p.add(model.DimensionPage, pathOf(t.text("page")), sum)
+		})
+	case "entry_pages":
+		return "", p.rows(t, []string{"entry_page", "visitors", "entrances"}, func(sum *reports.ImportFigure) error {
+			return p.add(model.DimensionEntryPage, pathOf(t.text("entry_page")), sum)
+		})
+	case "exit_pages":
+		return "", p.rows(t, []string{"exit_page", "visitors", "exits"}, func(sum *reports.ImportFigure) error {
+			page := pathOf(t.text("exit_page"))
+			if p.exits == nil {
+				p.exits = make(map[figureKey]int64)
+			}
+			p.exits[figureKey{model.DimensionPage, sum.Day, strings.Clone(page)}] += sum.Exits
+			return p.add(model.DimensionExitPage, page, sum)
+		})
+	case "custom_events":
+		return "", p.rows(t, []string{"name", "visitors", "events"}, func(sum *reports.ImportFigure) error {
+			return p.add(model.DimensionEvent, plausibleEvent(t.text("name")), sum)
+		})
+	case "browsers", "devices", "locations", "operating_systems":
+		return "reports have no " + strings.ReplaceAll(name[1], "_", " "), nil
+	}
+	return "", errors.New("there is no such file in Plausible's export")
+}
+
+// rows calls take with the sums of each row that is imported.
+func (p *plausible) rows(t *table, wanted []string, take func(*reports.ImportFigure) error) error {
+	if err := t.header(append(wanted, "date")...); err != nil {
+		return err
+	}
+
+	kind := plausibleFile.FindStringSubmatch(t.name)[1]
+	return t.each(func() error {
+		day, err := day(t.text("date"))
+		if err != nil {
+			return err
+		}
+		sum := &reports.ImportFigure{Day: day}
+		err = t.counts(map[string]*int64{
+			"visitors": &sum.Visitors, "visits": &sum.Visits, "pageviews": &sum.Pageviews, "bounces": &sum.Bounces,
+			"events": &sum.Events, "exits": &sum.Exits,
+		})
+		if err != nil {
+			return err
+		}
+
+		// Entrances and exits are the visits of these pages.
+		switch kind {
+		case "entry_pages":
+			if sum.Visits, err = t.count("entrances"); err != nil {
+				return err
+			}
+		case "exit_pages":
+			sum.Visits = sum.Exits
+		}
+		if err := p.once(t, kind, day); err != nil || !p.days.keeps(day, false) {
+			return err
+		}
+		return take(sum)
+	})
+}
+
+// addSource adds the visits of a source to all dimensions that say where a visit came from.
+func (p *plausible) addSource(t *table, sum *reports.ImportFigure) error {
+	campaign := model.Campaign{
+		Source: lower(t.text("utm_source")), Medium: lower(t.text("utm_medium")), Name: lower(t.text("utm_campaign")),
+		Content: lower(t.text("utm_content")), Term: lower(t.text("utm_term")),
+	}
+	host, page := analytics.ReferringPage(address(t.text("referrer")), nil)
+
+	source := campaign.Source
+	if source == "" {
+		source = host
+	}
+	from := channel.Of(campaign, host)
+	if name := t.text("source"); source == "" && name != "Direct / None" {
+		// Sources without a referrer, such as an app, have only a name.
+		source = lower(name)
+		if source != "" && campaign.Medium == "" {
+			from = channel.Of(model.Campaign{Source: source}, "")
+		}
+	}
+
+	for _, one := range []struct {
+		by    model.ReportDimension
+		value string
+	}{
+		{model.DimensionSource, source}, {model.DimensionReferrer, page}, {model.DimensionChannel, string(from)},
+		{model.DimensionUTMSource, campaign.Source}, {model.DimensionUTMMedium, campaign.Medium},
+		{model.DimensionUTMCampaign, campaign.Name}, {model.DimensionUTMContent, campaign.Content},
+		{model.DimensionUTMTerm, campaign.Term},
+	} {
+		if err := p.add(one.by, one.value, sum); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *plausible) finish(r *Result) error {
+	if p.pages {
+		for key, exits := range p.exits {
+			if err := p.add(model.DimensionPage, key.value, &reports.ImportFigure{Day: key.day, Exits: exits}); err != nil {
+				return err
+			}
+		}
+	}
+	if len(p.figures) == 0 {
+		return nil
+	}
+	if err := p.sums.finish(r); err != nil {
+		return errors.Join(err, errors.New("import imported_visitors with the other files of the export"))
+	}
+	return nil
+}
+
+// plausibleEvent returns the name of an event. Plausible's automatic events become those of the
+// script.
+func plausibleEvent(name string) string {
+	switch name {
+	case "Outbound Link: Click", "Cloaked Link: Click":
+		return model.EventOutboundClick
+	case "File Download":
+		return model.EventFileDownload
+	}
+	return eventName(name)
+}
+
+func lower(text string) string { return strings.ToLower(text) }
+
+// address returns a referrer as an address. Most services store it without a scheme.
+func address(referrer string) string {
+	if referrer == "" || strings.Contains(referrer, "://") {
+		return referrer
+	}
+	return "https://" + referrer
+}
+
+// pathOf returns the path of a page as it is stored, without query. A text that is no path, such as
+// "(other)", stays.
+func pathOf(page string) string {
+	if path, ok := analytics.PagePath(page); ok {
+		return path
+	}
+	return page
+}

@@ -1,0 +1,146 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/graph/resolver"
+	"github.com/tallygate/tallygate/web"
+)
+
+// maxScrapes is how many scrapes may read the metrics at once; further ones get 503.
+const maxScrapes = 3
+
+// openMetrics registers the metrics of all opened parts and opens the listener of /metrics, which is
+// separate from the public ones.
+func (a *App) openMetrics() error {
+	if err := a.measure(a.registry); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	if a.config.MetricsAddr == "" {
+		return nil
+	}
+
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{
+		ErrorLog:            slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
+		ErrorHandling:       promhttp.ContinueOnError,
+		MaxRequestsInFlight: maxScrapes,
+	}))
+
+	var err error
+	a.metrics, err = a.openPrivate("metrics", a.config.MetricsAddr, mux)
+	return err
+}
+
+// openHealth opens the listener for health checks alone.
+func (a *App) openHealth() (err error) {
+	if a.config.HealthAddr != "" {
+		a.health, err = a.openPrivate("health", a.config.HealthAddr, http.NewServeMux())
+	}
+	return err
+}
+
+// openPrivate opens a listener that is not for the public. It serves the mux and health checks.
+func (a *App) openPrivate(name string, addr config.Address, mux *http.ServeMux) (*server, error) {
+	var origin config.Origin
+	s, err := listen(name, string(addr), &origin)
+	if err != nil {
+		return nil, err
+	}
+
+	a.serveHealth(mux)
+	s.Handler = web.Recover(a.log, mux)
+	return s, nil
+}
+
+// measure registers the metrics of all roles of this process. Those of GraphQL are registered where
+// its server is made.
+func (a *App) measure(r prometheus.Registerer) error {
+	err := errors.Join(
+		r.Register(collectors.NewGoCollector()),
+		r.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
+		a.measureProcess(r), a.requests.Register(r), a.db.Measure(r),
+	)
+
+	if a.analytics != nil {
+		err = errors.Join(err, a.analytics.Measure(r), a.captcha.Measure(r))
+	}
+
+	// The worker has the same metric, with the clock that it decides by.
+	if a.jobs != nil {
+		return errors.Join(err, a.jobs.Measure(r))
+	}
+	return errors.Join(err, r.Register(clockCollector{a}))
+}
+
+// measureProcess registers what describes the process.
+func (a *App) measureProcess(r prometheus.Registerer) error {
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "tallygate_build_info", Help: "Always 1: the version of the program and of Go, and the kind of the database.",
+		ConstLabels: prometheus.Labels{
+			"version": resolver.Version(), "go_version": runtime.Version(), "database": a.db.Dialect(),
+		},
+	})
+	build.Set(1)
+
+	roles := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "tallygate_role", Help: "1 for each role of this process: control, data or worker.",
+	}, []string{"role"})
+	for _, role := range a.config.Roles {
+		roles.WithLabelValues(string(role)).Set(1)
+	}
+
+	ready := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "tallygate_ready", Help: "1 if /readyz answers with 200, else 0.",
+	}, func() float64 {
+		if a.notReady() != nil {
+			return 0
+		}
+		return 1
+	})
+
+	warnings := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "tallygate_warnings", Help: "How many warnings /readyz shows.",
+	}, func() float64 { return float64(len(a.currentWarnings())) })
+
+	return errors.Join(r.Register(build), r.Register(roles), r.Register(ready), r.Register(warnings))
+}
+
+// observer returns what observes the requests of a role's listener.
+func (a *App) observer(role config.Role) *web.Observer {
+	return &web.Observer{Role: string(role), Metrics: a.requests, Access: a.access, Tracer: a.tracer}
+}
+
+// clockTimeout bounds the comparison of the clocks in a scrape.
+const clockTimeout = 3 * time.Second
+
+var clockDesc = prometheus.NewDesc("tallygate_clock_difference_seconds",
+	"This process's clock less the database's; over 60 in either direction nothing is deleted.", nil, nil)
+
+// clockCollector compares this process's clock with the database's when it is scraped.
+type clockCollector struct{ *App }
+
+// Describe implements prometheus.Collector.
+func (clockCollector) Describe(out chan<- *prometheus.Desc) { out <- clockDesc }
+
+// Collect implements prometheus.Collector. Without the database there is no value; tallygate_ready
+// reports that.
+func (c clockCollector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), clockTimeout)
+	defer cancel()
+
+	if _, ahead, err := c.db.CompareClock(ctx, time.Now); err == nil {
+		out <- prometheus.MustNewConstMetric(clockDesc, prometheus.GaugeValue, ahead.Seconds())
+	}
+}

@@ -1,0 +1,105 @@
+package test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// manifest is what the tests read of a Kubernetes object.
+type manifest struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Data     map[string]string
+	Spec     struct {
+		Template struct {
+			Spec struct {
+				TerminationGracePeriodSeconds int `yaml:"terminationGracePeriodSeconds"`
+				Containers                    []struct {
+					Args    []string
+					Env     []manifestVariable
+					EnvFrom []any `yaml:"envFrom"`
+					Ports   []struct {
+						Name          string
+						ContainerPort int `yaml:"containerPort"`
+					}
+				}
+			}
+		}
+	}
+}
+
+type manifestVariable struct {
+	Name, Value string
+	ValueFrom   struct {
+		SecretKeyRef struct{ Name, Key string } `yaml:"secretKeyRef"`
+	} `yaml:"valueFrom"`
+}
+
+// TestDeployKubernetes: the containers of each deployment, with the manifests' arguments and environment,
+// store a hit on PostgreSQL.
+func TestDeployKubernetes(t *testing.T) {
+	t.Parallel()
+
+	database := onPostgres(t, startPostgres(t, true)).settings["TALLYGATE_DATABASE_URL"]
+	secret := map[string]string{"database-url": database, "secret": "0123456789abcdef0123456789ABCDEF", "smtp-url": ""}
+	control, data := freeAddress(t), freeAddress(t)
+
+	var config map[string]string
+	deployments := 0
+	for document := range strings.SplitSeq(readDeploy(t, "kubernetes/tallygate.yaml"), "\n---\n") {
+		var m manifest
+		if err := yaml.Unmarshal([]byte(document), &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Kind == "ConfigMap" {
+			config = m.Data
+		}
+		if m.Kind != "Deployment" {
+			continue
+		}
+		deployments++
+
+		container := m.Spec.Template.Spec.Containers[0]
+		settings := maps.Clone(config)
+		for _, variable := range container.Env {
+			settings[variable.Name] = variable.Value
+			if key := variable.ValueFrom.SecretKeyRef.Key; key != "" {
+				value, found := secret[key]
+				if !found {
+					t.Errorf("%s needs the key %s of the secret", m.Metadata.Name, key)
+				}
+				settings[variable.Name] = value
+			}
+		}
+
+		delay, err := time.ParseDuration(settings["TALLYGATE_DRAIN_DELAY"])
+		if grace := m.Spec.Template.Spec.TerminationGracePeriodSeconds; err != nil || time.Duration(grace)*time.Second < delay+30*time.Second {
+			t.Errorf("%s: %d s to stop with a delay of %v, %v", m.Metadata.Name, grace, delay, err)
+		}
+
+		settings = overTest(settings, control, data)
+		settings["TALLYGATE_DATA_DIR"] = filepath.Join(t.TempDir(), "unused")
+		settings["TALLYGATE_CONTROL_ADDR"], settings["TALLYGATE_DATA_ADDR"] = control, data
+		settings["TALLYGATE_METRICS_ADDR"], settings["TALLYGATE_REDIS_URL"] = freeAddress(t), ""
+		settings["TALLYGATE_DRAIN_DELAY"] = "0s"
+		listens := []string{"metrics"}
+		if container.Ports[0].Name == "http" {
+			listens = append(listens, m.Metadata.Name)
+		}
+		start(t, settings, listens, container.Args...)
+		if _, err := os.Stat(settings["TALLYGATE_DATA_DIR"]); err == nil {
+			t.Errorf("%s writes to its read-only file system", m.Metadata.Name)
+		}
+	}
+	if deployments != 3 {
+		t.Fatalf("%d deployments", deployments)
+	}
+
+	wantFirstHit(t, "http://"+control, "http://"+data)
+}

@@ -1,0 +1,161 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// caddy runs the shipped Caddyfile with other addresses: of its two sites, and of the nodes. It returns the
+// sites' origins.
+func caddy(t *testing.T, file string, nodes map[string]string) (control, data string) {
+	t.Helper()
+
+	program := requireTool(t, "caddy")
+	text := readDeploy(t, file)
+	for from, to := range nodes {
+		if !strings.Contains(text, from) {
+			t.Fatalf("%s has no node %s", file, from)
+		}
+		text = strings.ReplaceAll(text, from, to)
+	}
+	// Listeners apart from the names, which clients of the test cannot resolve.
+	control, data = "http://"+freeAddress(t), "http://"+freeAddress(t)
+	text = strings.ReplaceAll(text, "app.example.com", control)
+	text = strings.ReplaceAll(text, "stats.example.com", data)
+	if !strings.Contains(text, "admin off") {
+		text = "{\n\tadmin off\n}\n" + text
+	}
+
+	dir := t.TempDir()
+	config := filepath.Join(dir, "Caddyfile")
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	environment := append(os.Environ(), "APP_HOST="+control, "STATS_HOST="+data, "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+
+	// The file as shipped.
+	validate := exec.Command(program, "validate", "--adapter", "caddyfile", "--config", deployFolder+file)
+	validate.Env = append(environment, "APP_HOST=app.example.com", "STATS_HOST=stats.example.com")
+	if out, err := validate.CombinedOutput(); err != nil {
+		t.Fatalf("caddy validate: %v\n%s", err, out)
+	}
+
+	cmd := exec.Command(program, "run", "--adapter", "caddyfile", "--config", config)
+	cmd.Env = environment
+	cmd.Stdout, cmd.Stderr = io.Discard, io.Discard
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := dbtest.StartBound(cmd); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	awaitListeners(t, control, data)
+
+	return control, data
+}
+
+// awaitListeners waits until each origin accepts connections.
+func awaitListeners(t *testing.T, origins ...string) {
+	t.Helper()
+	for _, origin := range origins {
+		for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+			conn, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", strings.TrimPrefix(origin, "http://"))
+			if err == nil {
+				conn.Close()
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s does not listen: %v", origin, err)
+			}
+		}
+	}
+}
+
+// TestDeployProxies: the shipped snippets of Caddy and nginx pass hits to one node.
+func TestDeployProxies(t *testing.T) {
+	t.Parallel()
+
+	node := func(t *testing.T, control, data string) (string, string) {
+		t.Helper()
+		controlNode, dataNode := freeAddress(t), freeAddress(t)
+		settings := overTest(settingsFor(t, "sqlite:"), control, data)
+		settings["TALLYGATE_TRUSTED_PROXIES"] = "127.0.0.1"
+		settings["TALLYGATE_CONTROL_ADDR"], settings["TALLYGATE_DATA_ADDR"] = controlNode, dataNode
+		start(t, settings, []string{"control", "data"})
+		return controlNode, dataNode
+	}
+
+	t.Run("caddy", func(t *testing.T) {
+		controlNode, dataNode := node(t, "127.0.0.1", "127.0.0.1")
+		control, data := caddy(t, "proxies/Caddyfile", map[string]string{"127.0.0.1:8080": controlNode, "127.0.0.1:8081": dataNode})
+		wantFirstHit(t, control, data)
+	})
+
+	t.Run("nginx", func(t *testing.T) {
+		program := requireTool(t, "nginx")
+		controlNode, dataNode := node(t, "127.0.0.1", "127.0.0.1")
+		control, data, redirect := freeAddress(t), freeAddress(t), freeAddress(t)
+		dir := t.TempDir()
+		writeCertificate(t, filepath.Join(dir, "both.pem"))
+
+		text := readDeploy(t, "proxies/nginx.conf")
+		text = strings.Replace(text, "listen 443 ssl http2", "listen "+data, 1)
+		text = strings.NewReplacer("listen 443 ssl http2", "listen "+control, "listen 80", "listen "+redirect,
+			"127.0.0.1:8080", controlNode, "127.0.0.1:8081", dataNode, "stats.example.com", "127.0.0.1 stats.example.com",
+			"app.example.com;", "127.0.0.1 app.example.com;",
+			"/etc/letsencrypt/live/example.com/fullchain.pem", filepath.Join(dir, "both.pem"),
+			"/etc/letsencrypt/live/example.com/privkey.pem", filepath.Join(dir, "both.pem")).Replace(text)
+		if err := os.WriteFile(filepath.Join(dir, "tallygate.conf"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+
+		temporary := ""
+		for _, module := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+			temporary += "\t" + module + "_temp_path " + dir + ";\n"
+		}
+		main := filepath.Join(dir, "nginx.conf")
+		if err := os.WriteFile(main, []byte("events {}\nhttp {\n"+temporary+"\tinclude "+dir+"/tallygate.conf;\n}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+
+		arguments := []string{"-p", dir, "-e", filepath.Join(dir, "error.log"), "-c", main, "-g",
+			"daemon off; master_process off; pid " + filepath.Join(dir, "pid") + ";"}
+		if out, err := exec.Command(program, append([]string{"-t"}, arguments...)...).CombinedOutput(); err != nil {
+			t.Fatalf("nginx -t: %v\n%s", err, out)
+		}
+		cmd := exec.Command(program, arguments...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if err := dbtest.StartBound(cmd); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+		awaitListeners(t, "http://"+control, "http://"+data)
+		wantFirstHit(t, "http://"+control, "http://"+data)
+
+		response, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).
+			Get(fmt.Sprintf("http://%s/x?y=z", redirect))
+		if err != nil || response.StatusCode != http.StatusMovedPermanently || !strings.HasSuffix(response.Header.Get("Location"), "/x?y=z") {
+			t.Errorf("plain HTTP: %+v, %v", response, err)
+		}
+		if err == nil {
+			response.Body.Close()
+		}
+	})
+}

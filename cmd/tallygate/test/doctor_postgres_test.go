@@ -1,0 +1,109 @@
+package test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// TestDoctorPostgres plants faults in a PostgreSQL server and its database.
+func TestDoctorPostgres(t *testing.T) {
+	t.Parallel()
+
+	server := startPostgres(t, true)
+	restricted := func(i *installation) {
+		i.settings["TALLYGATE_DATABASE_URL"] = dbtest.RestrictedURL(i.T, i.settings["TALLYGATE_DATABASE_URL"])
+	}
+
+	find(t, []fault{
+		{"it does not run", set("DATABASE_URL", "postgres://tallygate:"+password+"@127.0.0.1:1/x"), []string{"error database-unreachable"}},
+		{"no such database", func(i *installation) {
+			set("DATABASE_URL", strings.Replace(i.settings["TALLYGATE_DATABASE_URL"], "/"+i.databaseName(), "/nowhere", 1))(i)
+		}, []string{"error database-unreachable"}},
+		{"commits that are not durable", func(i *installation) {
+			i.query("ALTER DATABASE " + i.databaseName() + " SET synchronous_commit = off")
+		}, []string{"error postgres-synchronous-commit"}},
+		{"read only", func(i *installation) {
+			i.query("ALTER DATABASE " + i.databaseName() + " SET default_transaction_read_only = on")
+		}, []string{"error database-write", "error postgres-read-only"}},
+		{"an encoding that knows no letters", func(i *installation) {
+			name := fmt.Sprint("ascii", databases.Add(1))
+			i.query("CREATE DATABASE " + name + " ENCODING 'SQL_ASCII' TEMPLATE template0")
+			set("DATABASE_URL", strings.Replace(i.settings["TALLYGATE_DATABASE_URL"], "/"+i.databaseName(), "/"+name, 1))(i)
+		}, []string{"error postgres-encoding"}},
+		{"a clock that is wrong", func(i *installation) {
+			i.exec("CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$ SELECT pg_catalog.clock_timestamp() + interval '5 minutes' $$")
+			i.query("ALTER DATABASE " + i.databaseName() + " SET search_path = public, pg_catalog")
+		}, []string{"error clock-difference"}},
+		{"a role that may change no table", restricted, []string{"warning postgres-ddl"}},
+		{"a role that may not migrate", func(i *installation) {
+			i.exec("DELETE FROM schema_migrations WHERE name = (SELECT max(name) FROM schema_migrations)")
+			restricted(i)
+		}, []string{"error schema-pending", "warning postgres-ddl"}},
+		{"a role that may not remove partitions", func(i *installation) {
+			restricted(i)
+			set("NO_MIGRATE", "true", "RETENTION_MONTHS", "12")(i)
+		}, []string{"error postgres-retention"}},
+		{"no partition for next month", func(i *installation) {
+			restricted(i)
+			set("NO_MIGRATE", "true")(i)
+			now := time.Now().UTC()
+			next := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC).Format("200601")
+			owner := i.server.URL()
+			u, _ := url.Parse(owner)
+			u.Path = "/" + i.databaseName()
+			d := dbtest.Open(i.T, u.String())
+			if err := dbtest.Exec(d, "DROP TABLE events_"+next); err != nil {
+				i.Fatal(err)
+			}
+		}, []string{"warning postgres-partitions"}},
+		{"a role without a right", func(i *installation) {
+			owner := dbtest.Open(i.T, i.settings["TALLYGATE_DATABASE_URL"])
+			restricted(i)
+			set("NO_MIGRATE", "true")(i)
+			u, _ := url.Parse(i.settings["TALLYGATE_DATABASE_URL"])
+			if err := dbtest.Exec(owner, "REVOKE DELETE ON sessions FROM "+u.User.Username()); err != nil {
+				i.Fatal(err)
+			}
+		}, []string{"error postgres-rights"}},
+		{"too few connections", func(i *installation) { i.args = []string{"--processes", "20"} }, []string{"error postgres-connections"}},
+		{"few connections of a role", func(i *installation) {
+			owner := dbtest.Open(i.T, i.settings["TALLYGATE_DATABASE_URL"])
+			restricted(i)
+			set("NO_MIGRATE", "true")(i)
+			u, _ := url.Parse(i.settings["TALLYGATE_DATABASE_URL"])
+			if err := dbtest.Exec(owner, "ALTER ROLE "+u.User.Username()+" CONNECTION LIMIT 10"); err != nil {
+				i.Fatal(err)
+			}
+		}, []string{"error postgres-connections"}},
+		{"a key in the folder alone", func(i *installation) {
+			delete(i.settings, "TALLYGATE_SECRET")
+			onlyForOwner(i.T, i.settings["TALLYGATE_DATA_DIR"])
+		}, []string{"warning key-in-folder"}},
+		{"a pooler without a direct address", func(i *installation) {
+			set("DATABASE_URL", startPooler(i.T, i.settings["TALLYGATE_DATABASE_URL"]))(i)
+		}, []string{"error postgres-pooler"}},
+		{"a direct address that leads to the pooler", func(i *installation) {
+			pooler := startPooler(i.T, i.settings["TALLYGATE_DATABASE_URL"])
+			set("DATABASE_URL", pooler, "DATABASE_DIRECT_URL", pooler)(i)
+		}, []string{"error postgres-pooler"}},
+		{"a direct address that leads nowhere", set("DATABASE_DIRECT_URL", "postgres://tallygate@127.0.0.1:1/x"), []string{"error postgres-direct"}},
+		{"a direct address of another database", func(i *installation) { set("DATABASE_DIRECT_URL", i.server.URL())(i) },
+			[]string{"error postgres-direct-other"}},
+		{"a server that risks its data", func(i *installation) {
+			i.server = startPostgres(i.T, false)
+			for _, setting := range []string{"full_page_writes", "autovacuum"} {
+				i.query("ALTER SYSTEM SET " + setting + " = off")
+			}
+			i.server.Crash()
+			if err := i.server.Restart(); err != nil {
+				i.Fatal(err)
+			}
+			i.settings = onPostgres(i.T, i.server).settings
+		}, []string{"error postgres-fsync", "error postgres-full-page-writes", "warning postgres-autovacuum"}},
+	}, func(t *testing.T) *installation { return onPostgres(t, server) })
+}

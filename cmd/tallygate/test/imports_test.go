@@ -1,0 +1,59 @@
+package test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// TestImportCommands checks the operator's commands: a dry run changes nothing, a damaged file is
+// refused with its line, and an import is listed and undone.
+func TestImportCommands(t *testing.T) {
+	t.Parallel()
+
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		settings := settingsFor(t, databaseURL)
+		if settings["TALLYGATE_DATABASE_URL"] == "" {
+			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
+		}
+		run := func(ok bool, want string, args ...string) {
+			t.Helper()
+			out, err := newCommand(settings, append([]string{"admin"}, args...)...).CombinedOutput()
+			if (err == nil) != ok || !strings.Contains(string(out), want) {
+				t.Errorf("%v: %v\n%s\nwant %q", args, err, out, want)
+			}
+		}
+		run(true, "ACCOUNT", "accounts") // migrates
+
+		d := dbtest.Open(t, databaseURL)
+		site := dbtest.NewOwnSite(t, d, "example.com")
+		const fixtures = "../importer/testdata/plausible/"
+		export := []string{"import", "--site", site.SiteKey, "--from", "plausible", fixtures + "imported_visitors_20260201_20260204.csv",
+			fixtures + "imported_pages_20260201_20260204.csv"}
+
+		run(true, "2026-02-01 to 2026-02-04, 3 days: 20 visitors, 23 visits, 39 page views, 0 events\nNothing was changed.",
+			append(export, "--dry-run")...)
+		run(true, "The site has no imports.", "imports", "--site", site.SiteKey)
+
+		damaged := filepath.Join(t.TempDir(), "imported_pages.csv")
+		if err := os.WriteFile(damaged, []byte("date,page,visitors,pageviews\n2026-02-05,/,1,many\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run(false, "imported_pages.csv, line 2: pageviews is not a number", append(export, damaged)...)
+		run(true, "The site has no imports.", "imports", "--site", site.SiteKey)
+
+		run(true, "100 %\nImport 1 is complete.", export...)
+		run(false, "Import 1 has the days 2026-02-01 to 2026-02-04.", export...)
+		run(true, "1: plausible, 2026-02-01 to 2026-02-04, 20 visitors, 23 visits, 39 page views, 0 events, complete",
+			"imports", "--site", site.SiteKey)
+		run(true, "Import 1 is undone.", "undo-import", "--site", site.SiteKey, "1")
+		run(false, "No such object.", "undo-import", "--site", site.SiteKey, "1")
+		run(true, "2026-02-02 to 2026-02-04, 2 days", append(export, "--since", "2026-02-02")...)
+		run(false, `"soon" is not a day`, append(export, "--since", "soon")...)
+		run(false, `there is no site with the key "0000`, "imports", "--site", strings.Repeat("0", 32))
+	})
+}

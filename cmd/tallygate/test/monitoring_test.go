@@ -1,0 +1,347 @@
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// monitoring is the folder of the dashboard and the alert rules.
+const monitoring = "../../../deploy/monitoring"
+
+// alertRule is a rule of rules.yaml.
+type alertRule struct {
+	Alert, Expr string
+	Labels      map[string]string
+	Annotations map[string]string
+}
+
+// alertRules reads rules.yaml.
+func alertRules(t *testing.T) []alertRule {
+	t.Helper()
+
+	var file struct {
+		Groups []struct{ Rules []alertRule }
+	}
+	readYAML(t, "rules.yaml", &file)
+	if len(file.Groups) != 1 || len(file.Groups[0].Rules) < 20 {
+		t.Fatalf("rules.yaml: %+v", file)
+	}
+	return file.Groups[0].Rules
+}
+
+func readYAML(t *testing.T, name string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(monitoring, name))
+	if err == nil {
+		err = yaml.Unmarshal(text, into)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+// TestAlertRules has promtool check the shipped files and run the tests of the rules, and checks that
+// these let each alert fire and also not fire.
+func TestAlertRules(t *testing.T) {
+	t.Parallel()
+	promtool := prometheusProgram(t, "promtool")
+
+	for _, args := range [][]string{
+		{"check", "config", "prometheus.yaml"}, {"check", "rules", "rules.yaml"}, {"test", "rules", "rules-test.yaml"},
+	} {
+		cmd := exec.Command(promtool, args...)
+		cmd.Dir = monitoring
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
+		}
+	}
+
+	var tests struct {
+		Tests []struct {
+			AlertRuleTest []struct {
+				Alertname string `yaml:"alertname"`
+				ExpAlerts []any  `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		}
+	}
+	readYAML(t, "rules-test.yaml", &tests)
+
+	fires, rests := make(map[string]bool), make(map[string]bool)
+	for _, test := range tests.Tests {
+		for _, check := range test.AlertRuleTest {
+			if len(check.ExpAlerts) > 0 {
+				fires[check.Alertname] = true
+			} else {
+				rests[check.Alertname] = true
+			}
+		}
+	}
+
+	for _, rule := range alertRules(t) {
+		if !fires[rule.Alert] || !rests[rule.Alert] {
+			t.Errorf("rules-test.yaml: %s fires in a test: %v; does not fire in a test: %v",
+				rule.Alert, fires[rule.Alert], rests[rule.Alert])
+		}
+		if rule.Annotations["summary"] == "" || rule.Annotations["action"] == "" ||
+			!slices.Contains([]string{"page", "ticket"}, rule.Labels["severity"]) {
+			t.Errorf("%s lacks a summary, an action or a severity: %+v", rule.Alert, rule)
+		}
+	}
+}
+
+// prometheusProgram returns the path of a program of Debian's package prometheus.
+func prometheusProgram(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		dbtest.Missing(t, name+" is not installed")
+	}
+	return path
+}
+
+// prometheus is a running Prometheus server.
+type prometheus struct {
+	t   *testing.T
+	url string
+}
+
+// startPrometheus starts Prometheus with the shipped configuration, which then scrapes the targets every
+// second.
+func startPrometheus(t *testing.T, targets ...string) *prometheus {
+	t.Helper()
+	program, dir, addr := prometheusProgram(t, "prometheus"), t.TempDir(), freeAddress(t)
+
+	shipped, err := os.ReadFile(filepath.Join(monitoring, "prometheus.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := filepath.Abs(filepath.Join(monitoring, "rules.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	text := strings.NewReplacer("scrape_interval: 15s", "scrape_interval: 1s", "- rules.yaml", "- "+rules,
+		"- 127.0.0.1:9091", "- "+strings.Join(targets, "\n          - ")).Replace(string(shipped))
+	text = "global:\n  evaluation_interval: 1s\n" + text
+	file := filepath.Join(dir, "prometheus.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	cmd := exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+addr, "--log.level=warn")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+
+	p := &prometheus{t, "http://" + addr}
+	awaitTrue(t, "Prometheus is ready", func() (string, bool) {
+		response, err := http.Get(p.url + "/-/ready")
+		if err != nil {
+			return err.Error(), false
+		}
+		_ = response.Body.Close()
+		return response.Status, response.StatusCode == http.StatusOK
+	})
+	return p
+}
+
+// api calls Prometheus' API and decodes the data of its answer.
+func (p *prometheus) api(path string, query url.Values, data any) error {
+	response, err := http.Get(p.url + "/api/v1/" + path + "?" + query.Encode())
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+
+	var answer struct {
+		Status, Error string
+		Data          json.RawMessage
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return err
+	}
+	if answer.Status != "success" {
+		return fmt.Errorf("%s: %s", response.Status, answer.Error)
+	}
+	return json.Unmarshal(answer.Data, data)
+}
+
+// results returns how many series an expression has now.
+func (p *prometheus) results(expr string) (int, error) {
+	var data struct{ Result []any }
+	err := p.api("query", url.Values{"query": {expr}}, &data)
+	return len(data.Result), err
+}
+
+// awaitTrue waits until a condition is true. state describes the present state for the failure.
+func awaitTrue(t *testing.T, what string, check func() (state string, ok bool)) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * patience); ; time.Sleep(200 * time.Millisecond) {
+		state, ok := check()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not yet: %s: %s", what, state)
+		}
+	}
+}
+
+// dashboardExpressions returns the expressions of the dashboard by panel, for any process.
+func dashboardExpressions(t *testing.T) map[string]string {
+	t.Helper()
+
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ RefID, Expr string }
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(monitoring, "dashboard.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &dashboard)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	all := make(map[string]string)
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			all[panel.Title+" "+target.RefID] = strings.NewReplacer("$job", "tallygate", "$instance", ".*",
+				"$__rate_interval", "1m").Replace(target.Expr)
+		}
+	}
+	if len(all) < 30 {
+		t.Fatalf("the dashboard has only the expressions %v", all)
+	}
+	return all
+}
+
+// metricName finds the names of metrics in an expression.
+var metricName = regexp.MustCompile(`\b(?:tallygate|go|process)_\w+|\bup\b`)
+
+// TestPrometheus lets a real Prometheus scrape processes of each role. Each metric that the dashboard or
+// a rule names exists, each expression of the dashboard has data, each rule can be evaluated, and a
+// process that ends raises an alert.
+func TestPrometheus(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", testPrometheus)
+}
+
+func testPrometheus(t *testing.T) {
+	databaseURL := dbtest.PostgresURL(t)
+	processes := make(map[string]*process)
+	for _, role := range []string{"control", "data", "worker"} {
+		settings := settingsFor(t, databaseURL)
+		settings["TALLYGATE_ROLES"], settings["TALLYGATE_METRICS_ADDR"] = role, "127.0.0.1:0"
+		settings["TALLYGATE_SECRET"] = strings.Repeat("a test's key ", 4)
+		settings["TALLYGATE_CAPTCHA_DIFFICULTY"] = "1024"
+
+		listeners := []string{role, "metrics"}
+		if role == "worker" {
+			listeners = listeners[1:]
+		}
+		processes[role] = start(t, settings, listeners)
+	}
+
+	server := startPrometheus(t, processes["control"].addr["metrics"], processes["data"].addr["metrics"],
+		processes["worker"].addr["metrics"])
+	site := newOwner(t, processes["control"]).signUp("crash.localhost")
+	visitor := &solver{http: http.DefaultClient, data: processes["data"].addr["data"], sitekey: model.TestSitekey,
+		secret: model.TestSitekeySecret, accepted: make(map[string]int)}
+
+	// Rates need two scrapes with traffic in between.
+	expressions := dashboardExpressions(t)
+	missing := make(map[string]string)
+	awaitTrue(t, "all expressions of the dashboard have data", func() (string, bool) {
+		if status, err := sendPageview(http.DefaultClient, visitor.data, site.SiteKey, "/"); err != nil || status != http.StatusNoContent {
+			t.Fatal(status, err)
+		}
+		if err := visitor.once(); err != nil {
+			t.Fatal(err)
+		}
+
+		clear(missing)
+		for panel, expr := range expressions {
+			if n, err := server.results(expr); n == 0 || err != nil {
+				missing[panel] = fmt.Sprintf("%s: %v", expr, err)
+			}
+		}
+		return fmt.Sprintf("%d lack data: %v", len(missing), missing), len(missing) == 0
+	})
+
+	named := make(map[string]bool)
+	for _, expr := range expressions {
+		for _, name := range metricName.FindAllString(expr, -1) {
+			named[name] = true
+		}
+	}
+	for _, rule := range alertRules(t) {
+		for _, name := range metricName.FindAllString(rule.Expr, -1) {
+			named[name] = true
+		}
+	}
+	for name := range named {
+		if n, err := server.results(name); n == 0 || err != nil {
+			t.Errorf("there is no metric %s: %v", name, err)
+		}
+	}
+
+	awaitTrue(t, "all rules are evaluated without an error", func() (string, bool) {
+		for _, rule := range server.rules() {
+			if rule.Health != "ok" {
+				return fmt.Sprintf("%+v", rule), false
+			}
+		}
+		return "", true
+	})
+
+	processes["data"].kill()
+	awaitTrue(t, "the end of a process is noticed", func() (string, bool) {
+		for _, rule := range server.rules() {
+			if rule.Name == "TallygateDown" {
+				return rule.State, rule.State == "pending"
+			}
+		}
+		return "no rule", false
+	})
+}
+
+// activeRule is a rule as Prometheus evaluates it.
+type activeRule struct{ Name, State, Health, LastError string }
+
+// rules returns the state of the rules.
+func (p *prometheus) rules() []activeRule {
+	p.t.Helper()
+	var data struct {
+		Groups []struct{ Rules []activeRule }
+	}
+	if err := p.api("rules", nil, &data); err != nil || len(data.Groups) != 1 {
+		p.t.Fatalf("rules: %+v, %v", data, err)
+	}
+	return data.Groups[0].Rules
+}

@@ -1,0 +1,199 @@
+package test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/evanw/esbuild/pkg/api"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+const recipes = "../../../docs/recipes/"
+
+// runtimes are the programs that run the recipes, by the extension of a file.
+var runtimes = map[string][]string{
+	"go": {"go", "run"}, "mjs": {"node"}, "php": {"php"}, "py": {"python3"}, "rb": {"ruby"},
+}
+
+// recipe runs a file of docs/recipes and returns what it prints. Without its runtime the test is skipped, or failed in
+// CI, which installs all of them.
+func recipe(t *testing.T, environment []string, path string, args ...string) (printed string, err error) {
+	t.Helper()
+	command := runtimes[strings.TrimPrefix(filepath.Ext(path), ".")]
+	wantProgram(t, command[0])
+
+	cmd := exec.CommandContext(t.Context(), command[0], append(append(command[1:len(command):len(command)], path), args...)...)
+	cmd.Env = append(os.Environ(), environment...)
+	var faults strings.Builder
+	cmd.Stderr = &faults
+	out, err := cmd.Output()
+	if err != nil {
+		t.Logf("%s: %v\n%s", path, err, faults.String())
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+func wantProgram(t *testing.T, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("CI must run every test, but %s is not on the PATH", name)
+		}
+		t.Skipf("skipped: %s is not on the PATH", name)
+	}
+}
+
+// TestRecipeSiteverify runs the recipe of each language with a fresh token, the same again, a wrong secret and no server.
+func TestRecipeSiteverify(t *testing.T) {
+	t.Parallel()
+
+	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_CAPTCHA_DIFFICULTY": "1024"},
+		[]string{"control", "data"})
+	s := &solver{http: &http.Client{Timeout: patience}, data: p.addr["data"], sitekey: model.TestSitekey}
+	for _, extension := range []string{"go", "mjs", "php", "py", "rb"} {
+		t.Run(extension, func(t *testing.T) {
+			token, err := s.token()
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := recipes + "siteverify." + extension
+			if extension == "go" {
+				// A Go file in docs/ would be a package of this module.
+				source := recipeFile(t, "siteverify.go.txt")
+				path = filepath.Join(t.TempDir(), "main.go")
+				if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			verify := func(origin, secret string) (string, error) {
+				t.Helper()
+				return recipe(t, []string{"CAPTCHA_URL=" + origin, "CAPTCHA_SECRET=" + secret}, path, token)
+			}
+
+			origin := "http://" + p.addr["data"]
+			for _, test := range []struct{ secret, want string }{
+				{"svcc_wrong", "false invalid-input-secret"}, {model.TestSitekeySecret, "true"},
+				{model.TestSitekeySecret, "false timeout-or-duplicate"},
+			} {
+				if got, err := verify(origin, test.secret); got != test.want || err != nil {
+					t.Errorf("printed %q, error %v; want %q", got, err, test.want)
+				}
+			}
+			if got, err := verify("http://127.0.0.1:1", model.TestSitekeySecret); err == nil {
+				t.Errorf("printed %q without a server", got)
+			}
+		})
+	}
+}
+
+// recipeSite creates a site with e-commerce. It returns its server secret, and a token for its API.
+func recipeSite(t *testing.T, p *process, domain string) (owner *testOwner, site testSite, secret, token string) {
+	t.Helper()
+	owner = newOwner(t, p)
+	site = owner.signUp(domain)
+
+	type payload struct{ UserErrors []any }
+	var set struct{ UpdateSite, RegisterEvent payload }
+	owner.do(`mutation { updateSite(input: {siteId: "`+site.ID+`", measureEcommerce: true}) { userErrors { code } }
+		registerEvent(input: {siteId: "`+site.ID+`", name: "signup"}) { userErrors { code } } }`, &set)
+	var made struct {
+		RotateServerSecret struct{ ServerSecret string }
+		CreateAPIToken     struct{ Token string }
+	}
+	owner.do(`mutation { rotateServerSecret(input: {siteId: "`+site.ID+`"}) { serverSecret }
+		createApiToken(input: {name: "recipe", scopes: [READ]}) { token } }`, &made)
+	if len(set.UpdateSite.UserErrors)+len(set.RegisterEvent.UserErrors) > 0 || made.RotateServerSecret.ServerSecret == "" {
+		t.Fatalf("the site: %+v %+v", set, made)
+	}
+	return owner, site, made.RotateServerSecret.ServerSecret, made.CreateAPIToken.Token
+}
+
+// TestRecipePurchase runs the recipe of each language: a purchase is recorded, and the same again is ignored. Then the
+// report in TypeScript shows its site.
+func TestRecipePurchase(t *testing.T) {
+	t.Parallel()
+
+	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()}, []string{"control", "data"})
+	owner, site, secret, token := recipeSite(t, p, "shop.example")
+	for _, extension := range []string{"mjs", "php", "py", "rb"} {
+		t.Run(extension, func(t *testing.T) {
+			order, err := json.Marshal(map[string]any{
+				"id": "T-" + extension, "total": 39.9, "currency": "EUR", "ip": "203.0.113.7",
+				"userAgent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+				"items":     []any{map[string]any{"item_id": "kettle", "quantity": 1, "price": 39.9}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			buy := func(secret string) (string, error) {
+				t.Helper()
+				return recipe(t, []string{"ANALYTICS_URL=http://" + p.addr["data"], "SERVER_SECRET=" + secret},
+					recipes+"purchase."+extension, string(order))
+			}
+
+			for _, want := range []string{"recorded", "ignored"} {
+				if got, err := buy(secret); got != want || err != nil {
+					t.Errorf("printed %q, error %v; want %s", got, err, want)
+				}
+			}
+			if got, err := buy("svcs_wrong"); err == nil {
+				t.Errorf("printed %q with a wrong secret", got)
+			}
+		})
+	}
+
+	t.Run("ts", func(t *testing.T) {
+		source, err := os.ReadFile(recipes + "report.ts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		built := api.Transform(string(source), api.TransformOptions{Loader: api.LoaderTS, Format: api.FormatESModule})
+		if len(built.Errors) > 0 {
+			t.Fatal(built.Errors)
+		}
+		path := filepath.Join(t.TempDir(), "report.mjs")
+		if err := os.WriteFile(path, built.Code, 0o600); err != nil {
+			t.Fatal(err)
+		}
+
+		environment := []string{"BASE_URL=" + owner.control, "API_TOKEN=" + token, "SITE_ID=" + site.ID, "PRESET=TODAY"}
+		const want = "0 visitors, 0 page views, imported figures: NONE\n0 /checkout/thanks"
+		if got, err := recipe(t, environment, path); got != want || err != nil {
+			t.Errorf("printed %q, error %v", got, err)
+		}
+		if got, err := recipe(t, append(environment, "API_TOKEN=svct_wrong"), path); err == nil {
+			t.Errorf("printed %q with a wrong token", got)
+		}
+	})
+}
+
+// TestRecipeTheme renders the theme by Liquid, with the filter json as shops have it, and checks the plugin's syntax.
+func TestRecipeTheme(t *testing.T) {
+	const render = `require "liquid"
+require "json"
+Liquid::Template.register_filter(Module.new { def json(value) = JSON.generate(value) })
+print Liquid::Template.parse(File.read(ARGV[0]), error_mode: :strict).render!({
+  "template" => "product", "product" => {"id" => 7, "title" => "The \"best\" kettle"},
+  "settings" => {"analytics_url" => "https://stats.example.com", "analytics_site_key" => "0123456789abcdef0123456789abcdef"},
+}, strict_variables: true, strict_filters: true)`
+	path := filepath.Join(t.TempDir(), "render.rb")
+	if err := os.WriteFile(path, []byte(render), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := recipe(t, nil, path, recipes+"theme.liquid")
+	if err != nil || !strings.Contains(got, `src="https://stats.example.com/svc.js" data-site="0123456789abcdef0123456789abcdef">`) ||
+		!strings.Contains(got, `svc('event', 'view_item', {item_id: 7, item_name: "The \"best\" kettle"})`) {
+		t.Errorf("rendered %s, error %v", got, err)
+	}
+
+	wantProgram(t, "php")
+	if out, err := exec.CommandContext(t.Context(), "php", "-l", recipes+"wordpress.php").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

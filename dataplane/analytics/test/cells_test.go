@@ -1,0 +1,219 @@
+package analytics_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/cells"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// traffic sends hits of sites until it is stopped. It counts those that were accepted.
+type traffic struct {
+	accepted [2]atomic.Int64 // of each site
+	stop     func()
+}
+
+// send sends page views of two sites, through several data planes at once.
+func send(t *testing.T, planes []*plane, of [2]*model.Site) *traffic {
+	t.Helper()
+	const callers = 6
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	tr := &traffic{}
+	for caller := range callers {
+		p, which := planes[caller%len(planes)], caller%2
+		wg.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				visitor := fmt.Sprintf("198.51.%d.%d", caller, n%200)
+				switch status, code := p.collect(viewCall(of[which], visitor, nil)); status {
+				case http.StatusNoContent:
+					tr.accepted[which].Add(1)
+				case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+				default:
+					t.Errorf("page view: %d %s", status, code)
+				}
+			}
+		})
+	}
+
+	tr.stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
+	t.Cleanup(tr.stop)
+	return tr
+}
+
+// awaitMore waits until some more hits of a site were accepted.
+func (tr *traffic) awaitMore(p *plane, which int) {
+	p.tb.Helper()
+	const more = 20
+	since := tr.accepted[which].Load()
+	p.await("more hits", func() bool { return tr.accepted[which].Load() >= since+more })
+}
+
+// inCell returns the plane's view of the tables of a cell, for what the test itself reads.
+func inCell(t *testing.T, d *db.DB, id int64) *db.DB {
+	t.Helper()
+	in, err := d.InCell(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// countIn returns how many rows of a site a table of a cell has.
+func countIn(t *testing.T, in *db.DB, table string, site *model.Site) int {
+	t.Helper()
+	n, err := in.Read.NewSelect().Table(table).Where("site_id = ?", site.ID).Count(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n)
+}
+
+// leave ends the minute for which the rows of a moved site stay in its former cell, and the move.
+func leave(t *testing.T, d *db.DB) {
+	t.Helper()
+	if _, err := d.Write.ExecContext(t.Context(), "UPDATE site_moves SET switched_at = 0"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := cells.New(d).Continue(t.Context()); n != 1 || err != nil {
+		t.Fatalf("%d moves finished, error %v; want 1", n, err)
+	}
+}
+
+// TestMoveUnderLoad adds a cell while two processes store hits, and moves a site there and back. Every
+// accepted hit is stored once, and the hits of the other site do not wait.
+func TestMoveUnderLoad(t *testing.T) {
+	databaseURL := dbtest.PostgresURL(t)
+	d := dbtest.Open(t, databaseURL)
+	dbtest.SetClock(d, func() time.Time { return noon })
+	planes := []*plane{newPlane(t, d), newPlane(t, dbtest.Open(t, databaseURL))}
+	moved, other := planes[0].site("moved.example", 1_000_000), planes[0].site("other.example", 1_000_000)
+
+	tr := send(t, planes, [2]*model.Site{moved, other})
+	tr.awaitMore(planes[0], 0)
+	cell, err := cells.New(d).Add(t.Context(), model.At(noon))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.awaitMore(planes[0], 0)
+
+	// Other processes learn of the cell within seconds, and moves wait for that.
+	if err := cells.New(d).Move(t.Context(), moved.ID, cell.ID); err == nil {
+		t.Error("a site was moved to a cell that processes may not know")
+	}
+	if err := dbtest.Exec(d, "UPDATE cells SET created_at = 0"); err != nil {
+		t.Fatal(err)
+	}
+
+	home := moved.Cell
+	for _, to := range []int64{cell.ID, home, cell.ID} {
+		if err := cells.New(d).Move(t.Context(), moved.ID, to); err != nil {
+			t.Fatal(err)
+		}
+		tr.awaitMore(planes[0], 0)
+		tr.awaitMore(planes[0], 1)
+		leave(t, d)
+	}
+
+	tr.stop()
+	for i, site := range []*model.Site{moved, other} {
+		accepted := tr.accepted[i].Load()
+		if rows, used := int64(len(planes[0].rows(site))), planes[0].used(site); rows != accepted || used != accepted {
+			t.Errorf("%s: %d accepted, %d stored, %d counted", site.Domain, accepted, rows, used)
+		}
+	}
+	for _, table := range db.CellTables {
+		if table == "detached_partitions" {
+			continue
+		}
+		if n := countIn(t, inCell(t, d, home), table, moved); n != 0 {
+			t.Errorf("%d rows of the moved site are left in %s of its former cell", n, table)
+		}
+	}
+}
+
+// TestQuotaOfAMovedSite moves a site back and forth while its quota is used up: exactly the quota is
+// stored.
+func TestQuotaOfAMovedSite(t *testing.T) {
+	const quota = 300
+	databaseURL := dbtest.CellURL(t)
+	d := dbtest.Open(t, databaseURL)
+	dbtest.SetClock(d, func() time.Time { return noon })
+	planes := []*plane{newPlane(t, d), newPlane(t, dbtest.Open(t, databaseURL))}
+	site, other := planes[0].site("moved.example", quota), planes[0].site("other.example", 1_000_000)
+
+	tr := send(t, planes, [2]*model.Site{site, other})
+	tr.awaitMore(planes[0], 0)
+	for _, to := range []int64{db.DefaultCell, site.Cell} {
+		if err := cells.New(d).Move(t.Context(), site.ID, to); err != nil {
+			t.Fatal(err)
+		}
+		tr.awaitMore(planes[0], 1)
+		leave(t, d)
+	}
+	planes[0].await("the end of the quota", func() bool { return tr.accepted[0].Load() >= quota })
+	tr.awaitMore(planes[0], 1)
+	tr.stop()
+
+	if accepted, rows, used := tr.accepted[0].Load(), len(planes[0].rows(site)), planes[0].used(site); accepted != quota ||
+		rows != quota || used != quota {
+		t.Errorf("%d accepted, %d stored, %d counted; want %d of each", accepted, rows, used, quota)
+	}
+}
+
+// TestHitsWaitForAMove closes a site as a move does. Its hits wait and are stored when the site is
+// opened in another cell; after their deadline they are answered with 503.
+func TestHitsWaitForAMove(t *testing.T) {
+	d := dbtest.Open(t, dbtest.CellURL(t))
+	p := newPlane(t, d)
+	site := p.site("moved.example", 1_000_000)
+	p.view(site, "198.51.100.1", nil)
+
+	set := func(cell int64, closed bool) {
+		t.Helper()
+		_, err := d.Write.ExecContext(t.Context(), "UPDATE sites SET cell = ?, cell_closed = ? WHERE id = ?", cell, closed, site.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	set(site.Cell, true)
+	if status, code := p.collect(viewCall(site, "198.51.100.2", nil)); status != http.StatusServiceUnavailable || code != "unavailable" {
+		t.Errorf("a hit of a closed site: %d %s, want 503 unavailable", status, code)
+	}
+
+	answered := make(chan int)
+	go func() {
+		status, _ := p.collect(viewCall(site, "198.51.100.3", nil))
+		answered <- status
+	}()
+	select {
+	case status := <-answered:
+		t.Fatalf("a hit of a closed site was answered with %d before the site was open", status)
+	case <-time.After(300 * time.Millisecond):
+	}
+
+	set(db.DefaultCell, false)
+	if status := <-answered; status != http.StatusNoContent {
+		t.Errorf("a hit that waited for a move: %d, want 204", status)
+	}
+
+	// A deleted site is not one that is moved.
+	if _, err := sites.New(d).DeleteSite(t.Context(), site.AccountID, site.ID, site.Domain, model.At(noon)); err != nil {
+		t.Fatal(err)
+	}
+	p.await("the end of the site", func() bool {
+		status, _ := p.collect(viewCall(site, "198.51.100.4", nil))
+		return status == http.StatusNotFound
+	})
+}

@@ -1,0 +1,132 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// Observer counts, times and traces the batches of one or more queues of a kind. A nil Observer does
+// nothing.
+type Observer struct {
+	kind   string
+	tracer trace.Tracer // nil: none
+
+	items   prometheus.Histogram
+	seconds prometheus.Histogram
+	failed  prometheus.Counter
+	waiting prometheus.GaugeFunc
+
+	refused [4]prometheus.Counter // by the index in refusals
+}
+
+// refusals are the reasons for which an item is not stored although its batch may be.
+var refusals = [4]string{"full", "late", "closed", "timeout"}
+
+const (
+	refusedFull    = iota // ErrFull
+	refusedLate           // ErrLate
+	refusedClosed         // ErrClosed
+	refusedTimeout        // the deadline passed, or the request was cancelled
+)
+
+// NewObserver returns the observer of the queues of a kind, which names them in the label queue and in
+// spans. waiting returns how many items wait, see Queue.Len. tracer may be nil.
+func NewObserver(kind string, waiting func() int, tracer trace.Tracer) *Observer {
+	labels := prometheus.Labels{"queue": kind}
+	o := &Observer{
+		kind: kind, tracer: tracer,
+		items: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "tallygate_batch_items", ConstLabels: labels,
+			Help:    "Items of each batch that was committed or tried: hits, or claims of captcha challenges and tokens.",
+			Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000},
+		}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "tallygate_batch_commit_duration_seconds", ConstLabels: labels,
+			Help:    "Duration of the transactions of batches, with retries.",
+			Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5},
+		}),
+		failed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tallygate_batch_errors_total", ConstLabels: labels,
+			Help: "Batches of which nothing was stored because of an error.",
+		}),
+		waiting: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "tallygate_batch_waiting_items", ConstLabels: labels,
+			Help: "Items that wait for the writer now.",
+		}, func() float64 { return float64(waiting()) }),
+	}
+
+	for i, reason := range refusals {
+		o.refused[i] = prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tallygate_batch_refused_items_total",
+			Help: "Items that were answered with an error without being tried: the queue was full or closed, " +
+				"too little time was left, or the time was over.",
+			ConstLabels: prometheus.Labels{"queue": kind, "reason": reason},
+		})
+	}
+
+	return o
+}
+
+// Register registers the metrics.
+func (o *Observer) Register(r prometheus.Registerer) error {
+	err := errors.Join(r.Register(o.items), r.Register(o.seconds), r.Register(o.failed), r.Register(o.waiting))
+	for _, c := range o.refused {
+		err = errors.Join(err, r.Register(c))
+	}
+	return err
+}
+
+// maxLinks is how many requests a batch's span names.
+const maxLinks = 100
+
+// request returns the span of an item's request; nil without traces.
+func (o *Observer) request(ctx context.Context) *trace.SpanContext {
+	if o == nil || o.tracer == nil {
+		return nil
+	}
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		return &span
+	}
+	return nil
+}
+
+// begin begins to observe the commit of a batch of so many items, linked with their requests. The
+// caller calls end with its outcome.
+func (o *Observer) begin(ctx context.Context, items int, links []trace.Link) (_ context.Context, end func(error)) {
+	if o == nil {
+		return ctx, func(error) {}
+	}
+
+	began := time.Now()
+	var span trace.Span = noop.Span{}
+	if o.tracer != nil {
+		ctx, span = o.tracer.Start(ctx, "commit "+o.kind, trace.WithNewRoot(), trace.WithLinks(links...),
+			trace.WithAttributes(attribute.Int("tallygate.batch.items", items)))
+	}
+
+	return ctx, func(err error) {
+		o.items.Observe(float64(items))
+		o.seconds.Observe(time.Since(began).Seconds())
+
+		// The text of an error may contain values of the items.
+		if err != nil {
+			o.failed.Inc()
+			span.SetStatus(codes.Error, "")
+		}
+		span.End()
+	}
+}
+
+// refuse counts an item that was not tried.
+func (o *Observer) refuse(reason int) {
+	if o != nil {
+		o.refused[reason].Inc()
+	}
+}

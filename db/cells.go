@@ -1,0 +1,478 @@
+package db
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// A cell is a group of sites whose hits, deliveries and reports are in the tables of one schema of
+// PostgreSQL. All other tables are common. The tables of the default cell are in the schema of the
+// common tables; SQLite has no other cell.
+//
+// Statements name tables without a schema. A connection of another cell finds the cell's tables first
+// and the common ones after them (search_path), so one statement serves every cell, and a transaction
+// can change rows of a cell and common rows.
+
+// DefaultCell is the id of the cell that every database has.
+const DefaultCell = 1
+
+const (
+	// cellsFresh is the age up to which the list of cells is used. A process may need that time to
+	// notice the second cell, see CellDelay.
+	cellsFresh = 5 * time.Second
+
+	// cellsRetry is the least time between two attempts to read the list.
+	cellsRetry = 100 * time.Millisecond
+
+	// CellDelay is how long a new cell gets no site. After it, every process has the cell in its list
+	// and asks in which cell a site is.
+	CellDelay = 2 * cellsFresh
+
+	// cellPool is the most connections of a process to a cell other than the default one, in addition
+	// to those of its writers of hits.
+	cellPool = 6
+)
+
+// CellTables are the tables that each cell has, apart from their partitions.
+var CellTables = []string{
+	"pageviews", "events", "engagement", "visits", "transactions", "delivery_attempts", "deliveries",
+	"site_usage", "site_usage_days", "report_days", "report_segments", "detached_partitions",
+}
+
+// IsCellTable reports whether each cell has a table of the name.
+func IsCellTable(name string) bool { return slices.Contains(CellTables, name) }
+
+// Cell is a row of the table of cells.
+type Cell struct {
+	ID        int64
+	Schema    string // empty: that of the common tables
+	Open      bool   // takes new sites
+	CreatedAt model.Instant
+}
+
+// cells are the known cells of a database, with their connections. All DBs of one Open share them.
+type cells struct {
+	home    *DB
+	mu      sync.Mutex
+	list    []Cell
+	readAt  time.Time // of list; zero: not yet
+	failed  error     // of the last attempt to read it; nil: it succeeded
+	triedAt time.Time // the end of that attempt
+	common  string    // the schema of the common tables
+	isCitus bool
+	opened  map[int64]*DB
+}
+
+func newCells(home *DB) *cells {
+	return &cells{home: home, opened: map[int64]*DB{DefaultCell: home}}
+}
+
+// Cells returns all cells in the order of their ids, as they were a few seconds ago.
+func (d *DB) Cells(ctx context.Context) ([]Cell, error) {
+	c := d.cells
+	if !d.IsPostgres() {
+		return []Cell{{ID: DefaultCell, Open: true}}, nil
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.readAt.IsZero() && time.Since(c.readAt) < cellsFresh {
+		return c.list, nil
+	}
+
+	// Callers that waited for a failed attempt share its error: otherwise each would make one of its own.
+	if c.failed != nil && time.Since(c.triedAt) < cellsRetry {
+		return nil, c.failed
+	}
+
+	return c.list, c.read(ctx)
+}
+
+// read reads the list. The caller holds the lock. Other callers share the result, so it does not end
+// with the caller's context.
+func (c *cells) read(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
+	defer cancel()
+
+	c.failed = c.readList(ctx)
+	c.triedAt = time.Now()
+	return c.failed
+}
+
+func (c *cells) readList(ctx context.Context) error {
+	began := time.Now()
+
+	// The data plane's pool, because the data plane waits for it. Without bun, whose hooks are for
+	// statements of the product's subjects.
+	rows, err := c.home.DataRead.DB.QueryContext(ctx, `
+SELECT id, schema, open, created_at, current_schema(), EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')
+FROM cells ORDER BY id`)
+	if err != nil {
+		return fmt.Errorf("list the cells: %w", err)
+	}
+	defer rows.Close()
+
+	var list []Cell
+	for rows.Next() {
+		var cell Cell
+		if err := rows.Scan(&cell.ID, &cell.Schema, &cell.Open, &cell.CreatedAt, &c.common, &c.isCitus); err != nil {
+			return fmt.Errorf("list the cells: %w", err)
+		}
+		list = append(list, cell)
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("list the cells: %w", err)
+	}
+
+	c.list, c.readAt = list, began
+	return nil
+}
+
+// ForgetCells makes the next call read the list of cells again.
+func (d *DB) ForgetCells() {
+	d.cells.mu.Lock()
+	defer d.cells.mu.Unlock()
+	d.cells.readAt = time.Time{}
+}
+
+// isSingle reports whether the default cell is the only one.
+func (d *DB) isSingle(ctx context.Context) (bool, error) {
+	if !d.IsPostgres() {
+		return true, nil
+	}
+	list, err := d.Cells(ctx)
+	return len(list) == 1, err
+}
+
+// InCell returns the database with the tables of a cell. It shares everything with d but its
+// connections, and d closes it. The id is one of Cells or of a site.
+func (d *DB) InCell(ctx context.Context, id int64) (*DB, error) {
+	c := d.cells
+	if id == DefaultCell {
+		return c.home, nil
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if opened := c.opened[id]; opened != nil {
+		return opened, nil
+	}
+
+	i := c.index(id)
+	if i < 0 {
+		// Another process has just added it.
+		if err := c.read(ctx); err != nil {
+			return nil, err
+		}
+		if i = c.index(id); i < 0 {
+			return nil, fmt.Errorf("there is no cell %d", id)
+		}
+	}
+
+	c.opened[id] = c.open(c.list[i])
+	return c.opened[id], nil
+}
+
+func (c *cells) index(id int64) int {
+	return slices.IndexFunc(c.list, func(cell Cell) bool { return cell.ID == id })
+}
+
+// open returns the database with the tables of a cell. Its connections bypass a pooler, which would
+// give a session's search_path to other clients.
+func (c *cells) open(cell Cell) *DB {
+	cfg := c.home.pg.Copy()
+	cfg.RuntimeParams["search_path"] = c.path(cell)
+
+	in := *c.home
+	in.cell, in.pg, in.isPooled = cell, cfg, false
+	in.Write = openPostgresPool(cfg, cellPool, false)
+	in.Read, in.DataWrite, in.DataRead, in.sessions = in.Write, in.Write, in.Write, in.Write
+	return &in
+}
+
+// path returns the search_path of a cell's connections.
+func (c *cells) path(cell Cell) string {
+	common := pgx.Identifier{c.common}.Sanitize()
+	if cell.Schema == "" {
+		return common
+	}
+	return pgx.Identifier{cell.Schema}.Sanitize() + ", " + common
+}
+
+// CellID returns the id of the cell whose tables d has.
+func (d *DB) CellID() int64 { return cmp.Or(d.cell.ID, DefaultCell) }
+
+// IsCitus reports whether the server is a Citus coordinator.
+func (d *DB) IsCitus(ctx context.Context) (bool, error) {
+	if _, err := d.Cells(ctx); err != nil {
+		return false, err
+	}
+
+	d.cells.mu.Lock()
+	defer d.cells.mu.Unlock()
+	return d.cells.isCitus, nil
+}
+
+// CellID returns the id of the cell whose tables the transaction means.
+func (tx *Tx) CellID() int64 { return cmp.Or(tx.cell, tx.db.CellID()) }
+
+// OfSite returns the database with the tables of a site's cell; d for an unknown site. A site that is moved has its rows in both cells for a minute after that.
+func (d *DB) OfSite(ctx context.Context, siteID int64) (*DB, error) {
+	bySite, err := d.cellsOf(ctx, []int64{siteID})
+	if err != nil {
+		return nil, err
+	}
+	return d.InCell(ctx, bySite[siteID])
+}
+
+// cellsOf returns the ids of the cells of sites.
+func (d *DB) cellsOf(ctx context.Context, siteIDs []int64) (map[int64]int64, error) {
+	bySite := make(map[int64]int64, len(siteIDs))
+	for _, id := range siteIDs {
+		bySite[id] = d.CellID()
+	}
+
+	single, err := d.isSingle(ctx)
+	if single || err != nil {
+		return bySite, err
+	}
+
+	rows, err := d.cells.home.DataRead.DB.QueryContext(ctx, "SELECT id, cell FROM sites WHERE id = ANY($1)", siteIDs)
+	if err != nil {
+		return nil, fmt.Errorf("look for the cells of %d sites: %w", len(siteIDs), err)
+	}
+	defer rows.Close()
+
+	for rows.Next() {
+		var site, cell int64
+		if err := rows.Scan(&site, &cell); err != nil {
+			return nil, fmt.Errorf("look for the cells of %d sites: %w", len(siteIDs), err)
+		}
+		bySite[site] = cell
+	}
+
+	return bySite, rows.Err()
+}
+
+// PerCell calls a function once for each cell that some of the sites are in, with these sites in
+// their order.
+func (d *DB) PerCell(ctx context.Context, siteIDs []int64, call func(in *DB, siteIDs []int64) error) error {
+	bySite, err := d.cellsOf(ctx, siteIDs)
+	if err != nil {
+		return err
+	}
+
+	byCell := make(map[int64][]int64)
+	for _, id := range siteIDs {
+		byCell[bySite[id]] = append(byCell[bySite[id]], id)
+	}
+
+	for _, id := range slices.Sorted(maps.Keys(byCell)) {
+		in, err := d.InCell(ctx, id)
+		if err != nil {
+			return err
+		}
+		if err := call(in, byCell[id]); err != nil {
+			return inCell(id, err)
+		}
+	}
+
+	return nil
+}
+
+// RowsPerCell returns the rows that a query finds in each cell of the sites, one cell after the other.
+func RowsPerCell[Row any](
+	ctx context.Context, d *DB, siteIDs []int64, query func(in *DB, siteIDs []int64, rows *[]Row) error,
+) (all []Row, err error) {
+	err = d.PerCell(ctx, siteIDs, func(in *DB, siteIDs []int64) error {
+		var rows []Row
+		err := query(in, siteIDs, &rows)
+		all = append(all, rows...)
+		return err
+	})
+	return all, err
+}
+
+// EachCell calls a function for each cell, in the order of their ids. An error does not keep it from
+// the later cells.
+func (d *DB) EachCell(ctx context.Context, call func(in *DB) error) error {
+	list, err := d.Cells(ctx)
+	if err != nil {
+		return err
+	}
+
+	var failed []error
+	for _, cell := range list {
+		in, err := d.InCell(ctx, cell.ID)
+		if err == nil {
+			err = call(in)
+		}
+		failed = append(failed, inCell(cell.ID, err))
+	}
+
+	return errors.Join(failed...)
+}
+
+// EachCellOf is EachCell for a table: it calls the function once, with the default cell, for a common
+// table.
+func (d *DB) EachCellOf(ctx context.Context, table string, call func(in *DB) error) error {
+	if !IsCellTable(table) {
+		return call(d.cells.home)
+	}
+	return d.EachCell(ctx, call)
+}
+
+// inCell names the cell in an error, unless it is the default one.
+func inCell(id int64, err error) error {
+	if err == nil || id == DefaultCell {
+		return err
+	}
+	return fmt.Errorf("cell %d: %w", id, err)
+}
+
+// The waits for a site whose rows are being moved to another cell.
+const (
+	moveWait = 5 * time.Second
+	movePoll = 100 * time.Millisecond
+)
+
+// ErrSiteMoving is returned for changes of a site's rows while the last of them are being moved to
+// another cell.
+var ErrSiteMoving = &model.Error{
+	Kind: model.Unavailable, Code: "unavailable", RetryAfter: moveWait,
+	Message: "The site's data is being moved. Try again in a few seconds.",
+}
+
+// KnownCell is the condition on a row of cells that all processes know the cell, see CellDelay.
+var KnownCell = fmt.Sprintf("created_at <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - %d",
+	CellDelay.Microseconds())
+
+// ChooseCell returns the cell of a new site: the open one with the fewest sites.
+func (tx *Tx) ChooseCell(ctx context.Context) (int64, error) {
+	single, err := tx.db.isSingle(ctx)
+	if single || err != nil {
+		return DefaultCell, err
+	}
+
+	var ids []int64
+	err = tx.NewSelect().Table("cells").Column("id").Where("open").Where(KnownCell).
+		OrderExpr("(SELECT count(*) FROM sites WHERE cell = cells.id), id").Limit(1).Scan(ctx, &ids)
+	if err != nil || len(ids) == 0 {
+		return DefaultCell, err
+	}
+	return ids[0], nil
+}
+
+// InSiteTx is InTx for a transaction that changes rows of one site's cell, which the tables' names
+// then mean. No such transaction runs while the last of the site's rows are moved to another cell:
+// it waits for up to five seconds, and then fails with ErrSiteMoving.
+func (d *DB) InSiteTx(ctx context.Context, siteID int64, fn func(ctx context.Context, tx *Tx) error) error {
+	for began := time.Now(); ; {
+		err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+			if err := tx.EnterSite(ctx, siteID); err != nil {
+				return err
+			}
+			return fn(ctx, tx)
+		})
+		if !errors.Is(err, ErrSiteMoving) || time.Since(began) > moveWait {
+			return err
+		}
+
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(movePoll):
+		}
+	}
+}
+
+// EnterSite makes the names of tables mean those of a site's cell for the rest of the transaction, and
+// keeps the site in its cell until the transaction ends. It fails with ErrSiteMoving, see InSiteTx.
+func (tx *Tx) EnterSite(ctx context.Context, siteID int64) error {
+	single, err := tx.db.isSingle(ctx)
+	if single || err != nil {
+		return err
+	}
+
+	var sites []struct {
+		Cell   int64
+		Closed bool `bun:"cell_closed"`
+	}
+	err = tx.NewSelect().Table("sites").Column("cell", "cell_closed").Where("id = ?", siteID).For("KEY SHARE").
+		Scan(ctx, &sites)
+	if err != nil || len(sites) == 0 {
+		return err
+	}
+	if sites[0].Closed {
+		return ErrSiteMoving
+	}
+
+	return tx.EnterCell(ctx, sites[0].Cell)
+}
+
+// StayPut fails with ErrSiteMoving while a site is being moved to another cell, from the beginning of
+// the move. It is for changes of old rows, which are copied first. The transaction has entered the site.
+func (tx *Tx) StayPut(ctx context.Context, siteID int64) error {
+	single, err := tx.db.isSingle(ctx)
+	if single || err != nil {
+		return err
+	}
+
+	moving, err := tx.NewSelect().Table("site_moves").Where("site_id = ?", siteID).Where("state <> 'switched'").Exists(ctx)
+	if err == nil && moving {
+		err = ErrSiteMoving
+	}
+	return err
+}
+
+// EnterCell makes the names of tables mean those of a cell for the rest of the transaction.
+func (tx *Tx) EnterCell(ctx context.Context, id int64) error {
+	if id == tx.CellID() {
+		return nil
+	}
+
+	in, err := tx.db.InCell(ctx, id)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Tx.Tx.ExecContext(ctx, "SET LOCAL search_path = "+tx.db.cells.path(in.cell)); err != nil {
+		return err
+	}
+
+	tx.cell = id
+	return nil
+}
+
+// close closes the connections of all cells but the default one.
+func (c *cells) close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	var failed []error
+	for id, in := range c.opened {
+		if id != DefaultCell {
+			failed = append(failed, in.Write.Close())
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// CellSchema returns the schema of the tables of d's cell, quoted. The cells were read before.
+func (d *DB) CellSchema() string {
+	if d.cell.Schema == "" {
+		d.cells.mu.Lock()
+		defer d.cells.mu.Unlock()
+		return pgx.Identifier{d.cells.common}.Sanitize()
+	}
+	return pgx.Identifier{d.cell.Schema}.Sanitize()
+}

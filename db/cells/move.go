@@ -1,0 +1,261 @@
+package cells
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// A site moves to another cell in steps. Each step is one transaction that also records the progress
+// in site_moves, under the lock of the site's row there. So any process can continue a move at any
+// time, several can at once, and a crash repeats no step that was committed.
+//
+//	copying   the hits of finished days are copied, day by day, while hits are stored as ever
+//	closed    no hit of the site is stored; the other rows are copied. Hits wait for some seconds
+//	          and are then answered with 503
+//	switched  the site is in the new cell; a minute later its rows in the former one are deleted
+//
+// A step deletes what it is about to copy from the new cell, so a part of an earlier attempt does no
+// harm. Nothing changes rows that were copied: old hits are changed only by erasures, which wait for
+// the end of the move (db.Tx.StayPut), and other rows by transactions that enter the site
+// (db.InSiteTx), or by hits, which a closed site has none of.
+
+// The states of a move.
+const (
+	copying  = "copying"
+	closed   = "closed"
+	switched = "switched"
+)
+
+// move is a row of site_moves.
+type move struct {
+	bun.BaseModel `bun:"table:site_moves"`
+
+	SiteID     int64         `bun:",pk"`
+	FromCell   int64         `bun:",notnull"`
+	ToCell     int64         `bun:",notnull"`
+	State      string        `bun:",notnull"`
+	Copied     int           `bun:",notnull"` // tables of the state's list that are copied
+	NextDay    model.Day     `bun:",notnull"` // of the table in progress
+	LastDay    model.Day     `bun:",notnull"`
+	StartedAt  model.Instant `bun:",notnull"`
+	SwitchedAt model.Instant `bun:",notnull"`
+}
+
+const (
+	// settled is how long after a day its last hits may be committed, with differences of clocks.
+	settled = time.Hour
+
+	// readersLeave is how long the rows in the former cell stay for readers that looked the cell up
+	// before the switch, such as a page of an export.
+	readersLeave = time.Minute
+)
+
+// hitTables are the tables that are copied day by day. On PostgreSQL each is a day's range of a key.
+var hitTables = []struct {
+	name, key string
+	of        func(model.Day) int64     // the key's first value on a day
+	day       func(key int64) model.Day // the day of a key
+}{
+	{"pageviews", "at", dayStart, dayOfInstant},
+	{"events", "at", dayStart, dayOfInstant},
+	{"engagement", "day", dayNumber, dayOfNumber},
+	{"visits", "day", dayNumber, dayOfNumber},
+}
+
+func dayStart(day model.Day) int64       { return int64(day.Start()) }
+func dayOfInstant(at int64) model.Day    { return model.Instant(at).Day() }
+func dayNumber(day model.Day) int64      { return int64(day) }
+func dayOfNumber(number int64) model.Day { return model.Day(number) }
+
+// otherTables are the tables that are copied as a whole while the site is closed. The usage is not
+// among them: it is copied in the step that waits for the last hits.
+var otherTables = []string{
+	"transactions", "deliveries", "delivery_attempts", "site_usage_days", "report_days", "report_segments",
+}
+
+// lateTables are those of otherTables to which a task may add a row for a site that it has read
+// before the site was closed.
+var lateTables = []string{"site_usage_days", "report_days"}
+
+// Move starts to move a site to another cell, or continues a move to it, and returns when the site is
+// there. Continue deletes its rows in the former cell. The hits of the site wait for some seconds near
+// the end. An error leaves a move that Continue or another call of Move continues.
+func (s *Store) Move(ctx context.Context, siteID, toCell int64) error {
+	if err := s.begin(ctx, siteID, toCell); err != nil {
+		return db.Wrap(err, "move site %d to cell %d", siteID, toCell)
+	}
+
+	for {
+		done, err := s.advance(ctx, siteID, false)
+		if done || err != nil {
+			return db.Wrap(err, "move site %d to cell %d", siteID, toCell)
+		}
+	}
+}
+
+// Continue carries on all moves that were started, and deletes the rows in the former cells of those
+// that are over. It returns the number of sites whose moves are finished.
+func (s *Store) Continue(ctx context.Context) (int64, error) {
+	list, err := s.db.Cells(ctx)
+	if err != nil || len(list) == 1 {
+		return 0, err
+	}
+
+	var moves []move
+	if err := s.db.Read.NewSelect().Model(&moves).Order("started_at", "site_id").Scan(ctx); err != nil {
+		return 0, fmt.Errorf("list the moves of sites: %w", err)
+	}
+
+	var finished int64
+	var failed []error
+	for _, m := range moves {
+		for done := false; !done; {
+			if done, err = s.advance(ctx, m.SiteID, true); err != nil {
+				failed = append(failed, fmt.Errorf("move site %d to cell %d: %w", m.SiteID, m.ToCell, err))
+				break
+			}
+		}
+
+		left, err := s.db.Read.NewSelect().Model((*move)(nil)).Where("site_id = ?", m.SiteID).Exists(ctx)
+		if err == nil && !left {
+			finished++
+		}
+	}
+
+	return finished, errors.Join(failed...)
+}
+
+// begin records a move, unless the same one is in progress.
+func (s *Store) begin(ctx context.Context, siteID, toCell int64) error {
+	if !s.db.IsPostgres() {
+		return ErrSQLite
+	}
+
+	s.db.ForgetCells()
+	list, err := s.db.Cells(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(list, func(cell db.Cell) bool { return cell.ID == toCell }) {
+		return fmt.Errorf("there is no cell %d", toCell)
+	}
+
+	now, err := s.db.Now(ctx)
+	if err != nil {
+		return err
+	}
+
+	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		isKnown, err := tx.NewSelect().Table("cells").Where("id = ?", toCell).Where(db.KnownCell).Exists(ctx)
+		if err != nil {
+			return err
+		}
+		if !isKnown {
+			return fmt.Errorf("the cell is new: try again in %v, when all processes know it", db.CellDelay)
+		}
+
+		// Erasures hold a weaker lock on the row, see db.Tx.EnterSite.
+		var site model.Site
+		if err := tx.NewSelect().Model(&site).Where("id = ?", siteID).For("UPDATE").Scan(ctx); err != nil {
+			return db.OrNotFound(err)
+		}
+
+		var others []move
+		if err := tx.NewSelect().Model(&others).Where("site_id = ?", siteID).Scan(ctx); err != nil {
+			return err
+		}
+		switch {
+		case len(others) > 0 && others[0].ToCell == toCell:
+			return nil
+		case len(others) > 0:
+			return fmt.Errorf("an earlier move from cell %d to cell %d is not finished", others[0].FromCell, others[0].ToCell)
+		case site.Cell == toCell:
+			return fmt.Errorf("the site is in cell %d already", toCell)
+		}
+
+		_, err = tx.NewInsert().Model(&move{
+			SiteID: siteID, FromCell: site.Cell, ToCell: toCell, State: copying, StartedAt: now,
+			LastDay: now.Add(-settled).Day() - 1,
+		}).Exec(ctx)
+		return err
+	})
+}
+
+// advance does the next step of a move. done reports that no step is left now: the move is over, the
+// site is in its new cell and finish is not set, or its rows in the former one must stay for a while.
+func (s *Store) advance(ctx context.Context, siteID int64, finish bool) (done bool, err error) {
+	var clean *move
+	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		done, clean = false, nil
+		var m move
+		if err := tx.NewSelect().Model(&m).Where("site_id = ?", siteID).For("UPDATE").Scan(ctx); err != nil {
+			done = errors.Is(db.OrNotFound(err), model.ErrNotFound)
+			if done {
+				return nil
+			}
+			return err
+		}
+
+		if m.State == switched {
+			clean, done = &m, true
+			return nil
+		}
+
+		step := &step{store: s, tx: tx, move: &m}
+		if err := step.locate(ctx); err != nil {
+			return err
+		}
+		return step.run(ctx)
+	})
+	if err != nil || clean == nil || !finish {
+		return done, err
+	}
+
+	return s.clean(ctx, clean)
+}
+
+// clean deletes the rows of a moved site in its former cell, in many transactions, once no reader is
+// left there. done reports that it cannot go on now.
+func (s *Store) clean(ctx context.Context, m *move) (done bool, err error) {
+	now, err := s.db.Now(ctx)
+	if err != nil || now < m.SwitchedAt.Add(readersLeave) {
+		return true, err
+	}
+
+	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		step := &step{store: s, tx: tx, move: m}
+		if err := step.locate(ctx); err != nil {
+			return err
+		}
+		for _, table := range lateTables {
+			err := step.exec(ctx, "INSERT INTO ?to.?table SELECT * FROM ?from.?table WHERE site_id = ?site ON CONFLICT DO NOTHING",
+				table)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return true, err
+	}
+
+	from, err := s.db.InCell(ctx, m.FromCell)
+	if err != nil {
+		return true, err
+	}
+	if err := s.retention.PurgeCell(ctx, from, m.SiteID); err != nil {
+		return true, err
+	}
+
+	_, err = s.db.Write.NewDelete().Model(m).WherePK().Where("state = ?", switched).Exec(ctx)
+	return true, err
+}

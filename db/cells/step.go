@@ -1,0 +1,197 @@
+package cells
+
+import (
+	"context"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/watch"
+)
+
+// step is one transaction of a move, which holds the lock of the move's row.
+type step struct {
+	store    *Store
+	tx       *db.Tx
+	move     *move
+	from, to string // schemas, quoted
+}
+
+// locate reads the schemas of both cells.
+func (s *step) locate(ctx context.Context) error {
+	if _, err := s.store.db.Cells(ctx); err != nil {
+		return err
+	}
+	for id, schema := range map[int64]*string{s.move.FromCell: &s.from, s.move.ToCell: &s.to} {
+		in, err := s.store.db.InCell(ctx, id)
+		if err != nil {
+			return err
+		}
+		*schema = in.CellSchema()
+	}
+	return nil
+}
+
+// run does the next step and records it.
+func (s *step) run(ctx context.Context) error {
+	m := s.move
+	exists, err := s.tx.NewSelect().Table("sites").Where("id = ?", m.SiteID).Exists(ctx)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		// Its rows in all cells are deleted with it.
+		_, err := s.tx.NewDelete().Model(m).WherePK().Exec(ctx)
+		return err
+	}
+
+	switch {
+	case m.State == copying && m.Copied == 0 && m.NextDay == 0:
+		err = s.clear(ctx)
+	case m.State == copying && m.Copied < len(hitTables):
+		err = s.copyDay(ctx, m.LastDay)
+	case m.State == copying:
+		err = s.close(ctx)
+	case m.Copied == 0 && m.NextDay == 0:
+		err = s.copyUsage(ctx)
+	case m.Copied < len(hitTables):
+		err = s.copyDay(ctx, lastDay)
+	case m.Copied < len(hitTables)+len(otherTables):
+		table := otherTables[m.Copied-len(hitTables)]
+		err = s.copyTable(ctx, table)
+		m.Copied++
+	default:
+		err = s.switchCell(ctx)
+	}
+	if err != nil {
+		return err
+	}
+
+	_, err = s.tx.NewUpdate().Model(m).Column("state", "copied", "next_day", "switched_at").WherePK().Exec(ctx)
+	return err
+}
+
+// firstDay is the next day of a table of which nothing is copied yet, after the step before it.
+const firstDay = 1
+
+// lastDay is later than the day of any row.
+const lastDay = model.Day(1 << 30)
+
+// exec runs a statement. It names the schemas ?from and ?to, the ?table and the ?site.
+func (s *step) exec(ctx context.Context, statement, table string, args ...any) error {
+	text := strings.NewReplacer("?from", s.from, "?to", s.to, "?table", table).Replace(statement)
+	_, err := s.tx.NewRaw(strings.ReplaceAll(text, "?site", "?"), append([]any{s.move.SiteID}, args...)...).Exec(ctx)
+	return err
+}
+
+// clear deletes what an earlier move may have left of the site in its new cell.
+func (s *step) clear(ctx context.Context) error {
+	for _, table := range db.CellTables {
+		if table == "detached_partitions" {
+			continue
+		}
+		if err := s.exec(ctx, "DELETE FROM ?to.?table WHERE site_id = ?site", table); err != nil {
+			return err
+		}
+	}
+
+	s.move.NextDay = firstDay
+	return nil
+}
+
+// copyDay copies the next day with rows of the table in progress, up to a day. After the last one it
+// goes on to the next table.
+func (s *step) copyDay(ctx context.Context, until model.Day) error {
+	m := s.move
+	table := hitTables[m.Copied]
+
+	var next []int64
+	err := s.tx.NewRaw("SELECT ?0 FROM ?1 WHERE site_id = ?2 AND ?0 >= ?3 ORDER BY ?0 LIMIT 1", bun.Ident(table.key),
+		bun.Safe(s.from+"."+table.name), m.SiteID, table.of(m.NextDay)).Scan(ctx, &next)
+	if err != nil {
+		return err
+	}
+	if len(next) == 0 || table.day(next[0]) > until {
+		m.Copied++
+		m.NextDay = s.firstOfState()
+		return nil
+	}
+
+	day := table.day(next[0])
+	rows := " WHERE site_id = ?site AND " + table.key + " >= ? AND " + table.key + " < ?"
+	from, to := table.of(day), table.of(day+1)
+	if err := s.exec(ctx, "DELETE FROM ?to.?table"+rows, table.name, from, to); err != nil {
+		return err
+	}
+	if err := s.exec(ctx, "INSERT INTO ?to.?table SELECT * FROM ?from.?table"+rows, table.name, from, to); err != nil {
+		return err
+	}
+
+	m.NextDay = day + 1
+	return nil
+}
+
+// firstOfState returns the first day that is copied in the current state.
+func (s *step) firstOfState() model.Day {
+	if s.move.State == closed {
+		return s.move.LastDay + 1
+	}
+	return firstDay
+}
+
+// close ends the storing of hits. Transactions that have entered the site hold a lock of its row, and
+// are over when the update has its own.
+func (s *step) close(ctx context.Context) error {
+	var site int64
+	err := s.tx.NewSelect().Table("sites").Column("id").Where("id = ?", s.move.SiteID).For("UPDATE").Scan(ctx, &site)
+	if err != nil {
+		return err
+	}
+	_, err = s.tx.ExecContext(ctx, "UPDATE sites SET cell_closed = true WHERE id = ?", s.move.SiteID)
+
+	s.move.State, s.move.Copied, s.move.NextDay = closed, 0, 0
+	return err
+}
+
+// copyUsage waits for the batches of hits that hold a usage row of the site, and copies the rows. A
+// batch that waits for such a row has read before the site was closed that it is open, and must not
+// get the row: it is deleted and inserted again, so the batch finds none and asks again.
+func (s *step) copyUsage(ctx context.Context) error {
+	for _, statement := range []string{
+		"DELETE FROM ?to.?table WHERE site_id = ?site",
+		"WITH locked AS (DELETE FROM ?from.?table WHERE site_id = ?site RETURNING *) INSERT INTO ?to.?table SELECT * FROM locked",
+		"INSERT INTO ?from.?table SELECT * FROM ?to.?table WHERE site_id = ?site",
+	} {
+		if err := s.exec(ctx, statement, "site_usage"); err != nil {
+			return err
+		}
+	}
+
+	s.move.NextDay = s.firstOfState()
+	return nil
+}
+
+// copyTable copies a table as a whole.
+func (s *step) copyTable(ctx context.Context, table string) error {
+	if err := s.exec(ctx, "DELETE FROM ?to.?table WHERE site_id = ?site", table); err != nil {
+		return err
+	}
+	return s.exec(ctx, "INSERT INTO ?to.?table SELECT * FROM ?from.?table WHERE site_id = ?site", table)
+}
+
+// switchCell opens the site in its new cell.
+func (s *step) switchCell(ctx context.Context) error {
+	m := s.move
+	_, err := s.tx.ExecContext(ctx, "UPDATE sites SET cell = ?, cell_closed = false WHERE id = ?", m.ToCell, m.SiteID)
+	if err != nil {
+		return err
+	}
+
+	m.State = switched
+	if m.SwitchedAt, err = s.store.db.Now(ctx); err != nil {
+		return err
+	}
+	return s.tx.Notify(ctx, watch.Sites, m.SiteID)
+}

@@ -1,0 +1,139 @@
+package dbtest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/peterldowns/pgtestdb"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/cells"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Sites of tests can be in a second cell of PostgreSQL: package by package with RunWithCell, or in every
+// test with a variable. All new sites are then in that cell.
+
+// cellVariable chooses the database of the subtests "postgres":
+//
+//	(empty)  one with the default cell
+//	second   one with a second cell; Open returns the database of that cell
+//	citus    like second, on the cluster of citusVariable, where the cell is a distributed schema
+//	routed   like second, but Open returns that of the default cell, so that each store must find the
+//	         cell; the functions of this package that run a test's own statements mean the second one
+const cellVariable = "TALLYGATE_TEST_CELL"
+
+// withCell makes Each run tests with a second cell as well.
+var withCell bool
+
+// RunWithCell is Run for a package whose tests with Each also run with all sites in a second cell of
+// PostgreSQL, as subtests named "cell". They get the database of that cell.
+func RunWithCell(m *testing.M) int {
+	withCell = true
+	return Run(m)
+}
+
+// CellURL is PostgresURL for a database with a second cell, which has all new sites.
+func CellURL(tb testing.TB) string {
+	tb.Helper()
+	if os.Getenv(cellVariable) == "citus" {
+		return citusURL(tb)
+	}
+	return postgresURL(tb, cellMigrator{})
+}
+
+// openCell returns the database of a second cell, which has all new sites.
+func openCell(tb testing.TB) *db.DB {
+	tb.Helper()
+	in, err := newest(context.Background(), Open(tb, CellURL(tb)))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return in
+}
+
+// switched returns the address of a database as the variable demands.
+func switched(tb testing.TB) string {
+	tb.Helper()
+	switch which := os.Getenv(cellVariable); which {
+	case "":
+		return postgresURL(tb, migrator{})
+	case "second", "routed", "citus":
+		return CellURL(tb)
+	default:
+		tb.Fatalf("%s is %q: only second, citus and routed are known", cellVariable, which)
+		return ""
+	}
+}
+
+// bound returns the database that Open returns.
+func bound(tb testing.TB, d *db.DB) *db.DB {
+	if which := os.Getenv(cellVariable); which != "second" && which != "citus" {
+		return d
+	}
+	in, err := newest(tb.Context(), d)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return in
+}
+
+// newest returns the database with the tables of the last cell.
+func newest(ctx context.Context, d *db.DB) (*db.DB, error) {
+	if !d.IsPostgres() || os.Getenv(cellVariable) == "" && !withCell {
+		return d, nil
+	}
+
+	list, err := d.Cells(ctx)
+	if err != nil {
+		// A database that was never migrated.
+		return d, nil //nolint:nilerr // the statement reports what is wrong
+	}
+	return d.InCell(ctx, list[len(list)-1].ID)
+}
+
+// AddCell adds a cell that takes sites at once, and makes it the only one that takes new ones.
+func AddCell(ctx context.Context, d *db.DB, now model.Instant) (db.Cell, error) {
+	cell, err := cells.New(d).Add(ctx, now)
+	if err != nil {
+		return cell, err
+	}
+
+	// Every process of a test opens the database later, or reads the cells again.
+	_, err = d.Write.ExecContext(ctx, "UPDATE cells SET created_at = 0, open = (id = ?)", cell.ID)
+	d.ForgetCells()
+	return cell, err
+}
+
+// cellMigrator creates a template with a second cell.
+type cellMigrator struct{ migrator }
+
+func (m cellMigrator) Hash() (string, error) {
+	hash, err := m.migrator.Hash()
+	return hash + "_cell", err
+}
+
+func (m cellMigrator) Migrate(ctx context.Context, pool *sql.DB, conf pgtestdb.Config) error {
+	if err := m.migrator.Migrate(ctx, pool, conf); err != nil {
+		return err
+	}
+
+	d, err := db.Open(conf.URL())
+	if err != nil {
+		return err
+	}
+	_, err = AddCell(ctx, d, model.At(time.Now()))
+	if err == nil {
+		// The months of tests with a simulated clock.
+		err = ensurePartitions(ctx, d)
+	}
+	if err != nil {
+		err = fmt.Errorf("add a second cell: %w", err)
+	}
+	return errors.Join(err, d.Close())
+}

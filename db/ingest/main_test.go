@@ -1,0 +1,10 @@
+package ingest_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(dbtest.RunWithCell(m)) }
