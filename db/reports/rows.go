@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/rawrows"
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/db/tables"
 )
@@ -74,27 +74,19 @@ func (s *Store) snapshotRows(ctx context.Context, read func(context.Context, eac
 // snapshot runs reads that see one state of the database, as one of the long reads. conn is the
 // connection of tx. PostgreSQL could otherwise read the whole table of a month without statistics.
 func (s *Store) snapshot(ctx context.Context, read func(context.Context, bun.Tx, bun.Conn) error) error {
-	options := &sql.TxOptions{ReadOnly: true}
-	if s.db.IsPostgres() {
-		options.Isolation = sql.LevelRepeatableRead
+	return s.db.Snapshot(ctx, "SET LOCAL enable_seqscan = off; SET LOCAL jit = off", read)
+}
+
+// eachRow runs a query below database/sql and calls take for each row.
+type eachRow func(ctx context.Context, query string, args []int64, take func(rawrows.Row)) error
+
+// rowsOf returns the function that queries through a driver's connection. The function may be used
+// only while the connection is held.
+func (s *Store) rowsOf(driverConn any) eachRow {
+	return func(ctx context.Context, query string, args []int64, take func(rawrows.Row)) error {
+		s.observe(query)
+		return rawrows.Each(ctx, driverConn, query, args, take)
 	}
-
-	return s.db.LongRead(ctx, func() error {
-		conn, err := s.db.Read.Conn(ctx)
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-
-		return conn.RunInTx(ctx, options, func(ctx context.Context, tx bun.Tx) error {
-			if s.db.IsPostgres() {
-				if _, err := tx.ExecContext(ctx, "SET LOCAL enable_seqscan = off; SET LOCAL jit = off"); err != nil {
-					return err
-				}
-			}
-			return read(ctx, tx, conn)
-		})
-	})
 }
 
 // dayReader reads the rows of a day.
@@ -155,7 +147,7 @@ func mark(ids ...string) string {
 }
 
 // visitKey returns the key of a visit from its first two columns.
-func visitKey(row row) (key segment.VisitKey) {
+func visitKey(row rawrows.Row) (key segment.VisitKey) {
 	binary.BigEndian.PutUint64(key.Visitor[:], uint64(row.Int64(0)))
 	key.N = int16(row.Int64(1))
 	return key
@@ -165,7 +157,7 @@ func (r *dayReader) readVisits(ctx context.Context) error {
 	origins := make(map[string]origin)
 	pageviews := int64(0)
 
-	err := r.each(ctx, dayVisits, []int64{r.site, int64(r.rows.Day)}, func(row row) {
+	err := r.each(ctx, dayVisits, []int64{r.site, int64(r.rows.Day)}, func(row rawrows.Row) {
 		attribution := row.Bytes(5)
 		from, ok := origins[string(attribution)]
 		if !ok {
@@ -243,7 +235,7 @@ func (r *dayReader) between() []int64 {
 }
 
 func (r *dayReader) readViews(ctx context.Context) error {
-	return r.each(ctx, dayViews, r.between(), func(row row) {
+	return r.each(ctx, dayViews, r.between(), func(row rawrows.Row) {
 		if key, ok := r.visit(visitKey(row)); ok {
 			r.rows.Views = append(r.rows.Views, segment.View{
 				VisitKey: key, At: model.Instant(row.Int64(2)), ID: row.Int64(3), Path: r.text(row.Bytes(4)),
@@ -275,7 +267,7 @@ func (r *dayReader) readEngagement(ctx context.Context) error {
 	}
 
 	last := int64(r.rows.Day) + int64(tables.EngagementDays) - 1
-	err := r.each(ctx, dayEngagement, []int64{r.site, int64(r.rows.Day), last}, func(row row) {
+	err := r.each(ctx, dayEngagement, []int64{r.site, int64(r.rows.Day), last}, func(row rawrows.Row) {
 		if i, ok := first[row.Int64(0)]; ok {
 			sum := &sums[i]
 			sum.ms += row.Int64(1)
@@ -298,7 +290,7 @@ func (r *dayReader) readEngagement(ctx context.Context) error {
 }
 
 func (r *dayReader) readEvents(ctx context.Context) error {
-	return r.each(ctx, dayEvents, r.between(), func(row row) {
+	return r.each(ctx, dayEvents, r.between(), func(row rawrows.Row) {
 		if key, ok := r.visit(visitKey(row)); ok {
 			r.rows.Events = append(r.rows.Events, segment.Event{
 				VisitKey: key, At: model.Instant(row.Int64(2)), ID: row.Int64(3), Name: r.text(row.Bytes(4)),

@@ -17,6 +17,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/rawrows"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
@@ -198,14 +199,7 @@ func (s *Store) binaryQuery(text string, args ...any) (string, []any) {
 		return text, args
 	}
 
-	var b strings.Builder
-	for i, piece := range strings.Split(text, "?") {
-		if i > 0 {
-			fmt.Fprintf(&b, "$%d", i)
-		}
-		b.WriteString(piece)
-	}
-	return b.String(), append([]any{pgx.QueryExecModeCacheDescribe}, args...)
+	return rawrows.Numbered(text), append([]any{pgx.QueryExecModeCacheDescribe}, args...)
 }
 
 // putSegment stores a segment in place of those that begin on the same day.
@@ -420,7 +414,7 @@ func eachStored(ctx context.Context, each eachRow, c chunks, rooms *rooms, take 
 AND first_day >= ? AND first_day <= ? AND first_day + days > ? AND `+which+`
 ORDER BY first_day, days, chunk`,
 		slices.Concat(key, []int64{int64(c.begin), int64(c.span.last), int64(c.span.first)}, args),
-		func(r row) {
+		func(r rawrows.Row) {
 			first, days := model.Day(r.Int64(0)), r.Int64(1)
 			if failed == nil && next != nil && (next.first != first || next.days != days) {
 				failed = take(next)

@@ -204,6 +204,11 @@ func (r *raw) int64(column int32) int64 {
 	return sqlite3.Xsqlite3_column_int64(r.tls, r.handle, column)
 }
 
+// isNull reports whether a column of the current row is NULL.
+func (r *raw) isNull(column int32) bool {
+	return sqlite3.Xsqlite3_column_type(r.tls, r.handle, column) == sqlite3.SQLITE_NULL
+}
+
 // borrow returns a column of the current row without copying it. SQLite would copy a text that is
 // read as a text, to end it with a zero; read as a blob, it stays where it is.
 func (r *raw) borrow(column int32) []byte {

@@ -1,5 +1,5 @@
 // Package sqlitestmt runs prepared statements of SQLite without database/sql and without most of the
-// driver, for the batches of package ingest and for the rows of a day that package reports reads.
+// driver, for the batches of package ingest and the rows of package rawrows.
 //
 // database/sql is made for many connections and types: around a statement that takes SQLite three
 // microseconds, it spends seven on locks, contexts and conversions. The driver itself spends two more
@@ -107,6 +107,9 @@ func (r Row) Int64(column int) int64 { return r.raw.int64(int32(column)) }
 // Bytes returns a text or bytes without copying them, and nil for NULL and for nothing. They are
 // SQLite's and change with the next row.
 func (r Row) Bytes(column int) []byte { return r.raw.borrow(int32(column)) }
+
+// IsNull reports whether the value is NULL.
+func (r Row) IsNull(column int) bool { return r.raw.isNull(int32(column)) }
 
 // contextEvery is the number of rows after which Each looks whether its context has ended.
 const contextEvery = 1_000

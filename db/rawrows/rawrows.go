@@ -1,0 +1,139 @@
+// Package rawrows reads the rows of a query through the interfaces below database/sql.
+//
+// A day of a report has up to a hundred thousand rows, a page of an export a thousand, and a segment
+// megabytes. database/sql and the drivers take longer to convert such values than the database takes
+// to read them, and allocate each.
+package rawrows
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/tallygate/tallygate/db/sqlitestmt"
+)
+
+// Row is the current row of a query.
+type Row interface {
+	// Int64 returns an integer, 1 or 0 for a truth value, and 0 for NULL.
+	Int64(column int) int64
+	// Bytes returns a text or bytes, and nothing for NULL. They change with the next row.
+	Bytes(column int) []byte
+	// IsNull reports whether the value is NULL.
+	IsNull(column int) bool
+}
+
+// Each runs a query through a driver's connection and calls take for each row, until ctx ends. The
+// caller holds the connection. The query has ? for its parameters.
+func Each(ctx context.Context, driverConn any, query string, args []int64, take func(Row)) error {
+	switch conn := driverConn.(type) {
+	case *stdlib.Conn:
+		return eachPostgres(ctx, conn, query, args, take)
+	case driver.ConnPrepareContext:
+		return eachSQLite(ctx, conn, query, args, take)
+	default:
+		return fmt.Errorf("the driver's connections are %T", driverConn)
+	}
+}
+
+// eachSQLite prepares the statement for this use only, so that the pool's connections hold none.
+func eachSQLite(
+	ctx context.Context, conn driver.ConnPrepareContext, query string, args []int64, take func(Row),
+) (err error) {
+	statements := sqlitestmt.New(conn)
+	defer func() { err = errors.Join(err, statements.Close()) }()
+
+	statement, err := statements.Statement(ctx, query)
+	if err != nil {
+		return err
+	}
+	values := make([]driver.Value, len(args))
+	for i, arg := range args {
+		values[i] = arg
+	}
+	return statement.Each(ctx, values, func(r sqlitestmt.Row) { take(r) })
+}
+
+// eachPostgres reads rows in PostgreSQL's binary form.
+func eachPostgres(ctx context.Context, conn *stdlib.Conn, query string, args []int64, take func(Row)) error {
+	if len(args) == 0 {
+		return eachConstant(ctx, conn.Conn().PgConn(), query, take)
+	}
+
+	values := make([]any, 0, len(args)+1)
+	values = append(values, pgx.QueryExecModeCacheDescribe)
+	for _, arg := range args {
+		values = append(values, arg)
+	}
+	rows, err := conn.Conn().Query(ctx, Numbered(query), values...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+
+	current := new(binaryRow)
+	for rows.Next() {
+		current.values = rows.RawValues()
+		take(current)
+	}
+	return rows.Err()
+}
+
+// eachConstant runs a query whose values are in its text. Without parameters pgx would ask for the rows
+// as texts, or for a description of each new text.
+func eachConstant(ctx context.Context, conn *pgconn.PgConn, query string, take func(Row)) error {
+	rows := conn.ExecParams(ctx, query, nil, nil, nil, []int16{pgx.BinaryFormatCode})
+
+	current := new(binaryRow)
+	for rows.NextRow() {
+		current.values = rows.Values()
+		take(current)
+	}
+	_, err := rows.Close()
+	return err
+}
+
+// Numbered returns a query with ? for its parameters in PostgreSQL's form, $1 and so on. It has no
+// other question marks.
+func Numbered(query string) string {
+	var b strings.Builder
+	for i, piece := range strings.Split(query, "?") {
+		if i > 0 {
+			fmt.Fprintf(&b, "$%d", i)
+		}
+		b.WriteString(piece)
+	}
+	return b.String()
+}
+
+// binaryRow is a row in PostgreSQL's binary form.
+type binaryRow struct{ values [][]byte }
+
+// Int64 implements Row for boolean, smallint, integer and bigint.
+func (r *binaryRow) Int64(column int) int64 {
+	switch value := r.values[column]; len(value) {
+	case 1:
+		return int64(value[0])
+	case 2:
+		return int64(int16(binary.BigEndian.Uint16(value)))
+	case 4:
+		return int64(int32(binary.BigEndian.Uint32(value)))
+	case 8:
+		return int64(binary.BigEndian.Uint64(value))
+	default:
+		return 0 // NULL
+	}
+}
+
+// Bytes implements Row for text and bytea, whose binary form is what they hold.
+func (r *binaryRow) Bytes(column int) []byte { return r.values[column] }
+
+// IsNull implements Row.
+func (r *binaryRow) IsNull(column int) bool { return r.values[column] == nil }
