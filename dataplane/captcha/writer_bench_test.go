@@ -39,7 +39,7 @@ func BenchmarkCommit(b *testing.B) {
 					for b.Loop() {
 						for i := range claims {
 							at := model.At(time.Now())
-							claims[i] = &claim{key: model.ConsumedKey{AccountID: user.AccountID, IssuedAt: at.Add(-time.Second)}, at: at, counted: counted}
+							claims[i] = &claim{key: model.ConsumedKey{AccountID: user.AccountID, IssuedAt: at.Add(-time.Second)}, account: user.AccountID, at: at, counted: counted}
 							rand.Read(claims[i].key.ID[:])
 						}
 
