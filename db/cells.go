@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db/model"
 )
 
 // A cell is a group of sites whose hits, deliveries and reports are in the tables of one schema of
-// PostgreSQL. All other tables are common. The tables of the default cell are in the schema of the
+// PostgreSQL, and a group of accounts whose captcha is. All other tables are common. The tables of the default cell are in the schema of the
 // common tables; SQLite has no other cell.
 //
 // Statements name tables without a schema. A connection of another cell finds the cell's tables first
@@ -43,11 +44,14 @@ const (
 	cellPool = 6
 )
 
-// CellTables are the tables that each cell has, apart from their partitions.
-var CellTables = []string{
+// SiteTables are the tables of each cell with rows of sites, apart from their partitions.
+var SiteTables = []string{
 	"pageviews", "events", "engagement", "visits", "transactions", "delivery_attempts", "deliveries",
-	"site_usage", "site_usage_days", "report_days", "report_segments", "detached_partitions",
+	"site_usage", "site_usage_days", "report_days", "report_segments",
 }
+
+// CellTables are the tables that each cell has, apart from their partitions.
+var CellTables = slices.Concat(SiteTables, []string{"captcha_usage", "captcha_spent", "detached_partitions"})
 
 // IsCellTable reports whether each cell has a table of the name.
 func IsCellTable(name string) bool { return slices.Contains(CellTables, name) }
@@ -228,46 +232,56 @@ func (tx *Tx) CellID() int64 { return cmp.Or(tx.cell, tx.db.CellID()) }
 
 // OfSite returns the database with the tables of a site's cell; d for an unknown site. A site that is moved has its rows in both cells for a minute after that.
 func (d *DB) OfSite(ctx context.Context, siteID int64) (*DB, error) {
-	bySite, err := d.cellsOf(ctx, []int64{siteID})
+	return d.cellOf(ctx, "sites", siteID)
+}
+
+// OfAccount returns the database with the captcha of an account; d for an unknown account. An account
+// that is moved has its rows in both cells for a minute after that.
+func (d *DB) OfAccount(ctx context.Context, accountID int64) (*DB, error) {
+	return d.cellOf(ctx, "accounts", accountID)
+}
+
+func (d *DB) cellOf(ctx context.Context, table string, id int64) (*DB, error) {
+	byID, err := d.cellsOf(ctx, table, []int64{id})
 	if err != nil {
 		return nil, err
 	}
-	return d.InCell(ctx, bySite[siteID])
+	return d.InCell(ctx, byID[id])
 }
 
-// cellsOf returns the ids of the cells of sites.
-func (d *DB) cellsOf(ctx context.Context, siteIDs []int64) (map[int64]int64, error) {
-	bySite := make(map[int64]int64, len(siteIDs))
-	for _, id := range siteIDs {
-		bySite[id] = d.CellID()
+// cellsOf returns the ids of the cells of rows of sites or accounts.
+func (d *DB) cellsOf(ctx context.Context, table string, ids []int64) (map[int64]int64, error) {
+	byID := make(map[int64]int64, len(ids))
+	for _, id := range ids {
+		byID[id] = d.CellID()
 	}
 
 	single, err := d.isSingle(ctx)
 	if single || err != nil {
-		return bySite, err
+		return byID, err
 	}
 
-	rows, err := d.cells.home.DataRead.DB.QueryContext(ctx, "SELECT id, cell FROM sites WHERE id = ANY($1)", siteIDs)
+	rows, err := d.cells.home.DataRead.DB.QueryContext(ctx, "SELECT id, cell FROM "+table+" WHERE id = ANY($1)", ids)
 	if err != nil {
-		return nil, fmt.Errorf("look for the cells of %d sites: %w", len(siteIDs), err)
+		return nil, fmt.Errorf("look for the cells of %d %s: %w", len(ids), table, err)
 	}
 	defer rows.Close()
 
 	for rows.Next() {
-		var site, cell int64
-		if err := rows.Scan(&site, &cell); err != nil {
-			return nil, fmt.Errorf("look for the cells of %d sites: %w", len(siteIDs), err)
+		var id, cell int64
+		if err := rows.Scan(&id, &cell); err != nil {
+			return nil, fmt.Errorf("look for the cells of %d %s: %w", len(ids), table, err)
 		}
-		bySite[site] = cell
+		byID[id] = cell
 	}
 
-	return bySite, rows.Err()
+	return byID, rows.Err()
 }
 
 // PerCell calls a function once for each cell that some of the sites are in, with these sites in
 // their order.
 func (d *DB) PerCell(ctx context.Context, siteIDs []int64, call func(in *DB, siteIDs []int64) error) error {
-	bySite, err := d.cellsOf(ctx, siteIDs)
+	bySite, err := d.cellsOf(ctx, "sites", siteIDs)
 	if err != nil {
 		return err
 	}
@@ -357,8 +371,8 @@ var ErrSiteMoving = &model.Error{
 var KnownCell = fmt.Sprintf("created_at <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - %d",
 	CellDelay.Microseconds())
 
-// ChooseCell returns the cell of a new site: the open one with the fewest sites.
-func (tx *Tx) ChooseCell(ctx context.Context) (int64, error) {
+// ChooseCell returns the cell of a new row of sites or accounts: the open one with the fewest of them.
+func (tx *Tx) ChooseCell(ctx context.Context, of string) (int64, error) {
 	single, err := tx.db.isSingle(ctx)
 	if single || err != nil {
 		return DefaultCell, err
@@ -366,7 +380,7 @@ func (tx *Tx) ChooseCell(ctx context.Context) (int64, error) {
 
 	var ids []int64
 	err = tx.NewSelect().Table("cells").Column("id").Where("open").Where(KnownCell).
-		OrderExpr("(SELECT count(*) FROM sites WHERE cell = cells.id), id").Limit(1).Scan(ctx, &ids)
+		OrderExpr("(SELECT count(*) FROM ? WHERE cell = cells.id), id", bun.Ident(of)).Limit(1).Scan(ctx, &ids)
 	if err != nil || len(ids) == 0 {
 		return DefaultCell, err
 	}

@@ -102,7 +102,7 @@ func New(o Options) *Service {
 	store := ingest.New(o.DB)
 
 	var lanes *cellLanes
-	metrics := newMetrics(func() int { return lanes.waiting() }, o.Tracer)
+	metrics := newMetrics(func() int { return lanes.Len() }, o.Tracer)
 	lanes = newCellLanes(o.DB, o.Stores, o.Notify, metrics.batches)
 
 	return &Service{
@@ -140,7 +140,7 @@ const visitorKeyPeriod = 10 * time.Second
 // Start starts the writers, the flushing of counters, and the watch for changed sites and ended
 // days. It is called once.
 func (s *Service) Start() {
-	s.lanes.start()
+	s.lanes.Start()
 	s.rejections.Start()
 	s.unknown.Start()
 
@@ -198,7 +198,7 @@ func (s *Service) warnOfClock(ctx context.Context) bool {
 // Stop commits accepted hits and ends all that Start began. Later requests are answered with 503
 // unavailable.
 func (s *Service) Stop(ctx context.Context) error {
-	err := s.lanes.stop(ctx)
+	err := s.lanes.Stop(ctx)
 	s.cancel()
 	s.background.Wait()
 	return errors.Join(err, s.rejections.Stop(ctx), s.unknown.Stop(ctx))
@@ -258,11 +258,11 @@ var errMoved = errors.New("analytics: the site is being moved to another cell")
 
 // storeIn waits until the hit is committed in a cell.
 func (s *Service) storeIn(ctx context.Context, cell int64, h *hit) (outcome, error) {
-	lane, err := s.lanes.of(ctx, cell, h.site.id)
+	lanes, err := s.lanes.Of(ctx, cell)
 	if err != nil {
 		return stored, err
 	}
-	return lane.DoBefore(ctx, h.deadline, h, h.size)
+	return lanes.of(h.site.id).DoBefore(ctx, h.deadline, h, h.size)
 }
 
 // findCell reads the rules of a site again that was found to be in another cell.

@@ -3,8 +3,6 @@ package analytics
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"sync"
 
 	"github.com/tallygate/tallygate/dataplane/batch"
@@ -13,96 +11,26 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// cellLanes are the lanes of each cell: a batch is a transaction of one cell. Those of the
-// database's own cell always exist, those of another one from its first hit on.
-type cellLanes struct {
-	open   func(ctx context.Context, cell int64) ([]HitStore, error)
-	notify func([]model.Delivery)
-	own    int64 // the cell of the service's database
-
-	observer *batch.Observer
-
-	mu      sync.RWMutex
-	cells   map[int64]lanes
-	stopped bool
-}
+// cellLanes are the lanes of each cell.
+type cellLanes = batch.Cells[lanes]
 
 func newCellLanes(
 	d *db.DB, stores []HitStore, notify func([]model.Delivery), observer *batch.Observer,
 ) *cellLanes {
-	return &cellLanes{
-		open: func(ctx context.Context, cell int64) ([]HitStore, error) {
+	return batch.NewCells(d.CellID(), newLanes(stores, notify, observer),
+		func(ctx context.Context, cell int64) (lanes, error) {
 			in, err := d.InCell(ctx, cell)
 			if err != nil {
 				return nil, err
 			}
 
+			// The stores connect with their first batch, so that those not needed have nothing to close.
 			opened := make([]HitStore, len(stores))
 			for i := range opened {
 				opened[i] = ingest.New(in).HitStore()
 			}
-			return opened, nil
-		},
-		notify: notify,
-		own:    d.CellID(),
-		cells:  map[int64]lanes{d.CellID(): newLanes(stores, notify, observer)},
-
-		observer: observer,
-	}
-}
-
-// errStopped is returned for a hit of a new cell while the service stops.
-var errStopped = errors.New("analytics: the service is stopping")
-
-// of returns the lane of a site that is in a cell.
-func (c *cellLanes) of(ctx context.Context, cell, siteID int64) (*writer, error) {
-	c.mu.RLock()
-	l := c.cells[cell]
-	c.mu.RUnlock()
-	if l != nil {
-		return l.of(siteID), nil
-	}
-
-	// The first lookup of a cell may take long, and hits of other cells must not wait for it. The
-	// stores connect with their first batch, so that those not needed have nothing to close.
-	stores, err := c.open(ctx, cell)
-	if err != nil {
-		return nil, err
-	}
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stopped {
-		return nil, errStopped
-	}
-	if c.cells[cell] == nil {
-		c.cells[cell] = newLanes(stores, c.notify, c.observer)
-		c.cells[cell].start()
-	}
-	return c.cells[cell].of(siteID), nil
-}
-
-// waiting returns how many hits wait for a writer.
-func (c *cellLanes) waiting() int {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-
-	n := 0
-	for _, l := range c.cells {
-		n += l.waiting()
-	}
-	return n
-}
-
-func (c *cellLanes) start() { c.cells[c.own].start() }
-
-// stop stops the lanes of all cells at the same time.
-func (c *cellLanes) stop(ctx context.Context) error {
-	c.mu.Lock()
-	c.stopped = true
-	all := slices.Concat(slices.Collect(maps.Values(c.cells))...)
-	c.mu.Unlock()
-	return all.stop(ctx)
+			return newLanes(opened, notify, observer), nil
+		})
 }
 
 // lanes are the writers of hits. Each commits its own batches, so that several of them use several
@@ -131,8 +59,8 @@ func (l lanes) of(siteID int64) *writer {
 	return l[(uint64(siteID)*spread>>32)%uint64(len(l))]
 }
 
-// waiting returns how many hits wait for a writer.
-func (l lanes) waiting() int {
+// Len returns how many hits wait for a writer.
+func (l lanes) Len() int {
 	n := 0
 	for _, w := range l {
 		n += w.Len()
@@ -140,14 +68,15 @@ func (l lanes) waiting() int {
 	return n
 }
 
-func (l lanes) start() {
+// Start starts all lanes.
+func (l lanes) Start() {
 	for _, w := range l {
 		w.Start()
 	}
 }
 
-// stop stops all lanes at the same time, since ctx bounds the stop of each.
-func (l lanes) stop(ctx context.Context) error {
+// Stop stops all lanes at the same time, since ctx bounds the stop of each.
+func (l lanes) Stop(ctx context.Context) error {
 	failed := make([]error, len(l))
 	var stopped sync.WaitGroup
 	for i, w := range l {

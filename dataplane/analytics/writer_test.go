@@ -106,7 +106,7 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 		sendNext := func(path string, manual int) {
 			t.Helper()
 			send(path, manual)
-			for queued++; s.lanes.cells[d.CellID()][0].Len() < queued; {
+			for queued++; s.lanes.Len() < queued; {
 				runtime.Gosched()
 			}
 		}

@@ -20,6 +20,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tallygate/tallygate/dataplane/batch"
 	"github.com/tallygate/tallygate/dataplane/captcha/difficulty"
 	"github.com/tallygate/tallygate/dataplane/counter"
 	"github.com/tallygate/tallygate/dataplane/rulecache"
@@ -38,7 +39,7 @@ type Options struct {
 	ClientAddr func(*http.Request) netip.Addr
 	Difficulty uint32 // base difficulty in expected hashes; see difficulty.Min
 	Now        func() time.Time
-	Store      ClaimStore // the service closes it
+	Store      ClaimStore // of the database's own cell; the service closes it
 	Log        *slog.Logger
 
 	// IsShared reports whether many clients share the client address, so that nothing may depend on
@@ -69,7 +70,8 @@ type Service struct {
 	bySitekey  *rulecache.Cache[sitekey]
 	bySecret   *rulecache.Cache[sitekey] // keys are the bytes of a secret's hash
 	watch      rulecache.Watch
-	writer     *writer
+	db         *db.DB
+	writers    *batch.Cells[*writer]                    // of each cell
 	counts     *counter.Counter[ingest.CaptchaCountKey] // by sitekey and day, for owners
 	metrics    *metrics
 
@@ -90,9 +92,9 @@ func New(o Options) (*Service, error) {
 		o.Timeout = StoreTimeout
 	}
 
-	var writer *writer
-	metrics := newMetrics(func() int { return writer.Len() }, o.Tracer)
-	writer = newWriter(o.Store, o.Timeout, metrics.batches)
+	var writers *batch.Cells[*writer]
+	metrics := newMetrics(func() int { return writers.Len() }, o.Tracer)
+	writers = newWriters(o.DB, o.Store, o.Timeout, metrics.batches)
 
 	return &Service{
 		clientAddr:    o.ClientAddr,
@@ -108,7 +110,8 @@ func New(o Options) (*Service, error) {
 			return sites.New(o.DB).SitekeyBySecret(ctx, []byte(hash))
 		}), o.Now),
 		watch:   sites.New(o.DB).WatchSitekeys,
-		writer:  writer,
+		db:      o.DB,
+		writers: writers,
 		metrics: metrics,
 		counts:  counter.New(ingest.New(o.DB).AddCaptchaCounts, counter.Options{Log: o.Log, What: "captcha calls"}),
 		cancel:  func() {},
@@ -118,10 +121,10 @@ func New(o Options) (*Service, error) {
 // deadline returns when a request that waits for the database from now on gives up.
 func (s *Service) deadline() time.Time { return time.Now().Add(s.timeout) }
 
-// Start starts the writer, the flushing of counters, and the watch for changed sitekeys. It is called
+// Start starts the writers, the flushing of counters, and the watch for changed sitekeys. It is called
 // once.
 func (s *Service) Start() {
-	s.writer.Start()
+	s.writers.Start()
 	s.counts.Start()
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -132,7 +135,7 @@ func (s *Service) Start() {
 // Stop commits accepted claims and ends all that Start began. Later requests are answered with 503
 // unavailable.
 func (s *Service) Stop(ctx context.Context) error {
-	err := s.writer.Stop(ctx)
+	err := s.writers.Stop(ctx)
 	s.cancel()
 	s.background.Wait()
 	return errors.Join(err, s.counts.Stop(ctx))

@@ -3,10 +3,12 @@ package captcha
 import (
 	"context"
 	"crypto/subtle"
+	"errors"
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/captcha/token"
 	"github.com/tallygate/tallygate/dataplane/rulecache"
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -16,6 +18,8 @@ type sitekey struct {
 	accountID  int64 // 0 for the test sitekey
 	claims     int64 // see model.Sitekey.Claims; 0 for the test sitekey
 	suspended  bool  // the account is
+	cell       int64 // of the account's usage
+	claimCell  int64 // of claims
 	text       string
 	inTokens   token.Sitekey
 	domains    []string // normalised, subdomains included; none: every domain is allowed
@@ -28,6 +32,8 @@ type sitekey struct {
 // testSitekey is not in the database (captcha contract, section 5). Options.NoTestSitekey disables
 // it.
 var testSitekey = &sitekey{
+	cell:       db.DefaultCell,
+	claimCell:  db.DefaultCell,
 	text:       model.TestSitekey,
 	inTokens:   token.SitekeyOf(model.TestSitekey),
 	secretHash: model.HashToken(model.TestSitekeySecret),
@@ -57,6 +63,8 @@ func loadSitekey(read func(context.Context, string) (*model.Sitekey, error)) rul
 			accountID:  k.AccountID,
 			claims:     k.Claims(),
 			suspended:  k.Suspended,
+			cell:       k.Cell,
+			claimCell:  k.ClaimCell,
 			text:       k.Sitekey,
 			inTokens:   token.SitekeyOf(k.Sitekey),
 			domains:    k.Domains,
@@ -87,6 +95,19 @@ func (s *Service) sitekeyOf(deadline time.Time, text string) (*sitekey, error) {
 	}
 
 	return key, nil
+}
+
+// findCell reads a sitekey again whose account was found to be in another cell. It returns nil for one
+// that was deleted.
+func (s *Service) findCell(deadline time.Time, key *sitekey) (*sitekey, error) {
+	s.bySitekey.Changed(key.id)
+	s.bySecret.Changed(key.id)
+
+	found, err := s.sitekeyOf(deadline, key.text)
+	if errors.Is(err, errSitekey) {
+		return nil, nil
+	}
+	return found, err
 }
 
 // sitekeyOfSecret returns the sitekey with a secret, or nil for an unknown secret.

@@ -138,12 +138,6 @@ func (s *Service) consume(
 		return accountSuspended, nil, nil
 	}
 
-	result, err := s.claim(ctx, deadline, &claim{
-		key:     model.ConsumedKey{AccountID: key.claims, IssuedAt: model.At(t.Issued), ID: t.ID},
-		account: key.accountID,
-		at:      model.At(now),
-		counted: key.isCounted(),
-	})
-
+	result, err := s.claim(ctx, deadline, key, t.ID, t.Issued, now, true)
 	return result, &t, err
 }

@@ -57,10 +57,7 @@ func (s *Service) exchange(r *http.Request, call *widgetCall, key *sitekey, host
 		return "", errWork
 	}
 
-	result, err := s.claim(r.Context(), call.deadline, &claim{
-		key: model.ConsumedKey{AccountID: key.claims, IssuedAt: model.At(work.Issued), ID: work.ID},
-		at:  model.At(now),
-	})
+	result, err := s.claim(r.Context(), call.deadline, key, work.ID, work.Issued, now, false)
 	if err != nil {
 		return "", err
 	}

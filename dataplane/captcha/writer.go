@@ -1,7 +1,9 @@
 package captcha
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -28,6 +30,10 @@ type claim struct {
 	account int64 // whose quota it counts against
 	at      model.Instant
 	counted bool // against the quota
+
+	// The cell of the key, if it is not that of the batch.
+	elsewhere int64
+	schema    string
 }
 
 func (c *claim) usageKey() model.CaptchaUsageKey {
@@ -45,16 +51,72 @@ const (
 	overQuota                         // quota and reserve are used up; the token is not consumed
 	accountSuspended                  // the account is suspended; the token is not consumed
 	accountDeleted                    // the account was deleted after it was cached
+	accountMoved                      // the account is in another cell than the sitekey says, or is being moved
 )
 
-// claim waits until the claim is decided and committed. A request that ends before the writer took
-// its claim withdraws it. After that, its challenge or token is consumed.
-func (s *Service) claim(ctx context.Context, deadline time.Time, c *claim) (outcome, error) {
-	result, err := s.writer.DoBefore(ctx, deadline, c, claimSize)
-	if err != nil {
-		return notOurs, errUnavailable(err)
+// movePoll is the pause before a claim of an account that is moved is tried again.
+const movePoll = 100 * time.Millisecond
+
+// errMoved is the cause of a 503 when an account is moved for longer than a request waits.
+var errMoved = errors.New("captcha: the account is being moved to another cell")
+
+// claim consumes a challenge of the sitekey or, if counted, a token, and waits until that is committed.
+// A request that ends before the writer took its claim withdraws it. After that, its challenge or token
+// is consumed. While the account is moved to another cell, the claim waits until its deadline.
+func (s *Service) claim(
+	ctx context.Context, deadline time.Time, key *sitekey, id [16]byte, issued time.Time, now time.Time, isToken bool,
+) (outcome, error) {
+	for {
+		result, err := s.claimOf(ctx, deadline, key, &claim{
+			key:     model.ConsumedKey{AccountID: key.claims, IssuedAt: model.At(issued), ID: id},
+			account: key.accountID,
+			at:      model.At(now),
+			counted: isToken && key.isCounted(),
+		})
+		if err != nil {
+			return notOurs, errUnavailable(err)
+		}
+		if result != accountMoved {
+			return result, nil
+		}
+		if time.Until(deadline) <= movePoll {
+			return notOurs, errUnavailable(errMoved)
+		}
+
+		time.Sleep(movePoll)
+		if key, err = s.findCell(deadline, key); err != nil {
+			return notOurs, err
+		}
+		switch {
+		case key == nil:
+			return accountDeleted, nil
+		case key.suspended && isToken:
+			return accountSuspended, nil
+		}
 	}
-	return result, nil
+}
+
+// claimOf waits until the claim is decided and committed in the cells of the sitekey.
+func (s *Service) claimOf(ctx context.Context, deadline time.Time, key *sitekey, c *claim) (outcome, error) {
+	// Without usage it is a transaction of the claim's cell alone.
+	cell := key.claimCell
+	if c.counted {
+		cell = key.cell
+	}
+
+	writer, err := s.writers.Of(ctx, cell)
+	if err != nil {
+		return notOurs, err
+	}
+	if cell != key.claimCell {
+		in, err := s.db.InCell(ctx, key.claimCell)
+		if err != nil {
+			return notOurs, err
+		}
+		c.elsewhere, c.schema = key.claimCell, in.CellSchema()
+	}
+
+	return writer.DoBefore(ctx, deadline, c, claimSize)
 }
 
 // ClaimStore claims challenges and tokens in batches; see ingest.Batches.
@@ -71,23 +133,58 @@ func newWriter(store ClaimStore, timeout time.Duration, observer *batch.Observer
 	}, batch.Options{Timeout: timeout / 2, Isolate: db.IsBadData, Observer: observer})
 }
 
+// newWriters returns the writers of each cell.
+func newWriters(d *db.DB, store ClaimStore, timeout time.Duration, observer *batch.Observer) *batch.Cells[*writer] {
+	return batch.NewCells(d.CellID(), newWriter(store, timeout, observer),
+		func(ctx context.Context, cell int64) (*writer, error) {
+			in, err := d.InCell(ctx, cell)
+			if err != nil {
+				return nil, err
+			}
+			return newWriter(ingest.New(in).ClaimStore(), timeout, observer), nil
+		})
+}
+
 // keysOf lists what a batch locks and claims, each key once and in order.
 func keysOf(claims []*claim) ingest.ClaimKeys {
-	keys := ingest.ClaimKeys{Consumed: make([]model.ConsumedKey, len(claims))}
-	for i, c := range claims {
-		keys.Consumed[i] = c.key
+	keys := ingest.ClaimKeys{Consumed: make([]model.ConsumedKey, 0, len(claims))}
+	for _, c := range claims {
+		if c.elsewhere == 0 {
+			keys.Consumed = append(keys.Consumed, c.key)
+		} else {
+			addElsewhere(&keys, c)
+		}
 
 		if c.counted {
 			keys.Usage = append(keys.Usage, c.usageKey())
 		}
 	}
 
-	slices.SortFunc(keys.Consumed, model.ConsumedKey.Compare)
-	keys.Consumed = slices.Compact(keys.Consumed)
+	keys.Consumed = sorted(keys.Consumed)
+	for i := range keys.Elsewhere {
+		keys.Elsewhere[i].Consumed = sorted(keys.Elsewhere[i].Consumed)
+	}
 	slices.SortFunc(keys.Usage, model.CaptchaUsageKey.Compare)
 	keys.Usage = slices.Compact(keys.Usage)
 
 	return keys
+}
+
+// addElsewhere adds the key of a claim to those of its cell, which are in the order of the cells.
+func addElsewhere(keys *ingest.ClaimKeys, c *claim) {
+	i, found := slices.BinarySearchFunc(keys.Elsewhere, c.elsewhere, func(in ingest.ClaimsInCell, cell int64) int {
+		return cmp.Compare(in.Cell, cell)
+	})
+	if !found {
+		keys.Elsewhere = slices.Insert(keys.Elsewhere, i, ingest.ClaimsInCell{Cell: c.elsewhere, Schema: c.schema})
+	}
+	keys.Elsewhere[i].Consumed = append(keys.Elsewhere[i].Consumed, c.key)
+}
+
+// sorted returns keys in order, each once.
+func sorted(keys []model.ConsumedKey) []model.ConsumedKey {
+	slices.SortFunc(keys, model.ConsumedKey.Compare)
+	return slices.Compact(keys)
 }
 
 // decide applies the contract's tables of tokens and quota (captcha contract, section 3) to a
@@ -119,7 +216,10 @@ type decision struct {
 // take decides one claim. After the first claim that consumes a key, the others of the batch are
 // duplicates.
 func (d *decision) take(c *claim) outcome {
-	if !d.state.Claimed[c.key] || d.consumed[c.key] {
+	switch {
+	case d.state.Astray[c.key]:
+		return accountMoved
+	case !d.state.Claimed[c.key] || d.consumed[c.key]:
 		return duplicate
 	}
 
@@ -140,7 +240,11 @@ func (d *decision) count(c *claim) outcome {
 	key := c.usageKey()
 	usage, ok := d.changes.Usage[key]
 	if !ok {
-		if usage, ok = d.state.Usage[key]; !ok {
+		usage, ok = d.state.Usage[key]
+		switch {
+		case !ok && d.state.Moved[c.account]:
+			return accountMoved
+		case !ok:
 			return accountDeleted
 		}
 	}

@@ -18,7 +18,11 @@ func (s *Store) CaptchaUsage(ctx context.Context, accountID int64, month model.M
 		Noticed                      int
 	}
 
-	err := s.db.Read.NewRaw(`
+	in, err := s.db.OfAccount(ctx, accountID)
+	if err != nil {
+		return nil, err
+	}
+	err = in.Read.NewRaw(`
 SELECT a.captcha_plan AS plan, coalesce(u.used, 0) AS used, coalesce(u.reserve_from, 0) AS reserve_from,
   coalesce(u.over_quota, 0) AS over_quota, coalesce(u.noticed, 0) AS noticed
 FROM accounts a LEFT JOIN captcha_usage u ON u.account_id = a.id AND u.month = ?
@@ -84,7 +88,11 @@ func (s *Store) CaptchaUsageHistory(
 		Month model.Month
 		Used  int64
 	}
-	err := s.db.Read.NewSelect().Table("captcha_usage").Column("month", "used").Where("account_id = ?", accountID).
+	in, err := s.db.OfAccount(ctx, accountID)
+	if err != nil {
+		return nil, err
+	}
+	err = in.Read.NewSelect().Table("captcha_usage").Column("month", "used").Where("account_id = ?", accountID).
 		Where("month >= ?", from).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("read captcha usage of account %d: %w", accountID, err)

@@ -63,6 +63,9 @@ func createAccount(
 	if !admits(policy, usersExist) {
 		return ErrSignupsClosed
 	}
+	if account.Cell, err = tx.ChooseCell(ctx, "accounts"); err != nil {
+		return err
+	}
 	if _, err := tx.NewInsert().Model(account).Exec(ctx); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 // under one on the month's usage. Entries of the audit log are written under the lock on their object.
 // The table of consumed challenges and tokens is not listed because it may be large: DeleteConsumed of
 // package retention deletes its rows within model.ConsumedRetention.
-var accountRows = []string{"mails", "captcha_usage", "quota_notices", "audit_log"}
+var accountRows = []string{"mails", "captcha_usage", "quota_notices", "audit_log", "account_moves"}
 
 // ErrLastOperator prevents removing the only operator while the installation has other accounts.
 var ErrLastOperator = &model.Error{
@@ -118,6 +118,10 @@ func deleteAccount(ctx context.Context, tx *db.Tx, accountID int64, now model.In
 	if _, err := tx.ExecContext(ctx, "DELETE FROM users WHERE "+onlyMembers, accountID, accountID); err != nil {
 		return err
 	}
+	cell, err := keepClaims(ctx, tx, accountID)
+	if err != nil {
+		return err
+	}
 	if _, err := tx.ExecContext(ctx, "DELETE FROM accounts WHERE id = ?", accountID); err != nil {
 		return err
 	}
@@ -125,6 +129,10 @@ func deleteAccount(ctx context.Context, tx *db.Tx, accountID int64, now model.In
 		return err
 	}
 
+	// The rows in another cell that a move leaves are deleted by the move.
+	if err := tx.EnterCell(ctx, cell); err != nil {
+		return err
+	}
 	for _, table := range accountRows {
 		_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE account_id = ?", bun.Ident(table), accountID)
 		if err != nil {
@@ -133,6 +141,18 @@ func deleteAccount(ctx context.Context, tx *db.Tx, accountID int64, now model.In
 	}
 
 	return nil
+}
+
+// keepClaims returns the cell of an account that is being deleted. If another account has a sitekey
+// whose challenges and tokens are claimed under the account's number, they still are in this cell.
+func keepClaims(ctx context.Context, tx *db.Tx, accountID int64) (cell int64, err error) {
+	if err := tx.NewSelect().Table("accounts").Column("cell").Where("id = ?", accountID).Scan(ctx, &cell); err != nil {
+		return 0, err
+	}
+	_, err = tx.ExecContext(ctx, `
+INSERT INTO claim_spaces (id, cell)
+SELECT ?0, ?1 WHERE EXISTS (SELECT 1 FROM sitekeys WHERE claim_space = ?0 AND account_id <> ?0)`, accountID, cell)
+	return cell, err
 }
 
 // lockIDs locks the account's rows in a table, and returns their ids.

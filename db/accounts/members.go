@@ -222,6 +222,9 @@ func (s *Store) CreateAccount(
 
 		// No other transaction knows this account, so the order of locks does not matter.
 		account := account
+		if account.Cell, err = tx.ChooseCell(ctx, "accounts"); err != nil {
+			return err
+		}
 		if _, err := tx.NewInsert().Model(&account).Exec(ctx); err != nil {
 			return err
 		}

@@ -116,8 +116,8 @@ SELECT a.id, a.name, a.captcha_plan, a.created_at,
   (SELECT count(*) FROM memberships WHERE account_id = a.id) AS members,
   (SELECT coalesce(sum(u.used), 0) FROM sites s JOIN site_usage u ON u.site_id = s.id AND u.month = ?
     WHERE s.account_id = a.id AND s.cell = ?) AS pageviews,
-  coalesce((SELECT used FROM captcha_usage WHERE account_id = a.id AND month = ?), 0) AS verifications
-FROM accounts a WHERE a.id IN ?`, month, db.DefaultCell, month, bun.Tuple(ids)).Scan(ctx, &rows)
+  coalesce((SELECT used FROM captcha_usage WHERE account_id = a.id AND month = ? AND a.cell = ?), 0) AS verifications
+FROM accounts a WHERE a.id IN ?`, month, db.DefaultCell, month, db.DefaultCell, bun.Tuple(ids)).Scan(ctx, &rows)
 	if err == nil {
 		err = s.addOtherCells(ctx, rows, ids, month)
 	}
@@ -129,17 +129,22 @@ FROM accounts a WHERE a.id IN ?`, month, db.DefaultCell, month, bun.Tuple(ids)).
 	return rows, nil
 }
 
-// addOtherCells adds the page views of sites that are not in the default cell.
+// addOtherCells adds the page views of sites, and the verifications of accounts, that are not in the
+// default cell.
 func (s *Store) addOtherCells(ctx context.Context, rows []*Overview, ids []int64, month model.Month) error {
 	return s.db.EachCell(ctx, func(in *db.DB) error {
 		if in.CellID() == db.DefaultCell {
 			return nil
 		}
 
-		var sums []struct{ AccountID, Pageviews int64 }
+		var sums []struct{ AccountID, Pageviews, Verifications int64 }
 		err := in.Read.NewRaw(`
-SELECT s.account_id, sum(u.used) AS pageviews FROM sites s JOIN site_usage u ON u.site_id = s.id AND u.month = ?
-WHERE s.account_id IN ? AND s.cell = ? GROUP BY s.account_id`, month, bun.Tuple(ids), in.CellID()).Scan(ctx, &sums)
+SELECT s.account_id, sum(u.used) AS pageviews, 0 AS verifications
+FROM sites s JOIN site_usage u ON u.site_id = s.id AND u.month = ?0
+WHERE s.account_id IN ?1 AND s.cell = ?2 GROUP BY s.account_id
+UNION ALL
+SELECT a.id, 0, u.used FROM accounts a JOIN captcha_usage u ON u.account_id = a.id AND u.month = ?0
+WHERE a.id IN ?1 AND a.cell = ?2`, month, bun.Tuple(ids), in.CellID()).Scan(ctx, &sums)
 		if err != nil {
 			return err
 		}
@@ -148,6 +153,7 @@ WHERE s.account_id IN ? AND s.cell = ? GROUP BY s.account_id`, month, bun.Tuple(
 			i := slices.IndexFunc(rows, func(row *Overview) bool { return row.ID == sum.AccountID })
 			if i >= 0 {
 				rows[i].Pageviews += sum.Pageviews
+				rows[i].Verifications += sum.Verifications
 			}
 		}
 		return nil

@@ -154,3 +154,21 @@ CREATE TABLE report_segments (
   PRIMARY KEY (site_id, first_day, days, chunk)
 );
 CREATE INDEX report_segments_day ON report_segments (first_day);
+
+CREATE TABLE captcha_usage (
+  account_id   bigint   NOT NULL,
+  month        integer  NOT NULL,
+  used         bigint   NOT NULL,
+  reserve_from bigint   NOT NULL DEFAULT 0,
+  over_quota   bigint   NOT NULL DEFAULT 0,
+  noticed      smallint NOT NULL DEFAULT 0,
+  PRIMARY KEY (account_id, month)
+) WITH (fillfactor = 20);
+CREATE INDEX captcha_usage_month ON captcha_usage (month, account_id);
+
+CREATE TABLE captcha_spent (
+  account_id bigint NOT NULL,
+  issued_at  bigint NOT NULL,
+  id         bytea  NOT NULL,
+  PRIMARY KEY (account_id, issued_at, id)
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.5);

@@ -88,10 +88,7 @@ func (s *step) exec(ctx context.Context, statement, table string, args ...any) e
 
 // clear deletes what an earlier move may have left of the site in its new cell.
 func (s *step) clear(ctx context.Context) error {
-	for _, table := range db.CellTables {
-		if table == "detached_partitions" {
-			continue
-		}
+	for _, table := range db.SiteTables {
 		if err := s.exec(ctx, "DELETE FROM ?to.?table WHERE site_id = ?site", table); err != nil {
 			return err
 		}

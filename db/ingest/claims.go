@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/tables"
 )
 
 // ClaimKeys names what a batch of captcha claims reads and claims. Each list is sorted and has no
@@ -12,12 +11,29 @@ import (
 type ClaimKeys struct {
 	Usage    []model.CaptchaUsageKey
 	Consumed []model.ConsumedKey
+
+	// Elsewhere names what is claimed in other cells, in the order of their numbers. After the transfer
+	// of a sitekey its challenges and tokens are claimed in the cell of its first account, see
+	// model.Sitekey.Claims.
+	Elsewhere []ClaimsInCell
+}
+
+// ClaimsInCell are the claims of a batch in a cell that is not the batch's own.
+type ClaimsInCell struct {
+	Cell     int64
+	Schema   string // see db.DB.CellSchema
+	Consumed []model.ConsumedKey
 }
 
 // ClaimState is what a batch read and claimed under its locks.
 type ClaimState struct {
-	Usage   map[model.CaptchaUsageKey]model.CaptchaUsage // a key without an entry belongs to a deleted account
+	Usage   map[model.CaptchaUsageKey]model.CaptchaUsage // a key without an entry belongs to an account of Moved or a deleted one
+	Moved   map[int64]bool                               // accounts that are in another cell, or moved to one
 	Claimed map[model.ConsumedKey]bool                   // this batch is the first to claim it
+
+	// Astray are the keys that nothing can claim in the cell where the batch tried: their account was or
+	// is being moved to another cell, or deleted.
+	Astray map[model.ConsumedKey]bool
 }
 
 // ClaimChanges is what a batch writes.
@@ -36,124 +52,94 @@ type QuotaNotice struct {
 }
 
 // claims are the statements of a batch of claims.
-type claims struct{}
+type claims struct {
+	cell   int64
+	others map[string]claimStatements // by schema
+}
 
-func (claims) read(keys ClaimKeys) (*ClaimState, []step) {
+// in returns the statements for a schema.
+func (c *claims) in(schema string) claimStatements {
+	s, known := c.others[schema]
+	if !known {
+		s = newClaimStatements(schema + ".")
+		c.others[schema] = s
+	}
+	return s
+}
+
+func (c *claims) read(keys ClaimKeys) (*ClaimState, []step) {
 	state := &ClaimState{
 		Usage:   make(map[model.CaptchaUsageKey]model.CaptchaUsage, len(keys.Usage)),
 		Claimed: make(map[model.ConsumedKey]bool, len(keys.Consumed)),
 	}
+	claimed := func(k *model.ConsumedKey) { state.Claimed[*k] = true }
 
-	return state, []step{
-		lockCaptchaUsage.rows(keys.Usage, func(k *model.CaptchaUsageKey, found *planUsage) {
-			found.usage.Quota = found.plan.QuotaOrUnlimited()
-			state.Usage[*k] = found.usage
-		}),
-		claim.rows(keys.Consumed, func(k *model.ConsumedKey) { state.Claimed[*k] = true }),
+	steps := []step{lockCaptchaUsage.rows(keys.Usage, func(k *model.CaptchaUsageKey, found *planUsage) {
+		found.usage.Quota = found.plan.QuotaOrUnlimited()
+		state.Usage[*k] = found.usage
+	}, c.cell)}
+
+	// All writers claim in the order of the cells.
+	others := keys.Elsewhere
+	for ; len(others) > 0 && others[0].Cell < c.cell; others = others[1:] {
+		steps = append(steps, c.in(others[0].Schema).claim.rows(others[0].Consumed, claimed, others[0].Cell))
 	}
+	steps = append(steps, ownClaims.claim.rows(keys.Consumed, claimed, c.cell))
+	for ; len(others) > 0; others = others[1:] {
+		steps = append(steps, c.in(others[0].Schema).claim.rows(others[0].Consumed, claimed, others[0].Cell))
+	}
+
+	return state, steps
 }
 
-func (claims) missing(keys ClaimKeys, state *ClaimState) bool {
+func (*claims) missing(keys ClaimKeys, state *ClaimState) bool {
 	return len(state.Usage) < len(keys.Usage)
 }
 
-func (claims) add(keys ClaimKeys) []step { return []step{addCaptchaUsage.rows(keys.Usage)} }
+func (c *claims) add(keys ClaimKeys) []step { return []step{addCaptchaUsage.rows(keys.Usage, c.cell)} }
 
-func (claims) complete(ClaimKeys, *ClaimState) []step { return nil }
+// complete reads whether accounts without usage, and those of keys that were not claimed, are in other
+// cells. It reads after the claims, so that a key that is not astray was consumed before.
+func (c *claims) complete(keys ClaimKeys, state *ClaimState) (steps []step) {
+	if c.missing(keys, state) {
+		state.Moved = make(map[int64]bool)
+		steps = append(steps, readMovedAccounts.rows(keys.Usage, func(k *model.CaptchaUsageKey, _ *struct{}) {
+			state.Moved[k.AccountID] = true
+		}, c.cell))
+	}
 
-func (claims) write(_ ClaimKeys, changes *ClaimChanges) []step {
+	if len(state.Claimed) == len(keys.Consumed) && len(keys.Elsewhere) == 0 {
+		return steps
+	}
+
+	state.Astray = make(map[model.ConsumedKey]bool)
+	for _, in := range append(slices.Clone(keys.Elsewhere), ClaimsInCell{Cell: c.cell, Consumed: keys.Consumed}) {
+		left := slices.DeleteFunc(slices.Clone(in.Consumed), func(k model.ConsumedKey) bool { return state.Claimed[k] })
+		steps = append(steps, readAstray.rows(left, func(k *model.ConsumedKey, _ *struct{}) {
+			state.Astray[*k] = true
+		}, in.Cell))
+	}
+
+	return steps
+}
+
+func (c *claims) write(keys ClaimKeys, changes *ClaimChanges) []step {
 	used := make([]accountUsed, 0, len(changes.Usage))
 	for key, usage := range changes.Usage {
 		used = append(used, accountUsed{key, usage})
 	}
 
-	return []step{
-		release.rows(changes.Release),
-		setCaptchaUsage.rows(used),
-		newNotices.rows(changes.Notices),
+	steps := []step{ownClaims.release.rows(released(keys.Consumed, changes.Release))}
+	for _, other := range keys.Elsewhere {
+		steps = append(steps, c.in(other.Schema).release.rows(released(other.Consumed, changes.Release)))
 	}
+	return append(steps, setCaptchaUsage.rows(used), newNotices.rows(changes.Notices))
 }
 
-// planUsage is what a batch reads of an account's usage.
-type planUsage struct {
-	plan  model.CaptchaPlan
-	usage model.CaptchaUsage
+// released returns the keys of a cell that are released. Both lists are sorted.
+func released(of, release []model.ConsumedKey) []model.ConsumedKey {
+	return slices.DeleteFunc(slices.Clone(release), func(key model.ConsumedKey) bool {
+		_, found := slices.BinarySearchFunc(of, key, model.ConsumedKey.Compare)
+		return !found
+	})
 }
-
-// accountUsed is the new usage of an account and month.
-type accountUsed struct {
-	key   model.CaptchaUsageKey
-	usage model.CaptchaUsage
-}
-
-// The statements of claims, both dialects side by side.
-var (
-	lockCaptchaUsage = newRead(tables.CaptchaUsageKey,
-		tables.Columns[planUsage]{
-			tables.Text("captcha_plan", func(p *planUsage) *model.CaptchaPlan { return &p.plan }),
-		}.With(tables.Within(func(p *planUsage) *model.CaptchaUsage { return &p.usage }, tables.CaptchaUsage)...),
-		text{
-			postgres: `
-SELECT k.number, a.captcha_plan, ` + tables.CaptchaUsage.List("u.") + `
-FROM @rows
-JOIN captcha_usage u USING (account_id, month)
-JOIN accounts a ON a.id = u.account_id
-ORDER BY u.account_id, u.month
-FOR NO KEY UPDATE OF u`,
-			sqlite: `
-SELECT a.captcha_plan, ` + tables.CaptchaUsage.List("u.") + `
-FROM captcha_usage u JOIN accounts a ON a.id = u.account_id
-WHERE u.account_id = ?1 AND u.month = ?2`,
-		})
-
-	// On PostgreSQL it waits for an account that is being deleted, which gets no row after its rows
-	// were deleted.
-	addCaptchaUsage = newWrite(tables.CaptchaUsageKey, text{
-		postgres: `
-INSERT INTO captcha_usage (account_id, month, used)
-SELECT a.id, k.month, 0
-FROM @rows
-JOIN accounts a ON a.id = k.account_id
-ORDER BY a.id, k.month
-FOR KEY SHARE OF a
-ON CONFLICT DO NOTHING`,
-		sqlite: `
-INSERT INTO captcha_usage (account_id, month, used)
-SELECT id, ?2, 0 FROM accounts WHERE id = ?1
-ON CONFLICT DO NOTHING`,
-	})
-
-	setCaptchaUsage = newWrite(slices.Concat(
-		tables.Within(func(a *accountUsed) *model.CaptchaUsageKey { return &a.key }, tables.CaptchaUsageKey),
-		tables.Within(func(a *accountUsed) *model.CaptchaUsage { return &a.usage }, tables.CaptchaUsage),
-	), text{
-		postgres: `
-UPDATE captcha_usage u SET used = k.used, reserve_from = k.reserve_from, over_quota = k.over_quota, noticed = k.noticed
-FROM @rows
-WHERE u.account_id = k.account_id AND u.month = k.month`,
-		sqlite: `
-UPDATE captcha_usage SET used = ?3, reserve_from = ?4, over_quota = ?5, noticed = ?6
-WHERE account_id = ?1 AND month = ?2`,
-	})
-
-	// On PostgreSQL it waits for another transaction that claims the same key.
-	claim = newInsertNew(tables.Consumed)
-
-	release = newWrite(tables.Consumed.Columns, text{
-		postgres: `
-DELETE FROM captcha_spent s
-USING @rows
-WHERE s.account_id = k.account_id AND s.issued_at = k.issued_at AND s.id = k.id`,
-		sqlite: `DELETE FROM captcha_spent WHERE account_id = ?1 AND issued_at = ?2 AND id = ?3`,
-	})
-
-	newNotices = insertMissing(tables.Table[QuotaNotice]{
-		Name: "quota_notices",
-		Columns: tables.Within(func(n *QuotaNotice) *model.CaptchaUsageKey { return &n.CaptchaUsageKey },
-			tables.CaptchaUsageKey).With(
-			tables.ConstantText[QuotaNotice]("product", model.ProductCaptcha),
-			tables.Integer("threshold", func(n *QuotaNotice) *int { return &n.Threshold }),
-			tables.Bigint("created_at", func(n *QuotaNotice) *model.Instant { return &n.CreatedAt }),
-		),
-	})
-)

@@ -41,8 +41,22 @@ func update(
 	return found
 }
 
+// addAccounts adds the accounts 1 and 2, and puts the number 0 of the test sitekey, in the cell of d.
+func addAccounts(t *testing.T, d *db.DB) {
+	t.Helper()
+	for _, statement := range []string{
+		"INSERT INTO accounts (id, name, created_at, cell) VALUES (1, '-', 0, ?0), (2, '-', 0, ?0)",
+		"UPDATE claim_spaces SET cell = ?0",
+	} {
+		if err := dbtest.Exec(d, statement, d.CellID()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestCaptchaStoreClaims(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		addAccounts(t, d)
 		store := ingest.New(d).ClaimStore()
 		defer store.Close()
 
@@ -228,6 +242,7 @@ func TestConcurrentClaimStores(t *testing.T) {
 
 func TestDeleteConsumed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		addAccounts(t, d)
 		store := ingest.New(d).ClaimStore()
 		defer store.Close()
 

@@ -30,7 +30,10 @@ func (s *Store) HitStore() *HitStore {
 // ClaimStore claims challenges and tokens in batches.
 type ClaimStore = Batches[ClaimKeys, ClaimState, ClaimChanges]
 
-// ClaimStore returns a new writer of claims. The caller closes it.
+// ClaimStore returns a new writer of claims of the accounts in the store's cell. The caller closes it.
 func (s *Store) ClaimStore() *ClaimStore {
-	return &ClaimStore{engine: newEngine(s.db), statements: claims{}}
+	return &ClaimStore{
+		engine:     newEngine(s.db),
+		statements: &claims{cell: s.db.CellID(), others: make(map[string]claimStatements)},
+	}
 }

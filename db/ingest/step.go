@@ -214,32 +214,35 @@ func (r *reading[Key, Row]) run(ctx context.Context, statements *sqlitestmt.Cach
 	return each(ctx, statements, r.sqlite, r.keys, r.wanted, r.shared, query)
 }
 
-// insertNew is an insertMissing that returns the rows it inserted.
+// insertNew is a statement that inserts rows, leaves out those whose key exists, and returns the rows
+// it inserted.
 type insertNew[Row any] struct{ write[Row] }
 
-func newInsertNew[Row any](t tables.Table[Row]) *insertNew[Row] {
-	w := insertMissing(t)
-	w.postgres += " RETURNING " + t.Columns.List("")
+func newInsertNew[Row any](columns tables.Columns[Row], t text) *insertNew[Row] {
+	w := newWrite(columns, t)
+	w.postgres += skipExisting + " RETURNING " + columns.List("")
+	w.sqlite += skipExisting
 	return &insertNew[Row]{*w}
 }
 
 // rows returns the step that calls inserted for each row that was inserted, which inserted must not
 // keep; nil without any row.
-func (n *insertNew[Row]) rows(rows []Row, inserted func(*Row)) step {
+func (n *insertNew[Row]) rows(rows []Row, inserted func(*Row), shared ...int64) step {
 	if len(rows) == 0 {
 		return nil
 	}
-	return &inserting[Row]{insertNew: n, rows: rows, inserted: inserted}
+	return &inserting[Row]{insertNew: n, rows: rows, inserted: inserted, shared: shared}
 }
 
 type inserting[Row any] struct {
 	*insertNew[Row]
 	rows     []Row
 	inserted func(*Row)
+	shared   []int64
 }
 
 func (n *inserting[Row]) queue(b *pgx.Batch) {
-	b.Queue(n.postgres, arrays(n.columns, n.rows, nil)...).Query(n.scan)
+	b.Queue(n.postgres, arrays(n.columns, n.rows, n.shared)...).Query(n.scan)
 }
 
 func (n *inserting[Row]) scan(rows pgx.Rows) error {
@@ -267,7 +270,7 @@ func (n *inserting[Row]) run(ctx context.Context, statements *sqlitestmt.Cache) 
 		return err
 	}
 
-	return each(ctx, statements, n.sqlite, n.columns, n.rows, nil, exec)
+	return each(ctx, statements, n.sqlite, n.columns, n.rows, n.shared, exec)
 }
 
 // arrays returns PostgreSQL's parameters.

@@ -20,6 +20,9 @@ type Account struct {
 
 	SuspendedAt      Instant `bun:",notnull"` // 0: not suspended
 	SuspensionReason string  `bun:",notnull"` // shown to the account's users
+
+	Cell       int64 `bun:",notnull"` // whose tables have its captcha, see db.Cell
+	CellClosed bool  `bun:",notnull"` // its captcha is being moved to another cell: no claim is stored
 }
 
 // User is a person who signs in, as a member of one account. The person may belong to other accounts

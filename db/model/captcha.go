@@ -196,7 +196,10 @@ type Sitekey struct {
 
 	ClaimSpace int64 `bun:",notnull"` // see Claims; 0 before the first transfer
 
-	Suspended bool `bun:",scanonly"` // the account is; set only for the data plane
+	// The rest is set only for the data plane.
+	Suspended bool  `bun:",scanonly"` // the account is
+	Cell      int64 `bun:",scanonly"` // of the account
+	ClaimCell int64 `bun:",scanonly"` // in which challenges and tokens are claimed; Cell before the first transfer
 }
 
 // Claims returns the number under which the sitekey's consumed challenges and tokens are stored: the

@@ -106,7 +106,17 @@ ON CONFLICT DO NOTHING`,
 // when a verification reaches a threshold. NoteCaptchaQuotas covers thresholds that a change to a
 // lower plan reaches, because an exhausted account counts no verification. It skips thresholds
 // below one that has a notice.
-func (s *Store) NoteCaptchaQuotas(ctx context.Context, month model.Month, now model.Instant) (int64, error) {
+func (s *Store) NoteCaptchaQuotas(ctx context.Context, month model.Month, now model.Instant) (all int64, err error) {
+	err = s.db.EachCell(ctx, func(in *db.DB) error {
+		n, err := s.in(in).noteCaptchaQuotas(ctx, month, now)
+		all += n
+		return err
+	})
+	return all, err
+}
+
+// noteCaptchaQuotas is NoteCaptchaQuotas for the accounts in one cell.
+func (s *Store) noteCaptchaQuotas(ctx context.Context, month model.Month, now model.Instant) (int64, error) {
 	quotas := model.CaptchaQuotas()
 	plans := make([]string, len(quotas))
 
@@ -126,13 +136,13 @@ func (s *Store) NoteCaptchaQuotas(ctx context.Context, month model.Month, now mo
 WITH quotas (plan, quota) AS (VALUES `+strings.Join(plans, ", ")+`)
 INSERT INTO quota_notices (account_id, product, month, threshold, created_at)
 SELECT a.id, ?, u.month, ?, ?
-FROM captcha_usage u JOIN accounts a ON a.id = u.account_id JOIN quotas q ON q.plan = a.captcha_plan
+FROM captcha_usage u JOIN accounts a ON a.id = u.account_id AND a.cell = ? JOIN quotas q ON q.plan = a.captcha_plan
 WHERE u.month = ? AND u.used * 100 >= q.quota * ?
 AND NOT EXISTS (SELECT 1 FROM quota_notices n
   WHERE n.account_id = a.id AND n.site_id = 0 AND n.product = ? AND n.month = u.month AND n.threshold >= ?)
 ORDER BY a.id
 ON CONFLICT DO NOTHING`,
-				append(slices.Clone(args), model.ProductCaptcha, threshold, now, month, threshold,
+				append(slices.Clone(args), model.ProductCaptcha, threshold, now, s.db.CellID(), month, threshold,
 					model.ProductCaptcha, threshold)...)
 			if err != nil {
 				return err

@@ -321,8 +321,8 @@ func (s *Store) deleteOldDeliveries(ctx context.Context, now model.Instant) (int
 	}
 }
 
-// deleteOldMails deletes old mails and erasures in a final state, and quota notices of months whose
-// usage is deleted. All of these tables are small.
+// deleteOldMails deletes old mails and erasures in a final state, quota notices of months whose usage is
+// deleted, and where claims of deleted sitekeys were. All of these tables are small.
 func (s *Store) deleteOldMails(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, statement := range []struct {
@@ -332,6 +332,7 @@ func (s *Store) deleteOldMails(ctx context.Context, now model.Instant) (int64, e
 		{"DELETE FROM mails WHERE created_at < ? AND state <> 'pending'", now.Add(-finishedRetention)},
 		{"DELETE FROM user_erasures WHERE finished_at > 0 AND finished_at < ?", now.Add(-finishedRetention)},
 		{"DELETE FROM quota_notices WHERE month < ?", addMonths(now.Month(), 1-usageMonths)},
+		{"DELETE FROM claim_spaces WHERE id > ? AND id NOT IN (SELECT claim_space FROM sitekeys)", 0},
 	} {
 		result, err := s.db.Write.ExecContext(ctx, statement.text, statement.bound)
 		if err != nil {
@@ -385,9 +386,14 @@ func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error)
 
 // DeleteConsumed deletes consumed challenges and tokens that were issued more than
 // model.ConsumedRetention ago, a few in each transaction, and returns their number.
-func (s *Store) DeleteConsumed(ctx context.Context, now model.Instant) (int64, error) {
-	return s.deleteInChunks(ctx, oldRows{
-		table: tables.Consumed.Name, key: tables.Consumed.Columns.List(""), column: "issued_at",
-		bound: int64(now.Add(-model.ConsumedRetention)),
+func (s *Store) DeleteConsumed(ctx context.Context, now model.Instant) (all int64, err error) {
+	err = s.db.EachCell(ctx, func(in *db.DB) error {
+		n, err := s.in(in).deleteInChunks(ctx, oldRows{
+			table: tables.Consumed.Name, key: tables.Consumed.Columns.List(""), column: "issued_at",
+			bound: int64(now.Add(-model.ConsumedRetention)),
+		})
+		all += n
+		return err
 	})
+	return all, err
 }

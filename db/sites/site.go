@@ -35,7 +35,7 @@ func (s *Store) createSite(
 		}
 
 		var err error
-		if site.Cell, err = tx.ChooseCell(ctx); err != nil {
+		if site.Cell, err = tx.ChooseCell(ctx, "sites"); err != nil {
 			return err
 		}
 		if _, err := tx.NewInsert().Model(&site).Exec(ctx); err != nil {

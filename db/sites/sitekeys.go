@@ -168,7 +168,7 @@ func (s *Store) SitekeyByID(ctx context.Context, accountID, id int64) (*model.Si
 func (s *Store) SitekeyByKey(ctx context.Context, sitekey string) (*model.Sitekey, error) {
 	return findSitekey(ctx, s.db.DataRead, func(q *bun.SelectQuery) {
 		q.Where("sitekey = ?", sitekey)
-		withSuspension(q)
+		withAccount(q)
 	})
 }
 
@@ -177,14 +177,17 @@ func (s *Store) SitekeyByKey(ctx context.Context, sitekey string) (*model.Siteke
 func (s *Store) SitekeyBySecret(ctx context.Context, hash []byte) (*model.Sitekey, error) {
 	return findSitekey(ctx, s.db.DataRead, func(q *bun.SelectQuery) {
 		q.Where("secret_hash = ? OR old_secret_hash = ?", hash, hash)
-		withSuspension(q)
+		withAccount(q)
 	})
 }
 
-// withSuspension reads whether the sitekey's account is suspended, too.
-func withSuspension(q *bun.SelectQuery) {
-	q.ColumnExpr("?TableColumns").
-		ColumnExpr("(SELECT suspended_at > 0 FROM accounts WHERE id = ?TableAlias.account_id) AS suspended")
+// withAccount reads what the data plane needs of the sitekey's account, too.
+func withAccount(q *bun.SelectQuery) {
+	q.ColumnExpr("?TableColumns").ColumnExpr("a.suspended_at > 0 AS suspended").ColumnExpr("a.cell").
+		ColumnExpr(`CASE ?TableAlias.claim_space WHEN 0 THEN a.cell ELSE coalesce(
+  (SELECT cell FROM accounts WHERE id = ?TableAlias.claim_space),
+  (SELECT cell FROM claim_spaces WHERE id = ?TableAlias.claim_space), a.cell) END AS claim_cell`).
+		Join("JOIN accounts AS a ON a.id = ?TableAlias.account_id")
 }
 
 // findSitekey returns the sitekey that meets the condition, or model.ErrNotFound.

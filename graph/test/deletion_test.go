@@ -27,9 +27,10 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 	// Counters of attempts are keyed hashes, kept for a day. Sign-ups have no account yet and are
 	// deleted after a day. Of the last 1,000 changes of sites and sitekeys only numbers are stored. The
 	// counts of a captcha are numbers only; the worker deletes those of deleted sitekeys once a day.
-	// The salts of days belong to all sites, and so do the cells.
+	// The salts of days belong to all sites, and so do the cells. Where claims of deleted accounts are is
+	// kept as numbers only, while another account has a sitekey of theirs.
 	ownerless := []string{"changes", "captcha_counts", "schema_migrations", "settings", "detached_partitions", "signin_failures", "pending_sign_ups",
-		"day_salts_0", "day_salts_1", "day_salts_2", "day_salts_3", "used_challenges", "cells"}
+		"day_salts_0", "day_salts_1", "day_salts_2", "day_salts_3", "used_challenges", "cells", "claim_spaces"}
 	var conditions []string
 
 	hasOwner := false
@@ -107,6 +108,8 @@ func fill(t *testing.T, d *db.DB, of owners) {
 	if of.account != 0 {
 		statements["captcha_usage"] = `INSERT INTO captcha_usage (account_id, month, used) VALUES (@account, 202611, 1)`
 		statements["captcha_spent"] = `INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (@account, @at, '0123456789abcdef')`
+		statements["account_moves"] = `INSERT INTO account_moves (account_id, from_cell, to_cell, state, started_at)
+			VALUES (@account, 1, 2, 'copying', @at)`
 		statements["quota_notices of the captcha"] = `INSERT INTO quota_notices (account_id, product, month, threshold, created_at)
 			VALUES (@account, 'captcha', 202611, 80, @at)`
 	}

@@ -211,6 +211,7 @@ var settingColumns = map[string]map[string]string{
 	"accounts": {
 		"id": isIdentity, "name": isExported, "created_at": isHistory, "captcha_plan": isExported, "site_limit": isExported,
 		"mail_day": isHistory, "invitations_mailed": isHistory, "notices_mailed": isHistory,
+		"cell": "of the installation", "cell_closed": "of the installation",
 		"require_second_factor": "members must have a second factor first", "suspended_at": isState, "suspension_reason": isState,
 	},
 	"sites": {
@@ -249,6 +250,7 @@ var otherTables = map[string]string{
 	"pending_sign_ups": isSecret, "signin_failures": isHistory,
 
 	"cells": "of the installation, not of an account", "site_moves": isHistory,
+	"account_moves": isHistory, "claim_spaces": isHistory,
 	"settings": "of the installation, not of an account", "schema_migrations": isHistory, "changes": isHistory,
 	"sqlite_sequence": isHistory, "detached_partitions": isHistory, "day_salts_0": isSecret, "day_salts_1": isSecret, "day_salts_2": isSecret,
 	"day_salts_3": isSecret,

@@ -132,10 +132,7 @@ func TestMoveUnderLoad(t *testing.T) {
 			t.Errorf("%s: %d accepted, %d stored, %d counted", site.Domain, accepted, rows, used)
 		}
 	}
-	for _, table := range db.CellTables {
-		if table == "detached_partitions" {
-			continue
-		}
+	for _, table := range db.SiteTables {
 		if n := countIn(t, inCell(t, d, home), table, moved); n != 0 {
 			t.Errorf("%d rows of the moved site are left in %s of its former cell", n, table)
 		}

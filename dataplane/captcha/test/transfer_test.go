@@ -16,70 +16,89 @@ import (
 // TestTransferredSitekey: challenges and tokens from before a transfer are valid once and never twice,
 // whether a process has heard of the transfer or not. Verifications count against one account each.
 func TestTransferredSitekey(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { transferSitekey(t, d, func(int64) {}) })
+}
+
+// TestTransferBetweenCells is TestTransferredSitekey for accounts in different cells.
+func TestTransferBetweenCells(t *testing.T) {
+	for name, cell := range map[string]int64{"from the default cell": db.DefaultCell, "from the second cell": 2} {
+		t.Run(name, func(t *testing.T) {
+			d := dbtest.Open(t, dbtest.CellURL(t))
+			transferSitekey(t, d, func(from int64) {
+				if _, err := d.Write.ExecContext(t.Context(), "UPDATE accounts SET cell = CASE id WHEN ? THEN ? ELSE 3 - ? END",
+					from, cell, cell); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+// transferSitekey transfers a sitekey between accounts that place has prepared.
+func transferSitekey(t *testing.T, d *db.DB, place func(from int64)) {
 	const rounds = 6
 
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		// Each plane has caches of its own.
-		planes := []*plane{newPlane(t, d), newPlane(t, d)}
-		p := planes[0]
-		from, to := p.account("a", model.CaptchaPlanFree), p.account("b", model.CaptchaPlanFree)
-		key := p.pair(from)
-		all := 0
+	// Each plane has caches of its own.
+	planes := []*plane{newPlane(t, d), newPlane(t, d)}
+	p := planes[0]
+	from, to := p.account("a", model.CaptchaPlanFree), p.account("b", model.CaptchaPlanFree)
+	place(from)
+	key := p.pair(from)
+	all := 0
 
-		for round := range rounds {
-			used := p.token(key, siteOrigin)
-			check(t, "before", p.siteverify(key, used), valid)
-			all++
+	for round := range rounds {
+		used := p.token(key, siteOrigin)
+		check(t, "before", p.siteverify(key, used), valid)
+		all++
 
-			// Both planes know the key of the old account now.
-			token, challenge := p.token(key, siteOrigin), p.solved(key, siteOrigin)
-			for _, plane := range planes {
-				check(t, "a used token", plane.siteverify(key, used), invalid)
-			}
-
-			var mu sync.Mutex
-			var wg sync.WaitGroup
-			valids, exchanged := 0, 0
-			add := func(ok bool, n *int) {
-				mu.Lock()
-				defer mu.Unlock()
-				if ok {
-					*n++
-				}
-			}
-
-			for _, plane := range planes {
-				for range 3 {
-					wg.Go(func() { add(plane.siteverify(key, token) == valid, &valids) })
-					wg.Go(func() {
-						response, _ := plane.send(call{path: verifyPath, body: challenge, origin: siteOrigin})
-						add(response.StatusCode == http.StatusOK, &exchanged)
-					})
-				}
-			}
-
-			moved, err := sites.New(d).TransferSitekey(t.Context(), key.ID, from, to)
-			if err != nil || moved.AccountID != to {
-				t.Fatalf("transfer %d: %+v, %v", round, moved, err)
-			}
-			wg.Wait()
-
-			for _, plane := range planes {
-				add(plane.siteverify(key, token) == valid, &valids)
-				check(t, "a token used before the transfer", plane.siteverify(key, used), invalid)
-			}
-			if valids != 1 || exchanged != 1 {
-				t.Errorf("transfer %d: the token was valid %d times, the challenge %d times", round, valids, exchanged)
-			}
-
-			all++
-			from, to = to, from
+		// Both planes know the key of the old account now.
+		token, challenge := p.token(key, siteOrigin), p.solved(key, siteOrigin)
+		for _, plane := range planes {
+			check(t, "a used token", plane.siteverify(key, used), invalid)
 		}
 
-		if counted := p.usage(from).Used + p.usage(to).Used; counted != int64(all) {
-			t.Errorf("%d verifications are counted, want %d", counted, all)
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		valids, exchanged := 0, 0
+		add := func(ok bool, n *int) {
+			mu.Lock()
+			defer mu.Unlock()
+			if ok {
+				*n++
+			}
 		}
-	})
+
+		for _, plane := range planes {
+			for range 3 {
+				wg.Go(func() { add(plane.siteverify(key, token) == valid, &valids) })
+				wg.Go(func() {
+					response, _ := plane.send(call{path: verifyPath, body: challenge, origin: siteOrigin})
+					add(response.StatusCode == http.StatusOK, &exchanged)
+				})
+			}
+		}
+
+		moved, err := sites.New(d).TransferSitekey(t.Context(), key.ID, from, to)
+		if err != nil || moved.AccountID != to {
+			t.Fatalf("transfer %d: %+v, %v", round, moved, err)
+		}
+		wg.Wait()
+
+		for _, plane := range planes {
+			add(plane.siteverify(key, token) == valid, &valids)
+			check(t, "a token used before the transfer", plane.siteverify(key, used), invalid)
+		}
+		if valids != 1 || exchanged != 1 {
+			t.Errorf("transfer %d: the token was valid %d times, the challenge %d times", round, valids, exchanged)
+		}
+
+		all++
+		from, to = to, from
+	}
+
+	if counted := p.usage(from).Used + p.usage(to).Used; counted != int64(all) {
+		t.Errorf("%d verifications are counted, want %d", counted, all)
+	}
 }
 
 // awaitChange waits until the plane has heard of a change.
