@@ -97,7 +97,7 @@ AND EXISTS (SELECT 1 FROM unnest(ARRAY[?]) AS t (name)
 var layout string
 
 // firstProgram is the newest migration that a program must know to serve a database with several cells.
-const firstProgram = "20261123_000042_cells"
+const firstProgram = "20261123_000045_captcha_in_cells"
 
 // Add creates a cell and returns it. It takes new sites after db.CellDelay, when all processes know it.
 // Older programs refuse to start from then on. On Citus it becomes a distributed schema on the node with

@@ -10,7 +10,7 @@ import (
 // referenceTables are the common tables that statements join with those of a cell. Citus keeps a copy of
 // them on each node, so that such a statement runs on the cell's node alone. Other tables stay on the
 // coordinator.
-var referenceTables = []string{"accounts", "sites", "deleted_sites", "quota_notices"}
+var referenceTables = []string{"accounts", "sites", "deleted_sites", "quota_notices", "claim_spaces"}
 
 // distributeCommon makes referenceTables reference tables of Citus, unless they are.
 func (s *Store) distributeCommon(ctx context.Context) error {

@@ -1,0 +1,142 @@
+package captcha_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// usageIn returns how many verifications a cell has of an account.
+func usageIn(t *testing.T, d *db.DB, cell, account int64) (used int64) {
+	t.Helper()
+	in, err := d.InCell(t.Context(), cell)
+	if err == nil {
+		err = in.Read.NewRaw("SELECT coalesce(sum(used), 0) FROM captcha_usage WHERE account_id = ?", account).Scan(t.Context(), &used)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return used
+}
+
+// TestClaimsOfAMovedAccount closes an account as a move does. Its tokens wait until it is opened in
+// another cell, and are answered with an error after their deadline. A process that did not notice the
+// move accepts no token that was used before.
+func TestClaimsOfAMovedAccount(t *testing.T) {
+	d := dbtest.Open(t, dbtest.CellURL(t))
+	exec := func(statement string, args ...any) {
+		t.Helper()
+		if _, err := d.Write.ExecContext(t.Context(), statement, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	planes := []*plane{newPlane(t, d), newPlane(t, d)}
+	p := planes[0]
+	account := p.account("a", model.CaptchaPlanFree)
+	key := p.pair(account)
+
+	used := p.token(key, siteOrigin)
+	for _, plane := range planes {
+		check(t, "before", plane.siteverify(key, plane.token(key, siteOrigin)), valid)
+	}
+	check(t, "before", p.siteverify(key, used), valid)
+	if n := usageIn(t, d, 2, account); n != 3 {
+		t.Errorf("%d verifications in the account's cell, want 3", n)
+	}
+
+	token, late, challenge := p.token(key, siteOrigin), p.token(key, siteOrigin), p.solved(key, siteOrigin)
+	exec("UPDATE accounts SET cell_closed = true WHERE id = ?", account)
+	answers := make(chan string)
+	for _, plane := range planes {
+		go func() { answers <- plane.siteverify(key, token) }()
+	}
+	select {
+	case answer := <-answers:
+		t.Fatalf("a token of a closed account was answered with %s", answer)
+	case <-time.After(300 * time.Millisecond):
+	}
+
+	for _, table := range []string{"captcha_usage", "captcha_spent"} {
+		exec("INSERT INTO public." + table + " SELECT * FROM cell_2." + table)
+	}
+	exec("UPDATE accounts SET cell = 1, cell_closed = false WHERE id = ?", account)
+	if first, second := <-answers, <-answers; min(first, second) != min(valid, invalid) || max(first, second) != max(valid, invalid) {
+		t.Errorf("the token was answered with %s and %s, want it to be valid once", first, second)
+	}
+
+	for _, plane := range planes {
+		check(t, "a token used before the move", plane.siteverify(key, used), invalid)
+		check(t, "a token used after the move", plane.siteverify(key, token), invalid)
+	}
+	valids := 0
+	for _, plane := range planes {
+		if plane.siteverify(key, late) == valid {
+			valids++
+		}
+	}
+	exchanged := 0
+	for _, plane := range planes {
+		if response, _ := plane.send(call{path: verifyPath, body: challenge, origin: siteOrigin}); response.StatusCode == 200 {
+			exchanged++
+		}
+	}
+	if valids != 1 || exchanged != 1 {
+		t.Errorf("a token was valid %d times, a challenge %d times", valids, exchanged)
+	}
+	if former, now := usageIn(t, d, 2, account), usageIn(t, d, 1, account); former != 3 || now != 5 {
+		t.Errorf("%d verifications in the former cell and %d in the new one, want 3 and 5", former, now)
+	}
+}
+
+// TestClaimsOfADeletedAccount: the tokens of a sitekey that an account gave away are valid once after the
+// deletion of that account, in its cell. The other rows of the account are deleted there.
+func TestClaimsOfADeletedAccount(t *testing.T) {
+	d := dbtest.Open(t, dbtest.CellURL(t))
+	p := newPlane(t, d)
+	p.account("operator", model.CaptchaPlanFree)
+	from, to := p.account("a", model.CaptchaPlanFree), p.account("b", model.CaptchaPlanFree)
+	if _, err := d.Write.ExecContext(t.Context(), "UPDATE accounts SET cell = 1 WHERE id = ?", to); err != nil {
+		t.Fatal(err)
+	}
+
+	key := p.pair(from)
+	used, token := p.token(key, siteOrigin), p.token(key, siteOrigin)
+	check(t, "before", p.siteverify(key, used), valid)
+	if _, err := sites.New(d).TransferSitekey(t.Context(), key.ID, from, to); err != nil {
+		t.Fatal(err)
+	}
+
+	owner, err := accounts.New(d).UserByEmail(t.Context(), "a@example.com")
+	if err == nil {
+		err = accounts.New(d).DeleteAccount(t.Context(), owner, model.At(p.clock.Now()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := usageIn(t, d, 2, from); n != 0 {
+		t.Errorf("the deleted account still has %d verifications", n)
+	}
+
+	// Another process, which knows only the new account.
+	for _, plane := range []*plane{newPlane(t, d), p} {
+		plane.clock = p.clock
+		check(t, "a token used before", plane.siteverify(key, used), invalid)
+	}
+	check(t, "a new token", p.siteverify(key, token), valid)
+	check(t, "a used token", p.siteverify(key, token), invalid)
+	if n := usageIn(t, d, 1, to); n != 1 {
+		t.Errorf("%d verifications of the new account, want 1", n)
+	}
+
+	later := model.At(p.clock.Now().Add(2 * model.ConsumedRetention))
+	if n, err := retention.New(d).DeleteConsumed(t.Context(), later); err != nil || n != 4 {
+		t.Errorf("%d claims expired, %v; want 2 challenges and 2 tokens", n, err)
+	}
+}
