@@ -91,16 +91,17 @@ JOIN accounts a ON a.id = k.account_id AND (a.cell <> $3 OR a.cell_closed)`,
 	})
 )
 
-// claimedHere is the condition on a key k, and the account a of its number if there is one, that the key
-// is claimed in the cell that all keys share: the cell of the account or, of a number without an account,
-// of claim_spaces. A cell is closed while an account's rows are moved to another one. SQLite has one cell.
-const claimedHere = `
+// astray completes a selection of rows k: it leaves only those with the number of an account that is not
+// in the cell that all keys share, or is closed because its rows are moved to another one. The cells of
+// numbers without an account are in claim_spaces. SQLite has one cell.
+const astray = `
 LEFT JOIN accounts a ON a.id = k.account_id
-WHERE (coalesce(a.cell, (SELECT s.cell FROM claim_spaces s WHERE s.id = k.account_id)) = $4 AND a.cell_closed IS NOT TRUE)`
+WHERE (coalesce(a.cell, (SELECT s.cell FROM claim_spaces s WHERE s.id = k.account_id)) = $4 AND a.cell_closed IS NOT TRUE)
+  IS NOT TRUE`
 
 // readAstray returns the keys that claim would not insert.
 var readAstray = newRead(tables.Consumed.Columns, tables.Columns[struct{}]{}, text{
-	postgres: "SELECT k.number FROM @rows" + claimedHere + " IS NOT TRUE",
+	postgres: "SELECT k.number FROM @rows" + astray,
 	sqlite:   "SELECT 1 WHERE ?1 < 0 AND ?2 < 0 AND ?3 IS NULL AND ?4 < 0",
 })
 
@@ -108,6 +109,7 @@ var readAstray = newRead(tables.Consumed.Columns, tables.Columns[struct{}]{}, te
 type claimStatements struct {
 	// claim inserts keys. On PostgreSQL it waits for another transaction that claims the same key. The
 	// usage that it looks for never exists: see insertPostgres for the reason to read a table of the cell.
+	// NOT IN looks for each account once, and its result is a hash table.
 	claim *insertNew[model.ConsumedKey]
 
 	release *write[model.ConsumedKey]
@@ -125,7 +127,8 @@ func newClaimStatements(schema string) claimStatements {
 			postgres: in.Replace(`
 INSERT INTO @cell.captcha_spent (account_id, issued_at, id)
 SELECT k.account_id, k.issued_at, k.id
-FROM @rows` + claimedHere + `
+FROM @rows
+WHERE k.account_id NOT IN (SELECT k.account_id FROM (SELECT DISTINCT unnest($1::bigint[]) AS account_id) AS k` + astray + `)
 AND NOT EXISTS (SELECT 1 FROM @cell.captcha_usage WHERE account_id = -1 AND month = 0)`),
 			sqlite: "INSERT INTO captcha_spent (account_id, issued_at, id) SELECT ?1, ?2, ?3 WHERE ?4 > 0",
 		}),
