@@ -227,7 +227,8 @@ func TestConsumedStaysConsumed(t *testing.T) {
 		}
 
 		runAll(t, j)
-		token := model.ConsumedKey{AccountID: 1, IssuedAt: model.At(noon.Add(-6 * time.Minute)), ID: [16]byte{1}}
+		account := dbtest.CaptchaAccount(t, d, "a")
+		token := model.ConsumedKey{AccountID: account, IssuedAt: model.At(noon.Add(-6 * time.Minute)), ID: [16]byte{1}}
 		claim := func() (first bool) {
 			store := ingest.New(d).ClaimStore()
 			defer store.Close()
