@@ -2,6 +2,8 @@ package cells
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 
 	"github.com/uptrace/bun"
@@ -25,4 +27,10 @@ func (s *Store) distributeCommon(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// LayoutHash identifies what Add creates. Only package dbtest calls it, to reuse a database with a cell.
+func LayoutHash() string {
+	h := sha256.Sum256(fmt.Append(nil, layout, referenceTables))
+	return hex.EncodeToString(h[:4])
 }

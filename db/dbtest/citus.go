@@ -2,35 +2,57 @@ package dbtest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// citusVariable is the address of the coordinator of a Citus cluster, which the value "citus" of
-// cellVariable needs. Its user may create databases on all nodes.
+// citusVariable is the address of a database of the coordinator of a Citus cluster, which the value
+// "citus" of cellVariable needs. All workers have a database of that name, also with the extension.
+// The user may create databases on all nodes.
 const citusVariable = "TALLYGATE_TEST_CITUS_URL"
 
-// citusTemplate is this process's migrated database, with a cell that is a distributed schema.
-var citusTemplate struct {
-	once  sync.Once
-	nodes []string // addresses without a database, the coordinator first
-	name  string
-	err   error
+// citusCluster is a cluster, with the databases of this process.
+//
+// Each test gets copies of the nodes' template databases. The next ones are copied while the test
+// runs. The copies know the same nodes of the cluster, but each other by their own name: Citus
+// connects to the database of the same name on the other nodes.
+//
+// Databases are created and dropped in a database with the extension. Otherwise Citus would not
+// notice that a database is dropped: its maintenance daemon would be restarted for ever, and these
+// daemons would use up the workers (max_worker_processes).
+type citusCluster struct {
+	once     sync.Once
+	err      error
+	nodes    []*pgx.Conn // the coordinator's first
+	url      *url.URL    // of the coordinator
+	template string
+	prefix   string // of the names of this process's databases
+
+	mu    sync.Mutex // of the connections and the fields below
+	count int        // of the databases that were created
+	next  chan citusDatabase
 }
 
-var citusDatabases atomic.Int64
+var citus citusCluster
+
+// citusDatabase is a database that was created for a test.
+type citusDatabase struct {
+	name string
+	err  error
+}
 
 // citusURL returns the address of a fresh database of the cluster.
 func citusURL(tb testing.TB) string {
@@ -40,37 +62,87 @@ func citusURL(tb testing.TB) string {
 		Missing(tb, citusVariable+" names no Citus cluster")
 	}
 
-	c := &citusTemplate
-	c.once.Do(func() { c.err = createCitusTemplate(coordinator) })
+	c := &citus
+	c.once.Do(func() { c.err = c.prepare(tb.Context(), coordinator) })
 	if c.err != nil {
-		tb.Fatalf("migrate a Citus database: %v", c.err)
+		tb.Fatalf("prepare the Citus cluster: %v", c.err)
 	}
 
-	name := fmt.Sprintf("%s_%d", c.name, citusDatabases.Add(1))
-	if err := onNodes(context.Background(), "CREATE DATABASE "+name+" TEMPLATE "+c.name); err != nil {
-		tb.Fatal(err)
+	created := c.take()
+	if created.err != nil {
+		tb.Fatal(created.err)
 	}
 	tb.Cleanup(func() {
-		if err := onNodes(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+		if err := c.exec("DROP DATABASE " + created.name + " WITH (FORCE)"); err != nil {
 			tb.Error(err)
 		}
 	})
-	return c.nodes[0] + name
+	return c.address(created.name)
 }
 
-// createCitusTemplate creates a database on all nodes, and migrates it.
-func createCitusTemplate(coordinator string) error {
-	ctx, c := context.Background(), &citusTemplate
-	u, err := url.Parse(coordinator)
-	if err != nil {
+// take returns a fresh database, and begins to create the next one.
+func (c *citusCluster) take() citusDatabase {
+	c.mu.Lock()
+	next := c.next
+	c.next = make(chan citusDatabase, 1)
+	go c.create(c.next)
+	c.mu.Unlock()
+
+	if next == nil {
+		next = make(chan citusDatabase, 1)
+		c.create(next)
+	}
+	return <-next
+}
+
+// create creates a database, and sends it to the channel.
+func (c *citusCluster) create(created chan<- citusDatabase) {
+	c.mu.Lock()
+	c.count++
+	name := fmt.Sprintf("%s_%d", c.prefix, c.count)
+	c.mu.Unlock()
+
+	created <- citusDatabase{name, c.exec("CREATE DATABASE " + name + " TEMPLATE " + c.template)}
+}
+
+// prepare connects to all nodes, and creates the template unless another process did.
+func (c *citusCluster) prepare(ctx context.Context, coordinator string) (err error) {
+	if c.url, err = url.Parse(coordinator); err != nil {
+		return err
+	}
+	if err := c.connect(ctx, coordinator); err != nil {
 		return err
 	}
 
+	c.prefix = "tallygate_test_" + strings.ToLower(rand.Text()[:8])
+	migrations, err := migrator{}.Hash()
+	if err != nil {
+		return err
+	}
+	c.template = "tallygate_template_" + migrations + "_" + cells.LayoutHash()
+
+	// Many processes begin at once. A session that ends loses the lock.
+	const lock = "(hashtext('tallygate template'))"
+	if _, err := c.nodes[0].Exec(ctx, "SELECT pg_advisory_lock"+lock); err != nil {
+		return err
+	}
+	var exists bool
+	err = c.nodes[0].QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)", c.template).Scan(&exists)
+	if err == nil && !exists {
+		err = c.createTemplate(ctx)
+	}
+	_, unlockErr := c.nodes[0].Exec(ctx, "SELECT pg_advisory_unlock"+lock)
+	return errors.Join(err, unlockErr)
+}
+
+// connect connects to all nodes.
+func (c *citusCluster) connect(ctx context.Context, coordinator string) error {
 	conn, err := pgx.Connect(ctx, coordinator)
 	if err != nil {
 		return err
 	}
-	defer conn.Close(ctx)
+	c.nodes = append(c.nodes, conn)
+
 	rows, err := conn.Query(ctx, "SELECT nodename || ':' || nodeport FROM pg_dist_node WHERE groupid > 0 ORDER BY groupid")
 	if err != nil {
 		return err
@@ -80,37 +152,73 @@ func createCitusTemplate(coordinator string) error {
 		return err
 	}
 
-	hosts := append([]string{u.Host}, workers...)
-	for _, host := range hosts {
-		node := url.URL{Scheme: "postgres", User: u.User, Host: host, Path: "/"}
-		c.nodes = append(c.nodes, node.String())
+	for _, worker := range workers {
+		node := *c.url
+		node.Host = worker
+		conn, err := pgx.Connect(ctx, node.String())
+		if err != nil {
+			return err
+		}
+		c.nodes = append(c.nodes, conn)
 	}
-	c.name = fmt.Sprintf("tallygate_test_%d", os.Getpid())
+	return nil
+}
 
-	if err := onNodes(ctx, "CREATE DATABASE "+c.name); err != nil {
+// createTemplate creates the template: a migrated database with a cell that is a distributed
+// schema. It is itself a copy, because nothing may have a session of a database that is copied, and
+// Citus keeps sessions of each database that was ever used.
+func (c *citusCluster) createTemplate(ctx context.Context) error {
+	first := c.prefix + "_template"
+	if err := c.exec("CREATE DATABASE " + first); err != nil {
 		return err
 	}
+
+	err := c.migrate(ctx, first)
+	if err == nil {
+		err = c.exec("ALTER DATABASE " + first + " WITH ALLOW_CONNECTIONS false")
+	}
+	if err == nil {
+		err = c.exec("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '" + first + "'")
+	}
+
+	// The coordinator's comes last: processes look for it.
+	for i := len(c.nodes) - 1; i >= 0 && err == nil; i-- {
+		_, err = c.nodes[i].Exec(ctx, "CREATE DATABASE "+c.template+" TEMPLATE "+first)
+	}
+	return errors.Join(err, c.exec("DROP DATABASE "+first+" WITH (FORCE)"))
+}
+
+// migrate makes a database of all nodes one of the cluster, migrates it, and adds a cell.
+func (c *citusCluster) migrate(ctx context.Context, name string) error {
 	for _, node := range c.nodes {
-		if err := onNode(ctx, node+c.name, "CREATE EXTENSION citus"); err != nil {
+		config := node.Config().Copy()
+		config.Database = name
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
 			return err
 		}
-	}
-	host, port, _ := strings.Cut(u.Host, ":")
-	join := []string{fmt.Sprintf("SELECT citus_set_coordinator_host('%s', %s)", host, port)}
-	for _, worker := range workers {
-		host, port, _ := strings.Cut(worker, ":")
-		join = append(join, fmt.Sprintf("SELECT citus_add_node('%s', %s)", host, port))
-	}
-	for _, statement := range join {
-		if err := onNode(ctx, c.nodes[0]+c.name, statement); err != nil {
+		_, err = conn.Exec(ctx, "CREATE EXTENSION citus")
+		if err := errors.Join(err, conn.Close(ctx)); err != nil {
 			return err
 		}
 	}
 
-	d, err := db.Open(c.nodes[0] + c.name)
+	d, err := db.Open(c.address(name))
 	if err != nil {
 		return err
 	}
+
+	for i, node := range c.nodes {
+		call := "SELECT citus_add_node(?, ?)"
+		if i == 0 {
+			call = "SELECT citus_set_coordinator_host(?, ?)"
+		}
+		config := node.Config()
+		if _, err := d.Write.ExecContext(ctx, call, config.Host, config.Port); err != nil {
+			return errors.Join(err, d.Close())
+		}
+	}
+
 	err = d.Migrate(ctx, time.Now)
 	if err == nil {
 		_, err = AddCell(ctx, d, model.At(time.Now()))
@@ -118,45 +226,43 @@ func createCitusTemplate(coordinator string) error {
 	if err == nil {
 		err = ensurePartitions(ctx, d)
 	}
-	if err := errors.Join(err, d.Close()); err != nil {
-		return err
-	}
-
-	// Citus keeps sessions of its own, and a database with sessions cannot be copied.
-	if err := onNodes(ctx, "ALTER DATABASE "+c.name+" WITH ALLOW_CONNECTIONS false"); err != nil {
-		return err
-	}
-	return onNodes(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '"+c.name+"'")
+	return errors.Join(err, d.Close())
 }
 
-// stopCitus drops the template.
-func stopCitus() {
-	if c := &citusTemplate; c.name != "" {
-		if err := onNodes(context.Background(), "DROP DATABASE IF EXISTS "+c.name+" WITH (FORCE)"); err != nil {
-			fmt.Fprintln(os.Stderr, "drop the Citus template:", err)
+// address returns the address of a database of the coordinator.
+func (c *citusCluster) address(name string) string {
+	u := *c.url
+	u.Path = "/" + name
+	return u.String()
+}
+
+// stop drops the database that no test took.
+func (c *citusCluster) stop() {
+	if c.next != nil {
+		created := <-c.next
+		if err := errors.Join(created.err, c.exec("DROP DATABASE "+created.name+" WITH (FORCE)")); err != nil {
+			fmt.Fprintln(os.Stderr, "drop a Citus database:", err)
 		}
 	}
+	for _, node := range c.nodes {
+		_ = node.Close(context.Background())
+	}
 }
 
-// onNodes runs a statement on each node, outside of the databases of tests.
-func onNodes(ctx context.Context, statement string) error {
-	for _, node := range citusTemplate.nodes {
-		if err := onNode(ctx, node+"postgres", statement); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// exec runs a statement on all nodes at once.
+func (c *citusCluster) exec(statement string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 
-func onNode(ctx context.Context, address, statement string) error {
-	conn, err := pgx.Connect(ctx, address)
-	if err != nil {
-		return err
+	errs := make([]error, len(c.nodes))
+	var wg sync.WaitGroup
+	for i, node := range c.nodes {
+		wg.Go(func() { _, errs[i] = node.Exec(context.Background(), statement) })
 	}
-	defer conn.Close(ctx)
+	wg.Wait()
 
-	if _, err := conn.Exec(ctx, statement); err != nil {
-		return fmt.Errorf("%s: %w", statement, err)
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%s: %w", strings.TrimSpace(statement), err)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 func Run(m *testing.M) int {
 	flag.Parse()
 	defer private.stop()
-	defer stopCitus()
+	defer citus.stop()
 	return m.Run()
 }
 
