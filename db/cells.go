@@ -230,7 +230,8 @@ func (d *DB) IsCitus(ctx context.Context) (bool, error) {
 // CellID returns the id of the cell whose tables the transaction means.
 func (tx *Tx) CellID() int64 { return cmp.Or(tx.cell, tx.db.CellID()) }
 
-// OfSite returns the database with the tables of a site's cell; d for an unknown site. A site that is moved has its rows in both cells for a minute after that.
+// OfSite returns the database with the tables of a site's cell; d for an unknown site. A site that is moved
+// has its rows in both cells for a minute after that.
 func (d *DB) OfSite(ctx context.Context, siteID int64) (*DB, error) {
 	return d.cellOf(ctx, "sites", siteID)
 }
@@ -418,12 +419,20 @@ func (tx *Tx) EnterSite(ctx context.Context, siteID int64) error {
 		return err
 	}
 
+	shared, err := tx.shareCellOf(ctx, siteID)
+	if err != nil {
+		return err
+	}
+	if !shared {
+		return ErrSiteMoving
+	}
+
+	// A statement after that of the lock reads what the last holder committed.
 	var sites []struct {
 		Cell   int64
 		Closed bool `bun:"cell_closed"`
 	}
-	err = tx.NewSelect().Table("sites").Column("cell", "cell_closed").Where("id = ?", siteID).For("KEY SHARE").
-		Scan(ctx, &sites)
+	err = tx.NewSelect().Table("sites").Column("cell", "cell_closed").Where("id = ?", siteID).Scan(ctx, &sites)
 	if err != nil || len(sites) == 0 {
 		return err
 	}

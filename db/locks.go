@@ -31,6 +31,10 @@ const (
 	// PartitionLock is held while partitions are created, attached, detached or dropped.
 	PartitionLock = 7_211_906_116
 
+	// siteLocks is added to a site's id, which is smaller: transactions that have entered the site
+	// share the lock (Tx.EnterSite), and a move to another cell has it alone (Tx.LockCellOf).
+	siteLocks = 1 << 62
+
 	// SaltLock is held while a day's salt is created: of two concurrent CREATE TABLE IF NOT EXISTS
 	// one can fail.
 	SaltLock = 7_211_906_118
@@ -44,6 +48,20 @@ func (tx *Tx) LockKey(ctx context.Context, key int64) error {
 	}
 	_, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", key)
 	return err
+}
+
+// LockCellOf waits until the transactions that have entered a site (EnterSite) have ended, and excludes
+// others until this one ends. It is for PostgreSQL. The site's row would not do: on Citus such a lock is
+// one of all sites, on all nodes, and two transactions that share it wait for each other.
+func (tx *Tx) LockCellOf(ctx context.Context, siteID int64) error {
+	return tx.LockKey(ctx, siteLocks+siteID)
+}
+
+// shareCellOf shares the lock of LockCellOf until the transaction ends. It does not wait, because the
+// caller may have the site's row, which a move locks later: it reports whether it has the lock.
+func (tx *Tx) shareCellOf(ctx context.Context, siteID int64) (shared bool, err error) {
+	err = tx.NewRaw("SELECT pg_try_advisory_xact_lock_shared(?)", siteLocks+siteID).Scan(ctx, &shared)
+	return shared, err
 }
 
 // LockInstallation serializes transactions whose result depends on the other accounts: sign-ups,

@@ -162,9 +162,13 @@ func (s *Store) begin(ctx context.Context, siteID, toCell int64) error {
 			return fmt.Errorf("the cell is new: try again in %v, when all processes know it", db.CellDelay)
 		}
 
-		// Erasures hold a weaker lock on the row, see db.Tx.EnterSite.
+		// An erasure that has entered the site did not see the move.
+		if err := tx.LockCellOf(ctx, siteID); err != nil {
+			return err
+		}
+
 		var site model.Site
-		if err := tx.NewSelect().Model(&site).Where("id = ?", siteID).For("UPDATE").Scan(ctx); err != nil {
+		if err := tx.NewSelect().Model(&site).Where("id = ?", siteID).Scan(ctx); err != nil {
 			return db.OrNotFound(err)
 		}
 

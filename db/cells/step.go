@@ -3,6 +3,7 @@ package cells
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -138,28 +139,35 @@ func (s *step) firstOfState() model.Day {
 	return firstDay
 }
 
-// close ends the storing of hits. Transactions that have entered the site hold a lock of its row, and
-// are over when the update has its own.
+// close ends the storing of hits. It waits for the transactions that have entered the site; for batches of
+// hits, copyUsage does.
 func (s *step) close(ctx context.Context) error {
-	var site int64
-	err := s.tx.NewSelect().Table("sites").Column("id").Where("id = ?", s.move.SiteID).For("UPDATE").Scan(ctx, &site)
-	if err != nil {
+	if err := s.tx.LockCellOf(ctx, s.move.SiteID); err != nil {
 		return err
 	}
-	_, err = s.tx.ExecContext(ctx, "UPDATE sites SET cell_closed = true WHERE id = ?", s.move.SiteID)
+	_, err := s.tx.ExecContext(ctx, "UPDATE sites SET cell_closed = true WHERE id = ?", s.move.SiteID)
 
 	s.move.State, s.move.Copied, s.move.NextDay = closed, 0, 0
 	return err
 }
 
-// copyUsage waits for the batches of hits that hold a usage row of the site, and copies the rows. A
-// batch that waits for such a row has read before the site was closed that it is open, and must not
-// get the row: it is deleted and inserted again, so the batch finds none and asks again.
+// usageLockWait is the longest wait for the batches of hits in progress. Later ones wait behind it.
+const usageLockWait = 2 * time.Second
+
+// copyUsage waits for the cell's batches of hits in progress, which may have read that the site is open, and
+// copies the usage rows. A batch that waits meanwhile reads after its wait that the site is closed.
 func (s *step) copyUsage(ctx context.Context) error {
+	if _, err := s.tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", usageLockWait.Milliseconds()); err != nil {
+		return err
+	}
+
 	for _, statement := range []string{
+		// A node of Citus that was restarted while the site was closed may not have committed it yet.
+		// Then this waits.
+		"UPDATE sites SET cell_closed = true WHERE id = ?site",
+		"LOCK TABLE ?from.?table IN EXCLUSIVE MODE",
 		"DELETE FROM ?to.?table WHERE site_id = ?site",
-		"WITH locked AS (DELETE FROM ?from.?table WHERE site_id = ?site RETURNING *) INSERT INTO ?to.?table SELECT * FROM locked",
-		"INSERT INTO ?from.?table SELECT * FROM ?to.?table WHERE site_id = ?site",
+		"INSERT INTO ?to.?table SELECT * FROM ?from.?table WHERE site_id = ?site",
 	} {
 		if err := s.exec(ctx, statement, "site_usage"); err != nil {
 			return err

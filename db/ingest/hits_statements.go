@@ -43,7 +43,7 @@ FROM site_usage u JOIN sites s ON s.id = u.site_id AND s.deleted_at = 0
 WHERE u.site_id = ?1 AND u.month = ?2 AND s.cell = ?3`,
 	})
 
-	// On PostgreSQL it waits for a site whose last rows are about to be moved to another cell.
+	// On PostgreSQL it waits for a site that is being deleted.
 	addUsage = newWrite(tables.UsageKey, text{
 		postgres: `
 INSERT INTO site_usage (site_id, month, used)
