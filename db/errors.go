@@ -62,7 +62,7 @@ func Wrap(err error, format string, args ...any) error {
 // IsUnique reports whether err is a violation of a unique or primary key.
 func IsUnique(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return pg.Code == "23505"
+		return pg.Code == "23505" || isCitusCopy(pg) && strings.HasPrefix(pg.Message, "duplicate key value violates ")
 	}
 	code := sqliteCode(err)
 	return code == sqlite3.SQLITE_CONSTRAINT_UNIQUE || code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
@@ -73,7 +73,8 @@ func IsUnique(err error) bool {
 // CONSTRAINT, MISMATCH, TOOBIG and RANGE.
 func IsBadData(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return strings.HasPrefix(pg.Code, "21") || strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23")
+		return strings.HasPrefix(pg.Code, "21") || strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23") ||
+			isCitusCopy(pg) && strings.Contains(pg.Message, " violates ")
 	}
 
 	switch sqliteCode(err) & 0xff {
@@ -83,6 +84,10 @@ func IsBadData(err error) bool {
 
 	return false
 }
+
+// isCitusCopy reports whether err can be of a COPY to a table of another node: Citus then returns the
+// node's message without its SQLSTATE.
+func isCitusCopy(err *pgconn.PgError) bool { return err.Code == "XX000" }
 
 // IsRetryable reports whether a transaction lost a conflict with another one and can run again:
 // serialization failure, deadlock, SQLite busy.

@@ -30,7 +30,7 @@ func open(t *testing.T, databaseURL string) *db.DB {
 	t.Helper()
 	d := dbtest.Open(t, databaseURL)
 	dbtest.SetClock(d, now.Time)
-	return d
+	return in(t, d, db.DefaultCell)
 }
 
 // in returns the database of a cell.
@@ -224,7 +224,7 @@ func TestMoveIsRefused(t *testing.T) {
 
 // TestNewSites checks which cell a new site gets.
 func TestNewSites(t *testing.T) {
-	d := open(t, dbtest.PostgresURL(t))
+	d := open(t, dbtest.DefaultCellURL(t))
 	store := cells.New(d)
 	create := func(domain string, want int64) {
 		t.Helper()

@@ -62,7 +62,7 @@ func switched(tb testing.TB) string {
 	tb.Helper()
 	switch which := os.Getenv(cellVariable); which {
 	case "":
-		return postgresURL(tb, migrator{})
+		return DefaultCellURL(tb)
 	case "second", "routed", "citus":
 		return CellURL(tb)
 	default:

@@ -73,7 +73,7 @@ func citusURL(tb testing.TB) string {
 		tb.Fatal(created.err)
 	}
 	tb.Cleanup(func() {
-		if err := c.exec("DROP DATABASE " + created.name + " WITH (FORCE)"); err != nil {
+		if err := c.drop(created.name); err != nil {
 			tb.Error(err)
 		}
 	})
@@ -185,7 +185,7 @@ func (c *citusCluster) createTemplate(ctx context.Context) error {
 	for i := len(c.nodes) - 1; i >= 0 && err == nil; i-- {
 		_, err = c.nodes[i].Exec(ctx, "CREATE DATABASE "+c.template+" TEMPLATE "+first)
 	}
-	return errors.Join(err, c.exec("DROP DATABASE "+first+" WITH (FORCE)"))
+	return errors.Join(err, c.drop(first))
 }
 
 // migrate makes a database of all nodes one of the cluster, migrates it, and adds a cell.
@@ -240,13 +240,24 @@ func (c *citusCluster) address(name string) string {
 func (c *citusCluster) stop() {
 	if c.next != nil {
 		created := <-c.next
-		if err := errors.Join(created.err, c.exec("DROP DATABASE "+created.name+" WITH (FORCE)")); err != nil {
+		if err := errors.Join(created.err, c.drop(created.name)); err != nil {
 			fmt.Fprintln(os.Stderr, "drop a Citus database:", err)
 		}
 	}
 	for _, node := range c.nodes {
 		_ = node.Close(context.Background())
 	}
+}
+
+// drop drops a database. A worker process of Citus may be about to start in it and outlive the sessions that
+// PostgreSQL ends.
+func (c *citusCluster) drop(name string) (err error) {
+	for range 3 {
+		if err = c.exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)"); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // exec runs a statement on all nodes at once.

@@ -104,6 +104,14 @@ func PostgresURL(tb testing.TB) string {
 	return switched(tb)
 }
 
+// DefaultCellURL is PostgresURL for a database whose only cell is the default one, whatever the variable
+// TALLYGATE_TEST_CELL demands. It is for tests that add cells, or that look at what only the server of a
+// single cell has: its statistics and plans.
+func DefaultCellURL(tb testing.TB) string {
+	tb.Helper()
+	return postgresURL(tb, migrator{})
+}
+
 // EmptyPostgresURL is PostgresURL with a database that was never migrated.
 func EmptyPostgresURL(tb testing.TB) string {
 	tb.Helper()

@@ -57,13 +57,9 @@ func RefuseDeliveries(tb testing.TB, d *db.DB, siteIDs ...int64) (repair func())
 	remove := []string{"DROP TRIGGER refuse_deliveries"}
 
 	if d.Dialect() == "postgres" {
-		plant = []string{
-			"CREATE FUNCTION refuse_deliveries() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'planted'; END $$",
-			"CREATE TRIGGER refuse_deliveries BEFORE INSERT ON deliveries FOR EACH ROW WHEN (NEW.site_id IN (" + ids +
-				")) EXECUTE FUNCTION refuse_deliveries()",
-		}
-
-		remove = []string{"DROP TRIGGER refuse_deliveries ON deliveries", "DROP FUNCTION refuse_deliveries"}
+		// Citus has no triggers on distributed tables.
+		plant = []string{"ALTER TABLE deliveries ADD CONSTRAINT planted CHECK (site_id NOT IN (" + ids + ")) NOT VALID"}
+		remove = []string{"ALTER TABLE deliveries DROP CONSTRAINT planted"}
 	}
 
 	execAll(tb, d, plant)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uptrace/bun"
+
 	"github.com/tallygate/tallygate/db"
 )
 
@@ -94,11 +96,20 @@ func awaitLock(t *testing.T, d *db.DB, ended <-chan struct{}) {
 	}
 }
 
-// isWaiting reports whether a transaction of PostgreSQL waits for another one's lock.
+// isWaiting reports whether a transaction of PostgreSQL waits for another one's lock, on Citus on any
+// node.
 func isWaiting(d *db.DB) (waiting bool, err error) {
-	err = d.Read.NewRaw("SELECT EXISTS (SELECT 1 FROM pg_stat_activity "+
-		"WHERE datname = current_database() AND wait_event_type = 'Lock')").
-		Scan(context.Background(), &waiting)
+	isCitus, err := d.IsCitus(context.Background())
+	if err != nil {
+		return false, err
+	}
+	sessions := "pg_stat_activity"
+	if isCitus {
+		sessions = "citus_stat_activity"
+	}
+
+	err = d.Read.NewRaw("SELECT EXISTS (SELECT 1 FROM ? WHERE datname = current_database() AND wait_event_type = 'Lock')",
+		bun.Ident(sessions)).Scan(context.Background(), &waiting)
 	return waiting, err
 }
 

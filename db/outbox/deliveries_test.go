@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -390,12 +391,15 @@ func TestDueLanesReadWhatIsDue(t *testing.T) {
 		if len(sent) != 1 {
 			t.Fatalf("%d statements, want one: %q", len(sent), sent)
 		}
-		plan := planOf(t, d, sent[0])
+		// Citus appends a number to the names, and calls the table by its own one after that.
+		plan := shardNames.ReplaceAllString(planOf(t, d, sent[0]), "")
 		if !strings.Contains(plan, "deliveries_next") || strings.Count(plan, "deliveries") != 2*strings.Count(plan, "deliveries_next") {
 			t.Errorf("the plan reads more than the index by time:\n%s", plan)
 		}
 	})
 }
+
+var shardNames = regexp.MustCompile(`_[0-9]{6,}( deliveries)?\b`)
 
 // TestWebhookSecretAtRest checks that the secret is stored encrypted, and opens only with its site
 // and key.

@@ -237,9 +237,18 @@ func (s *Store) reattach(ctx context.Context, month model.Month) (int, error) {
 // and of sites that are in another cell now.
 func reattachPartition(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) error {
 	partition, kept := bun.Ident(table.partition(month)), bun.Ident(table.detached(month))
-	if _, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id NOT IN (SELECT id FROM sites WHERE cell = ?)", kept,
-		tx.CellID()); err != nil {
+
+	// Citus sends a DELETE that asks a reference table to a node that may not have the other table.
+	var gone []int64
+	err := tx.NewRaw("SELECT DISTINCT site_id FROM ? WHERE site_id NOT IN (SELECT id FROM sites WHERE cell = ?)", kept,
+		tx.CellID()).Scan(ctx, &gone)
+	if err != nil {
 		return err
+	}
+	if len(gone) > 0 {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id IN (?)", kept, bun.List(gone)); err != nil {
+			return err
+		}
 	}
 
 	have, err := isAttached(ctx, tx, table, month)

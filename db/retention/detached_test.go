@@ -32,8 +32,9 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 	now := day(2026, time.November, 20)
 
 	dropped, err := retention.New(d).DropOldData(t.Context(), now, 1)
-	if err != nil || dropped.Partitions != 8 {
-		t.Fatalf("dropped %+v, error %v; want 8 partitions", dropped, err)
+	perMonth := 4 * cellsOf(t, d)
+	if err != nil || dropped.Partitions != 2*perMonth {
+		t.Fatalf("dropped %+v, error %v; want %d partitions", dropped, err, 2*perMonth)
 	}
 
 	wantRows(t, d, "", 1)
@@ -63,7 +64,7 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 	if n, err := retention.New(d).DropDetached(t.Context(), now.Add(retention.DetachedRetention-time.Second)); n != 0 || err != nil {
 		t.Errorf("%d dropped before a day had passed, error %v", n, err)
 	}
-	if n, err := retention.New(d).Reattach(t.Context(), 202608); n != 4 || err != nil {
+	if n, err := retention.New(d).Reattach(t.Context(), 202608); n != int(perMonth) || err != nil {
 		t.Fatalf("%d partitions of August attached, error %v", n, err)
 	}
 
@@ -72,7 +73,7 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 	// September's rows are merged with a row that arrived late.
 	storeAt(t, d, site.ID, day(2026, time.September, 7))
 
-	if n, err := retention.New(d).Reattach(t.Context(), 202609); n != 4 || err != nil {
+	if n, err := retention.New(d).Reattach(t.Context(), 202609); n != int(perMonth) || err != nil {
 		t.Fatalf("%d partitions of September attached, error %v", n, err)
 	}
 
@@ -87,8 +88,8 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 	if _, err := retention.New(d).DropOldData(t.Context(), now, 1); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := retention.New(d).DropDetached(t.Context(), now.Add(retention.DetachedRetention)); n != 8 || err != nil {
-		t.Errorf("%d dropped after a day, error %v; want 8", n, err)
+	if n, err := retention.New(d).DropDetached(t.Context(), now.Add(retention.DetachedRetention)); n != 2*perMonth || err != nil {
+		t.Errorf("%d dropped after a day, error %v; want %d", n, err, 2*perMonth)
 	}
 	if months, err := retention.New(d).DetachedMonths(t.Context()); err != nil || len(months) != 0 {
 		t.Errorf("still detached %v, error %v", months, err)
