@@ -59,6 +59,11 @@ test: setup ## Run every test, under the race detector if there is a C compiler
 test-race: ## Run every test under the race detector, installing nothing
 	@GORACE="$${GORACE:-atexit_sleep_ms=50}" go run -buildvcs=false ./cmd/testreport $(RACE) $(TESTS)
 
+.PHONY: test-citus
+test-citus: ## Run the tests of stores, hits, jobs and reports on a Citus cluster (CITUS=program that starts one)
+	@test -n "$(CITUS)" || { echo "test-citus: set CITUS to a program that starts a cluster, see .ci/citus"; exit 1; }
+	@.ci/citus $(CITUS)
+
 .PHONY: screenshots
 screenshots: ## Take pictures of every page of the console (into bin/screenshots; light and dark, narrow and wide)
 	mkdir -p bin/screenshots

@@ -38,6 +38,9 @@ const (
 	// SaltLock is held while a day's salt is created: of two concurrent CREATE TABLE IF NOT EXISTS
 	// one can fail.
 	SaltLock = 7_211_906_118
+
+	// turnLock is the lock of TakeTurn.
+	turnLock = 7_211_906_120
 )
 
 // LockKey takes an advisory lock of PostgreSQL until the transaction ends. It does nothing on
@@ -74,9 +77,29 @@ func (tx *Tx) LockRow(ctx context.Context, table string, id int64) error {
 	return tx.LockRowFor(ctx, "NO KEY UPDATE", table, id)
 }
 
+// TakeTurn must be called before rows of the tables accounts and sites are locked. On Citus they are on
+// all nodes, and a query that locks some of their rows locks all of them, in two steps, and with the sites
+// the accounts, which the foreign key names. Two such queries wait for each other. So these transactions
+// take turns there. Elsewhere, and for another table, it does nothing.
+func (tx *Tx) TakeTurn(ctx context.Context, table string) error {
+	if !tx.db.IsPostgres() || table != "accounts" && table != "sites" {
+		return nil
+	}
+
+	isCitus, err := tx.db.IsCitus(ctx)
+	if err != nil || !isCitus {
+		return err
+	}
+	return tx.LockKey(ctx, turnLock)
+}
+
 // LockRowFor is LockRow with another lock strength of PostgreSQL. UPDATE also blocks inserts of
 // rows with a foreign key to this one.
 func (tx *Tx) LockRowFor(ctx context.Context, strength, table string, id int64) error {
+	if err := tx.TakeTurn(ctx, table); err != nil {
+		return err
+	}
+
 	var found int64
 	q := tx.NewSelect().Table(table).Column("id").Where("id = ?", id)
 	tx.Lock(q, strength)

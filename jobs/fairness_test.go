@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"strings"
 	"testing"
 	"time"
 
@@ -202,9 +203,8 @@ func silentSites(t *testing.T, d *db.DB, site *model.Site, r *receiver, n int, k
 	at := model.At(noon)
 	err := dbtest.Exec(d, `INSERT INTO sites (account_id, site_key, domain, name, plan, monthly_pageviews, created_at,
   conversion_webhook_url, daily_export_url, daily_export_day)
-WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
 SELECT account_id, 'silent' || CAST(n AS text), 'silent' || CAST(n AS text), 'silent', plan, monthly_pageviews, created_at, ?, ?, ?
-FROM sites CROSS JOIN numbers WHERE id = ?`, n, r.URL, r.URL, at.Day(), site.ID)
+FROM sites CROSS JOIN `+numbers(n)+` WHERE id = ?`, r.URL, r.URL, at.Day(), site.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,9 +212,7 @@ FROM sites CROSS JOIN numbers WHERE id = ?`, n, r.URL, r.URL, at.Day(), site.ID)
 	err = dbtest.Exec(
 		d,
 		`INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
-WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
-SELECT id, ? + n, ?, 'event', 'pending', 0, ?, ?, ? FROM sites CROSS JOIN numbers WHERE name = 'silent'`,
-		deliveries,
+SELECT id, ? + n, ?, 'event', 'pending', 0, ?, ?, ? FROM sites CROSS JOIN `+numbers(deliveries)+` WHERE name = 'silent'`,
 		model.FirstTimeID(at),
 		kind,
 		at,
@@ -224,6 +222,16 @@ SELECT id, ? + n, ?, 'event', 'pending', 0, ?, ?, ? FROM sites CROSS JOIN number
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// numbers returns a table of the numbers from 1 to n. Citus has no recursive statements on distributed
+// tables.
+func numbers(n int) string {
+	rows := make([]string, n)
+	for i := range rows {
+		rows[i] = fmt.Sprintf("SELECT %d AS n", i+1)
+	}
+	return "(" + strings.Join(rows, " UNION ALL ") + ") AS numbers"
 }
 
 // checkServed checks that a worker delivers to the site while that many calls wait for a receiver that

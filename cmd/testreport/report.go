@@ -48,6 +48,15 @@ type kind struct {
 	contains func(test string) bool // by the test's full name, such as TestHits/sqlite/quota
 }
 
+// kindsOf returns the groups of a run with a value of TALLYGATE_TEST_CELL (see package dbtest): a run on a
+// Citus cluster is for the tests that use it.
+func kindsOf(cell string) []kind {
+	if cell == "citus" {
+		return []kind{{"on Citus", segment("postgres")}}
+	}
+	return kinds
+}
+
 var kinds = []kind{
 	{"on SQLite", segment("sqlite")},
 	{"on PostgreSQL", segment("postgres")},
@@ -73,9 +82,10 @@ func inName(name string) func(string) bool {
 // report collects events and prints packages as they end.
 type report struct {
 	out      io.Writer
+	kinds    []kind
 	running  map[string]*suite // by package
 	total    count
-	byKind   []count // as in kinds
+	byKind   []count // as kinds
 	skips    []string
 	problems []string // reasons to fail other than failed tests
 }
@@ -99,8 +109,8 @@ type test struct {
 	below    map[string]bool // results of its subtests
 }
 
-func newReport(out io.Writer) *report {
-	return &report{out: out, running: make(map[string]*suite), byKind: make([]count, len(kinds))}
+func newReport(out io.Writer, kinds []kind) *report {
+	return &report{out: out, kinds: kinds, running: make(map[string]*suite), byKind: make([]count, len(kinds))}
 }
 
 // read reads events until the end of the input. A line that is not an event is printed unchanged.
@@ -245,7 +255,7 @@ func (r *report) close(s *suite, action string) {
 func (r *report) count(s *suite, t *test) {
 	r.total.add(t.action)
 
-	for i, k := range kinds {
+	for i, k := range r.kinds {
 		if k.contains(t.name) {
 			r.byKind[i].add(t.action)
 		}
@@ -305,7 +315,7 @@ func (r *report) goTestFailed(err error) {
 func (r *report) finish(ci bool) bool {
 	fmt.Fprintf(r.out, "\n%-18s %7s %7s %8s\n", "tests", "passed", "failed", "skipped")
 
-	for i, k := range kinds {
+	for i, k := range r.kinds {
 		c := r.byKind[i]
 		fmt.Fprintf(r.out, "%-18s %7d %7d %8d\n", k.name, c.passed, c.failed, c.skipped)
 

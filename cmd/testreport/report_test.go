@@ -15,7 +15,7 @@ func reportOf(t *testing.T, ci bool, goTest error, recordings ...string) (output
 	t.Helper()
 
 	var out bytes.Buffer
-	r := newReport(&out)
+	r := newReport(&out, kinds)
 	for _, name := range recordings {
 		f, err := os.Open(filepath.Join("testdata", name+".json"))
 		if err != nil {

@@ -68,6 +68,10 @@ func (s *Store) changeAccount(
 	ctx context.Context, id int64, change func(ctx context.Context, tx *db.Tx, account *model.Account) error,
 ) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tx.TakeTurn(ctx, "accounts"); err != nil {
+			return err
+		}
+
 		var account model.Account
 		q := tx.NewSelect().Model(&account).Where("id = ?", id)
 		tx.Lock(q, "NO KEY UPDATE")

@@ -157,6 +157,10 @@ SELECT ?0, ?1 WHERE EXISTS (SELECT 1 FROM sitekeys WHERE claim_space = ?0 AND ac
 
 // lockIDs locks the account's rows in a table, and returns their ids.
 func lockIDs(ctx context.Context, tx *db.Tx, table string, accountID int64) (ids []int64, err error) {
+	if err := tx.TakeTurn(ctx, table); err != nil {
+		return nil, err
+	}
+
 	q := tx.NewSelect().Table(table).Column("id").Where("account_id = ?", accountID).Order("id")
 	tx.Lock(q, "NO KEY UPDATE")
 	err = q.Scan(ctx, &ids)

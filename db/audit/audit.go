@@ -74,6 +74,7 @@ type Object struct {
 // Change is a change of an object. Before is nil for a new object, After for a deleted one.
 type Change struct {
 	AccountID     int64 // whose log gets the row
+	IsKnown       bool  // the transaction has read a site of the account
 	Object        Object
 	Before, After Values
 
@@ -89,7 +90,7 @@ type Change struct {
 var written atomic.Int64
 
 // Write adds a row for a change. tx must be the transaction of the change. It writes nothing if no
-// account has the number, with the same statement.
+// account has the number, with the same statement, unless the account is known.
 func Write(ctx context.Context, tx bun.IDB, c Change) error {
 	actor := c.actor(actorOf(ctx))
 	before, err := encode(c.Before)
@@ -101,12 +102,19 @@ func Write(ctx context.Context, tx bun.IDB, c Change) error {
 		return err
 	}
 
+	// A statement that reads accounts locks all of them on Citus. After the lock of a site that would be
+	// against the order of locks.
+	condition := " WHERE EXISTS (SELECT 1 FROM accounts WHERE id = ?)"
+	if c.IsKnown {
+		condition = " WHERE ? > 0"
+	}
+
 	id := model.FirstTimeID(actor.At) | written.Add(1)&(1<<12-1)
 	_, err = tx.NewRaw(`
 INSERT INTO audit_log (account_id, id, at, actor_kind, actor_user_id, actor_name, token_id, token_name, action,
   object_kind, object_id, object_site, object_name, before, after)
-SELECT id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM accounts WHERE id = ?`,
-		id, actor.At, string(actor.Kind), actor.UserID, actor.Email, actor.TokenID, actor.TokenName, actor.Action,
+SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?`+condition,
+		c.AccountID, id, actor.At, string(actor.Kind), actor.UserID, actor.Email, actor.TokenID, actor.TokenName, actor.Action,
 		c.Object.Kind.Type(), c.Object.ID, c.Object.SiteID, c.Object.Name, before, after, c.AccountID).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("write the audit log: %w", err)

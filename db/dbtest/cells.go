@@ -106,6 +106,10 @@ func AddCell(ctx context.Context, d *db.DB, now model.Instant) (db.Cell, error) 
 
 	// Every process of a test opens the database later, or reads the cells again.
 	_, err = d.Write.ExecContext(ctx, "UPDATE cells SET created_at = 0, open = (id = ?)", cell.ID)
+	if err == nil {
+		// So are sites that a test inserts itself.
+		_, err = d.Write.ExecContext(ctx, "ALTER TABLE sites ALTER COLUMN cell SET DEFAULT ?", cell.ID)
+	}
 	d.ForgetCells()
 	return cell, err
 }

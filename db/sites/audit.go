@@ -17,7 +17,7 @@ func siteObject(site *model.Site) audit.Object {
 // auditSite records a change of a site.
 func auditSite(ctx context.Context, tx *db.Tx, site *model.Site, before, after audit.Values) error {
 	return audit.Write(ctx, tx, audit.Change{
-		AccountID: site.AccountID, Object: siteObject(site), Before: before, After: after,
+		AccountID: site.AccountID, IsKnown: true, Object: siteObject(site), Before: before, After: after,
 	})
 }
 

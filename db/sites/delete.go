@@ -84,6 +84,10 @@ func (s *Store) RestoreSite(
 			return err
 		}
 
+		if err := tx.TakeTurn(ctx, "sites"); err != nil {
+			return err
+		}
+
 		restored = model.Site{}
 		q := tx.NewSelect().Model(&restored).Where("id = ?", siteID).Where("account_id = ?", accountID).
 			Where("deleted_at = 0 OR deleted_at > ?", now.Add(-model.RestorePeriod))

@@ -17,6 +17,10 @@ import (
 
 // lockOwnSite locks a site of the account. It fails with model.ErrNotFound for another account's.
 func lockOwnSite(ctx context.Context, tx *db.Tx, accountID, siteID int64) error {
+	if err := tx.TakeTurn(ctx, "sites"); err != nil {
+		return err
+	}
+
 	var found int64
 	q := tx.NewSelect().Table("sites").Column("id").Where("id = ?", siteID).Where("account_id = ?", accountID).
 		Where("deleted_at = 0")

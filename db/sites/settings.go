@@ -395,6 +395,10 @@ func (s *Store) change(
 	ctx context.Context, siteID int64, whose func(*bun.SelectQuery), change func(tx *db.Tx, site *model.Site) error,
 ) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tx.TakeTurn(ctx, "sites"); err != nil {
+			return err
+		}
+
 		var site model.Site
 		q := tx.NewSelect().Model(&site).Where("id = ?", siteID)
 		whose(q)

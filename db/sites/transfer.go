@@ -26,6 +26,10 @@ func (s *Store) TransferSite(
 			return err
 		}
 
+		if err := tx.TakeTurn(ctx, "sites"); err != nil {
+			return err
+		}
+
 		moved = &model.Site{}
 		q := tx.NewSelect().Model(moved).Where("id = ?", siteID).Where("account_id = ?", from).Where("deleted_at = 0")
 		tx.Lock(q, "NO KEY UPDATE")
