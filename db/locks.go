@@ -82,7 +82,7 @@ func (tx *Tx) LockRow(ctx context.Context, table string, id int64) error {
 // the accounts, which the foreign key names. Two such queries wait for each other. So these transactions
 // take turns there. Elsewhere, and for another table, it does nothing.
 func (tx *Tx) TakeTurn(ctx context.Context, table string) error {
-	if !tx.db.IsPostgres() || table != "accounts" && table != "sites" {
+	if !tx.db.IsPostgres() || tx.hasTurn || table != "accounts" && table != "sites" {
 		return nil
 	}
 
@@ -90,6 +90,8 @@ func (tx *Tx) TakeTurn(ctx context.Context, table string) error {
 	if err != nil || !isCitus {
 		return err
 	}
+
+	tx.hasTurn = true
 	return tx.LockKey(ctx, turnLock)
 }
 

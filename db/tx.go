@@ -27,6 +27,7 @@ type Tx struct {
 
 	db      *DB
 	cell    int64          // whose tables are meant since EnterSite; 0: those of db
+	hasTurn bool           // the transaction has called TakeTurn, and needed it
 	changes []watch.Notice // of this process, for SQLite's watchers after the commit
 }
 
