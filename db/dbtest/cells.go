@@ -97,6 +97,16 @@ func newest(ctx context.Context, d *db.DB) (*db.DB, error) {
 	return d.InCell(ctx, list[len(list)-1].ID)
 }
 
+// SitesCell returns the database with the tables of the cell that has all sites.
+func SitesCell(tb testing.TB, d *db.DB) *db.DB {
+	tb.Helper()
+	in, err := newest(tb.Context(), d)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return in
+}
+
 // AddCell adds a cell that takes sites at once, and makes it the only one that takes new ones.
 func AddCell(ctx context.Context, d *db.DB, now model.Instant) (db.Cell, error) {
 	cell, err := cells.New(d).Add(ctx, now)

@@ -14,7 +14,7 @@ import (
 
 // Store stores the rows of days of a site, as ingestion does.
 func Store(ctx context.Context, d *db.DB, siteID int64, days ...segment.Rows) error {
-	return d.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return d.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
 		for i := range days {
 			if err := storeDay(ctx, tx, siteID, &days[i]); err != nil {
 				return err
