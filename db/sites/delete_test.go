@@ -132,7 +132,6 @@ func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 		}
 
 		// Three statements are about the users: their locks, their deletion, and the mails of those who
-		// Three statements are about the users: their locks, their deletion, and the mails of those who
 		// belong to another account. One deletes the account's audit log. Three are about the cell of the
 		// account's captcha. On Citus one waits for a turn.
 		if deletion[0] != deletion[1] || deletion[1] > 27 {
