@@ -227,15 +227,16 @@ func (s *Service) userIDOf(site *site, id string) []byte {
 
 // store waits until the hit is committed, and returns why it is ignored, if it is. A client that
 // disconnects does not cancel it: browsers send beacons while they close the page. While the site is
-// moved to another cell, the hit waits until its deadline.
+// moved to another cell, or its number of slots is changed, the hit waits until its deadline.
 func (s *Service) store(r *http.Request, h *hit) (ignored string, err error) {
 	ctx := context.Background()
 	if s.isTraced {
 		ctx = context.WithoutCancel(r.Context())
 	}
 
-	for cell := h.site.cell; ; {
-		result, err := s.storeIn(ctx, cell, h)
+	for site := h.site; ; {
+		h.slots = site.slots
+		result, err := s.storeIn(ctx, site.cell, h)
 		if err != nil {
 			return "", errUnavailable(err)
 		}
@@ -244,7 +245,7 @@ func (s *Service) store(r *http.Request, h *hit) (ignored string, err error) {
 		}
 
 		time.Sleep(movePoll)
-		if cell, err = s.findCell(h); err != nil {
+		if site, err = s.findSite(h); err != nil {
 			return "", err
 		}
 	}
@@ -262,19 +263,15 @@ func (s *Service) storeIn(ctx context.Context, cell int64, h *hit) (outcome, err
 	if err != nil {
 		return stored, err
 	}
-	return lanes.of(h.site.id).DoBefore(ctx, h.deadline, h, h.size)
+	return lanes.of(h.site.id, h.slot()).DoBefore(ctx, h.deadline, h, h.size)
 }
 
-// findCell reads the rules of a site again that was found to be in another cell.
-func (s *Service) findCell(h *hit) (int64, error) {
+// findSite reads the rules of a site again that was found to be in another cell or to have another
+// number of slots.
+func (s *Service) findSite(h *hit) (*site, error) {
 	s.bySiteKey.Changed(h.site.id)
 	s.bySecret.Changed(h.site.id)
-
-	found, err := s.siteOf(h.deadline, h.site.key)
-	if err != nil {
-		return 0, err
-	}
-	return found.cell, nil
+	return s.siteOf(h.deadline, h.site.key)
 }
 
 // count adds a refused or ignored call to the site's daily counters.

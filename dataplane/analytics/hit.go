@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -21,7 +22,8 @@ type hit struct {
 	visitor  model.VisitorID // unset for engagement
 	userID   []byte          // keyed hash of the pseudonymous user id, or nil
 	entry    entry
-	size     int // of the body, in bytes
+	size     int   // of the body, in bytes
+	slots    int16 // of the site's usage; 0 counts as 1
 
 	pageview   *model.Pageview // At, Visitor and N are set by the writer
 	event      *event.Accepted
@@ -31,7 +33,19 @@ type hit struct {
 }
 
 func (h *hit) usageKey() model.UsageKey {
-	return model.UsageKey{SiteID: h.site.id, Month: h.at.Month()}
+	return model.UsageKey{SiteID: h.site.id, Month: h.at.Month(), Slot: h.slot(), Slots: h.slots}
+}
+
+// slot returns the slot of the site's usage that counts the hit and whose lock protects what it changes:
+// the visitor's. Engagement has no visitor, and changes only the row of its page view id.
+func (h *hit) slot() int16 {
+	if h.slots <= 1 {
+		return 0
+	}
+	if h.engagement != nil {
+		return model.UsageSlot(uint64(h.engagement.PageviewID), h.slots)
+	}
+	return model.UsageSlot(binary.LittleEndian.Uint64(h.visitor[:]), h.slots)
 }
 
 func (h *hit) visitorKey() model.VisitorKey {

@@ -34,7 +34,7 @@ func newCellLanes(
 }
 
 // lanes are the writers of hits. Each commits its own batches, so that several of them use several
-// of PostgreSQL's processes. All hits of a site go through one lane: its visits and its quota need
+// of PostgreSQL's processes. All hits of a site's slot go through one lane: its visits and its quota need
 // no lock that two lanes would wait for.
 type lanes []*writer
 
@@ -52,11 +52,11 @@ func newLanes(stores []HitStore, notify func([]model.Delivery), observer *batch.
 	return l
 }
 
-// of returns the lane of a site. Ids are multiplied by a large odd number, so that consecutive
-// ones are spread evenly.
-func (l lanes) of(siteID int64) *writer {
+// of returns the lane of a site's slot. Ids are multiplied by a large odd number, so that consecutive
+// ones are spread evenly. The slots of a site have lanes in turn.
+func (l lanes) of(siteID int64, slot int16) *writer {
 	const spread = 0x9e37_79b9_7f4a_7c15 // 2^64 divided by the golden ratio
-	return l[(uint64(siteID)*spread>>32)%uint64(len(l))]
+	return l[(uint64(siteID)*spread>>32+uint64(slot))%uint64(len(l))]
 }
 
 // Len returns how many hits wait for a writer.

@@ -7,7 +7,7 @@ func TestLanesShareSites(t *testing.T) {
 	l := lanes{new(writer), new(writer), new(writer)}
 	sites := make(map[*writer]int)
 	for id := int64(1); id <= 3000; id++ {
-		sites[l.of(id)]++
+		sites[l.of(id, 0)]++
 	}
 
 	for i, w := range l {

@@ -14,11 +14,12 @@ import (
 // Update returns nil when the batch is on disk, and never stores a batch twice. The reasons are the
 // same for hits and claims:
 //
-//   - Locked are the usage rows that the keys name: one per site (or account) and month. All
+//   - Locked are the usage rows that the keys name: one per site (or account) and month, or one per
+//     slot of a site with several, whose quota is then leased to the slots (slots.go). All
 //     writers take them in the order of their keys, so that no two wait for each other. On SQLite
 //     the transaction begins with the database's write lock, which includes them.
 //   - Read under these locks are quota, visits, transactions and claims. Only a holder of a site's
-//     usage row changes them, and READ COMMITTED lets every statement after the lock see what its
+//     usage row (of the slot's) changes them, and READ COMMITTED lets every statement after the lock see what its
 //     last holder committed. What decide sees is therefore still true when its changes are
 //     committed. A claim without a usage row (a challenge) relies on its primary key: PostgreSQL
 //     waits for another transaction that inserts the same key.
@@ -51,6 +52,10 @@ type statements[Keys, State, Changes any] interface {
 
 	// add returns the steps that add missing usage rows.
 	add(Keys) []step
+
+	// widen returns the steps that begin the transaction again with more locks, and the state that
+	// they fill; none if the locks suffice.
+	widen(Keys, *State) (*State, []step)
 
 	// complete returns the steps that read what read left out by an assumption that proved wrong.
 	complete(Keys, *State) []step
@@ -96,6 +101,13 @@ func (b *Batches[Keys, State, Changes]) read(ctx context.Context, tx transaction
 		}
 	}
 
+	if wider, steps := b.statements.widen(keys, state); len(steps) > 0 {
+		if err := tx.again(ctx, steps); err != nil {
+			return nil, err
+		}
+		state = wider
+	}
+
 	if steps := b.statements.complete(keys, state); len(steps) > 0 {
 		if err := tx.run(ctx, steps); err != nil {
 			return nil, err
@@ -125,6 +137,9 @@ type transaction interface {
 
 	// run runs further steps.
 	run(context.Context, []step) error
+
+	// again rolls the transaction back, and begins one with these steps.
+	again(context.Context, []step) error
 
 	// apart rolls the transaction back and runs steps in one of their own.
 	apart(context.Context, []step) error

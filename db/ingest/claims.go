@@ -98,6 +98,9 @@ func (*claims) missing(keys ClaimKeys, state *ClaimState) bool {
 
 func (c *claims) add(keys ClaimKeys) []step { return []step{addCaptchaUsage.rows(keys.Usage, c.cell)} }
 
+// widen has nothing to read: a claim's count has one row.
+func (*claims) widen(ClaimKeys, *ClaimState) (*ClaimState, []step) { return nil, nil }
+
 // complete reads whether accounts without usage, and those of keys that were not claimed, are in other
 // cells. It reads after the claims, so that a key that is not astray was consumed before.
 func (c *claims) complete(keys ClaimKeys, state *ClaimState) (steps []step) {

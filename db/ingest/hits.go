@@ -21,26 +21,41 @@ type HitKeys struct {
 	Manual       []model.VisitorKey     // those of Visitors with a manual page view
 	Reported     []model.EngagementKey  // what engagement reports add to
 	Transactions []model.TransactionKey // purchases and refunds that may be recorded already
+
+	// Counting is how many page views and events the batch has for each key of a site with several
+	// slots.
+	Counting map[model.UsageKey]int64
 }
 
 // HitState is what a batch of hits read under its locks.
 type HitState struct {
 	Usage        map[model.UsageKey]Usage           // a key without an entry belongs to a site of Moved or a deleted one
-	Moved        map[int64]bool                     // sites that are in another cell, or moved to one
+	Whole        map[model.UsageKey]Usage           // sums of the months whose slots are all locked, by the first slot's key
+	Moved        map[int64]bool                     // sites that are in another cell or moved to one, or have another number of slots
 	Visits       map[model.VisitorKey][]model.Visit // newest first
 	Reported     map[model.EngagementKey]bool       // true for those that have a row
 	Transactions map[model.TransactionKey]string    // the event, purchase or refund, of those that are recorded
 }
 
 // Usage is how many page views and events a site had in a month, its quota, and how many rows of
-// engagement the month's reports have added.
+// engagement the month's reports have added; or a slot's share of these, with the site's quota.
 type Usage struct {
 	Used, Quota, Reports int64
 	Reached              int16 // the highest of model.QuotaThresholds that a batch saw reached; 0: none
+
+	// Of a slot: the count up to which it may store, or usedUp, and the quota for which that was so.
+	lease, leaseQuota int64
+	isSlot            bool
 }
 
-// Exhausted reports whether the quota is used up.
-func (u Usage) Exhausted() bool { return u.Used >= u.Quota }
+// Exhausted reports whether no hit can be stored: the quota is used up, or the slot's lease. A batch has
+// the sums of the month in addition (HitState.Whole) if the leases of its slots do not suffice.
+func (u Usage) Exhausted() bool {
+	if u.isSlot {
+		return u.Used >= u.limit()
+	}
+	return u.Used >= u.Quota
+}
 
 // HitChanges is what a batch of hits writes.
 type HitChanges struct {
@@ -122,6 +137,8 @@ func (s *HitState) addVisit(key *model.VisitorKey, found *model.Visit) {
 type hits struct {
 	cell      int64
 	exhausted map[model.UsageKey]bool // months whose quota was used up when they were last read
+
+	whole map[model.UsageKey]*wholeMonth // the months whose slots the batch has all locked, by the first slot's key
 }
 
 // maxExhausted bounds the months that a writer remembers as used up. After forgetting them, the
@@ -131,14 +148,25 @@ const maxExhausted = 10_000
 // read assumes that a quota that was used up still is, and leaves out the site's visits. So an
 // exhausted site costs one lookup, in the same round trip.
 func (h *hits) read(keys HitKeys) (*HitState, []step) {
+	h.whole = nil
 	state := newHitState(&keys)
-	lock := lockUsage.rows(keys.Usage, func(k *model.UsageKey, u *Usage) { state.Usage[*k] = *u }, h.cell)
+	lock := lockUsage.rows(keys.Usage, func(k *model.UsageKey, u *Usage) {
+		u.isSlot = k.Slots > 1
+		state.Usage[*k] = *u
+	}, h.cell)
 	return state, append([]step{lock}, readHits(keys.without(h.exhausted), state)...)
 }
 
 func (h *hits) missing(keys HitKeys, state *HitState) bool { return len(state.Usage) < len(keys.Usage) }
 
-func (h *hits) add(keys HitKeys) []step { return []step{addUsage.rows(keys.Usage, h.cell)} }
+// add adds all slots of a month at once.
+func (h *hits) add(keys HitKeys) []step {
+	months := slices.Clone(keys.Usage)
+	for i := range months {
+		months[i] = months[i].First()
+	}
+	return []step{addUsage.rows(slices.Compact(months), h.cell)}
+}
 
 // complete reads everything if the quota of a month is no longer used up, after an upgrade. Of sites
 // without usage it reads whether they are in another cell.
@@ -159,7 +187,7 @@ func (h *hits) complete(keys HitKeys, state *HitState) (steps []step) {
 // noteExhausted remembers which months are used up, and reports whether one no longer is.
 func (h *hits) noteExhausted(state *HitState) (reopened bool) {
 	for key, usage := range state.Usage {
-		if usage.Exhausted() {
+		if h.isUsedUp(state, key, usage) {
 			h.exhausted[key] = true
 			continue
 		}
@@ -202,6 +230,7 @@ func (h *hits) write(_ HitKeys, changes *HitChanges) []step {
 		newTransactions.rows(changes.Transactions),
 		newDeliveries.rows(changes.Deliveries),
 		setUsage.rows(changes.usage()),
+		setLeases.rows(h.leases(changes)),
 	}
 }
 

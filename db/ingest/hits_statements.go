@@ -15,7 +15,7 @@ import (
 //
 // A LIMIT bounds what is read whatever the visitor did.
 
-// siteUsed is the new count of a site and month, 0 if it stays, how many rows its reports add, and the
+// siteUsed is the new count of a site (or slot) and month, 0 if it stays, how many rows its reports add, and the
 // threshold of the quota that is reached, 0 if it stays.
 type siteUsed struct {
 	key           model.UsageKey
@@ -24,38 +24,45 @@ type siteUsed struct {
 }
 
 var (
-	lockUsage = newRead(tables.UsageKey, tables.Columns[Usage]{
+	// The number of slots is part of the condition: a process with another one would use other locks.
+	lockUsage = newRead(tables.PlacedUsageKey, tables.Columns[Usage]{
 		tables.Bigint("used", func(u *Usage) *int64 { return &u.Used }),
 		tables.Bigint("monthly_pageviews", func(u *Usage) *int64 { return &u.Quota }),
 		tables.Bigint("reports", func(u *Usage) *int64 { return &u.Reports }),
 		tables.Smallint("reached", func(u *Usage) *int16 { return &u.Reached }),
+		tables.Bigint("lease", func(u *Usage) *int64 { return &u.lease }),
+		tables.Bigint("lease_quota", func(u *Usage) *int64 { return &u.leaseQuota }),
 	}, text{
 		postgres: `
-SELECT k.number, u.used, s.monthly_pageviews, u.reports, u.reached
+SELECT k.number, u.used, s.monthly_pageviews, u.reports, u.reached, u.lease, u.lease_quota
 FROM @rows
-JOIN site_usage u USING (site_id, month)
-JOIN sites s ON s.id = u.site_id AND s.deleted_at = 0 AND s.cell = $3 AND NOT s.cell_closed
-ORDER BY u.site_id, u.month
+JOIN site_usage u USING (site_id, month, slot)
+JOIN sites s ON s.id = u.site_id AND s.deleted_at = 0 AND s.cell = $5 AND NOT s.cell_closed
+  AND s.usage_slots = greatest(k.slots, 1)
+ORDER BY u.site_id, u.month, u.slot
 FOR NO KEY UPDATE OF u`,
 		sqlite: `
-SELECT u.used, s.monthly_pageviews, u.reports, u.reached
+SELECT u.used, s.monthly_pageviews, u.reports, u.reached, u.lease, u.lease_quota
 FROM site_usage u JOIN sites s ON s.id = u.site_id AND s.deleted_at = 0
-WHERE u.site_id = ?1 AND u.month = ?2 AND s.cell = ?3`,
+WHERE u.site_id = ?1 AND u.month = ?2 AND u.slot = ?3 AND s.usage_slots = max(?4, 1) AND s.cell = ?5`,
 	})
 
-	// On PostgreSQL it waits for a site that is being deleted.
-	addUsage = newWrite(tables.UsageKey, text{
+	// On PostgreSQL it waits for a site that is being deleted, and for a change of its number of slots. The
+	// keys are those of first slots.
+	addUsage = newWrite(tables.PlacedUsageKey, text{
 		postgres: `
-INSERT INTO site_usage (site_id, month, used)
-SELECT s.id, k.month, 0
+INSERT INTO site_usage (site_id, month, used, slot)
+SELECT s.id, k.month, 0, n.slot
 FROM @rows
-JOIN sites s ON s.id = k.site_id AND s.deleted_at = 0 AND s.cell = $3 AND NOT s.cell_closed
-ORDER BY s.id, k.month
+JOIN sites s ON s.id = k.site_id AND s.deleted_at = 0 AND s.cell = $5 AND NOT s.cell_closed
+  AND s.usage_slots = greatest(k.slots, 1)
+CROSS JOIN LATERAL generate_series(k.slot, greatest(k.slots, 1) - 1) AS n (slot)
+ORDER BY s.id, k.month, n.slot
 FOR KEY SHARE OF s
 ON CONFLICT DO NOTHING`,
 		sqlite: `
-INSERT INTO site_usage (site_id, month, used)
-SELECT id, ?2, 0 FROM sites WHERE id = ?1 AND deleted_at = 0 AND cell = ?3
+INSERT INTO site_usage (site_id, month, used, slot)
+SELECT id, ?2, 0, ?3 FROM sites WHERE id = ?1 AND deleted_at = 0 AND usage_slots = max(?4, 1) AND cell = ?5
 ON CONFLICT DO NOTHING`,
 	})
 
@@ -68,20 +75,35 @@ ON CONFLICT DO NOTHING`,
 UPDATE site_usage u
 SET used = greatest(u.used, k.used), reports = u.reports + k.reports, reached = greatest(u.reached, k.reached)
 FROM @rows
-WHERE u.site_id = k.site_id AND u.month = k.month`,
+WHERE u.site_id = k.site_id AND u.month = k.month AND u.slot = k.slot`,
 		sqlite: `
-UPDATE site_usage SET used = max(used, ?3), reports = reports + ?4, reached = max(reached, ?5)
-WHERE site_id = ?1 AND month = ?2`,
+UPDATE site_usage SET used = max(used, ?4), reports = reports + ?5, reached = max(reached, ?6)
+WHERE site_id = ?1 AND month = ?2 AND slot = ?3`,
+	})
+
+	setLeases = newWrite(tables.Within(func(l *slotLease) *model.UsageKey { return &l.key }, tables.UsageKey).With(
+		tables.Bigint("lease", func(l *slotLease) *int64 { return &l.lease }),
+		tables.Bigint("lease_quota", func(l *slotLease) *int64 { return &l.quota })), text{
+		postgres: `
+UPDATE site_usage u SET lease = k.lease, lease_quota = k.lease_quota
+FROM @rows
+WHERE u.site_id = k.site_id AND u.month = k.month AND u.slot = k.slot`,
+		sqlite: `
+UPDATE site_usage SET lease = ?4, lease_quota = ?5
+WHERE site_id = ?1 AND month = ?2 AND slot = ?3`,
 	})
 )
 
 // The sites that have no usage row for another reason than their deletion.
-var readMoved = newRead(tables.UsageKey, tables.Columns[struct{}]{}, text{
+var readMoved = newRead(tables.PlacedUsageKey, tables.Columns[struct{}]{}, text{
 	postgres: `
 SELECT k.number
 FROM @rows
-JOIN sites s ON s.id = k.site_id AND s.deleted_at = 0 AND (s.cell <> $3 OR s.cell_closed)`,
-	sqlite: `SELECT 1 FROM sites WHERE id = ?1 AND ?2 > 0 AND deleted_at = 0 AND cell <> ?3`,
+JOIN sites s ON s.id = k.site_id AND s.deleted_at = 0
+  AND (s.cell <> $5 OR s.cell_closed OR s.usage_slots <> greatest(k.slots, 1))`,
+	sqlite: `
+SELECT 1 FROM sites
+WHERE id = ?1 AND ?2 > 0 AND ?3 >= 0 AND deleted_at = 0 AND (usage_slots <> max(?4, 1) OR cell <> ?5)`,
 })
 
 // maxVisitsRead is how many of a visitor's visits of a day are read. The last one decides where a

@@ -22,7 +22,8 @@ type QuotaNotice struct {
 	MailedAt  model.Instant // 0: the mails are not queued yet
 }
 
-// quotaMark is a month of a site that reached a threshold of its quota which has no notice yet.
+// quotaMark is a month of a site that reached a threshold of its quota which has no notice yet. It is in
+// the row of the site's first slot.
 type quotaMark struct {
 	SiteID         int64
 	Month          model.Month
@@ -97,7 +98,7 @@ ON CONFLICT DO NOTHING`,
 	}
 
 	_, err = s.db.Write.NewUpdate().Table("site_usage").Set("noted = ?", m.Reached).
-		Where("site_id = ? AND month = ? AND noted < ?", m.SiteID, m.Month, m.Reached).Exec(ctx)
+		Where("site_id = ? AND month = ? AND slot = 0 AND noted < ?", m.SiteID, m.Month, m.Reached).Exec(ctx)
 	return all, err
 }
 

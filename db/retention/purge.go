@@ -27,7 +27,7 @@ var siteRows = []struct{ table, key string }{
 	{"user_erasures", "id"},
 	{"quota_notices", "account_id, site_id, product, month, threshold"},
 	{"rejections", "site_id, day, endpoint, code"},
-	{"site_usage", "site_id, month"},
+	{"site_usage", "site_id, month, slot"},
 	{"report_days", "site_id, day"},
 	{"report_segments", "site_id, first_day, days, chunk"},
 	{"report_imports", "site_id, id"},

@@ -124,3 +124,24 @@ func (c *moveSiteCommand) Run(ctx context.Context, term terminal) error {
 		return nil
 	})
 }
+
+type setSlotsCommand struct {
+	config.Config `embed:""`
+	SiteKey       string `arg:"" help:"Site key of the site."`
+	Slots         int    `arg:"" help:"Number of slots, 1 to 64. About as many as lanes of all processes together."`
+}
+
+// Run changes the number of slots of a site.
+func (c *setSlotsCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		site, err := siteByKey(ctx, d, c.SiteKey)
+		if err != nil {
+			return err
+		}
+		if err := cells.New(d).SetSlots(ctx, site.ID, c.Slots); err != nil {
+			return err
+		}
+		fmt.Fprintf(term.out, "The usage of %s is divided into %d slots (before: %d).\n", site.Domain, c.Slots, site.UsageSlots)
+		return nil
+	})
+}

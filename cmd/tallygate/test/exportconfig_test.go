@@ -215,7 +215,7 @@ var settingColumns = map[string]map[string]string{
 		"require_second_factor": "members must have a second factor first", "suspended_at": isState, "suspension_reason": isState,
 	},
 	"sites": {
-		"cell": "of the installation", "cell_closed": "of the installation",
+		"cell": "of the installation", "cell_closed": "of the installation", "usage_slots": "of the installation",
 		"id": isIdentity, "account_id": isIdentity, "site_key": isExported, "domain": isExported, "name": isExported,
 		"plan": isExported, "monthly_pageviews": isExported, "measure_site_search": isExported,
 		"measure_ecommerce": isExported, "allow_pseudonymous_user_id": isExported, "automatic_events": isExported,
