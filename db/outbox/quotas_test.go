@@ -48,7 +48,7 @@ func TestSiteQuotaNotices(t *testing.T) {
 			{202612, 100_000, model.MaxMonthlyPageviews, "202611 80, 202611 100, 202612 80, 202612 100"}, // no product of the two overflows
 		} {
 			for _, statement := range []string{
-				fmt.Sprintf("INSERT INTO site_usage (site_id, month, used) VALUES (?, %d, %d) ON CONFLICT (site_id, month) DO UPDATE SET used = excluded.used", step.month, step.used),
+				fmt.Sprintf("INSERT INTO site_usage (site_id, month, used) VALUES (?, %d, %d) ON CONFLICT (site_id, month, slot) DO UPDATE SET used = excluded.used", step.month, step.used),
 				fmt.Sprintf("UPDATE sites SET monthly_pageviews = %d WHERE id = ?", step.quota),
 				// as the data plane marks it
 				fmt.Sprintf("UPDATE site_usage SET reached = %d WHERE site_id = ? AND month = %[2]d AND reached < %[1]d", model.QuotaReached(int64(step.used), int64(step.quota)), step.month),
