@@ -36,9 +36,9 @@ type usageRow struct {
 // to start once a site has several slots. It fails with db.ErrSiteMoving near the end of a move to
 // another cell.
 //
-// It is one transaction. The lock of the site's row excludes transactions that add usage rows, and the
-// locks of the usage rows the batches of hits. Then the rows are deleted and
-// inserted again: a batch that waits for one has read the former number of slots, and finds none.
+// It is one transaction, which locks the cell's usage table until the batches in progress have ended. A
+// batch, an erasure or another transaction that waits meanwhile reads the new number of slots and the new
+// rows after its wait. The rows are deleted and inserted again, so that none of before can be locked.
 func (s *Store) SetSlots(ctx context.Context, siteID int64, slots int) error {
 	if !s.db.IsPostgres() {
 		return ErrSlotsSQLite
@@ -48,8 +48,12 @@ func (s *Store) SetSlots(ctx context.Context, siteID int64, slots int) error {
 	}
 
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// It excludes the steps of a move, and other changes of the slots.
+		if err := tx.LockCellOf(ctx, siteID); err != nil {
+			return err
+		}
 		var site model.Site
-		if err := tx.NewSelect().Model(&site).Where("id = ?", siteID).For("UPDATE").Scan(ctx); err != nil {
+		if err := tx.NewSelect().Model(&site).Where("id = ?", siteID).Scan(ctx); err != nil {
 			return db.OrNotFound(err)
 		}
 		switch {
@@ -81,9 +85,15 @@ func (s *Store) SetSlots(ctx context.Context, siteID int64, slots int) error {
 
 // divideUsage replaces the usage rows of a site by those of a number of slots.
 func divideUsage(ctx context.Context, tx *db.Tx, siteID int64, slots int) error {
-	// In the order of the batches.
+	if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", usageLockWait.Milliseconds()); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "LOCK TABLE site_usage IN EXCLUSIVE MODE"); err != nil {
+		return err
+	}
+
 	var before []usageRow
-	err := tx.NewSelect().Model(&before).Where("site_id = ?", siteID).Order("month", "slot").For("UPDATE").Scan(ctx)
+	err := tx.NewSelect().Model(&before).Where("site_id = ?", siteID).Order("month", "slot").Scan(ctx)
 	if err != nil || len(before) == 0 {
 		return err
 	}

@@ -98,7 +98,6 @@ func (*claims) missing(keys ClaimKeys, state *ClaimState) bool {
 
 func (c *claims) add(keys ClaimKeys) []step { return []step{addCaptchaUsage.rows(keys.Usage, c.cell)} }
 
-// widen has nothing to read: a claim's count has one row.
 func (*claims) widen(ClaimKeys, *ClaimState) (*ClaimState, []step) { return nil, nil }
 
 // complete reads whether accounts without usage, and those of keys that were not claimed, are in other

@@ -47,8 +47,7 @@ FROM site_usage u JOIN sites s ON s.id = u.site_id AND s.deleted_at = 0
 WHERE u.site_id = ?1 AND u.month = ?2 AND u.slot = ?3 AND s.usage_slots = max(?4, 1) AND s.cell = ?5`,
 	})
 
-	// On PostgreSQL it waits for a site that is being deleted, and for a change of its number of slots. The
-	// keys are those of first slots.
+	// On PostgreSQL it waits for a site that is being deleted. The keys are those of first slots.
 	addUsage = newWrite(tables.PlacedUsageKey, text{
 		postgres: `
 INSERT INTO site_usage (site_id, month, used, slot)

@@ -348,14 +348,10 @@ func (r *eraser) excludingHits(ctx context.Context, change func(ctx context.Cont
 	return r.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// On SQLite the transaction excludes every other writer.
 		if r.db.IsPostgres() {
-			// A change of the number of slots replaces these rows under the lock of the site's row.
-			for _, lock := range []string{
-				"SELECT 1 FROM sites WHERE id = ? FOR KEY SHARE",
-				"SELECT 1 FROM site_usage WHERE site_id = ? ORDER BY month, slot FOR NO KEY UPDATE",
-			} {
-				if _, err := tx.ExecContext(ctx, lock, r.erasure.SiteID); err != nil {
-					return err
-				}
+			_, err := tx.ExecContext(ctx,
+				"SELECT 1 FROM site_usage WHERE site_id = ? ORDER BY month, slot FOR NO KEY UPDATE", r.erasure.SiteID)
+			if err != nil {
+				return err
 			}
 		}
 
