@@ -48,7 +48,7 @@ func slotHits(random *rand.Rand, site *site, n int) []*hit {
 }
 
 // TestSlotsKeepTheQuota drives random batches of several writers to the border of a quota that is
-// changed meanwhile. Every hit is stored as long as the sum of the slots is below the quota, and none
+// changed meanwhile. Every hit is stored while the sum of the slots is below the quota, and none
 // above.
 func TestSlotsKeepTheQuota(t *testing.T) {
 	for _, slots := range []int{2, 4, 7} {
