@@ -75,6 +75,8 @@ type cells struct {
 	common  string    // the schema of the common tables
 	isCitus bool
 	opened  map[int64]*DB
+
+	addresses cellAddresses // those of InCell's writers
 }
 
 func newCells(home *DB) *cells {

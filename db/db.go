@@ -116,6 +116,10 @@ type Options struct {
 
 	Connections     int // most of the control plane and the worker together; 0: 16
 	DataConnections int // most of the data plane for lookups, salts and counts; 0: 4
+
+	// CellURLs are addresses, by the ids of cells, at which the same tables are: on Citus that of a worker.
+	// The writers of a cell's hits use it; a cell without one has DirectURL or the URL.
+	CellURLs map[int64]string
 }
 
 // EmbeddedURL returns the URL used when none is configured: one SQLite file in the data directory.
@@ -197,6 +201,10 @@ func openPostgres(rawURL string, options Options) (*DB, error) {
 			return nil, fmt.Errorf("direct address: %w", err)
 		}
 	}
+	addresses, err := parseCellAddresses(options.CellURLs)
+	if err != nil {
+		return nil, err
+	}
 
 	write := openPostgresPool(pool, cmp.Or(options.Connections, postgresPool), isPooled)
 	data := openPostgresPool(pool, cmp.Or(options.DataConnections, dataPool), isPooled)
@@ -216,6 +224,7 @@ func openPostgres(rawURL string, options Options) (*DB, error) {
 		Clock: newClock(), longReads: make(chan struct{}, maxLongReads),
 	}
 	d.cells = newCells(d)
+	d.cells.addresses.configs = addresses
 	return d, nil
 }
 

@@ -150,7 +150,7 @@ type transaction interface {
 
 func newEngine(d *db.DB) engine {
 	if d.IsPostgres() {
-		return &postgres{config: d.Postgres(), isCitus: d.IsCitus}
+		return &postgres{config: d.BatchPostgres(), isCitus: d.IsCitus}
 	}
 	return sqlite{db: d}
 }

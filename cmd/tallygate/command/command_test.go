@@ -24,6 +24,10 @@ func TestWrongSettings(t *testing.T) {
 		{setting: "TALLYGATE_DATABASE_URL", value: "mysql://user:hunter2@127.0.0.1/x", flag: "--database-url",
 			secret: true},
 		{setting: "TALLYGATE_REDIS_URL", value: "memcached://:hunter2@127.0.0.1", flag: "--redis-url", secret: true},
+		{setting: "TALLYGATE_CELL_ADDRESSES", value: "2=postgres://u:hunter2@127.0.0.1/x,3=mysql://u:hunter2@127.0.0.1/x",
+			flag: "--cell-addresses", secret: true},
+		{setting: "TALLYGATE_CELL_ADDRESSES", value: "postgres://u:hunter2@127.0.0.1/x", flag: "--cell-addresses", secret: true},
+		{setting: "TALLYGATE_CELL_ADDRESSES", value: "2=postgres://u:hunter2@127.0.0.1/x", flag: "--cell-addresses", secret: true}, // on SQLite
 		{setting: "TALLYGATE_ROLES", value: "control,cook", flag: "--roles"},
 		{setting: "TALLYGATE_CONTROL_ADDR", value: "8080", flag: "--control-addr"},
 		{setting: "TALLYGATE_DATA_ADDR", value: "127.0.0.1:99999", flag: "--data-addr"},

@@ -32,6 +32,7 @@ type Config struct {
 	DatabaseDirectURL  DatabaseURL        `env:"TALLYGATE_DATABASE_DIRECT_URL" placeholder:"URL" help:"Address of the same PostgreSQL database without a connection pooler in between, if database-url leads to one. Empty: as database-url." docs:"See [Connection poolers](operations.md#connection-poolers)."`
 	DatabasePool       int                `env:"TALLYGATE_DATABASE_POOL" default:"16" placeholder:"CONNECTIONS" help:"Most connections of one process to PostgreSQL for the control plane and the worker: 2 to 1000."`
 	DataPool           int                `env:"TALLYGATE_DATA_POOL" default:"4" placeholder:"CONNECTIONS" help:"Most connections of one process to PostgreSQL for what the data plane looks up: 2 to 1000. Each lane of hits, the captcha and the watch of changes have one more each."`
+	CellAddresses      CellAddresses      `env:"TALLYGATE_CELL_ADDRESSES" placeholder:"CELL=URL" help:"Addresses that store the hits of a cell instead of database-url, as 2=postgres://user:password@host:port/name,3=postgres://… On Citus: a worker's." docs:"See [Addresses of cells](operations.md#addresses-of-cells)."`
 	RedisURL           RedisURL           `env:"TALLYGATE_REDIS_URL" placeholder:"URL" help:"Redis for the job queue: redis://host:port/0, redis-sentinel://host,host/0?master=name or redis-cluster://host,host, or with rediss for TLS. Empty: a queue inside this process." docs:"Version 6.2 or newer, with the setting maxmemory-policy noeviction. The Sentinels' own credentials are sentinel_user and sentinel_password in the query."`
 	NoMigrate          bool               `env:"TALLYGATE_NO_MIGRATE" help:"Do not change the database's schema at the start, and refuse to start if a migration is pending. For a role of PostgreSQL without the right to create tables." docs:"See [Migrations](operations.md#migrations)."`
 	Roles              []Role             `env:"TALLYGATE_ROLES" default:"control,data,worker" placeholder:"ROLE" help:"Roles of this process: any of control, data, worker."`
@@ -113,6 +114,9 @@ func (c *Config) Validate() error {
 	if c.DatabaseDirectURL != "" && c.DatabaseURL == "" {
 		return errors.New("--database-direct-url: requires --database-url")
 	}
+	if len(c.CellAddresses.URLs) > 0 && c.DatabaseURL == "" {
+		return errors.New("--cell-addresses: requires --database-url: SQLite has one cell")
+	}
 
 	if c.DrainDelay < 0 || c.DrainDelay > maxDrainDelay {
 		return fmt.Errorf("--drain-delay: %v is not from 0s to %v", c.DrainDelay, maxDrainDelay)
@@ -157,6 +161,7 @@ func (c *Config) UsesDataFolder() bool { return c.DatabaseURL == "" || c.Secret 
 func (c *Config) DatabaseOptions() db.Options {
 	return db.Options{
 		DirectURL: string(c.DatabaseDirectURL), Connections: c.DatabasePool, DataConnections: c.DataPool,
+		CellURLs: c.CellAddresses.URLs,
 	}
 }
 
@@ -180,8 +185,8 @@ const (
 
 // These types validate themselves when they are parsed, so that an invalid value stops the start
 // with the setting's name.
-var _ = []encoding.TextUnmarshaler{new(Role), new(Address), new(Origin), new(DatabaseURL), new(RedisURL), new(SMTPURL),
-	new(Secret), new(Network)}
+var _ = []encoding.TextUnmarshaler{new(Role), new(Address), new(Origin), new(DatabaseURL), new(CellAddresses), new(RedisURL),
+	new(SMTPURL), new(Secret), new(Network)}
 
 // UnmarshalText parses a role.
 func (r *Role) UnmarshalText(text []byte) error {

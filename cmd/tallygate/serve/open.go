@@ -90,6 +90,9 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger) (_ *App, err 
 	if err := retention.New(a.db).EnsurePartitions(ctx, model.At(time.Now())); err != nil {
 		log.WarnContext(ctx, "create partitions", "error", err)
 	}
+	if err := a.checkCells(ctx); err != nil {
+		return nil, err
+	}
 	if a.keys, err = secret.Open(ctx, c, a.db, log); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"net/http"
 	"os/exec"
 	"strings"
 	"testing"
@@ -39,11 +40,39 @@ func TestCells(t *testing.T) {
 		admin("tallygate: there is no cell 3", "cells", "open", "3")
 
 		d := dbtest.Open(t, databaseURL)
-		site := dbtest.NewOwnSite(t, d, "example.com")
+		site := dbtest.NewOwnSite(t, d, "crash.localhost")
 		admin("tallygate: move site", "move-site", site.SiteKey, "--to", "2")
 		if err := dbtest.Exec(d, "UPDATE cells SET created_at = 0"); err != nil {
 			t.Fatal(err)
 		}
-		admin("example.com is in cell 2", "move-site", site.SiteKey, "--to", "2")
+		admin("crash.localhost is in cell 2", "move-site", site.SiteKey, "--to", "2")
+
+		// A wrong address of a cell stops the start, and the error does not contain it.
+		for addresses, want := range map[string]string{
+			"7=" + databaseURL:                "cell 7: there is no such cell",
+			"2=" + dbtest.EmptyPostgresURL(t): "cell 2: the address leads to another database",
+		} {
+			settings["TALLYGATE_CELL_ADDRESSES"] = addresses
+			if status, _, log := tallygate(t, settings, "serve"); status != 1 || !strings.Contains(log, want) ||
+				strings.Contains(log, addresses[2:]) {
+				t.Errorf("exit status %d, log %q; want %q", status, log, want)
+			}
+		}
+
+		// A server that does not respond refuses its own sites alone. The right address stores hits.
+		settings["TALLYGATE_ROLES"] = "data"
+		const nowhere = "2=postgres://tallygate:hunter2@127.0.0.1:1/x"
+		for addresses, want := range map[string]int{nowhere: 503, "2=" + databaseURL: 204} {
+			settings["TALLYGATE_CELL_ADDRESSES"] = addresses
+			p := start(t, settings, []string{"data"})
+			status, err := sendPageview(http.DefaultClient, p.addr["data"], site.SiteKey, "/page")
+			if err != nil || status != want {
+				t.Errorf("a page view: status %d, error %v; want %d", status, err, want)
+			}
+			p.kill()
+			if strings.Contains(p.logged(), "hunter2") {
+				t.Error("the log contains a password")
+			}
+		}
 	})
 }

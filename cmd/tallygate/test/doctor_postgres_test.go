@@ -10,6 +10,14 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
+// addCell adds a cell to the installation.
+func (i *installation) addCell() {
+	i.Helper()
+	if status, _, log := tallygate(i.T, i.settings, "admin", "cells", "add"); status != 0 {
+		i.Fatal(log)
+	}
+}
+
 // TestDoctorPostgres plants faults in a PostgreSQL server and its database.
 func TestDoctorPostgres(t *testing.T) {
 	t.Parallel()
@@ -94,6 +102,26 @@ func TestDoctorPostgres(t *testing.T) {
 		{"a direct address that leads nowhere", set("DATABASE_DIRECT_URL", "postgres://tallygate@127.0.0.1:1/x"), []string{"error postgres-direct"}},
 		{"a direct address of another database", func(i *installation) { set("DATABASE_DIRECT_URL", i.server.URL())(i) },
 			[]string{"error postgres-direct-other"}},
+		{"addresses of cells that are right", func(i *installation) {
+			i.addCell()
+			set("CELL_ADDRESSES", "2="+i.settings["TALLYGATE_DATABASE_URL"])(i)
+		}, nil},
+		{"an address of a cell that does not exist", func(i *installation) {
+			set("CELL_ADDRESSES", "2="+i.settings["TALLYGATE_DATABASE_URL"])(i)
+		}, []string{"error cell-unknown"}},
+		{"an address of a cell that leads nowhere", func(i *installation) {
+			i.addCell()
+			set("CELL_ADDRESSES", "2=postgres://tallygate:"+password+"@127.0.0.1:1/x")(i)
+		}, []string{"error cell-unreachable"}},
+		{"an address of a cell of another database", func(i *installation) {
+			i.addCell()
+			set("CELL_ADDRESSES", "2="+i.server.URL())(i)
+		}, []string{"error cell-other-database"}},
+		{"an address of a cell without its tables", func(i *installation) {
+			i.addCell()
+			i.exec("DROP SCHEMA cell_2 CASCADE")
+			set("CELL_ADDRESSES", "2="+i.settings["TALLYGATE_DATABASE_URL"])(i)
+		}, []string{"error cell-tables"}},
 		{"a server that risks its data", func(i *installation) {
 			i.server = startPostgres(i.T, false)
 			for _, setting := range []string{"full_page_writes", "autovacuum"} {

@@ -1,0 +1,32 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/tallygate/tallygate/db"
+)
+
+// checkCells checks the addresses of cells as their writers use them. The schema is this program's.
+func (e *examination) checkCells(ctx context.Context, d *db.DB) error {
+	faults, err := d.CheckCellAddresses(ctx)
+	for _, id := range slices.Sorted(maps.Keys(faults)) {
+		const correct = "Correct TALLYGATE_CELL_ADDRESSES; see docs/operations.md, \"Addresses of cells\"."
+
+		switch fault := faults[id]; {
+		case errors.Is(fault, db.ErrUnknownCell):
+			e.fault("cell-unknown", correct, "TALLYGATE_CELL_ADDRESSES names cell %d, which does not exist", id)
+		case errors.Is(fault, db.ErrOtherDatabase):
+			e.fault("cell-other-database", correct, "the address of cell %d leads to another database: its hits are refused", id)
+		case errors.Is(fault, db.ErrNoCellTables):
+			e.fault("cell-tables", "Name a server that has the tables. On Citus it must have the metadata.",
+				"the server at the address of cell %d does not have its tables: its hits are refused", id)
+		default:
+			e.fault("cell-unreachable", "Start the server at this address, or correct TALLYGATE_CELL_ADDRESSES. Until then the hits of the cell's sites are refused.",
+				"the address of cell %d does not answer: %v", id, withoutAddress(fault))
+		}
+	}
+	return err
+}

@@ -1,0 +1,31 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tallygate/tallygate/db"
+)
+
+// checkCells returns an error for an address of a cell that can never be right. A server that does not
+// respond stops the hits of its cell alone, and may return.
+func (a *App) checkCells(ctx context.Context) error {
+	faults, err := a.db.CheckCellAddresses(ctx)
+	if err != nil {
+		return fmt.Errorf("check the addresses of cells: %w", err)
+	}
+
+	for _, id := range slices.Sorted(maps.Keys(faults)) {
+		fault := faults[id]
+		for _, wrong := range []error{db.ErrUnknownCell, db.ErrOtherDatabase, db.ErrNoCellTables} {
+			if errors.Is(fault, wrong) {
+				return fmt.Errorf("--cell-addresses: cell %d: %w", id, wrong)
+			}
+		}
+		a.log.WarnContext(ctx, "the address of a cell does not answer: its hits are refused", "cell", id, "error", fault)
+	}
+	return nil
+}

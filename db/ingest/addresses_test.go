@@ -1,0 +1,182 @@
+package ingest_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// relay forwards connections to a server, and counts them.
+type relay struct {
+	url         string // the address of the database through the relay
+	connections atomic.Int64
+}
+
+func newRelay(t *testing.T, databaseURL string) *relay {
+	t.Helper()
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+
+	server := u.Host
+	u.Host = listener.Addr().String()
+	r := &relay{url: u.String()}
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			r.connections.Add(1)
+			go forward(client, server)
+		}
+	}()
+	return r
+}
+
+func forward(client net.Conn, server string) {
+	defer client.Close()
+	conn, err := net.Dial("tcp", server)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	go func() {
+		_, _ = io.Copy(conn, client)
+		conn.Close()
+	}()
+	_, _ = io.Copy(client, conn)
+}
+
+// nodes returns the addresses of all servers that have the tables of the second cell: those of the
+// workers on Citus.
+func nodes(t *testing.T, databaseURL string) []string {
+	t.Helper()
+	if os.Getenv("TALLYGATE_TEST_CELL") != "citus" {
+		return []string{databaseURL}
+	}
+
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var urls []string
+	for _, host := range dbtest.PgStrings(t, databaseURL, "SELECT nodename || ':' || nodeport FROM pg_dist_node WHERE groupid > 0") {
+		u.Host = host
+		urls = append(urls, u.String())
+	}
+	return urls
+}
+
+// TestCellAddress stores a batch through the address of a cell, as often as there are servers with its
+// tables. All other statements use the common address.
+func TestCellAddress(t *testing.T) {
+	databaseURL := dbtest.CellURL(t)
+	site := dbtest.NewOwnSite(t, dbtest.Open(t, databaseURL), "a.example")
+
+	for i, node := range nodes(t, databaseURL) {
+		r := newRelay(t, node)
+		home := openWith(t, databaseURL, map[int64]string{site.Cell: r.url})
+		d, err := home.InCell(t.Context(), site.Cell)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if faults, err := home.CheckCellAddresses(t.Context()); err != nil || len(faults) > 0 {
+			t.Errorf("faults %v, error %v", faults, err)
+		}
+
+		r.connections.Store(0)
+		hits := ingest.New(d).HitStore()
+		defer hits.Close()
+		count(t, hits, site, 7)
+		if err := home.Ping(t.Context()); err != nil || used(t, d, site) != int64(i+1)*7 {
+			t.Errorf("ping: %v, %d used", err, used(t, d, site))
+		}
+		if n := r.connections.Load(); n != 1 {
+			t.Errorf("%d connections to the address of the cell, want that of the writer", n)
+		}
+	}
+}
+
+func openWith(t *testing.T, databaseURL string, addresses map[int64]string) *db.DB {
+	t.Helper()
+	d, err := db.OpenWith(databaseURL, db.Options{CellURLs: addresses})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// TestWrongCellAddress checks that no batch is stored in another database, and which fault is reported.
+func TestWrongCellAddress(t *testing.T) {
+	databaseURL, otherURL := dbtest.CellURL(t), dbtest.CellURL(t)
+	home, other := dbtest.Open(t, databaseURL), dbtest.Open(t, otherURL)
+	site := dbtest.NewOwnSite(t, home, "a.example")
+	if twin := dbtest.NewOwnSite(t, other, "a.example"); twin.ID != site.ID || twin.Cell != site.Cell {
+		t.Fatalf("site %d in cell %d, want %d in %d", twin.ID, twin.Cell, site.ID, site.Cell)
+	}
+	if err := dbtest.Exec(home, "INSERT INTO cells (id, schema, open, created_at) VALUES (8, 'nowhere', false, 0)"); err != nil {
+		t.Fatal(err)
+	}
+
+	d := openWith(t, databaseURL, map[int64]string{
+		site.Cell: nodes(t, otherURL)[0], 8: nodes(t, databaseURL)[0], 9: databaseURL,
+	})
+	faults, err := d.CheckCellAddresses(t.Context())
+	if err != nil || len(faults) != 3 || !errors.Is(faults[site.Cell], db.ErrOtherDatabase) ||
+		!errors.Is(faults[8], db.ErrNoCellTables) || !errors.Is(faults[9], db.ErrUnknownCell) {
+		t.Errorf("faults %v, error %v", faults, err)
+	}
+
+	in, err := d.InCell(t.Context(), site.Cell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hits := ingest.New(in).HitStore()
+	defer hits.Close()
+	err = hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}},
+		func(*ingest.HitState) *ingest.HitChanges { return new(ingest.HitChanges) })
+	if !errors.Is(err, db.ErrOtherDatabase) {
+		t.Errorf("the batch: %v, want %v", err, db.ErrOtherDatabase)
+	}
+}
+
+// TestUnreachableCellAddress checks that a cell whose server does not respond stops its own sites alone.
+func TestUnreachableCellAddress(t *testing.T) {
+	databaseURL := dbtest.CellURL(t)
+	d := openWith(t, databaseURL, map[int64]string{2: "postgres://tallygate:hunter2@127.0.0.1:1/x"})
+	if faults, err := d.CheckCellAddresses(t.Context()); err != nil || faults[2] == nil ||
+		strings.Contains(faults[2].Error(), "hunter2") {
+		t.Errorf("faults %v, error %v", faults, err)
+	}
+
+	if err := dbtest.Exec(d, "UPDATE cells SET open = (id = 1)"); err != nil {
+		t.Fatal(err)
+	}
+	site := dbtest.NewOwnSite(t, d, "a.example")
+	hits := ingest.New(d).HitStore()
+	defer hits.Close()
+	count(t, hits, site, 7)
+
+	var n int64
+	if err := d.Read.NewSelect().Table("site_usage").ColumnExpr("sum(used)").Scan(t.Context(), &n); err != nil || n != 7 {
+		t.Errorf("%d used, error %v; want 7", n, err)
+	}
+}
