@@ -108,6 +108,11 @@ bench-reports-busy: build ## Measure 30 days of reports of 100 million page view
 	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
 	bin/loadgen reports --per-year 100000000 --days 30 --section bench-reports-busy --out docs/performance.md $(ARGS)
 
+.PHONY: bench-cells
+bench-cells: build ## Measure one cell and four, and four on the Citus cluster whose coordinator is at CITUS (3 minutes)
+	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	bin/loadgen cells $(if $(CITUS),--citus $(CITUS)) --out docs/scale.md $(ARGS)
+
 .PHONY: attack
 attack: build ## Attack the service on each database, and measure the effect on other sites
 	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen

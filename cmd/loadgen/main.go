@@ -18,6 +18,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/attack"
 	"github.com/tallygate/tallygate/cmd/loadgen/bench"
 	"github.com/tallygate/tallygate/cmd/loadgen/captcha"
+	"github.com/tallygate/tallygate/cmd/loadgen/cells"
 	"github.com/tallygate/tallygate/cmd/loadgen/chaos"
 	"github.com/tallygate/tallygate/cmd/loadgen/fleet"
 	"github.com/tallygate/tallygate/cmd/loadgen/report"
@@ -34,6 +35,7 @@ type commands struct {
 	Chaos   chaos.Command        `cmd:"" help:"Kill, pause and restart an instance under load, then verify."`
 	Upgrade upgrade.Command      `cmd:"" help:"Run the previous and the new program on one database under load, then verify."`
 	Fleet   fleet.Command        `cmd:"" help:"Measure several data nodes on one PostgreSQL behind HAProxy, and kill them."`
+	Cells   cells.Command        `cmd:"" help:"Measure one cell and four on one PostgreSQL, and four on a Citus cluster."`
 	Limits  bench.LimitsCommand  `cmd:"" help:"Measure the empty handler and the database's bulk copy on this machine."`
 	Bench   bench.Command        `cmd:"" help:"Measure the service and these limits, and write the table of ratios."`
 	Growth  bench.GrowthCommand  `cmd:"" help:"Measure whether any cost grows with the number of stored rows."`

@@ -21,6 +21,7 @@ type postgres struct {
 	conn    *pgx.Conn // nil until needed and after a failure
 
 	prepared map[string]bool // the statements that conn has prepared
+	noCopies bool            // of rows: Citus would commit them in two phases
 }
 
 // closeTimeout bounds the closing of a connection.
@@ -72,7 +73,7 @@ func (p *postgres) inTx(ctx context.Context, fn func(transaction) error) error {
 // try calls fn with a transaction on the connection. After a failure, including a panic, it
 // abandons the connection. dead reports a connection that was closed before COMMIT was sent.
 func (p *postgres) try(fn func(transaction) error) (dead bool, err error) {
-	tx := &postgresTx{conn: p.conn, prepared: p.prepared}
+	tx := &postgresTx{conn: p.conn, prepared: p.prepared, noCopies: p.noCopies}
 	defer func() {
 		if !tx.committed {
 			dead = p.conn.IsClosed() && !tx.committing
@@ -98,7 +99,7 @@ func (p *postgres) connect(ctx context.Context) error {
 		return err
 	}
 
-	p.conn, p.prepared = conn, make(map[string]bool)
+	p.conn, p.prepared, p.noCopies = conn, make(map[string]bool), isCitus
 	if _, err := conn.PgConn().Exec(ctx, session).ReadAll(); err != nil {
 		p.abandon()
 		return err
@@ -127,6 +128,7 @@ func (p *postgres) close() error {
 type postgresTx struct {
 	conn       *pgx.Conn
 	prepared   map[string]bool
+	noCopies   bool
 	committing bool // COMMIT was sent
 	committed  bool
 }
@@ -169,12 +171,12 @@ func (t *postgresTx) commit(ctx context.Context, steps []step) error {
 
 // write runs the steps and commits. Large inserts are COPYs before the other statements, unless one
 // of these is new to the connection: pgx then reads answers before the batch is sent, and expects none
-// of a COPY.
+// of a COPY. A coordinator of Citus commits a COPY in two phases, so there is none.
 func (t *postgresTx) write(ctx context.Context, steps []step) error {
 	var b pgx.Batch
 	var copies []copier
 	for _, s := range steps {
-		if c, ok := s.(copier); ok && c.isLarge() {
+		if c, ok := s.(copier); ok && !t.noCopies && c.isLarge() {
 			copies = append(copies, c)
 			continue
 		}
