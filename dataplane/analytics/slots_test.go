@@ -3,12 +3,14 @@ package analytics
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/dataplane/analytics/event"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/dbtest"
@@ -203,5 +205,60 @@ func TestSlotsChangeUnderLoad(t *testing.T) {
 
 	if got := sumSlots(t, d, row); got.Used != accepted.Load() || got.Slots != 3 {
 		t.Errorf("%+v, %d accepted; want all of them in 3 slots", got, accepted.Load())
+	}
+}
+
+// TestTransactionInTwoSlots sends one purchase by visitors of different slots at the same time. No lock
+// keeps them apart, and one of them is stored.
+func TestTransactionInTwoSlots(t *testing.T) {
+	d := dbtest.Open(t, dbtest.PostgresURL(t))
+	site := modelSite(t, d, "giant.example", 1_000)
+	if err := cells.New(d).SetSlots(t.Context(), site.id, 4); err != nil {
+		t.Fatal(err)
+	}
+	site.slots = 4
+
+	const rounds, writers = 20, 4
+	var all [writers]*writer
+	for i := range all {
+		all[i] = newWriter(ingest.New(d).HitStore(), nil, nil)
+		defer all[i].Stop(context.Background())
+	}
+
+	random := rand.New(rand.NewPCG(4, 1))
+	for round := range rounds {
+		var accepted, repeated atomic.Int64
+		var wg sync.WaitGroup
+		for slot, w := range all {
+			purchase := slotHits(random, site, 1)[0]
+			for int(purchase.slot()) != slot {
+				purchase = slotHits(random, site, 1)[0]
+			}
+			purchase.pageview, purchase.path = nil, "/"
+			purchase.event = &event.Accepted{Name: "purchase", TransactionID: fmt.Sprint(round)}
+			wg.Go(func() {
+				outcomes, err := w.Commit(t.Context(), []*hit{purchase})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				switch outcomes[0] {
+				case stored:
+					accepted.Add(1)
+				case duplicateTransaction:
+					repeated.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if accepted.Load() != 1 || repeated.Load() != writers-1 {
+			t.Fatalf("round %d: %d purchases accepted, %d repeated", round, accepted.Load(), repeated.Load())
+		}
+	}
+
+	for table, want := range map[string]int{"events": rounds, "transactions": rounds} {
+		if n, err := dbtest.Count(d, table); n != want || err != nil {
+			t.Errorf("%d rows in %s, error %v; want %d", n, table, err, want)
+		}
 	}
 }

@@ -40,7 +40,7 @@ type adminCommands struct {
 	Cells    cellsCommand    `cmd:"" help:"List the cells, which divide the sites' hits among schemas of PostgreSQL, add one, or choose which take new sites."`
 	MoveSite moveSiteCommand `cmd:"" help:"Move a site with its hits to another cell while the service runs. Its hits wait for some seconds."`
 
-	SetSlots setSlotsCommand `cmd:"" help:"Divide the usage of a very large site into slots by visitor, so that several writers store its hits at once; 1 undoes it. The site's hits wait for milliseconds."`
+	SetSlots setSlotsCommand `cmd:"" help:"Divide the usage of a very large site into slots by visitor, so that several writers store its hits at once; 1 undoes it. The hits of the site's cell wait for milliseconds."`
 
 	Suspend suspendCommand `cmd:"" help:"Suspend an account: its sites and sitekeys refuse calls, and its users can change nothing. Running processes follow within a second."`
 	Resume  resumeCommand  `cmd:"" help:"End the suspension of an account."`
