@@ -74,6 +74,8 @@ CREATE TABLE visits_default PARTITION OF visits DEFAULT;
 CREATE TABLE pageviews_default PARTITION OF pageviews DEFAULT;
 CREATE TABLE engagement_default PARTITION OF engagement DEFAULT;
 CREATE TABLE events_default PARTITION OF events DEFAULT;
+-- It has no primary key. Without an identity Citus could not move the schema while rows are deleted.
+ALTER TABLE pageviews_default REPLICA IDENTITY FULL;
 
 CREATE TABLE detached_partitions (
   table_name  text    NOT NULL,

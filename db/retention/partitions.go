@@ -18,7 +18,7 @@ import (
 type partitioned struct {
 	name       string
 	key        string                    // the column that determines the month
-	primaryKey string                    // of page views on PostgreSQL only the order in which rows are deleted
+	primaryKey string                    // page views have none on PostgreSQL: there it is the order in which rows are deleted
 	with       string                    // storage options of each partition
 	bound      func(model.Month) int64   // the key's first value in a month
 	at         func(int64) model.Instant // the time of a key
@@ -178,6 +178,13 @@ func createPartition(ctx context.Context, tx *db.Tx, table partitioned, month mo
 		bun.Ident(table.partition(month)), bun.Ident(table.name), bun.Safe(table.with))
 	if err != nil {
 		return err
+	}
+
+	// Logical replication, by which Citus moves a cell, needs it for rows that are deleted meanwhile.
+	if table.name == "pageviews" {
+		if _, err := tx.ExecContext(ctx, "ALTER TABLE ? REPLICA IDENTITY FULL", bun.Ident(table.partition(month))); err != nil {
+			return err
+		}
 	}
 
 	return attachPartition(ctx, tx, table, month)
