@@ -114,6 +114,24 @@ func (tx *Tx) StayPut(ctx context.Context, siteID int64) error {
 	return err
 }
 
+// HoldCell is the first statement of a transaction in a cell of Citus. It changes nothing, but from a
+// statement that changes tables of the cell until the end of the transaction, Citus does not move the
+// cell to another node. Rows that were locked before would not be locked on the new node.
+const HoldCell = "UPDATE detached_partitions SET detached_at = 0 WHERE table_name = ''"
+
+// holdCell runs HoldCell if the transaction is in a cell of Citus.
+func (tx *Tx) holdCell(ctx context.Context) error {
+	if tx.CellID() == DefaultCell {
+		return nil
+	}
+	isCitus, err := tx.db.IsCitus(ctx)
+	if err != nil || !isCitus {
+		return err
+	}
+	_, err = tx.Tx.Tx.ExecContext(ctx, HoldCell)
+	return err
+}
+
 // EnterCell makes the names of tables mean those of a cell for the rest of the transaction.
 func (tx *Tx) EnterCell(ctx context.Context, id int64) error {
 	if id == tx.CellID() {
@@ -129,5 +147,5 @@ func (tx *Tx) EnterCell(ctx context.Context, id int64) error {
 	}
 
 	tx.cell = id
-	return nil
+	return tx.holdCell(ctx)
 }

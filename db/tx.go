@@ -58,6 +58,9 @@ func (d *DB) inTx(ctx context.Context, pool *bun.DB, fn func(ctx context.Context
 					return err
 				}
 			}
+			if err := tx.holdCell(ctx); err != nil {
+				return err
+			}
 
 			err := fn(ctx, tx)
 			changes = tx.changes

@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/tallygate/tallygate/db"
 )
 
 // postgres is the engine of a writer on PostgreSQL. The writer needs a connection of its own for
@@ -21,7 +23,7 @@ type postgres struct {
 	conn    *pgx.Conn // nil until needed and after a failure
 
 	prepared map[string]bool // the statements that conn has prepared
-	noCopies bool            // of rows: Citus would commit them in two phases
+	onCitus  bool            // as conn found
 }
 
 // closeTimeout bounds the closing of a connection.
@@ -73,7 +75,7 @@ func (p *postgres) inTx(ctx context.Context, fn func(transaction) error) error {
 // try calls fn with a transaction on the connection. After a failure, including a panic, it
 // abandons the connection. dead reports a connection that was closed before COMMIT was sent.
 func (p *postgres) try(fn func(transaction) error) (dead bool, err error) {
-	tx := &postgresTx{conn: p.conn, prepared: p.prepared, noCopies: p.noCopies}
+	tx := &postgresTx{conn: p.conn, prepared: p.prepared, onCitus: p.onCitus}
 	defer func() {
 		if !tx.committed {
 			dead = p.conn.IsClosed() && !tx.committing
@@ -99,7 +101,7 @@ func (p *postgres) connect(ctx context.Context) error {
 		return err
 	}
 
-	p.conn, p.prepared, p.noCopies = conn, make(map[string]bool), isCitus
+	p.conn, p.prepared, p.onCitus = conn, make(map[string]bool), isCitus
 	if _, err := conn.PgConn().Exec(ctx, session).ReadAll(); err != nil {
 		p.abandon()
 		return err
@@ -128,7 +130,7 @@ func (p *postgres) close() error {
 type postgresTx struct {
 	conn       *pgx.Conn
 	prepared   map[string]bool
-	noCopies   bool
+	onCitus    bool
 	committing bool // COMMIT was sent
 	committed  bool
 }
@@ -136,6 +138,9 @@ type postgresTx struct {
 func (t *postgresTx) begin(ctx context.Context, steps []step) error {
 	var b pgx.Batch
 	b.Queue(pgBegin)
+	if t.onCitus {
+		b.Queue(db.HoldCell)
+	}
 	queue(&b, steps...)
 	return t.send(ctx, &b)
 }
@@ -176,7 +181,7 @@ func (t *postgresTx) write(ctx context.Context, steps []step) error {
 	var b pgx.Batch
 	var copies []copier
 	for _, s := range steps {
-		if c, ok := s.(copier); ok && !t.noCopies && c.isLarge() {
+		if c, ok := s.(copier); ok && !t.onCitus && c.isLarge() {
 			copies = append(copies, c)
 			continue
 		}
