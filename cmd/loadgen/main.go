@@ -20,6 +20,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/captcha"
 	"github.com/tallygate/tallygate/cmd/loadgen/cells"
 	"github.com/tallygate/tallygate/cmd/loadgen/chaos"
+	"github.com/tallygate/tallygate/cmd/loadgen/cluster"
 	"github.com/tallygate/tallygate/cmd/loadgen/fleet"
 	"github.com/tallygate/tallygate/cmd/loadgen/report"
 	"github.com/tallygate/tallygate/cmd/loadgen/run"
@@ -36,6 +37,7 @@ type commands struct {
 	Upgrade upgrade.Command      `cmd:"" help:"Run the previous and the new program on one database under load, then verify."`
 	Fleet   fleet.Command        `cmd:"" help:"Measure several data nodes on one PostgreSQL behind HAProxy, and kill them."`
 	Cells   cells.Command        `cmd:"" help:"Measure one cell and four on one PostgreSQL, and four on a Citus cluster."`
+	Cluster cluster.Command      `cmd:"" help:"Break a Citus cluster, data planes, workers and a Redis Cluster under load, then verify."`
 	Limits  bench.LimitsCommand  `cmd:"" help:"Measure the empty handler and the database's bulk copy on this machine."`
 	Bench   bench.Command        `cmd:"" help:"Measure the service and these limits, and write the table of ratios."`
 	Growth  bench.GrowthCommand  `cmd:"" help:"Measure whether any cost grows with the number of stored rows."`

@@ -76,16 +76,28 @@ func (c *CitusDatabase) url(host, database string) string {
 // Workers returns host and port of each worker.
 func (c *CitusDatabase) Workers() []string { return slices.Clone(c.hosts[1:]) }
 
+// Coordinator returns host and port of the coordinator.
+func (c *CitusDatabase) Coordinator() string { return c.hosts[0] }
+
 // Pids returns the process ids of the nodes' main processes, which are on this machine.
 func (c *CitusDatabase) Pids(ctx context.Context) (pids []int, err error) {
 	for _, host := range c.hosts {
-		one, err := rows[int](ctx, c.NodeURL(host), `SELECT split_part(pg_read_file('postmaster.pid'), E'\n', 1)::int`)
+		pid, err := c.Pid(ctx, host)
 		if err != nil {
-			return nil, fmt.Errorf("process id of the node %s: %w", host, err)
+			return nil, err
 		}
-		pids = append(pids, one...)
+		pids = append(pids, pid)
 	}
 	return pids, nil
+}
+
+// Pid returns the process id of one node's main process, which is on this machine.
+func (c *CitusDatabase) Pid(ctx context.Context, host string) (int, error) {
+	pid, err := rows[int](ctx, c.NodeURL(host), `SELECT split_part(pg_read_file('postmaster.pid'), E'\n', 1)::int`)
+	if err != nil {
+		return 0, fmt.Errorf("process id of the node %s: %w", host, err)
+	}
+	return pid[0], nil
 }
 
 // Prepared returns how many transactions nodes have prepared for the two-phase commits of others, since

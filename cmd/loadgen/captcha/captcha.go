@@ -92,7 +92,7 @@ func (c *Command) Run(ctx context.Context, term report.Terminal) error {
 	run := NewRun(c.Target.Data, c.Sitekey, c.Secret, load.Load{Connections: c.Connections, Watched: []int{c.Pid}})
 	for left := c.Tokens; left > 0 && ctx.Err() == nil; left -= LapTokens {
 		tickets := run.Obtain(ctx, min(left, LapTokens))
-		run.Redeem(ctx, withRepeats(tickets))
+		run.Redeem(ctx, WithRepeats(tickets))
 		fmt.Fprintf(term.Log, "%d tokens accepted\n", run.Verdict.Accepted)
 	}
 

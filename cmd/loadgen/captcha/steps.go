@@ -85,7 +85,7 @@ func (r *Run) Obtain(ctx context.Context, n int) []*Ticket {
 	tickets = having(tickets, func(t *Ticket) bool { return t.Challenge.Challenge != "" })
 	r.Verdict.Challenges += int64(len(tickets))
 	tickets = r.Solve(ctx, tickets)
-	r.run(ctx, exchanging, withRepeats(tickets))
+	r.run(ctx, exchanging, WithRepeats(tickets))
 	tickets = having(tickets, func(t *Ticket) bool { return t.Token != "" })
 	r.Verdict.Tokens += int64(len(tickets))
 
@@ -146,9 +146,9 @@ func Once(tickets []*Ticket) []Attempt {
 	return attempts
 }
 
-// withRepeats returns two attempts for every fourth ticket and one for the others. Half of the
+// WithRepeats returns two attempts for every fourth ticket and one for the others. Half of the
 // repetitions follow immediately, half come at the end.
-func withRepeats(tickets []*Ticket) (attempts []Attempt) {
+func WithRepeats(tickets []*Ticket) (attempts []Attempt) {
 	var late []Attempt
 
 	for i, t := range tickets {

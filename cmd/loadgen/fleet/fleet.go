@@ -100,7 +100,7 @@ func (o *Outcome) Print(w io.Writer) {
 
 // cases are the ways to spread calls, which are measured in turn. The first one is the reference.
 var cases = []struct{ name, backend string }{
-	{"one", backendOne}, {"all, evenly", backendEven}, {"all, by site", backendSite},
+	{"one", instance.BackendOne}, {"all, evenly", instance.BackendEven}, {"all, by site", instance.BackendSite},
 }
 
 // Play starts the fleet, measures it and verifies the hits.
@@ -124,11 +124,11 @@ func (c *Command) Play(ctx context.Context, progress io.Writer) (*Outcome, error
 		return nil, err
 	}
 
-	p, err := startProxy(ctx, b.Dir, nodes)
+	p, err := instance.StartHAProxy(ctx, b.Dir, nodes)
 	if err != nil {
 		return nil, err
 	}
-	defer p.stop()
+	defer p.Stop()
 
 	s, err := traffic.NewOwnSession(ctx, b.Server.Target(),
 		&traffic.Flags{Mix: c.Mix, Sites: 20, Visitors: 20_000, Seed: 1})
@@ -172,7 +172,7 @@ func (c *Command) startNodes(ctx context.Context, b *instance.Instance) (nodes [
 type fleet struct {
 	*Command
 	nodes    []*instance.Server
-	proxy    *proxy
+	proxy    *instance.HAProxy
 	session  *traffic.Session
 	journal  *traffic.Journal
 	outcome  *Outcome
@@ -181,7 +181,7 @@ type fleet struct {
 
 // phase drives a backend of the load balancer.
 func (f *fleet) phase(ctx context.Context, backend string, l load.Load) *load.Result {
-	f.session.Traffic.Host = f.proxy.addresses[backend]
+	f.session.Traffic.Host = f.proxy.Addresses[backend]
 	l.Connections = f.Connections
 	return f.session.Phase(ctx, f.journal, l, traffic.Mixes[f.Mix])
 }
@@ -236,7 +236,7 @@ func (f *fleet) kill(ctx context.Context) error {
 	before := maps.Clone(f.session.Unexpected.Counts)
 	loading, stop := context.WithCancel(ctx)
 	ended := make(chan *load.Result, 1)
-	go func() { ended <- f.phase(loading, backendSite, load.Load{}) }()
+	go func() { ended <- f.phase(loading, instance.BackendSite, load.Load{}) }()
 
 	err := f.killNodes(ctx)
 	stop()

@@ -1,4 +1,4 @@
-package fleet
+package instance
 
 import (
 	"context"
@@ -12,21 +12,21 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tallygate/tallygate/cmd/loadgen/instance"
 	"github.com/tallygate/tallygate/db/pgserver"
 )
 
 // The backends of the load balancer.
 const (
-	backendOne  = "one"  // the first node
-	backendEven = "even" // all nodes in turn
-	backendSite = "site" // all nodes, each site on a node of its own; see docs/proxies/haproxy.cfg
+	BackendOne  = "one"  // the first node
+	BackendEven = "even" // all nodes in turn
+	BackendSite = "site" // all nodes, each site on a node of its own; see docs/proxies/haproxy.cfg
 )
 
-// proxy is a private HAProxy.
-type proxy struct {
-	cmd       *exec.Cmd
-	addresses map[string]string // host:port by backend
+// HAProxy is a private load balancer.
+type HAProxy struct {
+	Addresses map[string]string // host:port by backend
+
+	cmd *exec.Cmd
 }
 
 // configHead and configSite are docs/proxies/haproxy.cfg without TLS and names. The load program names
@@ -55,27 +55,28 @@ const configSite = `	http-request set-var(txn.site) req.hdr(Origin)
 	hash-balance-factor 150
 `
 
-// startProxy starts HAProxy in front of the nodes and waits until it forwards calls.
-func startProxy(ctx context.Context, dir string, nodes []*instance.Server) (*proxy, error) {
+// StartHAProxy starts HAProxy in front of data nodes and waits until it accepts connections. Its
+// configuration is written to dir. The caller stops it.
+func StartHAProxy(ctx context.Context, dir string, nodes []*Server) (*HAProxy, error) {
 	program, err := exec.LookPath("haproxy")
 	if err != nil {
 		return nil, fmt.Errorf("haproxy is not installed: %w", err)
 	}
 
-	p := &proxy{addresses: make(map[string]string)}
+	p := &HAProxy{Addresses: make(map[string]string)}
 	config := configHead
 	for _, backend := range []struct {
 		name, balance string
-		nodes         []*instance.Server
+		nodes         []*Server
 	}{
-		{backendOne, "", nodes[:1]}, {backendEven, "\tbalance roundrobin\n", nodes}, {backendSite, configSite, nodes},
+		{BackendOne, "", nodes[:1]}, {BackendEven, "\tbalance roundrobin\n", nodes}, {BackendSite, configSite, nodes},
 	} {
 		port, err := pgserver.FreePort()
 		if err != nil {
 			return nil, err
 		}
-		p.addresses[backend.name] = fmt.Sprintf("127.0.0.1:%d", port)
-		config += fmt.Sprintf("listen %s\n\tbind %s\n%s", backend.name, p.addresses[backend.name], backend.balance)
+		p.Addresses[backend.name] = fmt.Sprintf("127.0.0.1:%d", port)
+		config += fmt.Sprintf("listen %s\n\tbind %s\n%s", backend.name, p.Addresses[backend.name], backend.balance)
 		for i, node := range backend.nodes {
 			config += fmt.Sprintf("\tserver data%d %s\n", i+1, node.Data)
 		}
@@ -95,18 +96,18 @@ func startProxy(ctx context.Context, dir string, nodes []*instance.Server) (*pro
 	}
 
 	if err := p.await(ctx); err != nil {
-		p.stop()
+		p.Stop()
 		return nil, errors.Join(err, errors.New(log.String()))
 	}
 	return p, nil
 }
 
 // await waits until HAProxy accepts connections.
-func (p *proxy) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, instance.StartPatience)
+func (p *HAProxy) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, StartPatience)
 	defer cancel()
 
-	for _, address := range p.addresses {
+	for _, address := range p.Addresses {
 		for {
 			conn, err := net.DialTimeout("tcp", address, time.Second)
 			if err == nil {
@@ -123,7 +124,8 @@ func (p *proxy) await(ctx context.Context) error {
 	return nil
 }
 
-func (p *proxy) stop() {
+// Stop terminates the load balancer.
+func (p *HAProxy) Stop() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
 }

@@ -165,10 +165,13 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	return nil
 }
 
-// listeners returns the addresses of the server's roles.
+// listeners returns the addresses of the server's roles, and the one of its health if it has one.
 func (s *Server) listeners() []string {
 	var all []string
 	roles := s.Env["TALLYGATE_ROLES"]
+	if health := s.Env["TALLYGATE_HEALTH_ADDR"]; health != "" {
+		all = append(all, health)
+	}
 	if s.Control != "" && strings.Contains(roles, "control") {
 		all = append(all, s.Control)
 	}

@@ -226,9 +226,13 @@ func (a *Account) SignIn(ctx context.Context) error {
 	return nil
 }
 
-// PrepareSites creates n sites with every feature that the traffic needs. Features that the target
-// refuses are left out and described in Notes.
-func (a *Account) PrepareSites(ctx context.Context, n int) ([]Site, Features, error) {
+// NoReceiver is the address of a conversion webhook whose name does not resolve: deliveries are stored and
+// counted, but not sent anywhere.
+const NoReceiver = "https://receiver.invalid/conversion"
+
+// PrepareSites creates n sites with every feature that the traffic needs, and with a conversion webhook
+// at the given address. Features that the target refuses are left out and described in Notes.
+func (a *Account) PrepareSites(ctx context.Context, n int, webhook string) ([]Site, Features, error) {
 	run := strings.ToLower(rand.Text()[:8])
 	sites := make([]Site, n)
 	f := Features{OwnEvents: true, Ecommerce: true, Conversions: true}
@@ -256,9 +260,7 @@ func (a *Account) PrepareSites(ctx context.Context, n int) ([]Site, Features, er
 
 		set(&f.Ecommerce, "no e-commerce events are sent", "updateSite", map[string]any{"measureEcommerce": true})
 
-		// The name does not resolve: deliveries are stored and counted, but not sent anywhere.
-		set(&f.Conversions, "no deliveries are checked", "setConversionWebhook",
-			map[string]any{"url": "https://receiver.invalid/conversion"})
+		set(&f.Conversions, "no deliveries are checked", "setConversionWebhook", map[string]any{"url": webhook})
 
 		if f.OwnEvents {
 			set(&f.Conversions, "no deliveries are checked", "markKeyEvent", map[string]any{"name": OwnEvents[0]})
@@ -307,19 +309,23 @@ func (a *Account) Usage(ctx context.Context, siteID string) (Usage, error) {
 	return data.Site.Usage, nil
 }
 
-// Deliveries counts a site's conversion deliveries by event.
-func (a *Account) Deliveries(ctx context.Context, siteID string) (map[string]int64, error) {
-	const query = `query ($id: ID!, $after: String) { site(id: $id) { deliveries(first: 100, after: $after) {
-		edges { node { kind event } } pageInfo { hasNextPage endCursor } } } }`
+// Deliveries counts a site's conversion deliveries by event, in all states or, unless state is empty, in one.
+func (a *Account) Deliveries(ctx context.Context, siteID, state string) (map[string]int64, error) {
+	const query = `query ($id: ID!, $filter: DeliveryFilter, $after: String) { site(id: $id) {
+		deliveries(first: 100, filter: $filter, after: $after) { edges { node { event } } pageInfo { hasNextPage endCursor } } } }`
 
-	variables := map[string]any{"id": siteID, "after": nil}
+	filter := map[string]any{"kind": "CONVERSION"}
+	if state != "" {
+		filter["state"] = state
+	}
+	variables := map[string]any{"id": siteID, "filter": filter, "after": nil}
 	count := make(map[string]int64)
 
 	for {
 		var data struct {
 			Site *struct {
 				Deliveries struct {
-					Edges    []struct{ Node struct{ Kind, Event string } }
+					Edges    []struct{ Node struct{ Event string } }
 					PageInfo struct {
 						HasNextPage bool
 						EndCursor   *string
@@ -332,9 +338,7 @@ func (a *Account) Deliveries(ctx context.Context, siteID string) (map[string]int
 		}
 
 		for _, edge := range data.Site.Deliveries.Edges {
-			if strings.EqualFold(edge.Node.Kind, "conversion") {
-				count[edge.Node.Event]++
-			}
+			count[edge.Node.Event]++
 		}
 
 		if !data.Site.Deliveries.PageInfo.HasNextPage {

@@ -13,6 +13,7 @@ type Flags struct {
 	Sites    int           `default:"20" placeholder:"N" help:"Number of sites, 1 to 1000. A few get most of the hits."`
 	Visitors int           `default:"20000" placeholder:"N" help:"Number of visitors of each site."`
 	Seed     uint64        `default:"1" placeholder:"N" help:"Two runs with one seed send the same hits."`
+	Webhook  string        `kong:"-"` // of conversions; empty: target.NoReceiver
 }
 
 // MaxSites is the largest number of sites of a run.

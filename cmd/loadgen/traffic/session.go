@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ func NewSession(ctx context.Context, t target.Target, f *Flags) (*Session, error
 		return nil, err
 	}
 
-	sites, features, err := a.PrepareSites(ctx, f.Sites)
+	sites, features, err := a.PrepareSites(ctx, f.Sites, cmp.Or(f.Webhook, target.NoReceiver))
 	return &Session{Account: a, Traffic: Traffic{
 		Seed: f.Seed, Host: t.Data, Mix: Mixes[f.Mix], Sites: sites, Visitors: f.Visitors, features: features,
 	}}, err

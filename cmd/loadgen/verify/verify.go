@@ -307,7 +307,7 @@ func (c *siteCheck) compareDeliveries(ctx context.Context, a *target.Account) er
 		return nil
 	}
 
-	made, err := a.Deliveries(ctx, c.site.ID)
+	made, err := a.Deliveries(ctx, c.site.ID, "")
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,140 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tallygate/tallygate/cmd/loadgen/instance"
+	"github.com/tallygate/tallygate/cmd/loadgen/process"
+)
+
+// event is something that happens to the cluster, and ends with everything running.
+type event struct {
+	name string
+	do   func(ctx context.Context, round int) error // round counts from 0
+}
+
+const eventCount = 9
+
+// events are in the order in which they happen in each round.
+func (r *run) eventsOf(i *installation) []event {
+	nodes := i.nodes()
+	return slices.DeleteFunc([]event{
+		{"data plane killed", func(ctx context.Context, round int) error { return kill(ctx, i.data[round%dataCount]) }},
+		{"data plane restarted", func(ctx context.Context, round int) error { return restart(ctx, i.data[round%dataCount]) }},
+		{"worker process killed", func(ctx context.Context, round int) error { return kill(ctx, i.workers[round%workerCount]) }},
+		{"Redis master lost", func(ctx context.Context, _ int) error { return i.redis.LoseMaster(ctx) }},
+		{"cell of node 1 moved to node 2 and back", r.moveCell},
+		{"site moved to a cell of the other node", r.moveSite},
+		{"database node 1 crashed", func(ctx context.Context, _ int) error { return r.crash(ctx, nodes[0]) }},
+		{"database node 2 crashed", func(ctx context.Context, _ int) error { return r.crash(ctx, nodes[1]) }},
+		{"coordinator crashed", func(ctx context.Context, _ int) error { return r.crash(ctx, i.citus.Coordinator()) }},
+	}, func(e event) bool { return !strings.Contains(e.name, r.Only) })
+}
+
+func kill(ctx context.Context, s *instance.Server) error {
+	s.Kill()
+	return s.Start(ctx)
+}
+
+func restart(ctx context.Context, s *instance.Server) error {
+	return errors.Join(s.Stop(), s.Start(ctx))
+}
+
+// moveCell moves the first cell to the other node, and back.
+func (r *run) moveCell(ctx context.Context, _ int) error {
+	cell, nodes := r.installation.cells[0], r.installation.nodes()
+	for _, node := range []string{nodes[1], nodes[0]} {
+		host, port, _ := strings.Cut(node, ":")
+		err := r.exec(ctx, "SELECT citus_schema_move($1::regnamespace, $2, $3::int)", cell.Schema, host, port)
+		if err != nil {
+			return fmt.Errorf("move the schema %s to %s: %w", cell.Schema, node, err)
+		}
+	}
+	return nil
+}
+
+// moveSite moves one of the sites that move, with the command of operators.
+func (r *run) moveSite(ctx context.Context, round int) error {
+	site := r.groups[moving].session.Traffic.Sites[round]
+	from, err := r.cellOf(ctx, site.Key)
+	if err != nil {
+		return err
+	}
+	to := from
+	for _, cell := range r.installation.cells {
+		if cell.Node != from.Node {
+			to = cell
+		}
+	}
+
+	cmd := exec.CommandContext(ctx, r.installation.program, "admin", "move-site", site.Key, "--to", strconv.FormatInt(to.ID, 10))
+	for name, value := range r.installation.control.Env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("move-site: %w: %s", err, output)
+	}
+	return nil
+}
+
+// crash ends a database node at once, and starts it again after the outage.
+func (r *run) crash(ctx context.Context, node string) error {
+	pid, err := r.installation.citus.Pid(ctx, node)
+	if err != nil {
+		return err
+	}
+	program, err := process.ProgramOf(pid)
+	if err != nil {
+		return fmt.Errorf("database node %s: %w", node, err)
+	}
+
+	// An immediate shutdown: nothing is written, and the start recovers from the log.
+	if err := syscall.Kill(pid, syscall.SIGQUIT); err != nil {
+		return err
+	}
+	if err := r.awaitNode(ctx, node, false); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(r.Outage):
+	}
+
+	// The node must run again even if the run is interrupted: it belongs to the caller.
+	if err := program.Start(); err != nil {
+		return fmt.Errorf("start the database node %s: %w", node, err)
+	}
+	return r.awaitNode(context.WithoutCancel(ctx), node, true)
+}
+
+// awaitNode waits until a database node accepts connections, or until it does not.
+func (r *run) awaitNode(ctx context.Context, node string, up bool) error {
+	ctx, cancel := context.WithTimeout(ctx, instance.StartPatience)
+	defer cancel()
+	for {
+		conn, err := pgx.Connect(ctx, r.installation.citus.NodeURL(node))
+		if err == nil {
+			err = conn.Close(ctx)
+		}
+		if up && err == nil || !up && errors.Is(err, syscall.ECONNREFUSED) {
+			return nil
+		}
+
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("database node %s: %w", node, errors.Join(err, os.ErrDeadlineExceeded))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
