@@ -62,7 +62,7 @@ test-race: ## Run every test under the race detector, installing nothing
 .PHONY: test-citus
 test-citus: ## Run the tests of stores, hits, jobs and reports on a Citus cluster (CITUS=program that starts one)
 	@test -n "$(CITUS)" || { echo "test-citus: set CITUS to a program that starts a cluster, see .ci/citus"; exit 1; }
-	@.ci/citus $(CITUS)
+	@.ci/citus $(CITUS) tests
 
 .PHONY: screenshots
 screenshots: ## Take pictures of every page of the console (into bin/screenshots; light and dark, narrow and wide)
@@ -112,6 +112,11 @@ bench-reports-busy: build ## Measure 30 days of reports of 100 million page view
 bench-cells: build ## Measure one cell and four, and four on the Citus cluster whose coordinator is at CITUS (3 minutes)
 	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
 	bin/loadgen cells $(if $(CITUS),--citus $(CITUS)) --out docs/scale.md $(ARGS)
+
+.PHONY: cluster-run
+cluster-run: build ## Break a Citus cluster and a fleet on it under load, and verify (CITUS=program that starts one; 5 minutes)
+	@test -n "$(CITUS)" || { echo "cluster-run: set CITUS to a program that starts a cluster, see .ci/citus"; exit 1; }
+	@.ci/citus $(CITUS) cluster --out docs/scale.md $(ARGS)
 
 .PHONY: attack
 attack: build ## Attack the service on each database, and measure the effect on other sites

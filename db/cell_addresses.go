@@ -104,6 +104,27 @@ func (d *DB) CheckCellAddresses(ctx context.Context) (faults map[int64]error, er
 	return faults, nil
 }
 
+// HasCellAddresses reports whether a cell has an address of its own.
+func (d *DB) HasCellAddresses() bool { return len(d.cells.addresses.configs) > 0 }
+
+// ReachesCell reports whether the writers of at least one cell with an address can connect. It needs the
+// common address only for servers that it has not connected to before.
+func (d *DB) ReachesCell(ctx context.Context) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	reached := make(chan bool, len(d.cells.addresses.configs))
+	for id := range d.cells.addresses.configs {
+		go func() { reached <- d.connectToCell(ctx, id) == nil }()
+	}
+	for range d.cells.addresses.configs {
+		if <-reached {
+			return true
+		}
+	}
+	return false
+}
+
 // connectToCell connects as a writer of the cell does.
 func (d *DB) connectToCell(ctx context.Context, id int64) error {
 	in, err := d.InCell(ctx, id)

@@ -219,13 +219,21 @@ func (d *DB) CellID() int64 { return cmp.Or(d.cell.ID, DefaultCell) }
 
 // IsCitus reports whether the server is a Citus coordinator.
 func (d *DB) IsCitus(ctx context.Context) (bool, error) {
+	// It does not change, so that no transaction waits for the list of cells.
+	if is, known := d.cells.knownCitus(); known {
+		return is, nil
+	}
 	if _, err := d.Cells(ctx); err != nil {
 		return false, err
 	}
+	is, _ := d.cells.knownCitus()
+	return is, nil
+}
 
-	d.cells.mu.Lock()
-	defer d.cells.mu.Unlock()
-	return d.cells.isCitus, nil
+func (c *cells) knownCitus() (is, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.isCitus, !c.readAt.IsZero()
 }
 
 // CellID returns the id of the cell whose tables the transaction means.

@@ -2,7 +2,10 @@ package process
 
 import (
 	"context"
+	"errors"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -42,4 +45,51 @@ func (c signallingContext) Done() <-chan struct{} {
 	default:
 	}
 	return c.Context.Done()
+}
+
+// TestProgramOf starts a program, ends it, and starts it again as it was.
+func TestProgramOf(t *testing.T) {
+	folder := t.TempDir()
+	output, err := os.Create(filepath.Join(folder, "output"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer output.Close()
+
+	// The shell writes once it is ready, and ends with its input.
+	first := exec.Command("/bin/sh", "-c", `echo "$0 $GREETING" >> written; read -r line; exit 0`, "an argument")
+	first.Dir, first.Env, first.Stderr = folder, []string{"GREETING=hello"}, output
+	input, err := first.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	awaitText(t, filepath.Join(folder, "written"), "an argument hello\n")
+
+	program, err := ProgramOf(first.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(input.Close(), first.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	awaitText(t, filepath.Join(folder, "written"), "an argument hello\nan argument hello\n")
+}
+
+func awaitText(t *testing.T, path, want string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		text, err := os.ReadFile(path)
+		if string(text) == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%q, error %v; want %q", text, err, want)
+		}
+	}
 }

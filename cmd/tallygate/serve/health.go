@@ -86,6 +86,13 @@ func (a *App) addWarnings() {
 		return ""
 	})
 
+	a.warn(func() string {
+		if a.commonAway.Load() {
+			return "the common database is not reachable; hits are stored in the cells that are"
+		}
+		return ""
+	})
+
 	if a.hold != nil {
 		a.warn(func() string { return a.hold.LogLost() })
 	}
@@ -102,8 +109,37 @@ func (a *App) notReady() *failure {
 	return nil
 }
 
-// checkDatabase reads and writes, and returns the fault, or "".
+// checkDatabase reads and writes, and returns the fault, or "". A process that only stores hits is ready
+// while it can store those of a cell: it knows its sites from before.
 func (a *App) checkDatabase(ctx context.Context) (reason string, err error) {
+	if a.data == nil || a.control != nil || a.jobs != nil || !a.db.HasCellAddresses() {
+		return a.checkCommon(ctx)
+	}
+
+	common, cancel := context.WithTimeout(ctx, readyTimeout/2)
+	defer cancel()
+	reason, err = a.checkCommon(common)
+	away := reason == reasonUnreachable && a.db.ReachesCell(ctx)
+	if a.commonAway.Swap(away) != away {
+		a.logCommon(away, err)
+	}
+	if away {
+		return "", nil
+	}
+	return reason, err
+}
+
+// logCommon logs that the common database went away, or came back.
+func (a *App) logCommon(away bool, err error) {
+	if away {
+		a.log.Warn("the common database is not reachable; hits are stored in the cells that are", "error", err)
+		return
+	}
+	a.log.Info("the common database is reachable again, or no cell is")
+}
+
+// checkCommon is checkDatabase for the common tables.
+func (a *App) checkCommon(ctx context.Context) (reason string, err error) {
 	schema, err := a.db.Schema(ctx)
 	switch {
 	case err != nil:

@@ -59,6 +59,7 @@ type App struct {
 	warnings  []func() string // of /readyz, see warn
 
 	draining    atomic.Pointer[time.Time] // since when; nil: not
+	commonAway  atomic.Bool               // only cells with addresses of their own can be reached
 	keyReplaced atomic.Bool               // the database uses an application key that this process does not have
 }
 

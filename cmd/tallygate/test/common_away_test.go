@@ -1,0 +1,189 @@
+package test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// TestCommonDatabaseAway checks that a data plane stays ready, and stores the hits of sites that it knows,
+// while only the address of their cell leads to a database.
+func TestCommonDatabaseAway(t *testing.T) {
+	t.Parallel()
+
+	t.Run("postgres", func(t *testing.T) {
+		databaseURL := dbtest.PostgresURL(t)
+		settings := settingsFor(t, databaseURL)
+		site := siteInSecondCell(t, settings, databaseURL)
+
+		common := newCable(t, databaseURL)
+		settings["TALLYGATE_ROLES"] = "data"
+		settings["TALLYGATE_DATABASE_URL"] = common.url
+		settings["TALLYGATE_CELL_ADDRESSES"] = "2=" + databaseURL
+		settings["TALLYGATE_METRICS_ADDR"] = "127.0.0.1:0"
+		p := start(t, settings, []string{"data", "metrics"})
+
+		// What was read before notifications arrive is read again afterwards.
+		awaitMetric(t, p, `tallygate_change_notifications_up{cache="sites"} 1`)
+		stored := 0
+		store := func() {
+			t.Helper()
+			stored++
+			status, err := sendPageview(http.DefaultClient, p.addr["data"], site, fmt.Sprintf("/page-%d", stored))
+			if err != nil || status != http.StatusNoContent {
+				t.Fatalf("page view %d: status %d, error %v\n%s", stored, status, err, p.logged())
+			}
+		}
+		store()
+
+		const warning = "warning: the common database is not reachable"
+		common.pull()
+		awaitWarning(t, p, warning, true)
+		for range 20 {
+			store()
+		}
+
+		common.plug(t)
+		awaitWarning(t, p, warning, false)
+		store()
+
+		var rows int
+		d := dbtest.Open(t, databaseURL)
+		if err := d.Read.NewRaw("SELECT count(*) FROM cell_2.pageviews").Scan(t.Context(), &rows); err != nil || rows != stored {
+			t.Errorf("%d page views are stored, error %v; want %d", rows, err, stored)
+		}
+	})
+}
+
+// siteInSecondCell creates a second cell with a site, and returns the site's key.
+func siteInSecondCell(t *testing.T, settings map[string]string, databaseURL string) (siteKey string) {
+	t.Helper()
+	admin := func(args ...string) {
+		t.Helper()
+		if out, err := newCommand(settings, append([]string{"admin"}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+
+	admin("cells", "add")
+	d := dbtest.Open(t, databaseURL)
+	if err := dbtest.Exec(d, "UPDATE cells SET created_at = 0"); err != nil {
+		t.Fatal(err)
+	}
+	site := dbtest.NewOwnSite(t, d, "crash.localhost")
+	admin("move-site", site.SiteKey, "--to", "2")
+	return site.SiteKey
+}
+
+// awaitMetric waits until the metrics have a line.
+func awaitMetric(t *testing.T, p *process, line string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		_, body := get(t, "http://"+p.addr["metrics"]+"/metrics")
+		if strings.Contains(body, line+"\n") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the metrics never have the line %s", line)
+		}
+	}
+}
+
+// awaitWarning waits until /readyz responds with 200 and has the warning, or does not.
+func awaitWarning(t *testing.T, p *process, warning string, want bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		status, body := get(t, "http://"+p.addr["data"]+"/readyz")
+		if status != http.StatusOK {
+			t.Fatalf("readyz responds %d %q\n%s", status, body, p.logged())
+		}
+		if strings.Contains(body, warning) == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("readyz responds %q, want %q: %v", body, warning, want)
+		}
+	}
+}
+
+// cable forwards connections to a database until it is pulled.
+type cable struct {
+	url      string // the address of the database through the cable
+	addr     string // host:port of this end, and of the other one
+	database string
+
+	mu       sync.Mutex
+	listener net.Listener
+	conns    []net.Conn
+}
+
+func newCable(t *testing.T, databaseURL string) *cable {
+	t.Helper()
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cable{addr: "127.0.0.1:0", database: u.Host}
+	c.plug(t)
+	t.Cleanup(c.pull)
+	u.Host = c.addr
+	c.url = u.String()
+	return c
+}
+
+// plug accepts connections, after pull at the same address.
+func (c *cable) plug(t *testing.T) {
+	t.Helper()
+	listener, err := net.Listen("tcp", c.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listener, c.addr = listener, listener.Addr().String()
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			c.forward(client)
+		}
+	}()
+}
+
+func (c *cable) forward(client net.Conn) {
+	server, err := net.Dial("tcp", c.database)
+	if err != nil {
+		client.Close()
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.conns = append(c.conns, client, server)
+	for _, pair := range [][2]net.Conn{{client, server}, {server, client}} {
+		go func() {
+			_, _ = io.Copy(pair[0], pair[1])
+			pair[0].Close()
+		}()
+	}
+}
+
+// pull closes all connections and accepts none.
+func (c *cable) pull() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listener.Close()
+	for _, conn := range c.conns {
+		conn.Close()
+	}
+	c.conns = nil
+}
