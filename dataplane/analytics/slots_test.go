@@ -115,6 +115,25 @@ func TestSlotsKeepTheQuota(t *testing.T) {
 	}
 }
 
+// TestSlotsAgainstModel is TestWriterAgainstModel with sites whose number of slots changes between
+// batches.
+func TestSlotsAgainstModel(t *testing.T) {
+	for _, seed := range []uint64{1, 13} {
+		d := dbtest.Open(t, dbtest.PostgresURL(t))
+		random := rand.New(rand.NewPCG(seed, 1))
+		compareWithModel(t, d, random, 60, 12, func(sites []*site) {
+			of := sites[random.IntN(len(sites))]
+			if random.IntN(4) > 0 {
+				return
+			}
+			of.slots = int16(1 + random.IntN(6))
+			if err := cells.New(d).SetSlots(t.Context(), of.id, int(of.slots)); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
 // TestThresholdsOfSlots checks that the hit that reaches a threshold of the quota notes it.
 func TestThresholdsOfSlots(t *testing.T) {
 	d := dbtest.Open(t, dbtest.PostgresURL(t))

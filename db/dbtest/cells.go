@@ -44,7 +44,7 @@ func CellURL(tb testing.TB) string {
 	if os.Getenv(cellVariable) == "citus" {
 		return citusURL(tb)
 	}
-	return postgresURL(tb, cellMigrator{})
+	return postgresURL(tb, withSlots(tb, cellMigrator{}))
 }
 
 // openCell returns the database of a second cell, which has all new sites.

@@ -109,7 +109,7 @@ func PostgresURL(tb testing.TB) string {
 // single cell has: its statistics and plans.
 func DefaultCellURL(tb testing.TB) string {
 	tb.Helper()
-	return postgresURL(tb, migrator{})
+	return postgresURL(tb, withSlots(tb, migrator{}))
 }
 
 // EmptyPostgresURL is PostgresURL with a database that was never migrated.
