@@ -631,7 +631,7 @@ func verifyCaptchas(t *testing.T, d *db.DB, accountID int64, plan model.CaptchaP
 		t.Fatal(err)
 	}
 
-	store := ingest.New(d).ClaimStore()
+	store := ingest.New(dbtest.SitesCell(t, d)).ClaimStore()
 	defer store.Close()
 
 	key := model.CaptchaUsageKey{AccountID: accountID, Month: 202611}

@@ -51,7 +51,7 @@ func TestWriterAgainstModel(t *testing.T) {
 // compareWithModel compares that many batches, each of at most largest hits, with the model. It calls
 // before, unless that is nil, before each batch.
 func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand, batches, largest int, before func(sites []*site)) {
-	writers := [2]*writer{newWriter(ingest.New(d).HitStore(), nil, nil), newWriter(ingest.New(d).HitStore(), nil, nil)}
+	writers := [2]*writer{newWriter(storeOf(t, d), nil, nil), newWriter(storeOf(t, d), nil, nil)}
 	for _, w := range writers {
 		defer w.Stop(context.Background())
 	}
@@ -100,6 +100,13 @@ func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand, batches, larges
 	expected.compare(t, d)
 }
 
+// storeOf returns a store of the cell of the sites.
+func storeOf(t testing.TB, d *db.DB) HitStore {
+	t.Helper()
+	return ingest.New(dbtest.SitesCell(t, d)).HitStore()
+}
+
+// modelSite creates a site with a quota.
 func modelSite(t testing.TB, d *db.DB, domain string, quota int64) *site {
 	t.Helper()
 	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: domain, CreatedAt: 1}, model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: 1})
@@ -447,7 +454,7 @@ func (s *modelState) compareMarks(t *testing.T, d *db.DB) {
 // too small for what is used.
 func TestLowerQuotaIsMarked(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := newWriter(ingest.New(d).HitStore(), nil, nil)
+		w := newWriter(storeOf(t, d), nil, nil)
 		defer w.Stop(context.Background())
 		random, now := rand.New(rand.NewPCG(1, 1)), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 		one := []*site{modelSite(t, d, "shop.example", 100)}

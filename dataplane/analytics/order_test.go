@@ -12,7 +12,6 @@ import (
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
-	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -109,7 +108,7 @@ func storeLoads(t *testing.T, d *db.DB, domain string, hits []hit, random *rand.
 	t.Helper()
 
 	site := modelSite(t, d, domain, 1<<40)
-	writers := [2]*writer{newWriter(ingest.New(d).HitStore(), nil, nil), newWriter(ingest.New(d).HitStore(), nil, nil)}
+	writers := [2]*writer{newWriter(storeOf(t, d), nil, nil), newWriter(storeOf(t, d), nil, nil)}
 	for _, w := range writers {
 		defer w.Stop(context.Background())
 	}

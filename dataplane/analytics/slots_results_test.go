@@ -15,7 +15,6 @@ import (
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/exports"
-	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
@@ -45,7 +44,7 @@ func newGiant(t *testing.T, d *db.DB, slots int) *giant {
 	for i := range g.lanes {
 		stores := make([]HitStore, slots)
 		for lane := range stores {
-			stores[lane] = ingest.New(d).HitStore()
+			stores[lane] = storeOf(t, d)
 		}
 		g.lanes[i] = newLanes(stores, nil, nil)
 		t.Cleanup(func() { _ = g.lanes[i].Stop(context.Background()) })
@@ -108,7 +107,7 @@ func (g *giant) note(name string, found any, err error) {
 	g.t.Helper()
 	text, jsonErr := json.Marshal(found)
 	if err != nil || jsonErr != nil {
-		g.t.Fatal(name, err, jsonErr)
+		g.t.Fatalf("%s: %v, %v", name, err, jsonErr)
 	}
 	g.texts = append(g.texts, name+" "+string(text))
 }
@@ -163,7 +162,11 @@ func (g *giant) noteUsage() {
 	g.note("count days", nil, err)
 	days, err := sites.New(g.d).UsageByDay(g.t.Context(), ids, 0)
 	g.note("days", days, err)
-	accounts, err := accounts.New(g.d).Overviews(g.t.Context(), accounts.OverviewPage{Limit: 10}, month)
+	home, err := g.d.InCell(g.t.Context(), db.DefaultCell)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	accounts, err := accounts.New(home).Overviews(g.t.Context(), accounts.OverviewPage{Limit: 10}, month)
 	g.note("accounts", accounts, err)
 	n, err := outbox.New(g.d).NoteSiteQuotas(g.t.Context(), g.now)
 	g.note("quotas", n, err)

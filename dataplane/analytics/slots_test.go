@@ -14,7 +14,6 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/dbtest"
-	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -64,7 +63,7 @@ func TestSlotsKeepTheQuota(t *testing.T) {
 		const writers = 4
 		var all [writers]*writer
 		for i := range all {
-			all[i] = newWriter(ingest.New(d).HitStore(), nil, nil)
+			all[i] = newWriter(storeOf(t, d), nil, nil)
 			defer all[i].Stop(context.Background())
 		}
 
@@ -142,7 +141,7 @@ func TestThresholdsOfSlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	site.slots = 4
-	w := newWriter(ingest.New(d).HitStore(), nil, nil)
+	w := newWriter(storeOf(t, d), nil, nil)
 	defer w.Stop(context.Background())
 
 	random := rand.New(rand.NewPCG(3, 1))
@@ -176,7 +175,7 @@ func TestSlotsChangeUnderLoad(t *testing.T) {
 	var accepted, moved atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 3 {
-		w := newWriter(ingest.New(d).HitStore(), nil, nil)
+		w := newWriter(storeOf(t, d), nil, nil)
 		defer w.Stop(context.Background())
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(i), 1))
@@ -240,7 +239,7 @@ func TestTransactionInTwoSlots(t *testing.T) {
 	const rounds, writers = 20, 4
 	var all [writers]*writer
 	for i := range all {
-		all[i] = newWriter(ingest.New(d).HitStore(), nil, nil)
+		all[i] = newWriter(storeOf(t, d), nil, nil)
 		defer all[i].Stop(context.Background())
 	}
 

@@ -69,11 +69,11 @@ func TestStampsAfterTheClockWasSetBack(t *testing.T) {
 // the order of their arrival.
 func TestManualPageviewsInOneBatch(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		store := &heldStore{HitStore: ingest.New(d).HitStore(), held: make(chan struct{}), release: make(chan struct{})}
+		store := &heldStore{HitStore: storeOf(t, d), held: make(chan struct{}), release: make(chan struct{})}
 		site := modelSite(t, d, "example.com", 100)
 		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 		s := New(Options{
-			DB:         d,
+			DB:         dbtest.SitesCell(t, d), // whose lanes get the store
 			Secret:     []byte("a secret for tests, 32 bytes or more"),
 			ClientAddr: func(*http.Request) netip.Addr { return netip.MustParseAddr("203.0.113.1") },
 			Now:        func() time.Time { return now },
@@ -149,7 +149,7 @@ func TestVisitsOfADayAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const sent = visit.MaxPerDay + 150
 		site := modelSite(t, d, "example.com", 1_000)
-		w := newWriter(ingest.New(d).HitStore(), nil, nil)
+		w := newWriter(storeOf(t, d), nil, nil)
 		defer w.Stop(context.Background())
 
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))

@@ -97,7 +97,8 @@ func newest(ctx context.Context, d *db.DB) (*db.DB, error) {
 	return d.InCell(ctx, list[len(list)-1].ID)
 }
 
-// SitesCell returns the database with the tables of the cell that has all sites.
+// SitesCell returns the database with the tables of the cell that has all sites. Tests of a store of one
+// cell need it, and those that give a data plane a store of their own: it is that of the plane's cell.
 func SitesCell(tb testing.TB, d *db.DB) *db.DB {
 	tb.Helper()
 	in, err := newest(tb.Context(), d)

@@ -295,10 +295,13 @@ func TestExportsTakeTurns(t *testing.T) {
 func TestFarOffset(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const rows = 100_003 // one statement skips 100,000
+		site := dbtest.NewOwnSite(t, d, "example.com")
 		err := dbtest.Exec(d, fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-			INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) SELECT 1, %d + i / 2, i, 1, 1, 0, false, '/' FROM n`, rows, dbtest.Noon))
+			INSERT INTO pageviews (site_id, at, id, visitor, n, width_range, manual, path) SELECT %d, %d + i / 2, i, 1, 1, 0, false, '/' FROM n`,
+			rows, site.ID, dbtest.Noon))
 		if err == nil {
-			err = dbtest.Exec(d, `INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel) VALUES (1, 7, ?, 1, 1, 1, 1, 1)`, dbtest.Noon.Day())
+			err = dbtest.Exec(d, `INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel) VALUES (?, 7, ?, 1, 1, 1, 1, 1)`,
+				site.ID, dbtest.Noon.Day())
 		}
 
 		if err == nil {
@@ -310,7 +313,7 @@ func TestFarOffset(t *testing.T) {
 
 		for offset, want := range map[int][]int64{100_000: {100_001, 100_002}, 100_002: {100_003}, rows: nil, rows + 1: nil, 1 << 40: nil} {
 			var got []int64
-			r := exports.Range{SiteID: 1, From: dbtest.Noon, To: dbtest.Noon.Add(time.Hour), Limit: 2, Offset: offset}
+			r := exports.Range{SiteID: site.ID, From: dbtest.Noon, To: dbtest.Noon.Add(time.Hour), Limit: 2, Offset: offset}
 			if err := exports.New(d).ExportPageviews(t.Context(), r, func(row *exports.Pageview) error {
 				got = append(got, row.ID)
 				return nil

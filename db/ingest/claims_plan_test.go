@@ -15,11 +15,12 @@ import (
 func TestCaptchaPlansDoNotGrow(t *testing.T) {
 	const rows, batches = 3_000, 20
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
-	if err := dbtest.Exec(d, "INSERT INTO accounts (id, name, created_at) SELECT n, '-', 0 FROM generate_series(1, 2) n"); err != nil {
+	cell := dbtest.SitesCell(t, d).CellID()
+	if err := dbtest.Exec(d, "INSERT INTO accounts (id, name, created_at, cell) SELECT n, '-', 0, ? FROM generate_series(1, 2) n", cell); err != nil {
 		t.Fatal(err)
 	}
 
-	store := ingest.New(d).ClaimStore()
+	store := claimStore(t, d)
 	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 	batch := func(accounts ...int64) {
 		t.Helper()

@@ -41,14 +41,14 @@ func update(
 	return found
 }
 
-// addAccounts adds the accounts 1 and 2, and puts the number 0 of the test sitekey, in the cell of d.
+// addAccounts adds the accounts 1 and 2, and puts the number 0 of the test sitekey, in the cell of the sites.
 func addAccounts(t *testing.T, d *db.DB) {
 	t.Helper()
 	for _, statement := range []string{
 		"INSERT INTO accounts (id, name, created_at, cell) VALUES (1, '-', 0, ?0), (2, '-', 0, ?0)",
 		"UPDATE claim_spaces SET cell = ?0",
 	} {
-		if err := dbtest.Exec(d, statement, d.CellID()); err != nil {
+		if err := dbtest.Exec(d, statement, dbtest.SitesCell(t, d).CellID()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,7 +57,7 @@ func addAccounts(t *testing.T, d *db.DB) {
 func TestCaptchaStoreClaims(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		addAccounts(t, d)
-		store := ingest.New(d).ClaimStore()
+		store := claimStore(t, d)
 		defer store.Close()
 
 		keys := []model.ConsumedKey{consumed(0, 5, 1), consumed(1, 5, 1), consumed(1, 5, 2), consumed(1, 6, 1)}
@@ -85,7 +85,7 @@ func TestCaptchaStoreUsage(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		store := ingest.New(d).ClaimStore()
+		store := claimStore(t, d)
 		defer store.Close()
 
 		november := model.CaptchaUsageKey{AccountID: account, Month: 202611}
@@ -131,7 +131,7 @@ func TestCaptchaStoreUsage(t *testing.T) {
 func TestFailedTransactionChangesNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")
-		store := ingest.New(d).ClaimStore()
+		store := claimStore(t, d)
 		defer store.Close()
 
 		usage := model.CaptchaUsageKey{AccountID: account, Month: 202611}
@@ -166,7 +166,7 @@ func TestConcurrentClaimStores(t *testing.T) {
 		for w := range writers {
 			go func() {
 				random := rand.New(rand.NewPCG(2026, uint64(w)))
-				store := ingest.New(dbtest.Open(t, databaseURL)).ClaimStore()
+				store := claimStore(t, dbtest.Open(t, databaseURL))
 				defer store.Close()
 
 				errs <- func() error {
@@ -243,7 +243,7 @@ func TestConcurrentClaimStores(t *testing.T) {
 func TestDeleteConsumed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		addAccounts(t, d)
-		store := ingest.New(d).ClaimStore()
+		store := claimStore(t, d)
 		defer store.Close()
 
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))

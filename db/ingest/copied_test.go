@@ -56,7 +56,7 @@ func storedPageviews(t *testing.T, d *db.DB) []storedPageview {
 // that stores changes.
 func copiedStore(t *testing.T, d *db.DB, site *model.Site) func(context.Context, func() *ingest.HitChanges) error {
 	t.Helper()
-	store := ingest.New(d).HitStore()
+	store := hitStore(t, d)
 	t.Cleanup(func() { _ = store.Close() })
 
 	update := func(ctx context.Context, decide func() *ingest.HitChanges) error {

@@ -5,8 +5,21 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
+
+// hitStore returns a store of the cell of the sites.
+func hitStore(t *testing.T, d *db.DB) *ingest.HitStore {
+	t.Helper()
+	return ingest.New(dbtest.SitesCell(t, d)).HitStore()
+}
+
+// claimStore returns a store of the cell of the accounts, which is that of the sites.
+func claimStore(t *testing.T, d *db.DB) *ingest.ClaimStore {
+	t.Helper()
+	return ingest.New(dbtest.SitesCell(t, d)).ClaimStore()
+}
 
 // used returns the site's count of the month.
 func used(t *testing.T, d *db.DB, site *model.Site) int64 {

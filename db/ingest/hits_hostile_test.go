@@ -39,7 +39,7 @@ func newHostile(t *testing.T, d *db.DB) *hostile {
 		t.Fatal(err)
 	}
 
-	h := &hostile{t: t, d: d, store: ingest.New(d).HitStore(), open: open,
+	h := &hostile{t: t, d: d, store: hitStore(t, d), open: open,
 		visitors: [2]model.VisitorKey{{SiteID: open.ID, Visitor: model.VisitorID{1}},
 			{SiteID: exhausted.ID, Visitor: model.VisitorID{2}}}}
 

@@ -17,7 +17,7 @@ import (
 func TestPlansDoNotGrow(t *testing.T) {
 	const rows, batches = 3_000, 20
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
-	store := ingest.New(d).HitStore()
+	store := hitStore(t, d)
 	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 	site := dbtest.NewOwnSite(t, d, "example.com")
 	reported := func(id int64) model.Engagement {

@@ -39,7 +39,7 @@ func TestConcurrentHitStores(t *testing.T) {
 		done := make(chan error)
 
 		for range 4 {
-			hits := ingest.New(d).HitStore()
+			hits := hitStore(t, d)
 			defer hits.Close()
 
 			go func() {
@@ -79,7 +79,7 @@ func TestConcurrentHitStores(t *testing.T) {
 func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
-		hits := ingest.New(d).HitStore()
+		hits := hitStore(t, d)
 		defer hits.Close()
 
 		visit := func(n int16) []model.Visit { return []model.Visit{{SiteID: site.ID, N: n, Channel: "direct"}} }
@@ -114,7 +114,7 @@ func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 func TestHitStoreAllOrNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
-		hits := ingest.New(d).HitStore()
+		hits := hitStore(t, d)
 		defer hits.Close()
 
 		count(t, hits, site, 1)
@@ -148,7 +148,7 @@ func TestHitStoreReconnects(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		site := dbtest.NewOwnSite(t, d, "example.com")
-		hits := ingest.New(d).HitStore()
+		hits := hitStore(t, d)
 		defer hits.Close()
 
 		cut := func() {
@@ -187,7 +187,7 @@ func TestHitStoreReconnects(t *testing.T) {
 func TestHitStoreIsBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
-		holder, waiter := ingest.New(d).HitStore(), ingest.New(d).HitStore()
+		holder, waiter := hitStore(t, d), hitStore(t, d)
 		defer holder.Close()
 		defer waiter.Close()
 
@@ -229,7 +229,7 @@ func TestHitStoreIsBounded(t *testing.T) {
 func TestVisitsAreReadBack(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
-		store := ingest.New(d).HitStore()
+		store := hitStore(t, d)
 		defer store.Close()
 
 		at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
@@ -295,7 +295,7 @@ func TestVisitsAreReadBack(t *testing.T) {
 func TestEngagementIsAdded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
-		store := ingest.New(d).HitStore()
+		store := hitStore(t, d)
 		defer store.Close()
 
 		day := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)).Day()

@@ -56,7 +56,7 @@ SELECT ?, ? + CAST(n AS bigint) * 4096000000, 'conversion', CASE WHEN n % 1000 =
 	})
 }
 
-// planOf returns the plan of a statement as the database describes it.
+// planOf returns the plan of a statement in the cell of the sites, as the database describes it.
 func planOf(t *testing.T, d *db.DB, statement string) string {
 	t.Helper()
 
@@ -66,7 +66,7 @@ func planOf(t *testing.T, d *db.DB, statement string) string {
 	}
 
 	var lines []string
-	rows, err := d.Read.QueryContext(t.Context(), explain+statement)
+	rows, err := dbtest.SitesCell(t, d).Read.QueryContext(t.Context(), explain+statement)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,6 +46,7 @@ func (s *faultyStore) Update(ctx context.Context, keys ingest.HitKeys, decide fu
 // Retry-After.
 func TestFailedCommitIsNo204(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		d = dbtest.SitesCell(t, d)
 		store := &faultyStore{HitStore: ingest.New(d).HitStore(), before: func(context.Context) error { return errors.New("disk full") }}
 		p := newPlaneOn(t, d, store)
 		site := p.shop("shop.example")
@@ -93,6 +94,7 @@ func TestStuckStoreIsBounded(t *testing.T) {
 // sending is stored, as pages do when they are closed.
 func TestDisconnectCancelsNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		d = dbtest.SitesCell(t, d)
 		entered, release := make(chan struct{}, 1), make(chan struct{})
 		store := &faultyStore{HitStore: ingest.New(d).HitStore(), before: func(ctx context.Context) error {
 			entered <- struct{}{}
@@ -150,6 +152,7 @@ func TestOneBadHitFailsAlone(t *testing.T) {
 // oneBadHit stores a batch with one page view that spoil makes invalid.
 func oneBadHit(t *testing.T, spoil func(changes *ingest.HitChanges, pageview int)) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		d = dbtest.SitesCell(t, d)
 		gathered, release := make(chan struct{}), make(chan struct{})
 		var once sync.Once
 		store := &faultyStore{HitStore: ingest.New(d).HitStore(),
@@ -312,7 +315,7 @@ func TestDatabaseRestarted(t *testing.T) {
 	})
 }
 
-// TestPoolExhausted checks that hits are stored while all connections of the control plane's pool
+// TestPoolExhausted checks that hits are stored while all connections of the control plane's pools
 // are busy, including the first hit of a site and of a day, and counters of refused calls too: the
 // writer has its own connection, and lookups have their own pool.
 func TestPoolExhausted(t *testing.T) {
@@ -327,12 +330,13 @@ func TestPoolExhausted(t *testing.T) {
 		ctx, release := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 
-		// These are more connections than the pool has.
-		for range 40 {
-			wg.Go(func() { _ = dbtest.ExecContext(ctx, d, "SELECT pg_sleep(60)") })
+		// These are more connections than a pool has. That of the sites' cell can be another one.
+		pools := []*db.DB{d, dbtest.SitesCell(t, d)}
+		for i := range 80 {
+			wg.Go(func() { _, _ = pools[i%2].Write.ExecContext(ctx, "SELECT pg_sleep(60)") })
 		}
 
-		p.await("a busy pool", func() bool { return dbtest.IsBusy(d) })
+		p.await("busy pools", func() bool { return dbtest.IsBusy(pools[0]) && dbtest.IsBusy(pools[1]) })
 		p.view(site, "", nil)
 		p.view(unseen, "", nil)
 		p.clock.set(noon.Add(24 * time.Hour))
@@ -357,6 +361,7 @@ func TestPoolExhausted(t *testing.T) {
 // answered with 503 are not stored after the row is unlocked, and later hits are.
 func TestLockWait(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		d = dbtest.SitesCell(t, d)
 		taken := make(chan struct{}, 10)
 		p := newPlaneOn(t, d, &faultyStore{HitStore: ingest.New(d).HitStore(), before: func(context.Context) error { taken <- struct{}{}; return nil }})
 		p.http.Timeout = hang

@@ -244,6 +244,7 @@ func (s *dyingStore) set(dying bool) {
 // lost the answer, is refused. A challenge never gets a second token, nor a token a second success.
 func TestKillBetweenClaimAndAnswer(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		d = dbtest.SitesCell(t, d)
 		store := &dyingStore{ClaimStore: ingest.New(d).ClaimStore()}
 		p := newPlaneOn(t, d, store, &clock{now: noon})
 		account := p.account("a", model.CaptchaPlanFree)
@@ -371,6 +372,7 @@ func (s *stuckStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide f
 // recovered.
 func TestRefusedIsNotConsumed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		d = dbtest.SitesCell(t, d)
 		well := newPlane(t, d)
 		account := well.account("a", model.CaptchaPlanFree)
 		key := well.pair(account)
@@ -433,6 +435,7 @@ func (s *panickyStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide
 // and not consumed, and that other claims are not affected.
 func TestPanicIsTemporary(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		d = dbtest.SitesCell(t, d)
 		well := newPlane(t, d)
 		good, bad := well.pair(well.account("a", model.CaptchaPlanFree)), well.pair(well.account("b", model.CaptchaPlanFree))
 		p := newPlaneOn(t, d, &panickyStore{ClaimStore: ingest.New(d).ClaimStore(), account: bad.AccountID}, well.clock)
