@@ -14,7 +14,7 @@
 // The exit status is 1 if anything failed or nothing ran. With CI=true, where everything must be
 // present, it is also 1 if a test was skipped or one of the four counts is zero. The last line is
 // always "N passed, N failed, N skipped". With TALLYGATE_TEST_CELL=citus it counts the tests on Citus
-// instead of the four.
+// instead of the four, and with "routed" those in a second cell.
 //
 // On Linux the tests' temporary files are in memory, below /dev/shm, if it has enough free space and
 // neither TMPDIR nor GOTMPDIR is set. They are removed at the end, and after SIGINT, SIGTERM and

@@ -49,10 +49,13 @@ type kind struct {
 }
 
 // kindsOf returns the groups of a run with a value of TALLYGATE_TEST_CELL (see package dbtest): a run on a
-// Citus cluster is for the tests that use it.
+// Citus cluster, or with all sites in a second cell, is for the tests that use it.
 func kindsOf(cell string) []kind {
-	if cell == "citus" {
+	switch cell {
+	case "citus":
 		return []kind{{"on Citus", segment("postgres")}}
+	case "routed":
+		return []kind{{"in a second cell", segment("postgres")}}
 	}
 	return kinds
 }
