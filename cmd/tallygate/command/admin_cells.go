@@ -128,7 +128,7 @@ func (c *moveSiteCommand) Run(ctx context.Context, term terminal) error {
 type setSlotsCommand struct {
 	config.Config `embed:""`
 	SiteKey       string `arg:"" help:"Site key of the site."`
-	Slots         int    `arg:"" help:"Number of slots, 1 to 64. About as many as lanes of all processes together."`
+	Slots         int    `arg:"" help:"Number of slots, 1 to 64. As many as each process has lanes (TALLYGATE_WRITER_LANES): with one lane, slots gain nothing."`
 }
 
 // Run changes the number of slots of a site.

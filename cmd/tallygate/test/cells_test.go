@@ -41,15 +41,15 @@ func TestCells(t *testing.T) {
 
 		d := dbtest.Open(t, databaseURL)
 		site := dbtest.NewOwnSite(t, d, "crash.localhost")
+		admin("tallygate: there is no site", "set-slots", unknownKey, "4")
+		admin("tallygate: a site has 1 to 64 slots", "set-slots", site.SiteKey, "65")
+		admin("The usage of crash.localhost is divided into 4 slots (before: 1).", "set-slots", site.SiteKey, "4")
+
 		admin("tallygate: move site", "move-site", site.SiteKey, "--to", "2")
 		if err := dbtest.Exec(d, "UPDATE cells SET created_at = 0"); err != nil {
 			t.Fatal(err)
 		}
 		admin("crash.localhost is in cell 2", "move-site", site.SiteKey, "--to", "2")
-
-		admin("tallygate: there is no site", "set-slots", unknownKey, "4")
-		admin("tallygate: a site has 1 to 64 slots", "set-slots", site.SiteKey, "65")
-		admin("The usage of crash.localhost is divided into 4 slots (before: 1).", "set-slots", site.SiteKey, "4")
 
 		// A wrong address of a cell stops the start, and the error does not contain it.
 		for addresses, want := range map[string]string{
