@@ -2,13 +2,10 @@ package exports
 
 import (
 	"context"
-	"strings"
 
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/rawrows"
-	"github.com/tallygate/tallygate/db/tables"
 )
 
 // Range selects rows of a site, in the order of time and then id.
@@ -69,7 +66,7 @@ func exportPages[Row any](ctx context.Context, s *Store, e *exported[Row], r Ran
 		if err != nil {
 			return err
 		}
-		if rows, err = readPage(ctx, in, e, page, rows[:0]); err != nil {
+		if rows, err = e.readPage(ctx, in, page, rows[:0]); err != nil {
 			return err
 		}
 
@@ -92,27 +89,6 @@ func exportPages[Row any](ctx context.Context, s *Store, e *exported[Row], r Ran
 	}
 
 	return nil
-}
-
-// readPage appends the rows of one page.
-func readPage[Row any](ctx context.Context, s *Store, e *exported[Row], page Range, rows []Row) ([]Row, error) {
-	err := s.exportRows(ctx, func(ctx context.Context, tx bun.Tx, conn bun.Conn) error {
-		if err := s.narrow(ctx, tx, e.table, &page); err != nil {
-			return err
-		}
-
-		query := s.pageQuery(e.table, e.columns, e.engagement, page).String()
-		return conn.Raw(func(driverConn any) error {
-			return rawrows.Each(ctx, driverConn, query, nil, func(r rawrows.Row) {
-				var row Row
-				for i, read := range e.read {
-					read(&row, r, i)
-				}
-				rows = append(rows, row)
-			})
-		})
-	})
-	return rows, err
 }
 
 // behind returns the range after one of its rows. The lower bound of time follows from After, but
@@ -145,44 +121,6 @@ func (s *Store) lastSkipped(ctx context.Context, table string, r Range) (*Cursor
 	}
 }
 
-// Both databases must follow the index on site and time, which is the order of the export up to rows
-// of one microsecond, and then look up the visit and the engagement of each row of the page. Any
-// other plan reads or sorts the whole range for every page. So the page is a query of its own within
-// the joins. SQLite joins the tables in the order in which they are written; PostgreSQL has no other
-// plan for LATERAL. Without statistics, as in a new month, it would otherwise compare each row with
-// all visits. pgExportInOrder prevents a sort of the range.
-const (
-	sqliteExportVisit = `LEFT JOIN visits AS v ON v.site_id = r.site_id AND v.day = r.at / 86400000000
-  AND v.visitor = r.visitor AND v.n = r.n`
-
-	pgExportVisit = `LEFT JOIN LATERAL (
-  SELECT * FROM visits WHERE site_id = r.site_id AND visitor = r.visitor AND n = r.n AND ? LIMIT 1) AS v ON true`
-
-	pgExportInOrder = `SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_seqscan = off; SET LOCAL jit = off`
-)
-
-// pageQuery returns the query for one page of the range's rows, with their visits. A row whose visit is
-// missing, because it is being deleted, has no columns of it.
-func (s *Store) pageQuery(table string, columns []string, engagement bool, r Range) *bun.SelectQuery {
-	postgres := s.db.IsPostgres()
-	page := s.rangeQuery(table, r).ColumnExpr("r.*").Limit(int64(r.Limit))
-	q := s.db.Read.NewSelect().TableExpr("(?) AS r", page).ColumnExpr(strings.Join(columns, ", ")).
-		OrderExpr("r.at, r.id")
-
-	if postgres {
-		q.Join(pgExportVisit, bun.Safe(tables.DayOf("r.at", r.From, r.To)))
-	} else {
-		q.Join(sqliteExportVisit)
-	}
-
-	if engagement {
-		q.ColumnExpr(tables.EngagedMS(postgres)).ColumnExpr(tables.EngagedScroll(postgres)).
-			Join(tables.EngagementJoin(postgres, r.From, r.To))
-	}
-
-	return q
-}
-
 // rangeQuery returns the query for all rows of the range, in order. The table's alias is r.
 func (s *Store) rangeQuery(table string, r Range) *bun.SelectQuery {
 	q := s.db.Read.NewSelect().TableExpr("? AS r", bun.Ident(table)).
@@ -195,27 +133,6 @@ func (s *Store) rangeQuery(table string, r Range) *bun.SelectQuery {
 	}
 
 	return q
-}
-
-// narrow ends the range with the last row of its page, on PostgreSQL. The planner then leaves out
-// the partitions of other months. A statement that keeps them chooses one again for each lookup.
-func (s *Store) narrow(ctx context.Context, tx bun.Tx, table string, page *Range) error {
-	if !s.db.IsPostgres() {
-		return nil
-	}
-
-	var last []model.Instant
-	q := s.rangeQuery(table, *page).ColumnExpr("r.at").Limit(1).Offset(int64(page.Limit) - 1)
-	if err := q.Conn(tx).Scan(ctx, &last); err != nil {
-		return err
-	}
-
-	// Without such a row, the page is the rest of the range.
-	if len(last) > 0 {
-		page.To = last[0] + 1
-	}
-
-	return nil
 }
 
 // exportRows runs queries of a range's rows, which see the same rows.

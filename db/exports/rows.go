@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"strconv"
+	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/rawrows"
@@ -60,11 +61,16 @@ func (v *Visit) ID() string {
 // exported is a table whose rows are exported, each with its visit.
 type exported[Row any] struct {
 	table      string
-	columns    []string // of the table's row r and its visit v
-	engagement bool     // the engagement of the row follows them
-	read       []reader[Row]
+	own        columns[Row] // of the table
 	visit      func(*Row) *Visit
 	cursor     func(*Row) Cursor
+	setEngaged func(row *Row, ms int32, scroll int16) // nil: the rows have no engagement
+}
+
+// columns are columns of a table, each with its reader.
+type columns[Row any] struct {
+	names []string
+	read  []reader[Row]
 }
 
 // reader reads one column of the current row.
@@ -77,9 +83,10 @@ type readers[Row any] map[string]reader[Row]
 // exception here, the program does not start.
 var (
 	exportedPageviews = newExported(exported[Pageview]{
-		table: tables.Pageviews.Name, engagement: true,
-		visit:  func(p *Pageview) *Visit { return &p.Visit },
-		cursor: func(p *Pageview) Cursor { return Cursor{At: p.At, ID: p.ID} },
+		table:      tables.Pageviews.Name,
+		visit:      func(p *Pageview) *Visit { return &p.Visit },
+		cursor:     func(p *Pageview) Cursor { return Cursor{At: p.At, ID: p.ID} },
+		setEngaged: func(p *Pageview, ms int32, scroll int16) { p.EngagedMS, p.Scroll = ms, scroll },
 	}, tables.Pageviews.Columns.Without("site_id").Names(), readers[Pageview]{
 		"at":          func(p *Pageview, r rawrows.Row, i int) { p.At = model.Instant(r.Int64(i)) },
 		"id":          func(p *Pageview, r rawrows.Row, i int) { p.ID = r.Int64(i) },
@@ -87,8 +94,7 @@ var (
 		"manual":      func(p *Pageview, r rawrows.Row, i int) { p.Manual = r.Int64(i) != 0 },
 		"path":        func(p *Pageview, r rawrows.Row, i int) { p.Path = string(r.Bytes(i)) },
 		"language":    func(p *Pageview, r rawrows.Row, i int) { p.Language = string(r.Bytes(i)) },
-	}, func(p *Pageview, r rawrows.Row, i int) { p.EngagedMS = int32(r.Int64(i)) },
-		func(p *Pageview, r rawrows.Row, i int) { p.Scroll = int16(r.Int64(i)) })
+	})
 
 	exportedEvents = newExported(exported[Event]{
 		table:  tables.Events.Name,
@@ -109,59 +115,63 @@ var (
 			}
 		},
 	})
+
+	// exportedVisits are the columns of a visit that are not in its rows too. The other exceptions only
+	// decide which visit a hit belongs to.
+	exportedVisits = newColumns(
+		tables.Visits.Columns.Without("site_id", "day", "visitor", "n", "recent", "awaited", "viewed").Names(),
+		visitReaders)
 )
 
-// visitColumns returns the columns of a visit that are not in its rows too. The other exceptions only
-// decide which visit a hit belongs to.
-func visitColumns() []string {
-	return tables.Visits.Columns.Without("site_id", "day", "visitor", "n", "recent", "awaited", "viewed").Names()
+var visitReaders = readers[Visit]{
+	"visitor":          func(v *Visit, r rawrows.Row, i int) { binary.BigEndian.PutUint64(v.Visitor[:], uint64(r.Int64(i))) },
+	"n":                func(v *Visit, r rawrows.Row, i int) { v.N = int16(r.Int64(i)) },
+	"started_at":       func(v *Visit, r rawrows.Row, i int) { v.StartedAt = model.Instant(r.Int64(i)) },
+	"last_pageview_at": func(v *Visit, r rawrows.Row, i int) { v.LastPageviewAt = model.Instant(r.Int64(i)) },
+	"pageviews":        func(v *Visit, r rawrows.Row, i int) { v.Pageviews = int32(r.Int64(i)) },
+	"channel":          func(v *Visit, r rawrows.Row, i int) { v.Channel = model.ChannelOf(int16(r.Int64(i))) },
+	"attribution": func(v *Visit, r rawrows.Row, i int) {
+		v.Referrer, v.Campaign = model.UnpackAttribution(string(r.Bytes(i)))
+	},
+	"user_id": func(v *Visit, r rawrows.Row, i int) {
+		if id := r.Bytes(i); len(id) > 0 {
+			v.UserID = bytes.Clone(id)
+		}
+	},
 }
 
-func visitReaders() readers[Visit] {
-	return readers[Visit]{
-		"visitor":          func(v *Visit, r rawrows.Row, i int) { binary.BigEndian.PutUint64(v.Visitor[:], uint64(r.Int64(i))) },
-		"n":                func(v *Visit, r rawrows.Row, i int) { v.N = int16(r.Int64(i)) },
-		"started_at":       func(v *Visit, r rawrows.Row, i int) { v.StartedAt = model.Instant(r.Int64(i)) },
-		"last_pageview_at": func(v *Visit, r rawrows.Row, i int) { v.LastPageviewAt = model.Instant(r.Int64(i)) },
-		"pageviews":        func(v *Visit, r rawrows.Row, i int) { v.Pageviews = int32(r.Int64(i)) },
-		"channel":          func(v *Visit, r rawrows.Row, i int) { v.Channel = model.ChannelOf(int16(r.Int64(i))) },
-		"attribution": func(v *Visit, r rawrows.Row, i int) {
-			v.Referrer, v.Campaign = model.UnpackAttribution(string(r.Bytes(i)))
-		},
-		"user_id": func(v *Visit, r rawrows.Row, i int) {
-			if id := r.Bytes(i); len(id) > 0 {
-				v.UserID = bytes.Clone(id)
-			}
-		},
-	}
-}
-
-// newExported adds the table's own columns and those of visits with their readers, and then the readers
-// of engagement.
-func newExported[Row any](
-	e exported[Row], own []string, ownReaders readers[Row], engagement ...reader[Row],
-) exported[Row] {
-	for name, read := range visitReaders() {
-		ownReaders["visit "+name] = func(to *Row, from rawrows.Row, column int) { read(e.visit(to), from, column) }
-	}
-
-	add := func(column string, read reader[Row]) {
-		if read == nil {
-			panic("exports: the column " + column + " has no reader")
+// newExported adds the table's columns, of which some are of the visit's key.
+func newExported[Row any](e exported[Row], names []string, own readers[Row]) exported[Row] {
+	for name, read := range visitReaders {
+		if own[name] == nil {
+			own[name] = func(to *Row, from rawrows.Row, column int) { read(e.visit(to), from, column) }
 		}
-		e.columns, e.read = append(e.columns, column), append(e.read, read)
-	}
-	for _, name := range own {
-		read := ownReaders[name]
-		if read == nil {
-			read = ownReaders["visit "+name] // the visit's key
-		}
-		add("r."+name, read)
-	}
-	for _, name := range visitColumns() {
-		add("v."+name, ownReaders["visit "+name])
 	}
 
-	e.read = append(e.read, engagement...)
+	e.own = newColumns(names, own)
 	return e
+}
+
+func newColumns[Row any](names []string, by readers[Row]) columns[Row] {
+	c := columns[Row]{names: names}
+	for _, name := range names {
+		read := by[name]
+		if read == nil {
+			panic("exports: the column " + name + " has no reader")
+		}
+		c.read = append(c.read, read)
+	}
+	return c
+}
+
+// list returns the names of the columns, separated by commas, each with a prefix such as "v.".
+func (c *columns[Row]) list(prefix string) string {
+	return prefix + strings.Join(c.names, ", "+prefix)
+}
+
+// scan reads the columns of the current row, the first of which has a number.
+func (c *columns[Row]) scan(to *Row, from rawrows.Row, first int) {
+	for i, read := range c.read {
+		read(to, from, first+i)
+	}
 }

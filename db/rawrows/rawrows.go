@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/tallygate/tallygate/db/sqlitestmt"
@@ -31,7 +30,8 @@ type Row interface {
 }
 
 // Each runs a query through a driver's connection and calls take for each row, until ctx ends. The
-// caller holds the connection. The query has ? for its parameters.
+// caller holds the connection. The query has ? for its parameters, of which PostgreSQL needs at least
+// one: for rows without, pgx asks for texts. See Postgres for other queries.
 func Each(ctx context.Context, driverConn any, query string, args []int64, take func(Row)) error {
 	switch conn := driverConn.(type) {
 	case *stdlib.Conn:
@@ -63,10 +63,6 @@ func eachSQLite(
 
 // eachPostgres reads rows in PostgreSQL's binary form.
 func eachPostgres(ctx context.Context, conn *stdlib.Conn, query string, args []int64, take func(Row)) error {
-	if len(args) == 0 {
-		return eachConstant(ctx, conn.Conn().PgConn(), query, take)
-	}
-
 	values := make([]any, 0, len(args)+1)
 	values = append(values, pgx.QueryExecModeCacheDescribe)
 	for _, arg := range args {
@@ -84,20 +80,6 @@ func eachPostgres(ctx context.Context, conn *stdlib.Conn, query string, args []i
 		take(current)
 	}
 	return rows.Err()
-}
-
-// eachConstant runs a query whose values are in its text. Without parameters pgx would ask for the rows
-// as texts, or for a description of each new text.
-func eachConstant(ctx context.Context, conn *pgconn.PgConn, query string, take func(Row)) error {
-	rows := conn.ExecParams(ctx, query, nil, nil, nil, []int16{pgx.BinaryFormatCode})
-
-	current := new(binaryRow)
-	for rows.NextRow() {
-		current.values = rows.Values()
-		take(current)
-	}
-	_, err := rows.Close()
-	return err
 }
 
 // Numbered returns a query with ? for its parameters in PostgreSQL's form, $1 and so on. It has no

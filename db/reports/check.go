@@ -236,7 +236,7 @@ func countBySQL(ctx context.Context, tx bun.Tx, postgres bool, siteID int64, day
 
 	text := strings.NewReplacer("{{hex}}", hex,
 		"{{ms}}", tables.EngagedMS(postgres), "{{scroll}}", tables.EngagedScroll(postgres),
-		"{{join}}", tables.EngagementJoin(postgres, day.Start(), (day+1).Start())).Replace(countSQL)
+		"{{join}}", tables.EngagementJoin(postgres, day)).Replace(countSQL)
 
 	var rows []struct {
 		Name string

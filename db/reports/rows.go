@@ -245,13 +245,6 @@ func (r *dayReader) readViews(ctx context.Context) error {
 	})
 }
 
-// engaged is what was reported on a page view id on all days.
-type engaged struct {
-	ms         int64
-	scroll     int64
-	repeatedAt int64 // time of the newest page view that repeats the id; 0: none does
-}
-
 // readEngagement sets the engagement of the page views, which have been read. A page view whose id a
 // later one repeats has none.
 func (r *dayReader) readEngagement(ctx context.Context) error {
@@ -260,7 +253,7 @@ func (r *dayReader) readEngagement(ctx context.Context) error {
 	}
 
 	// Most reports are on page views of other days, so the lookup must be cheap.
-	sums := make([]engaged, len(r.rows.Views))
+	sums := make([]model.Engaged, len(r.rows.Views))
 	first := make(map[int64]int32, len(r.rows.Views)) // from an id to its place in sums
 	for i := range r.rows.Views {
 		first[r.rows.Views[i].ID] = int32(i)
@@ -269,10 +262,7 @@ func (r *dayReader) readEngagement(ctx context.Context) error {
 	last := int64(r.rows.Day) + int64(tables.EngagementDays) - 1
 	err := r.each(ctx, dayEngagement, []int64{r.site, int64(r.rows.Day), last}, func(row rawrows.Row) {
 		if i, ok := first[row.Int64(0)]; ok {
-			sum := &sums[i]
-			sum.ms += row.Int64(1)
-			sum.scroll = max(sum.scroll, row.Int64(2))
-			sum.repeatedAt = max(sum.repeatedAt, row.Int64(3))
+			sums[i].Add(row.Int64(1), row.Int64(2), row.Int64(3))
 		}
 	})
 	if err != nil {
@@ -281,10 +271,7 @@ func (r *dayReader) readEngagement(ctx context.Context) error {
 
 	for i := range r.rows.Views {
 		v := &r.rows.Views[i]
-		if sum := &sums[first[v.ID]]; sum.repeatedAt <= int64(v.At) {
-			v.EngagedMS = int32(min(sum.ms, model.MaxEngagement.Milliseconds()))
-			v.Scroll = int16(sum.scroll)
-		}
+		v.EngagedMS, v.Scroll = sums[first[v.ID]].Of(v.At)
 	}
 	return nil
 }
