@@ -35,3 +35,16 @@ func (d *DB) Snapshot(
 		})
 	})
 }
+
+// LongConn lends a driver's connection for package rawrows, as one of the long reads.
+func (d *DB) LongConn(ctx context.Context, read func(driverConn any) error) error {
+	return d.LongRead(ctx, func() error {
+		conn, err := d.Read.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+
+		return conn.Raw(read)
+	})
+}

@@ -13,29 +13,27 @@ import (
 // of one microsecond, and then look up the visit and the engagement of each row of the page. Any
 // other plan reads or sorts the whole range for every page. SQLite joins the tables in the order in
 // which they are written, so the page is a query of its own within the joins. On PostgreSQL the lookups
-// are queries of their own, see pgPage, and pgExportInOrder prevents a sort of the range.
-const (
-	sqliteExportVisit = `LEFT JOIN visits AS v ON v.site_id = r.site_id AND v.day = r.at / 86400000000
+// are queries of their own, and pgExportInOrder prevents a sort of the range.
+const sqliteExportVisit = `LEFT JOIN visits AS v ON v.site_id = r.site_id AND v.day = r.at / 86400000000
   AND v.visitor = r.visitor AND v.n = r.n`
 
-	pgExportInOrder = `SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_seqscan = off; SET LOCAL jit = off`
-)
+var pgExportInOrder = []string{
+	"SET LOCAL enable_sort = off", "SET LOCAL enable_bitmapscan = off", "SET LOCAL enable_seqscan = off", "SET LOCAL jit = off",
+}
 
-// readPage reads the rows of one page into rows, which are empty. A row whose visit is missing, because
-// it is being deleted, has no columns of it.
+// readPage reads the rows of one page into rows, which are empty. All of it is of one state of the
+// database. A row whose visit is missing, because it is being deleted, has no columns of it.
 func (e *exported[Row]) readPage(ctx context.Context, s *Store, page Range, rows []Row) ([]Row, error) {
 	q := s.rangeQuery(e.table, page).Limit(int64(page.Limit))
 
-	err := s.exportRows(ctx, func(ctx context.Context, _ bun.Tx, conn bun.Conn) error {
-		return conn.Raw(func(driverConn any) (err error) {
-			if s.db.IsPostgres() {
-				query := q.ColumnExpr(e.own.list("r.")).String()
-				rows, err = e.readPostgres(ctx, driverConn, page.SiteID, query, rows)
-			} else {
-				rows, err = e.readSQLite(ctx, driverConn, s.joined(e.own.list("r."), e.setEngaged != nil, q), rows)
-			}
-			return err
-		})
+	err := s.db.LongConn(ctx, func(driverConn any) (err error) {
+		if s.db.IsPostgres() {
+			query := q.ColumnExpr(e.own.list("r.")).String()
+			rows, err = e.readPostgres(ctx, driverConn, page.SiteID, query, rows)
+		} else {
+			rows, err = e.readSQLite(ctx, driverConn, s.joined(e.own.list("r."), e.setEngaged != nil, q), rows)
+		}
+		return err
 	})
 	return rows, err
 }

@@ -44,19 +44,24 @@ CROSS JOIN LATERAL (
 func (e *exported[Row]) readPostgres(
 	ctx context.Context, driverConn any, siteID int64, query string, rows []Row,
 ) ([]Row, error) {
-	err := rawrows.Postgres(ctx, driverConn, rawrows.Query{Text: query, Take: func(r rawrows.Row) { e.add(&rows, r) }})
-	if err != nil || len(rows) == 0 {
-		return rows, err
-	}
-
-	visits := newVisitLookup(e, rows)
-	lookups := []rawrows.Query{visits.query(siteID, func(row int32) *Visit { return e.visit(&rows[row]) })}
+	page := rawrows.Query{Text: query, Take: func(r rawrows.Row) { e.add(&rows, r) }}
+	var visits *visitLookup
 	var engaged []model.Engaged
-	if e.setEngaged != nil {
-		engaged = make([]model.Engaged, len(rows))
-		lookups = append(lookups, e.engagementQuery(siteID, rows, engaged))
-	}
-	if err := rawrows.Postgres(ctx, driverConn, lookups...); err != nil {
+
+	err := rawrows.Snapshot(ctx, driverConn, pgExportInOrder, page, func() []rawrows.Query {
+		if len(rows) == 0 {
+			return nil
+		}
+
+		visits = newVisitLookup(e, rows)
+		lookups := []rawrows.Query{visits.query(siteID, func(row int32) *Visit { return e.visit(&rows[row]) })}
+		if e.setEngaged != nil {
+			engaged = make([]model.Engaged, len(rows))
+			lookups = append(lookups, e.engagementQuery(siteID, rows, engaged))
+		}
+		return lookups
+	})
+	if err != nil || len(rows) == 0 {
 		return rows, err
 	}
 

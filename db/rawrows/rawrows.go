@@ -31,7 +31,7 @@ type Row interface {
 
 // Each runs a query through a driver's connection and calls take for each row, until ctx ends. The
 // caller holds the connection. The query has ? for its parameters, of which PostgreSQL needs at least
-// one: for rows without, pgx asks for texts. See Postgres for other queries.
+// one: otherwise pgx asks for texts. See also Snapshot.
 func Each(ctx context.Context, driverConn any, query string, args []int64, take func(Row)) error {
 	switch conn := driverConn.(type) {
 	case *stdlib.Conn:
