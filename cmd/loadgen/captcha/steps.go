@@ -55,6 +55,7 @@ const (
 type Run struct {
 	Sitekey, Secret string
 	Load            load.Load // options of all steps
+	Proxied         bool      // through a load balancer, which answers 502 or 504 for a server that ends during a call
 	network         int       // of the next ticket
 
 	Results    [stepCount]load.Result
@@ -336,6 +337,8 @@ func (s *stepSource) Done(a load.Answer, err error) {
 func (s *stepSource) judge(a load.Answer, err error) outcome {
 	contains := func(text string) bool { return bytes.Contains(a.Body, []byte(text)) }
 	switch {
+	case s.run.Proxied && (a.Status == 502 || a.Status == 504):
+		return unknown
 	case err != nil || a.Status == 503 || s.number == Redeeming && contains(`"internal-error"`):
 		return unknown
 	case a.Status == 429:

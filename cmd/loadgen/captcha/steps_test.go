@@ -92,3 +92,16 @@ func TestRehearsal(t *testing.T) {
 		t.Error("an empty handler that refuses is fine")
 	}
 }
+
+// TestJudgeProxied checks that a load balancer's answer for a lost server leaves the outcome unknown, and
+// that it is a fault of the server itself.
+func TestJudgeProxied(t *testing.T) {
+	for proxied, want := range map[bool]outcome{true: unknown, false: absurd} {
+		s := &stepSource{step: &step{run: &Run{Proxied: proxied}, number: Redeeming}}
+		for _, status := range []int{502, 504} {
+			if got := s.judge(load.Answer{Status: status}, nil); got != want {
+				t.Errorf("status %d, proxied %v: outcome %d, want %d", status, proxied, got, want)
+			}
+		}
+	}
+}
