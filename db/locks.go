@@ -7,8 +7,8 @@ import (
 )
 
 // Transactions that change accounts and their rows take locks in one order, so that no two wait for
-// each other: first the installation's lock (LockInstallation), then the account's row, then the
-// users' rows, then every other row. Each takes only the locks that it needs. A transaction that
+// each other: first the installation's lock (LockInstallation), then that of the account's move
+// (LockMoveOf), then the account's row, then the users' rows, then every other row. Each takes only the locks that it needs. A transaction that
 // starts from a row of the last kind, such as a mailed secret, reads the row's owner without a lock,
 // takes the locks in order, and then takes the row with DELETE … RETURNING, which reports whether it
 // was first. Inserting a row with a foreign key to an account or user locks that row as well.
@@ -34,6 +34,9 @@ const (
 	// siteLocks is added to a site's id, which is smaller: transactions that have entered the site
 	// share the lock (Tx.EnterSite), and a move to another cell has it alone (Tx.LockCellOf).
 	siteLocks = 1 << 62
+
+	// accountLocks is added to an account's id, which is smaller: see Tx.LockMoveOf.
+	accountLocks = 1 << 61
 
 	// SaltLock is held while a day's salt is created: of two concurrent CREATE TABLE IF NOT EXISTS
 	// one can fail.
@@ -65,6 +68,17 @@ func (tx *Tx) LockCellOf(ctx context.Context, siteID int64) error {
 func (tx *Tx) shareCellOf(ctx context.Context, siteID int64) (shared bool, err error) {
 	err = tx.NewRaw("SELECT pg_try_advisory_xact_lock_shared(?)", siteLocks+siteID).Scan(ctx, &shared)
 	return shared, err
+}
+
+// LockMoveOf excludes the steps of an account's move to another cell, and its deletion, from each other until
+// the transaction ends. It comes before the account's row in the order of locks. With one cell it does
+// nothing.
+func (tx *Tx) LockMoveOf(ctx context.Context, accountID int64) error {
+	single, err := tx.db.isSingle(ctx)
+	if single || err != nil {
+		return err
+	}
+	return tx.LockKey(ctx, accountLocks+accountID)
 }
 
 // LockInstallation serializes transactions whose result depends on the other accounts: sign-ups,

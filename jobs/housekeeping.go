@@ -193,11 +193,11 @@ func (h *housekeeping) deleteOldRecords(ctx context.Context, now model.Instant) 
 	return errors.Join(err, h.reports.AbandonImports(ctx, now))
 }
 
-// continueMoves carries on the moves of sites to other cells. While the default cell is the only one, it
+// continueMoves carries on the moves of sites and accounts to other cells. While the default cell is the only one, it
 // does nothing.
 func (h *housekeeping) continueMoves(ctx context.Context) error {
 	n, err := h.cells.Continue(ctx)
-	h.report(ctx, "moves of sites to other cells finished", n)
+	h.report(ctx, "moves of sites and accounts to other cells finished", n)
 	return err
 }
 

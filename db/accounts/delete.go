@@ -40,6 +40,10 @@ func (s *Store) DeleteAccount(ctx context.Context, by *model.User, now model.Ins
 			return err
 		}
 
+		if err := tx.LockMoveOf(ctx, accountID); err != nil {
+			return err
+		}
+
 		// Lock the account so that no site can be added after lockIDs.
 		if err := tx.LockRowFor(ctx, "UPDATE", "accounts", accountID); err != nil {
 			return err
@@ -129,7 +133,9 @@ func deleteAccount(ctx context.Context, tx *db.Tx, accountID int64, now model.In
 		return err
 	}
 
-	// The rows in another cell that a move leaves are deleted by the move.
+	if err := deleteMoved(ctx, tx, accountID); err != nil {
+		return err
+	}
 	if err := tx.EnterCell(ctx, cell); err != nil {
 		return err
 	}
@@ -153,6 +159,27 @@ func keepClaims(ctx context.Context, tx *db.Tx, accountID int64) (cell int64, er
 INSERT INTO claim_spaces (id, cell)
 SELECT ?0, ?1 WHERE EXISTS (SELECT 1 FROM sitekeys WHERE claim_space = ?0 AND account_id <> ?0)`, accountID, cell)
 	return cell, err
+}
+
+// deleteMoved deletes the usage in both cells of a move of the account.
+func deleteMoved(ctx context.Context, tx *db.Tx, accountID int64) error {
+	var cells []int64
+	err := tx.NewSelect().Table("cells").Column("cells.id").
+		Join("JOIN account_moves AS m ON cells.id IN (m.from_cell, m.to_cell)").Where("m.account_id = ?", accountID).
+		Scan(ctx, &cells)
+	if err != nil {
+		return err
+	}
+
+	for _, cell := range cells {
+		if err := tx.EnterCell(ctx, cell); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM captcha_usage WHERE account_id = ?", accountID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lockIDs locks the account's rows in a table, and returns their ids.

@@ -1,5 +1,5 @@
-// Package cells adds and lists cells, the schemas of PostgreSQL that sites' hits are in, and moves
-// sites between them. The operator's commands call it, and the worker continues what a command left.
+// Package cells adds and lists cells, the schemas of PostgreSQL that sites' hits and accounts'
+// captchas are in, and moves sites and accounts between them. The operator's commands call it, and the worker continues what a command left.
 // Package db has what every store needs of cells.
 package cells
 
@@ -31,9 +31,10 @@ var ErrSQLite = errors.New("SQLite has one cell; more of them need PostgreSQL")
 // Info describes a cell.
 type Info struct {
 	db.Cell
-	Node  string // of Citus that has the tables; empty: the server itself
-	Sites int64
-	Bytes int64 // of tables and indexes on disk; 0 on SQLite
+	Node     string // of Citus that has the tables; empty: the server itself
+	Sites    int64
+	Accounts int64 // whose captcha is in the cell
+	Bytes    int64 // of tables and indexes on disk; 0 on SQLite
 }
 
 // List returns all cells in the order of their ids.
@@ -47,8 +48,10 @@ func (s *Store) List(ctx context.Context) ([]Info, error) {
 	infos := make([]Info, len(list))
 	for i, cell := range list {
 		infos[i].Cell = cell
-		if infos[i].Sites, err = s.countSites(ctx, cell.ID); err != nil {
-			return nil, err
+		for table, count := range map[string]*int64{"sites": &infos[i].Sites, "accounts": &infos[i].Accounts} {
+			if *count, err = s.count(ctx, table, cell.ID); err != nil {
+				return nil, err
+			}
 		}
 		if !s.db.IsPostgres() {
 			continue
@@ -61,10 +64,11 @@ func (s *Store) List(ctx context.Context) ([]Info, error) {
 	return infos, nil
 }
 
-func (s *Store) countSites(ctx context.Context, cell int64) (int64, error) {
-	n, err := s.db.Read.NewSelect().Table("sites").Where("cell = ?", cell).Count(ctx)
+// count returns the number of sites or accounts in a cell.
+func (s *Store) count(ctx context.Context, table string, cell int64) (int64, error) {
+	n, err := s.db.Read.NewSelect().Table(table).Where("cell = ?", cell).Count(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("count the sites of cell %d: %w", cell, err)
+		return 0, fmt.Errorf("count the %s of cell %d: %w", table, cell, err)
 	}
 	return n, nil
 }
@@ -186,7 +190,7 @@ RETURNING created_at`, cell.ID, cell.Schema).Scan(ctx, &cell.CreatedAt)
 	return cell, nil
 }
 
-// SetOpen sets whether a cell takes new sites. If no cell does, the default one gets them.
+// SetOpen sets whether a cell takes new sites and accounts. If no cell does, the default one gets them.
 func (s *Store) SetOpen(ctx context.Context, id int64, open bool) error {
 	if !s.db.IsPostgres() {
 		return ErrSQLite

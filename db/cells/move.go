@@ -3,8 +3,6 @@ package cells
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -27,20 +25,13 @@ import (
 // the end of the move (db.Tx.StayPut), and other rows by transactions that enter the site
 // (db.InSiteTx), or by hits, which a closed site has none of.
 
-// The states of a move.
-const (
-	copying  = "copying"
-	closed   = "closed"
-	switched = "switched"
-)
-
 // move is a row of site_moves.
 type move struct {
 	bun.BaseModel `bun:"table:site_moves"`
 
-	SiteID     int64         `bun:",pk"`
-	FromCell   int64         `bun:",notnull"`
-	ToCell     int64         `bun:",notnull"`
+	SiteID int64 `bun:",pk"`
+	route
+
 	State      string        `bun:",notnull"`
 	Copied     int           `bun:",notnull"` // tables of the state's list that are copied
 	NextDay    model.Day     `bun:",notnull"` // of the table in progress
@@ -49,14 +40,8 @@ type move struct {
 	SwitchedAt model.Instant `bun:",notnull"`
 }
 
-const (
-	// settled is how long after a day its last hits may be committed, with differences of clocks.
-	settled = time.Hour
-
-	// readersLeave is how long the rows in the former cell stay for readers that looked the cell up
-	// before the switch, such as a page of an export.
-	readersLeave = time.Minute
-)
+// settled is how long after a day its last hits may be committed, with differences of clocks.
+const settled = time.Hour
 
 // hitTables are the tables that are copied day by day. On PostgreSQL each is a day's range of a key.
 var hitTables = []struct {
@@ -89,79 +74,15 @@ var lateTables = []string{"site_usage_days", "report_days"}
 // there. Continue deletes its rows in the former cell. The hits of the site wait for some seconds near
 // the end. An error leaves a move that Continue or another call of Move continues.
 func (s *Store) Move(ctx context.Context, siteID, toCell int64) error {
-	if err := s.begin(ctx, siteID, toCell); err != nil {
-		return db.Wrap(err, "move site %d to cell %d", siteID, toCell)
-	}
-
-	for {
-		done, err := s.advance(ctx, siteID, false)
-		if done || err != nil {
-			return db.Wrap(err, "move site %d to cell %d", siteID, toCell)
-		}
-	}
+	return s.sites().move(ctx, siteID, toCell)
 }
 
-// Continue carries on all moves that were started, and deletes the rows in the former cells of those
-// that are over. It returns the number of sites whose moves are finished.
-func (s *Store) Continue(ctx context.Context) (int64, error) {
-	list, err := s.db.Cells(ctx)
-	if err != nil || len(list) == 1 {
-		return 0, err
-	}
-
-	var moves []move
-	if err := s.db.Read.NewSelect().Model(&moves).Order("started_at", "site_id").Scan(ctx); err != nil {
-		return 0, fmt.Errorf("list the moves of sites: %w", err)
-	}
-
-	var finished int64
-	var failed []error
-	for _, m := range moves {
-		for done := false; !done; {
-			if done, err = s.advance(ctx, m.SiteID, true); err != nil {
-				failed = append(failed, fmt.Errorf("move site %d to cell %d: %w", m.SiteID, m.ToCell, err))
-				break
-			}
-		}
-
-		left, err := s.db.Read.NewSelect().Model((*move)(nil)).Where("site_id = ?", m.SiteID).Exists(ctx)
-		if err == nil && !left {
-			finished++
-		}
-	}
-
-	return finished, errors.Join(failed...)
-}
+// sites returns the steps of moves of sites.
+func (s *Store) sites() mover { return mover{what: "site", begin: s.begin, advance: s.advance} }
 
 // begin records a move, unless the same one is in progress.
 func (s *Store) begin(ctx context.Context, siteID, toCell int64) error {
-	if !s.db.IsPostgres() {
-		return ErrSQLite
-	}
-
-	s.db.ForgetCells()
-	list, err := s.db.Cells(ctx)
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(list, func(cell db.Cell) bool { return cell.ID == toCell }) {
-		return fmt.Errorf("there is no cell %d", toCell)
-	}
-
-	now, err := s.db.Now(ctx)
-	if err != nil {
-		return err
-	}
-
-	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		isKnown, err := tx.NewSelect().Table("cells").Where("id = ?", toCell).Where(db.KnownCell).Exists(ctx)
-		if err != nil {
-			return err
-		}
-		if !isKnown {
-			return fmt.Errorf("the cell is new: try again in %v, when all processes know it", db.CellDelay)
-		}
-
+	return s.beginTx(ctx, toCell, func(ctx context.Context, tx *db.Tx, now model.Instant) error {
 		// An erasure that has entered the site did not see the move.
 		if err := tx.LockCellOf(ctx, siteID); err != nil {
 			return err
@@ -172,22 +93,14 @@ func (s *Store) begin(ctx context.Context, siteID, toCell int64) error {
 			return db.OrNotFound(err)
 		}
 
-		var others []move
-		if err := tx.NewSelect().Model(&others).Where("site_id = ?", siteID).Scan(ctx); err != nil {
+		wanted := route{FromCell: site.Cell, ToCell: toCell}
+		isNew, err := s.sites().isNew(ctx, tx, siteID, wanted)
+		if !isNew || err != nil {
 			return err
-		}
-		switch {
-		case len(others) > 0 && others[0].ToCell == toCell:
-			return nil
-		case len(others) > 0:
-			return fmt.Errorf("an earlier move from cell %d to cell %d is not finished", others[0].FromCell, others[0].ToCell)
-		case site.Cell == toCell:
-			return fmt.Errorf("the site is in cell %d already", toCell)
 		}
 
 		_, err = tx.NewInsert().Model(&move{
-			SiteID: siteID, FromCell: site.Cell, ToCell: toCell, State: copying, StartedAt: now,
-			LastDay: now.Add(-settled).Day() - 1,
+			SiteID: siteID, route: wanted, State: copying, StartedAt: now, LastDay: now.Add(-settled).Day() - 1,
 		}).Exec(ctx)
 		return err
 	})
@@ -213,11 +126,11 @@ func (s *Store) advance(ctx context.Context, siteID int64, finish bool) (done bo
 			return nil
 		}
 
-		step := &step{store: s, tx: tx, move: &m}
-		if err := step.locate(ctx); err != nil {
+		in, err := s.schemas(ctx, m.route)
+		if err != nil {
 			return err
 		}
-		return step.run(ctx)
+		return (&step{store: s, tx: tx, move: &m, schemas: in}).run(ctx)
 	})
 	if err != nil || clean == nil || !finish {
 		return done, err
@@ -235,14 +148,13 @@ func (s *Store) clean(ctx context.Context, m *move) (done bool, err error) {
 	}
 
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		step := &step{store: s, tx: tx, move: m}
-		if err := step.locate(ctx); err != nil {
+		in, err := s.schemas(ctx, m.route)
+		if err != nil {
 			return err
 		}
 		for _, table := range lateTables {
-			err := step.exec(ctx, "INSERT INTO ?to.?table SELECT * FROM ?from.?table WHERE site_id = ?site ON CONFLICT DO NOTHING",
-				table)
-			if err != nil {
+			const statement = "INSERT INTO ?to.?table SELECT * FROM ?from.?table WHERE site_id = ?id ON CONFLICT DO NOTHING"
+			if err := in.exec(ctx, tx, m.SiteID, statement, table); err != nil {
 				return err
 			}
 		}

@@ -2,7 +2,6 @@ package cells
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -14,25 +13,10 @@ import (
 
 // step is one transaction of a move, which holds the lock of the move's row.
 type step struct {
-	store    *Store
-	tx       *db.Tx
-	move     *move
-	from, to string // schemas, quoted
-}
-
-// locate reads the schemas of both cells.
-func (s *step) locate(ctx context.Context) error {
-	if _, err := s.store.db.Cells(ctx); err != nil {
-		return err
-	}
-	for id, schema := range map[int64]*string{s.move.FromCell: &s.from, s.move.ToCell: &s.to} {
-		in, err := s.store.db.InCell(ctx, id)
-		if err != nil {
-			return err
-		}
-		*schema = in.CellSchema()
-	}
-	return nil
+	store *Store
+	tx    *db.Tx
+	move  *move
+	schemas
 }
 
 // run does the next step and records it.
@@ -80,17 +64,15 @@ const firstDay = 1
 // lastDay is later than the day of any row.
 const lastDay = model.Day(1 << 30)
 
-// exec runs a statement. It names the schemas ?from and ?to, the ?table and the ?site.
+// exec runs a statement for the site, see schemas.exec.
 func (s *step) exec(ctx context.Context, statement, table string, args ...any) error {
-	text := strings.NewReplacer("?from", s.from, "?to", s.to, "?table", table).Replace(statement)
-	_, err := s.tx.NewRaw(strings.ReplaceAll(text, "?site", "?"), append([]any{s.move.SiteID}, args...)...).Exec(ctx)
-	return err
+	return s.schemas.exec(ctx, s.tx, s.move.SiteID, statement, table, args...)
 }
 
 // clear deletes what an earlier move may have left of the site in its new cell.
 func (s *step) clear(ctx context.Context) error {
 	for _, table := range db.SiteTables {
-		if err := s.exec(ctx, "DELETE FROM ?to.?table WHERE site_id = ?site", table); err != nil {
+		if err := s.exec(ctx, "DELETE FROM ?to.?table WHERE site_id = ?id", table); err != nil {
 			return err
 		}
 	}
@@ -118,7 +100,7 @@ func (s *step) copyDay(ctx context.Context, until model.Day) error {
 	}
 
 	day := table.day(next[0])
-	rows := " WHERE site_id = ?site AND " + table.key + " >= ? AND " + table.key + " < ?"
+	rows := " WHERE site_id = ?id AND " + table.key + " >= ? AND " + table.key + " < ?"
 	from, to := table.of(day), table.of(day+1)
 	if err := s.exec(ctx, "DELETE FROM ?to.?table"+rows, table.name, from, to); err != nil {
 		return err
@@ -164,10 +146,10 @@ func (s *step) copyUsage(ctx context.Context) error {
 	for _, statement := range []string{
 		// A node of Citus that was restarted while the site was closed may not have committed it yet.
 		// Then this waits.
-		"UPDATE sites SET cell_closed = true WHERE id = ?site",
+		"UPDATE sites SET cell_closed = true WHERE id = ?id",
 		"LOCK TABLE ?from.?table IN EXCLUSIVE MODE",
-		"DELETE FROM ?to.?table WHERE site_id = ?site",
-		"INSERT INTO ?to.?table SELECT * FROM ?from.?table WHERE site_id = ?site",
+		"DELETE FROM ?to.?table WHERE site_id = ?id",
+		"INSERT INTO ?to.?table SELECT * FROM ?from.?table WHERE site_id = ?id",
 	} {
 		if err := s.exec(ctx, statement, "site_usage"); err != nil {
 			return err
@@ -180,10 +162,10 @@ func (s *step) copyUsage(ctx context.Context) error {
 
 // copyTable copies a table as a whole.
 func (s *step) copyTable(ctx context.Context, table string) error {
-	if err := s.exec(ctx, "DELETE FROM ?to.?table WHERE site_id = ?site", table); err != nil {
+	if err := s.exec(ctx, "DELETE FROM ?to.?table WHERE site_id = ?id", table); err != nil {
 		return err
 	}
-	return s.exec(ctx, "INSERT INTO ?to.?table SELECT * FROM ?from.?table WHERE site_id = ?site", table)
+	return s.exec(ctx, "INSERT INTO ?to.?table SELECT * FROM ?from.?table WHERE site_id = ?id", table)
 }
 
 // switchCell opens the site in its new cell.

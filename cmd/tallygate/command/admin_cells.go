@@ -13,10 +13,10 @@ import (
 )
 
 type cellsCommand struct {
-	List  listCellsCommand `cmd:"" default:"withargs" help:"Print each cell with its schema, node, sites and size."`
+	List  listCellsCommand `cmd:"" default:"withargs" help:"Print each cell with its schema, node, sites, accounts and size."`
 	Add   addCellCommand   `cmd:"" help:"Create a cell. It takes new sites after ten seconds, when all processes know it. Programs without cells refuse to start from then on."`
-	Open  openCellCommand  `cmd:"" help:"Let a cell take new sites."`
-	Close closeCellCommand `cmd:"" help:"Let a cell take no new sites. Those that it has stay."`
+	Open  openCellCommand  `cmd:"" help:"Let a cell take new sites and accounts."`
+	Close closeCellCommand `cmd:"" help:"Let a cell take no new sites and accounts. Those that it has stay."`
 }
 
 type listCellsCommand struct {
@@ -32,7 +32,7 @@ func (c *listCellsCommand) Run(ctx context.Context, term terminal) error {
 		}
 
 		table := tabwriter.NewWriter(term.out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "CELL\tSCHEMA\tNODE\tNEW SITES\tSITES\tMB")
+		fmt.Fprintln(table, "CELL\tSCHEMA\tNODE\tNEW SITES\tSITES\tACCOUNTS\tMB")
 		for _, cell := range list {
 			schema, node, open := cell.Schema, cell.Node, "no"
 			if schema == "" {
@@ -44,8 +44,8 @@ func (c *listCellsCommand) Run(ctx context.Context, term terminal) error {
 			if cell.Open {
 				open = "yes"
 			}
-			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%d\t%.1f\n", cell.ID, schema, node, open, cell.Sites,
-				float64(cell.Bytes)/(1<<20))
+			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%d\t%d\t%.1f\n", cell.ID, schema, node, open, cell.Sites,
+				cell.Accounts, float64(cell.Bytes)/(1<<20))
 		}
 		return table.Flush()
 	})
@@ -114,14 +114,33 @@ func (c *moveSiteCommand) Run(ctx context.Context, term terminal) error {
 			return err
 		}
 
-		began := time.Now()
-		if err := cells.New(d).Move(ctx, site.ID, c.To); err != nil {
-			return fmt.Errorf("%w; the worker continues a move that has begun", err)
-		}
+		return runMove(term, site.Domain, site.Cell, c.To, func() error { return cells.New(d).Move(ctx, site.ID, c.To) })
+	})
+}
 
-		fmt.Fprintf(term.out, "%s is in cell %d after %v. The worker deletes its rows in cell %d in a minute.\n",
-			site.Domain, c.To, time.Since(began).Round(time.Millisecond), site.Cell)
-		return nil
+// runMove moves a site or an account, and prints how long it took.
+func runMove(term terminal, name string, from, to int64, move func() error) error {
+	began := time.Now()
+	if err := move(); err != nil {
+		return fmt.Errorf("%w; the worker continues a move that has begun", err)
+	}
+
+	fmt.Fprintf(term.out, "%s is in cell %d after %v. The worker deletes its rows in cell %d in a minute.\n",
+		name, to, time.Since(began).Round(time.Millisecond), from)
+	return nil
+}
+
+type moveAccountCommand struct {
+	config.Config `embed:""`
+	Email         string `arg:"" help:"E-mail address of a user whose default account it is."`
+	To            int64  `required:"" placeholder:"CELL" help:"Number of the cell to move its captcha to."`
+}
+
+// Run moves the captcha of an account.
+func (c *moveAccountCommand) Run(ctx context.Context, term terminal) error {
+	return withAccount(ctx, &c.Config, c.Email, func(d *db.DB, account *model.Account) error {
+		move := func() error { return cells.New(d).MoveAccount(ctx, account.ID, c.To) }
+		return runMove(term, "The captcha of "+account.Name, account.Cell, c.To, move)
 	})
 }
 

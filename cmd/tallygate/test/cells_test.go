@@ -9,7 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// TestCells runs the commands of cells, and moves a site that a running process serves.
+// TestCells runs the commands of cells, and moves a site that a running process serves, and an account.
 func TestCells(t *testing.T) {
 	t.Parallel()
 
@@ -27,7 +27,11 @@ func TestCells(t *testing.T) {
 		const unknownKey = "0123456789abcdef0123456789abcdef"
 		admin("(common)", "cells")
 		admin("tallygate: ", "move-site", unknownKey, "--to", "2")
+		const owner = "owner@example.com"
+		admin("", "create-account", owner, "--name", "Example")
+		admin("tallygate: ", "move-account", "unknown@example.com", "--to", "1")
 		if settings["TALLYGATE_DATABASE_URL"] == "" {
+			admin("tallygate: move account 1 to cell 2: SQLite has one cell; more of them need PostgreSQL", "move-account", owner, "--to", "2")
 			admin("tallygate: SQLite has one cell", "cells", "add")
 			admin("tallygate: SQLite has one cell", "cells", "close", "1")
 			return
@@ -50,6 +54,10 @@ func TestCells(t *testing.T) {
 			t.Fatal(err)
 		}
 		admin("crash.localhost is in cell 2", "move-site", site.SiteKey, "--to", "2")
+
+		admin("tallygate: move account", "move-account", owner, "--to", "9")
+		admin("tallygate: move account", "move-account", owner, "--to", "1")
+		admin("The captcha of Example is in cell 2 after", "move-account", owner, "--to", "2")
 
 		// A wrong address of a cell stops the start, and the error does not contain it.
 		for addresses, want := range map[string]string{
