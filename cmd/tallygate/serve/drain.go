@@ -23,15 +23,17 @@ const (
 // drain stops the process in the order that loses nothing:
 //
 //  1. report "not ready", so that load balancers stop sending (announceStop, before drain);
-//  2. stop accepting on all listeners at once and finish the requests in flight, which still need
-//     the writers; a request that takes too long, such as a download to a slow client, is cut off;
-//  3. stop the writers, after they have stored what is queued;
-//  4. stop the workers, whose tasks still need the database;
-//  5. close the database (in Run).
+//  2. close all listeners at once, after the requests on new connections have arrived;
+//  3. finish the requests in flight, which still need the writers; a request that takes too long,
+//     such as a download to a slow client, is cut off;
+//  4. stop the writers, after they have stored what is queued;
+//  5. stop the workers, whose tasks still need the database;
+//  6. close the database (in Run).
 func (a *App) drain() error {
 	a.markDraining()
+	a.stopAccepting()
 	err := a.finishRequests()
-	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout-requestsTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout-requestsTimeout-handshakeTime-arrivalTime)
 	defer cancel()
 
 	if a.analytics != nil {
@@ -90,8 +92,8 @@ func (a *App) leaving(next http.Handler) http.Handler {
 	})
 }
 
-// finishRequests stops all listeners and waits for their requests. Every hit finishes in time. Long
-// downloads of the control plane may be cut off, which is not an error.
+// finishRequests waits for the requests of all servers, and closes their connections. Every hit
+// finishes in time. Long downloads of the control plane may be cut off, which is not an error.
 func (a *App) finishRequests() error {
 	ctx, cancel := context.WithTimeout(context.Background(), requestsTimeout)
 	defer cancel()

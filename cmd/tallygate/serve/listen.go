@@ -62,7 +62,7 @@ func listen(role, addr string, origin *config.Origin) (*server, error) {
 		*origin = config.Origin("http://" + l.Addr().String())
 	}
 
-	return &server{Server: NewServer(nil), listener: l, url: string(*origin)}, nil
+	return &server{Server: NewServer(nil), listener: l, url: string(*origin), accepted: make(chan struct{})}, nil
 }
 
 // NewServer returns a server with the service's limits. It logs no errors, because net/http's

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"net"
-	"net/http"
 	"os"
 	"sync/atomic"
 	"time"
@@ -61,13 +59,6 @@ type App struct {
 	draining    atomic.Pointer[time.Time] // since when; nil: not
 	commonAway  atomic.Bool               // only cells with addresses of their own can be reached
 	keyReplaced atomic.Bool               // the database uses an application key that this process does not have
-}
-
-// server is one listener with its HTTP server.
-type server struct {
-	*http.Server
-	listener net.Listener
-	url      string // the public origin
 }
 
 // Open opens and migrates the database, finds the application key, opens the listeners and creates

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/database"
@@ -40,7 +39,7 @@ func (a *App) Run(ctx context.Context) error {
 	for role, s := range a.servers() {
 		a.log.Info("listening", "role", role, "addr", s.listener.Addr().String(), "url", s.url)
 		go func() {
-			if err := s.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+			if err := s.run(); err != nil {
 				failed <- fmt.Errorf("%s listener: %w", role, err)
 			}
 		}()
