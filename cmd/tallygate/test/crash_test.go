@@ -73,13 +73,17 @@ func sendPageview(client *http.Client, data, siteKey, path string) (int, error) 
 }
 
 func sendPageviewTo(client *http.Client, baseURL, siteKey, path string) (int, error) {
+	return sendPageviewFrom(client, "https://crash.localhost", baseURL, siteKey, path)
+}
+
+func sendPageviewFrom(client *http.Client, origin, baseURL, siteKey, path string) (int, error) {
 	body := fmt.Sprintf(`{"k":"%s","t":"pageview","p":"%s"}`, siteKey, path)
 	request, err := http.NewRequest(http.MethodPost, baseURL+"/collect.php", strings.NewReader(body))
 	if err != nil {
 		return 0, err
 	}
 
-	request.Header.Set("Origin", "https://crash.localhost")
+	request.Header.Set("Origin", origin)
 	request.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0")
 
 	response, err := client.Do(request)

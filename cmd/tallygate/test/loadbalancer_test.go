@@ -386,31 +386,73 @@ func TestProxyHashesBySite(t *testing.T) {
 	}
 }
 
-// TestProxyRestartsLoseNothing: behind the shipped HAProxy example, with the drain delay that it asks
-// for, both nodes are restarted one after the other while hits arrive. Each hit is accepted and stored
-// once. nginx does not check its nodes, so a call can meet a node that closes.
+// TestProxyRestartsLoseNothing: behind the shipped examples, both nodes are restarted one after the
+// other while hits arrive, with the drain delay that they ask for. Each hit is accepted and stored
+// once. HAProxy checks its nodes. nginx does not: it sends calls until a node refuses connections.
 func TestProxyRestartsLoseNothing(t *testing.T) {
 	t.Parallel()
 
-	settings := settingsFor(t, dbtest.PostgresURL(t))
-	settings["TALLYGATE_TRUSTED_PROXIES"] = "127.0.0.1"
-	settings["TALLYGATE_DRAIN_DELAY"] = "3s"
-	settings["TALLYGATE_ROLES"] = "control,data"
-	roles := []string{"control", "data"}
-	nodes := []*process{start(t, settings, roles), start(t, settings, roles)}
-	owner := newOwner(t, nodes[0])
-	site := owner.signUp("crash.localhost")
+	for name, test := range map[string]struct {
+		browsers int
+		await    func(t *testing.T, dir string) // waits until the first node has returned
+	}{
+		"haproxy": {browsers: 4, await: awaitHAProxyServer},
+		"nginx":   {browsers: 8, await: func(*testing.T, string) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 
-	client, dir := loadBalancers["haproxy"].run(t, map[string]string{
-		"10.0.0.11:8081": nodes[0].addr["data"], "10.0.0.12:8081": nodes[1].addr["data"],
-		"10.0.0.11:8080": nodes[0].addr["control"], "10.0.0.12:8080": nodes[1].addr["control"],
-	})
+			settings := settingsFor(t, dbtest.PostgresURL(t))
+			settings["TALLYGATE_TRUSTED_PROXIES"] = "127.0.0.1"
+			settings["TALLYGATE_DRAIN_DELAY"] = "3s"
+			settings["TALLYGATE_ROLES"] = "control,data"
+			roles := []string{"control", "data"}
+			nodes := []*process{start(t, settings, roles), start(t, settings, roles)}
+			owner := newOwner(t, nodes[0])
+			site := owner.signUp("crash.localhost")
 
-	var sent, accepted atomic.Int64
-	var browsers sync.WaitGroup
+			client, dir := loadBalancers[name].run(t, map[string]string{
+				"10.0.0.11:8081": nodes[0].addr["data"], "10.0.0.12:8081": nodes[1].addr["data"],
+				"10.0.0.11:8080": nodes[0].addr["control"], "10.0.0.12:8080": nodes[1].addr["control"],
+			})
+
+			var sent, accepted atomic.Int64
+			end := browse(t, client, site.SiteKey, test.browsers, &sent, &accepted)
+			awaitHits(t, &accepted, 20)
+
+			for i, node := range nodes {
+				own := maps.Clone(settings)
+				own["TALLYGATE_DATA_ADDR"], own["TALLYGATE_CONTROL_ADDR"] = node.addr["data"], node.addr["control"]
+
+				node.signal(syscall.SIGTERM)
+				nodes[i] = start(t, own, roles)
+				if i == 0 {
+					test.await(t, dir)
+				}
+			}
+			awaitHits(t, &accepted, accepted.Load()+100)
+
+			end()
+
+			if accepted.Load() != sent.Load() {
+				t.Errorf("%d of %d hits were accepted", accepted.Load(), sent.Load())
+			}
+			if rows := len(owner.export(site.ID)); int64(rows) != accepted.Load() || owner.used(site.ID) != rows {
+				t.Errorf("%d rows are stored and %d counted, want %d", rows, owner.used(site.ID), accepted.Load())
+			}
+		})
+	}
+}
+
+// browse sends hits from browsers on different subdomains, and so to both nodes, until end is called.
+func browse(t *testing.T, client *http.Client, siteKey string, browsers int, sent, accepted *atomic.Int64) (end func()) {
+	t.Helper()
+
+	var group sync.WaitGroup
 	stop := make(chan struct{})
-	for range 4 {
-		browsers.Go(func() {
+	for browser := range browsers {
+		origin := fmt.Sprintf("https://browser%d.crash.localhost", browser)
+		group.Go(func() {
 			for {
 				select {
 				case <-stop:
@@ -419,7 +461,7 @@ func TestProxyRestartsLoseNothing(t *testing.T) {
 				}
 
 				n := sent.Add(1)
-				status, err := sendPageviewTo(client, "https://stats.example.com", site.SiteKey, fmt.Sprintf("/page/%d", n))
+				status, err := sendPageviewFrom(client, origin, "https://stats.example.com", siteKey, fmt.Sprintf("/page/%d", n))
 				if err != nil || status != http.StatusNoContent {
 					t.Errorf("hit %d: status %d, %v", n, status, err)
 					continue
@@ -429,35 +471,20 @@ func TestProxyRestartsLoseNothing(t *testing.T) {
 		})
 	}
 
-	end := sync.OnceFunc(func() {
+	end = sync.OnceFunc(func() {
 		close(stop)
-		browsers.Wait()
+		group.Wait()
 	})
-	defer end()
+	t.Cleanup(end)
+	return end
+}
 
-	for deadline := time.Now().Add(patience); accepted.Load() < 20; time.Sleep(time.Millisecond) {
+// awaitHits waits until so many hits were accepted.
+func awaitHits(t *testing.T, accepted *atomic.Int64, want int64) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); accepted.Load() < want; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d hits were accepted before the restarts", accepted.Load(), sent.Load())
+			t.Fatalf("%d hits were accepted, want %d", accepted.Load(), want)
 		}
-	}
-
-	for i, node := range nodes {
-		own := maps.Clone(settings)
-		own["TALLYGATE_DATA_ADDR"], own["TALLYGATE_CONTROL_ADDR"] = node.addr["data"], node.addr["control"]
-
-		node.signal(syscall.SIGTERM)
-		nodes[i] = start(t, own, roles)
-		if i == 0 {
-			awaitHAProxyServer(t, dir)
-		}
-	}
-
-	end()
-
-	if sent.Load() < 100 || accepted.Load() != sent.Load() {
-		t.Errorf("%d of %d hits were accepted, want all of at least 100", accepted.Load(), sent.Load())
-	}
-	if rows := len(owner.export(site.ID)); int64(rows) != accepted.Load() || owner.used(site.ID) != rows {
-		t.Errorf("%d rows are stored and %d counted, want %d", rows, owner.used(site.ID), accepted.Load())
 	}
 }
