@@ -1,6 +1,7 @@
 package test
 
 import (
+	"fmt"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -55,6 +56,12 @@ func TestCells(t *testing.T) {
 		}
 		admin("crash.localhost is in cell 2", "move-site", site.SiteKey, "--to", "2")
 
+		// A new account's captcha goes to the cell with the fewest accounts: the first one, then the second.
+		for i := range 3 {
+			dbtest.NewUser(t, d, fmt.Sprintf("owner%d@example.com", i))
+		}
+		wantCells(t, settings, "CELL SCHEMA NODE NEW SITES SITES ACCOUNTS MB",
+			"1 (common) (this server) yes 0 2 ", "2 cell_2 (this server) yes 1 2 ")
 		admin("tallygate: move account", "move-account", owner, "--to", "9")
 		admin("tallygate: move account", "move-account", owner, "--to", "1")
 		admin("The captcha of Example is in cell 2 after", "move-account", owner, "--to", "2")
@@ -87,4 +94,19 @@ func TestCells(t *testing.T) {
 			}
 		}
 	})
+}
+
+// wantCells checks the beginnings of the lines of "admin cells".
+func wantCells(t *testing.T, settings map[string]string, want ...string) {
+	t.Helper()
+	status, out, log := tallygate(t, settings, "admin", "cells")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if status != 0 || len(lines) != len(want) {
+		t.Fatalf("status %d, %q, %q; want %d lines", status, out, log, len(want))
+	}
+	for i, line := range lines {
+		if line = strings.Join(strings.Fields(line), " "); !strings.HasPrefix(line, want[i]) {
+			t.Errorf("line %q, want %q", line, want[i])
+		}
+	}
 }
