@@ -32,13 +32,13 @@ var (
 	heldDesc = prometheus.NewDesc("tallygate_deletions_held",
 		"1 while nothing is deleted because the time is not certain.", nil, nil)
 	deliveriesDesc = prometheus.NewDesc("tallygate_deliveries",
-		"Deliveries that wait, and those of them that are due; at most 100,000 are counted.", []string{"state"}, nil)
+		"Deliveries that wait, and those of them that are due; at most 100,000 of each cell are counted.", []string{"state"}, nil)
 	oldestDesc = prometheus.NewDesc("tallygate_oldest_due_delivery_seconds",
 		"For how long the longest due delivery has been due.", nil, nil)
 	mailsDesc = prometheus.NewDesc("tallygate_mails_due", "Mails that are due and not yet sent or given up.", nil, nil)
 
 	reportDaysDesc = prometheus.NewDesc("tallygate_report_segments_due",
-		"Report segments that are to be built or merged now, each of a day of a site; at most 100,000 are counted.", nil, nil)
+		"Report segments that are to be built or merged now, each of a day of a site; at most 100,000 of each cell are counted.", nil, nil)
 	oldestReportDesc = prometheus.NewDesc("tallygate_oldest_due_report_seconds",
 		"For how long the longest due report segment has been due.", nil, nil)
 )
