@@ -61,7 +61,13 @@ type Cell struct {
 	Schema    string // empty: that of the common tables
 	Open      bool   // takes new sites
 	CreatedAt model.Instant
+
+	denied bool // the role cannot use the schema, or it does not exist
 }
+
+// ErrCellDenied is returned for a cell whose schema the role cannot use. PostgreSQL leaves such a schema
+// out of a search_path, so statements would change the tables of the default cell.
+var ErrCellDenied = errors.New("the role needs USAGE of the cell's schema")
 
 // cells are the known cells of a database, with their connections. All DBs of one Open share them.
 type cells struct {
@@ -120,7 +126,9 @@ func (c *cells) readList(ctx context.Context) error {
 	// The data plane's pool, because the data plane waits for it. Without bun, whose hooks are for
 	// statements of the product's subjects.
 	rows, err := c.home.DataRead.DB.QueryContext(ctx, `
-SELECT id, schema, open, created_at, current_schema(), EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')
+SELECT id, schema, open, created_at,
+  schema <> '' AND NOT coalesce(has_schema_privilege(to_regnamespace(quote_ident(schema))::oid, 'USAGE'), false),
+  current_schema(), EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')
 FROM cells ORDER BY id`)
 	if err != nil {
 		return fmt.Errorf("list the cells: %w", err)
@@ -130,7 +138,7 @@ FROM cells ORDER BY id`)
 	var list []Cell
 	for rows.Next() {
 		var cell Cell
-		if err := rows.Scan(&cell.ID, &cell.Schema, &cell.Open, &cell.CreatedAt, &c.common, &c.isCitus); err != nil {
+		if err := rows.Scan(&cell.ID, &cell.Schema, &cell.Open, &cell.CreatedAt, &cell.denied, &c.common, &c.isCitus); err != nil {
 			return fmt.Errorf("list the cells: %w", err)
 		}
 		list = append(list, cell)
@@ -182,6 +190,10 @@ func (d *DB) InCell(ctx context.Context, id int64) (*DB, error) {
 		if i = c.index(id); i < 0 {
 			return nil, fmt.Errorf("there is no cell %d", id)
 		}
+	}
+
+	if c.list[i].denied {
+		return nil, fmt.Errorf("schema %s: %w", c.list[i].Schema, ErrCellDenied)
 	}
 
 	c.opened[id] = c.open(c.list[i])

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/watch"
@@ -31,29 +32,34 @@ type Server struct {
 	Autovacuum        string
 	ReadOnly          string // default_transaction_read_only
 	Recovering        bool   // a standby
-	MayCreate         bool   // the role may create tables
-	OwnsTables        bool   // the role may change and drop the service's tables
+	MayCreate         bool   // the role may create tables in the schemas of all cells
+	OwnsTables        bool   // the role may change and drop the service's tables, of all cells
 	Connections       int    // most that this role may have at once
 }
 
 // Server reads the state of the server. It must not be called on SQLite.
 func (s *Store) Server(ctx context.Context) (Server, error) {
+	schemas, err := s.schemas(ctx)
+	if err != nil {
+		return Server{}, err
+	}
+
 	var server Server
-	err := s.db.Read.NewRaw(`
+	err = s.db.Read.NewRaw(`
 SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS version_text,
   current_setting('server_encoding') AS encoding, current_setting('fsync') AS fsync,
   current_setting('full_page_writes') AS full_page_writes,
   current_setting('synchronous_commit') AS synchronous_commit, current_setting('autovacuum') AS autovacuum,
   current_setting('default_transaction_read_only') AS read_only, pg_is_in_recovery() AS recovering,
-  coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may_create,
-  NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
-    AND NOT pg_has_role(relowner, 'USAGE')) AS owns_tables,
+  coalesce((SELECT bool_and(has_schema_privilege(oid, 'CREATE')) FROM pg_namespace WHERE nspname IN ?0), false) AS may_create,
+  NOT EXISTS (SELECT FROM pg_class WHERE relnamespace IN (SELECT oid FROM pg_namespace WHERE nspname IN ?0)
+    AND relkind IN ('r', 'p') AND NOT pg_has_role(relowner, 'USAGE')) AS owns_tables,
   (SELECT CASE WHEN rolsuper THEN current_setting('max_connections')::int
       ELSE least(current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
           - coalesce(current_setting('reserved_connections', true)::int, 0),
         nullif(rolconnlimit, -1), nullif(datconnlimit, -1)) END
-    FROM pg_roles, pg_database WHERE rolname = current_user AND datname = current_database()) AS connections`).
-		Scan(ctx, &server)
+    FROM pg_roles, pg_database WHERE rolname = current_user AND datname = current_database()) AS connections`,
+		bun.Tuple(schemas)).Scan(ctx, &server)
 	if err != nil {
 		return server, fmt.Errorf("read the server's settings: %w", err)
 	}
@@ -61,15 +67,45 @@ SELECT current_setting('server_version_num')::int AS version, current_setting('s
 	return server, nil
 }
 
+// schemas returns the schema of the common tables and those of further cells, none of these if the
+// database was not migrated yet. It does not use the list of cells of package db, because the schema
+// may be that of another program.
+func (s *Store) schemas(ctx context.Context) ([]string, error) {
+	var common string
+	var isListed bool
+	err := s.db.Read.NewRaw(`SELECT coalesce(current_schema(), ''),
+coalesce(has_table_privilege(to_regclass('cells'), 'SELECT'), false)`).Scan(ctx, &common, &isListed)
+	schemas := []string{common}
+	if err == nil && isListed {
+		var cells []string
+		err = s.db.Read.NewRaw("SELECT schema FROM cells WHERE schema <> '' ORDER BY id").Scan(ctx, &cells)
+		schemas = append(schemas, cells...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the schemas: %w", err)
+	}
+	return schemas, nil
+}
+
+// inSchema is the name of a table of the catalog, with the schema of another cell.
+const inSchema = "CASE n.nspname WHEN current_schema() THEN '' ELSE n.nspname || '.' END || c.relname"
+
 // DeniedTables returns the service's tables, without partitions, that the role cannot read and write.
+// Without USAGE of a cell's schema the names of all its tables mean those of the default cell.
 func (s *Store) DeniedTables(ctx context.Context) ([]string, error) {
+	schemas, err := s.schemas(ctx)
+	if err != nil {
+		return nil, err
+	}
+
 	var names []string
-	err := s.db.Read.NewRaw(`
-SELECT relname FROM pg_class
-WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
-AND NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
-  AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE'))
-ORDER BY relname`).Scan(ctx, &names)
+	err = s.db.Read.NewRaw(`
+SELECT `+inSchema+` FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname IN ? AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+AND NOT (has_schema_privilege(n.oid, 'USAGE')
+  AND has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
+  AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))
+ORDER BY n.nspname <> current_schema(), n.oid, c.relname`, bun.Tuple(schemas)).Scan(ctx, &names)
 	if err != nil {
 		return nil, fmt.Errorf("read the role's rights: %w", err)
 	}
@@ -146,15 +182,21 @@ func (s *Store) Notifications(ctx context.Context) error {
 // IsPooler reports whether an error of Notifications is what a connection pooler causes.
 func IsPooler(err error) bool { return errors.Is(err, watch.ErrNoNotifications) }
 
-// MissingPartitions returns the partitioned tables that have no partition for a month, in the form
-// 202611.
+// MissingPartitions returns the partitioned tables, of all cells, that have no partition for a month,
+// in the form 202611.
 func (s *Store) MissingPartitions(ctx context.Context, month string) ([]string, error) {
+	schemas, err := s.schemas(ctx)
+	if err != nil {
+		return nil, err
+	}
+
 	var names []string
-	err := s.db.Read.NewRaw(`
-SELECT c.relname FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'p'
+	err = s.db.Read.NewRaw(`
+SELECT `+inSchema+` FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname IN ? AND c.relkind = 'p'
 AND NOT EXISTS (SELECT FROM pg_inherits i JOIN pg_class p ON p.oid = i.inhrelid
   WHERE i.inhparent = c.oid AND p.relname = c.relname || '_' || ?)
-ORDER BY c.relname`, month).Scan(ctx, &names)
+ORDER BY n.nspname <> current_schema(), n.oid, c.relname`, bun.Tuple(schemas), month).Scan(ctx, &names)
 	if err != nil {
 		return nil, fmt.Errorf("list partitions: %w", err)
 	}

@@ -9,13 +9,26 @@ import (
 	"github.com/tallygate/tallygate/db"
 )
 
-// checkCells checks the addresses of cells as their writers use them. The schema is this program's.
+// checkCells checks that the role can use each cell, and the addresses of cells as their writers use
+// them. The schema is this program's.
 func (e *examination) checkCells(ctx context.Context, d *db.DB) error {
+	list, err := d.Cells(ctx)
+	if err != nil {
+		return err
+	}
+	for _, cell := range list {
+		if _, err := d.InCell(ctx, cell.ID); errors.Is(err, db.ErrCellDenied) {
+			e.fault("cell-schema", "Give the role the rights in docs/operations.md, \"Cells\", or restore the schema.",
+				"the role cannot use the schema %s, or it does not exist: the hits of cell %d are refused", cell.Schema, cell.ID)
+		}
+	}
+
 	faults, err := d.CheckCellAddresses(ctx)
 	for _, id := range slices.Sorted(maps.Keys(faults)) {
 		const correct = "Correct TALLYGATE_CELL_ADDRESSES; see docs/operations.md, \"Addresses of cells\"."
 
 		switch fault := faults[id]; {
+		case errors.Is(fault, db.ErrCellDenied): // reported above
 		case errors.Is(fault, db.ErrUnknownCell):
 			e.fault("cell-unknown", correct, "TALLYGATE_CELL_ADDRESSES names cell %d, which does not exist", id)
 		case errors.Is(fault, db.ErrOtherDatabase):

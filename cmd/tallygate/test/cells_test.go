@@ -56,12 +56,12 @@ func TestCells(t *testing.T) {
 		}
 		admin("crash.localhost is in cell 2", "move-site", site.SiteKey, "--to", "2")
 
-		// A new account's captcha goes to the cell with the fewest accounts: the first one, then the second.
+		// A new account's captcha goes to the cell with the fewest accounts, the first one of several.
 		for i := range 3 {
 			dbtest.NewUser(t, d, fmt.Sprintf("owner%d@example.com", i))
 		}
 		wantCells(t, settings, "CELL SCHEMA NODE NEW SITES SITES ACCOUNTS MB",
-			"1 (common) (this server) yes 0 2 ", "2 cell_2 (this server) yes 1 2 ")
+			"1 (common) (this server) yes 0 3 ", "2 cell_2 (this server) yes 1 2 ")
 		admin("tallygate: move account", "move-account", owner, "--to", "9")
 		admin("tallygate: move account", "move-account", owner, "--to", "1")
 		admin("The captcha of Example is in cell 2 after", "move-account", owner, "--to", "2")

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
@@ -16,6 +17,24 @@ func (i *installation) addCell() {
 	if status, _, log := tallygate(i.T, i.settings, "admin", "cells", "add"); status != 0 {
 		i.Fatal(log)
 	}
+}
+
+// restrictedWithCell adds a cell, and changes to a role with the rights of docs/operations.md in it. It
+// returns the owner's database.
+func (i *installation) restrictedWithCell() (owner *db.DB) {
+	i.Helper()
+	i.addCell()
+	owner = dbtest.Open(i.T, i.settings["TALLYGATE_DATABASE_URL"])
+	i.settings["TALLYGATE_DATABASE_URL"] = dbtest.RestrictedURL(i.T, i.settings["TALLYGATE_DATABASE_URL"])
+	set("NO_MIGRATE", "true")(i)
+
+	u, _ := url.Parse(i.settings["TALLYGATE_DATABASE_URL"])
+	for _, grant := range []string{"USAGE ON SCHEMA", "SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON ALL TABLES IN SCHEMA"} {
+		if err := dbtest.Exec(owner, "GRANT "+grant+" cell_2 TO "+u.User.Username()); err != nil {
+			i.Fatal(err)
+		}
+	}
+	return owner
 }
 
 // TestDoctorPostgres plants faults in a PostgreSQL server and its database.
@@ -78,6 +97,50 @@ func TestDoctorPostgres(t *testing.T) {
 				i.Fatal(err)
 			}
 		}, []string{"error postgres-rights"}},
+		{"a cell with all rights", func(i *installation) { i.addCell() }, nil},
+		{"a role without the schema of a cell", func(i *installation) {
+			i.addCell()
+			restricted(i)
+			set("NO_MIGRATE", "true")(i)
+		}, []string{"error cell-schema", "error postgres-rights"}},
+		{"a cell without its schema", func(i *installation) {
+			i.addCell()
+			i.exec("DROP SCHEMA cell_2 CASCADE")
+		}, []string{"error cell-schema"}},
+		{"a role without a right in a cell", func(i *installation) {
+			owner := i.restrictedWithCell()
+			u, _ := url.Parse(i.settings["TALLYGATE_DATABASE_URL"])
+			if err := dbtest.Exec(owner, "REVOKE INSERT ON cell_2.captcha_spent FROM "+u.User.Username()); err != nil {
+				i.Fatal(err)
+			}
+		}, []string{"error postgres-rights"}},
+		{"no partition of a cell for next month", func(i *installation) {
+			owner := i.restrictedWithCell()
+			now := time.Now().UTC()
+			next := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC).Format("200601")
+			if err := dbtest.Exec(owner, "DROP TABLE cell_2.visits_"+next); err != nil {
+				i.Fatal(err)
+			}
+		}, []string{"warning postgres-partitions"}},
+		{"a role that may not change the tables of a cell", func(i *installation) {
+			owner := i.restrictedWithCell()
+			delete(i.settings, "TALLYGATE_NO_MIGRATE")
+			u, _ := url.Parse(i.settings["TALLYGATE_DATABASE_URL"])
+			for _, statement := range []string{
+				"GRANT CREATE ON SCHEMA public TO " + u.User.Username(),
+				"DO $$ DECLARE t regclass; BEGIN FOR t IN SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace " +
+					"AND relkind IN ('r', 'p') LOOP EXECUTE 'ALTER TABLE ' || t || ' OWNER TO " + u.User.Username() + "'; END LOOP; END $$",
+			} {
+				if err := dbtest.Exec(owner, statement); err != nil {
+					i.Fatal(err)
+				}
+			}
+		}, []string{"warning postgres-ddl"}},
+		{"no worker for a cell", func(i *installation) {
+			i.addCell()
+			i.exec(`INSERT INTO cell_2.deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+				VALUES (1, 1, 'conversion', 'sale', 'pending', 0, 1, 1, '{}')`)
+		}, []string{"error worker-missing"}},
 		{"too few connections", func(i *installation) { i.args = []string{"--processes", "20"} }, []string{"error postgres-connections"}},
 		{"few connections of a role", func(i *installation) {
 			owner := dbtest.Open(i.T, i.settings["TALLYGATE_DATABASE_URL"])
@@ -119,7 +182,7 @@ func TestDoctorPostgres(t *testing.T) {
 		}, []string{"error cell-other-database"}},
 		{"an address of a cell without its tables", func(i *installation) {
 			i.addCell()
-			i.exec("DROP SCHEMA cell_2 CASCADE")
+			i.exec("DROP TABLE cell_2.site_usage")
 			set("CELL_ADDRESSES", "2="+i.settings["TALLYGATE_DATABASE_URL"])(i)
 		}, []string{"error cell-tables"}},
 		{"a server that risks its data", func(i *installation) {

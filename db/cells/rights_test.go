@@ -1,0 +1,58 @@
+package cells_test
+
+import (
+	"errors"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// TestCellWithoutRights: a role that cannot use a cell's schema changes no table instead of those of the
+// default cell, until it has the right.
+func TestCellWithoutRights(t *testing.T) {
+	t.Parallel()
+
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+
+		databaseURL := dbtest.DefaultCellURL(t)
+		owner := dbtest.Open(t, databaseURL)
+		cell, err := dbtest.AddCell(t.Context(), owner, model.At(time.Now()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		restricted := dbtest.RestrictedURL(t, databaseURL)
+		d := dbtest.Open(t, restricted)
+
+		each := func() error {
+			return d.EachCell(t.Context(), func(in *db.DB) error { return dbtest.Exec(in, "DELETE FROM transactions") })
+		}
+		if _, err := d.InCell(t.Context(), cell.ID); !errors.Is(err, db.ErrCellDenied) {
+			t.Errorf("InCell without the right: %v", err)
+		}
+		if err := each(); !errors.Is(err, db.ErrCellDenied) {
+			t.Errorf("EachCell without the right: %v", err)
+		}
+
+		u, err := url.Parse(restricted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		role := bun.Ident(u.User.Username())
+		for _, grant := range []string{"GRANT USAGE ON SCHEMA cell_2 TO ?", "GRANT ALL ON ALL TABLES IN SCHEMA cell_2 TO ?"} {
+			if err := dbtest.Exec(owner, grant, role); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.ForgetCells()
+		if err := each(); err != nil {
+			t.Errorf("with the right: %v", err)
+		}
+	})
+}
