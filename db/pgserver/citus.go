@@ -115,6 +115,20 @@ func (c *CitusDatabase) Prepared(ctx context.Context) (sum int64, err error) {
 	return sum, nil
 }
 
+// Ping connects to a node and closes the connection.
+func (c *CitusDatabase) Ping(ctx context.Context, host string) error {
+	conn, err := pgx.Connect(ctx, c.NodeURL(host))
+	if err != nil {
+		return err
+	}
+	return conn.Close(ctx)
+}
+
+// MoveSchema moves a distributed schema to another worker, online.
+func (c *CitusDatabase) MoveSchema(ctx context.Context, schema, host string) error {
+	return run(ctx, c.URL(), "SELECT citus_schema_move($1::regnamespace, split_part($2, ':', 1), split_part($2, ':', 2)::int)", schema, host)
+}
+
 // MoveWorkers makes all nodes reach the workers at other addresses, given in the order of Workers.
 func (c *CitusDatabase) MoveWorkers(ctx context.Context, hosts []string) error {
 	for i, host := range hosts {

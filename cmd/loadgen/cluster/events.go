@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tallygate/tallygate/cmd/loadgen/instance"
 	"github.com/tallygate/tallygate/cmd/loadgen/process"
 )
@@ -55,10 +53,8 @@ func restart(ctx context.Context, s *instance.Server) error {
 func (r *run) moveCell(ctx context.Context, _ int) error {
 	cell, nodes := r.installation.cells[0], r.installation.nodes()
 	for _, node := range []string{nodes[1], nodes[0]} {
-		host, port, _ := strings.Cut(node, ":")
-		err := r.exec(ctx, "SELECT citus_schema_move($1::regnamespace, $2, $3::int)", cell.Schema, host, port)
-		if err != nil {
-			return fmt.Errorf("move the schema %s to %s: %w", cell.Schema, node, err)
+		if err := r.installation.citus.MoveSchema(ctx, cell.Schema, node); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -123,10 +119,7 @@ func (r *run) awaitNode(ctx context.Context, node string, up bool) error {
 	ctx, cancel := context.WithTimeout(ctx, instance.StartPatience)
 	defer cancel()
 	for {
-		conn, err := pgx.Connect(ctx, r.installation.citus.NodeURL(node))
-		if err == nil {
-			err = conn.Close(ctx)
-		}
+		err := r.installation.citus.Ping(ctx, node)
 		if up && err == nil || !up && errors.Is(err, syscall.ECONNREFUSED) {
 			return nil
 		}

@@ -16,6 +16,8 @@ import (
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/pgserver"
+	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/jobs/queue/redisserver"
 )
 
 // installation is everything that runs. The load balancer is in front of the data planes.
@@ -23,7 +25,7 @@ type installation struct {
 	program  string
 	dir      string
 	citus    *pgserver.CitusDatabase
-	redis    *instance.RedisCluster
+	redis    *redisserver.Cluster
 	receiver *receiver
 	proxy    *instance.HAProxy
 
@@ -49,7 +51,7 @@ func (c *Command) install(ctx context.Context) (*installation, error) {
 			i.citus, err = pgserver.CreateCitusDatabase(ctx, c.Citus, name)
 			return err
 		},
-		func() (err error) { i.redis, err = instance.StartRedisCluster(ctx, i.dir); return err },
+		func() (err error) { i.redis, err = redisserver.StartCluster(ctx, i.dir); return err },
 		func() (err error) { i.receiver, err = startReceiver(i.dir); return err },
 		func() error { return i.startControl(ctx) },
 		func() error { return i.addCells(ctx) },
@@ -164,6 +166,19 @@ func (i *installation) nodes() []string {
 		}
 	}
 	return all
+}
+
+// cellID returns the number of a site's cell.
+func (i *installation) cellID(ctx context.Context, siteKey string) (int64, error) {
+	d, err := db.Open(i.citus.URL())
+	if err != nil {
+		return 0, err
+	}
+	site, err := sites.New(d).SiteRulesByKey(ctx, siteKey)
+	if err := errors.Join(err, d.Close()); err != nil {
+		return 0, err
+	}
+	return site.Cell, nil
 }
 
 func (i *installation) close() error {

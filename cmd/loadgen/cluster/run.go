@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tallygate/tallygate/cmd/loadgen/captcha"
 	"github.com/tallygate/tallygate/cmd/loadgen/instance"
 	"github.com/tallygate/tallygate/cmd/loadgen/load"
@@ -113,10 +111,7 @@ func (r *run) divide(ctx context.Context, all *traffic.Session) error {
 
 // cellOf returns the cell of a site.
 func (r *run) cellOf(ctx context.Context, siteKey string) (cells.Info, error) {
-	var id int64
-	err := r.common(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, "SELECT cell FROM sites WHERE site_key = $1", siteKey).Scan(&id)
-	})
+	id, err := r.installation.cellID(ctx, siteKey)
 	if err != nil {
 		return cells.Info{}, fmt.Errorf("cell of the site %s: %w", siteKey, err)
 	}
@@ -126,23 +121,6 @@ func (r *run) cellOf(ctx context.Context, siteKey string) (cells.Info, error) {
 		}
 	}
 	return cells.Info{}, fmt.Errorf("the site %s is in cell %d", siteKey, id)
-}
-
-// exec runs a statement at the coordinator.
-func (r *run) exec(ctx context.Context, statement string, args ...any) error {
-	return r.common(ctx, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, statement, args...)
-		return err
-	})
-}
-
-// common calls do with a connection of its own to the coordinator, which may have restarted.
-func (r *run) common(ctx context.Context, do func(*pgx.Conn) error) error {
-	conn, err := pgx.Connect(ctx, r.installation.citus.URL())
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(conn), conn.Close(context.WithoutCancel(ctx)))
 }
 
 // captchaLap is the number of challenges that are solved and redeemed together.

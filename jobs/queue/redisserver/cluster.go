@@ -1,4 +1,6 @@
-package instance
+// Package redisserver starts a private Redis Cluster for load tests. It never touches servers that it did
+// not start.
+package redisserver
 
 import (
 	"context"
@@ -18,14 +20,14 @@ import (
 	"github.com/tallygate/tallygate/db/pgserver"
 )
 
-// RedisCluster is a private Redis Cluster on loopback: three masters with a replica each. It is not safe
+// Cluster is a Redis Cluster on loopback: three masters with a replica each. It is not safe
 // for concurrent use.
-type RedisCluster struct {
-	nodes []*redisNode // the masters of the start first
+type Cluster struct {
+	nodes []*node // the masters of the start first
 }
 
-// redisNode is one server of a cluster. It has its own data and its place in the cluster on disk.
-type redisNode struct {
+// node is one server of a cluster. It has its own data and its place in the cluster on disk.
+type node struct {
 	dir       string
 	port, bus int
 	cmd       *exec.Cmd
@@ -33,28 +35,31 @@ type redisNode struct {
 }
 
 const (
-	redisMasters = 3
-	redisSlots   = 16384
+	masterCount = 3
+	slotCount   = 16384
+
+	// patience is the longest wait for the cluster to start, or to replace a master.
+	patience = 60 * time.Second
 )
 
-// StartRedisCluster starts a cluster with its files below dir, and waits until each master has a replica.
+// StartCluster starts a cluster with its files below dir, and waits until each master has a replica.
 // The caller closes it.
-func StartRedisCluster(ctx context.Context, dir string) (_ *RedisCluster, err error) {
+func StartCluster(ctx context.Context, dir string) (_ *Cluster, err error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, fmt.Errorf("redis-server is not installed: %w", err)
 	}
 
-	c := &RedisCluster{}
+	c := &Cluster{}
 	defer func() {
 		if err != nil {
 			c.Close()
 		}
 	}()
 
-	ctx, cancel := context.WithTimeout(ctx, StartPatience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for i := range 2 * redisMasters {
-		n := &redisNode{dir: filepath.Join(dir, "redis"+strconv.Itoa(i+1))}
+	for i := range 2 * masterCount {
+		n := &node{dir: filepath.Join(dir, "redis"+strconv.Itoa(i+1))}
 		c.nodes = append(c.nodes, n)
 		if err := n.prepare(); err != nil {
 			return nil, err
@@ -71,7 +76,7 @@ func StartRedisCluster(ctx context.Context, dir string) (_ *RedisCluster, err er
 }
 
 // URL returns the cluster's address, as the settings take it.
-func (c *RedisCluster) URL() string {
+func (c *Cluster) URL() string {
 	addresses := make([]string, len(c.nodes))
 	for i, n := range c.nodes {
 		addresses[i] = n.addr()
@@ -81,8 +86,8 @@ func (c *RedisCluster) URL() string {
 
 // LoseMaster kills a master, waits until its replica has its place, and starts it again. It returns when
 // the cluster is complete.
-func (c *RedisCluster) LoseMaster(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, StartPatience)
+func (c *Cluster) LoseMaster(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 
 	lost, err := c.master(ctx)
@@ -100,7 +105,7 @@ func (c *RedisCluster) LoseMaster(ctx context.Context) error {
 }
 
 // Close kills all nodes.
-func (c *RedisCluster) Close() {
+func (c *Cluster) Close() {
 	for _, n := range c.nodes {
 		n.kill()
 		if n.client != nil {
@@ -110,14 +115,14 @@ func (c *RedisCluster) Close() {
 }
 
 // join makes the first nodes masters of a third of the slots each, and the others their replicas.
-func (c *RedisCluster) join(ctx context.Context) error {
+func (c *Cluster) join(ctx context.Context) error {
 	first := c.nodes[0]
 	for i, n := range c.nodes {
 		if err := n.client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
 			return err
 		}
-		if i < redisMasters {
-			from, to := redisSlots*i/redisMasters, redisSlots*(i+1)/redisMasters-1
+		if i < masterCount {
+			from, to := slotCount*i/masterCount, slotCount*(i+1)/masterCount-1
 			if err := n.client.ClusterAddSlotsRange(ctx, from, to).Err(); err != nil {
 				return err
 			}
@@ -129,7 +134,7 @@ func (c *RedisCluster) join(ctx context.Context) error {
 		}
 	}
 
-	for i, n := range c.nodes[redisMasters:] {
+	for i, n := range c.nodes[masterCount:] {
 		master, err := c.nodes[i].client.Do(ctx, "CLUSTER", "MYID").Text()
 		if err != nil {
 			return err
@@ -147,7 +152,7 @@ func (c *RedisCluster) join(ctx context.Context) error {
 }
 
 // master returns a node that is a master now.
-func (c *RedisCluster) master(ctx context.Context) (*redisNode, error) {
+func (c *Cluster) master(ctx context.Context) (*node, error) {
 	for _, n := range c.nodes {
 		if n.isMaster(ctx) {
 			return n, nil
@@ -158,7 +163,7 @@ func (c *RedisCluster) master(ctx context.Context) (*redisNode, error) {
 
 // isServing reports whether as many nodes run as masters as there were, and all running nodes see all
 // slots served.
-func (c *RedisCluster) isServing(ctx context.Context) bool {
+func (c *Cluster) isServing(ctx context.Context) bool {
 	masters := 0
 	for _, n := range c.nodes {
 		if n.cmd == nil {
@@ -172,11 +177,11 @@ func (c *RedisCluster) isServing(ctx context.Context) bool {
 			masters++
 		}
 	}
-	return masters == redisMasters
+	return masters == masterCount
 }
 
 // isComplete reports whether all slots are served and each master has a replica with its data.
-func (c *RedisCluster) isComplete(ctx context.Context) bool {
+func (c *Cluster) isComplete(ctx context.Context) bool {
 	if !c.isServing(ctx) {
 		return false
 	}
@@ -196,7 +201,7 @@ func (c *RedisCluster) isComplete(ctx context.Context) bool {
 	return true
 }
 
-func (c *RedisCluster) await(ctx context.Context, what string, done func(context.Context) bool) error {
+func (c *Cluster) await(ctx context.Context, what string, done func(context.Context) bool) error {
 	for !done(ctx) {
 		select {
 		case <-ctx.Done():
@@ -207,15 +212,15 @@ func (c *RedisCluster) await(ctx context.Context, what string, done func(context
 	return nil
 }
 
-func (n *redisNode) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)) }
+func (n *node) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)) }
 
-func (n *redisNode) isMaster(ctx context.Context) bool {
+func (n *node) isMaster(ctx context.Context) bool {
 	role, err := n.client.Do(ctx, "ROLE").Slice()
 	return err == nil && len(role) > 0 && role[0] == "master"
 }
 
 // prepare chooses the node's ports, and creates its folder and client.
-func (n *redisNode) prepare() (err error) {
+func (n *node) prepare() (err error) {
 	if n.port, err = pgserver.FreePort(); err != nil {
 		return err
 	}
@@ -227,7 +232,7 @@ func (n *redisNode) prepare() (err error) {
 }
 
 // start starts the node, and waits until it has read its data.
-func (n *redisNode) start(ctx context.Context) error {
+func (n *node) start(ctx context.Context) error {
 	cmd := exec.Command("redis-server", "--port", strconv.Itoa(n.port), "--bind", "127.0.0.1", "--dir", n.dir,
 		"--save", "", "--appendonly", "yes", "--loglevel", "warning", "--maxmemory-policy", "noeviction",
 		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(n.bus), "--cluster-node-timeout", "2000")
@@ -247,7 +252,7 @@ func (n *redisNode) start(ctx context.Context) error {
 	return nil
 }
 
-func (n *redisNode) kill() {
+func (n *node) kill() {
 	if n.cmd != nil {
 		_ = n.cmd.Process.Kill()
 		_ = n.cmd.Wait()

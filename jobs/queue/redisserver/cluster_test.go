@@ -1,4 +1,4 @@
-package instance
+package redisserver
 
 import (
 	"os/exec"
@@ -9,14 +9,14 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// TestRedisCluster loses two masters, one after the other. What was written before is still there.
-func TestRedisCluster(t *testing.T) {
+// TestLoseMaster loses two masters, one after the other. What was written before is still there.
+func TestLoseMaster(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		dbtest.Missing(t, "redis-server is not installed")
 	}
 
-	c, err := StartRedisCluster(t.Context(), t.TempDir())
+	c, err := StartCluster(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
