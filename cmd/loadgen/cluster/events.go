@@ -51,7 +51,7 @@ func restart(ctx context.Context, s *instance.Server) error {
 
 // moveCell moves the first cell to the other node, and back.
 func (r *run) moveCell(ctx context.Context, _ int) error {
-	cell, nodes := r.installation.cells[0], r.installation.nodes()
+	cell, nodes := r.installation.onWorkers()[0], r.installation.nodes()
 	for _, node := range []string{nodes[1], nodes[0]} {
 		if err := r.installation.citus.MoveSchema(ctx, cell.Schema, node); err != nil {
 			return err
@@ -68,7 +68,7 @@ func (r *run) moveSite(ctx context.Context, round int) error {
 		return err
 	}
 	to := from
-	for _, cell := range r.installation.cells {
+	for _, cell := range r.installation.onWorkers() {
 		if cell.Node != from.Node {
 			to = cell
 		}

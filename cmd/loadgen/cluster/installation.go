@@ -32,11 +32,11 @@ type installation struct {
 	control *instance.Server
 	data    []*instance.Server
 	workers []*instance.Server
-	cells   []cells.Info // with sites; each worker of Citus has as many
+	cells   []cells.Info // the default one on the coordinator, and as many on each worker of Citus
 }
 
 const (
-	cellCount   = 4
+	cellCount   = 4 // in addition to the default one
 	dataCount   = 2
 	workerCount = 2
 )
@@ -88,27 +88,24 @@ func (i *installation) startControl(ctx context.Context) (err error) {
 	return i.control.Start(ctx)
 }
 
-// addCells adds the cells that get all sites and accounts, and waits until all processes know them.
+// addCells adds cells, and waits until all processes know them.
 func (i *installation) addCells(ctx context.Context) error {
 	d, err := db.Open(i.citus.URL())
 	if err != nil {
 		return err
 	}
 	store := cells.New(d)
-	err = store.SetOpen(ctx, db.DefaultCell, false)
 	for range cellCount {
 		if err == nil {
 			_, err = store.Add(ctx, model.At(time.Now()))
 		}
 	}
-	var all []cells.Info
 	if err == nil {
-		all, err = store.List(ctx)
+		i.cells, err = store.List(ctx)
 	}
 	if err := errors.Join(err, d.Close()); err != nil {
 		return err
 	}
-	i.cells = slices.DeleteFunc(all, func(cell cells.Info) bool { return cell.ID == db.DefaultCell })
 
 	select {
 	case <-ctx.Done():
@@ -121,7 +118,7 @@ func (i *installation) addCells(ctx context.Context) error {
 // startFleet starts the data planes and the workers.
 func (i *installation) startFleet(ctx context.Context, addresses bool) error {
 	var at []string
-	for _, cell := range i.cells {
+	for _, cell := range i.onWorkers() {
 		at = append(at, fmt.Sprintf("%d=%s", cell.ID, i.citus.NodeURL(cell.Node)))
 	}
 
@@ -157,10 +154,15 @@ func (i *installation) startFleet(ctx context.Context, addresses bool) error {
 	return nil
 }
 
+// onWorkers returns the cells on the workers of Citus.
+func (i *installation) onWorkers() []cells.Info {
+	return slices.DeleteFunc(slices.Clone(i.cells), func(cell cells.Info) bool { return cell.ID == db.DefaultCell })
+}
+
 // nodes returns host:port of the two workers of Citus that have cells.
 func (i *installation) nodes() []string {
 	var all []string
-	for _, cell := range i.cells {
+	for _, cell := range i.onWorkers() {
 		if !slices.Contains(all, cell.Node) {
 			all = append(all, cell.Node)
 		}

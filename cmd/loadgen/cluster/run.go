@@ -26,11 +26,12 @@ import (
 const (
 	firstNode = iota
 	secondNode
+	coordinator
 	moving
 	groupCount
 )
 
-var groupNames = [groupCount]string{"sites on node 1", "sites on node 2", "sites that move"}
+var groupNames = [groupCount]string{"sites on node 1", "sites on node 2", "sites on the coordinator", "sites that move"}
 
 // group is a group of sites under load.
 type group struct {
@@ -54,14 +55,14 @@ type run struct {
 	stopCaptcha   func()
 }
 
-// sitesOfGroup is the number of sites of each of the first two groups.
-const sitesOfGroup = 8
+// sitesOfGroups is the number of sites of the groups that do not move.
+const sitesOfGroups = 20
 
 // begin creates sites and a sitekey, starts the load on the captcha, and creates the journals.
 func (c *Command) begin(ctx context.Context, i *installation, progress io.Writer) (*run, error) {
 	r := &run{Command: c, installation: i, progress: progress}
 
-	s, err := traffic.NewOwnSession(ctx, i.control.Target(), &traffic.Flags{Mix: "realistic", Sites: 2*sitesOfGroup + c.Rounds,
+	s, err := traffic.NewOwnSession(ctx, i.control.Target(), &traffic.Flags{Mix: "realistic", Sites: sitesOfGroups + c.Rounds,
 		Visitors: 5000, Seed: c.Seed, Webhook: i.receiver.server.URL + "/conversion"})
 	if err != nil {
 		return nil, err
@@ -83,11 +84,13 @@ func (r *run) divide(ctx context.Context, all *traffic.Session) error {
 			return err
 		}
 		to := firstNode
-		if cell.Node != nodes[0] {
-			to = secondNode
-		}
-		if len(sites[moving]) < r.Rounds {
+		switch {
+		case cell.Node == "":
+			to = coordinator
+		case len(sites[moving]) < r.Rounds:
 			to = moving
+		case cell.Node == nodes[1]:
+			to = secondNode
 		}
 		sites[to] = append(sites[to], site)
 	}
