@@ -182,8 +182,9 @@ func (d *DB) InCell(ctx context.Context, id int64) (*DB, error) {
 	}
 
 	i := c.index(id)
-	if i < 0 {
-		// Another process has just added it.
+	if i < 0 || c.list[i].denied && time.Since(c.readAt) >= cellsFresh {
+		// Another process has just added it, or the role has the right now. A process that stores hits does
+		// not list the cells otherwise.
 		if err := c.read(ctx); err != nil {
 			return nil, err
 		}

@@ -50,7 +50,12 @@ func TestCellWithoutRights(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
+		// A process that stores hits does not list the cells.
 		d.ForgetCells()
+		if _, err := d.InCell(t.Context(), cell.ID); err != nil {
+			t.Errorf("InCell with the right: %v", err)
+		}
 		if err := each(); err != nil {
 			t.Errorf("with the right: %v", err)
 		}
