@@ -94,7 +94,7 @@ func (s *Store) advanceAccount(ctx context.Context, accountID int64, finish bool
 			return err
 		}
 
-		step := &accountStep{store: s, tx: tx, now: now}
+		step := &accountStep{store: s, tx: tx}
 		if err := tx.NewSelect().Model(&step.move).Where("account_id = ?", accountID).Scan(ctx); err != nil {
 			done = errors.Is(db.OrNotFound(err), model.ErrNotFound)
 			if done {
@@ -121,7 +121,6 @@ type accountStep struct {
 	store *Store
 	tx    *db.Tx
 	move  accountMove
-	now   model.Instant
 	schemas
 }
 
@@ -171,14 +170,18 @@ func (s *accountStep) switchCell(ctx context.Context) error {
 		return err
 	}
 
-	s.move.State, s.move.SwitchedAt = switched, s.now
+	now, err := s.store.db.Now(ctx) // after the waits
+	if err != nil {
+		return err
+	}
+	s.move.State, s.move.SwitchedAt = switched, now
 	if err := s.setAccount(ctx, s.move.ToCell, false); err != nil {
 		return err
 	}
 
 	// Processes would notice the move without it, at the price of a request that waits.
 	var sitekeys []int64
-	err := s.tx.NewSelect().Table("sitekeys").Column("id").
+	err = s.tx.NewSelect().Table("sitekeys").Column("id").
 		Where("account_id = ?0 OR claim_space = ?0", s.move.AccountID).Scan(ctx, &sitekeys)
 	if err != nil {
 		return err

@@ -271,6 +271,7 @@ func TestAccountMoveWaits(t *testing.T) {
 					default:
 					}
 				}
+				dbtest.SetClock(d, now.Add(time.Minute).Time)
 				return nil
 			})
 			if err != nil {
@@ -278,6 +279,12 @@ func TestAccountMoveWaits(t *testing.T) {
 			}
 			if err := <-moved; err != nil {
 				t.Fatal(err)
+			}
+
+			// The minute of readers begins with the switch, not with the wait.
+			at, err := dbtest.Rows[struct{ At model.Instant }](d, "SELECT switched_at AS at FROM account_moves WHERE account_id = ?", ids[0])
+			if err != nil || len(at) != 1 || at[0].At != now.Add(time.Minute) {
+				t.Errorf("switched at %v, %v", at, err)
 			}
 			if got, want := captchaIn(t, d, 1, ids[0]), captchaIn(t, d, 2, ids[0]); !reflect.DeepEqual(got, want) ||
 				len(got["captcha_spent"])+len(got["captcha_usage"]) < 2_004 {
