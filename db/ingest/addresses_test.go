@@ -132,8 +132,12 @@ func TestWrongCellAddress(t *testing.T) {
 	if twin := dbtest.NewOwnSite(t, other, "a.example"); twin.ID != site.ID || twin.Cell != site.Cell {
 		t.Fatalf("site %d in cell %d, want %d in %d", twin.ID, twin.Cell, site.ID, site.Cell)
 	}
-	if err := dbtest.Exec(home, "INSERT INTO cells (id, schema, open, created_at) VALUES (8, 'nowhere', false, 0)"); err != nil {
-		t.Fatal(err)
+	for _, statement := range []string{
+		"CREATE SCHEMA empty", "INSERT INTO cells (id, schema, open, created_at) VALUES (8, 'empty', false, 0)",
+	} {
+		if err := dbtest.Exec(home, statement); err != nil {
+			t.Fatal(err)
+		}
 	}
 
 	d := openWith(t, databaseURL, map[int64]string{
