@@ -13,9 +13,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Cells can have addresses for the writers of their hits: on Citus that of the worker that has the cell,
-// so that a batch does not pass the coordinator. All other statements use the common address: reads
-// of a cell join common tables that workers of Citus do not have.
+// Cells can have addresses for the writers of their hits and claims: on Citus that of the worker that has
+// the cell, so that a batch does not pass the coordinator. All other statements use the common address:
+// reads of a cell join common tables that workers of Citus do not have. Workers do not have the tables of
+// the default cell either, so a batch that also changes these uses the common address.
 
 // Errors of CheckCellAddress.
 var (
@@ -65,6 +66,9 @@ func (d *DB) BatchPostgres() *pgx.ConnConfig {
 	}
 	return config
 }
+
+// HasOwnAddress reports whether BatchPostgres leads to an address of d's cell.
+func (d *DB) HasOwnAddress() bool { return d.cells.addresses.configs[d.CellID()] != nil }
 
 // CheckCellAddresses checks all configured addresses of cells at the same time. The result has an entry
 // for each address with a fault: ErrUnknownCell, ErrOtherDatabase, ErrNoCellTables, or why there is no

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"testing"
 	"time"
@@ -45,6 +46,26 @@ func CellURL(tb testing.TB) string {
 		return citusURL(tb)
 	}
 	return postgresURL(tb, withSlots(tb, cellMigrator{}))
+}
+
+// CellNodes returns the addresses of all servers that have the tables of the second cell of a database from
+// CellURL: those of the workers on Citus.
+func CellNodes(t *testing.T, databaseURL string) []string {
+	t.Helper()
+	if os.Getenv(cellVariable) != "citus" {
+		return []string{databaseURL}
+	}
+
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes []string
+	for _, host := range PgStrings(t, databaseURL, "SELECT nodename || ':' || nodeport FROM pg_dist_node WHERE groupid > 0") {
+		u.Host = host
+		nodes = append(nodes, u.String())
+	}
+	return nodes
 }
 
 // openCell returns the database of a second cell, which has all new sites.

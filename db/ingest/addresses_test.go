@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -64,33 +63,13 @@ func forward(client net.Conn, server string) {
 	_, _ = io.Copy(client, conn)
 }
 
-// nodes returns the addresses of all servers that have the tables of the second cell: those of the
-// workers on Citus.
-func nodes(t *testing.T, databaseURL string) []string {
-	t.Helper()
-	if os.Getenv("TALLYGATE_TEST_CELL") != "citus" {
-		return []string{databaseURL}
-	}
-
-	u, err := url.Parse(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var urls []string
-	for _, host := range dbtest.PgStrings(t, databaseURL, "SELECT nodename || ':' || nodeport FROM pg_dist_node WHERE groupid > 0") {
-		u.Host = host
-		urls = append(urls, u.String())
-	}
-	return urls
-}
-
 // TestCellAddress stores a batch through the address of a cell, as often as there are servers with its
 // tables. All other statements use the common address.
 func TestCellAddress(t *testing.T) {
 	databaseURL := dbtest.CellURL(t)
 	site := dbtest.NewOwnSite(t, dbtest.Open(t, databaseURL), "a.example")
 
-	for i, node := range nodes(t, databaseURL) {
+	for i, node := range dbtest.CellNodes(t, databaseURL) {
 		r := newRelay(t, node)
 		home := openWith(t, databaseURL, map[int64]string{site.Cell: r.url})
 		d, err := home.InCell(t.Context(), site.Cell)
@@ -124,6 +103,51 @@ func openWith(t *testing.T, databaseURL string, addresses map[int64]string) *db.
 	return d
 }
 
+// TestClaimsAtCellAddress stores batches of claims through the address of a cell, unless a batch claims in
+// the default cell, whose tables a worker of Citus does not have.
+func TestClaimsAtCellAddress(t *testing.T) {
+	databaseURL := dbtest.CellURL(t)
+	home := dbtest.Open(t, databaseURL)
+	account := dbtest.CaptchaAccount(t, home, "a")
+	if err := dbtest.Exec(home, "INSERT INTO accounts (id, name, created_at, cell) VALUES (100, '-', 0, 1)"); err != nil {
+		t.Fatal(err)
+	}
+
+	for i, node := range dbtest.CellNodes(t, databaseURL) {
+		r := newRelay(t, node)
+		in, err := openWith(t, databaseURL, map[int64]string{2: r.url}).InCell(t.Context(), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := ingest.New(in).ClaimStore()
+		defer store.Close()
+
+		at := model.Instant(i)
+		both := ingest.ClaimKeys{
+			Usage:     []model.CaptchaUsageKey{{AccountID: account, Month: 202611}},
+			Consumed:  []model.ConsumedKey{consumed(account, at, 1)},
+			Elsewhere: []ingest.ClaimsInCell{{Cell: 1, Schema: "public", Consumed: []model.ConsumedKey{consumed(100, at, 1)}}},
+		}
+		if found := update(t, store, both, nil); len(found.Claimed) != 2 || len(found.Usage) != 1 {
+			t.Errorf("found %+v; want both claims and the usage", found)
+		}
+		if n := r.connections.Load(); n != 0 {
+			t.Errorf("%d connections to the address of the cell for a batch with the default cell, want 0", n)
+		}
+
+		own := ingest.ClaimKeys{Usage: both.Usage, Consumed: append(both.Consumed, consumed(account, at, 2))}
+		if found := update(t, store, own, nil); len(found.Claimed) != 1 || !found.Claimed[own.Consumed[1]] || len(found.Usage) != 1 {
+			t.Errorf("found %+v; want the second claim and the usage", found)
+		}
+		if found := update(t, store, both, nil); len(found.Claimed) != 0 {
+			t.Errorf("%v can be claimed again", found.Claimed)
+		}
+		if n := r.connections.Load(); n != 1 {
+			t.Errorf("%d connections to the address of the cell, want 1", n)
+		}
+	}
+}
+
 // TestWrongCellAddress checks that no batch is stored in another database, and which fault is reported.
 func TestWrongCellAddress(t *testing.T) {
 	databaseURL, otherURL := dbtest.CellURL(t), dbtest.CellURL(t)
@@ -141,7 +165,7 @@ func TestWrongCellAddress(t *testing.T) {
 	}
 
 	d := openWith(t, databaseURL, map[int64]string{
-		site.Cell: nodes(t, otherURL)[0], 8: nodes(t, databaseURL)[0], 9: databaseURL,
+		site.Cell: dbtest.CellNodes(t, otherURL)[0], 8: dbtest.CellNodes(t, databaseURL)[0], 9: databaseURL,
 	})
 	faults, err := d.CheckCellAddresses(t.Context())
 	if err != nil || len(faults) != 3 || !errors.Is(faults[site.Cell], db.ErrOtherDatabase) ||

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tallygate/tallygate/db"
 )
@@ -37,11 +38,15 @@ import (
 //     resolves a collision.
 type Batches[Keys, State, Changes any] struct {
 	engine     engine
+	common     engine // of batches that need the common address; nil if engine is at that address
 	statements statements[Keys, State, Changes]
 }
 
 // statements are what a batch of one kind reads and writes.
 type statements[Keys, State, Changes any] interface {
+	// needsCommon reports whether a batch changes tables that the address of a cell may not have.
+	needsCommon(Keys) bool
+
 	// read returns the steps that lock the usage rows and read what the keys name, and the state
 	// that they fill.
 	read(Keys) (*State, []step)
@@ -72,8 +77,13 @@ type statements[Keys, State, Changes any] interface {
 // Each of them runs twice if the connection was found closed. So decide may be called several times:
 // the last call is the one that counts.
 func (b *Batches[Keys, State, Changes]) Update(ctx context.Context, keys Keys, decide func(*State) *Changes) error {
+	engine := b.engine
+	if b.common != nil && b.statements.needsCommon(keys) {
+		engine = b.common
+	}
+
 	return db.RetryNewIDs(func() error {
-		return b.engine.inTx(ctx, func(tx transaction) error {
+		return engine.inTx(ctx, func(tx transaction) error {
 			state, err := b.read(ctx, tx, keys)
 			if err != nil {
 				return err
@@ -117,8 +127,14 @@ func (b *Batches[Keys, State, Changes]) read(ctx context.Context, tx transaction
 	return state, nil
 }
 
-// Close ends the writer's connection, if it has one of its own.
-func (b *Batches[Keys, State, Changes]) Close() error { return b.engine.close() }
+// Close ends the writer's connections, if it has any of its own.
+func (b *Batches[Keys, State, Changes]) Close() error {
+	err := b.engine.close()
+	if b.common != nil {
+		err = errors.Join(err, b.common.close())
+	}
+	return err
+}
 
 // engine runs the transactions of one writer.
 type engine interface {
@@ -148,9 +164,18 @@ type transaction interface {
 	commit(context.Context, []step) error
 }
 
+// newEngine returns an engine at the address of d's cell.
 func newEngine(d *db.DB) engine {
 	if d.IsPostgres() {
 		return &postgres{config: d.BatchPostgres(), isCitus: d.IsCitus}
 	}
 	return sqlite{db: d}
+}
+
+// newCommon returns an engine at the common address, or nil if newEngine does.
+func newCommon(d *db.DB) engine {
+	if d.HasOwnAddress() {
+		return &postgres{config: d.Postgres(), isCitus: d.IsCitus}
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package ingest
 import (
 	"slices"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -65,6 +66,12 @@ func (c *claims) in(schema string) claimStatements {
 		c.others[schema] = s
 	}
 	return s
+}
+
+// needsCommon reports whether a batch claims in the default cell. Its tables are local to the coordinator
+// of Citus; those of all other cells can be used at each worker.
+func (*claims) needsCommon(keys ClaimKeys) bool {
+	return len(keys.Elsewhere) > 0 && keys.Elsewhere[0].Cell == db.DefaultCell
 }
 
 func (c *claims) read(keys ClaimKeys) (*ClaimState, []step) {

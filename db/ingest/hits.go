@@ -145,6 +145,8 @@ type hits struct {
 // next batch reads their visits once for nothing.
 const maxExhausted = 10_000
 
+func (*hits) needsCommon(HitKeys) bool { return false }
+
 // read assumes that a quota that was used up still is, and leaves out the site's visits. So an
 // exhausted site costs one lookup, in the same round trip.
 func (h *hits) read(keys HitKeys) (*HitState, []step) {

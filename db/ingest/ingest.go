@@ -34,6 +34,7 @@ type ClaimStore = Batches[ClaimKeys, ClaimState, ClaimChanges]
 func (s *Store) ClaimStore() *ClaimStore {
 	return &ClaimStore{
 		engine:     newEngine(s.db),
+		common:     newCommon(s.db),
 		statements: &claims{cell: s.db.CellID(), others: make(map[string]claimStatements)},
 	}
 }

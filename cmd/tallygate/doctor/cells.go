@@ -19,7 +19,7 @@ func (e *examination) checkCells(ctx context.Context, d *db.DB) error {
 	for _, cell := range list {
 		if _, err := d.InCell(ctx, cell.ID); errors.Is(err, db.ErrCellDenied) {
 			e.fault("cell-schema", "Give the role the rights in docs/operations.md, \"Cells\", or restore the schema.",
-				"the role cannot use the schema %s, or it does not exist: the hits of cell %d are refused", cell.Schema, cell.ID)
+				"the role cannot use the schema %s, or it does not exist: the hits and the captcha of cell %d are refused", cell.Schema, cell.ID)
 		}
 	}
 
@@ -32,12 +32,12 @@ func (e *examination) checkCells(ctx context.Context, d *db.DB) error {
 		case errors.Is(fault, db.ErrUnknownCell):
 			e.fault("cell-unknown", correct, "TALLYGATE_CELL_ADDRESSES names cell %d, which does not exist", id)
 		case errors.Is(fault, db.ErrOtherDatabase):
-			e.fault("cell-other-database", correct, "the address of cell %d leads to another database: its hits are refused", id)
+			e.fault("cell-other-database", correct, "the address of cell %d leads to another database: its hits and its captcha are refused", id)
 		case errors.Is(fault, db.ErrNoCellTables):
 			e.fault("cell-tables", "Name a server that has the tables. On Citus it must have the metadata.",
-				"the server at the address of cell %d does not have its tables: its hits are refused", id)
+				"the server at the address of cell %d does not have its tables: its hits and its captcha are refused", id)
 		default:
-			e.fault("cell-unreachable", "Start the server at this address, or correct TALLYGATE_CELL_ADDRESSES. Until then the hits of the cell's sites are refused.",
+			e.fault("cell-unreachable", "Start the server at this address, or correct TALLYGATE_CELL_ADDRESSES. Until then the hits and the captcha of the cell are refused.",
 				"the address of cell %d does not answer: %v", id, withoutAddress(fault))
 		}
 	}

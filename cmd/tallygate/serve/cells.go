@@ -11,7 +11,7 @@ import (
 )
 
 // checkCells returns an error for an address of a cell that can never be right. A server that does not
-// respond stops the hits of its cell alone, and may return.
+// respond stops the hits and claims of its cell alone, and may return.
 func (a *App) checkCells(ctx context.Context) error {
 	faults, err := a.db.CheckCellAddresses(ctx)
 	if err != nil {
@@ -25,7 +25,7 @@ func (a *App) checkCells(ctx context.Context) error {
 				return fmt.Errorf("--cell-addresses: cell %d: %w", id, wrong)
 			}
 		}
-		a.log.WarnContext(ctx, "the address of a cell does not answer: its hits are refused", "cell", id, "error", fault)
+		a.log.WarnContext(ctx, "the address of a cell does not answer: its hits and its captcha are refused", "cell", id, "error", fault)
 	}
 	return nil
 }

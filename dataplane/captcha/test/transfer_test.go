@@ -19,19 +19,33 @@ func TestTransferredSitekey(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) { transferSitekey(t, d, func(int64) {}) })
 }
 
-// TestTransferBetweenCells is TestTransferredSitekey for accounts in different cells.
+// TestTransferBetweenCells is TestTransferredSitekey for accounts in different cells, of which the second
+// one has no address or one.
 func TestTransferBetweenCells(t *testing.T) {
 	for name, cell := range map[string]int64{"from the default cell": db.DefaultCell, "from the second cell": 2} {
 		t.Run(name, func(t *testing.T) {
-			d := dbtest.Open(t, dbtest.CellURL(t))
-			transferSitekey(t, d, func(from int64) {
-				if _, err := d.Write.ExecContext(t.Context(), "UPDATE accounts SET cell = CASE id WHEN ? THEN ? ELSE 3 - ? END",
-					from, cell, cell); err != nil {
-					t.Fatal(err)
-				}
-			})
+			transferBetweenCells(t, dbtest.Open(t, dbtest.CellURL(t)), cell)
+		})
+		t.Run(name+" with an address", func(t *testing.T) {
+			databaseURL := dbtest.CellURL(t)
+			d, err := db.OpenWith(databaseURL, db.Options{CellURLs: map[int64]string{2: dbtest.CellNodes(t, databaseURL)[0]}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = d.Close() })
+			transferBetweenCells(t, d, cell)
 		})
 	}
+}
+
+func transferBetweenCells(t *testing.T, d *db.DB, cell int64) {
+	t.Helper()
+	transferSitekey(t, d, func(from int64) {
+		if _, err := d.Write.ExecContext(t.Context(), "UPDATE accounts SET cell = CASE id WHEN ? THEN ? ELSE 3 - ? END",
+			from, cell, cell); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // transferSitekey transfers a sitekey between accounts that place has prepared.
