@@ -98,6 +98,12 @@ func IsRetryable(err error) bool {
 	return sqliteCode(err)&0xff == sqlite3.SQLITE_BUSY
 }
 
+// isDeadlock reports whether PostgreSQL ended a transaction because it and others waited for each other.
+func isDeadlock(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == "40P01"
+}
+
 // IsLockTimeout reports whether PostgreSQL's lock_timeout ended a wait for a lock.
 func IsLockTimeout(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)

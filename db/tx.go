@@ -12,9 +12,12 @@ import (
 
 const (
 	// retryFor bounds the retries of a transaction on SQLite by time. A transaction that ran longer
-	// has already waited for the busy_timeout. On PostgreSQL a conflict's loser can run again at
-	// once, however long it took to meet the other one.
+	// has already waited for the busy_timeout. On PostgreSQL a conflict's loser can run again,
+	// however long it took to meet the other one.
 	retryFor = 4 * time.Second
+
+	// deadlockPause is the first wait after a deadlock; each further one is twice as long.
+	deadlockPause = 50 * time.Millisecond
 
 	// retryAttempts bounds how often a transaction is run.
 	retryAttempts = 4
@@ -81,12 +84,16 @@ func RetryNewIDs(transaction func() error) error {
 }
 
 // Retry runs a transaction up to 4 times in all, while lost reports that its error is a lost
-// conflict with another transaction.
+// conflict with another transaction. After a deadlock it waits: on a busy machine it could otherwise take
+// the same lock again before the other transaction, which waits for it, runs.
 func Retry(lost func(error) bool, transaction func() error) error {
 	var err error
-	for range retryAttempts {
+	for attempt := range retryAttempts {
 		if err = transaction(); err == nil || !lost(err) {
 			return err
+		}
+		if isDeadlock(err) && attempt < retryAttempts-1 {
+			time.Sleep(deadlockPause << attempt)
 		}
 	}
 

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log"
@@ -54,7 +55,10 @@ func (a *App) listen() error {
 }
 
 func listen(role, addr string, origin *config.Origin) (*server, error) {
-	l, err := net.Listen("tcp", addr)
+	// Plain TCP: kernels of some years ignore on other sockets what refuseConnections sets.
+	var plain net.ListenConfig
+	plain.SetMultipathTCP(false)
+	l, err := plain.Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("--%s-addr: %w", role, err)
 	}
