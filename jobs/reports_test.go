@@ -69,7 +69,7 @@ SELECT ?0, ?2, ?3, 1, 1, 0, false, '/'`,
 		answer, err := reports.New(d).Report(t.Context(), reports.Request{SiteID: site.ID, Now: model.At(noon),
 			Periods: []*scan.Query{{Zone: time.UTC, From: today.AddDays(-200), To: today}}})
 		if err != nil || answer.Results[0].Totals.Visits != 2 {
-			t.Errorf("%+v, error %v; want both visits", answer, err)
+			t.Errorf("%+v of %+v, error %v; want both visits", answer.Results[0].Totals, answer, err)
 		}
 	})
 }
