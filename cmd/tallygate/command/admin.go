@@ -40,7 +40,7 @@ type adminCommands struct {
 	Cells    cellsCommand    `cmd:"" help:"List the cells, which divide the sites' hits and the accounts' captchas among schemas of PostgreSQL, add one, or choose which take new sites and accounts."`
 	MoveSite moveSiteCommand `cmd:"" help:"Move a site with its hits to another cell while the service runs. Its hits wait for some seconds."`
 
-	MoveAccount moveAccountCommand `cmd:"" help:"Move the captcha of an account, with its usage and its used challenges and tokens, to another cell while the service runs. Its challenges and tokens wait for less than a second."`
+	MoveAccount moveAccountCommand `cmd:"" help:"Move the captcha of an account, with its usage and its used challenges and tokens, to another cell while the service runs. Its challenges and tokens wait for a second, or some seconds if there are a million."`
 
 	SetSlots setSlotsCommand `cmd:"" help:"Divide the usage of a very large site into slots by visitor, so that several writers store its hits at once; 1 undoes it. The hits of the site's cell wait for milliseconds."`
 
