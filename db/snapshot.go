@@ -3,6 +3,8 @@ package db
 import (
 	"context"
 	"database/sql"
+	"slices"
+	"strings"
 
 	"github.com/uptrace/bun"
 )
@@ -11,8 +13,14 @@ import (
 // statements that PostgreSQL runs first, such as "SET LOCAL jit = off". conn is the connection of tx,
 // for package rawrows.
 func (d *DB) Snapshot(
-	ctx context.Context, settings string, read func(ctx context.Context, tx bun.Tx, conn bun.Conn) error,
+	ctx context.Context, settings []string, read func(ctx context.Context, tx bun.Tx, conn bun.Conn) error,
 ) error {
+	hold, err := d.HoldPartitions(ctx)
+	if err != nil {
+		return err
+	}
+	first := strings.Join(slices.Concat(hold, settings), ";")
+
 	options := &sql.TxOptions{ReadOnly: true}
 	if d.IsPostgres() {
 		options.Isolation = sql.LevelRepeatableRead
@@ -27,13 +35,33 @@ func (d *DB) Snapshot(
 
 		return conn.RunInTx(ctx, options, func(ctx context.Context, tx bun.Tx) error {
 			if d.IsPostgres() {
-				if _, err := tx.ExecContext(ctx, settings); err != nil {
+				if _, err := tx.ExecContext(ctx, first); err != nil {
 					return err
 				}
 			}
 			return read(ctx, tx, conn)
 		})
 	})
+}
+
+// HoldPartitions returns the statements with which a transaction of PostgreSQL begins if all its reads
+// see one state of the database. Until it ends, no row moves from a default partition into a new one.
+// It would be missing: the new partition has none of the earlier state, and the default partition is
+// not read for that month any more.
+func (d *DB) HoldPartitions(ctx context.Context) ([]string, error) {
+	// Unlike a query, LOCK decides only after its wait which state the transaction sees.
+	const lock = "LOCK TABLE ONLY visits, ONLY pageviews, ONLY engagement, ONLY events IN ACCESS SHARE MODE"
+	if !d.IsPostgres() {
+		return nil, nil
+	}
+
+	// Citus would lock the tables on all nodes, and fail without one of them. Partitions are changed
+	// with locks on all nodes, so that one here is enough.
+	isCitus, err := d.IsCitus(ctx)
+	if err != nil || !isCitus {
+		return []string{lock}, err
+	}
+	return []string{"SET LOCAL citus.enable_ddl_propagation = off", lock}, nil
 }
 
 // LongConn lends a driver's connection for package rawrows, as one of the long reads.

@@ -2,7 +2,6 @@ package exports
 
 import (
 	"context"
-	"strings"
 
 	"github.com/uptrace/bun"
 
@@ -138,5 +137,5 @@ func (s *Store) rangeQuery(table string, r Range) *bun.SelectQuery {
 
 // exportRows runs queries of a range's rows, which see the same rows.
 func (s *Store) exportRows(ctx context.Context, read func(context.Context, bun.Tx, bun.Conn) error) error {
-	return s.db.Snapshot(ctx, strings.Join(pgExportInOrder, ";"), read)
+	return s.db.Snapshot(ctx, pgExportInOrder, read)
 }

@@ -2,6 +2,7 @@ package exports
 
 import (
 	"context"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -25,11 +26,16 @@ var pgExportInOrder = []string{
 // database. A row whose visit is missing, because it is being deleted, has no columns of it.
 func (e *exported[Row]) readPage(ctx context.Context, s *Store, page Range, rows []Row) ([]Row, error) {
 	q := s.rangeQuery(e.table, page).Limit(int64(page.Limit))
+	hold, err := s.db.HoldPartitions(ctx)
+	if err != nil {
+		return nil, err
+	}
 
-	err := s.db.LongConn(ctx, func(driverConn any) (err error) {
+	err = s.db.LongConn(ctx, func(driverConn any) (err error) {
 		if s.db.IsPostgres() {
+			settings := slices.Concat(hold, pgExportInOrder)
 			query := q.ColumnExpr(e.own.list("r.")).String()
-			rows, err = e.readPostgres(ctx, driverConn, page.SiteID, query, rows)
+			rows, err = e.readPostgres(ctx, driverConn, page.SiteID, settings, query, rows)
 		} else {
 			rows, err = e.readSQLite(ctx, driverConn, s.joined(e.own.list("r."), e.setEngaged != nil, q), rows)
 		}

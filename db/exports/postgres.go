@@ -40,15 +40,15 @@ CROSS JOIN LATERAL (
 )
 
 // readPostgres reads the rows of a query in a first round trip, and their visits and engagement in a
-// second one.
+// second one. settings are the statements that run first.
 func (e *exported[Row]) readPostgres(
-	ctx context.Context, driverConn any, siteID int64, query string, rows []Row,
+	ctx context.Context, driverConn any, siteID int64, settings []string, query string, rows []Row,
 ) ([]Row, error) {
 	page := rawrows.Query{Text: query, Take: func(r rawrows.Row) { e.add(&rows, r) }}
 	var visits *visitLookup
 	var engaged []model.Engaged
 
-	err := rawrows.Snapshot(ctx, driverConn, pgExportInOrder, page, func() []rawrows.Query {
+	err := rawrows.Snapshot(ctx, driverConn, settings, page, func() []rawrows.Query {
 		if len(rows) == 0 {
 			return nil
 		}

@@ -74,7 +74,7 @@ func (s *Store) snapshotRows(ctx context.Context, read func(context.Context, eac
 // snapshot runs reads that see one state of the database, as one of the long reads. conn is the
 // connection of tx. PostgreSQL could otherwise read the whole table of a month without statistics.
 func (s *Store) snapshot(ctx context.Context, read func(context.Context, bun.Tx, bun.Conn) error) error {
-	return s.db.Snapshot(ctx, "SET LOCAL enable_seqscan = off; SET LOCAL jit = off", read)
+	return s.db.Snapshot(ctx, []string{"SET LOCAL enable_seqscan = off", "SET LOCAL jit = off"}, read)
 }
 
 // eachRow runs a query below database/sql and calls take for each row.

@@ -198,7 +198,8 @@ func attachPartition(ctx context.Context, tx *db.Tx, table partitioned, month mo
 	partition, other := bun.Ident(table.partition(month)), bun.Ident(table.defaultPartition())
 
 	// A reader that was planned before and waits for the default partition would look for the moved
-	// rows there, and nowhere else. So readers must wait before they are planned.
+	// rows there, and nowhere else. So readers must wait before they are planned. Snapshots that began
+	// before hold the table, see db.HoldPartitions.
 	moves, err := hasRows(ctx, tx, table, from, to)
 	if err != nil {
 		return err

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 )
@@ -190,25 +192,65 @@ func TestPartitionsWaitForABusyTableWithoutBlockingIt(t *testing.T) {
 	wantRows(t, d, "_202703", 1)
 }
 
-// TestReadersMissNoMovedRow reads a table while a row of it moves from the default partition into a
-// new one.
+// TestReadersMissNoMovedRow reads a row while it moves from the default partition into a new one: in a
+// statement of its own, in a snapshot that begins meanwhile, in one that began before, and in an export.
 func TestReadersMissNoMovedRow(t *testing.T) {
-	d := dbtest.Open(t, dbtest.PostgresURL(t))
-	site := dbtest.NewOwnSite(t, d, "example.com")
-	storeAt(t, d, site.ID, day(2027, time.March, 1))
+	const attach = `ALTER TABLE "visits" ATTACH PARTITION "visits_202703"`
+	const firstRead = "SELECT 'the snapshot has begun'"
+	month := day(2027, time.March, 1)
 
-	moved, read := dbtest.Race(t, d, `ALTER TABLE "visits" ATTACH PARTITION "visits_202703"`,
-		func() error { return retention.New(d).EnsurePartitions(t.Context(), day(2027, time.February, 1)) },
-		func() error {
-			n, err := dbtest.Count(d, "visits")
-			if err == nil && n != 1 {
-				err = fmt.Errorf("%d visits, want 1", n)
+	count := func(ctx context.Context, d bun.IDB) error {
+		n, err := d.NewSelect().Table("visits").Where("day = ?", month.Day()).Count(ctx)
+		if err == nil && n != 1 {
+			err = fmt.Errorf("%d visits, want 1", n)
+		}
+		return err
+	}
+	inSnapshot := func(ctx context.Context, d *db.DB, site int64) error {
+		return d.Snapshot(ctx, nil, func(ctx context.Context, tx bun.Tx, _ bun.Conn) error {
+			if _, err := tx.ExecContext(ctx, firstRead); err != nil {
+				return err
 			}
-			return err
+			return count(ctx, tx)
 		})
-	if moved != nil || read != nil {
-		t.Errorf("move: %v; read: %v", moved, read)
 	}
 
-	wantRows(t, d, "_202703", 1)
+	for name, c := range map[string]struct {
+		read       func(ctx context.Context, d *db.DB, site int64) error
+		readsFirst bool
+	}{
+		"a statement":                            {read: func(ctx context.Context, d *db.DB, _ int64) error { return count(ctx, d.Read) }},
+		"a snapshot that begins during the move": {read: inSnapshot},
+		"a snapshot that began before the move":  {read: inSnapshot, readsFirst: true},
+		"an export": {read: func(ctx context.Context, d *db.DB, site int64) error {
+			var channels []model.Channel
+			err := exports.New(d).ExportPageviews(ctx, exports.Range{SiteID: site, From: month, To: month.Add(time.Hour), Limit: 10},
+				func(p *exports.Pageview) error {
+					channels = append(channels, p.Visit.Channel)
+					return nil
+				})
+			if err == nil && (len(channels) != 1 || channels[0] != model.ChannelOf(1)) {
+				err = fmt.Errorf("exported page views with channels %v, want one with its visit's", channels)
+			}
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := dbtest.Open(t, dbtest.PostgresURL(t))
+			site := dbtest.NewOwnSite(t, d, "example.com")
+			storeAt(t, d, site.ID, month)
+
+			move := func() error { return retention.New(d).EnsurePartitions(t.Context(), day(2027, time.February, 1)) }
+			read := func() error { return c.read(t.Context(), d, site.ID) }
+			at, first, second := attach, move, read
+			if c.readsFirst {
+				at, first, second = `FROM "visits"`, read, move
+			}
+
+			if err, err2 := dbtest.Race(t, d, at, first, second); err != nil || err2 != nil {
+				t.Errorf("errors %v, %v", err, err2)
+			}
+			wantRows(t, d, "_202703", 1)
+		})
+	}
 }
