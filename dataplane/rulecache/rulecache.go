@@ -29,7 +29,8 @@ const (
 	loadTimeout = 5 * time.Second
 
 	// While no notifications arrive and lookups fail, an entry serves up to this age, unless it is known
-	// to have changed. A lookup of it may take retryWait, and so may the pause after a failed one.
+	// to have changed. The first lookup that fails may take retryWait. After it, requests wait for none,
+	// and one begins after each retryWait.
 	staleTTL  = 10 * time.Minute
 	retryWait = time.Second
 
@@ -58,6 +59,7 @@ type Cache[Value any] struct {
 	lookups  *semaphore.Weighted // of keys without an entry
 	changes  atomic.Int64        // number of changes, to detect one during a lookup
 	unsynced atomic.Bool
+	failed   atomic.Int64 // when the last lookup failed or the next one began, in Unix nanoseconds; 0: it did not fail
 
 	hits, misses, stale atomic.Int64 // calls of Get, see Measure
 }
@@ -72,8 +74,7 @@ type entry[Value any] struct {
 	id      int64
 	value   *Value // never changed
 	loaded  time.Time
-	changed atomic.Bool  // invalidated
-	failed  atomic.Int64 // when the last lookup failed, in Unix nanoseconds; 0: it did not
+	changed atomic.Bool // invalidated
 }
 
 // New returns an empty cache. It assumes that no notifications arrive until Synced reports them.
@@ -111,6 +112,18 @@ func (c *Cache[Value]) Get(deadline time.Time, key string) (*Value, error) {
 	// The key may share the memory of a whole request, which the cache must not keep.
 	key = strings.Clone(key)
 
+	if e, known := c.entries.Peek(key); known && c.failed.Load() != 0 && c.maySubstitute(e) {
+		c.stale.Add(1)
+		if c.mayRetry() {
+			_, _ = c.lookUp(time.Now(), key) // begins it
+		}
+		return e.value, nil
+	}
+	return c.lookUp(deadline, key)
+}
+
+// lookUp reads the value of a key, or waits until the deadline for another request that does.
+func (c *Cache[Value]) lookUp(deadline time.Time, key string) (*Value, error) {
 	return c.flight.Get(deadline, key, loadTimeout, func(ctx context.Context) (*Value, error) {
 		// Another lookup may have ended since the check above.
 		value, fresh, known := c.cached(key)
@@ -129,7 +142,7 @@ func (c *Cache[Value]) Get(deadline time.Time, key string) (*Value, error) {
 // is fresh. known reports whether the key has an entry, fresh or not.
 func (c *Cache[Value]) cached(key string) (value *Value, fresh, known bool) {
 	e, known := c.entries.Get(key)
-	if known && !e.changed.Load() && (c.isFresh(e.loaded, ttl) || c.hasJustFailed(e)) {
+	if known && !e.changed.Load() && c.isFresh(e.loaded, ttl) {
 		return e.value, true, true
 	}
 
@@ -159,14 +172,14 @@ func (c *Cache[Value]) maySubstitute(e *entry[Value]) bool {
 	return c.unsynced.Load() && !e.changed.Load() && ok && age < staleTTL
 }
 
-// hasJustFailed reports whether an entry serves because its last lookup has just failed.
-func (c *Cache[Value]) hasJustFailed(e *entry[Value]) bool {
-	failed := e.failed.Load()
-	if failed == 0 || !c.maySubstitute(e) {
+// mayRetry reports, to one request after each retryWait, that it may look a key up although the last
+// lookup failed.
+func (c *Cache[Value]) mayRetry() bool {
+	now, failed := c.now(), c.failed.Load()
+	if age, ok := c.age(time.Unix(0, failed)); ok && age < retryWait {
 		return false
 	}
-	age, ok := c.age(time.Unix(0, failed))
-	return ok && age < retryWait
+	return failed != 0 && c.failed.CompareAndSwap(failed, now.UnixNano())
 }
 
 // refresh is fetch for a key with an entry, which is returned while the database is away.
@@ -181,7 +194,7 @@ func (c *Cache[Value]) refresh(ctx context.Context, key string) (*Value, error) 
 
 	value, err := c.fetch(limited, key)
 	if err != nil && c.maySubstitute(e) {
-		e.failed.Store(c.now().UnixNano())
+		c.failed.Store(c.now().UnixNano())
 		c.stale.Add(1)
 		return e.value, nil
 	}
@@ -206,6 +219,9 @@ func (c *Cache[Value]) fetchUnknown(ctx context.Context, key string) (*Value, er
 func (c *Cache[Value]) fetch(ctx context.Context, key string) (*Value, error) {
 	changes, loaded := c.changes.Load(), c.now()
 	id, value, err := c.load(ctx, key)
+	if err == nil || errors.Is(err, model.ErrNotFound) {
+		c.failed.Store(0)
+	}
 
 	if errors.Is(err, model.ErrNotFound) {
 		c.entries.Remove(key)

@@ -160,78 +160,109 @@ func TestErrorsAreNotCached(t *testing.T) {
 // TestKnownKeysOutliveTheDatabase checks that entries serve for ten minutes while neither notifications nor
 // lookups work, with one attempt a second, unless they are known to have changed.
 func TestKnownKeysOutliveTheDatabase(t *testing.T) {
-	s, c := newCache()
-	expect(t, s, c, "a", "1", 1)
-	expect(t, s, c, "bb", "2", 2)
-	c.Changed(2)
+	synctest.Test(t, func(t *testing.T) {
+		s, c := newCache()
+		expect(t, s, c, "a", "1", 1)
+		expect(t, s, c, "bb", "2", 2)
+		c.Changed(2)
 
-	fails := func(key string) {
-		t.Helper()
-		if got, err := c.Get(time.Time{}, key); err == nil {
-			t.Errorf("%s is %v without an error", key, got)
+		fails := func(key string) {
+			t.Helper()
+			if got, err := c.Get(time.Time{}, key); err == nil {
+				t.Errorf("%s is %v without an error", key, got)
+			}
 		}
-	}
+		serves := func(loads int64) {
+			t.Helper()
+			before := s.loads.Load()
+			got, err := c.Get(time.Time{}, "a")
+			synctest.Wait()
+			if n := s.loads.Load() - before; err != nil || *got != "1" || n != loads {
+				t.Errorf("got %v, error %v after %d lookups, want 1 after %d", got, err, n, loads)
+			}
+		}
 
-	s.err = errors.New("unavailable")
-	s.pass(5 * time.Minute)
-	fails("a") // notifications arrive, so the database is there
+		s.err = errors.New("unavailable")
+		s.pass(5 * time.Minute)
+		fails("a") // notifications arrive, so the database is there
 
-	c.Synced(false)
-	loads := s.loads.Load()
-	expect(t, s, c, "a", "1", loads+1)
-	s.pass(time.Second - 1)
-	expect(t, s, c, "a", "1", loads+1)
-	s.pass(1)
-	expect(t, s, c, "a", "1", loads+2)
-	fails("bb")
-	fails("never seen")
+		c.Synced(false)
+		serves(1)
+		s.pass(time.Second - 1)
+		serves(0)
+		s.pass(1)
+		serves(1)
+		serves(0)
+		fails("bb")
+		fails("never seen")
 
-	s.pass(4*time.Minute + 58*time.Second)
-	loads = s.loads.Load()
-	expect(t, s, c, "a", "1", loads+1)
-	s.pass(time.Second)
-	fails("a")
+		s.pass(4*time.Minute + 58*time.Second)
+		serves(1)
+		s.pass(time.Second)
+		fails("a")
 
-	// The database is back, with another value.
-	s.err = nil
-	s.set("a", "new")
-	c.Synced(true)
-	loads = s.loads.Load()
-	expect(t, s, c, "a", "new", loads+1)
+		// The database is back, with another value.
+		s.err = nil
+		s.set("a", "new")
+		c.Synced(true)
+		loads := s.loads.Load()
+		expect(t, s, c, "a", "new", loads+1)
+	})
 }
 
-// TestSlowDatabaseIsNotAwaited checks that a lookup that hangs holds up an entry for a second, and not
-// until the request's deadline.
+// TestSlowDatabaseIsNotAwaited checks that lookups that hang hold up all entries for one second in
+// all, and not until the request's deadline, and that requests see the database soon after it answers.
 func TestSlowDatabaseIsNotAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const outage = time.Minute
 		var hang atomic.Bool
-		value := "1"
-		c := rulecache.New(func(ctx context.Context, _ string) (int64, *string, error) {
+		var loads atomic.Int64
+		var value atomic.Value
+		value.Store("old ")
+		c := rulecache.New(func(ctx context.Context, key string) (int64, *string, error) {
+			loads.Add(1)
 			if hang.Load() {
 				<-ctx.Done()
 				return 0, nil, ctx.Err()
 			}
-			return 1, &value, nil
+			of := value.Load().(string) + key
+			return 1, &of, nil
 		}, time.Now)
 
-		get := func() (took time.Duration) {
+		get := func(key, want string) (took time.Duration) {
 			t.Helper()
 			began := time.Now()
-			if got, err := c.Get(began.Add(5*time.Second), "a"); err != nil || got == nil || *got != "1" {
-				t.Fatalf("got %v, %v", got, err)
+			if got, err := c.Get(began.Add(5*time.Second), key); err != nil || got == nil || *got != want {
+				t.Fatalf("got %v, %v, want %s", got, err, want)
 			}
 			return time.Since(began)
 		}
 
-		get()
+		get("a", "old a")
+		get("b", "old b")
 		hang.Store(true)
 		time.Sleep(time.Second) // of the test's clock
 
-		if took := get(); took != time.Second {
+		if took := get("a", "old a"); took != time.Second {
 			t.Errorf("the first request took %v, want a second", took)
 		}
-		if took := get(); took != 0 {
-			t.Errorf("the next one took %v", took)
+		loads.Store(0)
+		for began := time.Now(); time.Since(began) < outage; time.Sleep(10 * time.Millisecond) {
+			if took := get("a", "old a") + get("b", "old b"); took != 0 {
+				t.Errorf("later requests took %v", took)
+			}
+		}
+		if n, want := loads.Load(), int64(outage/time.Second); n < want/3 || n > want {
+			t.Errorf("%d lookups in %v, want at most one a second", n, outage)
+		}
+
+		hang.Store(false)
+		value.Store("new ")
+		time.Sleep(2 * time.Second)
+		_, err := c.Get(time.Time{}, "a") // begins a lookup
+		synctest.Wait()
+		if took := get("a", "new a") + get("b", "new b"); err != nil || took != 0 {
+			t.Errorf("after the outage: error %v, requests took %v", err, took)
 		}
 	})
 }

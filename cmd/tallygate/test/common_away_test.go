@@ -44,16 +44,23 @@ func TestCommonDatabaseAway(t *testing.T) {
 		}
 		store()
 
-		const warning = "warning: the common database is not reachable"
-		common.pull()
-		awaitWarning(t, p, warning, true)
-		for range 20 {
+		for _, away := range []struct{ begin, end func() }{
+			{common.pull, func() { common.plug(t) }},
+			{common.freeze, common.thaw},
+		} {
+			const warning = "warning: the common database is not reachable"
+			away.begin()
+			awaitWarning(t, p, warning, true)
+			awaitMetric(t, p, `tallygate_change_notifications_up{cache="sites"} 0`)
+			for range 20 {
+				store()
+			}
+
+			away.end()
+			awaitWarning(t, p, warning, false)
+			awaitMetric(t, p, `tallygate_change_notifications_up{cache="sites"} 1`)
 			store()
 		}
-
-		common.plug(t)
-		awaitWarning(t, p, warning, false)
-		store()
 
 		var rows int
 		d := dbtest.Open(t, databaseURL)
@@ -114,7 +121,7 @@ func awaitWarning(t *testing.T, p *process, warning string, want bool) {
 	}
 }
 
-// cable forwards connections to a database until it is pulled.
+// cable forwards connections to a database until it is pulled or frozen.
 type cable struct {
 	url      string // the address of the database through the cable
 	addr     string // host:port of this end, and of the other one
@@ -123,6 +130,8 @@ type cable struct {
 	mu       sync.Mutex
 	listener net.Listener
 	conns    []net.Conn
+
+	frozen sync.RWMutex // locked while nothing is forwarded
 }
 
 func newCable(t *testing.T, databaseURL string) *cable {
@@ -171,7 +180,7 @@ func (c *cable) forward(client net.Conn) {
 	c.conns = append(c.conns, client, server)
 	for _, pair := range [][2]net.Conn{{client, server}, {server, client}} {
 		go func() {
-			_, _ = io.Copy(pair[0], pair[1])
+			_, _ = io.Copy(writer{c, pair[0]}, pair[1])
 			pair[0].Close()
 		}()
 	}
@@ -186,4 +195,20 @@ func (c *cable) pull() {
 		conn.Close()
 	}
 	c.conns = nil
+}
+
+// freeze forwards nothing until thaw. Connections stay, and further ones are accepted.
+func (c *cable) freeze() { c.frozen.Lock() }
+func (c *cable) thaw()   { c.frozen.Unlock() }
+
+// writer is an end of a connection through a cable.
+type writer struct {
+	cable *cable
+	conn  net.Conn
+}
+
+func (w writer) Write(data []byte) (int, error) {
+	w.cable.frozen.RLock()
+	defer w.cable.frozen.RUnlock()
+	return w.conn.Write(data)
 }
