@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/loadgen/instance"
 	"github.com/tallygate/tallygate/cmd/loadgen/process"
+	"github.com/tallygate/tallygate/db/cells"
 )
 
 // event is something that happens to the cluster, and ends with everything running.
@@ -22,7 +23,7 @@ type event struct {
 	do   func(ctx context.Context, round int) error // round counts from 0
 }
 
-const eventCount = 9
+const eventCount = 10
 
 // events are in the order in which they happen in each round.
 func (r *run) eventsOf(i *installation) []event {
@@ -34,6 +35,7 @@ func (r *run) eventsOf(i *installation) []event {
 		{"Redis master lost", func(ctx context.Context, _ int) error { return i.redis.LoseMaster(ctx) }},
 		{"cell of node 1 moved to node 2 and back", r.moveCell},
 		{"site moved to a cell of the other node", r.moveSite},
+		{"captcha moved to a cell of another node", r.moveCaptcha},
 		{"database node 1 crashed", func(ctx context.Context, _ int) error { return r.crash(ctx, nodes[0]) }},
 		{"database node 2 crashed", func(ctx context.Context, _ int) error { return r.crash(ctx, nodes[1]) }},
 		{"coordinator crashed", func(ctx context.Context, _ int) error { return r.crash(ctx, i.citus.Coordinator()) }},
@@ -74,12 +76,29 @@ func (r *run) moveSite(ctx context.Context, round int) error {
 		}
 	}
 
-	cmd := exec.CommandContext(ctx, r.installation.program, "admin", "move-site", site.Key, "--to", strconv.FormatInt(to.ID, 10))
+	return r.admin(ctx, "move-site", site.Key, "--to", strconv.FormatInt(to.ID, 10))
+}
+
+// moveCaptcha moves the account's captcha, which begins in the default cell, to a cell of each worker of Citus
+// in turn. An earlier move ends a minute after its switch.
+func (r *run) moveCaptcha(ctx context.Context, round int) error {
+	nodes := r.installation.nodes()
+	node := nodes[round%len(nodes)]
+	to := slices.IndexFunc(r.installation.cells, func(cell cells.Info) bool { return cell.Node == node })
+	if err := r.installation.awaitMoves(ctx); err != nil {
+		return err
+	}
+	return r.admin(ctx, "move-account", r.account.Target.Email, "--to", strconv.FormatInt(r.installation.cells[to].ID, 10))
+}
+
+// admin runs a command of operators.
+func (r *run) admin(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, r.installation.program, append([]string{"admin"}, args...)...)
 	for name, value := range r.installation.control.Env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("move-site: %w: %s", err, output)
+		return fmt.Errorf("%s: %w: %s", args[0], err, output)
 	}
 	return nil
 }

@@ -183,6 +183,29 @@ func (i *installation) cellID(ctx context.Context, siteKey string) (int64, error
 	return site.Cell, nil
 }
 
+// awaitMoves waits until no move of an account is in progress.
+func (i *installation) awaitMoves(ctx context.Context) error {
+	d, err := db.Open(i.citus.URL())
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+
+	ctx, cancel := context.WithTimeout(ctx, 2*instance.StartPatience)
+	defer cancel()
+	for {
+		moving, err := d.Read.NewSelect().Table("account_moves").Exists(ctx)
+		if !moving || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("an account is still being moved: %w", ctx.Err())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
 func (i *installation) close() error {
 	for _, s := range slices.Concat(i.data, i.workers, []*instance.Server{i.control}) {
 		if s != nil {
