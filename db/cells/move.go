@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
 )
 
 // A site moves to another cell in steps. Each step is one transaction that also records the progress
@@ -147,7 +148,7 @@ func (s *Store) clean(ctx context.Context, m *move) (done bool, err error) {
 		return true, err
 	}
 
-	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	goesOn, err := s.during(ctx, m, func(ctx context.Context, tx *db.Tx) error {
 		in, err := s.schemas(ctx, m.route)
 		if err != nil {
 			return err
@@ -160,18 +161,37 @@ func (s *Store) clean(ctx context.Context, m *move) (done bool, err error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return true, err
-	}
 
-	from, err := s.db.InCell(ctx, m.FromCell)
-	if err != nil {
-		return true, err
+	for last := false; goesOn && !last && err == nil; {
+		goesOn, err = s.during(ctx, m, func(ctx context.Context, tx *db.Tx) (err error) {
+			if err := tx.EnterCell(ctx, m.FromCell); err != nil {
+				return err
+			}
+			if last, err = retention.PurgeLeft(ctx, tx, m.SiteID); err != nil || !last {
+				return err
+			}
+			_, err = tx.NewDelete().Model(m).WherePK().Exec(ctx)
+			return err
+		})
 	}
-	if err := s.retention.PurgeCell(ctx, from, m.SiteID); err != nil {
-		return true, err
-	}
-
-	_, err = s.db.Write.NewDelete().Model(m).WherePK().Where("state = ?", switched).Exec(ctx)
 	return true, err
+}
+
+// during runs a change in a transaction that holds the row of a switched move. If the move has ended it
+// changes nothing and returns false: a later move may have brought the site back.
+func (s *Store) during(
+	ctx context.Context, m *move, change func(context.Context, *db.Tx) error,
+) (goesOn bool, err error) {
+	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		var held []int64
+		if err := tx.NewSelect().Model(m).Column("site_id").WherePK().Where("started_at = ?", m.StartedAt).
+			Where("state = ?", switched).For("UPDATE").Scan(ctx, &held); err != nil {
+			return err
+		}
+		if goesOn = len(held) > 0; !goesOn {
+			return nil
+		}
+		return change(ctx, tx)
+	})
+	return goesOn, err
 }

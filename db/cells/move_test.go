@@ -170,6 +170,39 @@ func TestMoveIsContinued(t *testing.T) {
 	}
 }
 
+// TestSiteComesBackDuringCleaning checks that a process that was about to delete a site's rows in its former
+// cell leaves them, if another one has done so and the site has come back since.
+func TestSiteComesBackDuringCleaning(t *testing.T) {
+	databaseURL := dbtest.CellURL(t)
+	d, other := open(t, databaseURL), open(t, databaseURL)
+	site := dbtest.NewOwnSite(t, d, "moved.example")
+	fill(t, d, site)
+	before := rowsIn(t, in(t, d, site.Cell), site)
+	if err := cells.New(d).Move(t.Context(), site.ID, db.DefaultCell); err != nil {
+		t.Fatal(err)
+	}
+	for _, process := range []*db.DB{d, other} {
+		dbtest.SetClock(process, now.Add(2*time.Minute).Time)
+	}
+
+	clean := func() error {
+		_, err := cells.New(d).Continue(t.Context())
+		return err
+	}
+	cleanAndReturn := func() error {
+		if _, err := cells.New(other).Continue(t.Context()); err != nil {
+			return err
+		}
+		return cells.New(other).Move(t.Context(), site.ID, site.Cell)
+	}
+	if err, err2 := dbtest.Race(t, d, "(started_at = ", clean, cleanAndReturn); err != nil || err2 != nil {
+		t.Errorf("errors %v and %v", err, err2)
+	}
+	if got := rowsIn(t, in(t, d, site.Cell), site); !reflect.DeepEqual(got, before) {
+		t.Errorf("the site has\n%v\nwant\n%v", got, before)
+	}
+}
+
 // TestMoveIsRefused checks moves that cannot begin.
 func TestMoveIsRefused(t *testing.T) {
 	d := open(t, dbtest.CellURL(t))

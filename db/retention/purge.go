@@ -109,17 +109,19 @@ func (s *Store) PurgeSites(ctx context.Context, siteIDs []int64) (int64, error) 
 	return all, nil
 }
 
-// PurgeCell deletes the rows of a site that has left a cell.
-func (s *Store) PurgeCell(ctx context.Context, cell *db.DB, siteID int64) error {
+// PurgeLeft deletes some of the rows of a site that has left a cell, in a transaction in that cell. It
+// reports whether these were the last ones.
+func PurgeLeft(ctx context.Context, tx *db.Tx, siteID int64) (last bool, err error) {
 	for _, rows := range siteRows {
 		if !db.IsCellTable(rows.table) {
 			continue
 		}
-		if _, err := s.in(cell).purgeSite(ctx, rows.table, rows.key, siteID); err != nil {
-			return err
+		n, err := purgeChunk(ctx, tx, rows.table, rows.key, siteID)
+		if err != nil || n == int64(chunkOf(rows.table)) {
+			return false, err
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // purgeTable deletes the rows of deleted sites in a table of one cell.
@@ -157,22 +159,23 @@ func (s *Store) sitesWithRows(ctx context.Context, table string, siteIDs []int64
 
 // purgeSite deletes the rows of a deleted site in a table.
 func (s *Store) purgeSite(ctx context.Context, table, key string, siteID int64) (int64, error) {
+	for all := int64(0); ; {
+		n, err := purgeChunk(ctx, s.db.Write, table, key, siteID)
+		if all += n; err != nil || n < int64(chunkOf(table)) {
+			return all, err
+		}
+	}
+}
+
+// purgeChunk deletes up to chunkOf(table) rows of a site in a table, and returns their number.
+func purgeChunk(ctx context.Context, in bun.IDB, table, key string, siteID int64) (int64, error) {
 	statement := fmt.Sprintf(
 		"DELETE FROM %s WHERE (%s) IN (SELECT %[2]s FROM %[1]s WHERE site_id = ? ORDER BY %[2]s LIMIT %[3]d)",
 		table, key, chunkOf(table),
 	)
-	for all := int64(0); ; {
-		result, err := s.db.Write.ExecContext(ctx, statement, siteID)
-		if err != nil {
-			return all, fmt.Errorf("delete rows of site %d from %s: %w", siteID, table, err)
-		}
-
-		n, err := result.RowsAffected()
-		if err != nil {
-			return all, err
-		}
-		if all += n; n < int64(chunkOf(table)) {
-			return all, nil
-		}
+	result, err := in.ExecContext(ctx, statement, siteID)
+	if err != nil {
+		return 0, fmt.Errorf("delete rows of site %d from %s: %w", siteID, table, err)
 	}
+	return result.RowsAffected()
 }
