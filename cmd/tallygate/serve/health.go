@@ -77,6 +77,8 @@ func (a *App) currentWarnings() []string {
 	return current
 }
 
+const commonAwayMessage = "the common database is not reachable or not writable; hits are stored in the cells that are"
+
 // addWarnings adds the warnings of this package.
 func (a *App) addWarnings() {
 	a.warn(func() string {
@@ -88,7 +90,7 @@ func (a *App) addWarnings() {
 
 	a.warn(func() string {
 		if a.commonAway.Load() {
-			return "the common database is not reachable; hits are stored in the cells that are"
+			return commonAwayMessage
 		}
 		return ""
 	})
@@ -119,7 +121,7 @@ func (a *App) checkDatabase(ctx context.Context) (reason string, err error) {
 	common, cancel := context.WithTimeout(ctx, readyTimeout/2)
 	defer cancel()
 	reason, err = a.checkCommon(common)
-	away := reason == reasonUnreachable && a.db.ReachesCell(ctx)
+	away := err != nil && a.db.ReachesCell(ctx)
 	if a.commonAway.Swap(away) != away {
 		a.logCommon(away, err)
 	}
@@ -132,10 +134,10 @@ func (a *App) checkDatabase(ctx context.Context) (reason string, err error) {
 // logCommon logs that the common database went away, or came back.
 func (a *App) logCommon(away bool, err error) {
 	if away {
-		a.log.Warn("the common database is not reachable; hits are stored in the cells that are", "error", err)
+		a.log.Warn(commonAwayMessage, "error", err)
 		return
 	}
-	a.log.Info("the common database is reachable again, or no cell is")
+	a.log.Info("the common database serves again, or no cell does")
 }
 
 // checkCommon is checkDatabase for the common tables.

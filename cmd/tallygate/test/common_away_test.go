@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
@@ -24,7 +27,13 @@ func TestCommonDatabaseAway(t *testing.T) {
 		settings := settingsFor(t, databaseURL)
 		site := siteInSecondCell(t, settings, databaseURL)
 
-		common := newCable(t, databaseURL)
+		restricted := dbtest.RestrictedURL(t, databaseURL)
+		owner, role := dbtest.Open(t, databaseURL), roleOf(t, restricted)
+		if err := dbtest.Exec(owner, "GRANT USAGE ON SCHEMA cell_2 TO ?", role); err != nil {
+			t.Fatal(err)
+		}
+
+		common := newCable(t, restricted)
 		settings["TALLYGATE_ROLES"] = "data"
 		settings["TALLYGATE_DATABASE_URL"] = common.url
 		settings["TALLYGATE_CELL_ADDRESSES"] = "2=" + databaseURL
@@ -44,30 +53,53 @@ func TestCommonDatabaseAway(t *testing.T) {
 		}
 		store()
 
-		for _, away := range []struct{ begin, end func() }{
-			{common.pull, func() { common.plug(t) }},
-			{common.freeze, common.thaw},
+		const notifications = `tallygate_change_notifications_up{cache="sites"} `
+		reconnect := func() { common.pull(); common.plug(t) }
+		for _, away := range []struct {
+			begin, end func()
+			notifies   string // "1": its notifications still arrive
+		}{
+			{common.pull, func() { common.plug(t) }, "0"},
+			{common.freeze, common.thaw, "0"},
+			{func() { readOnly(t, owner, role, "on"); reconnect() }, func() { readOnly(t, owner, role, "off"); reconnect() }, "1"},
 		} {
-			const warning = "warning: the common database is not reachable"
+			const warning = "warning: the common database is not reachable or not writable"
 			away.begin()
 			awaitWarning(t, p, warning, true)
-			awaitMetric(t, p, `tallygate_change_notifications_up{cache="sites"} 0`)
+			awaitMetric(t, p, notifications+away.notifies)
 			for range 20 {
 				store()
 			}
 
 			away.end()
 			awaitWarning(t, p, warning, false)
-			awaitMetric(t, p, `tallygate_change_notifications_up{cache="sites"} 1`)
+			awaitMetric(t, p, notifications+"1")
 			store()
 		}
 
 		var rows int
-		d := dbtest.Open(t, databaseURL)
-		if err := d.Read.NewRaw("SELECT count(*) FROM cell_2.pageviews").Scan(t.Context(), &rows); err != nil || rows != stored {
+		if err := owner.Read.NewRaw("SELECT count(*) FROM cell_2.pageviews").Scan(t.Context(), &rows); err != nil || rows != stored {
 			t.Errorf("%d page views are stored, error %v; want %d", rows, err, stored)
 		}
 	})
+}
+
+// roleOf returns the role of a database's address.
+func roleOf(t *testing.T, databaseURL string) bun.Ident {
+	t.Helper()
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bun.Ident(u.User.Username())
+}
+
+// readOnly sets whether new connections of a role can write.
+func readOnly(t *testing.T, owner *db.DB, role bun.Ident, value string) {
+	t.Helper()
+	if err := dbtest.Exec(owner, "ALTER ROLE ? SET default_transaction_read_only = ?", role, value); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // siteInSecondCell creates a second cell with a site, and returns the site's key.
