@@ -45,7 +45,7 @@ defaults
 	option redispatch 1
 	timeout check 5s
 	option httpchk GET /readyz
-	default-server check inter 1s fall 1 rise 2
+	default-server check inter 1s fall 1 rise 2 observe layer4 error-limit 1 on-error mark-down
 `
 
 const configSite = `	http-request set-var(txn.site) req.hdr(Origin)

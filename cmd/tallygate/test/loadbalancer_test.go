@@ -386,6 +386,76 @@ func TestProxyHashesBySite(t *testing.T) {
 	}
 }
 
+// TestProxyLeavesOutADeadNode: behind the shipped examples, each call gets an answer although a node has
+// just ended without notice, also the calls of its sites and before the next check.
+func TestProxyLeavesOutADeadNode(t *testing.T) {
+	t.Parallel()
+
+	for name, balancer := range loadBalancers {
+		for dead := range 2 {
+			t.Run(fmt.Sprintf("%s, node %d", name, dead+1), func(t *testing.T) {
+				t.Parallel()
+
+				var nodes [2]*httptest.Server
+				var calls [2]atomic.Int64
+				addresses := make(map[string]string)
+				for i := range nodes {
+					nodes[i] = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+						if r.Method == http.MethodPost {
+							calls[i].Add(1)
+							time.Sleep(20 * time.Millisecond) // so that calls meet, and HAProxy balances them
+						}
+					}))
+					t.Cleanup(nodes[i].Close)
+					for _, port := range []string{"8080", "8081"} {
+						addresses[fmt.Sprintf("10.0.0.1%d:%s", i+1, port)] = nodes[i].Listener.Addr().String()
+					}
+				}
+				client, _ := balancer.run(t, addresses)
+
+				callEachSite(t, client)
+				if a, b := calls[0].Load(), calls[1].Load(); a == 0 || b == 0 {
+					t.Fatalf("the nodes got %d and %d calls, want some each", a, b)
+				}
+				nodes[dead].Close()
+				callEachSite(t, client)
+				if a, b := calls[0].Load(), calls[1].Load(); a+b != 2*severalSites {
+					t.Errorf("the nodes got %d and %d calls, want %d in all", a, b, 2*severalSites)
+				}
+			})
+		}
+	}
+}
+
+// severalSites is how many sites are enough for each of two nodes to get some.
+const severalSites = 40
+
+// callEachSite sends a call of each of several sites, all at once.
+func callEachSite(t *testing.T, client *http.Client) {
+	t.Helper()
+	var group sync.WaitGroup
+	for i := range severalSites {
+		request, err := http.NewRequest(http.MethodPost, "https://stats.example.com/collect.php", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Origin", fmt.Sprintf("https://shop%d.example", i))
+
+		group.Go(func() {
+			response, err := client.Do(request)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			response.Body.Close()
+			if response.StatusCode != http.StatusOK {
+				t.Errorf("call of site %d: %s", i, response.Status)
+			}
+		})
+	}
+	group.Wait()
+}
+
 // TestProxyRestartsLoseNothing: behind the shipped examples, both nodes are restarted one after the
 // other while hits arrive, with the drain delay that they ask for. Each hit is accepted and stored
 // once. HAProxy checks its nodes. nginx does not: it sends calls until a node refuses connections.
