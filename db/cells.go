@@ -16,8 +16,8 @@ import (
 )
 
 // A cell is a group of sites whose hits, deliveries and reports are in the tables of one schema of
-// PostgreSQL, and a group of accounts whose captcha is. All other tables are common. The tables of the default cell are in the schema of the
-// common tables; SQLite has no other cell.
+// PostgreSQL, and a group of accounts whose captcha is. All other tables are common. The tables of the
+// default cell are in the schema of the common tables; SQLite has no other cell.
 //
 // Statements name tables without a schema. A connection of another cell finds the cell's tables first
 // and the common ones after them (search_path), so one statement serves every cell, and a transaction

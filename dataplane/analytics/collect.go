@@ -17,10 +17,11 @@ import (
 // collectEndpoint is collect's name in the counters of refused and ignored calls.
 const collectEndpoint = "collect"
 
-// Collect answers POST /collect.php (analytics contract, section 4). Status 204 means that the hit
-// is committed, or ignored: for one of the reasons in errors.go, or because an engagement report has
-// no page view id. It checks, in this order: method, body, JSON, site key (also of a paused site, or one of a suspended account), domain, bot, excluded
-// address, path, event, flood; then, in the transaction, repetition and quota.
+// Collect answers POST /collect.php (analytics contract, section 4). Status 204 means that the hit is
+// committed, or ignored: for one of the reasons in errors.go, or because an engagement report has no
+// page view id. It checks, in this order: method, body, JSON, site key (also of a paused site, or one
+// of a suspended account), domain, bot, excluded address, path, event, flood; then, in the transaction,
+// repetition and quota.
 func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodOptions {
 		return preflight(w, r)

@@ -153,7 +153,8 @@ func (s *Store) SetPasswordHash(ctx context.Context, userID int64, was, hash str
 }
 
 // changePassword changes the password of a user whose row is locked. It deletes the user's password
-// resets and a requested change of the address. The new generation also invalidates what browsers remember of earlier sign-ins.
+// resets and a requested change of the address. The new generation also invalidates what browsers
+// remember of earlier sign-ins.
 func changePassword(
 	ctx context.Context, tx *db.Tx, user *model.User, change PasswordChange,
 ) ([]*model.APIToken, error) {

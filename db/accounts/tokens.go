@@ -19,9 +19,10 @@ import (
 // tokenTouch is the precision of an API token's last use, so that most requests write nothing.
 const tokenTouch = time.Minute
 
-// CreateAPIToken stores a token and returns it with its id. A user has at most model.MaxAPITokens, those
-// that have expired not counted: they are deleted when there is no room. A site that the token is restricted to must belong to its account, else the error is a *model.Error of
-// kind NotFound in the field siteIds.
+// CreateAPIToken stores a token and returns it with its id. A user has at most model.MaxAPITokens,
+// those that have expired not counted: they are deleted when there is no room. A site that the token is
+// restricted to must belong to its account, else the error is a *model.Error of kind NotFound in the
+// field siteIds.
 func (s *Store) CreateAPIToken(ctx context.Context, token model.APIToken) (*model.APIToken, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// Lock the account before the user, as deleting the account does.

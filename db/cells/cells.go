@@ -1,6 +1,6 @@
-// Package cells adds and lists cells, the schemas of PostgreSQL that sites' hits and accounts'
-// captchas are in, and moves sites and accounts between them. The operator's commands call it, and the worker continues what a command left.
-// Package db has what every store needs of cells.
+// Package cells adds and lists cells, the schemas of PostgreSQL that sites' hits and accounts' captchas
+// are in, and moves sites and accounts between them. The operator's commands call it, and the worker
+// continues what a command left. Package db has what every store needs of cells.
 package cells
 
 import (

@@ -224,7 +224,8 @@ func (s *Store) mailQuotaNotice(ctx context.Context, tx *db.Tx, n *QuotaNotice, 
 	return err
 }
 
-// quotaMail reads what the mail of a notice mentions: the site, and the current plan's quota. The field of a deleted object, or of a plan without a quota, stays empty.
+// quotaMail reads what the mail of a notice mentions: the site, and the current plan's quota. The field
+// of a deleted object, or of a plan without a quota, stays empty.
 func quotaMail(ctx context.Context, tx *db.Tx, n *QuotaNotice) (model.QuotaMail, error) {
 	data := model.QuotaMail{Product: n.Product, Month: n.Month.String()}
 	var accounts []model.Account

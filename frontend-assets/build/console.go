@@ -10,9 +10,10 @@ import (
 )
 
 // The console is five ES modules and a style sheet. main.js is loaded first and contains all that the
-// first view needs; it exports src/console/core and Preact. details.js, which has what the page of a site
-// opens, more.js, manage.js and account.js, which have the other pages, and the messages of other languages are loaded on demand.
-// They import the core from main.js, so the first view takes one script and no code is loaded twice.
+// first view needs; it exports src/console/core and Preact. details.js, which has what the page of a
+// site opens, more.js, manage.js and account.js, which have the other pages, and the messages of other
+// languages are loaded on demand. They import the core from main.js, so the first view takes one script
+// and no code is loaded twice.
 
 // The oldest browsers that run the console: those with light-dark() in CSS, of spring 2024.
 var consoleTargets = []api.Engine{

@@ -124,9 +124,10 @@ type accountRead struct {
 	arguments string
 }
 
-// Mutations is the extension that runs every mutation: it waits for the account's turn, so that one account's writes do
-// not delay other accounts or the hits, it names the actor of the changes for the audit log, and it reports the mistakes in the input as userErrors of
-// the payload. So a mutation's resolver just returns its error.
+// Mutations is the extension that runs every mutation: it waits for the account's turn, so that one
+// account's writes do not delay other accounts or the hits, it names the actor of the changes for the
+// audit log, and it reports the mistakes in the input as userErrors of the payload. So a mutation's
+// resolver just returns its error.
 type Mutations struct{}
 
 var _ graphql.FieldInterceptor = Mutations{}

@@ -124,8 +124,8 @@ func recipeFile(t *testing.T, name string) string {
 // sent is the number of messages that the page's script has sent and the server has stored.
 const sent = `performance.getEntriesByType('resource').filter((r) => r.name.endsWith('/collect.php') && r.responseEnd > 0).length`
 
-// TestRecipePageChromium opens the plain page and one with the tag manager's code in a browser: the page view and the event are
-// stored, and the form's token is genuine.
+// TestRecipePageChromium opens the plain page and one with the tag manager's code in a browser: the
+// page view and the event are stored, and the form's token is genuine.
 func TestRecipePageChromium(t *testing.T) {
 	r := openRecipes(t)
 	r.add("/page", recipeFile(t, "page.html"))

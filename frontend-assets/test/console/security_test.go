@@ -143,8 +143,8 @@ func asPage(operation string) string {
 		body: JSON.stringify({query: %q})}).then(response => response.json())`, operation)
 }
 
-// inviteWithSecondFactor invites guest@example.com to an account. A browser without a session joins it with the guest's password
-// and a recovery code.
+// inviteWithSecondFactor invites guest@example.com to an account. A browser without a session joins it
+// with the guest's password and a recovery code.
 func (k keyboard) inviteWithSecondFactor(s *service, account, code string) {
 	k.t.Helper()
 
