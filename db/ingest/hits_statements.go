@@ -25,6 +25,10 @@ type siteUsed struct {
 
 var (
 	// The number of slots is part of the condition: a process with another one would use other locks.
+	//
+	// OFFSET 0 makes each lookup a query of its own, and "+ 0" leaves it one index: the planner would
+	// otherwise read all sites, as long as it has no statistics of them. Rows are locked in the order of
+	// the keys.
 	lockUsage = newRead(tables.PlacedUsageKey, tables.Columns[Usage]{
 		tables.Bigint("used", func(u *Usage) *int64 { return &u.Used }),
 		tables.Bigint("monthly_pageviews", func(u *Usage) *int64 { return &u.Quota }),
@@ -36,11 +40,14 @@ var (
 		postgres: `
 SELECT k.number, u.used, s.monthly_pageviews, u.reports, u.reached, u.lease, u.lease_quota
 FROM @rows
-JOIN site_usage u USING (site_id, month, slot)
-JOIN sites s ON s.id = u.site_id AND s.deleted_at = 0 AND s.cell = $5 AND NOT s.cell_closed
-  AND s.usage_slots = greatest(k.slots, 1)
-ORDER BY u.site_id, u.month, u.slot
-FOR NO KEY UPDATE OF u`,
+CROSS JOIN LATERAL (
+  SELECT monthly_pageviews FROM sites
+  WHERE id = k.site_id AND deleted_at + 0 = 0 AND cell + 0 = $5 AND NOT cell_closed AND usage_slots = greatest(k.slots, 1)
+  OFFSET 0) AS s
+CROSS JOIN LATERAL (
+  SELECT used, reports, reached, lease, lease_quota FROM site_usage
+  WHERE site_id = k.site_id AND month = k.month AND slot = k.slot
+  OFFSET 0 FOR NO KEY UPDATE) AS u`,
 		sqlite: `
 SELECT u.used, s.monthly_pageviews, u.reports, u.reached, u.lease, u.lease_quota
 FROM site_usage u JOIN sites s ON s.id = u.site_id AND s.deleted_at = 0
@@ -53,11 +60,12 @@ WHERE u.site_id = ?1 AND u.month = ?2 AND u.slot = ?3 AND s.usage_slots = max(?4
 INSERT INTO site_usage (site_id, month, used, slot)
 SELECT s.id, k.month, 0, n.slot
 FROM @rows
-JOIN sites s ON s.id = k.site_id AND s.deleted_at = 0 AND s.cell = $5 AND NOT s.cell_closed
-  AND s.usage_slots = greatest(k.slots, 1)
+CROSS JOIN LATERAL (
+  SELECT id FROM sites
+  WHERE id = k.site_id AND deleted_at + 0 = 0 AND cell + 0 = $5 AND NOT cell_closed AND usage_slots = greatest(k.slots, 1)
+  OFFSET 0 FOR KEY SHARE) AS s
 CROSS JOIN LATERAL generate_series(k.slot, greatest(k.slots, 1) - 1) AS n (slot)
 ORDER BY s.id, k.month, n.slot
-FOR KEY SHARE OF s
 ON CONFLICT DO NOTHING`,
 		sqlite: `
 INSERT INTO site_usage (site_id, month, used, slot)
@@ -98,8 +106,10 @@ var readMoved = newRead(tables.PlacedUsageKey, tables.Columns[struct{}]{}, text{
 	postgres: `
 SELECT k.number
 FROM @rows
-JOIN sites s ON s.id = k.site_id AND s.deleted_at = 0
-  AND (s.cell <> $5 OR s.cell_closed OR s.usage_slots <> greatest(k.slots, 1))`,
+CROSS JOIN LATERAL (
+  SELECT 1 FROM sites
+  WHERE id = k.site_id AND deleted_at + 0 = 0 AND (cell <> $5 OR cell_closed OR usage_slots <> greatest(k.slots, 1))
+  OFFSET 0) AS s`,
 	sqlite: `
 SELECT 1 FROM sites
 WHERE id = ?1 AND ?2 > 0 AND ?3 >= 0 AND deleted_at = 0 AND (usage_slots <> max(?4, 1) OR cell <> ?5)`,
