@@ -111,9 +111,9 @@ func (d *DB) CheckCellAddresses(ctx context.Context) (faults map[int64]error, er
 // HasCellAddresses reports whether a cell has an address of its own.
 func (d *DB) HasCellAddresses() bool { return len(d.cells.addresses.configs) > 0 }
 
-// ReachesCell reports whether the writers of at least one cell with an address can connect. It needs the
-// common address only for servers that it has not connected to before.
-func (d *DB) ReachesCell(ctx context.Context) bool {
+// WritesCell reports whether the writers of at least one cell with an address can connect to a server that
+// accepts changes. It needs the common address only for servers that it has not connected to before.
+func (d *DB) WritesCell(ctx context.Context) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
@@ -139,8 +139,16 @@ func (d *DB) connectToCell(ctx context.Context, id int64) error {
 	if err != nil {
 		return err
 	}
-	return conn.Close(ctx)
+
+	var writable bool
+	err = conn.QueryRow(ctx, "SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off'").Scan(&writable)
+	if err == nil && !writable {
+		err = errReadOnly
+	}
+	return errors.Join(err, conn.Close(ctx))
 }
+
+var errReadOnly = errors.New("the server of the cell accepts no changes")
 
 // nodeIdentity distinguishes a database of a running server from all others, also from copies of it.
 const nodeIdentity = "SELECT pg_postmaster_start_time()::text || ' ' || oid FROM pg_database WHERE datname = current_database()"

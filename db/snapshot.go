@@ -45,9 +45,9 @@ func (d *DB) Snapshot(
 }
 
 // HoldPartitions returns the statements with which a transaction of PostgreSQL begins if all its reads
-// see one state of the database. Until it ends, no row moves from a default partition into a new one.
-// It would be missing: the new partition has none of the earlier state, and the default partition is
-// not read for that month any more.
+// see one state of the database. Until it ends, no row moves from a default partition into a new one. A
+// moved row would be missing: the new partition has none of the earlier state, and the default partition
+// is not read for that month any more.
 func (d *DB) HoldPartitions(ctx context.Context) ([]string, error) {
 	// Unlike a query, LOCK decides only after its wait which state the transaction sees.
 	const lock = "LOCK TABLE ONLY visits, ONLY pageviews, ONLY engagement, ONLY events IN ACCESS SHARE MODE"

@@ -29,10 +29,13 @@ const (
 	loadTimeout = 5 * time.Second
 
 	// While no notifications arrive and lookups fail, an entry serves up to this age, unless it is known
-	// to have changed. The first lookup that fails may take retryWait. After it, requests wait for none,
-	// and one begins after each retryWait.
+	// to have changed. The first lookup that fails may take retryWait. After it requests wait for none,
+	// until one succeeds. Meanwhile an entry that is asked for is looked up once in retryWait, and at most
+	// maxRetries entries at once.
 	staleTTL  = 10 * time.Minute
 	retryWait = time.Second
+
+	maxRetries = 2
 
 	limit      = 50_000 // entries
 	unknownMax = 10_000 // keys that were not found, kept apart so that made-up keys evict no entry
@@ -59,7 +62,8 @@ type Cache[Value any] struct {
 	lookups  *semaphore.Weighted // of keys without an entry
 	changes  atomic.Int64        // number of changes, to detect one during a lookup
 	unsynced atomic.Bool
-	failed   atomic.Int64 // when the last lookup failed or the next one began, in Unix nanoseconds; 0: it did not fail
+	failing  atomic.Bool         // the last lookup failed
+	retries  *semaphore.Weighted // lookups while it is set
 
 	hits, misses, stale atomic.Int64 // calls of Get, see Measure
 }
@@ -74,7 +78,8 @@ type entry[Value any] struct {
 	id      int64
 	value   *Value // never changed
 	loaded  time.Time
-	changed atomic.Bool // invalidated
+	changed atomic.Bool  // invalidated
+	tried   atomic.Int64 // when a lookup failed, or one began that nothing waits for, in Unix nanoseconds; 0: never
 }
 
 // New returns an empty cache. It assumes that no notifications arrive until Synced reports them.
@@ -85,6 +90,7 @@ func New[Value any](load Load[Value], now func() time.Time) *Cache[Value] {
 		entries: newLRU[*entry[Value]](limit),
 		unknown: newLRU[time.Time](unknownMax),
 		lookups: semaphore.NewWeighted(unknownLimit),
+		retries: semaphore.NewWeighted(maxRetries),
 	}
 
 	c.unsynced.Store(true)
@@ -112,11 +118,9 @@ func (c *Cache[Value]) Get(deadline time.Time, key string) (*Value, error) {
 	// The key may share the memory of a whole request, which the cache must not keep.
 	key = strings.Clone(key)
 
-	if e, known := c.entries.Peek(key); known && c.failed.Load() != 0 && c.maySubstitute(e) {
+	if e, known := c.entries.Peek(key); known && c.failing.Load() && c.maySubstitute(e) {
 		c.stale.Add(1)
-		if c.mayRetry() {
-			_, _ = c.lookUp(time.Now(), key) // begins it
-		}
+		c.retry(key, e)
 		return e.value, nil
 	}
 	return c.lookUp(deadline, key)
@@ -172,14 +176,21 @@ func (c *Cache[Value]) maySubstitute(e *entry[Value]) bool {
 	return c.unsynced.Load() && !e.changed.Load() && ok && age < staleTTL
 }
 
-// mayRetry reports, to one request after each retryWait, that it may look a key up although the last
-// lookup failed.
-func (c *Cache[Value]) mayRetry() bool {
-	now, failed := c.now(), c.failed.Load()
-	if age, ok := c.age(time.Unix(0, failed)); ok && age < retryWait {
-		return false
+// retry begins a lookup that nothing waits for, unless one of the entry has just begun or too many run.
+func (c *Cache[Value]) retry(key string, e *entry[Value]) {
+	tried := e.tried.Load()
+	if age, ok := c.age(time.Unix(0, tried)); ok && age < retryWait || !c.retries.TryAcquire(1) {
+		return
 	}
-	return failed != 0 && c.failed.CompareAndSwap(failed, now.UnixNano())
+	if !e.tried.CompareAndSwap(tried, c.now().UnixNano()) {
+		c.retries.Release(1)
+		return
+	}
+
+	go func() {
+		defer c.retries.Release(1)
+		_, _ = c.lookUp(time.Time{}, key)
+	}()
 }
 
 // refresh is fetch for a key with an entry, which is returned while the database is away.
@@ -194,7 +205,8 @@ func (c *Cache[Value]) refresh(ctx context.Context, key string) (*Value, error) 
 
 	value, err := c.fetch(limited, key)
 	if err != nil && c.maySubstitute(e) {
-		c.failed.Store(c.now().UnixNano())
+		c.failing.Store(true)
+		e.tried.Store(c.now().UnixNano())
 		c.stale.Add(1)
 		return e.value, nil
 	}
@@ -220,7 +232,7 @@ func (c *Cache[Value]) fetch(ctx context.Context, key string) (*Value, error) {
 	changes, loaded := c.changes.Load(), c.now()
 	id, value, err := c.load(ctx, key)
 	if err == nil || errors.Is(err, model.ErrNotFound) {
-		c.failed.Store(0)
+		c.failing.Store(false)
 	}
 
 	if errors.Is(err, model.ErrNotFound) {

@@ -162,18 +162,27 @@ func (s *Store) clean(ctx context.Context, m *move) (done bool, err error) {
 		return nil
 	})
 
-	for last := false; goesOn && !last && err == nil; {
+	for table := 0; goesOn && err == nil && table < retention.CellTables; {
+		last := false
 		goesOn, err = s.during(ctx, m, func(ctx context.Context, tx *db.Tx) (err error) {
 			if err := tx.EnterCell(ctx, m.FromCell); err != nil {
 				return err
 			}
-			if last, err = retention.PurgeLeft(ctx, tx, m.SiteID); err != nil || !last {
-				return err
-			}
-			_, err = tx.NewDelete().Model(m).WherePK().Exec(ctx)
+			last, err = retention.PurgeLeft(ctx, tx, table, m.SiteID)
 			return err
 		})
+		if last {
+			table++
+		}
 	}
+	if !goesOn || err != nil {
+		return true, err
+	}
+
+	_, err = s.during(ctx, m, func(ctx context.Context, tx *db.Tx) error {
+		_, err := tx.NewDelete().Model(m).WherePK().Exec(ctx)
+		return err
+	})
 	return true, err
 }
 

@@ -12,9 +12,12 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
+// rowsOfSite is a table with rows of sites.
+type rowsOfSite struct{ table, key string }
+
 // siteRows are the tables whose rows are not deleted with their site's row, each with its primary
 // key. Deleting them in one transaction would keep it open for minutes.
-var siteRows = []struct{ table, key string }{
+var siteRows = []rowsOfSite{
 	{"pageviews", "site_id, at, id"},
 	{"events", "site_id, at, id"},
 	{"engagement", "site_id, day, id"},
@@ -109,19 +112,18 @@ func (s *Store) PurgeSites(ctx context.Context, siteIDs []int64) (int64, error) 
 	return all, nil
 }
 
-// PurgeLeft deletes some of the rows of a site that has left a cell, in a transaction in that cell. It
-// reports whether these were the last ones.
-func PurgeLeft(ctx context.Context, tx *db.Tx, siteID int64) (last bool, err error) {
-	for _, rows := range siteRows {
-		if !db.IsCellTable(rows.table) {
-			continue
-		}
-		n, err := purgeChunk(ctx, tx, rows.table, rows.key, siteID)
-		if err != nil || n == int64(chunkOf(rows.table)) {
-			return false, err
-		}
-	}
-	return true, nil
+// CellTables is how many tables PurgeLeft knows.
+var CellTables = len(cellRows)
+
+// cellRows are those of siteRows that each cell has.
+var cellRows = slices.DeleteFunc(slices.Clone(siteRows), func(r rowsOfSite) bool { return !db.IsCellTable(r.table) })
+
+// PurgeLeft deletes some of the rows of a site that has left a cell from a table, numbered from 0, in a
+// transaction in that cell. It reports whether these were the last ones.
+func PurgeLeft(ctx context.Context, tx *db.Tx, table int, siteID int64) (last bool, err error) {
+	rows := cellRows[table]
+	n, err := purgeChunk(ctx, tx, rows.table, rows.key, siteID)
+	return n < int64(chunkOf(rows.table)), err
 }
 
 // purgeTable deletes the rows of deleted sites in a table of one cell.

@@ -79,12 +79,15 @@ func (r *run) moveSite(ctx context.Context, round int) error {
 	return r.admin(ctx, "move-site", site.Key, "--to", strconv.FormatInt(to.ID, 10))
 }
 
-// moveCaptcha moves the account's captcha, which begins in the default cell, to a cell of each worker of Citus
-// in turn. An earlier move ends a minute after its switch.
+// moveCaptcha moves the account's captcha, which begins in the default cell, to a cell of each worker
+// of Citus in turn. An earlier move ends a minute after its switch.
 func (r *run) moveCaptcha(ctx context.Context, round int) error {
 	nodes := r.installation.nodes()
 	node := nodes[round%len(nodes)]
 	to := slices.IndexFunc(r.installation.cells, func(cell cells.Info) bool { return cell.Node == node })
+	if to < 0 {
+		return fmt.Errorf("node %s has no cell any more", node)
+	}
 	if err := r.installation.awaitMoves(ctx); err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ defaults
 	option redispatch 1
 	timeout check 5s
 	option httpchk GET /readyz
-	default-server check inter 1s fall 1 rise 2 observe layer4 error-limit 1 on-error mark-down
+	default-server check inter 1s fall 1 rise 2
 `
 
 const configSite = `	http-request set-var(txn.site) req.hdr(Origin)
@@ -53,6 +53,7 @@ const configSite = `	http-request set-var(txn.site) req.hdr(Origin)
 	balance hash var(txn.site)
 	hash-type consistent
 	hash-balance-factor 150
+	default-server observe layer4 error-limit 1 on-error mark-down
 `
 
 // StartHAProxy starts HAProxy in front of data nodes and waits until it accepts connections. Its

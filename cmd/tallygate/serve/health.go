@@ -39,8 +39,8 @@ type failure struct {
 }
 
 // serveHealth adds two endpoints. /healthz responds while the process runs. /readyz responds with 200
-// only while the database is readable and writable, its schema is current, and the process does not
-// drain. The first line is then "ok", followed by a line "warning: …" for each condition that an
+// only while the database is readable and writable (see checkDatabase), its schema is current, and the
+// process does not drain. The first line is then "ok", followed by a line "warning: …" for each condition that an
 // operator should check. Otherwise the first line is the reason, followed by the name of the check
 // and the time since when it fails.
 func (a *App) serveHealth(mux *http.ServeMux) {
@@ -77,7 +77,7 @@ func (a *App) currentWarnings() []string {
 	return current
 }
 
-const commonAwayMessage = "the common database is not reachable or not writable; hits are stored in the cells that are"
+const commonAwayMessage = "the common database is not reachable or not writable; hits are stored in the cells whose addresses are"
 
 // addWarnings adds the warnings of this package.
 func (a *App) addWarnings() {
@@ -121,7 +121,7 @@ func (a *App) checkDatabase(ctx context.Context) (reason string, err error) {
 	common, cancel := context.WithTimeout(ctx, readyTimeout/2)
 	defer cancel()
 	reason, err = a.checkCommon(common)
-	away := err != nil && a.db.ReachesCell(ctx)
+	away := err != nil && a.db.WritesCell(ctx)
 	if a.commonAway.Swap(away) != away {
 		a.logCommon(away, err)
 	}

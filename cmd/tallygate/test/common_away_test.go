@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 )
@@ -29,7 +27,7 @@ func TestCommonDatabaseAway(t *testing.T) {
 
 		restricted := dbtest.RestrictedURL(t, databaseURL)
 		owner, role := dbtest.Open(t, databaseURL), roleOf(t, restricted)
-		if err := dbtest.Exec(owner, "GRANT USAGE ON SCHEMA cell_2 TO ?", role); err != nil {
+		if err := dbtest.Exec(owner, "GRANT USAGE ON SCHEMA cell_2 TO "+role); err != nil {
 			t.Fatal(err)
 		}
 
@@ -61,7 +59,10 @@ func TestCommonDatabaseAway(t *testing.T) {
 		}{
 			{common.pull, func() { common.plug(t) }, "0"},
 			{common.freeze, common.thaw, "0"},
-			{func() { readOnly(t, owner, role, "on"); reconnect() }, func() { readOnly(t, owner, role, "off"); reconnect() }, "1"},
+			{
+				func() { readOnly(t, owner, "ROLE "+role, "on"); reconnect() },
+				func() { readOnly(t, owner, "ROLE "+role, "off"); reconnect() }, "1",
+			},
 		} {
 			const warning = "warning: the common database is not reachable or not writable"
 			away.begin()
@@ -81,23 +82,47 @@ func TestCommonDatabaseAway(t *testing.T) {
 		if err := owner.Read.NewRaw("SELECT count(*) FROM cell_2.pageviews").Scan(t.Context(), &rows); err != nil || rows != stored {
 			t.Errorf("%d page views are stored, error %v; want %d", rows, err, stored)
 		}
+
+		// The address of the cell does not help if nothing can be written there.
+		readOnly(t, owner, "DATABASE "+nameOf(t, databaseURL), "on")
+		readOnly(t, owner, "ROLE "+role, "on") // its own setting counts
+		reconnect()
+		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+			status, body := get(t, "http://"+p.addr["data"]+"/readyz")
+			if status == http.StatusServiceUnavailable && strings.Contains(body, "database not writable") {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("readyz responds %d %q while nothing can be written", status, body)
+			}
+		}
 	})
 }
 
 // roleOf returns the role of a database's address.
-func roleOf(t *testing.T, databaseURL string) bun.Ident {
+func roleOf(t *testing.T, databaseURL string) string {
 	t.Helper()
 	u, err := url.Parse(databaseURL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bun.Ident(u.User.Username())
+	return u.User.Username()
 }
 
-// readOnly sets whether new connections of a role can write.
-func readOnly(t *testing.T, owner *db.DB, role bun.Ident, value string) {
+// nameOf returns the name of the database at an address.
+func nameOf(t *testing.T, databaseURL string) string {
 	t.Helper()
-	if err := dbtest.Exec(owner, "ALTER ROLE ? SET default_transaction_read_only = ?", role, value); err != nil {
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimPrefix(u.Path, "/")
+}
+
+// readOnly sets whether new connections of a role or to a database can only read.
+func readOnly(t *testing.T, owner *db.DB, of, value string) {
+	t.Helper()
+	if err := dbtest.Exec(owner, "ALTER "+of+" SET default_transaction_read_only = ?", value); err != nil {
 		t.Fatal(err)
 	}
 }
