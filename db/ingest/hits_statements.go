@@ -26,9 +26,8 @@ type siteUsed struct {
 var (
 	// The number of slots is part of the condition: a process with another one would use other locks.
 	//
-	// OFFSET 0 makes each lookup a query of its own, and "+ 0" leaves it one index: the planner would
-	// otherwise read all sites, as long as it has no statistics of them. Rows are locked in the order of
-	// the keys.
+	// OFFSET 0 makes each lookup a query of its own, and "+ 0" leaves it one index: without statistics of
+	// the sites the planner would otherwise read all of them. Rows are locked in the order of the keys.
 	lockUsage = newRead(tables.PlacedUsageKey, tables.Columns[Usage]{
 		tables.Bigint("used", func(u *Usage) *int64 { return &u.Used }),
 		tables.Bigint("monthly_pageviews", func(u *Usage) *int64 { return &u.Quota }),
