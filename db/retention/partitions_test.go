@@ -207,7 +207,11 @@ func TestReadersMissNoMovedRow(t *testing.T) {
 		return err
 	}
 	inSnapshot := func(ctx context.Context, d *db.DB, site int64) error {
-		return d.Snapshot(ctx, nil, func(ctx context.Context, tx bun.Tx, _ bun.Conn) error {
+		in, err := d.OfSite(ctx, site)
+		if err != nil {
+			return err
+		}
+		return in.Snapshot(ctx, nil, func(ctx context.Context, tx bun.Tx, _ bun.Conn) error {
 			if _, err := tx.ExecContext(ctx, firstRead); err != nil {
 				return err
 			}
@@ -219,7 +223,13 @@ func TestReadersMissNoMovedRow(t *testing.T) {
 		read       func(ctx context.Context, d *db.DB, site int64) error
 		readsFirst bool
 	}{
-		"a statement":                            {read: func(ctx context.Context, d *db.DB, _ int64) error { return count(ctx, d.Read) }},
+		"a statement": {read: func(ctx context.Context, d *db.DB, site int64) error {
+			in, err := d.OfSite(ctx, site)
+			if err != nil {
+				return err
+			}
+			return count(ctx, in.Read)
+		}},
 		"a snapshot that begins during the move": {read: inSnapshot},
 		"a snapshot that began before the move":  {read: inSnapshot, readsFirst: true},
 		"an export": {read: func(ctx context.Context, d *db.DB, site int64) error {
