@@ -164,11 +164,11 @@ func TestHostileVisitor(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		touched := indexEntriesRead(t, d, "^(visits|pageviews|engagement)_", 6*hostileRows)
-		t.Logf("%d index entries read", touched)
+		touched := entriesRead(t, d, "^(visits|pageviews|engagement)_", 6*hostileRows)
+		t.Logf("%d entries read", touched)
 
 		if touched > hostileRows {
-			t.Errorf("%d batches read %d index entries, with %d rows of each kind stored", hostileBatches, touched, hostileRows)
+			t.Errorf("%d batches read %d entries, with %d rows of each kind stored", hostileBatches, touched, hostileRows)
 		}
 	})
 }

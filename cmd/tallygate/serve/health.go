@@ -40,9 +40,9 @@ type failure struct {
 
 // serveHealth adds two endpoints. /healthz responds while the process runs. /readyz responds with 200
 // only while the database is readable and writable (see checkDatabase), its schema is current, and the
-// process does not drain. The first line is then "ok", followed by a line "warning: …" for each condition that an
-// operator should check. Otherwise the first line is the reason, followed by the name of the check
-// and the time since when it fails.
+// process does not drain. The first line is then "ok", followed by a line "warning: …" for each
+// condition that an operator should check. Otherwise the first line is the reason, followed by the name
+// of the check and the time since when it fails.
 func (a *App) serveHealth(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -77,6 +77,7 @@ func (a *App) currentWarnings() []string {
 	return current
 }
 
+// commonAwayMessage is the warning, and what is logged when it begins.
 const commonAwayMessage = "the common database is not reachable or not writable; hits are stored in the cells whose addresses are"
 
 // addWarnings adds the warnings of this package.

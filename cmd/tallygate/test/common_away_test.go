@@ -16,7 +16,8 @@ import (
 )
 
 // TestCommonDatabaseAway checks that a data plane stays ready, and stores the hits of sites that it knows,
-// while only the address of their cell leads to a database.
+// while only the address of their cell leads to a database that accepts changes, and that it is not ready
+// when none does.
 func TestCommonDatabaseAway(t *testing.T) {
 	t.Parallel()
 
@@ -84,8 +85,10 @@ func TestCommonDatabaseAway(t *testing.T) {
 		}
 
 		// The address of the cell does not help if nothing can be written there.
-		readOnly(t, owner, "DATABASE "+nameOf(t, databaseURL), "on")
-		readOnly(t, owner, "ROLE "+role, "on") // its own setting counts
+		database := "DATABASE " + nameOf(t, databaseURL)
+		readOnly(t, owner, database, "on")
+		defer readOnly(t, owner, database, "off") // for the connections that clean up
+		readOnly(t, owner, "ROLE "+role, "on")    // its own setting counts
 		reconnect()
 		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 			status, body := get(t, "http://"+p.addr["data"]+"/readyz")
