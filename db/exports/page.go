@@ -61,12 +61,13 @@ func (e *exported[Row]) readSQLite(ctx context.Context, driverConn any, query st
 	visit := len(e.own.names) // the first column of the visit
 	engaged := visit + len(exportedVisits.names)
 
-	err := rawrows.Each(ctx, driverConn, query, nil, func(r rawrows.Row) {
+	err := rawrows.Each(ctx, driverConn, query, nil, func(r rawrows.Row) error {
 		row := e.add(&rows, r)
 		exportedVisits.scan(e.visit(row), r, visit)
 		if e.setEngaged != nil {
 			e.setEngaged(row, int32(r.Int64(engaged)), int16(r.Int64(engaged+1)))
 		}
+		return nil
 	})
 	return rows, err
 }

@@ -29,10 +29,10 @@ type Row interface {
 	IsNull(column int) bool
 }
 
-// Each runs a query through a driver's connection and calls take for each row, until ctx ends. The
-// caller holds the connection. The query has ? for its parameters, of which PostgreSQL needs at least
+// Each runs a query through a driver's connection and calls take for each row, until ctx ends or take
+// fails, whose error it returns. The caller holds the connection. The query has ? for its parameters, of which PostgreSQL needs at least
 // one: otherwise pgx asks for texts. See also Snapshot.
-func Each(ctx context.Context, driverConn any, query string, args []int64, take func(Row)) error {
+func Each(ctx context.Context, driverConn any, query string, args []int64, take func(Row) error) error {
 	switch conn := driverConn.(type) {
 	case *stdlib.Conn:
 		return eachPostgres(ctx, conn, query, args, take)
@@ -45,7 +45,7 @@ func Each(ctx context.Context, driverConn any, query string, args []int64, take 
 
 // eachSQLite prepares the statement for this use only, so that the pool's connections hold none.
 func eachSQLite(
-	ctx context.Context, conn driver.ConnPrepareContext, query string, args []int64, take func(Row),
+	ctx context.Context, conn driver.ConnPrepareContext, query string, args []int64, take func(Row) error,
 ) (err error) {
 	statements := sqlitestmt.New(conn)
 	defer func() { err = errors.Join(err, statements.Close()) }()
@@ -58,11 +58,11 @@ func eachSQLite(
 	for i, arg := range args {
 		values[i] = arg
 	}
-	return statement.Each(ctx, values, func(r sqlitestmt.Row) { take(r) })
+	return statement.Each(ctx, values, func(r sqlitestmt.Row) error { return take(r) })
 }
 
 // eachPostgres reads rows in PostgreSQL's binary form.
-func eachPostgres(ctx context.Context, conn *stdlib.Conn, query string, args []int64, take func(Row)) error {
+func eachPostgres(ctx context.Context, conn *stdlib.Conn, query string, args []int64, take func(Row) error) error {
 	values := make([]any, 0, len(args)+1)
 	values = append(values, pgx.QueryExecModeCacheDescribe)
 	for _, arg := range args {
@@ -77,7 +77,9 @@ func eachPostgres(ctx context.Context, conn *stdlib.Conn, query string, args []i
 	current := new(binaryRow)
 	for rows.Next() {
 		current.values = rows.RawValues()
-		take(current)
+		if err := take(current); err != nil {
+			return err
+		}
 	}
 	return rows.Err()
 }

@@ -108,17 +108,13 @@ func (s *Store) setDue(ctx context.Context, day dayRow, at model.Instant) error 
 
 // read builds the segment of a day from its rows.
 func (s *Store) read(ctx context.Context, siteID int64, day model.Day, built *Built) (*segment.Segment, error) {
-	rows, err := s.readDay(ctx, siteID, day)
-	if err != nil {
-		return nil, err
-	}
-	g, err := segment.Build(rows.Rows)
+	g, lost, err := s.buildRows(ctx, siteID, day, 0)
 	if err != nil {
 		return nil, err
 	}
 
 	built.Days++
-	built.Lost += int64(rows.lost)
+	built.Lost += int64(lost)
 	return g, nil
 }
 
@@ -192,36 +188,48 @@ func next(day model.Day, now model.Instant) (state, model.Instant) {
 // mergeMonth joins the segments of the days of a month, which are all final.
 func (s *Store) mergeMonth(ctx context.Context, month []dayRow, now model.Instant, built *Built) error {
 	all := span{month[0].Day, month[len(month)-1].Day}
-	segments, err := s.readSegments(ctx, month[0].SiteID, all.first, all)
-	unusable := errors.Is(err, segment.ErrDamaged) || errors.Is(err, segment.ErrVersion)
-	switch {
-	case unusable || err == nil && !agree(month, segments):
-		return s.rebuildMonth(ctx, month, now, built)
-	case err != nil:
+	err := s.storeMonth(ctx, merged, month, now, func(take func(*segment.Segment) error) error {
+		check := agreement{month}
+		err := s.eachSegment(ctx, month[0].SiteID, all.first, all, new(rooms), func(g *segment.Segment) error {
+			if !check.next(g) {
+				return errDisagree
+			}
+			return take(g)
+		})
+		if err == nil && !check.next(nil) {
+			err = errDisagree
+		}
 		return err
+	})
+	if errors.Is(err, segment.ErrDamaged) || errors.Is(err, segment.ErrVersion) || errors.Is(err, errDisagree) {
+		return s.rebuildMonth(ctx, month, now, built)
 	}
-
-	built.Months++
-	return s.storeMonth(ctx, merged, month, segments, now)
+	if err == nil {
+		built.Months++
+	}
+	return err
 }
 
-// agree reports whether the segments, one for each day with rows, have the counts of the ledger.
-func agree(month []dayRow, segments []*segment.Segment) bool {
-	for _, day := range month {
-		if day.Visits == 0 {
-			continue
-		}
-		if len(segments) == 0 || segments[0].First != day.Day || len(segments[0].Days) != 1 {
-			return false
-		}
-		total := segments[0].Total()
-		if [...]int64{int64(total.Visits), int64(total.Views), int64(total.Events)} !=
-			[...]int64{day.Visits, day.Pageviews, day.Events} {
-			return false
-		}
-		segments = segments[1:]
+// errDisagree means that the segments of a month's days are not those of the ledger.
+var errDisagree = errors.New("the segments of the days do not have the counts of the ledger")
+
+// agreement checks that segments, one for each day with rows, have the counts of the ledger.
+type agreement struct{ rest []dayRow }
+
+// next reports whether the next day with rows has the counts of a segment; nil stands for the end.
+func (a *agreement) next(g *segment.Segment) bool {
+	for len(a.rest) > 0 && a.rest[0].Visits == 0 {
+		a.rest = a.rest[1:]
 	}
-	return len(segments) == 0
+	if g == nil || len(a.rest) == 0 {
+		return g == nil && len(a.rest) == 0
+	}
+
+	day, total := a.rest[0], g.Total()
+	a.rest = a.rest[1:]
+	return g.First == day.Day && len(g.Days) == 1 &&
+		[...]int64{int64(total.Visits), int64(total.Views), int64(total.Events)} ==
+			[...]int64{day.Visits, day.Pageviews, day.Events}
 }
 
 // splitMonth takes apart a month that a clock that was ahead has merged too early. Its days are built
@@ -241,43 +249,53 @@ func (s *Store) splitMonth(ctx context.Context, day dayRow, now model.Instant) e
 
 // rebuildMonth builds all days of a month from their rows and joins them.
 func (s *Store) rebuildMonth(ctx context.Context, month []dayRow, now model.Instant, built *Built) error {
-	var segments []*segment.Segment
-	for i := range month {
-		g, err := s.read(ctx, month[i].SiteID, month[i].Day, built)
-		if err != nil {
-			return err
-		}
-		packed, err := s.pack(ctx, month[i].SiteID, g)
-		if err != nil {
-			return err
-		}
+	var read Built
+	err := s.storeMonth(ctx, merged, month, now, func(take func(*segment.Segment) error) error {
+		read = Built{}
+		for i := range month {
+			g, err := s.read(ctx, month[i].SiteID, month[i].Day, &read)
+			if err != nil {
+				return err
+			}
+			packed, err := s.pack(ctx, month[i].SiteID, g)
+			if err != nil {
+				return err
+			}
 
-		total := g.Total()
-		month[i].Visits, month[i].Pageviews, month[i].Events = int64(total.Visits), int64(total.Views), int64(total.Events)
-		month[i].Checksum = packed.checksum()
-		if len(g.New) > 0 {
-			segments = append(segments, g)
+			total := g.Total()
+			month[i].Visits, month[i].Pageviews, month[i].Events = int64(total.Visits), int64(total.Views), int64(total.Events)
+			month[i].Checksum = packed.checksum()
+			if len(g.New) == 0 {
+				continue
+			}
+			if err := take(g); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
+
+	built.Days += read.Days
+	built.Lost += read.Lost
 	built.Months++
-	return s.storeMonth(ctx, merged, month, segments, now)
+	return nil
 }
 
-// storeMonth joins the segments of a month's days and stores the result in place of all segments of
-// the month. It sets the state of the days. It fails with errOutdated if one of the days has changed since it was read.
+// storeMonth joins the segments of a month's days, for which see segment.MergeEach, and stores the
+// result in place of all segments of the month. It sets the state of the days. It fails with
+// errOutdated if one of the days has changed since it was read.
 func (s *Store) storeMonth(
-	ctx context.Context, to state, month []dayRow, segments []*segment.Segment, now model.Instant,
+	ctx context.Context, to state, month []dayRow, now model.Instant, each func(take func(*segment.Segment) error) error,
 ) error {
+	joined, err := segment.MergeEach(each)
+	if err != nil && !errors.Is(err, segment.ErrEmpty) {
+		return err
+	}
 	var packed stored
-	var joined *segment.Segment
-	if len(segments) > 0 {
-		complete, err := withGaps(segments)
-		if err != nil {
-			return err
-		}
-		if joined, err = segment.Merge(complete); err != nil {
-			return err
-		}
+	if joined != nil {
 		if packed, err = s.pack(ctx, month[0].SiteID, joined); err != nil {
 			return err
 		}
@@ -311,25 +329,6 @@ func (s *Store) storeMonth(
 		}
 		return s.putSegment(ctx, tx.Tx, siteID, joined.First, len(joined.Days), packed)
 	})
-}
-
-// withGaps returns the segments with empty ones for the days between them.
-func withGaps(segments []*segment.Segment) ([]*segment.Segment, error) {
-	var complete []*segment.Segment
-	for _, g := range segments {
-		if len(complete) > 0 {
-			end := complete[len(complete)-1]
-			for day := end.First + model.Day(len(end.Days)); day < g.First; day++ {
-				empty, err := segment.Build(segment.Rows{Day: day})
-				if err != nil {
-					return nil, err
-				}
-				complete = append(complete, empty)
-			}
-		}
-		complete = append(complete, g)
-	}
-	return complete, nil
 }
 
 // inTx runs a change of a site's reports. It drops the result if the site is not in the store's cell any

@@ -97,7 +97,7 @@ func checkSites(ctx context.Context, in *db.DB, each func(siteID int64) error) e
 
 // checkDay compares one day. Its figures are those of a report in UTC of this day alone.
 func (s *Store) checkDay(ctx context.Context, day dayRow, segments []*segment.Segment, report func(Difference)) error {
-	got, err := scanDay(day.Day, segments)
+	got, folded, err := scanDay(day.Day, segments)
 	if err != nil {
 		return err
 	}
@@ -110,6 +110,8 @@ func (s *Store) checkDay(ctx context.Context, day dayRow, segments []*segment.Se
 	if err != nil {
 		return fmt.Errorf("count site %d on %v by SQL: %w", day.SiteID, day.Day, err)
 	}
+
+	want.fold(got, folded)
 
 	names := maps.Clone(got)
 	maps.Copy(names, want)
@@ -130,18 +132,40 @@ func (f figures) add(name string, n int64) {
 	}
 }
 
-// scanDay counts a day from segments.
-func scanDay(day model.Day, segments []*segment.Segment) (figures, error) {
+// fold adds the figures that the segment counts together as scan.OtherValue: those of texts without a
+// row in got. folded are the beginnings of their names.
+func (f figures) fold(got figures, folded []string) {
+	for _, name := range slices.Collect(maps.Keys(f)) {
+		for _, of := range folded {
+			if _, hasRow := got[name]; strings.HasPrefix(name, of) && !hasRow {
+				f.add(of+scan.OtherValue, f[name])
+				delete(f, name)
+			}
+		}
+	}
+}
+
+// scanDay counts a day from segments. folded are the beginnings of the names of figures, some of which
+// are counted together.
+func scanDay(day model.Day, segments []*segment.Segment) (f figures, folded []string, err error) {
 	date := scan.DateOf(day.Start().Time())
 	scanner := scan.New(&scan.Query{Zone: time.UTC, From: date, To: date,
 		Breakdowns: []scan.Breakdown{{By: scan.Page}, {By: scan.Event}, {By: scan.Channel}, {By: scan.EntryPage}, {By: scan.ExitPage}}})
 	for _, g := range segments {
 		if err := scanner.Add(g); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 
-	r, f := scanner.Result(), make(figures)
+	r := scanner.Result()
+	f = make(figures)
+	for i, names := range [...][]string{
+		{"page views of ", "time in view of "}, {"events named "}, {"visits by "}, {"visits that began on "}, {"visits that ended on "},
+	} {
+		if r.Breakdowns[i].Other {
+			folded = append(folded, names...)
+		}
+	}
 	f.add("visitors", r.Totals.Visitors)
 	f.add("visits", r.Totals.Visits)
 	f.add("page views", r.Totals.Pageviews)
@@ -170,7 +194,7 @@ func scanDay(day model.Day, segments []*segment.Segment) (figures, error) {
 	for value, row := range r.Breakdowns[4].All() {
 		f.add("visits that ended on "+value, row.Visits)
 	}
-	return f, nil
+	return f, folded, nil
 }
 
 // countSQL counts the day ?1 of the site ?0, which has the rows from ?2 before ?3. Each of its rows is

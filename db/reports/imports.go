@@ -291,11 +291,7 @@ func (s *Store) loadImport(ctx context.Context, row *importRow, m *Import, progr
 
 // packImported returns the stored form of the visits of a month. It has no rollup.
 func (s *Store) packImported(days []*segment.Segment) (packed []byte, first model.Day, count int64, err error) {
-	complete, err := withGaps(days)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	joined, err := segment.Merge(complete)
+	joined, err := segment.Merge(days)
 	if err != nil {
 		return nil, 0, 0, err
 	}

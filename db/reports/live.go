@@ -2,7 +2,6 @@ package reports
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
@@ -19,6 +18,9 @@ const (
 
 	// maxLiveFor bounds how old a live day can be.
 	maxLiveFor = 2 * time.Minute
+
+	// maxLiveBuild bounds the memory of the build of a live day, in bytes: about a million hits.
+	maxLiveBuild = 192 << 20
 
 	// maxLiveBytes bounds the memory of all live days, about 5 million page views.
 	maxLiveBytes = 128 << 20
@@ -41,13 +43,9 @@ type liveDay struct {
 func (s *Store) liveDay(ctx context.Context, siteID int64, day model.Day, now model.Instant) (*liveDay, error) {
 	return s.live.get(ctx, liveKey{siteID, day}, now, func() (cached[*liveDay], error) {
 		began := time.Now()
-		rows, err := s.readDay(ctx, siteID, day)
+		g, _, err := s.buildRows(ctx, siteID, day, maxLiveBuild)
 		if err != nil {
-			return cached[*liveDay]{}, fmt.Errorf("read the rows of site %d on %v: %w", siteID, day, err)
-		}
-		g, err := segment.Build(rows.Rows)
-		if err != nil {
-			return cached[*liveDay]{}, fmt.Errorf("build site %d on %v: %w", siteID, day, err)
+			return cached[*liveDay]{}, err
 		}
 
 		keep := min(max(liveFor, liveFactor*time.Since(began)), maxLiveFor)

@@ -1,11 +1,9 @@
 package reports
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
-	"slices"
+	"fmt"
 	"strings"
 
 	"github.com/uptrace/bun"
@@ -43,25 +41,24 @@ WHERE site_id = ? AND day >= ? AND day <= ?`
 // maxRoom bounds the page views for which a day makes room before it reads them.
 const maxRoom = 1 << 20
 
-// dayRows are the rows of one site and UTC day.
-type dayRows struct {
-	segment.Rows
-	lost int // page views and events without a visit, which the export leaves out too
-}
-
-// readDay reads the rows of a day in one snapshot.
-func (s *Store) readDay(ctx context.Context, siteID int64, day model.Day) (*dayRows, error) {
-	var rows *dayRows
-	err := s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
-		r := &dayReader{
-			each: each, site: siteID, rows: &dayRows{Rows: segment.Rows{Day: day}},
-			numbers: make(map[segment.VisitKey]int16), texts: make(map[string]string),
-		}
-		rows = r.rows
-		return r.read(ctx)
+// buildRows makes the segment of a day from its rows, in one snapshot. lost counts the page views and
+// events without a visit, which the export leaves out too. For the budget, see segment.BuildDay.
+func (s *Store) buildRows(
+	ctx context.Context, siteID int64, day model.Day, budget int,
+) (g *segment.Segment, lost int, err error) {
+	err = s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
+		g, err = segment.BuildDay(ctx, day, budget, func(to *segment.DayBuilder) error {
+			r := &dayReader{each: each, site: siteID, day: day, to: to, origins: make(map[string]segment.Origin)}
+			err := r.read(ctx)
+			lost = r.lost
+			return err
+		})
+		return err
 	})
-
-	return rows, err
+	if err != nil {
+		return nil, 0, fmt.Errorf("build site %d on %v: %w", siteID, day, err)
+	}
+	return g, lost, nil
 }
 
 // snapshotRows is snapshot for queries below database/sql.
@@ -78,24 +75,27 @@ func (s *Store) snapshot(ctx context.Context, read func(context.Context, bun.Tx,
 }
 
 // eachRow runs a query below database/sql and calls take for each row.
-type eachRow func(ctx context.Context, query string, args []int64, take func(rawrows.Row)) error
+type eachRow func(ctx context.Context, query string, args []int64, take func(rawrows.Row) error) error
 
 // rowsOf returns the function that queries through a driver's connection. The function may be used
 // only while the connection is held.
 func (s *Store) rowsOf(driverConn any) eachRow {
-	return func(ctx context.Context, query string, args []int64, take func(rawrows.Row)) error {
+	return func(ctx context.Context, query string, args []int64, take func(rawrows.Row) error) error {
 		s.observe(query)
 		return rawrows.Each(ctx, driverConn, query, args, take)
 	}
 }
 
-// dayReader reads the rows of a day.
+// dayReader reads the rows of a day into a builder. It ends with the builder's error.
 type dayReader struct {
-	each    eachRow
-	site    int64
-	rows    *dayRows
-	numbers map[segment.VisitKey]int16 // from the stored number of a visit to its number by start
-	texts   map[string]string          // each text once
+	each eachRow
+	site int64
+	day  model.Day
+	to   *segment.DayBuilder
+	lost int
+
+	origins     map[string]segment.Origin // by packed attribution
+	originBytes int
 }
 
 // read reads all rows. Page views and events name their visit, and engagement its page view.
@@ -112,40 +112,6 @@ func (r *dayReader) read(ctx context.Context) error {
 	return r.readEvents(ctx)
 }
 
-// text returns a text of the current row, which is shared with equal ones.
-func (r *dayReader) text(raw []byte) string {
-	if len(raw) == 0 {
-		return ""
-	}
-	if text, ok := r.texts[string(raw)]; ok {
-		return text
-	}
-
-	text := string(raw)
-	r.texts[text] = text
-	return text
-}
-
-// shared returns a text that is shared with equal ones and holds no longer text in memory.
-func (r *dayReader) shared(text string) string {
-	if shared, ok := r.texts[text]; ok || text == "" {
-		return shared
-	}
-	text = strings.Clone(text)
-	r.texts[text] = text
-	return text
-}
-
-// mark stands for click ids: segments hold only whether there is one.
-func mark(ids ...string) string {
-	for _, id := range ids {
-		if id != "" {
-			return "1"
-		}
-	}
-	return ""
-}
-
 // visitKey returns the key of a visit from its first two columns.
 func visitKey(row rawrows.Row) (key segment.VisitKey) {
 	binary.BigEndian.PutUint64(key.Visitor[:], uint64(row.Int64(0)))
@@ -154,137 +120,99 @@ func visitKey(row rawrows.Row) (key segment.VisitKey) {
 }
 
 func (r *dayReader) readVisits(ctx context.Context) error {
-	origins := make(map[string]origin)
 	pageviews := int64(0)
-
-	err := r.each(ctx, dayVisits, []int64{r.site, int64(r.rows.Day)}, func(row rawrows.Row) {
-		attribution := row.Bytes(5)
-		from, ok := origins[string(attribution)]
-		if !ok {
-			packed := string(attribution)
-			from = r.origin(packed)
-			origins[packed] = from
-		}
-
-		r.rows.Visits = append(r.rows.Visits, segment.Visit{
-			VisitKey: visitKey(row), StartedAt: model.Instant(row.Int64(2)), UserID: r.text(row.Bytes(4)),
-			Channel: string(model.ChannelOf(int16(row.Int64(3)))), Referrer: from.referrer, Campaign: from.campaign,
-		})
+	err := r.each(ctx, dayVisits, []int64{r.site, int64(r.day)}, func(row rawrows.Row) error {
+		channel := string(model.ChannelOf(int16(row.Int64(3))))
+		r.to.AddVisit(visitKey(row), model.Instant(row.Int64(2)), row.Bytes(4), channel, r.origin(row.Bytes(5)))
 		pageviews += row.Int64(6)
+		return r.to.Err()
 	})
 	if err != nil {
 		return err
 	}
 
-	// Growing the slice row by row would take a tenth of the time.
-	r.rows.Views = make([]segment.View, 0, min(pageviews, maxRoom))
-	r.number()
+	// Growing the rows one by one would take a tenth of the time.
+	r.to.Grow(int(min(pageviews, maxRoom)))
 	return nil
 }
 
-// origin is where visits come from. Many have the same one.
-type origin struct {
-	referrer string
-	campaign model.Campaign
-}
+// maxOrigins bounds the attributions that are looked up as a whole, in bytes. Many visits have the same
+// one.
+const maxOrigins = 1 << 20
 
-// origin returns what a packed attribution says.
-func (r *dayReader) origin(packed string) origin {
-	referrer, c := model.UnpackAttribution(packed)
-	return origin{r.shared(referrer), model.Campaign{
-		Source: r.shared(c.Source), Medium: r.shared(c.Medium), Name: r.shared(c.Name),
-		Content: r.shared(c.Content), Term: r.shared(c.Term),
-		Gclid: mark(c.Gclid, c.Gbraid, c.Wbraid), Fbclid: mark(c.Fbclid), Msclkid: mark(c.Msclkid),
-	}}
-}
-
-// number gives each visit its number among its visitor's visits by start. The stored numbers follow
-// the order in which visits were committed.
-func (r *dayReader) number() {
-	visits := r.rows.Visits
-	slices.SortFunc(visits, func(a, b segment.Visit) int {
-		if c := bytes.Compare(a.Visitor[:], b.Visitor[:]); c != 0 {
-			return c
-		}
-		return cmp.Or(cmp.Compare(a.StartedAt, b.StartedAt), cmp.Compare(a.N, b.N))
-	})
-
-	n := int16(0)
-	for i := range visits {
-		v := &visits[i]
-		if n++; i == 0 || visits[i-1].Visitor != v.Visitor {
-			n = 1
-		}
-		r.numbers[v.VisitKey] = n
-		v.N = n
+// origin returns the origin that a packed attribution says.
+func (r *dayReader) origin(packed []byte) segment.Origin {
+	if from, known := r.origins[string(packed)]; known && !r.to.Counts() {
+		return from
 	}
-}
 
-// visit returns the key of the visit of a page view or event by its stored key.
-func (r *dayReader) visit(stored segment.VisitKey) (key segment.VisitKey, ok bool) {
-	n, ok := r.numbers[stored]
-	if !ok {
-		r.rows.lost++
+	referrer, c := model.UnpackAttribution(string(packed))
+	from := r.to.Origin(referrer, &c)
+	if r.originBytes += len(packed); r.originBytes <= maxOrigins {
+		r.origins[string(packed)] = from
 	}
-	return segment.VisitKey{Visitor: stored.Visitor, N: n}, ok
+	return from
 }
 
 // between returns the arguments of a query of the day's page views or events.
 func (r *dayReader) between() []int64 {
-	return []int64{r.site, int64(r.rows.Day.Start()), int64((r.rows.Day + 1).Start())}
+	return []int64{r.site, int64(r.day.Start()), int64((r.day + 1).Start())}
 }
 
 func (r *dayReader) readViews(ctx context.Context) error {
-	return r.each(ctx, dayViews, r.between(), func(row rawrows.Row) {
-		if key, ok := r.visit(visitKey(row)); ok {
-			r.rows.Views = append(r.rows.Views, segment.View{
-				VisitKey: key, At: model.Instant(row.Int64(2)), ID: row.Int64(3), Path: r.text(row.Bytes(4)),
-				Language: r.text(row.Bytes(5)), Width: int16(row.Int64(6)),
-			})
+	return r.each(ctx, dayViews, r.between(), func(row rawrows.Row) error {
+		if !r.to.HasVisit(visitKey(row)) {
+			r.lost++
+			return nil
 		}
+		r.to.AddView(visitKey(row), model.Instant(row.Int64(2)), row.Int64(3), row.Bytes(4), row.Bytes(5), int16(row.Int64(6)))
+		return r.to.Err()
 	})
 }
 
 // readEngagement sets the engagement of the page views, which have been read. A page view whose id a
 // later one repeats has none.
 func (r *dayReader) readEngagement(ctx context.Context) error {
-	if len(r.rows.Views) == 0 {
+	n := r.to.Views()
+	if n == 0 {
 		return nil
 	}
 
 	// Most reports are on page views of other days, so the lookup must be cheap.
-	sums := make([]model.Engaged, len(r.rows.Views))
-	first := make(map[int64]int32, len(r.rows.Views)) // from an id to its place in sums
-	for i := range r.rows.Views {
-		first[r.rows.Views[i].ID] = int32(i)
+	sums := make([]model.Engaged, n)
+	first := make(map[int64]int32, n) // from an id to its place in sums
+	for i := range n {
+		_, id := r.to.View(i)
+		first[id] = int32(i)
 	}
 
-	last := int64(r.rows.Day) + int64(tables.EngagementDays) - 1
-	err := r.each(ctx, dayEngagement, []int64{r.site, int64(r.rows.Day), last}, func(row rawrows.Row) {
+	last := int64(r.day) + int64(tables.EngagementDays) - 1
+	err := r.each(ctx, dayEngagement, []int64{r.site, int64(r.day), last}, func(row rawrows.Row) error {
 		if i, ok := first[row.Int64(0)]; ok {
 			sums[i].Add(row.Int64(1), row.Int64(2), row.Int64(3))
 		}
+		return nil
 	})
 	if err != nil {
 		return err
 	}
 
-	for i := range r.rows.Views {
-		v := &r.rows.Views[i]
-		v.EngagedMS, v.Scroll = sums[first[v.ID]].Of(v.At)
+	for i := range n {
+		at, id := r.to.View(i)
+		ms, scroll := sums[first[id]].Of(at)
+		r.to.SetEngagement(i, ms, scroll)
 	}
 	return nil
 }
 
 func (r *dayReader) readEvents(ctx context.Context) error {
-	return r.each(ctx, dayEvents, r.between(), func(row rawrows.Row) {
-		if key, ok := r.visit(visitKey(row)); ok {
-			r.rows.Events = append(r.rows.Events, segment.Event{
-				VisitKey: key, At: model.Instant(row.Int64(2)), ID: row.Int64(3), Name: r.text(row.Bytes(4)),
-				Path: r.text(row.Bytes(5)), Value: model.Money(row.Int64(6)), Currency: r.text(row.Bytes(7)),
-				Properties: string(row.Bytes(8)),
-			})
+	return r.each(ctx, dayEvents, r.between(), func(row rawrows.Row) error {
+		ok := r.to.AddEvent(visitKey(row), model.Instant(row.Int64(2)), row.Int64(3), row.Bytes(4), row.Bytes(5), row.Bytes(7),
+			model.Money(row.Int64(6)), row.Bytes(8))
+		if !ok {
+			r.lost++
 		}
+		return r.to.Err()
 	})
 }
 

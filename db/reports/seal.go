@@ -6,6 +6,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
 // Seal prepares the deletion of all rows of months before the given one: it removes the user ids
@@ -67,13 +68,9 @@ func (s *Store) sealMonth(ctx context.Context, day dayRow, now model.Instant) er
 	if err != nil {
 		return err
 	}
-	segments, err := s.readSegments(ctx, day.SiteID, first, span{first, last})
-	if err != nil {
-		return err
-	}
-
-	for i := range segments {
-		segments[i] = segments[i].WithoutUsers()
-	}
-	return s.storeMonth(ctx, sealed, month, segments, now)
+	return s.storeMonth(ctx, sealed, month, now, func(take func(*segment.Segment) error) error {
+		return s.eachSegment(ctx, day.SiteID, first, span{first, last}, new(rooms), func(g *segment.Segment) error {
+			return take(g.WithoutUsers())
+		})
+	})
 }

@@ -2,7 +2,6 @@ package reports
 
 import (
 	"bytes"
-	"cmp"
 	"compress/flate"
 	"context"
 	"encoding/binary"
@@ -409,26 +408,25 @@ func eachStored(ctx context.Context, each eachRow, c chunks, rooms *rooms, take 
 	}
 
 	var next *stored
-	var failed error
 	err := each(ctx, `SELECT first_day, days, chunk, data FROM `+from+`
 AND first_day >= ? AND first_day <= ? AND first_day + days > ? AND `+which+`
 ORDER BY first_day, days, chunk`,
 		slices.Concat(key, []int64{int64(c.begin), int64(c.span.last), int64(c.span.first)}, args),
-		func(r rawrows.Row) {
+		func(r rawrows.Row) error {
 			first, days := model.Day(r.Int64(0)), r.Int64(1)
-			if failed == nil && next != nil && (next.first != first || next.days != days) {
-				failed = take(next)
+			if next != nil && (next.first != first || next.days != days) {
+				if err := take(next); err != nil {
+					return err
+				}
 				next = nil
-			}
-			if failed != nil {
-				return
 			}
 			if next == nil {
 				next = &stored{first: first, days: days, room: rooms.next()}
 			}
 			next.add(r.Int64(2), r.Bytes(3), c.columns)
+			return nil
 		})
-	if err := cmp.Or(failed, err); err != nil || next == nil {
+	if err != nil || next == nil {
 		return err
 	}
 	return take(next)

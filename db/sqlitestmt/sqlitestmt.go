@@ -114,9 +114,9 @@ func (r Row) IsNull(column int) bool { return r.raw.isNull(int32(column)) }
 // contextEvery is the number of rows after which Each looks whether its context has ended.
 const contextEvery = 1_000
 
-// Each runs the statement and calls take for every row, until ctx ends. It allocates nothing for a
-// row. Arguments are as in Query.
-func (s *Stmt) Each(ctx context.Context, args []driver.Value, take func(Row)) error {
+// Each runs the statement and calls take for every row, until ctx ends or take fails, whose error it
+// returns. It allocates nothing for a row. Arguments are as in Query.
+func (s *Stmt) Each(ctx context.Context, args []driver.Value, take func(Row) error) error {
 	// Without a reset the statement would keep its snapshot of the database open.
 	defer s.raw.reset()
 
@@ -132,7 +132,9 @@ func (s *Stmt) Each(ctx context.Context, args []driver.Value, take func(Row)) er
 		if err != nil || !more {
 			return err
 		}
-		take(Row{&s.raw})
+		if err := take(Row{&s.raw}); err != nil {
+			return err
+		}
 	}
 }
 

@@ -229,8 +229,9 @@ func TestEach(t *testing.T) {
 
 	var got []row
 	s := statement(t, statements, "SELECT a, b FROM v WHERE n >= ? ORDER BY n")
-	if err := s.Each(t.Context(), []driver.Value{int64(0)}, func(r sqlitestmt.Row) {
+	if err := s.Each(t.Context(), []driver.Value{int64(0)}, func(r sqlitestmt.Row) error {
 		got = append(got, row{r.Int64(0), string(r.Bytes(1))})
+		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -247,10 +248,11 @@ func TestEachEnds(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	rows := 0
-	count := func(sqlitestmt.Row) {
+	count := func(sqlitestmt.Row) error {
 		if rows++; rows == 10 {
 			cancel()
 		}
+		return nil
 	}
 	if err := s.Each(ctx, []driver.Value{int64(1 << 40)}, count); !errors.Is(err, context.Canceled) || rows > 2_000 {
 		t.Errorf("error %v after %d rows; want canceled", err, rows)

@@ -100,8 +100,13 @@ func (s *Scanner) AddRollup(g *segment.Segment, r *segment.Rollup) error {
 		return nil
 	}
 
-	p := s.newPass(g)
-	p.number()
+	p, err := s.newPass(g)
+	if err == nil {
+		err = p.number()
+	}
+	if err != nil {
+		return err
+	}
 
 	for i, span := range r.Spans() {
 		from, to := p.first+int64(span.From), p.first+int64(span.To)
@@ -202,7 +207,7 @@ func (p *pass) addSums(to *table, id uint32, t *segment.Totals) error {
 		}
 	}
 	for i := range t.Sales {
-		p.addSale(c, &t.Sales[i])
+		p.addSale(to, id, &t.Sales[i])
 	}
 	return nil
 }
@@ -218,11 +223,11 @@ func (p *pass) addUsers(to *table, id uint32, users *segment.List, converted boo
 	return added, nil
 }
 
-func (p *pass) addSale(c *cell, s *segment.Sale) {
+func (p *pass) addSale(to *table, id uint32, s *segment.Sale) {
 	revenue := revenueOf(p.kind[s.Name], s.Amount)
 	revenue.Purchases *= s.Count
 	revenue.Refunds *= s.Count
-	c.addRevenue(p.currencies[s.Currency], revenue)
+	to.addRevenue(id, p.currencies[s.Currency], revenue)
 }
 
 // addRows adds the rows of a field.
@@ -289,7 +294,7 @@ func (p *pass) addNames(to *table, field segment.Field, t *segment.Totals) error
 		c.VisitMS += n.VisitMS
 	}
 	for i := range t.Sales {
-		p.addSale(&to.cells[numbers[t.Sales[i].Name]], &t.Sales[i])
+		p.addSale(to, numbers[t.Sales[i].Name], &t.Sales[i])
 	}
 	return nil
 }

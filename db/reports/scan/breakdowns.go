@@ -22,8 +22,12 @@ func fieldOf(by Dimension) (field segment.Field, ok bool) {
 
 // newTableOf returns the table of a breakdown. Tables of pages and of visits count visitors alone if
 // they may.
-func newTableOf(b *Breakdown) *table {
-	t := newTable(len(timeTexts[b.By]))
+func newTableOf(b *Breakdown, budget *Budget) *table {
+	t := newTable(len(timeTexts[b.By]), budget)
+	if b.By == Property {
+		t.values = newDictionary(budget)
+		t.grow(1)
+	}
 	t.visitorsOnly = b.VisitorsOnly && b.By <= Page
 	return t
 }
@@ -39,7 +43,7 @@ func (p *pass) countBreakdown(i int, w *window) {
 	case b.By == Event:
 		p.countEvents(to, w)
 	case b.By == Property:
-		p.countProperty(b, to, w)
+		p.countProperty(i, w)
 	case isTime(b.By):
 		p.countAt(to, &p.slots[i], w)
 	case to.visitorsOnly:
@@ -63,7 +67,7 @@ func (p *pass) countVisits(field segment.Field, to *table) {
 	}
 	for _, sale := range p.sales {
 		id := numbers[column.At(int(p.facts[sale.fact].visit))]
-		to.cells[id].addRevenue(sale.currency, sale.revenue)
+		to.addRevenue(id, sale.currency, sale.revenue)
 	}
 }
 
@@ -108,10 +112,11 @@ func (p *pass) eachViewOf(f *fact, w *window, take func(view int, day uint8)) {
 	}
 }
 
-// eachEventOf calls take for the events of a visit in the period, with the bit of their local day.
+// eachEventOf calls take for the events of a visit in the period, with the bit of their local day. A
+// visit can have any number of events, so it ends with the count.
 func (p *pass) eachEventOf(f *fact, w *window, take func(event int, day uint8)) {
 	from, to := p.g.Events(int(f.visit))
-	for e := from; e < to; e++ {
+	for e := from; e < to && !p.mustEnd(int(e-from)); e++ {
 		if day := f.day(w, p.g.EventAt[e]); day != 0 {
 			take(int(e), day)
 		}
@@ -121,6 +126,9 @@ func (p *pass) eachEventOf(f *fact, w *window, take func(event int, day uint8)) 
 // eachEvent calls take for the events of the period, with the bit of their local day.
 func (p *pass) eachEvent(w *window, take func(f *fact, event int, day uint8)) {
 	for i := range p.facts {
+		if p.mustEnd(i) {
+			return
+		}
 		f := &p.facts[i]
 		p.eachEventOf(f, w, func(event int, day uint8) { take(f, event, day) })
 	}
@@ -154,7 +162,7 @@ func (p *pass) countPages(to *table, w *window) {
 
 	p.eachEvent(w, func(f *fact, e int, day uint8) { p.addEventTo(to, numbers[eventPath.At(e)], f, e, day, false) })
 	for _, sale := range p.sales {
-		to.cells[numbers[eventPath.At(sale.event)]].addRevenue(sale.currency, sale.revenue)
+		to.addRevenue(numbers[eventPath.At(sale.event)], sale.currency, sale.revenue)
 	}
 }
 
@@ -251,6 +259,6 @@ func (p *pass) countEvents(to *table, w *window) {
 		p.enter(&to.cells[id], f)
 	})
 	for _, sale := range p.sales {
-		to.cells[numbers[column.At(sale.event)]].addRevenue(sale.currency, sale.revenue)
+		to.addRevenue(numbers[column.At(sale.event)], sale.currency, sale.revenue)
 	}
 }

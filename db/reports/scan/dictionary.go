@@ -4,6 +4,8 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
+
+	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
 // dictionary numbers the texts of one domain over all segments, so that a text is looked up once for
@@ -15,6 +17,9 @@ type dictionary struct {
 	current []uint32 // numbers of the current segment's texts, by their index
 	copies  strings.Builder
 	only    bool // there is one segment: each text has its index as its number
+	budget  *Budget
+
+	hasOther bool // a segment has texts without a row of their own
 
 	// The memory of begin: of each text, its hash and the first slot for it.
 	hashes []uint64
@@ -30,9 +35,20 @@ type slot struct {
 // hashSeed makes collisions unpredictable, because visitors choose texts.
 var hashSeed = maphash.MakeSeed()
 
-func newDictionary() *dictionary {
+// OtherValue is the value of the row of all texts that have no row of their own, see segment.Limits.
+const OtherValue = "(other)"
+
+// shown returns a text of a segment as reports show it.
+func shown(text string) string {
+	if text == segment.Other {
+		return OtherValue
+	}
+	return text
+}
+
+func newDictionary(budget *Budget) *dictionary {
 	const slots = 64
-	d := &dictionary{slots: make([]slot, slots)}
+	d := &dictionary{slots: make([]slot, slots), budget: budget}
 	d.add("")
 	return d
 }
@@ -45,6 +61,12 @@ func (d *dictionary) begin(texts []string) {
 			d.current = append(d.current, uint32(i))
 		}
 		return
+	}
+
+	if other := slices.Index(texts, segment.Other); other >= 0 {
+		d.hasOther = true
+		texts = slices.Clone(texts)
+		texts[other] = OtherValue
 	}
 
 	d.hashes = slices.Grow(d.hashes[:0], len(texts))
@@ -79,6 +101,7 @@ func (d *dictionary) add(text string) uint32 {
 func (d *dictionary) addHashed(text string, hash uint64) uint32 {
 	s := d.slot(hash, text)
 	if s.next == 0 {
+		d.budget.Take(textBytes + len(text))
 		d.texts = append(d.texts, d.copyOf(text))
 		*s = slot{uint32(hash >> 32), uint32(len(d.texts))}
 		if 2*len(d.texts) > len(d.slots) {

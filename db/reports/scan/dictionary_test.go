@@ -10,7 +10,7 @@ import (
 // TestDictionary compares the numbers of many texts, short ones and long ones, with those of a map.
 func TestDictionary(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
-	d, want := newDictionary(), map[string]uint32{"": 0}
+	d, want := newDictionary(nil), map[string]uint32{"": 0}
 
 	for range 50 {
 		texts := []string{""}

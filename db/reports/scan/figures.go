@@ -2,6 +2,8 @@ package scan
 
 import (
 	"math/bits"
+	"slices"
+	"unsafe"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -38,6 +40,14 @@ func (r *Revenue) add(other Revenue) {
 	r.Refunded += other.Refunded
 	r.Purchases += other.Purchases
 	r.Refunds += other.Refunds
+}
+
+// addRevenue adds to the revenue of a currency in a cell.
+func (t *table) addRevenue(id uint32, currency string, r Revenue) {
+	f := &t.cells[id].Figures
+	before := len(f.Revenue)
+	f.addRevenue(currency, r)
+	t.budget.Take((len(f.Revenue) - before) * currencyBytes)
 }
 
 // addRevenue adds to the revenue of a currency, a text that stays valid.
@@ -102,17 +112,22 @@ type table struct {
 	cells        []cell
 	heads        []head
 	users        userSet // user ids met, which count once in the period
+
+	budget *Budget
+	values *dictionary // of a property
 }
 
-func newTable(n int) *table { return &table{cells: make([]cell, n)} }
+func newTable(n int, budget *Budget) *table {
+	return &table{cells: make([]cell, n), budget: budget, users: userSet{budget: budget}}
+}
 
 // grow makes room for numbers below n.
 func (t *table) grow(n int) {
 	if t.visitorsOnly {
-		t.heads = grown(t.heads, n)
+		t.heads = grown(t.heads, n, t.budget)
 		return
 	}
-	t.cells = grown(t.cells, n)
+	t.cells = grown(t.cells, n, t.budget)
 }
 
 // empty removes all figures and keeps the room.
@@ -123,10 +138,13 @@ func (t *table) empty() {
 }
 
 // grown returns the list with at least n entries.
-func grown[T any](list []T, n int) []T {
-	if more := n - len(list); more > 0 {
-		list = append(list, make([]T, more)...)
+func grown[T any](list []T, n int, budget *Budget) []T {
+	if n <= len(list) {
+		return list
 	}
+	before := cap(list)
+	list = slices.Grow(list, n-len(list))[:n]
+	budget.Take((cap(list) - before) * int(unsafe.Sizeof(*new(T))))
 	return list
 }
 

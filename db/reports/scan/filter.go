@@ -18,6 +18,9 @@ func (p *pass) filter() []bool {
 		f := &p.query.Filters[i]
 		has := p.test(f)
 		for visit, kept := range keep {
+			if p.mustEnd(visit) {
+				return keep
+			}
 			keep[visit] = kept && has(visit) != f.Not
 		}
 	}
@@ -40,16 +43,24 @@ func (p *pass) test(f *Filter) func(visit int) bool {
 			return anyIn(g.Events, visit, func(e int) bool { return match[name.At(e)] })
 		}
 	case Property:
-		match := p.matches(segment.PropValue, f)
 		property, known := p.id(segment.PropName, f.Property)
+		match := make(map[uint32]bool) // of the property's values met
 		return func(visit int) bool {
 			return known && anyIn(g.Events, visit, func(e int) bool {
 				value, carried := p.valueOf(e, property, f.Event)
-				return carried && match[value]
+				if !carried {
+					return false
+				}
+				matches, met := match[value]
+				if !met {
+					matches = f.Match(shown(g.Texts[segment.PropValue][value]))
+					match[value] = matches
+				}
+				return matches
 			})
 		}
 	case DayOfWeek, HourOfDay:
-		s, match := p.timeSlots(f.By), matchesOf(timeTexts[f.By], f)
+		s, match := p.timeSlots(f.By), p.matchesOf(timeTexts[f.By], f.Match)
 		return func(visit int) bool { return match[s.at(g.Start[visit])] }
 	default:
 		match, column := p.matches(fields[f.By], f), &g.Columns[fields[f.By]]
@@ -59,15 +70,23 @@ func (p *pass) test(f *Filter) func(visit int) bool {
 
 // matches evaluates the filter on the dictionary of a field.
 func (p *pass) matches(field segment.Field, f *Filter) []bool {
-	return matchesOf(p.g.Texts[field.Domain()], f)
+	return p.matchesOf(p.g.Texts[field.Domain()], f.Match)
 }
 
-func matchesOf(texts []string, f *Filter) []bool {
-	match := make([]bool, len(texts))
+// matchEvery is how many texts are matched between two looks at the context: a match of a long text
+// can take long.
+const matchEvery = 64
+
+// matchesOf returns which texts match. It ends with the count.
+func (p *pass) matchesOf(texts []string, match func(string) bool) []bool {
+	matches := make([]bool, len(texts))
 	for id, text := range texts {
-		match[id] = f.Match(text)
+		if id%matchEvery == 0 && p.err() != nil {
+			break
+		}
+		matches[id] = match(shown(text))
 	}
-	return match
+	return matches
 }
 
 // anyIn reports whether one of the rows that belong to i is wanted.

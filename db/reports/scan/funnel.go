@@ -9,10 +9,20 @@ type funnelCount struct {
 	reached []int64        // visitors without a user id, by the number of steps they made
 	users   map[uint32]int // most steps that a user id made within a day, by its number
 	steps   int
+	budget  *Budget
 }
 
-func newFunnelCount(steps int) funnelCount {
-	return funnelCount{reached: make([]int64, steps+1), users: make(map[uint32]int), steps: steps}
+func newFunnelCount(steps int, budget *Budget) funnelCount {
+	return funnelCount{reached: make([]int64, steps+1), users: make(map[uint32]int), steps: steps, budget: budget}
+}
+
+// reach notes that a user id made so many steps on a day.
+func (c *funnelCount) reach(user uint32, steps int) {
+	most, known := c.users[user]
+	if !known {
+		c.budget.Take(userBytes)
+	}
+	c.users[user] = max(most, steps)
 }
 
 // visitors returns how many made at least 1, 2, … steps.
@@ -40,13 +50,16 @@ func (p *pass) countFunnel(steps []step, to *funnelCount, w *window) {
 			return
 		}
 		if user != 0 {
-			to.users[user] = max(to.users[user], made)
+			to.reach(user, made)
 			return
 		}
 		to.reached[made]++
 	}
 
 	for i := range p.facts {
+		if p.mustEnd(i) {
+			return
+		}
 		f := &p.facts[i]
 		if f.visitor != last {
 			end()
@@ -71,11 +84,7 @@ func (p *pass) compile(funnel *Funnel) []step {
 			field, match = segment.EventName, func(name string) bool { return name == s.Event }
 		}
 
-		texts := p.g.Texts[field.Domain()]
-		steps[i] = step{field, make([]bool, len(texts))}
-		for id, text := range texts {
-			steps[i].match[id] = match(text)
-		}
+		steps[i] = step{field, p.matchesOf(p.g.Texts[field.Domain()], match)}
 	}
 	return steps
 }

@@ -49,6 +49,8 @@ type pass struct {
 
 	currencies []string // copies, by index: figures keep them, and the segment's memory is used again
 
+	values []map[uint32]uint32 // by breakdown: the numbers of a property's values by their index
+
 	// What is computed once for the segment, when the first of its facts is counted.
 	ready bool
 	slots []slots  // of the breakdowns by time, and then of the series
@@ -64,7 +66,7 @@ const (
 	refund
 )
 
-func (s *Scanner) newPass(g *segment.Segment) *pass {
+func (s *Scanner) newPass(g *segment.Segment) (*pass, error) {
 	names := g.Texts[segment.EventName]
 	p := &pass{
 		Scanner: s, g: g, first: g.First.Start().Time().Unix(), facts: s.facts[:0], sums: s.sums[:0],
@@ -88,7 +90,8 @@ func (s *Scanner) newPass(g *segment.Segment) *pass {
 		p.dictionary(segment.User).begin(g.Texts[segment.User])
 		p.users = p.numbers(segment.User)
 	}
-	return p
+	p.values = make([]map[uint32]uint32, len(p.tables))
+	return p, p.err()
 }
 
 // copiesOf returns texts of a segment that stay valid after it. There are few different ones.
@@ -97,8 +100,8 @@ func (s *Scanner) copiesOf(texts []string) []string {
 	for i, text := range texts {
 		known, ok := s.copies[text]
 		if !ok {
-			known = strings.Clone(text)
-			s.copies[known] = known
+			known = strings.Clone(shown(text))
+			s.copies[strings.Clone(text)] = known
 		}
 		copies[i] = known
 	}
@@ -274,7 +277,7 @@ func (p *pass) countTotals() {
 		p.addVisit(p.totals, 0, i)
 	}
 	for _, sale := range p.sales {
-		p.totals.cells[0].addRevenue(sale.currency, sale.revenue)
+		p.totals.addRevenue(0, sale.currency, sale.revenue)
 	}
 }
 
@@ -282,7 +285,7 @@ func (p *pass) countTotals() {
 func (p *pass) dictionary(domain segment.Field) *dictionary {
 	d := p.texts[domain]
 	if d == nil {
-		d = newDictionary()
+		d = newDictionary(p.budget)
 		p.texts[domain] = d
 	}
 	return d

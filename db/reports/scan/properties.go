@@ -8,9 +8,10 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// countProperty counts by the value of a property of events.
-func (p *pass) countProperty(b *Breakdown, to *table, w *window) {
-	numbers := p.numbers(segment.PropValue)
+// countProperty counts breakdown i, by the value of a property of events. Its table has the values of
+// this property alone.
+func (p *pass) countProperty(i int, w *window) {
+	b, to := &p.query.Breakdowns[i], p.tables[i]
 	name, known := p.id(segment.PropName, b.Property)
 	if !known {
 		return
@@ -23,7 +24,7 @@ func (p *pass) countProperty(b *Breakdown, to *table, w *window) {
 			return
 		}
 
-		id := numbers[value]
+		id := p.numberOf(i, value)
 		p.addEventTo(to, id, f, e, day, true)
 		to.meet(id, f, day)
 		p.enter(&to.cells[id], f)
@@ -33,14 +34,33 @@ func (p *pass) countProperty(b *Breakdown, to *table, w *window) {
 	})
 	for _, sale := range p.sales {
 		if id, carried := of[sale.event]; carried {
-			to.cells[id].addRevenue(sale.currency, sale.revenue)
+			to.addRevenue(id, sale.currency, sale.revenue)
 		}
 	}
 }
 
+// numberOf returns the number of a value in the table of breakdown i, by a property.
+func (p *pass) numberOf(i int, value uint32) uint32 {
+	numbers := p.values[i]
+	if numbers == nil {
+		numbers = make(map[uint32]uint32)
+		p.values[i] = numbers
+	}
+
+	id, known := numbers[value]
+	if !known {
+		to, text := p.tables[i], p.g.Texts[segment.PropValue][value]
+		to.values.hasOther = to.values.hasOther || text == segment.Other
+		id = to.values.add(shown(text))
+		to.grow(int(id) + 1)
+		numbers[value] = id
+	}
+	return id
+}
+
 // id looks a text up in a dictionary.
 func (p *pass) id(f segment.Field, text string) (uint32, bool) {
-	i := slices.Index(p.g.Texts[f.Domain()], text)
+	i := slices.IndexFunc(p.g.Texts[f.Domain()], func(other string) bool { return shown(other) == text })
 	return uint32(max(i, 0)), i >= 0
 }
 
@@ -86,11 +106,11 @@ func (p *pass) countProperties(w *window) {
 
 	for name, n := range counts {
 		if n > 0 {
-			p.property(names[name]).events += n
+			p.property(shown(names[name])).events += n
 		}
 	}
 	for key := range maps.Keys(seen) {
-		p.property(names[key>>32]).add(values[uint32(key)])
+		p.property(shown(names[key>>32])).add(shown(values[uint32(key)]), p.budget)
 	}
 }
 
@@ -99,13 +119,15 @@ func (p *pass) property(name string) *propertyCount {
 	if count == nil {
 		count = &propertyCount{values: make(map[string]struct{})}
 		p.props[strings.Clone(name)] = count
+		p.budget.Take(valueBytes + len(name))
 	}
 	return count
 }
 
 // add adds a value, of which it keeps a copy, because texts are part of a segment.
-func (c *propertyCount) add(value string) {
+func (c *propertyCount) add(value string, budget *Budget) {
 	if _, known := c.values[value]; !known {
 		c.values[strings.Clone(value)] = struct{}{}
+		budget.Take(valueBytes + len(value))
 	}
 }

@@ -25,8 +25,15 @@ func RollUp(g *segment.Segment, zone *time.Location) *segment.Rollup {
 	for _, domain := range append(fields[:], segment.Path, segment.EventName, segment.User) {
 		s.texts[domain.Domain()] = &dictionary{only: true}
 	}
-	r := &roller{pass: s.newPass(g), rollup: new(segment.Rollup)}
-	r.prepare()
+	p, err := s.newPass(g)
+	if err == nil {
+		err = p.prepare()
+	}
+	if err != nil {
+		// Without a bound and a context, nothing ends the count.
+		panic(err)
+	}
+	r := &roller{pass: p, rollup: new(segment.Rollup)}
 
 	begin, visitor := 0, uint32(0)
 	for n, d := range g.Days {

@@ -14,6 +14,9 @@ type Rows struct {
 	heads  []head                            // ditto, of a breakdown by visitors only
 	length int
 
+	// Other reports whether there is a row OtherValue of values beyond the limits of a segment.
+	Other bool
+
 	imported map[string]Figures // in addition to cells or heads
 }
 
@@ -94,6 +97,12 @@ func (r *Rows) counted(value string) (f Figures, ok bool) {
 		return f, false
 	}
 	return r.at(int(i))
+}
+
+// has reports whether a value has a row.
+func (r *Rows) has(value string) bool {
+	_, ok := r.counted(value)
+	return ok
 }
 
 // with returns the figures of a value with those of imports.

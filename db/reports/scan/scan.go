@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"slices"
@@ -28,6 +29,8 @@ type PropertyCount struct {
 
 // Scanner counts a query over segments.
 type Scanner struct {
+	ctx      context.Context // of the count
+	budget   *Budget
 	query    *Query
 	days     []int64                       // starts of the local days and the end of the last one, Unix seconds
 	until    int64                         // Unix seconds
@@ -50,12 +53,18 @@ type Scanner struct {
 	pairs []segment.Pair
 }
 
-// New returns a Scanner. The query must not change while it is in use.
-func New(q *Query) *Scanner {
+// New is NewWithin without a bound.
+func New(q *Query) *Scanner { return NewWithin(context.Background(), q, nil) }
+
+// NewWithin returns a Scanner whose methods fail when ctx ends, and with ErrBudget when the budget is
+// used up. The query must not change while it is in use.
+func NewWithin(ctx context.Context, q *Query, budget *Budget) *Scanner {
 	s := &Scanner{
+		ctx: ctx, budget: budget,
 		query: q, texts: make(map[segment.Field]*dictionary), copies: make(map[string]string), addsUp: q.addsUp(),
-		totals: newTable(1), series: newTable(max(len(q.Points)-1, 0)), tables: make([]*table, len(q.Breakdowns)),
-		funnels: make([]funnelCount, len(q.Funnels)), props: make(map[string]*propertyCount),
+		totals: newTable(1, budget), series: newTable(max(len(q.Points)-1, 0), budget),
+		tables: make([]*table, len(q.Breakdowns)), funnels: make([]funnelCount, len(q.Funnels)),
+		props: make(map[string]*propertyCount),
 	}
 
 	for d := q.From; d.Compare(q.To.AddDays(1)) <= 0; d = d.AddDays(1) {
@@ -71,10 +80,10 @@ func New(q *Query) *Scanner {
 		s.points = append(s.points, p.Unix())
 	}
 	for i := range s.tables {
-		s.tables[i] = newTableOf(&q.Breakdowns[i])
+		s.tables[i] = newTableOf(&q.Breakdowns[i], budget)
 	}
 	for i := range s.funnels {
-		s.funnels[i] = newFunnelCount(len(q.Funnels[i].Steps))
+		s.funnels[i] = newFunnelCount(len(q.Funnels[i].Steps), budget)
 	}
 	return s
 }
@@ -83,8 +92,8 @@ func New(q *Query) *Scanner {
 // each visitor's number.
 const maxVisits = 1<<(32-stampDays) - 1
 
-// Add counts a segment. Each visit must be added once. An error means that the segments of the
-// Scanner would have 2^29 visits or more.
+// Add counts a segment. Each visit must be added once. It fails if the segments of the Scanner would
+// have 2^29 visits or more; after an error, the Scanner must not be used again.
 func (s *Scanner) Add(g *segment.Segment) error { return s.addDays(g, nil) }
 
 // addDays is Add for those UTC days of the segment that are set in only; nil means all.
@@ -94,12 +103,17 @@ func (s *Scanner) addDays(g *segment.Segment, only []bool) error {
 	}
 
 	// One day after the other, so that its facts stay in the processor's cache.
-	p := s.newPass(g)
+	p, err := s.newPass(g)
+	if err != nil {
+		return err
+	}
 	begin := 0
 	for n, d := range g.Days {
 		end := begin + int(d.Visits)
 		if only == nil || only[n] {
-			p.addDay(n, begin, end)
+			if err := p.addDay(n, begin, end); err != nil {
+				return err
+			}
 		}
 		begin = end
 	}
@@ -109,23 +123,43 @@ func (s *Scanner) addDays(g *segment.Segment, only []bool) error {
 	return nil
 }
 
+// maxBlock is how many visits of a day are counted at once, with the last one's visitor's other visits.
+// It bounds the memory of facts.
+var maxBlock = 1 << 15
+
 // addDay counts the UTC day n of the segment, whose visits are those from begin before end.
-func (p *pass) addDay(n, begin, end int) {
+func (p *pass) addDay(n, begin, end int) error {
 	w := p.window(n)
-	p.visitors = p.collect(&w, begin, end, p.visitors)
-	if len(p.facts) > 0 {
-		p.prepare()
-		p.count(&w)
+	for begin < end {
+		next := min(begin+maxBlock, end)
+		for next < end && p.g.New[next] == 0 {
+			next++
+		}
+
+		if err := p.err(); err != nil {
+			return err
+		}
+		p.visitors = p.collect(&w, begin, next, p.visitors)
+		if len(p.facts) > 0 {
+			if err := p.prepare(); err != nil {
+				return err
+			}
+			p.count(&w)
+		}
+		begin = next
 	}
+	return p.err()
 }
 
 // prepare computes what counting needs of the segment, once.
-func (p *pass) prepare() {
+func (p *pass) prepare() error {
 	if p.ready {
-		return
+		return nil
 	}
 	p.ready = true
-	p.number()
+	if err := p.number(); err != nil {
+		return err
+	}
 
 	for i := range p.query.Breakdowns {
 		if by := p.query.Breakdowns[i].By; isTime(by) {
@@ -139,6 +173,7 @@ func (p *pass) prepare() {
 	for i := range p.query.Funnels {
 		p.steps = append(p.steps, p.compile(&p.query.Funnels[i]))
 	}
+	return p.err()
 }
 
 // count adds the facts of a window to everything that the query asks for, side by side. Each part
@@ -158,7 +193,7 @@ func (p *pass) count(w *window) {
 		parts = append(parts, func() { p.countProperties(w) })
 	}
 
-	sideBySide(parts, len(p.facts))
+	p.sideBySide(parts, len(p.facts))
 }
 
 // parallelFrom is the number of visits or texts from which starting goroutines costs less than it
@@ -166,8 +201,8 @@ func (p *pass) count(w *window) {
 var parallelFrom = 2_000
 
 // sideBySide runs parts that work on so many visits or texts, on as many goroutines as there are
-// processors.
-func sideBySide(parts []func(), n int) {
+// processors. It leaves out the parts that follow the end of the count.
+func (s *Scanner) sideBySide(parts []func(), n int) {
 	if n < parallelFrom {
 		for _, part := range parts {
 			part()
@@ -177,7 +212,7 @@ func sideBySide(parts []func(), n int) {
 
 	var next atomic.Int32
 	work := func() {
-		for n := int(next.Add(1)); n <= len(parts); n = int(next.Add(1)) {
+		for n := int(next.Add(1)); n <= len(parts) && s.err() == nil; n = int(next.Add(1)) {
 			parts[n-1]()
 		}
 	}
@@ -190,26 +225,31 @@ func sideBySide(parts []func(), n int) {
 	running.Wait()
 }
 
-// number numbers the texts of the breakdowns, side by side, and makes room for their rows.
-func (p *pass) number() {
+// number numbers the texts of the breakdowns, side by side, and makes room for their rows. Values of
+// properties are numbered when an event of the property comes.
+func (p *pass) number() error {
 	var parts []func()
 	texts, begun := 0, make(map[segment.Field]bool)
 	for i := range p.tables {
 		field, ok := fieldOf(p.query.Breakdowns[i].By)
-		if domain := field.Domain(); ok && !begun[domain] {
+		if domain := field.Domain(); ok && domain != segment.PropValue && !begun[domain] {
 			begun[domain] = true
 			d := p.dictionary(domain)
 			parts = append(parts, func() { d.begin(p.g.Texts[domain]) })
 			texts += len(p.g.Texts[domain])
 		}
 	}
-	sideBySide(parts, texts)
+	p.sideBySide(parts, texts)
 
 	for i, t := range p.tables {
-		if field, ok := fieldOf(p.query.Breakdowns[i].By); ok {
+		if field, ok := fieldOf(p.query.Breakdowns[i].By); ok && field != segment.PropValue {
+			if err := p.err(); err != nil {
+				return err
+			}
 			t.grow(len(p.texts[field.Domain()].texts))
 		}
 	}
+	return p.err()
 }
 
 // Result returns the figures of all segments added so far.
@@ -248,8 +288,13 @@ func (s *Scanner) rows(by Dimension, t *table) *Rows {
 		})
 	}
 	d := s.texts[field.Domain()]
+	if by == Property {
+		d = t.values
+	}
 	if d == nil {
 		return &Rows{} // no segment was counted
 	}
-	return newRows(t, d.texts, d.number)
+	rows := newRows(t, d.texts, d.number)
+	rows.Other = d.hasOther && rows.has(OtherValue)
+	return rows
 }

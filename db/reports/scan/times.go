@@ -101,7 +101,7 @@ func (p *pass) countAt(to *table, s *slots, w *window) {
 	}
 	for _, sale := range p.sales {
 		if slot := s.at(p.g.EventAt[sale.event]); slot != noSlot {
-			to.cells[slot].addRevenue(sale.currency, sale.revenue)
+			to.addRevenue(uint32(slot), sale.currency, sale.revenue)
 		}
 	}
 }

@@ -1,46 +1,91 @@
 package segment
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+
+	"github.com/tallygate/tallygate/db/model"
 )
 
-// Merge joins segments of consecutive days into one with a single dictionary. The order of visits
-// stays. Its columns are copies.
+// ErrEmpty is returned for a merge of no segment.
+var ErrEmpty = errors.New("segment: nothing to merge")
+
+// Merge is MergeEach for segments in memory.
 func Merge(segments []*Segment) (*Segment, error) {
-	if len(segments) == 0 {
-		return nil, fmt.Errorf("segment: nothing to merge")
-	}
-
-	b := newBuilder(segments[0].First)
-	b.s.Days = nil
-
-	for _, s := range segments {
-		if int(s.First) != int(b.s.First)+len(b.s.Days) {
-			return nil, fmt.Errorf("segment: %v does not follow on %d days from %v", s.First, len(b.s.Days), b.s.First)
+	return MergeEach(func(take func(*Segment) error) error {
+		for _, s := range segments {
+			if err := take(s); err != nil {
+				return err
+			}
 		}
-		if err := b.append(s); err != nil {
-			return nil, err
-		}
-	}
-	return b.segment(), nil
+		return nil
+	})
 }
 
-// append adds all rows of a segment whose first day follows the last one.
-func (b *builder) append(s *Segment) error {
-	to := b.s
-	seconds := uint64(len(to.Days)) * 86_400
-	if seconds+uint64(len(s.Days)+1)*86_400 > math.MaxUint32 {
-		return fmt.Errorf("segment: more than %d days", len(to.Days))
-	}
+// MergeEach joins segments of ascending days into one with a single dictionary. Days between them have
+// no visits. The order of visits stays. Its columns are copies. each calls take for each segment in
+// order and returns its error; take uses the segment only until it returns. each is called once, and
+// three times for segments with more texts than MonthLimits permit: see BuildDay.
+func MergeEach(each func(take func(*Segment) error) error) (*Segment, error) {
+	return mergeEach(MonthLimits, each)
+}
 
-	for f := range fieldCount {
-		b.appendTexts(s, f)
+func mergeEach(limits Limits, each func(take func(*Segment) error) error) (*Segment, error) {
+	m := newMerger(limits, nil)
+	err := each(m.add)
+	if errors.Is(err, errFull) {
+		texts := newCensus(limits)
+		if err := each(texts.addSegment); err != nil {
+			return nil, err
+		}
+		m = newMerger(limits, texts.keep())
+		err = each(m.add)
 	}
+	switch {
+	case err != nil:
+		return nil, err
+	case len(m.s.Days) == 0:
+		return nil, ErrEmpty
+	}
+	return m.segment(&m.texts), nil
+}
+
+// merger collects the rows of segments.
+type merger struct {
+	*vocabulary
+	*builder
+}
+
+func newMerger(limits Limits, kept *kept) *merger {
+	m := &merger{newVocabulary(limits, kept), newBuilder(0)}
+	m.s.Days = nil
+	return m
+}
+
+// add adds all rows of a segment whose first day follows the last one.
+func (m *merger) add(s *Segment) error {
+	to := m.s
+	if len(to.Days) == 0 {
+		to.First = s.First
+	}
+	next := to.First + model.Day(len(to.Days))
+	if s.First < next {
+		return fmt.Errorf("segment: %v does not follow on %d days from %v", s.First, len(to.Days), to.First)
+	}
+	days := uint64(s.First-to.First) + uint64(len(s.Days))
+	if (days+1)*86_400 > math.MaxUint32 {
+		return fmt.Errorf("segment: %d days", days)
+	}
+	to.Days = append(to.Days, make([]Day, s.First-next)...)
 
 	views, events := uint32(len(to.ViewAt)), uint32(len(to.EventAt))
-	props := uint32(len(b.columns[PropName]) - s.Columns[PropName].Len())
-	at := uint32(seconds)
+	at := uint32(len(to.Days)) * 86_400
+	m.addTexts(s)
+	m.addProperties(s)
 
 	to.New = append(to.New, s.New...)
 	to.Start = appendShifted(to.Start, s.Start, at)
@@ -55,32 +100,99 @@ func (b *builder) append(s *Segment) error {
 
 	to.EventAt = appendShifted(to.EventAt, s.EventAt, at)
 	to.Value = append(to.Value, s.Value...)
-	to.PropsEnd = appendShifted(to.PropsEnd, s.PropsEnd, props)
-
 	to.Days = append(to.Days, s.Days...)
+
+	if m.full && m.kept == nil {
+		return errFull
+	}
 	return nil
 }
 
-// appendTexts adds a field's column. Each text of the segment is looked up once.
-func (b *builder) appendTexts(s *Segment, f Field) {
-	domain := f.Domain()
-	texts := s.Texts[domain]
-
-	ids := make([]uint32, len(texts))
-	for i, text := range texts {
-		id, known := b.dictionary[domain][text]
-		if !known {
-			id = uint32(len(b.s.Texts[domain]))
-			b.dictionary[domain][text] = id
-			b.s.Texts[domain] = append(b.s.Texts[domain], text)
+// addTexts adds the columns of all texts but those of properties. Each text of the segment is looked
+// up once.
+func (m *merger) addTexts(s *Segment) {
+	var numbers [fieldCount][]Text // by domain and number in the segment
+	for f := range fieldCount {
+		if f.table() == props {
+			continue
 		}
-		ids[i] = id
+
+		domain := f.Domain()
+		if numbers[domain] == nil {
+			for _, text := range s.Texts[domain] {
+				numbers[domain] = append(numbers[domain], m.of(domain, text))
+			}
+		}
+		column := &s.Columns[f]
+		m.columns[f] = slices.Grow(m.columns[f], column.Len())
+		for i := range column.Len() {
+			m.put(f, numbers[domain][column.At(i)])
+		}
+	}
+}
+
+// addProperties adds the properties of the events. All properties of an event that are Other are one.
+func (m *merger) addProperties(s *Segment) {
+	known := make(map[propertyRow]propertyRow) // from the numbers of the segment
+	names, values := &s.Columns[PropName], &s.Columns[PropValue]
+
+	for e := range s.PropsEnd {
+		other := false
+		for i, end := s.Props(e); i < end; i++ {
+			from := propertyRow{Text(names.At(int(i))), Text(values.At(int(i)))}
+			row, ok := known[from]
+			if !ok {
+				row = m.property(s.Texts[PropName][from.name], s.Texts[PropValue][from.value])
+				known[from] = row
+			}
+
+			isOther := m.texts[PropName][row.name] == Other
+			if isOther && other {
+				continue
+			}
+			other = other || isOther
+			m.put(PropName, row.name)
+			m.put(PropValue, row.value)
+		}
+		m.s.PropsEnd = append(m.s.PropsEnd, uint32(len(m.columns[PropName])))
+	}
+	m.checkProperties()
+}
+
+// addSegment counts the texts of a segment.
+func (c *census) addSegment(s *Segment) error {
+	var counts [fieldCount][]int64 // by domain and number
+	for f := range fieldCount {
+		domain := f.Domain()
+		if f.table() == props || c.texts[domain] == nil {
+			continue
+		}
+		if counts[domain] == nil {
+			counts[domain] = make([]int64, len(s.Texts[domain]))
+		}
+		column := &s.Columns[f]
+		for i := range column.Len() {
+			counts[domain][column.At(i)]++
+		}
+	}
+	for domain := range fieldCount {
+		for n, count := range counts[domain] {
+			if count > 0 {
+				c.add(domain, s.Texts[domain][n], count)
+			}
+		}
 	}
 
-	column := &s.Columns[f]
-	for i := range column.Len() {
-		b.columns[f] = append(b.columns[f], ids[column.At(i)])
+	pairs := make(map[propertyRow]int64)
+	names, values := &s.Columns[PropName], &s.Columns[PropValue]
+	for i := range names.Len() {
+		pairs[propertyRow{Text(names.At(i)), Text(values.At(i))}]++
 	}
+	byNumber := func(a, b propertyRow) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.value, b.value)) }
+	for _, pair := range slices.SortedFunc(maps.Keys(pairs), byNumber) {
+		c.addProperty(s.Texts[PropName][pair.name], s.Texts[PropValue][pair.value], pairs[pair])
+	}
+	return nil
 }
 
 func appendShifted(to, from []uint32, by uint32) []uint32 {

@@ -134,8 +134,23 @@ func TestEncodeDecode(t *testing.T) {
 	}
 }
 
-func TestMergeRefusesGaps(t *testing.T) {
-	for name, days := range map[string][]model.Day{"a gap": {day, day + 2}, "twice": {day, day}, "backwards": {day, day - 1}} {
+// TestMergeFillsGaps checks that days between two segments have no rows.
+func TestMergeFillsGaps(t *testing.T) {
+	merged, err := segment.Merge([]*segment.Segment{build(t, day), build(t, day+3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := segment.Day{Visits: 3, Views: 3, Events: 1}
+	if want := []segment.Day{one, {}, {}, one}; !reflect.DeepEqual(merged.Days, want) {
+		t.Errorf("days %v, want %v", merged.Days, want)
+	}
+	if want := []uint32{60, 5 * 3600, 3600, 3*86_400 + 60}; !reflect.DeepEqual(merged.Start[:4], want) {
+		t.Errorf("visits start at %v, want %v", merged.Start[:4], want)
+	}
+}
+
+func TestMergeRefusesDisorder(t *testing.T) {
+	for name, days := range map[string][]model.Day{"twice": {day, day}, "backwards": {day, day - 1}} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := segment.Merge([]*segment.Segment{build(t, days[0]), build(t, days[1])}); err == nil {
 				t.Error("the segments were merged")

@@ -1,0 +1,60 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+)
+
+// ErrBudget is returned for a report that needs more memory than its Budget.
+var ErrBudget = errors.New("scan: the report needs more memory than its budget")
+
+// Budget bounds the memory of the scanners that share it. It is counted where memory grows: texts,
+// cells of tables, user ids, currencies. What one segment adds can exceed it, before the next check.
+// It is safe for concurrent use. A nil Budget has no bound.
+type Budget struct{ left atomic.Int64 }
+
+// NewBudget returns a budget of so many bytes.
+func NewBudget(bytes int64) *Budget {
+	b := new(Budget)
+	b.left.Store(bytes)
+	return b
+}
+
+// Take counts bytes.
+func (b *Budget) Take(bytes int) {
+	if b != nil {
+		b.left.Add(-int64(bytes))
+	}
+}
+
+// Err returns ErrBudget once more bytes were counted than the budget has.
+func (b *Budget) Err() error {
+	if b != nil && b.left.Load() < 0 {
+		return ErrBudget
+	}
+	return nil
+}
+
+// The memory of entries, in bytes.
+const (
+	textBytes     = 64  // of a numbered text, without its characters
+	currencyBytes = 120 // of the revenue of a currency
+	userBytes     = 48  // of a user id in a funnel
+	valueBytes    = 80  // of a property's value that is counted, without its characters
+)
+
+// checkEvery is how many texts or events are counted between two looks at the context.
+const checkEvery = 1 << 12
+
+// err returns why the count must end: its context has ended, or its budget is used up.
+func (s *Scanner) err() error {
+	if err := s.ctx.Err(); err != nil {
+		return context.Cause(s.ctx)
+	}
+	return s.budget.Err()
+}
+
+// mustEnd reports whether the count must end, at the n-th of many steps. It looks at every
+// checkEvery-th step.
+func (s *Scanner) mustEnd(n int) bool { return n%checkEvery == checkEvery-1 && s.err() != nil }
