@@ -20,26 +20,35 @@ const (
 	maxAnswerBytes = 32 << 20
 )
 
+// Payer pays for the reports of a caller.
+type Payer interface {
+	// PayBefore pays for what a report reads. Its error ends the request.
+	PayBefore(size Size) error
+	// PayAfter pays for the time for which a report worked, also if it failed.
+	PayAfter(took time.Duration)
+}
+
 // Answer is Report with an answer that is shared with equal requests: those at the same time wait
 // for one count, and those of the next 10 seconds get the same Answer, which must not be changed. Its
 // AsOf says until when it counts.
 //
-// charge is called with the page views to read before they are counted, and not for a shared
-// answer. Its error ends the request. The caller must have loaded the site, which checks the right
-// to see it.
-func (s *Store) Answer(ctx context.Context, r Request, charge func(pageviews int64) error) (*Answer, error) {
+// payer pays for a report that is counted, and not for a shared answer. The caller must have loaded the
+// site, which checks the right to see it.
+func (s *Store) Answer(ctx context.Context, r Request, payer Payer) (*Answer, error) {
 	count := func() (*Answer, error) {
-		pageviews, err := s.Pageviews(ctx, r)
+		size, err := s.Size(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		if pageviews > MaxPageviews {
+		if size.Pageviews > MaxPageviews {
 			return nil, ErrTooExpensive
 		}
-		if err := charge(pageviews); err != nil {
+		if err := payer.PayBefore(size); err != nil {
 			return nil, err
 		}
-		return s.Report(ctx, r)
+		answer, took, err := s.count(ctx, r)
+		payer.PayAfter(took)
+		return answer, err
 	}
 
 	asked, ok := questionOf(&r)

@@ -29,7 +29,14 @@ func (f *fixture) counted() *atomic.Int64 {
 	return &counts
 }
 
-func free(int64) error { return nil }
+// payer is a Payer that pays for page views by a function.
+type payer func(pageviews int64) error
+
+func (p payer) PayBefore(size reports.Size) error { return p(size.Pageviews) }
+func (p payer) PayAfter(time.Duration)            {}
+
+// free pays for all.
+var free = payer(func(int64) error { return nil })
 
 // answer asks for a shared answer.
 func (f *fixture) answer(r reports.Request) *reports.Answer {
@@ -68,7 +75,7 @@ func TestEqualQuestionsAreCountedOnce(t *testing.T) {
 			group.Go(func() {
 				// Requests that began within one second.
 				r := reports.Request{SiteID: f.site.ID, Now: f.clock.now.Add(time.Duration(i) * 50 * time.Millisecond), Periods: []*scan.Query{whole(1)}}
-				answer, err := f.reports.Answer(t.Context(), r, func(pageviews int64) error { charges.Add(pageviews); return nil })
+				answer, err := f.reports.Answer(t.Context(), r, payer(func(pageviews int64) error { charges.Add(pageviews); return nil }))
 				if err != nil {
 					t.Error(err)
 				}
@@ -212,7 +219,7 @@ func TestFailureIsNotShared(t *testing.T) {
 
 	r := reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{whole(1)}}
 	refused := errors.New("over the limit")
-	if _, err := f.reports.Answer(t.Context(), r, func(int64) error { return refused }); !errors.Is(err, refused) || counts.Load() != 0 {
+	if _, err := f.reports.Answer(t.Context(), r, payer(func(int64) error { return refused })); !errors.Is(err, refused) || counts.Load() != 0 {
 		t.Errorf("error %v, %d counts", err, counts.Load())
 	}
 	if answer := f.answer(r); answer.Results[0].Totals.Visits != 5 || counts.Load() != 1 {

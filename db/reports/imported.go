@@ -59,7 +59,9 @@ func importCost(m *model.ReportImport, sp span) int64 {
 }
 
 // include adds the imports of the periods to their results. It reads one state of the database.
-func (s *Store) include(ctx context.Context, r *Request, p *plan, results []*scan.Result) error {
+func (s *Store) include(
+	ctx context.Context, r *Request, p *plan, results []*scan.Result, budget *scan.Budget,
+) error {
 	if len(p.imports) == 0 {
 		return nil
 	}
@@ -71,7 +73,7 @@ func (s *Store) include(ctx context.Context, r *Request, p *plan, results []*sca
 		}
 		for i, q := range r.Periods {
 			period := &importedPeriod{
-				store: s, tx: tx, conn: conn, query: q, site: r.SiteID, span: p.spans[i],
+				store: s, tx: tx, conn: conn, query: q, budget: budget, site: r.SiteID, span: p.spans[i],
 				from: q.From.Number(), to: q.To.Number(), found: scan.NewImported(q),
 			}
 			if err := period.read(ctx, imports); err != nil {
@@ -91,6 +93,7 @@ type importedPeriod struct {
 	tx       bun.Tx
 	conn     bun.Conn // of tx
 	query    *scan.Query
+	budget   *scan.Budget
 	site     int64
 	span     span
 	from, to model.Day // of the calendar
@@ -98,7 +101,7 @@ type importedPeriod struct {
 }
 
 func (p *importedPeriod) read(ctx context.Context, imports []model.ReportImport) error {
-	scanner, visits := scan.New(p.query), false
+	scanner, visits := scan.NewWithin(ctx, p.query, p.budget), false
 	for i := range imports {
 		m := &imports[i]
 		var err error
@@ -115,7 +118,14 @@ func (p *importedPeriod) read(ctx context.Context, imports []model.ReportImport)
 	}
 
 	if visits {
-		p.found.AddVisits(scanner.Result())
+		result := scanner.Result()
+		for _, rows := range result.Breakdowns {
+			p.budget.Take(importedBytes * rows.Len())
+		}
+		if err := p.budget.Err(); err != nil {
+			return err
+		}
+		p.found.AddVisits(result)
 	}
 	return nil
 }
@@ -249,6 +259,14 @@ func (d *importedDays) addDay(day model.Day, f *scan.Figures) {
 	d.found.Series = max(d.found.Series, scan.ImportWholeDays)
 }
 
+const (
+	// maxImportedValues bounds the values of a breakdown that a report reads of one import.
+	maxImportedValues = 100_000
+
+	// importedBytes is the memory of the figures of an imported value.
+	importedBytes = 500
+)
+
 // addBreakdown adds the rows of a breakdown.
 func (d *importedDays) addBreakdown(ctx context.Context, i int) error {
 	asked := &d.query.Breakdowns[i]
@@ -265,13 +283,17 @@ func (d *importedDays) addBreakdown(ctx context.Context, i int) error {
 	}
 
 	var rows []figureSum
-	if err := d.sums(by, "value").Scan(ctx, &rows); err != nil {
+	if err := d.sums(by, "value").Limit(maxImportedValues+1).Scan(ctx, &rows); err != nil {
 		return err
 	}
+	if len(rows) > maxImportedValues {
+		return scan.ErrBudget
+	}
 	for n := range rows {
+		d.budget.Take(importedBytes + len(rows[n].Value))
 		d.found.AddRow(i, rows[n].Value, d.row(by, asked, &rows[n]))
 	}
-	return nil
+	return d.budget.Err()
 }
 
 // row returns the figures of a row.

@@ -2,21 +2,26 @@ package reports
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/db/turns"
 )
 
 // Request asks for the figures of one site.
 type Request struct {
 	SiteID int64
 	Now    model.Instant // of the request; days after it are empty
+	// Asker is the caller in the queue of scans, such as an account.
+	Asker string
 	// Periods are counted together, for instance a period and the one it is compared with.
 	Periods []*scan.Query
 	// Matchers identifies what the functions of the periods' filters and funnels accept: two equal
@@ -37,55 +42,66 @@ type Answer struct {
 const counting = "count a report"
 
 // Report counts a request. The caller must have loaded the site, which checks the right to see it.
-// It fails with ErrTooExpensive and ErrNotBuilt before it reads any figure. It waits for a slot
-// until ctx ends. Memory is bounded by two segments of the site and the values found.
+// It fails with ErrTooExpensive and ErrNotBuilt before it reads any figure, and with ErrTooLarge when
+// it needs too much memory. It waits for its turn until ctx ends.
 func (s *Store) Report(ctx context.Context, r Request) (*Answer, error) {
-	s, err := s.ofSite(ctx, r.SiteID)
-	if err != nil {
-		return nil, err
-	}
-
-	p, err := s.prepare(ctx, &r)
-	if err != nil {
-		return nil, err
-	}
-
-	select {
-	case s.scans <- struct{}{}:
-		defer func() { <-s.scans }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-
-	s.observe(counting)
-	scanners := make([]*scan.Scanner, len(r.Periods))
-	for i, q := range r.Periods {
-		scanners[i] = scan.New(q)
-	}
-
-	asOf, err := s.scan(ctx, &r, p, scanners)
-	if err != nil {
-		return nil, err
-	}
-
-	answer := &Answer{Request: r, AsOf: asOf, Results: make([]*scan.Result, len(scanners))}
-	for i, scanner := range scanners {
-		answer.Results[i] = scanner.Result()
-	}
-	return answer, s.include(ctx, &r, p, answer.Results)
+	answer, _, err := s.count(ctx, r)
+	return answer, err
 }
 
-// Pageviews returns how many page views of finished days a request reads, which is its cost. A daily
-// sum of an import costs as much as a page view.
-func (s *Store) Pageviews(ctx context.Context, r Request) (int64, error) {
+// count is Report. took is how long it worked, without waiting for its turn, also after an error.
+func (s *Store) count(ctx context.Context, r Request) (answer *Answer, took time.Duration, err error) {
+	if s, err = s.ofSite(ctx, r.SiteID); err != nil {
+		return nil, 0, err
+	}
+	p, err := s.prepare(ctx, &r)
+	if err != nil {
+		return nil, 0, err
+	}
+	c, err := s.begin(ctx, &r, p)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer c.turn.End()
+
+	s.observe(counting)
+	answer = &Answer{Request: r}
+	if answer.AsOf, err = c.scan(ctx); err == nil {
+		for _, scanner := range c.scanners {
+			answer.Results = append(answer.Results, scanner.Result())
+		}
+		err = s.include(ctx, &r, p, answer.Results, c.budget)
+	}
+	if err != nil {
+		return nil, c.took(), tooLarge(err)
+	}
+	return answer, c.took(), nil
+}
+
+// tooLarge turns the errors of budgets into ErrTooLarge.
+func tooLarge(err error) error {
+	if errors.Is(err, scan.ErrBudget) || errors.Is(err, segment.ErrTooLarge) {
+		return ErrTooLarge
+	}
+	return err
+}
+
+// Size is what a request reads of finished days, which decides its price.
+type Size struct {
+	Pageviews int64 // a daily sum of an import counts as one
+	Events    int64
+}
+
+// Size returns what a request reads of finished days.
+func (s *Store) Size(ctx context.Context, r Request) (Size, error) {
 	s, err := s.ofSite(ctx, r.SiteID)
 	if err != nil {
-		return 0, err
+		return Size{}, err
 	}
 
 	p := newPlan(&r)
 	err = s.readLedger(ctx, &r, p)
-	return p.pageviews, err
+	return p.size, err
 }
 
 // DayPageviews returns how many page views the report of a finished day counts; 0 if it is not built.
@@ -141,8 +157,8 @@ func (s *Store) firstOwnDay(ctx context.Context, siteID int64) (day model.Day, o
 	return day, ok, nil
 }
 
-// Size returns how many bytes the segments of a site have.
-func (s *Store) Size(ctx context.Context, siteID int64) (bytes int64, err error) {
+// StoredBytes returns how many bytes the segments of a site have.
+func (s *Store) StoredBytes(ctx context.Context, siteID int64) (bytes int64, err error) {
 	if s, err = s.ofSite(ctx, siteID); err != nil {
 		return 0, err
 	}
@@ -160,11 +176,11 @@ type span struct{ first, last model.Day }
 
 // plan is what a request reads.
 type plan struct {
-	spans     []span             // of the periods, without future days
-	built     map[model.Day]bool // days of the ledger that have been built
-	live      []model.Day        // days to build from rows, ascending
-	pageviews int64              // of the built days, and the rows of imports
-	imports   []model.ReportImport
+	spans   []span             // of the periods, without future days
+	built   map[model.Day]bool // days of the ledger that have been built
+	live    []model.Day        // days to build from rows, ascending
+	size    Size               // of the built days and of imports
+	imports []model.ReportImport
 }
 
 func newPlan(r *Request) *plan {
@@ -183,7 +199,7 @@ func (s *Store) prepare(ctx context.Context, r *Request) (*plan, error) {
 	if err := s.readLedger(ctx, r, p); err != nil {
 		return nil, err
 	}
-	if p.pageviews > MaxPageviews {
+	if p.size.Pageviews > MaxPageviews {
 		return nil, ErrTooExpensive
 	}
 
@@ -222,7 +238,8 @@ func (s *Store) readLedger(ctx context.Context, r *Request, p *plan) error {
 				continue
 			}
 			p.built[row.Day] = true
-			p.pageviews += row.Pageviews
+			p.size.Pageviews += row.Pageviews
+			p.size.Events += row.Events
 		}
 	}
 
@@ -230,7 +247,7 @@ func (s *Store) readLedger(ctx context.Context, r *Request, p *plan) error {
 	p.imports, err = importsOf(ctx, s.db.Read, r.SiteID, p.spans)
 	for i := range p.imports {
 		for _, sp := range p.spans {
-			p.pageviews += importCost(&p.imports[i], sp)
+			p.size.Pageviews += importCost(&p.imports[i], sp)
 		}
 	}
 	return err
@@ -283,9 +300,70 @@ func (s *Store) addUnplanned(ctx context.Context, siteID int64, p *plan, sp span
 	return nil
 }
 
+// count is the count of one report, which has a turn.
+type count struct {
+	*Store
+	request  *Request
+	plan     *plan
+	scanners []*scan.Scanner // of the periods
+	budget   *scan.Budget
+
+	turn   *turns.Turn
+	began  time.Time // of the turn
+	worked time.Duration
+}
+
+// begin waits for the turn of a report.
+func (s *Store) begin(ctx context.Context, r *Request, p *plan) (*count, error) {
+	turn, err := s.turns.Begin(ctx, r.Asker)
+	if errors.Is(err, turns.ErrBusy) {
+		return nil, ErrBusy
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	c := &count{Store: s, request: r, plan: p, budget: scan.NewBudget(maxScanBytes), turn: turn, began: time.Now()}
+	for _, q := range r.Periods {
+		c.scanners = append(c.scanners, scan.NewWithin(ctx, q, c.budget))
+	}
+	return c, nil
+}
+
+// took returns how long the count has worked.
+func (c *count) took() time.Duration { return c.worked + time.Since(c.began) }
+
+// yield gives way to other callers after a while. A count that holds much memory goes on when others
+// hold some already, so that what is held is bounded.
+func (c *count) yield(ctx context.Context) error {
+	if time.Since(c.began) < yieldAfter {
+		return nil
+	}
+
+	held := c.budget.Used()
+	defer c.suspended.Add(-held)
+	if c.suspended.Add(held) > maxSuspended {
+		return nil
+	}
+
+	c.worked += time.Since(c.began)
+	err := c.turn.Yield(ctx)
+	c.began = time.Now()
+	return err
+}
+
+// add adds a piece to the scanners, and gives way to other callers.
+func (c *count) add(ctx context.Context, g piece) error {
+	if err := c.plan.add(g, c.scanners); err != nil {
+		return err
+	}
+	return c.yield(ctx)
+}
+
 // scan adds the segments of all days to the scanners, one after the other, and returns the time until
 // which everything is counted. A segment is read while the previous one is counted.
-func (s *Store) scan(ctx context.Context, r *Request, p *plan, scanners []*scan.Scanner) (model.Instant, error) {
+func (c *count) scan(ctx context.Context) (model.Instant, error) {
+	s, r, p := c.Store, c.request, c.plan
 	room := s.rooms.Get().(*rooms)
 	defer s.rooms.Put(room)
 
@@ -293,7 +371,7 @@ func (s *Store) scan(ctx context.Context, r *Request, p *plan, scanners []*scan.
 	read := make(chan piece)
 	group.Go(func() error {
 		defer close(read)
-		return s.readMonths(reading, r.SiteID, p, scanners, room, read)
+		return s.readMonths(reading, r.SiteID, p, c.scanners, room, read)
 	})
 
 	// A segment that was built since the plan was made replaces a live day.
@@ -303,7 +381,7 @@ func (s *Store) scan(ctx context.Context, r *Request, p *plan, scanners []*scan.
 			for n := range g.Days {
 				covered[g.First+model.Day(n)] = true
 			}
-			if err := p.add(g, scanners); err != nil {
+			if err := c.add(ctx, g); err != nil {
 				return err
 			}
 		}
@@ -323,7 +401,7 @@ func (s *Store) scan(ctx context.Context, r *Request, p *plan, scanners []*scan.
 			return 0, err
 		}
 		asOf = min(asOf, d.at)
-		if err := p.add(piece{Segment: d.Segment}, scanners); err != nil {
+		if err := c.add(ctx, piece{Segment: d.Segment}); err != nil {
 			return 0, err
 		}
 	}

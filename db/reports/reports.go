@@ -11,10 +11,12 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/turns"
 )
 
 const (
@@ -40,6 +42,24 @@ const (
 // MaxPageviews is how many page views a report may read, both periods together.
 const MaxPageviews = 50_000_000
 
+// maxScanBytes bounds the memory of one report, both periods together: texts, rows of breakdowns and
+// user ids. A breakdown with all figures needs some 250 bytes for a value.
+const maxScanBytes = 128 << 20
+
+// maxSegmentBytes bounds the stored form of one segment that a report reads.
+const maxSegmentBytes = 512 << 20
+
+// The turns of scans. A scan that has used a turn for longer than yieldAfter gives way to other callers
+// between two segments, as long as all scans that wait so hold at most maxSuspended bytes.
+const (
+	scanLine       = 1_000
+	scanLinePerKey = 100
+	scanPatience   = time.Minute // a request's deadline is shorter
+	scanMemory     = time.Minute
+	yieldAfter     = 50 * time.Millisecond
+	maxSuspended   = 64 << 20
+)
+
 // maxLiveDays is how many days without a segment a report may read from their rows. More are
 // missing only while the worker catches up.
 const maxLiveDays = 4
@@ -48,6 +68,19 @@ const maxLiveDays = 4
 var ErrTooExpensive = &model.Error{
 	Kind: model.Invalid, Code: "too_expensive", Field: "period",
 	Message: "The report would read more than 50 million page views. Choose a shorter period.",
+}
+
+// ErrTooLarge is returned for a report that needs more memory than maxScanBytes, or for a day without
+// a segment whose rows need more than maxLiveBuild.
+var ErrTooLarge = &model.Error{
+	Kind: model.Invalid, Code: "too_expensive", Field: "period",
+	Message: "The report has too many different values. Choose a shorter period or fewer breakdowns.",
+}
+
+// ErrBusy is returned if too many reports of one caller wait for their turn.
+var ErrBusy = &model.Error{
+	Kind: model.RateLimited, Code: "rate_limited", RetryAfter: time.Second,
+	Message: "Too many reports are in progress. Try again.",
 }
 
 // ErrNotBuilt is returned while too many days of the period have no segment yet, for instance after
@@ -60,8 +93,10 @@ var ErrNotBuilt = &model.Error{
 // Store builds and reads reports. It is safe for concurrent use.
 type Store struct {
 	db    *db.DB
-	scans chan struct{} // holds one value for each running scan
+	turns *turns.Queue // of scans, by Request.Asker
 	lives *lives
+
+	suspended *atomic.Int64 // bytes held by scans that have given way
 
 	rooms   *sync.Pool // of *rooms, where scans read segments
 	live    *cache[liveKey, *liveDay]
@@ -77,9 +112,11 @@ type Store struct {
 func New(d *db.DB) *Store {
 	return &Store{
 		db:    d,
-		scans: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		turns: newTurns(),
 		lives: newLives(),
-		rooms: &sync.Pool{New: func() any { return new(rooms) }},
+
+		suspended: new(atomic.Int64),
+		rooms:     &sync.Pool{New: func() any { return &rooms{most: maxSegmentBytes} }},
 
 		live:    newCache[liveKey, *liveDay](maxLiveBytes),
 		answers: newCache[question, *Answer](maxAnswerBytes),
@@ -87,6 +124,16 @@ func New(d *db.DB) *Store {
 		deflateBelow: maxDeflated,
 
 		observe: func(string) {},
+	}
+}
+
+// newTurns returns the queue of scans, of which as many run at once as half of the processors. A caller
+// takes all of them only while nobody else waits: see turns.Turn.Yield.
+func newTurns() *turns.Queue {
+	most := max(1, runtime.GOMAXPROCS(0)/2)
+	return &turns.Queue{
+		Most: most, MostPerKey: max(1, most-1), Line: scanLine, LinePerKey: scanLinePerKey,
+		Patience: scanPatience, Memory: scanMemory,
 	}
 }
 

@@ -361,6 +361,7 @@ func (s *stored) piece() (piece, error) {
 type rooms struct {
 	of   [2]room
 	turn int
+	most int // bytes of a segment; 0: any
 }
 
 type room struct{ packed, rollup []byte }
@@ -373,6 +374,9 @@ func (r *rooms) next() *room {
 	r.turn = 1 - r.turn
 	return &r.of[r.turn]
 }
+
+// exceeds reports whether a segment is too large.
+func (r *rooms) exceeds(size int) bool { return r != nil && r.most > 0 && size > r.most }
 
 // chunks names rows of segments: without their rollups, or without the columns of those that have one.
 type chunks struct {
@@ -422,6 +426,9 @@ ORDER BY first_day, days, chunk`,
 			}
 			if next == nil {
 				next = &stored{first: first, days: days, room: rooms.next()}
+			}
+			if r.Int64(2) == 0 && rooms.exceeds(sizeOf(r.Bytes(3), c.columns)) {
+				return scan.ErrBudget
 			}
 			next.add(r.Int64(2), r.Bytes(3), c.columns)
 			return nil

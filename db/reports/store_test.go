@@ -400,8 +400,9 @@ func TestLimits(t *testing.T) {
 		if err := ask(3); !errors.Is(err, reports.ErrTooExpensive) {
 			t.Errorf("75 million page views: %v", err)
 		}
-		if n, err := f.reports.Pageviews(t.Context(), reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{whole(3)}}); n != 75_000_000 || err != nil {
-			t.Errorf("cost %d, error %v", n, err)
+		size, err := f.reports.Size(t.Context(), reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{whole(3)}})
+		if size.Pageviews != 75_000_000 || err != nil {
+			t.Errorf("size %+v, error %v", size, err)
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"github.com/tallygate/tallygate/db/turns"
 	"github.com/tallygate/tallygate/graph/limits"
-	"github.com/tallygate/tallygate/graph/limits/turns"
 )
 
 // Reading the whole schema takes some 30 ms of a processor and needs no session. So it has a cost,

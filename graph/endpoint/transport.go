@@ -17,9 +17,9 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"github.com/tallygate/tallygate/db/turns"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
-	"github.com/tallygate/tallygate/graph/limits/turns"
 )
 
 // maxBody is the size of a request's body, in bytes.

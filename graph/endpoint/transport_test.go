@@ -16,8 +16,8 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"github.com/tallygate/tallygate/db/turns"
 	"github.com/tallygate/tallygate/graph/limits"
-	"github.com/tallygate/tallygate/graph/limits/turns"
 )
 
 // reader is an executor that counts how many requests it parses at once. Its other methods are not

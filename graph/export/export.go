@@ -19,7 +19,7 @@ import (
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
-	"github.com/tallygate/tallygate/graph/limits/turns"
+	"github.com/tallygate/tallygate/db/turns"
 	"github.com/tallygate/tallygate/web"
 )
 

@@ -5,7 +5,7 @@
 package limits
 
 import (
-	"github.com/tallygate/tallygate/graph/limits/turns"
+	"github.com/tallygate/tallygate/db/turns"
 )
 
 // Limits holds the counters and queues of this process. It is safe for concurrent use.

@@ -3,7 +3,7 @@ package limits
 import (
 	"time"
 
-	"github.com/tallygate/tallygate/graph/limits/turns"
+	"github.com/tallygate/tallygate/db/turns"
 )
 
 // The bounds of mutations in progress in this process. A mutation takes a few milliseconds, so an

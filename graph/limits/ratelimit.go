@@ -68,6 +68,21 @@ func (l *rateLimit) take(caller string, cost int, now time.Time) budget {
 	return b
 }
 
+// spend charges for work that is done, up to the limit, and refuses nothing.
+func (l *rateLimit) spend(caller string, cost int, now time.Time) budget {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	b, _ := l.callers.Get(caller)
+	if !now.Before(b.resetAt) {
+		b = budget{resetAt: now.Add(time.Minute)}
+	}
+	b.cost, b.refused = cost, false
+	b.used = min(b.used+cost, l.limit)
+	l.callers.Add(caller, b)
+	return b
+}
+
 func (b *budget) check(now time.Time) error {
 	if !b.refused {
 		return nil

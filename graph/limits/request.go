@@ -13,9 +13,9 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/turns"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
-	"github.com/tallygate/tallygate/graph/limits/turns"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -95,6 +95,17 @@ func (r *Request) ChargeMore(caller auth.Caller, cost int) error {
 	return b.check(r.now)
 }
 
+// ChargeWork charges a request for work that is done, up to the limit. The request must have been
+// charged; it is not refused, but the caller's next one can be.
+func (r *Request) ChargeWork(caller auth.Caller, cost int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	b := r.limits.rate.spend(accountKey(caller), cost, r.now)
+	b.cost += r.budget.cost
+	r.budget = &b
+}
+
 // RateLimit returns the limit, the request's cost and the state of the account's minute. The
 // request must have been charged.
 func (r *Request) RateLimit() *generated.RateLimit {
@@ -147,6 +158,9 @@ func accountKey(caller auth.Caller) string {
 	}
 	return strconv.FormatInt(caller.User.AccountID, 10)
 }
+
+// AccountKey returns the caller's account as the key of a fair queue, or that of a shared link.
+func AccountKey(caller auth.Caller) string { return accountKey(caller) }
 
 // TakeTurn waits for a mutation's turn, charged for the request, and returns the function that ends
 // it. After the first mutation without a turn, all later ones of the request are refused too:

@@ -21,8 +21,15 @@ import (
 // Reports of a site. The resolver of the report itself reads which of its fields the request
 // selects and counts all of them in one pass; the resolvers of the fields only convert.
 
-// pageviewsPerPoint is how many page views cost one point of the rate limit.
-const pageviewsPerPoint = 5_000
+// The price of a report in points of the rate limit: for what it reads, and for the time that it took
+// if that is more. A report of some seconds is one of millions of page views, or one that was made to
+// be slow; an account that asks for nothing else gets half of a processor.
+const (
+	rowsPerPoint      = 5_000 // page views and events
+	panelShare        = 8
+	timeStep          = 250 * time.Millisecond
+	pointsPerTimeStep = 500
+)
 
 func (r *siteResolver) Report(
 	ctx context.Context, obj *model.Site, period generated.ReportPeriod, filters []*generated.ReportFilterInput,
@@ -136,18 +143,50 @@ func importedOf(answer *reports.Answer, of func(*scan.Imported) scan.ImportState
 	return state
 }
 
-// count counts, and charges the request for the page views that it reads itself.
+// count counts, and charges the request for what it reads itself.
 func (r *Resolver) count(ctx context.Context, request reports.Request) (*reports.Answer, error) {
-	return r.reports.Answer(ctx, request, func(pageviews int64) error {
-		caller, err := auth.CallerOf(ctx)
-		if err != nil {
-			return err
-		}
-		if cost := int(pageviews / pageviewsPerPoint); cost > 0 {
-			return limits.Of(ctx).ChargeMore(caller, cost)
-		}
+	caller, err := auth.CallerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	request.Asker = limits.AccountKey(caller)
+
+	query := request.Periods[0]
+	panels := len(query.Breakdowns) + len(query.Funnels)
+	if query.Properties != nil {
+		panels++
+	}
+	return r.reports.Answer(ctx, request, &payer{limits.Of(ctx), caller, panels, 0})
+}
+
+// payer charges a request for a report.
+type payer struct {
+	request *limits.Request
+	caller  auth.Caller
+	panels  int // breakdowns, funnels and lists of properties
+	paid    int
+}
+
+// PayBefore implements reports.Payer.
+func (p *payer) PayBefore(size reports.Size) error {
+	p.paid = pointsOf(size, p.panels)
+	if p.paid == 0 {
 		return nil
-	})
+	}
+	return p.request.ChargeMore(p.caller, p.paid)
+}
+
+// pointsOf returns the price of a report with so many panels: each costs an eighth of the totals.
+func pointsOf(size reports.Size, panels int) int {
+	return int((size.Pageviews + size.Events) / rowsPerPoint * int64(panelShare+panels) / panelShare)
+}
+
+// PayAfter implements reports.Payer.
+func (p *payer) PayAfter(took time.Duration) {
+	if more := int(took/timeStep)*pointsPerTimeStep - p.paid; more > 0 {
+		p.paid += more
+		p.request.ChargeWork(p.caller, more)
+	}
 }
 
 // matchersOf identifies the filters and funnels of a report, which the scan has as functions.

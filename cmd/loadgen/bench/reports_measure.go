@@ -97,7 +97,7 @@ func (m *reportsMeasurer) prepare(ctx context.Context, d *db.DB) error {
 	if err := m.buildDay(ctx, d, store, siteID); err != nil {
 		return err
 	}
-	if r.SegmentBytes, err = store.Size(ctx, siteID); err != nil {
+	if r.SegmentBytes, err = store.StoredBytes(ctx, siteID); err != nil {
 		return err
 	}
 

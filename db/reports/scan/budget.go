@@ -12,25 +12,27 @@ var ErrBudget = errors.New("scan: the report needs more memory than its budget")
 // Budget bounds the memory of the scanners that share it. It is counted where memory grows: texts,
 // cells of tables, user ids, currencies. What one segment adds can exceed it, before the next check.
 // It is safe for concurrent use. A nil Budget has no bound.
-type Budget struct{ left atomic.Int64 }
+type Budget struct {
+	most int64
+	used atomic.Int64
+}
 
 // NewBudget returns a budget of so many bytes.
-func NewBudget(bytes int64) *Budget {
-	b := new(Budget)
-	b.left.Store(bytes)
-	return b
-}
+func NewBudget(bytes int64) *Budget { return &Budget{most: bytes} }
 
 // Take counts bytes.
 func (b *Budget) Take(bytes int) {
 	if b != nil {
-		b.left.Add(-int64(bytes))
+		b.used.Add(int64(bytes))
 	}
 }
 
+// Used returns the bytes counted so far.
+func (b *Budget) Used() int64 { return b.used.Load() }
+
 // Err returns ErrBudget once more bytes were counted than the budget has.
 func (b *Budget) Err() error {
-	if b != nil && b.left.Load() < 0 {
+	if b != nil && b.used.Load() > b.most {
 		return ErrBudget
 	}
 	return nil

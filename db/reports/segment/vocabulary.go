@@ -101,6 +101,7 @@ func (v *vocabulary) property(name, value string) propertyRow {
 	v.values[row] = struct{}{}
 	v.count[row.name]++
 	v.propertyText += len(name) + len(value)
+	v.full = v.full || v.count[row.name] > v.limits.ValuesOf
 	return row
 }
 

@@ -1,5 +1,5 @@
 // Package turns is a fair queue: it bounds how many callers do one thing at once. GraphQL requests,
-// mutations and downloads use it. It starts no goroutine.
+// mutations, reports and downloads use it. It starts no goroutine.
 package turns
 
 import (
@@ -17,19 +17,24 @@ type Queue struct {
 	Most, MostPerKey int           // working callers
 	Line, LinePerKey int           // waiting callers
 	Patience         time.Duration // maximum wait
+	// Memory is how long a key is remembered after its last turn. The next turn goes to a key that is not
+	// remembered. Without it, a key that arrives comes after those that wait.
+	Memory time.Duration
 
 	mu      sync.Mutex
 	working int
 	waiting int
 	served  int64 // turns given and keys added so far
 	keys    map[string]*turnKey
+	swept   time.Time // when keys were forgotten last
 }
 
-// turnKey holds the callers of one key. It exists while any of them works or waits.
+// turnKey holds the callers of one key. It exists while any of them works or waits, and for Memory.
 type turnKey struct {
-	working int
-	waiting []chan struct{} // oldest first; each gets one value with its turn
-	served  int64           // number of its last turn, or of its arrival
+	working  int
+	waiting  []chan struct{} // oldest first; each gets one value with its turn
+	served   int64           // number of its last turn, or of its arrival; 0 for a key without a turn lately
+	servedAt time.Time
 }
 
 // ErrBusy is returned if the queue is full, or after Patience without a turn.
@@ -38,19 +43,71 @@ var ErrBusy = errors.New("turns: too many callers wait for their turn")
 // Take waits for a turn and returns the function that ends it, which may be called more than once. It
 // returns ErrBusy, or the context's error if the context ends first.
 func (q *Queue) Take(ctx context.Context, key string) (end func(), err error) {
-	ready, err := q.join(key)
+	turn, err := q.Begin(ctx, key)
 	if err != nil {
 		return nil, err
 	}
+	return turn.End, nil
+}
 
-	end = sync.OnceFunc(func() { q.end(key) })
-	timer := time.NewTimer(q.Patience)
-	defer timer.Stop()
+// Turn is a turn in progress, which its caller must end. It is not safe for concurrent use.
+type Turn struct {
+	queue *Queue
+	key   string
+	ended bool
+}
+
+// Begin is Take for a caller that can give way to others.
+func (q *Queue) Begin(ctx context.Context, key string) (*Turn, error) {
+	ready, err := q.join(key, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.wait(ctx, key, ready, q.Patience); err != nil {
+		return nil, err
+	}
+	return &Turn{queue: q, key: key}, nil
+}
+
+// End ends the turn. It may be called more than once.
+func (t *Turn) End() {
+	if !t.ended {
+		t.ended = true
+		t.queue.end(t.key)
+	}
+}
+
+// Yield ends the turn and waits for another one, if callers of other keys wait. After an error, which
+// is the context's, the turn has ended.
+func (t *Turn) Yield(ctx context.Context) error {
+	if t.ended || !t.queue.othersWait(t.key) {
+		return nil
+	}
+
+	t.End()
+	ready, err := t.queue.join(t.key, true)
+	if err == nil {
+		err = t.queue.wait(ctx, t.key, ready, 0)
+	}
+	if err == nil {
+		t.ended = false
+	}
+	return err
+}
+
+// wait waits for a turn, up to a time if it is positive.
+func (q *Queue) wait(ctx context.Context, key string, ready chan struct{}, patience time.Duration) (err error) {
+	var late <-chan time.Time
+	if patience > 0 {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		late = timer.C
+	}
 
 	select {
 	case <-ready:
-		return end, nil
-	case <-timer.C:
+		return nil
+	case <-late:
 		err = ErrBusy
 	case <-ctx.Done():
 		err = ctx.Err()
@@ -58,29 +115,40 @@ func (q *Queue) Take(ctx context.Context, key string) (end func(), err error) {
 
 	// The turn came at the same time.
 	if !q.leave(key, ready) {
-		end()
+		q.end(key)
 	}
-
-	return nil, err
+	return err
 }
 
-// join adds a caller to the queue and returns the channel that receives its turn.
-func (q *Queue) join(key string) (chan struct{}, error) {
+// othersWait reports whether callers of other keys wait.
+func (q *Queue) othersWait(key string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting > len(q.keys[key].waiting)
+}
+
+// join adds a caller to the queue and returns the channel that receives its turn. again permits a
+// caller whose turn has just ended to wait beyond the bounds of the queue.
+func (q *Queue) join(key string, again bool) (chan struct{}, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
 	if q.keys == nil {
 		q.keys = make(map[string]*turnKey)
 	}
+	q.sweep()
 
 	k := q.keys[key]
 	if k == nil {
-		q.served++
-		k = &turnKey{served: q.served}
+		k = new(turnKey)
+		if q.Memory == 0 {
+			q.served++
+			k.served = q.served
+		}
 	}
 
 	free := q.working < q.Most && k.working < q.MostPerKey && len(k.waiting) == 0
-	if !free && (q.waiting >= q.Line || len(k.waiting) >= q.LinePerKey) {
+	if !free && !again && (q.waiting >= q.Line || len(k.waiting) >= q.LinePerKey) {
 		return nil, ErrBusy
 	}
 
@@ -91,6 +159,18 @@ func (q *Queue) join(key string) (chan struct{}, error) {
 	q.serve()
 
 	return ready, nil
+}
+
+// sweep forgets the keys whose last turn was longer ago than Memory, at most once in that time.
+func (q *Queue) sweep() {
+	now := time.Now()
+	if q.Memory == 0 || now.Sub(q.swept) < q.Memory {
+		return
+	}
+	q.swept = now
+	for key, k := range q.keys {
+		q.forget(key, k)
+	}
 }
 
 // leave removes a caller from the queue. It returns false if its turn has already come.
@@ -129,8 +209,9 @@ func (q *Queue) Waiting() int {
 	return q.waiting
 }
 
+// forget removes a key without callers, unless it had a turn lately.
 func (q *Queue) forget(key string, k *turnKey) {
-	if k.working == 0 && len(k.waiting) == 0 {
+	if k.working == 0 && len(k.waiting) == 0 && (q.Memory == 0 || time.Since(k.servedAt) >= q.Memory) {
 		delete(q.keys, key)
 	}
 }
@@ -147,6 +228,9 @@ func (q *Queue) serve() {
 		q.working++
 		q.waiting--
 		next.served = q.served
+		if q.Memory > 0 {
+			next.servedAt = time.Now()
+		}
 		next.working++
 		next.waiting[0] <- struct{}{}
 		next.waiting = next.waiting[1:]

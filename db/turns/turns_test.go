@@ -131,3 +131,99 @@ func TestTurnsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestNewKeysGoFirst: with a memory, the next turn goes to a key that had none lately, however many
+// callers of others wait. A key that asks again and again is remembered, and cannot keep others waiting.
+func TestNewKeysGoFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &Queue{Most: 1, MostPerKey: 1, Line: 100, LinePerKey: 100, Patience: time.Hour, Memory: time.Minute}
+		var order []string
+		var callers sync.WaitGroup
+		work := func(key string, times int) {
+			callers.Go(func() {
+				for range times {
+					end, err := q.Take(t.Context(), key)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					order = append(order, key)
+					time.Sleep(time.Second)
+					end()
+				}
+			})
+			synctest.Wait()
+		}
+		for range 3 {
+			work("many", 1)
+		}
+
+		// Each of them asks again as soon as it was answered.
+		work("a", 3)
+		work("b", 3)
+		callers.Wait()
+		if got, want := strings.Join(order, " "), "many a b many a b many a b"; got != want {
+			t.Errorf("the turns went to %s, want %s", got, want)
+		}
+
+		time.Sleep(2 * time.Minute)
+		work("c", 1)
+		callers.Wait()
+		if len(q.keys) != 1 {
+			t.Errorf("%d keys are remembered, want one", len(q.keys))
+		}
+	})
+}
+
+// TestYield: a long turn gives way to callers of other keys, also beyond the bounds of the queue, and
+// not to those of its own. It ends with its context.
+func TestYield(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &Queue{Most: 1, MostPerKey: 1, Line: 1, LinePerKey: 1, Patience: time.Minute, Memory: time.Minute}
+		long, err := q.Begin(t.Context(), "long")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _, _ = q.Begin(ctx, "long") }()
+		synctest.Wait()
+		if err := long.Yield(t.Context()); err != nil || q.working != 1 {
+			t.Fatalf("error %v, %d work; want the same turn", err, q.working)
+		}
+		cancel()
+		synctest.Wait()
+
+		began := time.Now()
+		done := make(chan error)
+		short := func() {
+			end, err := q.Take(t.Context(), "short")
+			if err == nil {
+				time.Sleep(time.Second)
+				end()
+			}
+			done <- err
+		}
+		go short()
+		synctest.Wait()
+		go func() { done <- long.Yield(t.Context()) }()
+		if err := errors.Join(<-done, <-done); err != nil || time.Since(began) != time.Second {
+			t.Fatalf("error %v after %v; want the turn back after a second", err, time.Since(began))
+		}
+
+		// The context ends while the other one works.
+		ending, stop := context.WithTimeout(t.Context(), time.Second/2)
+		defer stop()
+		go short()
+		synctest.Wait()
+		if err := long.Yield(ending); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v, want the context's", err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		long.End()
+		if q.working != 0 || q.waiting != 0 {
+			t.Errorf("%d work, %d wait; want none", q.working, q.waiting)
+		}
+	})
+}

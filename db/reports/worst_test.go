@@ -1,0 +1,194 @@
+package reports_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/db/reports/segment"
+)
+
+const megabyte = 1 << 20
+
+// peakOf returns how much more memory Go has held during work than before it. A memory limit keeps
+// garbage from counting: work that needs less than it stays below.
+func peakOf(limit int64, work func()) int64 {
+	held := func() int64 {
+		m := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+		metrics.Read(m)
+		return int64(m[0].Value.Uint64() - m[1].Value.Uint64())
+	}
+	runtime.GC()
+	debug.FreeOSMemory()
+	before := held()
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(before + limit))
+
+	done := make(chan struct{})
+	var sampler sync.WaitGroup
+	peak := before
+	sampler.Go(func() {
+		for {
+			peak = max(peak, held())
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	})
+	work()
+	close(done)
+	sampler.Wait()
+	return peak - before
+}
+
+// storeWorst stores hits of a day with as many and as long texts as clients may send, all different:
+// half of them are purchases with 270 properties, half page views. Each hit has a visit of its own.
+func (f *fixture) storeWorst(siteID int64, day model.Day, hits int) {
+	f.t.Helper()
+	r := rand.New(rand.NewPCG(uint64(day), uint64(hits)))
+	long := func(n int) string { return fmt.Sprintf("%016x", r.Uint64()) + strings.Repeat("é", n-16) }
+	const batch = 100
+
+	for begin := 0; begin < hits; begin += batch {
+		var visits, views, events []any
+		for i := begin; i < min(begin+batch, hits); i++ {
+			visitor := int64(r.Uint64())
+			at := day.Start().Add(time.Duration(i) * time.Millisecond)
+			campaign := model.Campaign{Source: long(200), Medium: long(200), Name: long(200), Content: long(200), Term: long(200)}
+			visits = append(visits, siteID, day, visitor, 1, at, at, 1, 1, binary.BigEndian.AppendUint64(make([]byte, 8), uint64(i)),
+				model.PackAttribution(long(2_000), &campaign))
+			if i%2 == 0 {
+				views = append(views, siteID, at, int64(i), visitor, 1, 0, false, "/"+long(2_000), "en")
+				continue
+			}
+
+			var object strings.Builder
+			for p := range 270 {
+				fmt.Fprintf(&object, `,"%s":"%08x"`, propertyName(p), r.Uint32())
+			}
+			currency := string([]byte{'A' + byte(i/676%26), 'A' + byte(i/26%26), 'A' + byte(i%26)})
+			events = append(events, siteID, at, int64(i), visitor, 1, model.EventPurchase, "/"+long(2_000), int64(i), currency,
+				"{"+object.String()[1:]+"}")
+		}
+		f.insert("visits (site_id, day, visitor, n, started_at, last_pageview_at, pageviews, channel, user_id, attribution)", 10, visits)
+		f.insert("pageviews (site_id, at, id, visitor, n, width_range, manual, path, language)", 9, views)
+		f.insert("events (site_id, at, id, visitor, n, name, path, value, currency, properties)", 10, events)
+	}
+	f.exec("INSERT INTO site_usage (site_id, month, used) VALUES (?, ?, 1) ON CONFLICT DO NOTHING", siteID, day.Start().Month())
+}
+
+func propertyName(p int) string { return string([]byte{'a' + byte(p/26), 'a' + byte(p%26)}) }
+
+// insert stores rows of so many columns.
+func (f *fixture) insert(table string, columns int, values []any) {
+	f.t.Helper()
+	if len(values) == 0 {
+		return
+	}
+	row := "(?" + strings.Repeat(", ?", columns-1) + ")"
+	f.exec("INSERT INTO "+table+" VALUES "+row+strings.Repeat(", "+row, len(values)/columns-1), values...)
+}
+
+// worstQuery asks for as much as GraphQL permits: breakdowns by 27 properties with all figures, or by
+// all else, with funnels.
+func worstQuery(days int, properties bool) *scan.Query {
+	q := whole(days)
+	q.KeyEvents = map[string]bool{model.EventPurchase: true}
+	q.Breakdowns = nil
+	if properties {
+		for p := range 27 {
+			q.Breakdowns = append(q.Breakdowns, scan.Breakdown{By: scan.Property, Property: propertyName(p)})
+		}
+		q.Properties = &scan.PropertyNames{}
+		return q
+	}
+
+	for by := scan.EntryPage; by <= scan.Event; by++ {
+		q.Breakdowns = append(q.Breakdowns, scan.Breakdown{By: by})
+	}
+	for range 10 {
+		q.Funnels = append(q.Funnels, scan.Funnel{Steps: []scan.Step{{Page: func(string) bool { return true }}, {Event: model.EventPurchase}}})
+	}
+	return q
+}
+
+// TestWorstDay builds the worst day of a FREE site, by the worker and for a report, merges its month, and
+// asks for the largest reports. Peak memory must stay below fixed bounds, and no figure of the totals may
+// be lost. A report that needs more than its budget is refused. For larger plans, see package segment.
+func TestWorstDay(t *testing.T) {
+	const hits = 10_000
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		f.storeWorst(f.site.ID, startDay, hits)
+		ask := func(q *scan.Query) {
+			answer, err := f.reports.Report(t.Context(), reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{q, q}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if r := answer.Results[1]; r.Totals.Pageviews != hits/2 || r.Totals.Conversions != hits/2 {
+				t.Errorf("%d page views, %d conversions, want %d of both", r.Totals.Pageviews, r.Totals.Conversions, hits/2)
+			}
+			for i, rows := range answer.Results[0].Breakdowns {
+				if by := q.Breakdowns[i].By; by == scan.Property && (!rows.Other || rows.Len() > segment.DayLimits.ValuesOf+1) {
+					t.Errorf("property %d has %d rows (other: %v)", i, rows.Len(), rows.Other)
+				}
+			}
+		}
+		within := func(what string, bound int64, work func()) {
+			t.Helper()
+			if peak := peakOf(bound*megabyte, work) / megabyte; peak > bound {
+				t.Errorf("%s took %d MB, want at most %d", what, peak, bound)
+			}
+		}
+
+		f.clock.now = startDay.Start().Add(20 * time.Hour)
+		within("a report of today", 200, func() { ask(worstQuery(1, true)) })
+		within("a report of today by texts", 200, func() { ask(worstQuery(1, false)) })
+
+		within("the worker's day", 150, func() { f.work((startDay + 1).Start().Add(time.Hour)) })
+		within("a report of the day", 150, func() { ask(worstQuery(2, true)) })
+		within("a report of the day by texts", 150, func() { ask(worstQuery(2, false)) })
+
+		within("the worker's month", 150, func() { f.work((startDay + 70).Start()) })
+		within("a report of the month", 150, func() { ask(worstQuery(60, true)) })
+		within("a report of the month by texts", 150, func() { ask(worstQuery(60, false)) })
+	})
+}
+
+// TestReportsEndWithTheirRequest checks that a report stops counting soon after its caller has left.
+func TestReportsEndWithTheirRequest(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	f := newFixture(t, d, 1)
+	f.storeWorst(f.site.ID, startDay, 2_000)
+	f.work((startDay + 1).Start().Add(time.Hour))
+
+	ctx, leave := context.WithCancel(t.Context())
+	matched := 0
+	q := whole(1)
+	q.Filters = []scan.Filter{{Breakdown: scan.Breakdown{By: scan.Page}, Match: func(string) bool {
+		if matched++; matched == 100 {
+			leave()
+		}
+		return true
+	}}}
+	_, err := f.reports.Report(ctx, reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{q}})
+	if !errors.Is(err, context.Canceled) || matched > 200 {
+		t.Errorf("error %v after %d of 2,000 texts; want canceled soon after the 100th", err, matched)
+	}
+}
