@@ -48,7 +48,8 @@ func readFile(path string) ([]recount.Row, error) {
 	return rows, err
 }
 
-// readCSV reads rows below a line with the names of the columns.
+// readCSV reads rows below a line with the names of the columns. Go's reader changes CR and LF within a
+// cell to LF; JSON has such texts as they were.
 func readCSV(from io.Reader) ([]recount.Row, error) {
 	r := csv.NewReader(from)
 	names, err := r.Read()

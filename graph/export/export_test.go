@@ -463,6 +463,36 @@ func TestControlCharacters(t *testing.T) {
 	})
 }
 
+// TestLineBreaks: the CSV file has line breaks of texts as they are stored. The bytes are compared,
+// because Go's reader changes line breaks.
+func TestLineBreaks(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newShop(t, d, "shop.example")
+		at := model.At(noon)
+		for i, path := range []string{"/a\nb", "/a\rb", "/a\r\nb", "\r\n", "/a\n\r=1\r"} {
+			s.storeEvent(model.Visit{LastPageviewAt: at, Pageviews: 1, Channel: "direct"},
+				model.Event{At: at, ID: int64(i) + 1, Name: "signup", Path: path})
+		}
+
+		_, body := s.get(map[string]string{"type": "events", "format": "csv"}, nil)
+
+		rest := body
+		for _, want := range []string{`"/a` + "\n" + `b"`, `"/a` + "\r" + `b"`, `"/a` + "\r\n" + `b"`, `"'` + "\r\n" + `"`, `"/a` + "\n\r'=1\r" + `"`} {
+			_, after, found := strings.Cut(rest, ",signup,"+want+",")
+			if !found {
+				t.Errorf("CSV %q: no cell %q in the rest %q", body, want, rest)
+				continue
+			}
+
+			rest = after
+		}
+
+		if !strings.HasSuffix(rest, "\r\n") || strings.Count(rest, "\n") != 1 {
+			t.Errorf("the last line ends in %q", rest)
+		}
+	})
+}
+
 // TestAmounts: every amount is a number with all its decimals, in both formats.
 func TestAmounts(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -2,6 +2,7 @@ package export
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"io"
 
@@ -77,20 +78,21 @@ func (j *jsonRows) end() error {
 	return j.Flush()
 }
 
-// csvRows writes RFC 4180 with a header line, also without rows.
+// csvRows writes RFC 4180 with a header line, also without rows. Lines end with CR and LF; line breaks
+// within a cell are kept.
 type csvRows struct {
 	*output
-	csv    *csv.Writer
+	csv    *csv.Writer     // writes one record into line
+	line   bytes.Buffer    // the current record
 	blank  []exports.Field // a row for the names of the columns
 	header bool
 	record []string
 }
 
 func newCSVRows(w io.Writer, blank []exports.Field) *csvRows {
-	o := newOutput(w)
-	c := csv.NewWriter(o.Writer)
-	c.UseCRLF = true
-	return &csvRows{output: o, csv: c, blank: blank}
+	c := &csvRows{output: newOutput(w), blank: blank}
+	c.csv = csv.NewWriter(&c.line)
+	return c
 }
 
 func (c *csvRows) row(row []exports.Field) error {
@@ -103,7 +105,7 @@ func (c *csvRows) row(row []exports.Field) error {
 		c.record = append(c.record, cell(f.Value))
 	}
 
-	return c.csv.Write(c.record)
+	return c.writeLine(c.record)
 }
 
 func (c *csvRows) writeHeader() error {
@@ -117,19 +119,31 @@ func (c *csvRows) writeHeader() error {
 		names[i] = f.Name
 	}
 
-	return c.csv.Write(names)
+	return c.writeLine(names)
 }
 
-func (c *csvRows) flush() error {
+// writeLine writes a record and its line end. The option UseCRLF of csv.Writer is no alternative: it
+// changes the line breaks within cells too.
+func (c *csvRows) writeLine(record []string) error {
+	c.line.Reset()
+	if err := c.csv.Write(record); err != nil {
+		return err
+	}
+
 	c.csv.Flush()
-	return c.csv.Error()
+	if err := c.csv.Error(); err != nil {
+		return err
+	}
+
+	_, _ = c.Write(bytes.TrimSuffix(c.line.Bytes(), []byte("\n")))
+	_, err := c.WriteString("\r\n")
+	return err
 }
+
+func (c *csvRows) flush() error { return c.Flush() }
 
 func (c *csvRows) end() error {
 	if err := c.writeHeader(); err != nil {
-		return err
-	}
-	if err := c.flush(); err != nil {
 		return err
 	}
 	return c.Flush()
