@@ -33,6 +33,13 @@ const (
 	maxOffset    = 1 << 40 // beyond any table; keeps the number within every database's range
 )
 
+// The years of a range's days. RFC 3339 has four digits for the year, and a range ends at the start of
+// the next day.
+const (
+	firstYear = 1970
+	lastYear  = 9998
+)
+
 // The bounds of downloads in this process. A waiting download costs its connection and some
 // kilobytes: it has read only its site and holds no database connection.
 const (
@@ -217,18 +224,17 @@ func parse(q url.Values) (*request, error) {
 		return bad("site_id")
 	}
 
-	from, err := model.ParseDay(q.Get("from"))
-	if err != nil {
+	from, ok := day(q, "from")
+	if !ok {
 		return bad("from")
 	}
 
-	to, err := model.ParseDay(q.Get("to"))
-	if err != nil || to < from {
+	to, ok := day(q, "to")
+	if !ok || to < from {
 		return bad("to")
 	}
 
 	r.rows.From, r.rows.To = from.Start(), (to + 1).Start()
-	var ok bool
 	if r.kind, ok = kinds[q.Get("type")]; !ok {
 		return bad("type")
 	}
@@ -255,6 +261,13 @@ func parse(q url.Values) (*request, error) {
 	}
 
 	return r, nil
+}
+
+// day returns a parameter's day. ok is false if it is missing, unreadable or outside the years of a range.
+func day(q url.Values, name string) (d model.Day, ok bool) {
+	d, err := model.ParseDay(q.Get(name))
+	year := d.Start().Time().Year()
+	return d, err == nil && year >= firstYear && year <= lastYear
 }
 
 func number(q url.Values, name string, missing, lowest, highest int) (int, bool) {

@@ -245,6 +245,12 @@ func TestErrors(t *testing.T) {
 			{"no from", map[string]string{"from": ""}, nil, 400, `{"error":"bad_parameter","parameter":"from"}`},
 			{"a day that is none", map[string]string{"from": "2026-02-30"}, nil, 400, `{"error":"bad_parameter","parameter":"from"}`},
 			{"a day in another form", map[string]string{"to": "20.11.2026"}, nil, 400, `{"error":"bad_parameter","parameter":"to"}`},
+			{"the day before the first one", map[string]string{"from": "1969-12-31"}, nil, 400, `{"error":"bad_parameter","parameter":"from"}`},
+			{"from the year 0", map[string]string{"from": "0000-01-01"}, nil, 400, `{"error":"bad_parameter","parameter":"from"}`},
+			{"from the year 9999", map[string]string{"from": "9999-01-01", "to": "9999-01-01"}, nil, 400, `{"error":"bad_parameter","parameter":"from"}`},
+			{"to the year 9999", map[string]string{"to": "9999-01-01"}, nil, 400, `{"error":"bad_parameter","parameter":"to"}`},
+			{"to the last day of all", map[string]string{"to": "9999-12-31"}, nil, 400, `{"error":"bad_parameter","parameter":"to"}`},
+			{"to a year before 1970", map[string]string{"to": "1969-12-31"}, nil, 400, `{"error":"bad_parameter","parameter":"to"}`},
 			{"to before from", map[string]string{"to": "2026-11-19"}, nil, 400, `{"error":"bad_parameter","parameter":"to"}`},
 			{"no type", map[string]string{"type": ""}, nil, 400, `{"error":"bad_parameter","parameter":"type"}`},
 			{"another type", map[string]string{"type": "visits"}, nil, 400, `{"error":"bad_parameter","parameter":"type"}`},
@@ -294,6 +300,7 @@ func TestRange(t *testing.T) {
 			{"2026-11-19", "2026-11-20", []string{"/19th", "/20th first", "/20th last"}},
 			{"2026-11-21", "2026-12-31", []string{"/21st"}},
 			{"2026-11-22", "2026-12-31", []string{}},
+			{"1970-01-01", "9998-12-31", []string{"/19th", "/20th first", "/20th last", "/21st"}},
 		} {
 			if got := paths(s.rows(map[string]string{"from": test.from, "to": test.to})); !slices.Equal(got, test.want) {
 				t.Errorf("%s to %s: %q, want %q", test.from, test.to, got, test.want)
@@ -588,10 +595,10 @@ func TestFarRange(t *testing.T) {
 			from, to, cursor string
 			want             int
 		}{
-			{"0001-01-01", "9999-12-31", "", 1},
+			{"1970-01-01", "9998-12-31", "", 1},
 			{"2019-12-31", "2093-06-01", "", 1},
-			{"9999-12-31", "9999-12-31", "", 0},
-			{"0001-01-01", "9999-12-31", "9223372036854775807-7fffffffffffffff", 0},
+			{"9998-12-31", "9998-12-31", "", 0},
+			{"1970-01-01", "9998-12-31", "9223372036854775807-7fffffffffffffff", 0},
 		} {
 			if got := s.rows(map[string]string{"from": test.from, "to": test.to, "cursor": test.cursor}); len(got) != test.want {
 				t.Errorf("%s to %s after %q: %d rows, want %d", test.from, test.to, test.cursor, len(got), test.want)

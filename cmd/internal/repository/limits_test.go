@@ -48,6 +48,8 @@ func TestLimitsDocument(t *testing.T) {
 // shownLimit is a constant's value as the document writes it, in the unit of the row's text.
 func shownLimit(value int64, unit, cell string) string {
 	switch {
+	case unit == "year":
+		return strconv.FormatInt(value, 10)
 	case unit == "millionths":
 		return grouped(value / 1_000_000)
 	case strings.Contains(cell, " KB"):
