@@ -40,11 +40,13 @@ func UnmarshalDate(v any) (model.Day, error) {
 	return 0, &model.Error{Kind: model.Invalid, Code: "invalid_argument", Message: "A Date has the form 2026-11-20."}
 }
 
-// UnmarshalDateTime reads RFC 3339 with any offset.
+// UnmarshalDateTime reads RFC 3339 with any offset. Its year in UTC must have four digits too, because
+// MarshalDateTime cannot write another one.
 func UnmarshalDateTime(v any) (model.Instant, error) {
 	s, ok := v.(string)
 	if ok {
-		if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		t, err := time.Parse(time.RFC3339Nano, s)
+		if year := t.UTC().Year(); err == nil && year >= 0 && year <= 9999 {
 			return model.At(t), nil
 		}
 	}

@@ -201,6 +201,11 @@ func TestSharedLinkLifecycle(t *testing.T) {
 			}
 		}
 
+		// In UTC this is the year 10000, which RFC 3339 cannot write.
+		if got := c.query(createLinkMutation, "site", site, "expires", "9999-12-31T23:59:59-12:00"); got.codes() != "INVALID_ARGUMENT" {
+			t.Errorf("a link until the year 10000: %s", got.Body)
+		}
+
 		expires := a.clock.Now().Add(30 * time.Hour).Format(time.RFC3339)
 		made := c.query(createLinkMutation, "site", site, "password", "the link's password", "expires", expires).ok(t, "createSharedLink")
 		token := made.at("createSharedLink.token").(string)
