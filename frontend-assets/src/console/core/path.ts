@@ -14,11 +14,14 @@ export function match(pattern: string, path: string): Record<string, string> | u
   return found;
 }
 
-/** safeNext returns the path of an address if it leads to a page of this console, else "/". */
+/**
+ * safeNext returns the path of an address if it leads to a page of this console, else "/". A path that begins with
+ * two slashes would name another host, which the history refuses.
+ */
 export function safeNext(next: string | null, origin = location.origin): string {
   try {
     const url = new URL(next ?? '/', origin);
-    return url.origin === origin ? url.pathname + url.search : '/';
+    return url.origin === origin && !url.pathname.startsWith('//') ? url.pathname + url.search : '/';
   } catch {
     return '/';
   }

@@ -36,8 +36,30 @@ table(
     backslashes: { next: '\\\\evil.example', want: '/' },
     script: { next: 'javascript:alert(1)', want: '/' },
     broken: { next: 'https://', want: '/' },
+    'own address': { next: 'https://app.example.test/sites/a?days=30', want: '/sites/a?days=30' },
+    'own address of another scheme': { next: 'http://app.example.test/sites', want: '/' },
+    'own address with a user': { next: 'https://evil.example@app.example.test/sites', want: '/sites' },
+    'own host as a user': { next: 'https://app.example.test@evil.example/', want: '/' },
+    'host in the path': { next: 'https://app.example.test//evil.example', want: '/' },
+    'host in the path, with a query': { next: 'https://app.example.test//evil.example/?a=b', want: '/' },
+    'host after three slashes': { next: 'https://app.example.test///evil.example', want: '/' },
+    'host after a backslash': { next: 'https://app.example.test/\\evil.example', want: '/' },
+    'host after a dot': { next: '/.//evil.example', want: '/' },
+    'host after a line break': { next: '/\n/evil.example', want: '/' },
+    'host after a parent': { next: '/sites/..//evil.example', want: '/' },
+    'encoded slash': { next: '/%2Fevil.example', want: '/%2Fevil.example' },
+    'two slashes later': { next: '/sites//a', want: '/sites//a' },
+    relative: { next: 'sites/a', want: '/sites/a' },
+    'query only': { next: '?account=a', want: '/?account=a' },
+    fragment: { next: '/sites/a#x', want: '/sites/a' },
   },
-  ({ next, want }) => assert.equal(path.safeNext(next), want),
+  ({ next, want }) => {
+    assert.equal(path.safeNext(next), want);
+
+    // The history accepts the result only if it has the page's origin.
+    const { origin } = location;
+    assert.equal(new URL(path.safeNext(next), origin).origin, origin);
+  },
 );
 
 test('texts take parameters, plurals and the locale of the language', () => {
