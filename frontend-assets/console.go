@@ -39,11 +39,12 @@ var consoleVersion = func() string {
 }()
 
 // consolePaths lists the patterns of the console's pages; a pattern that ends in a slash includes all
-// paths below it. The console itself reports unknown ids and pages below them.
+// paths below it. The console itself reports unknown ids and pages below them. Earlier shared links have
+// their token below /share/, which the console moves behind #.
 var consolePaths = []string{
 	"/{$}", "/sign-in", "/sign-up", "/forgot-password", "/reset-password", "/accept-invitation", "/confirm-sign-up",
 	"/confirm-email", "/sites/", "/captcha", "/captcha/", "/account", "/members", "/tokens", "/sessions", "/security",
-	"/share/", "/operator", "/audit", "/stop-mail",
+	"/share", "/share/", "/operator", "/audit", "/stop-mail",
 }
 
 // consolePolicy allows scripts, styles, requests and frames of the console's own origin only. No

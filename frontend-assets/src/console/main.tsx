@@ -20,7 +20,7 @@ import {
 } from './core';
 import { ConfirmSignUp, ForgotPassword, ResetPassword, SignIn, SignUp } from './pages/enter';
 import { Overview } from './pages/overview';
-import { Shared } from './pages/shared';
+import { Shared, SharedByPath } from './pages/shared';
 import { Sites } from './pages/sites';
 
 export * from './core';
@@ -35,7 +35,8 @@ const bare: Record<string, Page> = {
   '/forgot-password': ForgotPassword,
   '/reset-password': ResetPassword,
   '/confirm-sign-up': ConfirmSignUp,
-  '/share/:token': Shared as Page,
+  '/share': Shared,
+  '/share/:token': SharedByPath as Page,
 };
 const first: Record<string, Page> = { '/': Sites, '/sites/:id': Overview as Page };
 
@@ -98,7 +99,7 @@ function App() {
   const missing = !pattern && Missing;
   const alone = !!pattern && (pattern in bare || ['/stop-mail', '/accept-invitation', '/confirm-email'].includes(pattern));
   return (
-    <Shell bare={alone} narrow={alone && pattern !== '/share/:token'}>
+    <Shell bare={alone} narrow={alone && pattern !== '/share'}>
       {Page ? <Page key={pathname + chosenAccount()} {...match(pattern, pathname)} /> : missing ? <Missing /> : <Loading />}
     </Shell>
   );

@@ -87,10 +87,10 @@ func TestDemoPagesChromium(t *testing.T) {
 		p.Text(`[...document.querySelector('[name=segment]').options].find(o => o.text === 'Paid traffic').value`))
 	p.fill("Password", "a long secret")
 	p.press("Create the link")
-	p.WaitFor(`[...document.querySelectorAll('code')].some(e => e.textContent.includes('/share/tgl_'))`)
+	p.WaitFor(`[...document.querySelectorAll('code')].some(e => e.textContent.includes('/share#tgl_'))`)
 	p.see(`only "Paid traffic", with a password`)
 	p.look("sharing")
-	address := p.Text(`[...document.querySelectorAll('code')].find(e => e.textContent.includes('/share/')).textContent`)
+	address := p.Text(`[...document.querySelectorAll('code')].find(e => e.textContent.includes('/share#')).textContent`)
 
 	reader := s.open(strings.TrimPrefix(address, s.control))
 	reader.see("protected by a password")
@@ -112,7 +112,7 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.fill("To confirm, type For the bank", "For the bank")
 	p.press("Revoke")
 	p.see("No shared links yet")
-	reader.Goto(address)
+	reader.reload()
 	reader.see("This link is wrong, has expired or was revoked.")
 
 	// The operator's page, with a plan.

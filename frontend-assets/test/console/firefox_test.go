@@ -81,8 +81,8 @@ const first = async () => {
   await press('Sharing');
   await fill('Name', 'For the bank');
   await press('Create the link');
-  const address = () => [...document.querySelectorAll('code')].find((e) => e.textContent.includes('/share/'));
-  location.assign(new URL((await wait('link', address)).textContent).pathname + '?period=today');
+  const address = () => [...document.querySelectorAll('code')].find((e) => e.textContent.includes('/share#'));
+  location.assign('/share?period=today' + new URL((await wait('link', address)).textContent).hash);
 };
 const shared = async () => {
   await see('You are reading a shared report of shop.localhost');
@@ -90,7 +90,7 @@ const shared = async () => {
   await report('done');
 };
 
-(location.pathname.startsWith('/share/') ? shared() : first()).catch((e) => report(String(e)));
+(location.pathname === '/share' ? shared() : first()).catch((e) => report(String(e)));
 `
 
 // TestFirstSiteFirefox follows an owner from the sign-up to a shared link in Firefox.

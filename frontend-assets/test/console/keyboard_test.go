@@ -203,8 +203,8 @@ func (k keyboard) sharesReport(s *service) {
 	k.t.Helper()
 	k.use("Sharing")
 	k.enter("Name", "For the bank"+kb.Enter)
-	k.WaitFor(`[...document.querySelectorAll('code')].some(e => e.textContent.includes('/share/tgl_'))`)
-	address := k.Text(`[...document.querySelectorAll('code')].find(e => e.textContent.includes('/share/')).textContent`)
+	k.WaitFor(`[...document.querySelectorAll('code')].some(e => e.textContent.includes('/share#tgl_'))`)
+	address := k.Text(`[...document.querySelectorAll('code')].find(e => e.textContent.includes('/share#')).textContent`)
 
 	reader := keyboard{s.open(strings.TrimPrefix(address, s.control))}
 	reader.see("You are reading a shared report of shop.localhost")

@@ -220,6 +220,12 @@ func (s *service) createSite(domain, name string) (id, key string) {
 // hit sends a page view or an event as the script would from a page, and returns the status.
 func (s *service) hit(key, origin, path, event string) int {
 	s.t.Helper()
+	return s.hitFrom(browsertest.UserAgent, key, origin, path, event)
+}
+
+// hitFrom is hit with a user agent. Each agent is another visitor.
+func (s *service) hitFrom(agent, key, origin, path, event string) int {
+	s.t.Helper()
 
 	message := map[string]any{"k": key, "p": path, "r": nil, "i": "0123456789abcdef", "u": map[string]any{}, "w": 1440,
 		"l": "en", "t": "pageview"}
@@ -238,7 +244,7 @@ func (s *service) hit(key, origin, path, event string) int {
 	}
 
 	request.Header.Set("Origin", origin)
-	request.Header.Set("User-Agent", browsertest.UserAgent)
+	request.Header.Set("User-Agent", agent)
 	request.Header.Set("Accept-Language", "en")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {

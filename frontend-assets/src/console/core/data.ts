@@ -21,7 +21,7 @@ export interface Query<D> {
 /** toSignIn leads to the sign-in page and back to this page afterwards. A shared link has no sign-in. */
 export function toSignIn(): void {
   // The page opens its link again, for a new token.
-  if (location.pathname.startsWith('/share/')) return location.reload();
+  if (location.pathname === '/share') return location.reload();
 
   viewer.set(null);
   const here = location.pathname + location.search;

@@ -30,6 +30,7 @@ export function useURL(): URL {
   const [address, set] = useState(location.href);
   useEffect(() => {
     const read = (): void => set(location.href);
+    read(); // an effect of the page itself, which runs first, may have changed it
     readers.add(read);
     return () => void readers.delete(read);
   }, []);
@@ -43,7 +44,7 @@ export function setQuery(values: Record<string, string>): void {
     if (value) url.searchParams.set(name, value);
     else url.searchParams.delete(name);
   }
-  go(url.pathname + url.search, true);
+  go(url.href, true);
 }
 
 /** follow turns clicks on links to the console's own pages into history entries without a reload. */
@@ -55,7 +56,7 @@ export function follow(isPage: (path: string) => boolean): void {
     if (event.defaultPrevented || modified || !link || link.target || link.hasAttribute('download')) return;
 
     const url = new URL(link.href, location.href);
-    if (url.origin !== location.origin || !isPage(url.pathname) || link.getAttribute('href')!.startsWith('#')) return;
+    if (url.origin !== location.origin || !isPage(url.pathname)) return;
 
     event.preventDefault();
     if (url.href !== location.href) go(url.pathname + url.search + url.hash);

@@ -17,7 +17,7 @@ export function Shell({ bare, narrow, children }: { bare: boolean; narrow: boole
   const suspended = !bare && accountOf(user)?.suspension;
   return (
     <>
-      <a class="skip" href="#main">
+      <a class="skip" href="#main" onClick={skip}>
         {t('nav.skip')}
       </a>
       <header class="top">
@@ -39,6 +39,12 @@ export function Shell({ bare, narrow, children }: { bare: boolean; narrow: boole
       <Shortcuts />
     </>
   );
+}
+
+/** skip moves the focus to the page without a change of the fragment, which can be the token of a shared link. */
+function skip(event: Event): void {
+  event.preventDefault();
+  document.getElementById('main')!.focus();
 }
 
 function Logo() {

@@ -119,7 +119,10 @@ export function viewOf(query: URLSearchParams): View {
   };
 }
 
-/** addressOf returns the query of a view with some changes, beginning with "?". Defaults are left out. */
+/**
+ * addressOf returns the query of a view with some changes, beginning with "?". Defaults are left out. The fragment
+ * of the page is kept, because it is the token of a shared link.
+ */
 export function addressOf(view: View, changes: Partial<View> = {}): string {
   const v = { ...view, ...changes };
   const parts: [string, string][] = [];
@@ -148,7 +151,7 @@ export function addressOf(view: View, changes: Partial<View> = {}): string {
   add('event', v.event);
   if (v.tabs['events'] === 'FUNNEL') add('funnel', v.funnel);
 
-  return '?' + parts.map(([name, value]) => name + '=' + readable(value)).join('&');
+  return '?' + parts.map(([name, value]) => name + '=' + readable(value)).join('&') + location.hash;
 }
 
 /** readable encodes a parameter, and leaves signs that need no encoding in a query. */

@@ -46,7 +46,7 @@ export function Sharing({ id }: { id: string }) {
     };
     const payload = (await createSharedLink({ input })).createSharedLink;
     if (payload?.token) {
-      setAddress(location.origin + '/share/' + payload.token);
+      setAddress(location.origin + '/share#' + payload.token);
       await query.reload();
     }
     return payload?.userErrors ?? [];

@@ -4,6 +4,7 @@ import {
   Failed,
   Failure,
   Form,
+  go,
   Loaded,
   Loading,
   Password,
@@ -13,6 +14,7 @@ import {
   useEffect,
   useQuery,
   useState,
+  useURL,
   type UserError,
   type Values,
 } from '../core';
@@ -21,8 +23,20 @@ import { Report, useTabs, useView } from '../report/report';
 
 type State = 'opening' | 'password' | 'invalid' | 'open';
 
-/** Shared opens a link, and asks for its password if it has one. The token of the reader is not stored. */
-export function Shared({ token }: { token: string }) {
+/** Shared shows the link of the address. Its token stands behind #, so no server logs it and no referrer has it. */
+export function Shared() {
+  const token = useURL().hash.slice(1);
+  return <Link key={token} token={token} />;
+}
+
+/** SharedByPath opens an earlier link, which has the token in its path, and moves the token behind #. */
+export function SharedByPath({ token }: { token: string }) {
+  useEffect(() => go('/share' + location.search + '#' + token, true), []);
+  return <Loading />;
+}
+
+/** Link opens a link, and asks for its password if it has one. The token of the reader is not stored. */
+function Link({ token }: { token: string }) {
   const [state, setState] = useState<State>('opening');
   const [failure, setFailure] = useState<Failure>();
 

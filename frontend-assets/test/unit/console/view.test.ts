@@ -4,7 +4,11 @@ import { define, load, table, test } from '../harness';
 type ViewModule = typeof import('../../../src/console/core/view');
 type Csv = typeof import('../../../src/console/details/csv');
 
-define({ navigator: { languages: ['en'] }, document: { documentElement: { lang: '', dataset: {} } } });
+define({
+  navigator: { languages: ['en'] },
+  document: { documentElement: { lang: '', dataset: {} } },
+  location: { hash: '' },
+});
 
 const { addressOf, selectionOf, viewOf, withFilter } = load<ViewModule>('console/core/view');
 const { csv } = load<Csv>('console/details/csv');
@@ -26,6 +30,13 @@ table(
   },
   ({ query }) => assert.equal(addressOf(read(query)), query),
 );
+
+test('an address keeps the fragment of the page, the token of a shared link', () => {
+  location.hash = '#tgl_secret';
+  assert.equal(addressOf(read('?period=today'), { period: '28d' }), '?#tgl_secret');
+  assert.equal(addressOf(read('?f=page:is:%23a')), '?f=page:is:%23a#tgl_secret');
+  location.hash = '';
+});
 
 table(
   'invalid parameters are ignored',
