@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -141,19 +139,12 @@ func (f *ReportFilter) problem() string {
 func isReportText(s string) bool { return IsStorable(s) && cut(s, MaxFilterText) == s }
 
 // Matcher returns the function that reports whether a value is one of the filter's, with the
-// operator's negation left out: see ReportOperator.IsNegative. Texts compare byte by byte. The filter
-// must have passed CheckReportFilters.
+// operator's negation left out: see ReportOperator.IsNegative. The filter must have passed
+// CheckReportFilters. A call allocates nothing; PatternMatcher has its cost.
 func (f *ReportFilter) Matcher() func(value string) bool {
 	switch f.Operator {
 	case OperatorContains, OperatorContainsNot:
-		parts := make([]string, len(f.Values))
-		for i, part := range f.Values {
-			parts[i] = strings.ToLower(part)
-		}
-		return func(value string) bool {
-			value = strings.ToLower(value)
-			return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(value, part) })
-		}
+		return containsMatcher(f.Values)
 	case OperatorMatches, OperatorMatchesNot:
 		return PatternMatcher(f.Values...)
 	}
@@ -164,44 +155,6 @@ func (f *ReportFilter) Matcher() func(value string) bool {
 	}
 
 	return func(value string) bool { return wanted[value] }
-}
-
-// PatternMatcher returns the function that reports whether a whole text matches one of the patterns,
-// in which * is any text without a slash and ** any text. Its time is linear in the text, whatever
-// the patterns. Without a pattern nothing matches.
-func PatternMatcher(patterns ...string) func(text string) bool {
-	if len(patterns) == 0 {
-		return func(string) bool { return false }
-	}
-
-	expressions := make([]string, len(patterns))
-	for i, pattern := range patterns {
-		expressions[i] = patternExpression(pattern)
-	}
-
-	return regexp.MustCompile(`(?s)\A(?:` + strings.Join(expressions, "|") + `)\z`).MatchString
-}
-
-// patternExpression returns the regular expression of a pattern. Every run of more than one
-// asterisk is the same as two.
-func patternExpression(pattern string) string {
-	var b strings.Builder
-	for pattern != "" {
-		literal, _, _ := strings.Cut(pattern, "*")
-		b.WriteString(regexp.QuoteMeta(literal))
-		pattern = pattern[len(literal):]
-
-		rest := strings.TrimLeft(pattern, "*")
-		switch len(pattern) - len(rest) {
-		case 0:
-		case 1:
-			b.WriteString("[^/]*")
-		default:
-			b.WriteString(".*")
-		}
-		pattern = rest
-	}
-	return b.String()
 }
 
 // FunnelStep is a page view or an event. The JSON form is stored.

@@ -109,48 +109,6 @@ func TestFilterMatchers(t *testing.T) {
 	}
 }
 
-// FuzzPatterns compares the matcher with one that tries every split, and checks that no pattern
-// panics.
-func FuzzPatterns(f *testing.F) {
-	for _, seed := range [][2]string{{"/a/*", "/a/b"}, {"**/x", "a/b/x"}, {"***", ""}, {"*\\E*", "a\\Eb"}, {"\xff", "\xff"}} {
-		f.Add(seed[0], seed[1])
-	}
-
-	f.Fuzz(func(t *testing.T, pattern, text string) {
-		if len(pattern) > 20 || len(text) > 40 {
-			return
-		}
-		filter := model.ReportFilter{Dimension: "PAGE", Operator: "MATCHES", Values: []string{pattern}}
-		if model.CheckReportFilters("", []model.ReportFilter{filter}) != nil ||
-			model.CheckReportFilters("", []model.ReportFilter{{Dimension: "PAGE", Operator: "IS", Values: []string{text}}}) != nil {
-			return
-		}
-		if got, want := filter.Matcher()(text), slowMatch(pattern, text); got != want {
-			t.Errorf("%q matches %q: %t, want %t", pattern, text, got, want)
-		}
-	})
-}
-
-func slowMatch(pattern, text string) bool {
-	if pattern == "" {
-		return text == ""
-	}
-	if pattern[0] != '*' {
-		return text != "" && text[0] == pattern[0] && slowMatch(pattern[1:], text[1:])
-	}
-
-	rest := strings.TrimLeft(pattern, "*")
-	for n := range len(text) + 1 {
-		if len(pattern)-len(rest) == 1 && strings.Contains(text[:n], "/") {
-			return false
-		}
-		if slowMatch(rest, text[n:]) {
-			return true
-		}
-	}
-	return false
-}
-
 func TestFunnelSteps(t *testing.T) {
 	page, event := model.FunnelStep{Page: "/a"}, model.FunnelStep{Event: "signup", Label: "Signed up"}
 	for name, test := range map[string]struct {
