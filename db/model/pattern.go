@@ -14,6 +14,9 @@ import (
 // A call allocates nothing. It costs one lookup for all patterns without a wildcard, one comparison of
 // both ends and one search for a slash for each pattern with one wildcard, and one step of search for
 // each character of the text and each 64 bits of the other patterns: text × pattern / 64 at worst.
+// All filters and funnels of a report within MaxReportWildcards and MaxReportSearch take at most some
+// 40 µs for a text of 2,048 ASCII characters, and 0.2 ms for other characters: see BenchmarkHostile.
+// A caller that must end in time therefore reads its context after a few hundred texts.
 func PatternMatcher(patterns ...string) func(text string) bool {
 	exact := make(map[string]bool)
 	var simple []affixes

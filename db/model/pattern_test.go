@@ -222,14 +222,80 @@ func TestMatchersAllocateNothing(t *testing.T) {
 	for name, match := range map[string]func(string) bool{
 		"exact":    model.PatternMatcher("/a", "/b"),
 		"usual":    model.PatternMatcher("/blog/*", "/shop/**", "/*/shop/**"),
-		"longest":  model.PatternMatcher("*" + strings.Repeat("ä", 1_023) + "*"),
-		"contains": contains(strings.Repeat("ä", 1_023)),
+		"longest":  model.PatternMatcher("*" + strings.Repeat("ä", model.MaxReportSearch-1) + "*"),
+		"contains": contains(strings.Repeat("ä", model.MaxReportSearch-1)),
 	} {
 		for _, text := range []string{"/blog/1", strings.Repeat("Ä", 2_048), strings.Repeat("a", 2_048)} {
 			if n := testing.AllocsPerRun(10, func() { match(text) }); n != 0 {
 				t.Errorf("%s: %v allocations for %.20s", name, n, text)
 			}
 		}
+	}
+}
+
+// TestReportSearch checks what reports of owners have, and the first that is too much.
+func TestReportSearch(t *testing.T) {
+	page := func(operator model.ReportOperator, values ...string) model.ReportFilter {
+		return model.ReportFilter{Dimension: "PAGE", Operator: operator, Values: values}
+	}
+	numbered := func(n int, format string) []string {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = fmt.Sprintf(format, i+10)
+		}
+		return list
+	}
+	filters := func(n int, filter model.ReportFilter) []model.ReportFilter {
+		return slices.Repeat([]model.ReportFilter{filter}, n)
+	}
+	steps := func(n int, page string) []model.FunnelStep { return slices.Repeat([]model.FunnelStep{{Page: page}}, n) }
+	long := strings.Repeat("/long", 400)
+
+	for name, test := range map[string]struct {
+		filters []model.ReportFilter
+		steps   []model.FunnelStep
+		problem string
+	}{
+		"50 products":            {filters(1, page("MATCHES", numbered(50, "/product-%d/*/reviews")...)), steps(8, "/shop/**"), ""},
+		"two lists of 50":        {filters(2, page("MATCHES_NOT", numbered(50, "/product-%d/**")...)), nil, ""},
+		"50 in any language":     {filters(1, page("MATCHES", numbered(50, "/*/product-%d/**")...)), nil, ""},
+		"50 names":               {filters(1, page("CONTAINS", numbered(50, "name of 19 chars %d")...)), nil, ""},
+		"10 filters of 5 words":  {filters(10, page("CONTAINS_NOT", "shop", "cart", "checkout", "thanks", "account")), nil, ""},
+		"two funnels":            {nil, steps(16, "**/checkout/**"), ""},
+		"most values of IS":      {filters(10, page("IS", numbered(50, long+"%d")...)), nil, ""},
+		"long exact pages":       {nil, steps(80, long), ""},
+		"long pages, a wildcard": {nil, steps(80, long+"**"), ""},
+		"asterisks in CONTAINS":  {filters(1, page("CONTAINS", strings.Repeat("*", 1_023))), nil, ""},
+		"most wildcards":         {filters(1, page("MATCHES", strings.Repeat("*a", 50))), steps(1, strings.Repeat("*a", 50)), ""},
+		"a run is one wildcard":  {filters(1, page("MATCHES", strings.Repeat("*", 2_048))), nil, ""},
+		"most characters":        {filters(1, page("MATCHES", "*"+strings.Repeat("ä", 1_023)+"**")), nil, ""},
+
+		"101 wildcards":     {filters(1, page("MATCHES", strings.Repeat("*a", 50))), steps(1, strings.Repeat("*a", 51)), "100 wildcards"},
+		"1,025 characters":  {filters(1, page("MATCHES", "*"+strings.Repeat("ä", 1_024)+"**")), nil, "1024 characters"},
+		"in all":            {filters(1, page("CONTAINS", strings.Repeat("a", 63))), steps(1, "*"+strings.Repeat("b", 960)+"*"), "1024 characters"},
+		"1,024 to contain":  {filters(1, page("CONTAINS_NOT", strings.Repeat("a", 1_024))), nil, "1024 characters"},
+		"17 small searches": {filters(1, page("CONTAINS", "a")), steps(16, "*a*"), "1024 characters"},
+	} {
+		err := model.CheckReportSearch("f", "invalid_filter", test.filters, test.steps)
+		if test.problem == "" && err != nil || test.problem != "" && !strings.Contains(fmt.Sprint(err), test.problem) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+
+	// The example of docs/reports.md leaves 320 characters.
+	example := filters(1, page("MATCHES", numbered(50, "/*/product-%d/**")...))
+	for length, ok := range map[int]bool{319: true, 320: false} {
+		if err := model.CheckReportSearch("f", "c", append(example, page("CONTAINS", strings.Repeat("a", length))), nil); (err == nil) != ok {
+			t.Errorf("with %d characters more: %v", length, err)
+		}
+	}
+
+	hostile := strings.Repeat("*a", 101)
+	if err := model.CheckReportFilters("filters", filters(1, page("MATCHES", hostile))); err == nil {
+		t.Error("a list of filters can exceed a report")
+	}
+	if err := model.CheckFunnelSteps("steps", steps(2, hostile)); err == nil {
+		t.Error("a funnel can exceed a report")
 	}
 }
 
@@ -293,7 +359,8 @@ func BenchmarkPatterns(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile measures the most expensive text for the most expensive filters of a report.
+// BenchmarkHostile measures the most expensive text for the most expensive filters of a report: all
+// of one kind that CheckReportSearch accepts.
 func BenchmarkHostile(b *testing.B) {
 	short, long := strings.Repeat("a", 2_048), strings.Repeat("Ж", 2_048)
 
@@ -308,7 +375,9 @@ func BenchmarkHostile(b *testing.B) {
 	compareMatchers(b, "one of 16 searches", []string{short}, map[string]func(string) bool{
 		"matcher": model.PatternMatcher("*" + strings.Repeat("a", 40) + "*b"),
 	})
-	compareMatchers(b, "100 wildcards", []string{short}, map[string]func(string) bool{
+	// Both ends match, and the slash is found last.
+	slash := strings.Repeat("a", 1_747) + "/" + strings.Repeat("a", 300)
+	compareMatchers(b, "100 wildcards", []string{slash}, map[string]func(string) bool{
 		"matcher": model.PatternMatcher(slices.Repeat([]string{strings.Repeat("a", 300) + "*" + strings.Repeat("a", 300)}, 100)...),
 	})
 	compareMatchers(b, "one of 16 to contain", []string{long}, map[string]func(string) bool{

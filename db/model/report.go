@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 // ReportDimension is what reports break visits, page views and events down by, and filter by.
@@ -72,6 +73,11 @@ const (
 	MinFunnelSteps   = 2
 	MaxFunnelSteps   = 8
 	MaxStepLabel     = 100 // characters
+
+	// All filters and funnels of a report together, see CheckReportSearch.
+	MaxReportWildcards = 100   // runs of asterisks in patterns
+	MaxReportSearch    = 1_024 // characters of what a report searches for
+	reportSearchUnit   = 64    // characters; what each filter and each step searches for is rounded up to it
 )
 
 // ReportFilter keeps or drops whole visits. DimensionPage, DimensionEvent and DimensionProperty keep
@@ -88,7 +94,8 @@ type ReportFilter struct {
 }
 
 // CheckReportFilters checks filters by the rules of the schema. It reports up to MaxListErrors wrong
-// filters, with the code invalid_filter and their index in the field.
+// filters, with the code invalid_filter and their index in the field. If all are right, it checks
+// them together with CheckReportSearch.
 func CheckReportFilters(field string, filters []ReportFilter) error {
 	if len(filters) > MaxReportFilters {
 		return InvalidField(field, "invalid_filter", fmt.Sprintf("Use at most %d filters.", MaxReportFilters))
@@ -100,8 +107,76 @@ func CheckReportFilters(field string, filters []ReportFilter) error {
 			wrong = append(wrong, InvalidItem(field, i, "invalid_filter", problem))
 		}
 	}
+	if len(wrong) > 0 {
+		return errors.Join(wrong...)
+	}
 
-	return errors.Join(wrong...)
+	return CheckReportSearch(field, "invalid_filter", filters, nil)
+}
+
+// CheckReportSearch checks the cost of all filters and funnels of a report together: a report compares
+// each distinct text of a site with all of them. Pages without an asterisk and values of IS cost
+// nothing here, patterns with one wildcard count as a wildcard, and CONTAINS and patterns with several
+// wildcards count with their characters. Filters and steps must be valid on their own. A list that
+// was stored before these limits can exceed them.
+func CheckReportSearch(field, code string, filters []ReportFilter, steps []FunnelStep) error {
+	var cost searchCost
+	for i := range filters {
+		cost.add(filters[i].searchCost())
+	}
+	for i := range steps {
+		cost.add(patternCost(steps[i].Page))
+	}
+
+	switch {
+	case cost.wildcards > MaxReportWildcards:
+		return InvalidField(field, code, fmt.Sprintf(
+			"The patterns of a report's filters and funnels have at most %d wildcards together.", MaxReportWildcards))
+	case cost.characters > MaxReportSearch:
+		return InvalidField(field, code, fmt.Sprintf(
+			"The values of CONTAINS and the patterns with several wildcards of a report's filters and funnels have at most "+
+				"%d characters together. Each filter and each page counts in steps of %d.", MaxReportSearch, reportSearchUnit))
+	}
+	return nil
+}
+
+// searchCost is what filters and steps cost a report for each text.
+type searchCost struct {
+	wildcards  int
+	characters int // 64 of them are a word of search
+}
+
+// add adds the cost of a filter or step, which has a search of its own.
+func (c *searchCost) add(one searchCost) {
+	c.wildcards += one.wildcards
+	c.characters += (one.characters + reportSearchUnit - 1) / reportSearchUnit * reportSearchUnit
+}
+
+func (f *ReportFilter) searchCost() searchCost {
+	switch f.Operator {
+	case OperatorContains, OperatorContainsNot:
+		var cost searchCost
+		for _, value := range f.Values {
+			cost.characters += utf8.RuneCountInString(value) + 1
+		}
+		return cost
+	case OperatorMatches, OperatorMatchesNot:
+		return patternCost(f.Values...)
+	}
+	return searchCost{}
+}
+
+// patternCost returns the cost of PatternMatcher, before it is rounded.
+func patternCost(patterns ...string) (cost searchCost) {
+	for _, pattern := range patterns {
+		s := sequenceOf(pattern)
+		wildcards := s.wildcards()
+		cost.wildcards += wildcards
+		if wildcards > 1 {
+			cost.characters += s.weight()
+		}
+	}
+	return cost
 }
 
 // problem returns what is wrong with the filter as a sentence, or "".
@@ -165,7 +240,8 @@ type FunnelStep struct {
 }
 
 // CheckFunnelSteps checks the steps of a funnel by the rules of the schema, and reports every wrong
-// one with the code invalid_step and its index in the field.
+// one with the code invalid_step and its index in the field. If all are right, it checks them together
+// with CheckReportSearch.
 func CheckFunnelSteps(field string, steps []FunnelStep) error {
 	if len(steps) < MinFunnelSteps || len(steps) > MaxFunnelSteps {
 		return InvalidField(field, "invalid_step",
@@ -178,8 +254,11 @@ func CheckFunnelSteps(field string, steps []FunnelStep) error {
 			wrong = append(wrong, InvalidItem(field, i, "invalid_step", problem))
 		}
 	}
+	if len(wrong) > 0 {
+		return errors.Join(wrong...)
+	}
 
-	return errors.Join(wrong...)
+	return CheckReportSearch(field, "invalid_step", nil, steps)
 }
 
 // Name returns the label of the step, or else its page or event.

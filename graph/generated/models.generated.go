@@ -616,7 +616,7 @@ type FunnelStep struct {
 
 // A step of a funnel: either a page or an event.
 type FunnelStepInput struct {
-	// The path of a page, or a pattern as in `MATCHES`. At most 2,048 characters.
+	// The path of a page, or a pattern as in `MATCHES`. At most 2,048 characters, and within the limits of `ReportFilterInput`.
 	Page *string `json:"page,omitempty"`
 	// The name of an event.
 	Event *string `json:"event,omitempty"`
@@ -1030,7 +1030,8 @@ type ReportFilter struct {
 
 // A filter keeps or drops whole visits, so that all figures of a report are about the same visits. PAGE, EVENT and PROPERTY keep a visit
 // in which such a page view or event happened. CONTAINS and CONTAINS_NOT ignore case in all dimensions; the other operators compare texts
-// exactly.
+// exactly. All filters and funnels of a report together have at most 100 wildcards in patterns, and 1,024 characters in values of CONTAINS
+// and in patterns with several wildcards, counted as docs/reports.md says. So has each segment and each funnel.
 type ReportFilterInput struct {
 	// What the filter compares.
 	Dimension model.ReportDimension `json:"dimension"`
@@ -2906,9 +2907,9 @@ const (
 	UserErrorCodeInvalidDay UserErrorCode = "INVALID_DAY"
 	// The text is empty, longer than 500 characters, or contains control characters or other invisible characters.
 	UserErrorCodeInvalidText UserErrorCode = "INVALID_TEXT"
-	// A filter of a report breaks a rule of `ReportFilterInput`. The message states the rule.
+	// A filter of a report, or all of them together, breaks a rule of `ReportFilterInput`. The message states the rule.
 	UserErrorCodeInvalidFilter UserErrorCode = "INVALID_FILTER"
-	// A step of a funnel breaks a rule of `FunnelStepInput`, or there are fewer than 2 or more than 8 steps.
+	// A step of a funnel breaks a rule of `FunnelStepInput`, or the steps together do. The message states the rule.
 	UserErrorCodeInvalidStep UserErrorCode = "INVALID_STEP"
 	// The site has an object of this kind with this name already.
 	UserErrorCodeNameTaken UserErrorCode = "NAME_TAKEN"

@@ -6436,9 +6436,9 @@ enum UserErrorCode {
   INVALID_DAY
   "The text is empty, longer than 500 characters, or contains control characters or other invisible characters."
   INVALID_TEXT
-  "A filter of a report breaks a rule of ` + "`" + `ReportFilterInput` + "`" + `. The message states the rule."
+  "A filter of a report, or all of them together, breaks a rule of ` + "`" + `ReportFilterInput` + "`" + `. The message states the rule."
   INVALID_FILTER
-  "A step of a funnel breaks a rule of ` + "`" + `FunnelStepInput` + "`" + `, or there are fewer than 2 or more than 8 steps."
+  "A step of a funnel breaks a rule of ` + "`" + `FunnelStepInput` + "`" + `, or the steps together do. The message states the rule."
   INVALID_STEP
   "The site has an object of this kind with this name already."
   NAME_TAKEN
@@ -6965,7 +6965,7 @@ type SiteOverview {
   table. Every figure is an exact count of stored rows; docs/reports.md has the definitions. Costs 1 point of the rate limit for each
   5,000 page views of the period, and of the one compared with, in addition to the complexity. An equal report within 10 seconds gets
   the same answer and costs its complexity alone; ` + "`" + `asOf` + "`" + ` says until when it counts. Fails with ` + "`" + `INVALID_ARGUMENT` + "`" + ` for an invalid
-  period or filter, with ` + "`" + `TOO_EXPENSIVE` + "`" + ` beyond 50 million page views, and with ` + "`" + `UNAVAILABLE` + "`" + ` while days of the period are not
+  period, filter or funnel, with ` + "`" + `TOO_EXPENSIVE` + "`" + ` beyond 50 million page views, and with ` + "`" + `UNAVAILABLE` + "`" + ` while days of the period are not
   counted yet, as after an update.
   """
   report(
@@ -7801,7 +7801,8 @@ enum ReportOperator {
 """
 A filter keeps or drops whole visits, so that all figures of a report are about the same visits. PAGE, EVENT and PROPERTY keep a visit
 in which such a page view or event happened. CONTAINS and CONTAINS_NOT ignore case in all dimensions; the other operators compare texts
-exactly.
+exactly. All filters and funnels of a report together have at most 100 wildcards in patterns, and 1,024 characters in values of CONTAINS
+and in patterns with several wildcards, counted as docs/reports.md says. So has each segment and each funnel.
 """
 input ReportFilterInput {
   "What the filter compares."
@@ -7835,7 +7836,7 @@ type ReportFilter {
 
 "A step of a funnel: either a page or an event."
 input FunnelStepInput {
-  "The path of a page, or a pattern as in ` + "`" + `MATCHES` + "`" + `. At most 2,048 characters."
+  "The path of a page, or a pattern as in ` + "`" + `MATCHES` + "`" + `. At most 2,048 characters, and within the limits of ` + "`" + `ReportFilterInput` + "`" + `."
   page: String
   "The name of an event."
   event: String

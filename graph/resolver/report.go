@@ -66,6 +66,10 @@ func (r *Resolver) report(
 	if err := model.CheckReportFilters("filters", filters); err != nil {
 		return nil, invalidArgument("filters", firstMessage(err))
 	}
+	if err := model.CheckReportFilters("filters", fixed); err != nil {
+		// It was stored before a limit.
+		return nil, invalidArgument("filters", "The segment of the link exceeds a limit. "+firstMessage(err))
+	}
 	zone, err := site.Zone()
 	if err != nil {
 		return nil, err
@@ -87,6 +91,9 @@ func (r *Resolver) report(
 	}
 
 	all := append(filters, fixed...)
+	if err := model.CheckReportSearch("filters", "invalid_argument", all, selected.steps()); err != nil {
+		return nil, err
+	}
 	matchers, err := matchersOf(all, selected.funnelKeys)
 	if err != nil {
 		return nil, err
@@ -94,7 +101,7 @@ func (r *Resolver) report(
 
 	query := &scan.Query{
 		Zone: zone, From: days.From, To: days.To, Filters: scanFilters(all), KeyEvents: keys,
-		Breakdowns: selected.breakdowns, Funnels: selected.funnels, Properties: selected.properties,
+		Breakdowns: selected.breakdowns, Funnels: scanFunnels(selected.funnels), Properties: selected.properties,
 	}
 	interval := cmp.Or(selected.interval, days.Default())
 	if selected.series {

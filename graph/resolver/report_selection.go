@@ -21,7 +21,7 @@ type selected struct {
 	series     bool
 	interval   period.Interval // "": the default
 	breakdowns []scan.Breakdown
-	funnels    []scan.Funnel
+	funnels    [][]model.FunnelStep
 	funnelKeys []string
 	properties *scan.PropertyNames
 }
@@ -145,15 +145,26 @@ func (s *selected) addFunnel(args map[string]any) error {
 		return err
 	}
 
-	funnel := scan.Funnel{Steps: make([]scan.Step, len(steps))}
-	for i, step := range steps {
-		funnel.Steps[i] = scan.Step{Event: step.Event}
-		if step.Page != "" {
-			funnel.Steps[i].Page = model.PatternMatcher(step.Page)
+	s.funnels, s.funnelKeys = append(s.funnels, steps), append(s.funnelKeys, key)
+	return nil
+}
+
+// steps returns the steps of all funnels.
+func (s *selected) steps() []model.FunnelStep { return slices.Concat(s.funnels...) }
+
+// scanFunnels converts funnels that have been checked together.
+func scanFunnels(funnels [][]model.FunnelStep) []scan.Funnel {
+	list := make([]scan.Funnel, len(funnels))
+	for n, steps := range funnels {
+		list[n].Steps = make([]scan.Step, len(steps))
+		for i, step := range steps {
+			list[n].Steps[i].Event = step.Event
+			if step.Page != "" {
+				list[n].Steps[i].Page = model.PatternMatcher(step.Page)
+			}
 		}
 	}
-	s.funnels, s.funnelKeys = append(s.funnels, funnel), append(s.funnelKeys, key)
-	return nil
+	return list
 }
 
 // stepsOf converts and checks the steps of a funnel, as they are before gqlgen reads them.

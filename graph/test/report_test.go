@@ -302,6 +302,8 @@ func TestReportArguments(t *testing.T) {
 		return c.query(`query($id: ID!) { site(id: $id) { report(`+args+`) { `+fields+` } } }`, "id", site)
 	}
 
+	most := strings.Repeat("*a", model.MaxReportWildcards)
+	tooMany := most + "*"
 	for _, test := range []struct{ args, fields, code string }{
 		{`period: {preset: TODAY}`, `asOf`, ""},
 		{`period: {}`, `asOf`, "INVALID_ARGUMENT"},
@@ -330,6 +332,13 @@ func TestReportArguments(t *testing.T) {
 		{`period: {preset: TODAY}`, `funnel(steps: {page: "/"}) { visitors }`, "INVALID_ARGUMENT"},
 		{`period: {preset: TODAY}`, `funnel(steps: [{page: "/"}, {event: "x", page: "/"}]) { visitors }`, "INVALID_ARGUMENT"},
 		{`period: {preset: TODAY}`, `funnel(steps: [{page: "/"}, {event: "x"}]) { visitors }`, ""},
+		{`period: {preset: TODAY}, filters: [{dimension: PAGE, operator: MATCHES, values: ["` + tooMany + `"]}]`, `asOf`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}, filters: [{dimension: PAGE, operator: MATCHES, values: ["` + most + `"]}]`, `asOf`, ""},
+		{`period: {preset: TODAY}, filters: [{dimension: PAGE, operator: MATCHES, values: ["` + most + `"]}]`,
+			`funnel(steps: [{page: "/*"}, {event: "x"}]) { visitors }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `funnel(steps: [{page: "` + tooMany + `"}, {event: "x"}]) { visitors }`, "INVALID_ARGUMENT"},
+		{`period: {preset: TODAY}`, `a: funnel(steps: [{page: "` + most + `"}, {event: "x"}]) { visitors }
+			b: funnel(steps: [{event: "x"}, {page: "` + most + `"}]) { visitors }`, "INVALID_ARGUMENT"},
 		{`period: {preset: TODAY}`, `a: propertyNames { name } b: propertyNames(event: "x") { name }`, "INVALID_ARGUMENT"},
 	} {
 		if got := report(test.args, test.fields); got.codes() != test.code {
@@ -428,6 +437,19 @@ func TestSharedReport(t *testing.T) {
 	if got.at("sharedSite.report.totals.visitors") != 1.0 || got.at("sharedSite.live") != nil ||
 		got.at("sharedSite.report.breakdown.edges.0.node.value") != "email" || got.at("sharedSite.report.breakdown.edges.1") != nil {
 		t.Errorf("with a segment: %s", got.Body)
+	}
+
+	// A segment can have been stored before a limit.
+	filters := `[{"dimension":"PAGE","operator":"MATCHES","values":["` + strings.Repeat("*a", model.MaxReportWildcards+1) + `"]}]`
+	if err := dbtest.Exec(d, "UPDATE segments SET filters = ?", filters); err != nil {
+		t.Fatal(err)
+	}
+	got = a.with(opened.at("openSharedLink.viewerToken").(string), query)
+	if got.codes() != "INVALID_ARGUMENT" || !strings.Contains(got.Body, "The segment of the link exceeds a limit. The patterns") {
+		t.Errorf("with a segment over a limit: %s", got.Body)
+	}
+	if got := c.query(`query($id: ID!) { site(id: $id) { segments { name filters { values } } } }`, "id", site); got.codes() != "" {
+		t.Errorf("the segment over a limit cannot be read: %s", got.Body)
 	}
 }
 

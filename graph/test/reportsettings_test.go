@@ -145,6 +145,8 @@ func TestSegmentsAndFunnels(t *testing.T) {
 			mutation, want string
 		}{
 			"a name that exists":     {segment("Blog", `{dimension: PAGE, values: ["/"]}`), "createSegment", "name:NAME_TAKEN"},
+			"too many wildcards":     {segment("x", `{dimension: PAGE, operator: MATCHES, values: ["`+strings.Repeat("*a", 101)+`"]}`), "createSegment", "filters:INVALID_FILTER"},
+			"too much in a funnel":   {funnel("x", `{page: "`+strings.Repeat("*a", 101)+`"}, {event: "signup"}`), "createFunnel", "steps:INVALID_STEP"},
 			"no filter":              {segment("x", ``), "createSegment", "filters:INVALID_FILTER"},
 			"a filter without value": {segment("x", `{dimension: PAGE, values: ["/"]}, {dimension: PAGE, values: []}`), "createSegment", "filters.1:INVALID_FILTER"},
 			"name and filter":        {segment("", `{dimension: PAGE, property: "x", values: ["/"]}`), "createSegment", "name:INVALID_NAME filters.0:INVALID_FILTER"},

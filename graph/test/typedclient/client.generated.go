@@ -2892,9 +2892,9 @@ const (
 	UserErrorCodeInvalidDay UserErrorCode = "INVALID_DAY"
 	// The text is empty, longer than 500 characters, or contains control characters or other invisible characters.
 	UserErrorCodeInvalidText UserErrorCode = "INVALID_TEXT"
-	// A filter of a report breaks a rule of `ReportFilterInput`. The message states the rule.
+	// A filter of a report, or all of them together, breaks a rule of `ReportFilterInput`. The message states the rule.
 	UserErrorCodeInvalidFilter UserErrorCode = "INVALID_FILTER"
-	// A step of a funnel breaks a rule of `FunnelStepInput`, or there are fewer than 2 or more than 8 steps.
+	// A step of a funnel breaks a rule of `FunnelStepInput`, or the steps together do. The message states the rule.
 	UserErrorCodeInvalidStep UserErrorCode = "INVALID_STEP"
 	// The site has an object of this kind with this name already.
 	UserErrorCodeNameTaken UserErrorCode = "NAME_TAKEN"
