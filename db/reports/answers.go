@@ -60,8 +60,23 @@ func (s *Store) Answer(ctx context.Context, r Request, payer Payer) (*Answer, er
 		if err != nil {
 			return cached[*Answer]{}, err
 		}
+		answer.Request = answer.Request.shown()
 		return cached[*Answer]{answer, r.Now, answerFor, sizeOfAnswer(answer)}, nil
 	})
+}
+
+// shown returns the parts of a request that its answer is shown with. Filters, funnels and key events
+// can be as large as a request's body, and an answer outlives the request.
+func (r Request) shown() Request {
+	r.Matchers = ""
+	periods := make([]*scan.Query, len(r.Periods))
+	for i, q := range r.Periods {
+		periods[i] = &scan.Query{
+			Zone: q.Zone, From: q.From, To: q.To, Until: q.Until, Points: q.Points, Breakdowns: q.Breakdowns,
+		}
+	}
+	r.Periods = periods
+	return r
 }
 
 // question identifies a request. Equal questions have equal answers at the same time. The site is
@@ -119,16 +134,39 @@ func questionOf(r *Request) (q question, ok bool) {
 	return question{r.SiteID, sha256.Sum256(text)}, err == nil
 }
 
-// sizeOfAnswer estimates the memory of an answer, in bytes.
+// sizeOfAnswer estimates the memory of an answer that a cache keeps, in bytes. Its request must be a
+// shown one. An answer without a row has a size too: otherwise a cache would keep any number of them.
 func sizeOfAnswer(a *Answer) int64 {
 	const (
-		perFigures  = int64(unsafe.Sizeof(scan.Figures{}))
-		perProperty = 100
+		perAnswer    = 1 << 10 // with its place in the cache
+		perPeriod    = 1 << 10
+		perBreakdown = 256
+		perCurrency  = 100
+		perFigures   = int64(unsafe.Sizeof(scan.Figures{}))
+		perUnknown   = int64(unsafe.Sizeof(scan.Unknown{}))
+		perPoint     = int64(unsafe.Sizeof(time.Time{}))
+		perProperty  = 100
 	)
 
-	var n int64
+	n := int64(perAnswer)
+	for _, q := range a.Request.Periods {
+		n += perPeriod + perPoint*int64(len(q.Points))
+		for i := range q.Breakdowns {
+			n += perBreakdown + int64(len(q.Breakdowns[i].Property)+len(q.Breakdowns[i].Event))
+		}
+	}
+
 	for _, r := range a.Results {
-		n += int64(len(r.Points)) * perFigures
+		n += perCurrency * int64(len(r.Totals.Revenue))
+		for i := range r.Points {
+			n += perFigures + perCurrency*int64(len(r.Points[i].Revenue))
+		}
+		for _, steps := range r.Funnels {
+			n += perBreakdown + 8*int64(len(steps))
+		}
+		if r.Imported != nil {
+			n += perPeriod + (perFigures+perUnknown)*int64(len(r.Imported.Points))
+		}
 		for _, rows := range r.Breakdowns {
 			n += rows.Bytes()
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -233,4 +234,64 @@ func TestFailureIsNotShared(t *testing.T) {
 			t.Errorf("error %v, want ErrTooExpensive", err)
 		}
 	}
+}
+
+// heap returns the memory in use after a garbage collection.
+func heap() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+// TestAnswersOfAnEmptySiteAreBounded asks questions that differ in their period only and have the
+// filters of a large request. What is kept of each must be small, and counted.
+func TestAnswersOfAnEmptySiteAreBounded(t *testing.T) {
+	const questions, filters, perAnswer, spare = 500, 256 << 10, 8 << 10, 4 << 20
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		before := heap()
+
+		for i := range questions {
+			q := whole(1)
+			q.From = q.From.AddDays(-i)
+			value := strings.Repeat("<", filters)
+			q.Filters = []scan.Filter{{Breakdown: scan.Breakdown{By: scan.Page}, Match: func(s string) bool { return s == value }}}
+			q.KeyEvents = map[string]bool{value: true}
+			q.Points = make([]time.Time, 20)
+			for n := range q.Points {
+				q.Points[n] = q.From.Start(time.UTC).Add(time.Duration(n) * time.Hour)
+			}
+			answer := f.answer(reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{q}, Matchers: value})
+			if got := answer.Request.Periods[0]; len(got.Points) != len(q.Points) || len(got.Breakdowns) != len(q.Breakdowns) {
+				t.Fatalf("the answer has the request %+v", got)
+			}
+		}
+
+		used := heap() - before
+		counted, _ := reports.KeptBytes(f.reports)
+		if counted < questions<<10 || used > questions*perAnswer+spare || used > counted+spare {
+			t.Errorf("%d answers keep %d bytes, of which %d are counted", questions, used, counted)
+		}
+	})
+}
+
+// TestEmptyDaysAreCounted asks for single days without rows, which are built for each question.
+func TestEmptyDaysAreCounted(t *testing.T) {
+	const days, spare = 500, 4 << 20
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		before := heap()
+
+		for i := range days {
+			q := whole(1)
+			q.From, q.To = q.From.AddDays(-i), q.From.AddDays(-i)
+			f.report(q)
+		}
+
+		used := heap() - before
+		if _, counted := reports.KeptBytes(f.reports); counted < days<<10 || used > counted+spare {
+			t.Errorf("%d empty days keep %d bytes, of which %d are counted", days, used, counted)
+		}
+	})
 }

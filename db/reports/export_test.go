@@ -11,6 +11,9 @@ import (
 // RollUpAll makes a Store keep rollups of segments of all sizes.
 func RollUpAll(s *Store) { s.deflateBelow = 0 }
 
+// KeptBytes returns what a Store counts of the answers and live days that it keeps.
+func KeptBytes(s *Store) (answers, liveDays int64) { return s.answers.bytes, s.live.bytes }
+
 // PutSegment stores a segment of final days as the worker does.
 func (s *Store) PutSegment(ctx context.Context, siteID int64, g *segment.Segment) error {
 	packed, err := s.pack(ctx, siteID, g)

@@ -53,11 +53,12 @@ func (s *Store) liveDay(ctx context.Context, siteID int64, day model.Day, now mo
 	})
 }
 
-// sizeInMemory estimates the memory of a segment, in bytes.
+// sizeInMemory estimates the memory of a segment that a cache keeps, in bytes. A day without rows has
+// a size too: otherwise a cache would keep any number of them.
 func sizeInMemory(g *segment.Segment) int64 {
-	const perVisit, perView, perEvent, perProp, perText = 60, 13, 24, 8, 48
+	const perSegment, perVisit, perView, perEvent, perProp, perText = 4 << 10, 60, 13, 24, 8, 48
 	total := g.Total()
-	n := perVisit*int64(total.Visits) + perView*int64(total.Views) + perEvent*int64(total.Events) +
+	n := perSegment + perVisit*int64(total.Visits) + perView*int64(total.Views) + perEvent*int64(total.Events) +
 		perProp*int64(g.Columns[segment.PropName].Len())
 	for _, texts := range g.Texts {
 		for _, text := range texts {
