@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -26,7 +23,12 @@ const (
 	// maxLiveViews bounds the page views that one Live reads, 55 a second.
 	maxLiveViews = 100_000
 
-	liveSites = 1_000 // for which a Live is kept at once
+	// maxLiveTexts bounds the bytes of the pages, and of the sources, that one Live counts. The newest
+	// ones are counted; the first ten of a site are among them long before this.
+	maxLiveTexts = 2 << 20
+
+	// maxNowBytes bounds the memory of the Lives that are kept, those of some thousand sites.
+	maxNowBytes = 16 << 20
 )
 
 // Live says who is on a site now. Nothing in it identifies a visitor.
@@ -53,121 +55,129 @@ type LiveHit struct {
 	Channel string
 }
 
-// lives keeps the last Live of each site.
-type lives struct {
-	mu    sync.Mutex
-	sites *simplelru.LRU[int64, *Live]
-}
-
-func newLives() *lives {
-	sites, err := simplelru.NewLRU[int64, *Live](liveSites, nil)
-	if err != nil {
-		// Only a size below 1 fails.
-		panic(err)
-	}
-	return &lives{sites: sites}
-}
-
-func (l *lives) get(siteID int64, now model.Instant) *Live {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if live, ok := l.sites.Get(siteID); ok && now >= live.At && now < live.At.Add(liveKept) {
-		return live
-	}
-	return nil
-}
-
-func (l *lives) put(siteID int64, live *Live) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.sites.Add(siteID, live)
-}
-
-// Live returns who is on a site now, at most 10 seconds old. The caller must have loaded the site,
-// which checks the right to see it.
+// Live returns who is on a site now, at most 10 seconds old. Concurrent callers share one read. The
+// caller must have loaded the site, which checks the right to see it.
 func (s *Store) Live(ctx context.Context, siteID int64, now model.Instant) (*Live, error) {
-	if live := s.lives.get(siteID, now); live != nil {
-		return live, nil
-	}
+	return s.lives.get(ctx, siteID, now, func() (cached[*Live], error) {
+		in, err := s.ofSite(ctx, siteID)
+		if err != nil {
+			return cached[*Live]{}, err
+		}
 
-	s, err := s.ofSite(ctx, siteID)
-	if err != nil {
-		return nil, err
-	}
+		live, err := in.readLive(ctx, siteID, now)
+		if err != nil {
+			return cached[*Live]{}, err
+		}
+		return cached[*Live]{live, now, liveKept, live.size()}, nil
+	})
+}
 
+// readLive counts the rows of the last minutes while it reads them.
+func (s *Store) readLive(ctx context.Context, siteID int64, now model.Instant) (*Live, error) {
 	since := now.Add(-LiveMinutes * time.Minute)
-	views, err := s.readRecent(ctx, recentViews, siteID, since+1, now, maxLiveViews)
-	if err != nil {
+	c := newLiveCount(now)
+	if err := s.eachRecent(ctx, recentViews, siteID, since+1, now, maxLiveViews, c.addView); err != nil {
 		return nil, fmt.Errorf("read the last page views of site %d: %w", siteID, err)
 	}
-	events, err := s.readRecent(ctx, recentEvents, siteID, since+1, now, liveLatest)
+
+	var events []LiveHit
+	err := s.eachRecent(ctx, recentEvents, siteID, since+1, now, liveLatest, func(r *recentRow) {
+		events = append(events, r.hit())
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the last events of site %d: %w", siteID, err)
 	}
-
-	live := countLive(views, now)
-	live.Latest = latest(views, events)
-	s.lives.put(siteID, live)
-	return live, nil
+	return c.live(events), nil
 }
 
-// countLive counts the page views of the last minutes.
-func countLive(views []recentRow, now model.Instant) *Live {
-	live := &Live{At: now}
-	visitors := make(map[string]struct{})
-	pages, sources := make(distinct), make(distinct)
+// size estimates the memory of a Live that a cache keeps, in bytes.
+func (l *Live) size() int64 {
+	const perLive, perText = 2 << 10, 100
+	n := int64(perLive)
+	for _, count := range slices.Concat(l.Pages, l.Sources) {
+		n += perText + int64(len(count.Value))
+	}
+	for i := range l.Latest {
+		n += perText + int64(len(l.Latest[i].Event)+len(l.Latest[i].Path)+len(l.Latest[i].Channel))
+	}
+	return n
+}
 
-	for i := range views {
-		v := &views[i]
-		age := now.Sub(v.At)
-		live.Pageviews[LiveMinutes-1-min(int(age/time.Minute), LiveMinutes-1)]++
-		if age >= liveWindow {
-			continue
+// hit returns a row as it is shown.
+func (r *recentRow) hit() LiveHit {
+	return LiveHit{r.At, string(r.Event), string(r.Path), string(r.Channel)}
+}
+
+// liveCount counts the page views of the last minutes, newest first.
+type liveCount struct {
+	now            model.Instant
+	minutes        [LiveMinutes]int64
+	visitors       map[int64]struct{}
+	pages, sources distinct
+	latest         []LiveHit
+}
+
+func newLiveCount(now model.Instant) *liveCount {
+	return &liveCount{now: now, visitors: make(map[int64]struct{}), pages: newDistinct(), sources: newDistinct()}
+}
+
+func (c *liveCount) addView(v *recentRow) {
+	age := c.now.Sub(v.At)
+	c.minutes[LiveMinutes-1-min(int(age/time.Minute), LiveMinutes-1)]++
+	if len(c.latest) < liveLatest {
+		c.latest = append(c.latest, v.hit())
+	}
+	if age >= liveWindow {
+		return
+	}
+
+	c.visitors[v.Visitor] = struct{}{}
+	c.pages.add(string(v.Path), v.Visitor)
+	referrer, campaign := model.UnpackAttribution(string(v.Attribution))
+	host, _, _ := strings.Cut(referrer, "/")
+	c.sources.add(cmp.Or(campaign.Source, host), v.Visitor)
+}
+
+// live returns what was counted, with the newest events.
+func (c *liveCount) live(events []LiveHit) *Live {
+	latest := slices.Concat(c.latest, events)
+	slices.SortStableFunc(latest, func(a, b LiveHit) int { return cmp.Compare(b.At, a.At) })
+
+	return &Live{
+		At: c.now, Visitors: int64(len(c.visitors)), Pageviews: c.minutes,
+		Pages: c.pages.top(), Sources: c.sources.top(), Latest: slices.Clone(latest[:min(liveLatest, len(latest))]),
+	}
+}
+
+// distinct counts the distinct visitors of values. Values beyond maxLiveTexts are left out.
+type distinct struct {
+	visitors map[string]map[int64]struct{}
+	bytes    int
+}
+
+func newDistinct() distinct { return distinct{visitors: make(map[string]map[int64]struct{})} }
+
+func (d *distinct) add(value string, visitor int64) {
+	const perValue = 64
+	of := d.visitors[value]
+	if of == nil {
+		if d.bytes += perValue + len(value); d.bytes > maxLiveTexts {
+			return
 		}
-
-		visitor := string(v.Visitor[:])
-		visitors[visitor] = struct{}{}
-		pages.add(v.Path, visitor)
-		referrer, campaign := model.UnpackAttribution(v.Attribution)
-		host, _, _ := strings.Cut(referrer, "/")
-		sources.add(cmp.Or(campaign.Source, host), visitor)
+		of = make(map[int64]struct{})
+		d.visitors[strings.Clone(value)] = of
 	}
-
-	live.Visitors = int64(len(visitors))
-	live.Pages, live.Sources = pages.top(), sources.top()
-	return live
-}
-
-// distinct counts the distinct visitors of values.
-type distinct map[string]map[string]struct{}
-
-func (d distinct) add(value, visitor string) {
-	if d[value] == nil {
-		d[value] = make(map[string]struct{})
-	}
-	d[value][visitor] = struct{}{}
+	of[visitor] = struct{}{}
 }
 
 // top returns the values with the most visitors.
-func (d distinct) top() []LiveCount {
-	list := make([]LiveCount, 0, len(d))
-	for value, visitors := range d {
+func (d *distinct) top() []LiveCount {
+	list := make([]LiveCount, 0, len(d.visitors))
+	for value, visitors := range d.visitors {
 		list = append(list, LiveCount{value, int64(len(visitors))})
 	}
 	slices.SortFunc(list, func(a, b LiveCount) int {
 		return cmp.Or(cmp.Compare(b.Visitors, a.Visitors), cmp.Compare(a.Value, b.Value))
 	})
-	return list[:min(liveTop, len(list))]
-}
-
-// latest returns the newest rows of both kinds.
-func latest(views, events []recentRow) []LiveHit {
-	all := slices.Concat(views[:min(liveLatest, len(views))], events)
-	slices.SortStableFunc(all, func(a, b recentRow) int { return cmp.Compare(b.At, a.At) })
-
-	hits := make([]LiveHit, min(liveLatest, len(all)))
-	for i := range hits {
-		hits[i] = LiveHit{all[i].At, all[i].Event, all[i].Path, string(all[i].Channel)}
-	}
-	return hits
+	return slices.Clone(list[:min(liveTop, len(list))])
 }

@@ -94,7 +94,7 @@ var ErrNotBuilt = &model.Error{
 type Store struct {
 	db    *db.DB
 	turns *turns.Queue // of scans, by Request.Asker
-	lives *lives
+	lives *cache[int64, *Live]
 
 	suspended *atomic.Int64 // bytes held by scans that have given way
 
@@ -113,7 +113,7 @@ func New(d *db.DB) *Store {
 	return &Store{
 		db:    d,
 		turns: newTurns(),
-		lives: newLives(),
+		lives: newCache[int64, *Live](maxNowBytes),
 
 		suspended: new(atomic.Int64),
 		rooms:     &sync.Pool{New: func() any { return &rooms{most: maxSegmentBytes} }},

@@ -243,28 +243,34 @@ FROM events AS r {{visit}} WHERE r.site_id = ? AND r.at >= ? AND r.at <= ? ORDER
   SELECT * FROM visits WHERE site_id = r.site_id AND day = (r.at / 86400000000)::integer AND visitor = r.visitor AND n = r.n LIMIT 1) AS v`
 )
 
-// recentRow is a page view or event of the last minutes.
+// recentRow is a page view or event of the last minutes. Its texts change with the next row.
 type recentRow struct {
 	At          model.Instant
-	Path        string
-	Event       string // empty for a page view
-	Visitor     model.VisitorID
+	Path, Event []byte // no event for a page view
+	Visitor     int64
 	Channel     model.Channel
-	Attribution string // see model.PackAttribution
+	Attribution []byte // see model.PackAttribution
 }
 
-// readRecent reads up to limit rows of a query from a time until another one.
-func (s *Store) readRecent(
-	ctx context.Context, query string, siteID int64, since, now model.Instant, limit int,
-) ([]recentRow, error) {
+// eachRecent calls take for up to limit rows of a query from a time until another one.
+func (s *Store) eachRecent(
+	ctx context.Context, query string, siteID int64, since, now model.Instant, limit int, take func(*recentRow),
+) error {
 	visit := sqliteRecentVisit
 	if s.db.IsPostgres() {
 		visit = pgRecentVisit
 	}
 
-	var rows []recentRow
-	err := s.snapshot(ctx, func(ctx context.Context, tx bun.Tx, _ bun.Conn) error {
-		return tx.NewRaw(strings.Replace(query, "{{visit}}", visit, 1), siteID, since, now, limit).Scan(ctx, &rows)
+	args := []int64{siteID, int64(since), int64(now), int64(limit)}
+	return s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
+		var row recentRow
+		return each(ctx, strings.Replace(query, "{{visit}}", visit, 1), args, func(r rawrows.Row) error {
+			row = recentRow{
+				At: model.Instant(r.Int64(0)), Path: r.Bytes(1), Event: r.Bytes(2), Visitor: r.Int64(3),
+				Channel: model.ChannelOf(int16(r.Int64(4))), Attribution: r.Bytes(5),
+			}
+			take(&row)
+			return nil
+		})
 	})
-	return rows, err
 }

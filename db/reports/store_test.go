@@ -7,6 +7,8 @@ import (
 	"maps"
 	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -594,6 +596,49 @@ func TestClockAhead(t *testing.T) {
 		f.equal("put right", whole(2))
 		if states := f.states(); states[open] != 2 || len(states) != 1 {
 			t.Errorf("days by state %v", states)
+		}
+	})
+}
+
+// TestLiveIsReadOnce checks that parallel callers share one read of the last minutes, and that ten
+// seconds later they are read again.
+func TestLiveIsReadOnce(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		f.storeVisits(startDay, 5)
+		now := startDay.Start().Add(30 * time.Second)
+
+		var reads atomic.Int64
+		reports.Observe(f.reports, func(what string) {
+			if strings.Contains(what, "FROM pageviews") {
+				reads.Add(1)
+			}
+		})
+		live := func(at model.Instant) *reports.Live {
+			live, err := f.reports.Live(t.Context(), f.site.ID, at)
+			if err != nil {
+				t.Error(err)
+			}
+			return live
+		}
+
+		var callers sync.WaitGroup
+		for range 30 {
+			callers.Go(func() {
+				if got := live(now); got == nil || got.Visitors != 5 || got.Pageviews[reports.LiveMinutes-1] != 5 {
+					t.Errorf("got %+v", got)
+				}
+			})
+		}
+		callers.Wait()
+		if n := reads.Load(); n != 1 {
+			t.Errorf("%d reads, want 1", n)
+		}
+
+		live(now.Add(9 * time.Second))
+		live(now.Add(11 * time.Second))
+		if n := reads.Load(); n != 2 {
+			t.Errorf("%d reads after 11 seconds, want 2", n)
 		}
 	})
 }
