@@ -23,9 +23,13 @@ type Cursor struct {
 	ID int64
 }
 
-// exportPage is how many rows are read at once. No connection is held between two pages, so that a
-// slow reader delays no other process.
-const exportPage = 1_000
+// The bounds of a page, the rows that are read at once. No connection is held between two pages, so that
+// a slow reader delays no other process. Its page stays in memory meanwhile.
+const (
+	exportPage = 1_000   // rows
+	pageBytes  = 2 << 20 // of texts. The row that exceeds it is the last one of its page
+	pageVisits = 500     // of different visits. PostgreSQL reads them after the rows
+)
 
 // skipStep is how many rows one statement skips for an offset.
 const skipStep = 100_000
@@ -57,35 +61,32 @@ func exportPages[Row any](ctx context.Context, s *Store, e *exported[Row], r Ran
 		r = r.behind(*last)
 	}
 
-	var rows []Row // of one page; the next one uses their memory
+	p := newPage(e)
 	for r.Limit > 0 {
-		page := r
-		page.Limit = min(r.Limit, exportPage)
-
 		in, err := s.ofSite(ctx, r.SiteID)
 		if err != nil {
 			return err
 		}
-		if rows, err = e.readPage(ctx, in, page, rows[:0]); err != nil {
+		if err := p.read(ctx, in, r); err != nil {
 			return err
 		}
 
-		for i := range rows {
-			if e.visit(&rows[i]).StartedAt == 0 {
+		for i := range p.rows {
+			if e.visit(&p.rows[i]).StartedAt == 0 {
 				continue // a visit that is being deleted
 			}
 
 			r.Limit--
-			if err := each(&rows[i]); err != nil {
+			if err := each(&p.rows[i]); err != nil {
 				return err
 			}
 		}
 
-		if len(rows) < page.Limit {
+		if !p.more {
 			return nil
 		}
 
-		r = r.behind(e.cursor(&rows[len(rows)-1]))
+		r = r.behind(e.cursor(&p.rows[len(p.rows)-1]))
 	}
 
 	return nil

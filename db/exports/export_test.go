@@ -1,7 +1,9 @@
 package exports_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -322,4 +324,104 @@ func TestFarOffset(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPagesAreBounded exports events with the longest texts, of one visit and of a visit each. A page
+// holds a bounded number of bytes, and all pages together have each event once.
+func TestPagesAreBounded(t *testing.T) {
+	const events, text, attribution = 1_600, 4_096, 6_000
+	start := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	const numbers = `WITH RECURSIVE numbers (n) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < ?) `
+
+	for name, test := range map[string]struct {
+		visits           int // the events take turns
+		properties, path int // bytes
+	}{
+		"long events of one visit":         {1, text, 2_048},
+		"long events of visits":            {events, text, 2_048},
+		"short events of long visits":      {events, 2, 1},
+		"short events of some long visits": {exports.PageVisits / 2, 2, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				site := dbtest.NewOwnSite(t, d, "example.com")
+				from := model.PackAttribution(strings.Repeat("r", attribution), &model.Campaign{})
+				err := errors.Join(
+					dbtest.Exec(d, numbers+`INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel, attribution)
+						SELECT ?, n, ?, 1, ?, 0, 0, 3, ? FROM numbers`, test.visits, site.ID, start.Day(), start, from),
+					dbtest.Exec(d, numbers+`INSERT INTO events (site_id, at, id, visitor, n, name, path, properties)
+						SELECT ?, ? + n, n, n % ?, 1, 'signup', ?, ? FROM numbers`, events, site.ID, start, test.visits,
+						strings.Repeat("p", test.path), `{"a":"`+strings.Repeat("v", test.properties-2)+`"}`))
+				if err != nil {
+					t.Fatal(err)
+				}
+
+				all := exports.Range{SiteID: site.ID, To: 1 << 62, Limit: 1 << 20}
+				pages, err := exports.EventPages(t.Context(), d, all)
+				if err != nil {
+					t.Fatal(err)
+				}
+				rows := 0
+				for _, page := range pages {
+					rows += page.Rows
+					if page.Rows > exports.PageRows || page.Visits > exports.PageVisits ||
+						page.Bytes > exports.PageBytes+exports.PageVisits*attribution+2*text {
+						t.Errorf("a page has %+v", page)
+					}
+				}
+				if rows != events {
+					t.Errorf("%d pages have %d events, want %d", len(pages), rows, events)
+				}
+
+				next := int64(0)
+				err = exports.New(d).ExportEvents(t.Context(), all, func(e *exports.Event) error {
+					if e.ID != next || len(e.Referrer) != attribution || len(e.Path) != test.path {
+						t.Fatalf("event %d after %d, with a referrer of %d bytes", e.ID, next-1, len(e.Referrer))
+					}
+					next++
+					return nil
+				})
+				if err != nil || next != events {
+					t.Errorf("%d events, error %v", next, err)
+				}
+			})
+		})
+	}
+}
+
+// TestJSONEscapesLittle checks that a row as JSON is about as long as its texts, whatever they contain,
+// and that it has the same values as json.Marshal's.
+func TestJSONEscapesLittle(t *testing.T) {
+	for _, text := range []string{"<>&", "a\u2028b\u2029", "\u00e4\u65e5\U0001f600", "\x7f", `"\`, "\t\n\x01", "a\xffb"} {
+		properties, err := json.Marshal(map[string]string{"k": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := exports.AppendJSON([]byte("before"), []exports.Field{
+			{Name: "text", Value: text}, {Name: "object", Value: json.RawMessage(properties)}, {Name: "none", Value: nil},
+			{Name: "number", Value: int64(7)}, {Name: "yes", Value: true},
+		})
+		if err != nil || !bytes.HasPrefix(got, []byte("before{")) {
+			t.Fatalf("%q, error %v", got, err)
+		}
+
+		var row struct {
+			Text   string
+			Object struct{ K string }
+			None   *string
+			Number int64
+			Yes    bool
+		}
+		err = json.Unmarshal(got[len("before"):], &row)
+		want := strings.ToValidUTF8(text, "\ufffd")
+		if err != nil || row.Text != want || row.Object.K != want || row.None != nil || row.Number != 7 || !row.Yes {
+			t.Errorf("%q became %q, error %v", text, got, err)
+		}
+	}
+
+	long := strings.Repeat("<&\u2028", 1_000)
+	got, err := exports.AppendJSON(nil, []exports.Field{{Name: "a", Value: long}, {Name: "b", Value: json.RawMessage(`"` + long + `"`)}})
+	if err != nil || len(got) > 2*len(long)+20 {
+		t.Errorf("two texts of %d bytes became %d bytes, error %v", len(long), len(got), err)
+	}
 }

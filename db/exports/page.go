@@ -22,26 +22,46 @@ var pgExportInOrder = []string{
 	"SET LOCAL enable_sort = off", "SET LOCAL enable_bitmapscan = off", "SET LOCAL enable_seqscan = off", "SET LOCAL jit = off",
 }
 
-// readPage reads the rows of one page into rows, which are empty. All of it is of one state of the
+// page is a page of an export. The next one uses its memory.
+type page[Row any] struct {
+	of   *exported[Row]
+	rows []Row
+	more bool // rows may follow
+
+	bytes  int // of the texts of the rows
+	visits map[visitKey]struct{}
+	full   bool
+}
+
+func newPage[Row any](of *exported[Row]) *page[Row] {
+	return &page[Row]{of: of, visits: make(map[visitKey]struct{})}
+}
+
+// read reads the first rows of a range in place of the page's. All of them are of one state of the
 // database. A row whose visit is missing, because it is being deleted, has no columns of it.
-func (e *exported[Row]) readPage(ctx context.Context, s *Store, page Range, rows []Row) ([]Row, error) {
-	q := s.rangeQuery(e.table, page).Limit(int64(page.Limit))
+func (p *page[Row]) read(ctx context.Context, s *Store, r Range) error {
+	// Without their texts, the rows of the last page keep no memory.
+	clear(p.rows)
+	clear(p.visits)
+	p.rows, p.bytes, p.full = p.rows[:0], 0, false
+
+	limit := min(r.Limit, exportPage)
+	q := s.rangeQuery(p.of.table, r).Limit(int64(limit))
 	hold, err := s.db.HoldPartitions(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 
-	err = s.db.LongConn(ctx, func(driverConn any) (err error) {
+	err = s.db.LongConn(ctx, func(driverConn any) error {
 		if s.db.IsPostgres() {
 			settings := slices.Concat(hold, pgExportInOrder)
-			query := q.ColumnExpr(e.own.list("r.")).String()
-			rows, err = e.readPostgres(ctx, driverConn, page.SiteID, settings, query, rows)
-		} else {
-			rows, err = e.readSQLite(ctx, driverConn, s.joined(e.own.list("r."), e.setEngaged != nil, q), rows)
+			query := q.ColumnExpr(p.of.own.list("r.")).String()
+			return p.readPostgres(ctx, driverConn, r.SiteID, settings, query)
 		}
-		return err
+		return p.readSQLite(ctx, driverConn, s.joined(p.of.own.list("r."), p.of.setEngaged != nil, q))
 	})
-	return rows, err
+	p.more = p.full || len(p.rows) == limit
+	return err
 }
 
 // joined returns SQLite's query for a page with the visits and the engagement of its rows.
@@ -57,25 +77,49 @@ func (s *Store) joined(columns string, engagement bool, page *bun.SelectQuery) s
 	return q.String()
 }
 
-func (e *exported[Row]) readSQLite(ctx context.Context, driverConn any, query string, rows []Row) ([]Row, error) {
-	visit := len(e.own.names) // the first column of the visit
+func (p *page[Row]) readSQLite(ctx context.Context, driverConn any, query string) error {
+	visit := len(p.of.own.names) // the first column of the visit
 	engaged := visit + len(exportedVisits.names)
 
-	err := rawrows.Each(ctx, driverConn, query, nil, func(r rawrows.Row) error {
-		row := e.add(&rows, r)
-		exportedVisits.scan(e.visit(row), r, visit)
-		if e.setEngaged != nil {
-			e.setEngaged(row, int32(r.Int64(engaged)), int16(r.Int64(engaged+1)))
+	return rawrows.Each(ctx, driverConn, query, nil, func(r rawrows.Row) error {
+		row := p.add(r)
+		if row == nil {
+			return nil
+		}
+
+		v := p.of.visit(row)
+		exportedVisits.scan(v, r, visit)
+		p.bytes += v.bytes()
+		if p.of.setEngaged != nil {
+			p.of.setEngaged(row, int32(r.Int64(engaged)), int16(r.Int64(engaged+1)))
 		}
 		return nil
 	})
-	return rows, err
 }
 
-// add appends a row with its own columns, and returns it.
-func (e *exported[Row]) add(rows *[]Row, from rawrows.Row) *Row {
-	*rows = append(*rows, *new(Row))
-	row := &(*rows)[len(*rows)-1]
-	e.own.scan(row, from, 0)
+// add appends a row with its own columns, and returns it. It returns nil once the page is full.
+func (p *page[Row]) add(from rawrows.Row) *Row {
+	if p.full = p.full || p.bytes >= pageBytes || len(p.visits) >= pageVisits; p.full {
+		return nil
+	}
+
+	p.rows = append(p.rows, *new(Row))
+	row := &p.rows[len(p.rows)-1]
+	p.of.own.scan(row, from, 0)
+
+	p.bytes += p.of.bytes(row)
+	v := p.of.visit(row)
+	p.visits[visitKey{p.of.cursor(row).At.Day(), v.Visitor, v.N}] = struct{}{}
 	return row
+}
+
+// bytes returns the length of the texts of a visit.
+func (v *Visit) bytes() int {
+	n := len(v.UserID) + len(v.Referrer)
+	for _, text := range [...]string{
+		v.Source, v.Medium, v.Name, v.Content, v.Term, v.Gclid, v.Gbraid, v.Wbraid, v.Fbclid, v.Msclkid,
+	} {
+		n += len(text)
+	}
+	return n
 }

@@ -41,14 +41,16 @@ CROSS JOIN LATERAL (
 
 // readPostgres reads the rows of a query in a first round trip, and their visits and engagement in a
 // second one. settings are the statements that run first.
-func (e *exported[Row]) readPostgres(
-	ctx context.Context, driverConn any, siteID int64, settings []string, query string, rows []Row,
-) ([]Row, error) {
-	page := rawrows.Query{Text: query, Take: func(r rawrows.Row) { e.add(&rows, r) }}
+func (p *page[Row]) readPostgres(
+	ctx context.Context, driverConn any, siteID int64, settings []string, query string,
+) error {
+	e := p.of
+	first := rawrows.Query{Text: query, Take: func(r rawrows.Row) { p.add(r) }}
 	var visits *visitLookup
 	var engaged []model.Engaged
 
-	err := rawrows.Snapshot(ctx, driverConn, settings, page, func() []rawrows.Query {
+	err := rawrows.Snapshot(ctx, driverConn, settings, first, func() []rawrows.Query {
+		rows := p.rows
 		if len(rows) == 0 {
 			return nil
 		}
@@ -61,18 +63,18 @@ func (e *exported[Row]) readPostgres(
 		}
 		return lookups
 	})
-	if err != nil || len(rows) == 0 {
-		return rows, err
+	if err != nil || len(p.rows) == 0 {
+		return err
 	}
 
 	for i, from := range visits.of {
-		*e.visit(&rows[i]) = *e.visit(&rows[from])
+		*e.visit(&p.rows[i]) = *e.visit(&p.rows[from])
 	}
 	for i := range engaged {
-		ms, scroll := engaged[i].Of(e.cursor(&rows[i]).At)
-		e.setEngaged(&rows[i], ms, scroll)
+		ms, scroll := engaged[i].Of(e.cursor(&p.rows[i]).At)
+		e.setEngaged(&p.rows[i], ms, scroll)
 	}
-	return rows, nil
+	return nil
 }
 
 // visitLookup looks up the visits of a page, each once, for the first row that has it.

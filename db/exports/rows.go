@@ -64,6 +64,7 @@ type exported[Row any] struct {
 	own        columns[Row] // of the table
 	visit      func(*Row) *Visit
 	cursor     func(*Row) Cursor
+	bytes      func(*Row) int                         // of the texts that are not the visit's
 	setEngaged func(row *Row, ms int32, scroll int16) // nil: the rows have no engagement
 }
 
@@ -86,6 +87,7 @@ var (
 		table:      tables.Pageviews.Name,
 		visit:      func(p *Pageview) *Visit { return &p.Visit },
 		cursor:     func(p *Pageview) Cursor { return Cursor{At: p.At, ID: p.ID} },
+		bytes:      func(p *Pageview) int { return len(p.Path) + len(p.Language) },
 		setEngaged: func(p *Pageview, ms int32, scroll int16) { p.EngagedMS, p.Scroll = ms, scroll },
 	}, tables.Pageviews.Columns.Without("site_id").Names(), readers[Pageview]{
 		"at":          func(p *Pageview, r rawrows.Row, i int) { p.At = model.Instant(r.Int64(i)) },
@@ -100,6 +102,9 @@ var (
 		table:  tables.Events.Name,
 		visit:  func(e *Event) *Visit { return &e.Visit },
 		cursor: func(e *Event) Cursor { return Cursor{At: e.At, ID: e.ID} },
+		bytes: func(e *Event) int {
+			return len(e.Name) + len(e.Path) + len(e.Currency) + len(e.TransactionID) + len(e.Properties)
+		},
 	}, tables.Events.Columns.Without("site_id").Names(), readers[Event]{
 		"at":             func(e *Event, r rawrows.Row, i int) { e.At = model.Instant(r.Int64(i)) },
 		"id":             func(e *Event, r rawrows.Row, i int) { e.ID = r.Int64(i) },
