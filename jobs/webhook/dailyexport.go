@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/tallygate/tallygate/db/exports"
@@ -18,11 +19,70 @@ const exportDelay = 5 * time.Minute
 // maxPlanErrors is how many sites whose export could not be planned are logged in one run.
 const maxPlanErrors = 10
 
-// dailyBody writes the body of a part of a daily export from the part's rows.
-func (d *Deliverer) dailyBody(ctx context.Context, claim *outbox.Claim) ([]byte, error) {
+// errLargeBody means that a body has more than ordinaryBody bytes.
+var errLargeBody = errors.New("the body of a daily export is large")
+
+// dailyBody writes the body of a part of a daily export from the part's rows. A large one is written in
+// its own turn, into memory of its size.
+func (d *Deliverer) dailyBody(ctx context.Context, claim *outbox.Claim, export *exportBody) ([]byte, error) {
+	w := &dailyWriter{most: ordinaryBody}
+	err := d.writeDaily(ctx, claim, w)
+	if !errors.Is(err, errLargeBody) {
+		return w.body, err
+	}
+
+	w.body = nil
+	if err := export.alone(ctx); err != nil {
+		return nil, err
+	}
+
+	size := &dailyWriter{measures: true}
+	if err := d.writeDaily(ctx, claim, size); err != nil {
+		return nil, err
+	}
+	w = &dailyWriter{body: make([]byte, 0, size.size)}
+	err = d.writeDaily(ctx, claim, w)
+	return w.body, err
+}
+
+// dailyWriter takes the pieces of a body.
+type dailyWriter struct {
+	body     []byte
+	most     int  // bytes, after which errLargeBody ends the body; 0: any number
+	measures bool // the body is not kept
+
+	size int
+}
+
+// add adds the piece that write appends to a buffer.
+func (w *dailyWriter) add(write func(to []byte) ([]byte, error)) error {
+	before := len(w.body)
+	body, err := write(w.body)
+	if err != nil {
+		return err
+	}
+
+	w.size += len(body) - before
+	w.body = body
+	if w.measures {
+		w.body = body[:0]
+	}
+	if w.most > 0 && w.size > w.most {
+		return errLargeBody
+	}
+	return nil
+}
+
+// text adds a text.
+func (w *dailyWriter) text(text string) error {
+	return w.add(func(to []byte) ([]byte, error) { return append(to, text...), nil })
+}
+
+// writeDaily writes the pieces of a body.
+func (d *Deliverer) writeDaily(ctx context.Context, claim *outbox.Claim, to *dailyWriter) error {
 	var part model.DailyPart
 	if err := json.Unmarshal([]byte(claim.Body), &part); err != nil {
-		return nil, err
+		return err
 	}
 
 	head, err := json.Marshal(struct {
@@ -33,21 +93,26 @@ func (d *Deliverer) dailyBody(ctx context.Context, claim *outbox.Claim) ([]byte,
 		Parts   int    `json:"parts"`
 	}{"daily_export", claim.SiteKey, part.Day.String(), part.Part, part.Parts})
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if err := to.text(string(bytes.TrimSuffix(head, []byte("}"))) + `,"rows":[`); err != nil {
+		return err
 	}
 
-	body := append(bytes.TrimSuffix(head, []byte("}")), `,"rows":[`...)
 	rows := 0
 	err = d.store.DailyPartEvents(ctx, claim.SiteID, &part, func(e *exports.Event) error {
-		if rows++; rows > 1 {
-			body = append(body, ',')
-		}
-		var err error
-		body, err = exports.AppendJSON(body, e.Fields())
-		return err
+		rows++
+		return to.add(func(to []byte) ([]byte, error) {
+			if rows > 1 {
+				to = append(to, ',')
+			}
+			return exports.AppendJSON(to, e.Fields())
+		})
 	})
-
-	return append(body, "]}"...), err
+	if err != nil {
+		return err
+	}
+	return to.text("]}")
 }
 
 // PlanDailyExports writes the deliveries of the days that have ended, and returns how many. A day

@@ -337,7 +337,7 @@ func (d *Deliverer) attempt(times deadlines, claim *outbox.Claim, export *export
 
 	if claim.Kind == model.DeliveryDailyExport {
 		var err error
-		if body, err = d.dailyBody(times.prompt, claim); err != nil {
+		if body, err = d.dailyBody(times.prompt, claim, export); err != nil {
 			return outbox.AttemptResult{Error: model.AttemptInternal}, err
 		}
 

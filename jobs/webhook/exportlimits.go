@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
@@ -10,10 +11,11 @@ const (
 	exportsAtOnce  = 32       // parts of daily exports in progress, so that other kinds have slots
 	exportsWritten = 4        // bodies of daily exports that are written at once
 	exportBytes    = 32 << 20 // no body is begun while those in progress have this many bytes
+	ordinaryBody   = 8 << 20  // a larger body is written and sent alone
 )
 
-// exportLimits bounds the memory of the bodies of daily exports: exportBytes and the size of
-// exportsWritten further ones.
+// exportLimits bounds the memory of the bodies of daily exports: exportBytes, exportsWritten ordinary
+// ones, and one of any size.
 type exportLimits struct {
 	parts   *semaphore.Weighted
 	writing *semaphore.Weighted
@@ -26,9 +28,10 @@ func newExportLimits() *exportLimits {
 
 // exportBody is one body's share of the limits. One goroutine uses it.
 type exportBody struct {
-	limits    *exportLimits
-	isWritten bool
-	bytes     int64
+	limits  *exportLimits
+	writing int64 // of the limit
+	isAlone bool
+	bytes   int64
 }
 
 // begin reserves a body, or returns nil if a limit is reached. The caller must end it.
@@ -42,22 +45,38 @@ func (l *exportLimits) begin() *exportBody {
 		return nil
 	}
 
-	return &exportBody{limits: l}
+	return &exportBody{limits: l, writing: 1}
+}
+
+// alone waits until no other body is written. No other one is then begun until this one has ended. The
+// caller must keep nothing of the body meanwhile.
+func (b *exportBody) alone(ctx context.Context) error {
+	b.release()
+	if err := b.limits.writing.Acquire(ctx, exportsWritten); err != nil {
+		return err
+	}
+
+	b.writing, b.isAlone = exportsWritten, true
+	return nil
 }
 
 // written counts the bytes of a body that is now written.
 func (b *exportBody) written(bytes int) {
-	b.isWritten, b.bytes = true, int64(bytes)
+	b.bytes = int64(bytes)
 	b.limits.bytes.Add(b.bytes)
-	b.limits.writing.Release(1)
+	if !b.isAlone {
+		b.release()
+	}
+}
+
+func (b *exportBody) release() {
+	b.limits.writing.Release(b.writing)
+	b.writing = 0
 }
 
 // end frees a body, whether or not it was written.
 func (b *exportBody) end() {
-	if !b.isWritten {
-		b.written(0)
-	}
-
+	b.release()
 	b.limits.bytes.Add(-b.bytes)
 	b.limits.parts.Release(1)
 }
