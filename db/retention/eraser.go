@@ -21,6 +21,7 @@ const (
 	erasurePage   = 5_000 // rows that one statement reads
 	erasurePages  = 200   // pages of visits that one run reads before it continues with the next erasure
 	erasureChunk  = 500   // rows that one transaction deletes
+	erasureBodies = 200   // bodies of deliveries that one statement reads
 	erasurePasses = 10    // passes over a day whose visits still receive rows
 
 	// erasureWindow is how much older than rows already seen a row can be that is committed later.
@@ -281,29 +282,35 @@ func (r *eraser) deliveriesOf(ctx context.Context, events []ownRow) ([]int64, er
 		own[e.At] = append(own[e.At], e.conversion)
 	}
 
-	var found []model.Delivery
-	err := r.db.Read.NewSelect().Model(&found).Column("id", "created_at", "body").
-		Where("site_id = ? AND kind = ?", r.erasure.SiteID, model.DeliveryConversion).
-		Where("id >= ? AND id < ?", model.FirstTimeID(events[0].At), model.FirstTimeID(events[len(events)-1].At+1)).
-		Scan(ctx)
-	if err != nil {
-		return nil, err
-	}
-
+	// Between two events of the user there can be deliveries of a whole day.
 	var ids []int64
-	for _, delivery := range found {
-		var about conversion
-		if err := json.Unmarshal([]byte(delivery.Body), &about); err != nil {
-			// No event has such a body.
-			continue
+	first, end := model.FirstTimeID(events[0].At), model.FirstTimeID(events[len(events)-1].At+1)
+	for {
+		var found []model.Delivery
+		err := r.db.Read.NewSelect().Model(&found).Column("id", "created_at", "body").
+			Where("site_id = ? AND kind = ?", r.erasure.SiteID, model.DeliveryConversion).
+			Where("id >= ? AND id < ?", first, end).Order("id").Limit(erasureBodies).Scan(ctx)
+		if err != nil {
+			return nil, err
 		}
 
-		if slices.Contains(own[delivery.CreatedAt], about) {
-			ids = append(ids, delivery.ID)
+		for _, delivery := range found {
+			var about conversion
+			if err := json.Unmarshal([]byte(delivery.Body), &about); err != nil {
+				// No event has such a body.
+				continue
+			}
+
+			if slices.Contains(own[delivery.CreatedAt], about) {
+				ids = append(ids, delivery.ID)
+			}
 		}
+
+		if len(found) < erasureBodies {
+			return ids, nil
+		}
+		first = found[len(found)-1].ID + 1
 	}
-
-	return ids, nil
 }
 
 // eraseVisits deletes the visits of a day and returns true, unless a table has received rows of

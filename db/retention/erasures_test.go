@@ -216,6 +216,41 @@ func TestEraseUser(t *testing.T) {
 	})
 }
 
+// TestEraseAmongManyDeliveries erases a user whose first and last event of a day have many deliveries of
+// others between them, which are read in pages.
+func TestEraseAmongManyDeliveries(t *testing.T) {
+	const others = 2*retention.ErasureBodies + 1
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := erasableSite(t, d, "shop.example")
+		subject := model.NewUserIDKey(erasureKey).Of(site.ID, subjectID)
+		p := &people{t: t, d: d}
+
+		from := erasedAt.Day().Start()
+		p.visit(site.ID, subject, from.Add(time.Hour))
+		p.visit(site.ID, subject, from.Add(2*time.Hour))
+		p.visit(site.ID, subject, erasedAt.Add(-2*time.Minute))
+		first := from.Add(90 * time.Minute)
+		p.exec(fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+			INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+			SELECT ?, ? + i * 4096, 'conversion', 'purchase', 'delivered', 1, ?, 0, ? FROM n`, others),
+			site.ID, model.FirstTimeID(first), first, `{"type":"conversion","event":"purchase","path":"/","transaction_id":"another"}`)
+
+		e, err := retention.New(d).RequestErasure(t.Context(), site.AccountID, site.ID, subjectID, erasedAt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := retention.New(d).EraseUser(t.Context(), e, erasedAt.Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+
+		after, err := retention.New(d).Erasure(t.Context(), site.AccountID, e.ID)
+		left, countErr := dbtest.Count(d, "deliveries")
+		if err != nil || countErr != nil || after.Events != 3 || after.Deliveries != 3 || left != others {
+			t.Errorf("%+v, %d deliveries are left, errors %v, %v; want 3 erased and %d left", after, left, err, countErr, others)
+		}
+	})
+}
+
 // missing returns the rows that only one of the lists has.
 func missing(a, b []string) []string {
 	var only []string

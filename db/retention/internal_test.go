@@ -1,0 +1,4 @@
+package retention
+
+// ErasureBodies is erasureBodies, for tests.
+const ErasureBodies = erasureBodies
