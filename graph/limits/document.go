@@ -28,11 +28,12 @@ const (
 	maxFields             = 500
 )
 
-// The query cache keeps the documents that clients send repeatedly. Texts longer than cachedText are
-// not cached, which bounds the memory that unauthenticated callers can fill.
+// The query cache keeps the documents that clients send repeatedly. Longer ones are not cached, which
+// bounds the memory that unauthenticated callers can fill. A token takes up to 550 bytes.
 const (
 	cachedQueries = 200
 	cachedText    = 8 << 10
+	cachedTokens  = 600
 )
 
 // Apply installs the document limits, the query cache and the complexity limit on a server. Without
@@ -76,8 +77,8 @@ func (g gate) MutateOperationParameters(ctx context.Context, params *graphql.Raw
 	}
 
 	src := &ast.Source{Input: params.Query}
-	if err := countTokens(src); err != nil {
-		return err
+	if hasMoreTokens(src, maxTokens) {
+		return Refusal(generated.ErrorCodeTooComplex, "The query has more than %d tokens.", maxTokens)
 	}
 
 	doc, err := parser.ParseQuery(src)
@@ -89,17 +90,17 @@ func (g gate) MutateOperationParameters(ctx context.Context, params *graphql.Raw
 	return g.measure(doc)
 }
 
-func countTokens(src *ast.Source) *gqlerror.Error {
+// hasMoreTokens reports whether a document has at least so many tokens, with its end.
+func hasMoreTokens(src *ast.Source, most int) bool {
 	lex := lexer.New(src)
-	for range maxTokens {
+	for range most {
 		token, err := lex.ReadToken()
 		if err != nil || token.Kind == lexer.EOF {
 			// The parser reports lexical errors.
-			return nil
+			return false
 		}
 	}
-
-	return Refusal(generated.ErrorCodeTooComplex, "The query has more than %d tokens.", maxTokens)
+	return true
 }
 
 func (g gate) measure(doc *ast.QueryDocument) *gqlerror.Error {
@@ -242,9 +243,9 @@ type queryCache struct{ *lru.LRU[*ast.QueryDocument] }
 
 func newQueryCache() *queryCache { return &queryCache{lru.New[*ast.QueryDocument](cachedQueries)} }
 
-// Add caches a document unless its text is longer than cachedText.
+// Add caches a document unless it is longer than cachedText or cachedTokens.
 func (c *queryCache) Add(ctx context.Context, text string, doc *ast.QueryDocument) {
-	if len(text) <= cachedText {
+	if len(text) <= cachedText && !hasMoreTokens(&ast.Source{Input: text}, cachedTokens) {
 		c.LRU.Add(ctx, text, doc)
 	}
 }
