@@ -3,6 +3,7 @@ package resolver
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
@@ -28,7 +29,12 @@ func (r *siteResolver) Deliveries(
 		return nil, err
 	}
 
-	position := outbox.DeliveryPage{DeliveryFilter: deliveryFilter(filter), Page: page}
+	selected, err := deliveryFilter(filter)
+	if err != nil {
+		return nil, err
+	}
+
+	position := outbox.DeliveryPage{DeliveryFilter: selected, Page: page}
 	deliveries, err := requestOf(ctx).loaders().Deliveries(position).Of(ctx, obj.ID)
 	if err != nil {
 		return nil, err
@@ -45,13 +51,20 @@ func (r *siteResolver) Deliveries(
 	}, nil
 }
 
+// maxFilterEvent is the length of the longest event of a delivery, in bytes.
+const maxFilterEvent = 48
+
 // deliveryFilter returns the filter that the arguments describe.
-func deliveryFilter(filter *generated.DeliveryFilter) (f outbox.DeliveryFilter) {
+func deliveryFilter(filter *generated.DeliveryFilter) (f outbox.DeliveryFilter, err error) {
 	if filter == nil {
-		return f
+		return f, nil
 	}
 
-	f.Event = orBlank(filter.Event)
+	// The statement repeats the event for each site of the request.
+	if f.Event = orBlank(filter.Event); len(f.Event) > maxFilterEvent {
+		return f, invalidArgument("filter.event",
+			fmt.Sprintf("The argument filter.event has at most %d characters.", maxFilterEvent))
+	}
 	if filter.Kind != nil {
 		f.Kind = strings.ToLower(string(*filter.Kind))
 	}
@@ -65,7 +78,7 @@ func deliveryFilter(filter *generated.DeliveryFilter) (f outbox.DeliveryFilter) 
 		f.Until = *filter.Until
 	}
 
-	return f
+	return f, nil
 }
 
 func (r *deliveryConnectionResolver) TotalCount(ctx context.Context, obj *generated.DeliveryConnection) (int, error) {

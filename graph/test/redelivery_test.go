@@ -107,6 +107,14 @@ func TestDeliveryFilters(t *testing.T) {
 		if got.Body != `{"data":{"site":{"a":{"totalCount":0},"b":{"totalCount":32},"c":{"totalCount":32},"d":{"totalCount":0}}}}` {
 			t.Errorf("times far away: %s", got.Body)
 		}
+
+		// A statement has the event for each site, so that a long one would multiply.
+		long := `query($id: ID!, $event: String!) { site(id: $id) { deliveries(filter: {event: $event}) { totalCount } } }`
+		for event, code := range map[string]string{strings.Repeat("e", 48): "", strings.Repeat("e", 49): "INVALID_ARGUMENT", strings.Repeat("e", 60_000): "INVALID_ARGUMENT"} {
+			if got := c.query(long, "id", id, "event", event); got.codes() != code {
+				t.Errorf("an event of %d characters: %.300s, want %q", len(event), got.Body, code)
+			}
+		}
 	})
 }
 
