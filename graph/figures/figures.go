@@ -4,6 +4,7 @@ package figures
 
 import (
 	"cmp"
+	"context"
 	"iter"
 	"slices"
 	"strings"
@@ -154,14 +155,22 @@ type Order struct {
 	Skip, Take int    // the rows wanted: Take, which is at least 1, after the first Skip ones
 }
 
+// orderedEvery is how many rows Ordered reads between two looks at its context. A search reads up to
+// 8 KB of a value.
+const orderedEvery = 1 << 8
+
 // Ordered returns the values of the rows that are wanted, in order, and how many contain the search.
-// Values without the figure come last.
+// Values without the figure come last. It ends with the error of ctx.
 func Ordered(
-	rows iter.Seq2[string, scan.Figures], kind Kind, totals *scan.Figures, order Order,
-) (values []string, count int) {
+	ctx context.Context, rows iter.Seq2[string, scan.Figures], kind Kind, totals *scan.Figures, order Order,
+) (values []string, count int, err error) {
 	best := newSelection(order.Skip+order.Take, order.Direction == generated.OrderDirectionAsc)
 	search := strings.ToLower(order.Search)
+	read := 0
 	for value, f := range rows {
+		if read++; read%orderedEvery == 0 && ctx.Err() != nil {
+			return nil, 0, ctx.Err()
+		}
 		if search == "" || strings.Contains(strings.ToLower(value), search) {
 			figure, ok := figureOf(&f, totals, kind, order.Metric)
 			best.add(entry{value, figure, !ok})
@@ -173,5 +182,5 @@ func Ordered(
 	for _, e := range entries[min(order.Skip, len(entries)):] {
 		values = append(values, e.value)
 	}
-	return values, count
+	return values, count, nil
 }

@@ -1,6 +1,8 @@
 package figures_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -118,8 +120,8 @@ func TestOrdered(t *testing.T) {
 		order := figures.Order{
 			ReportOrder: generated.ReportOrder{Metric: test.metric, Direction: test.direction}, Search: test.search, Take: len(rows),
 		}
-		got, count := figures.Ordered(maps.All(rows), figures.Page, &scan.Figures{Visitors: 9}, order)
-		if !slices.Equal(got, test.want) || count != len(test.want) {
+		got, count, err := figures.Ordered(t.Context(), maps.All(rows), figures.Page, &scan.Figures{Visitors: 9}, order)
+		if err != nil || !slices.Equal(got, test.want) || count != len(test.want) {
 			t.Errorf("%s %s, search %q: %d rows %q, want %q", test.metric, test.direction, test.search, count, got, test.want)
 		}
 	}
@@ -137,13 +139,35 @@ func TestOrderedPages(t *testing.T) {
 			Metric:    []generated.ReportMetric{generated.ReportMetricVisitors, generated.ReportMetricBounceRate}[r.IntN(2)],
 			Direction: []generated.OrderDirection{generated.OrderDirectionAsc, generated.OrderDirectionDesc}[r.IntN(2)],
 		}}
-		all, _ := figures.Ordered(maps.All(rows), figures.Totals, &scan.Figures{}, order)
+		all, _, _ := figures.Ordered(t.Context(), maps.All(rows), figures.Totals, &scan.Figures{}, order)
 
 		order.Skip, order.Take = r.IntN(len(rows)+1), 1+r.IntN(20)
-		got, count := figures.Ordered(maps.All(rows), figures.Totals, &scan.Figures{}, order)
+		got, count, _ := figures.Ordered(t.Context(), maps.All(rows), figures.Totals, &scan.Figures{}, order)
 		want := all[order.Skip:min(order.Skip+order.Take, len(all))]
 		if !slices.Equal(got, want) || count != len(rows) {
 			t.Fatalf("%+v: %q of %d rows, want %q of %q", order, got, count, want, all)
 		}
+	}
+}
+
+// TestOrderedEnds checks that the rows are not read to their end after the context has ended.
+func TestOrderedEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	const all, until = 10_000, 5_000
+	read := 0
+	rows := func(yield func(string, scan.Figures) bool) {
+		for range all {
+			if read++; read == until {
+				cancel()
+			}
+			if !yield("value", scan.Figures{Visitors: 1}) {
+				return
+			}
+		}
+	}
+
+	_, _, err := figures.Ordered(ctx, rows, figures.Totals, &scan.Figures{}, figures.Order{Search: "x", Take: 1})
+	if !errors.Is(err, context.Canceled) || read > until+500 {
+		t.Errorf("%d rows were read, error %v", read, err)
 	}
 }

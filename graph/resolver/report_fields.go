@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/period"
 	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/figures"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
@@ -37,8 +39,42 @@ func (r *reportResolver) Series(
 	return points, nil
 }
 
+// searchedPerPoint is how many bytes of rows a search reads for one point of the rate limit.
+const searchedPerPoint = 16 << 10
+
+// chargeRows charges a request for the rows of a breakdown, which each field orders and searches again,
+// also those of an answer that is kept.
+func chargeRows(ctx context.Context, rows *scan.Rows, search string) error {
+	cost := rows.Len() / pageviewsPerPoint
+	if search != "" {
+		cost += int(rows.Bytes() / searchedPerPoint)
+	}
+	if cost == 0 {
+		return nil
+	}
+
+	caller, err := auth.CallerOf(ctx)
+	if err != nil {
+		return err
+	}
+	return limits.Of(ctx).ChargeMore(caller, cost)
+}
+
+// rowBytes returns about the most bytes of JSON that a row has.
+func rowBytes(value string, metrics *generated.ReportMetrics) int {
+	const perRow, perCurrency, perEscape = 500, 250, 5
+	n := perRow + len(value)
+	for _, escaped := range "<>&" {
+		n += perEscape * strings.Count(value, string(escaped))
+	}
+	for ; metrics != nil; metrics = metrics.Comparison {
+		n += perCurrency * len(metrics.Revenue)
+	}
+	return n
+}
+
 func (r *reportResolver) Breakdown(
-	_ context.Context, obj *generated.Report, by model.ReportDimension, property, event *string,
+	ctx context.Context, obj *generated.Report, by model.ReportDimension, property, event *string,
 	orderBy generated.ReportOrder, search *string, first int, after *string,
 ) (*generated.ReportRowConnection, error) {
 	if first < 1 || first > limits.MaxReportRows {
@@ -60,15 +96,24 @@ func (r *reportResolver) Breakdown(
 	result, kind := obj.Answer.Results[0], figures.KindOf(by)
 	rows := result.Breakdowns[n]
 	from := int(min(skip, int64(rows.Len())))
-	values, count := figures.Ordered(rows.All(), kind, &result.Totals, figures.Order{
+	if err := chargeRows(ctx, rows, orBlank(search)); err != nil {
+		return nil, err
+	}
+	values, count, err := figures.Ordered(ctx, rows.All(), kind, &result.Totals, figures.Order{
 		ReportOrder: orderBy, Search: orBlank(search), Skip: from, Take: first,
 	})
+	if err != nil {
+		return nil, err
+	}
 
 	edges := make([]*generated.ReportRowEdge, len(values))
 	for i, value := range values {
 		metrics := figures.Metrics(obj.Answer, kind, func(result *scan.Result) scan.Figures {
 			return result.Breakdowns[n].Of(value)
 		})
+		if err := requestOf(ctx).takeRow(rowBytes(value, metrics)); err != nil {
+			return nil, err
+		}
 		edges[i] = &generated.ReportRowEdge{
 			Cursor: r.ids.Of(model.AfterReportRow, int64(from+i+1)), Node: &generated.ReportRow{Value: value, Metrics: metrics},
 		}

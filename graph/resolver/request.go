@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/limits"
 	"github.com/tallygate/tallygate/graph/loaders"
@@ -29,6 +30,7 @@ type request struct {
 	loads      *loaders.Set
 	reads      map[any]*sharedRead
 	purgeUntil time.Time // zero before the first deletion
+	rowBytes   int       // of the rows of reports
 }
 
 type requestKey struct{}
@@ -69,6 +71,23 @@ func (r *request) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.loads, r.reads = nil, nil
+}
+
+// maxRowBytes bounds the rows of reports in one response, in bytes of JSON. Values have up to 8 KB, and a
+// request has up to 16,000 rows. A response is in memory several times while it is written.
+const maxRowBytes = 4 << 20
+
+// takeRow counts a row of a report. It fails with the model.Error too_expensive beyond maxRowBytes.
+func (r *request) takeRow(bytes int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.rowBytes += bytes; r.rowBytes > maxRowBytes {
+		return &model.Error{
+			Kind: model.Invalid, Code: reports.ErrTooExpensive.Code, Field: "first",
+			Message: "The rows of the request's reports have more than 4 MB. Ask for fewer rows.",
+		}
+	}
+	return nil
 }
 
 // purgeTime is how long the deletions of one request may delay its response by purging rows. The

@@ -491,6 +491,74 @@ func TestReportCost(t *testing.T) {
 	}
 }
 
+// TestSearchOfRowsIsCharged checks that each search in the rows of a report is charged for their texts,
+// also in an answer that is kept, and that a list of rows is not.
+func TestSearchOfRowsIsCharged(t *testing.T) {
+	const pages, text = 200, 2_000
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		site := c.siteOf("example.com")
+
+		storePages(t, d, a.siteNumber(site), model.At(a.clock.Now()), pages, strings.Repeat("a", text))
+
+		remaining := func() float64 { return c.query(`{ rateLimit { remaining } }`).at("rateLimit.remaining").(float64) }
+		cost := func(fields string) float64 {
+			t.Helper()
+			before := remaining()
+			c.query(`query($id: ID!) { site(id: $id) { report(period: {preset: TODAY}) { `+fields+` } } }`, "id", site).ok(t, "")
+			return before - remaining()
+		}
+		const list, search = `a: breakdown(by: PAGE, first: 1) { totalCount }`, `a: breakdown(by: PAGE, first: 1, search: "B") { totalCount }`
+		const twice = search + ` b: breakdown(by: PAGE, first: 1, search: "007") { totalCount }`
+		plain, once := cost(list), cost(search)
+		if least := float64(pages * text / (16 << 10)); once < plain+least || once > plain+3*least {
+			t.Errorf("a search costs %v, a list %v; want at least %v more", once, plain, least)
+		}
+		if both := cost(twice); both < plain+2*(once-plain) {
+			t.Errorf("two searches cost %v, one costs %v", both, once)
+		}
+	})
+}
+
+// storePages stores page views of many pages in the last minute, whose paths end with a text.
+func storePages(t *testing.T, d *db.DB, siteID int64, now model.Instant, pages int, text string) {
+	t.Helper()
+	key := segment.VisitKey{Visitor: model.VisitorID{1}, N: 1}
+	rows := segment.Rows{Day: now.Day()}
+	rows.Visits = []segment.Visit{{VisitKey: key, StartedAt: now.Add(-time.Minute), Channel: "direct"}}
+	for i := range pages {
+		rows.Views = append(rows.Views, segment.View{
+			VisitKey: key, At: now.Add(time.Duration(i)*time.Millisecond - time.Minute), ID: int64(i + 1),
+			Path: fmt.Sprintf("/%03d/%s", i, text), Width: model.UnknownWidth,
+		})
+	}
+	if err := recount.Store(t.Context(), d, siteID, rows); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRowsOfAResponseAreBounded asks for more bytes of rows than a response has, at once and with several
+// fields.
+func TestRowsOfAResponseAreBounded(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	a := newApp(t, d)
+	c := a.owner("owner@example.com")
+	site := c.siteOf("example.com")
+	storePages(t, d, a.siteNumber(site), model.At(a.clock.Now()), 400, strings.Repeat("<", 2_000))
+
+	for fields, code := range map[string]string{
+		"a: breakdown(by: PAGE, first: 300) { edges { node { value } } }":                                                                 "",
+		"a: breakdown(by: PAGE, first: 400) { edges { node { value } } }":                                                                 "TOO_EXPENSIVE",
+		"a: breakdown(by: PAGE, first: 200) { edges { node { value } } } b: breakdown(by: PAGE, first: 200) { edges { node { value } } }": "TOO_EXPENSIVE",
+	} {
+		got := c.query(`query($id: ID!) { site(id: $id) { report(period: {preset: TODAY}) { `+fields+` } } }`, "id", site)
+		if got.codes() != code || len(got.Body) > 5<<20 {
+			t.Errorf("%s: %d bytes, %.200s; want %q", fields, len(got.Body), got.Body, code)
+		}
+	}
+}
+
 // TestChangesShowAtOnce checks that what a report depends on is not hidden by an answer that is kept:
 // each query is asked once before, in the same second.
 func TestChangesShowAtOnce(t *testing.T) {
