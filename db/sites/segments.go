@@ -120,11 +120,21 @@ func (s *Store) UpdateFunnel(
 	})
 }
 
+// maxFunnelBytes bounds the steps of a funnel, as JSON. A request can read the funnels of many sites.
+const maxFunnelBytes = 16_384
+
 // checkFunnel normalises the name and checks the steps. It reports every wrong field.
 func checkFunnel(funnel *model.Funnel) error {
 	name, err := model.ParseName("name", funnel.Name)
 	funnel.Name = name
-	return errors.Join(err, model.CheckFunnelSteps("steps", funnel.Steps))
+
+	stepsErr := model.CheckFunnelSteps("steps", funnel.Steps)
+	text, textErr := json.Marshal(funnel.Steps)
+	if stepsErr == nil && (textErr != nil || len(text) > maxFunnelBytes) {
+		stepsErr = model.InvalidField("steps", "invalid_step",
+			fmt.Sprintf("The steps of a funnel have at most %d bytes as JSON.", maxFunnelBytes))
+	}
+	return errors.Join(err, stepsErr)
 }
 
 // DeleteFunnel deletes a funnel of the account and returns it.

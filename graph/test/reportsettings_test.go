@@ -152,6 +152,7 @@ func TestSegmentsAndFunnels(t *testing.T) {
 			"name and filter":        {segment("", `{dimension: PAGE, property: "x", values: ["/"]}`), "createSegment", "name:INVALID_NAME filters.0:INVALID_FILTER"},
 			"a funnel's name":        {funnel("Sign-up", `{page: "/"}, {page: "/b"}`), "createFunnel", "name:NAME_TAKEN"},
 			"one step":               {funnel("x", `{page: "/"}`), "createFunnel", "steps:INVALID_STEP"},
+			"steps of 16 KB":         {funnel("x", strings.Repeat(`{page: "/`+strings.Repeat("\u65e5", 1_400)+`"}, `, 4)), "createFunnel", "steps:INVALID_STEP"},
 			"a step without content": {funnel("x", `{page: "/"}, {label: "x"}`), "createFunnel", "steps.1:INVALID_STEP"},
 			"a change to a bad filter": {c.query(`mutation($id: ID!) { updateSegment(input: {segmentId: $id, name: "New",
 				filters: [{dimension: EVENT, values: []}]}) { segment { id } userErrors { field code } } }`, "id", made), "updateSegment", "filters.0:INVALID_FILTER"},
