@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/tallygate/tallygate/db/turns"
@@ -111,6 +112,20 @@ func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Graph
 	if reads == onlyIntrospection {
 		t.schema.serve(w, r, params, t.parsing, run)
 		return
+	}
+
+	if operation.Operation.Operation == ast.Query {
+		end, err := limits.Of(ctx).TakeQueryTurn(ctx)
+		switch {
+		case errors.Is(err, turns.ErrBusy):
+			Refuse(w, r, http.StatusTooManyRequests, limits.RefusalFor(generated.ErrorCodeRateLimited, time.Second,
+				"Too many queries are in progress. Try again."))
+			return
+		case err != nil:
+			refuseUnserved(w, r, err)
+			return
+		}
+		defer end()
 	}
 
 	// The resolvers have set their cookies when run returns: the header is written afterwards.

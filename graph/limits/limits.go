@@ -14,6 +14,7 @@ type Limits struct {
 	introspections *rateLimit   // by client network, for callers without an account
 	mutations      *turns.Queue // by account
 	openMutations  *turns.Queue // by client network
+	queries        *turns.Queue // by account or shared link
 	impatience     *impatience
 }
 
@@ -29,6 +30,7 @@ func New(costPerMinute int) *Limits {
 		introspections: newRateLimit(introspectionsPerMinute),
 		mutations:      newMutations(),
 		openMutations:  newOpenMutations(),
+		queries:        newQueries(),
 		impatience:     newImpatience(),
 	}
 }

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"math"
 	"time"
 
 	"github.com/tallygate/tallygate/db/turns"
@@ -16,6 +17,15 @@ const (
 	mutationQueuePerCaller    = 50
 	mutationPatience          = 3 * time.Second
 	openMutationPatience      = 5 * time.Second // the time that a password waits to be hashed
+)
+
+// The bounds of queries in progress in this process. What a query has read stays in memory until its
+// response is written, so that they bound the memory of an account and of a shared link.
+const (
+	queriesAtOncePerCaller = 12
+	queryLine              = 1_000
+	queryLinePerCaller     = 100
+	queryPatience          = 5 * time.Second
 )
 
 // openMutations are the fields that need no account. They queue by client network; all others by
@@ -34,6 +44,14 @@ func newMutations() *turns.Queue {
 	return &turns.Queue{
 		Most: mutationsAtOnce, MostPerKey: mutationsAtOncePerAccount,
 		Line: mutationQueue, LinePerKey: mutationQueuePerCaller, Patience: mutationPatience,
+	}
+}
+
+// newQueries returns the queue of queries. No account waits for another one's.
+func newQueries() *turns.Queue {
+	return &turns.Queue{
+		Most: math.MaxInt, MostPerKey: queriesAtOncePerCaller,
+		Line: queryLine, LinePerKey: queryLinePerCaller, Patience: queryPatience,
 	}
 }
 

@@ -204,6 +204,23 @@ func (r *Request) takeAccountTurn(ctx context.Context) (end func(), err error) {
 	return r.limits.mutations.Take(ctx, accountKey(caller))
 }
 
+// TakeQueryTurn waits for the turn of a query, and returns the function that ends it. The caller must
+// end it after the response is written. It returns turns.ErrBusy, or the context's error if the context
+// ends first. An unauthenticated caller, and one that cannot be identified now, needs no turn: nothing
+// that it can query grows.
+func (r *Request) TakeQueryTurn(ctx context.Context) (end func(), err error) {
+	caller, err := auth.CallerOf(ctx)
+	if err != nil || caller.User == nil && caller.Shared == nil {
+		return func() {}, nil
+	}
+
+	end, err = r.limits.queries.Take(ctx, accountKey(caller))
+	if errors.Is(err, turns.ErrBusy) {
+		r.setRetryAfter(time.Second)
+	}
+	return end, err
+}
+
 // Impatient returns the remaining wait of a caller that ignored Retry-After too often, after a
 // short pause; or 0. The caller must answer a positive wait without reading the request.
 func (l *Limits) Impatient(r *http.Request, now time.Time) time.Duration {

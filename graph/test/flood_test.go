@@ -99,6 +99,53 @@ func TestChangesTakeTurns(t *testing.T) {
 	})
 }
 
+// TestQueriesTakeTurns: of many concurrent queries of an account, twelve run, and the others wait for a
+// bounded time. Queries of other accounts do not wait.
+func TestQueriesTakeTurns(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.PostgresURL(t))
+		a := newApp(t, d)
+		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
+		site := owner.siteOf("example.com")
+
+		ctx, release := context.WithCancel(context.Background())
+		var holder sync.WaitGroup
+		holder.Go(func() {
+			_ = dbtest.Transaction(ctx, d, "LOCK TABLE annotations IN ACCESS EXCLUSIVE MODE", "SELECT pg_sleep(600)")
+		})
+		t.Cleanup(holder.Wait)
+		t.Cleanup(release)
+		await(t, "the lock", func() bool {
+			sleepers, err := dbtest.Rows[int](d, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'SELECT pg_sleep(600)'")
+			return err == nil && sleepers[0] == 1
+		})
+
+		const atOnce, sent = 12, 15
+		const query = `query($id: ID!) { site(id: $id) { annotations(first: 1) { edges { node { text } } } } }`
+		answers := make(chan *answer, sent)
+		for range sent {
+			go func() { answers <- owner.query(query, "id", site) }()
+		}
+
+		for range sent - atOnce {
+			got := <-answers
+			if got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 1.0 {
+				t.Errorf("one too many: %s", got.Body)
+			}
+		}
+		other.query("{ viewer { id } }").ok(t, "")
+
+		// Their own deadline ends the others, unless the lock does before.
+		release()
+		for range atOnce {
+			if got := <-answers; got.codes() == "RATE_LIMITED" {
+				t.Errorf("one that ran: %s", got.Body)
+			}
+		}
+		owner.query(query, "id", site).ok(t, "")
+	})
+}
+
 // TestAFewChangesAtOnceSucceed: a client that sends several mutations in parallel is not refused.
 func TestAFewChangesAtOnceSucceed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
