@@ -52,6 +52,9 @@ type Options struct {
 	// limit; with any other burst the rate must be positive.
 	FloodBurst, FloodRate int
 
+	// ServerFloodBurst and ServerFloodRate limit the server-side events of one site likewise.
+	ServerFloodBurst, ServerFloodRate int
+
 	// Tracer traces batches. Nil: nothing is traced.
 	Tracer trace.Tracer
 
@@ -76,7 +79,8 @@ type Service struct {
 	visitorKeys *visitor.Keys
 	rejections  *counter.Counter[ingest.RejectionKey]
 	unknown     *counter.Counter[ingest.UnknownEventKey] // names of events that could be registered
-	flood       *flood.Limit                             // nil: no limit
+	flood       *flood.Limit                             // of client networks; nil: no limit
+	serverFlood *flood.Limit                             // of server-side events; nil: no limit
 	lanes       *cellLanes
 	metrics     *metrics
 	isTraced    bool
@@ -123,9 +127,10 @@ func New(o Options) *Service {
 		rejections:  counter.New(store.AddRejections, counter.Options{Log: o.Log, What: "refused calls"}),
 		unknown: counter.NewGrouped(store.AddUnknownEvents, ingest.UnknownEventKey.Site, unknownAtOnce,
 			counter.Options{Log: o.Log, What: "unknown events"}),
-		flood:   flood.New(o.FloodBurst, o.FloodRate),
-		lanes:   lanes,
-		metrics: metrics,
+		flood:       flood.New(o.FloodBurst, o.FloodRate),
+		serverFlood: flood.New(o.ServerFloodBurst, o.ServerFloodRate),
+		lanes:       lanes,
+		metrics:     metrics,
 
 		isTraced: o.Tracer != nil,
 

@@ -34,7 +34,8 @@ func errUnavailable(cause error) error {
 const (
 	ignoredBot         = "bot"
 	ignoredAddress     = "excluded_address"
-	ignoredFlood       = "flood" // above the flood limit of the network
+	ignoredFlood       = "flood"        // above the flood limit of the network
+	ignoredServerFlood = "server_flood" // above the limit of server-side events
 	ignoredTransaction = "duplicate_transaction"
 	ignoredPageview    = "duplicate_pageview"
 	ignoredOwnLink     = "own_link" // outbound click to one of the site's own domains

@@ -16,7 +16,7 @@ const outcomeAccepted = "accepted"
 
 // outcomes are all outcomes of a call: accepted, the reasons to ignore it, and the codes of errors.
 var outcomes = []string{
-	outcomeAccepted, ignoredBot, ignoredAddress, ignoredFlood, ignoredTransaction, ignoredPageview, ignoredOwnLink,
+	outcomeAccepted, ignoredBot, ignoredAddress, ignoredFlood, ignoredServerFlood, ignoredTransaction, ignoredPageview, ignoredOwnLink,
 	errMethod.Code, errBadJSON.Code, errBadBody.Code, errBadPath.Code, errVisitorRequired.Code, errMissingSecret.Code,
 	errInvalidSecret.Code, errDomain.Code, errUnknownSite.Code, errQuota.Code, event.ErrUnknown.Code, event.ErrBad.Code,
 	codeUnavailable,

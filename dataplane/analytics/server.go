@@ -76,7 +76,8 @@ type answer struct {
 }
 
 // Server answers POST /server.php (analytics contract, section 4). It checks, in this order:
-// method, secret, body, JSON, visitor, event, bot or excluded address, transaction, quota.
+// method, secret, body, JSON, visitor, event, bot or excluded address, flood; then, in the transaction,
+// repetition and quota.
 func (s *Service) Server(w http.ResponseWriter, r *http.Request) error {
 	ignored, err := s.answerServer(w, r)
 	s.metrics.server.count(ignored, err)
@@ -181,6 +182,8 @@ func (s *Service) serve(r *http.Request, site *site, at model.Instant, deadline 
 		return ignoredBot, nil
 	case isExcluded(addr, site.excluded):
 		return ignoredAddress, nil
+	case s.isServerFlood(site):
+		return ignoredServerFlood, nil
 	}
 
 	// The path is optional.
@@ -204,4 +207,10 @@ func (s *Service) serve(r *http.Request, site *site, at model.Instant, deadline 
 	}
 
 	return s.store(r, h)
+}
+
+// isServerFlood counts a server-side event that passed all other checks, and reports whether it exceeds
+// the limit. Like Collect, Server counts before any work that is shared with other sites.
+func (s *Service) isServerFlood(site *site) bool {
+	return s.serverFlood != nil && !s.serverFlood.AllowServer(site.id, site.quota, s.now())
 }

@@ -391,6 +391,9 @@ var rejectionAdvice = map[string]string{
 	"flood": "One network sent more calls than a large office does, and those above the limit were " +
 		"left out: nothing to do if they were forged; if they were real, ask the operator to raise " +
 		"TALLYGATE_FLOOD_BURST and TALLYGATE_FLOOD_RATE.",
+	"server_flood": "Your servers sent more calls than a large shop does on a sale day, and those above the " +
+		"limit were left out: send a backlog more slowly; replace the server secret if the calls are not yours; " +
+		"if they were real, ask the operator to raise TALLYGATE_SERVER_FLOOD_BURST and TALLYGATE_SERVER_FLOOD_RATE.",
 	"bot":                   "These were bots and crawlers: nothing to do.",
 	"excluded_address":      "These came from addresses that you excluded: nothing to do.",
 	"duplicate_transaction": "Purchases or refunds with these ids were recorded before: nothing to do.",

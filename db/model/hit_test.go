@@ -108,7 +108,7 @@ func TestIsEventName(t *testing.T) {
 
 // TestRejectionAdvice checks that every code that the endpoints count has its own advice.
 func TestRejectionAdvice(t *testing.T) {
-	rejected := strings.Fields("bad_body bad_json bad_path unknown_event bad_event visitor_required domain_not_allowed quota_exceeded flood site_paused account_suspended")
+	rejected := strings.Fields("bad_body bad_json bad_path unknown_event bad_event visitor_required domain_not_allowed quota_exceeded flood server_flood site_paused account_suspended")
 	ignored := strings.Fields("bot excluded_address duplicate_transaction duplicate_pageview own_link")
 	unknown := RejectionAdvice("something else")
 	seen := map[string]bool{unknown: true}

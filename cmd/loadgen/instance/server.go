@@ -44,6 +44,7 @@ func NewServer(program, dir, databaseURL string) (*Server, error) {
 		"TALLYGATE_DATABASE_URL":         databaseURL,
 		"TALLYGATE_TRUSTED_PROXIES":      "127.0.0.1",  // visitors differ in X-Forwarded-For
 		"TALLYGATE_FLOOD_BURST":          "1000000000", // never reached, but its cost is measured
+		"TALLYGATE_SERVER_FLOOD_BURST":   "1000000000", // likewise
 		"TALLYGATE_DEFAULT_SITE_PLAN":    "PRO_5M",
 		"TALLYGATE_DEFAULT_CAPTCHA_PLAN": "ENTERPRISE",
 		"TALLYGATE_CAPTCHA_DIFFICULTY":   "1024", // the solver shares the cores

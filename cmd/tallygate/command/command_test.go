@@ -45,6 +45,8 @@ func TestWrongSettings(t *testing.T) {
 		{setting: "TALLYGATE_CAPTCHA_TEST_SITEKEY", value: "perhaps", flag: "--captcha-test-sitekey"},
 		{setting: "TALLYGATE_FLOOD_BURST", value: "-1", flag: "--flood-burst"},
 		{setting: "TALLYGATE_FLOOD_RATE", value: "0", flag: "--flood-rate"},
+		{setting: "TALLYGATE_SERVER_FLOOD_BURST", value: "1000000001", flag: "--server-flood-burst"},
+		{setting: "TALLYGATE_SERVER_FLOOD_RATE", value: "0", flag: "--server-flood-rate"},
 		{setting: "TALLYGATE_WRITER_LANES", value: "0", flag: "--writer-lanes"},
 		{setting: "TALLYGATE_WRITER_LANES", value: "17", flag: "--writer-lanes"},
 		{setting: "TALLYGATE_WRITER_LANES", value: "2", flag: "--writer-lanes"}, // on SQLite

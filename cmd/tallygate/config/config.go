@@ -52,6 +52,8 @@ type Config struct {
 	CaptchaTestSitekey bool               `env:"TALLYGATE_CAPTCHA_TEST_SITEKEY" default:"true" negatable:"" help:"Accept the captcha's public test sitekey and its secret. Turn it off where no form is tested."`
 	FloodBurst         int                `env:"TALLYGATE_FLOOD_BURST" default:"1000" placeholder:"HITS" help:"Hits of one network (IPv4 /24, IPv6 /64) for one site that are stored in a burst: 1 to 1000000000. Further ones are answered but not stored or counted. 0 turns the limit off." docs:"See [the flood limit](adr/014-flood-limit.md)."`
 	FloodRate          int                `env:"TALLYGATE_FLOOD_RATE" default:"10" placeholder:"HITS" help:"Hits a second by which a network's burst refills: 1 to 1000000."`
+	ServerFloodBurst   int                `env:"TALLYGATE_SERVER_FLOOD_BURST" default:"10000" placeholder:"EVENTS" help:"Server-side events of one site that are stored in a burst: 1 to 1000000000. Further ones are answered but not stored or counted. 0 turns the limit off." docs:"See [the flood limit](adr/014-flood-limit.md)."`
+	ServerFloodRate    int                `env:"TALLYGATE_SERVER_FLOOD_RATE" default:"50" placeholder:"EVENTS" help:"Server-side events a second by which a site's burst refills: 1 to 1000000."`
 	WriterLanes        int                `env:"TALLYGATE_WRITER_LANES" default:"1" placeholder:"LANES" help:"Batches of hits that one process commits at the same time, each for sites of its own: 1 to 16. More than 1 requires PostgreSQL, and serves where it has more processors than one connection uses."`
 	RetentionMonths    int                `env:"TALLYGATE_RETENTION_MONTHS" default:"0" placeholder:"MONTHS" help:"Whole months before the current one for which visits, page views and events are kept: 1 to 120. 0 keeps everything. Months are counted from the newest stored row."`
 	ReportMonths       int                `name:"report-retention-months" env:"TALLYGATE_REPORT_RETENTION_MONTHS" default:"0" placeholder:"MONTHS" help:"Whole months before the current one for which reports are kept: 1 to 120. 0 keeps everything. Reports do not need the visits, page views and events that they were counted from."`
@@ -92,11 +94,11 @@ func (c *Config) Validate() error {
 	if c.CaptchaDifficulty < difficulty.Min || c.CaptchaDifficulty > difficulty.Max {
 		return fmt.Errorf("--captcha-difficulty: %d is not from %d to %d", c.CaptchaDifficulty, difficulty.Min, difficulty.Max)
 	}
-	if c.FloodBurst < 0 || c.FloodBurst > maxFloodBurst {
-		return fmt.Errorf("--flood-burst: %d is not from 0 to %d", c.FloodBurst, maxFloodBurst)
+	if err := checkFlood("flood", c.FloodBurst, c.FloodRate); err != nil {
+		return err
 	}
-	if c.FloodRate < 1 || c.FloodRate > maxFloodRate {
-		return fmt.Errorf("--flood-rate: %d is not from 1 to %d", c.FloodRate, maxFloodRate)
+	if err := checkFlood("server-flood", c.ServerFloodBurst, c.ServerFloodRate); err != nil {
+		return err
 	}
 
 	if c.WriterLanes < 1 || c.WriterLanes > maxWriterLanes {
@@ -137,6 +139,17 @@ const (
 	maxFloodBurst = 1_000_000_000
 	maxFloodRate  = 1_000_000
 )
+
+// checkFlood checks the settings of a flood limit, which begin with name.
+func checkFlood(name string, burst, rate int) error {
+	if burst < 0 || burst > maxFloodBurst {
+		return fmt.Errorf("--%s-burst: %d is not from 0 to %d", name, burst, maxFloodBurst)
+	}
+	if rate < 1 || rate > maxFloodRate {
+		return fmt.Errorf("--%s-rate: %d is not from 1 to %d", name, rate, maxFloodRate)
+	}
+	return nil
+}
 
 // maxWriterLanes bounds the connections that a process opens for hits.
 const maxWriterLanes = 16

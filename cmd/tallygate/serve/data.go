@@ -35,11 +35,15 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		IsShared:   clients.Shared,
 		FloodBurst: a.config.FloodBurst,
 		FloodRate:  a.config.FloodRate,
-		Now:        time.Now,
-		Stores:     stores,
-		Tracer:     a.tracer,
-		Log:        a.log,
-		Notify:     a.notify(),
+
+		ServerFloodBurst: a.config.ServerFloodBurst,
+		ServerFloodRate:  a.config.ServerFloodRate,
+
+		Now:    time.Now,
+		Stores: stores,
+		Tracer: a.tracer,
+		Log:    a.log,
+		Notify: a.notify(),
 	})
 
 	a.captcha, err = captcha.New(captcha.Options{

@@ -2,6 +2,7 @@ package test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -39,6 +40,108 @@ func TestFloodSettings(t *testing.T) {
 				t.Errorf("%d page views are stored, want %d to %d", got, least, most)
 			}
 		})
+	}
+}
+
+// TestServerFloodSettings checks that the settings of the limit of server-side events reach the data
+// plane, and that the owner sees the ignored ones with advice.
+func TestServerFloodSettings(t *testing.T) {
+	t.Parallel()
+
+	const sent = 20
+	for burst, least := range map[string]int{"2": 2, "0": sent} {
+		t.Run("burst "+burst, func(t *testing.T) {
+			t.Parallel()
+
+			settings := settingsFor(t, "sqlite:")
+			settings["TALLYGATE_SERVER_FLOOD_BURST"], settings["TALLYGATE_SERVER_FLOOD_RATE"] = burst, "1"
+			p := start(t, settings, []string{"control", "data"})
+			o := newOwner(t, p)
+			site := o.signUp("crash.localhost")
+
+			var rotated struct{ RotateServerSecret struct{ ServerSecret string } }
+			o.do(`mutation { rotateServerSecret(input: {siteId: "`+site.ID+`"}) { serverSecret } }`, &rotated)
+			var registered any
+			o.do(`mutation { registerEvent(input: {siteId: "`+site.ID+`", name: "signup"}) { userErrors { code } } }`, &registered)
+
+			before, recorded := time.Now(), 0
+			for i := range sent {
+				body := fmt.Sprintf(`{"event":"signup","ip":"203.0.113.%d","user_agent":"Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"}`, i)
+				status, answer := callServer(t, p, rotated.RotateServerSecret.ServerSecret, body)
+				switch {
+				case status != http.StatusOK:
+					t.Fatalf("event %d: %d %s", i, status, answer)
+				case strings.Contains(answer, `"recorded"`):
+					recorded++
+				case answer != `{"status":"ignored","reason":"server_flood"}`:
+					t.Errorf("event %d: %s", i, answer)
+				}
+			}
+
+			// On a slow machine the bucket has time to refill.
+			most := min(sent, least+int(time.Since(before)/time.Second)+1)
+			if got := o.used(site.ID); got != recorded || got < least || got > most {
+				t.Errorf("%d events are recorded and %d counted, want %d to %d", recorded, got, least, most)
+			}
+
+			awaitRejections(o, site.ID, sent-recorded)
+		})
+	}
+}
+
+// callServer sends a server-side event.
+func callServer(t *testing.T, p *process, secret, body string) (status int, answer string) {
+	t.Helper()
+
+	request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["data"]+"/server.php", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+secret)
+
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, strings.TrimSpace(string(text))
+}
+
+// awaitRejections waits until the site shows so many server-side events over the limit, which the
+// process counts in batches. Its notice counts them too.
+func awaitRejections(o *testOwner, siteID string, want int) {
+	o.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		var found struct {
+			Site struct {
+				Notice     *string
+				Rejections []struct {
+					Endpoint, Code, Advice string
+					Count                  int
+					Ignored                bool
+				}
+			}
+		}
+		o.do(`{ site(id: "`+siteID+`") { notice rejections { endpoint code advice count ignored } } }`, &found)
+
+		count := 0
+		for _, r := range found.Site.Rejections {
+			if r.Endpoint != "server" || r.Code != "server_flood" || r.Ignored || !strings.Contains(r.Advice, "TALLYGATE_SERVER_FLOOD_BURST") {
+				o.t.Errorf("%+v", r)
+			}
+			count += r.Count
+		}
+		if count == want && (found.Site.Notice != nil) == (want > 0) {
+			return
+		}
+		if time.Now().After(deadline) {
+			o.t.Fatalf("%+v, want %d calls over the limit", found, want)
+		}
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package flood limits the hits of one client network for one site. Package analytics asks it for
-// each hit that passed every other check.
+// Package flood limits the hits of one client network for one site, and the server-side events of
+// one site. Package analytics asks it for each hit that passed every other check.
 package flood
 
 import (
@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// baseQuota is the largest monthly quota with the configured flood limit. For larger quotas,
+	// baseQuota is the largest monthly quota with the configured limit. For larger quotas,
 	// burst and rate grow in proportion, so that the readers of a large site stay below it.
 	baseQuota = 5_000_000
 	// wider is the limit of an IPv6 /48 in multiples of that of a /64. One subscriber often
@@ -20,9 +20,10 @@ const (
 	wider = 4
 )
 
-// Limit bounds the hits that one client network can store for one site, so that no client can use
-// up the site's monthly quota. Networks are IPv4 /24, IPv6 /64 and IPv6 /48. It is safe for
-// concurrent use.
+// Limit bounds the hits that one sender can store for one site: a client network, so that no client
+// can use up the site's monthly quota, or the site's own servers, so that none of them keeps the
+// process from other sites. Networks are IPv4 /24, IPv6 /64 and IPv6 /48. It is safe for concurrent
+// use.
 type Limit struct {
 	buckets *ratelimit.Limiter
 	cost    time.Duration // of one hit
@@ -41,7 +42,7 @@ func New(burst, rate int) *Limit {
 // Allow counts a hit for a site with a monthly quota of page views, and reports whether it is within
 // the limit. Hits without an address count together.
 func (f *Limit) Allow(siteID, quota int64, addr netip.Addr, now time.Time) bool {
-	cost := f.cost / time.Duration(max(1, quota/baseQuota))
+	cost := f.costFor(quota)
 	network := web.Network(addr, 24, 64)
 	if !f.take(siteID, network, cost, now) {
 		return false
@@ -49,6 +50,18 @@ func (f *Limit) Allow(siteID, quota int64, addr netip.Addr, now time.Time) bool 
 
 	// An IPv6 client counts for its /48 as well.
 	return !network.Addr().Is6() || f.take(siteID, web.Network(addr, 24, 48), cost/wider, now)
+}
+
+// AllowServer counts a server-side event of a site with a monthly quota, and reports whether it is
+// within the limit. All secrets of a site count together: an owner who replaces the secret gets no
+// new allowance.
+func (f *Limit) AllowServer(siteID, quota int64, now time.Time) bool {
+	return f.take(siteID, netip.Prefix{}, f.costFor(quota), now)
+}
+
+// costFor returns the cost of a hit for a site with a monthly quota.
+func (f *Limit) costFor(quota int64) time.Duration {
+	return f.cost / time.Duration(max(1, quota/baseQuota))
 }
 
 // take counts a hit for one network, and reports whether it is within the limit.

@@ -130,6 +130,68 @@ func TestFloodNetworks(t *testing.T) {
 	}
 }
 
+// The defaults of the limit of server-side events.
+const (
+	serverBurst = 10_000
+	serverRate  = 50
+)
+
+// TestServerFloodSparesASaleDay checks that the limit affects no shop on its busiest day. It has the
+// largest plan, with 5 million hits a month, and sends all of them from its servers: a fifth of the
+// month on one day, 15 percent of these in the first hour, and 12,000 of these in the first minute,
+// when the sale opens.
+func TestServerFloodSparesASaleDay(t *testing.T) {
+	const month = 5_000_000
+	const day, hour, minute = month / 5, month / 5 * 15 / 100, 12_000
+	f := New(serverBurst, serverRate)
+	sent := 0
+	send := func(from, length time.Duration, events int) {
+		for i := range events {
+			at := start.Add(from + length*time.Duration(i)/time.Duration(events))
+			if sent++; !f.AllowServer(1, month, at) {
+				t.Fatalf("event %d at %v is over the limit", sent, at)
+			}
+		}
+	}
+
+	send(0, time.Minute, minute)
+	send(time.Minute, 59*time.Minute, hour-minute)
+	send(time.Hour, 23*time.Hour, day-hour)
+}
+
+// TestServerFloodStopsALoop checks that a program that sends in an endless loop, 3,000 calls a second,
+// stores 50 a second after its burst, and that a larger quota raises both.
+func TestServerFloodStopsALoop(t *testing.T) {
+	for _, test := range []struct{ quota, times int64 }{{free, 1}, {5_000_000, 1}, {9_999_999, 1}, {10_000_000, 2}, {50_000_000, 10}} {
+		f, granted := New(serverBurst, serverRate), int64(0)
+		for i := range 3_000 * 60 {
+			if f.AllowServer(1, test.quota, start.Add(time.Second*time.Duration(i)/3_000)) {
+				granted++
+			}
+		}
+
+		if want := (serverBurst + 60*serverRate) * test.times; granted > want || granted < want-test.times {
+			t.Errorf("quota %d: %d events in a minute, want %d", test.quota, granted, want)
+		}
+	}
+}
+
+// TestServerFloodSites checks that sites count separately.
+func TestServerFloodSites(t *testing.T) {
+	f := New(5, 1)
+	for _, site := range []int64{1, 2, 1 << 40} {
+		granted := 0
+		for range 30 {
+			if f.AllowServer(site, free, start) {
+				granted++
+			}
+		}
+		if granted != 5 {
+			t.Errorf("site %d: %d granted, want 5", site, granted)
+		}
+	}
+}
+
 func TestFloodOff(t *testing.T) {
 	if New(0, 10) != nil {
 		t.Error("a burst of 0 is a limit")
@@ -160,6 +222,16 @@ func BenchmarkFlood(b *testing.B) {
 			})
 		})
 	}
+
+	b.Run("server", func(b *testing.B) {
+		f, now := New(1_000_000_000, 10), time.Now()
+		b.ReportAllocs()
+		b.RunParallel(func(p *testing.PB) {
+			for n := rand.Int64N(1 << 16); p.Next(); n++ {
+				f.AllowServer(n&(1<<16-1), free, now)
+			}
+		})
+	})
 
 	// B/op is the memory of a limit.
 	b.Run("memory", func(b *testing.B) {

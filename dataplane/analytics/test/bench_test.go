@@ -203,3 +203,50 @@ type nullWriter struct {
 func (w *nullWriter) Header() http.Header         { return w.header }
 func (w *nullWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *nullWriter) WriteHeader(status int)      { w.status = status }
+
+// BenchmarkServerHandler is BenchmarkHandler for server-side events, without and with their limit.
+func BenchmarkServerHandler(b *testing.B) {
+	d := dbtest.Open(b, dbtest.SQLiteURL(b))
+	p := plane{tb: b, db: d, clock: &clock{now: noon}}
+	bearer := "Bearer " + p.secret(p.shop("example.com"))
+
+	for name, burst := range map[string]int{"without": 0, "with": outOfReach} {
+		b.Run(name, func(b *testing.B) {
+			service := analytics.New(analytics.Options{
+				DB:               d,
+				Secret:           []byte("a secret for tests, 32 bytes or more"),
+				ClientAddr:       web.ClientAddr(nil),
+				ServerFloodBurst: burst,
+				ServerFloodRate:  50,
+				Now:              time.Now,
+				Stores:           []analytics.HitStore{discard{}},
+				Log:              slog.New(slog.DiscardHandler),
+			})
+
+			service.Start()
+			defer service.Stop(b.Context())
+
+			handler := dataplane.Handler(dataplane.Options{Analytics: service, Assets: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)})
+			body := fmt.Sprintf(`{"event":"signup","ip":"203.0.113.7","user_agent":"%s","path":"/welcome"}`, chrome)
+			b.ReportAllocs()
+			b.SetParallelism(64)
+			b.RunParallel(func(pb *testing.PB) {
+				request := httptest.NewRequest(http.MethodPost, "/server.php", nil)
+				request.Header.Set("Authorization", bearer)
+				reader := strings.NewReader(body)
+				request.Body = io.NopCloser(reader)
+
+				for pb.Next() {
+					reader.Reset(body)
+					w := nullWriter{header: http.Header{}}
+					handler.ServeHTTP(&w, request)
+
+					// The status of an accepted call is implicit.
+					if w.status != 0 && w.status != http.StatusOK {
+						b.Errorf("status %d", w.status)
+					}
+				}
+			})
+		})
+	}
+}

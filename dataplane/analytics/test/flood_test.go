@@ -3,6 +3,7 @@ package analytics_test
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -276,9 +277,117 @@ func TestFloodLimitsAllKinds(t *testing.T) {
 	})
 }
 
-// TestServersAreNotLimited checks that server-side events have no flood limit, since the owner's
-// secret authenticates them.
-func TestServersAreNotLimited(t *testing.T) {
+// TestServerFlood checks that the server-side events of a site share one limit, whichever of its
+// secrets and whichever visitor they name: those above it are answered "ignored", neither stored nor
+// counted, and shown to the owner. Other sites, and the hits of browsers, have limits of their own.
+func TestServerFlood(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const burst = 5
+		p := newPlaneWith(t, d, func(o *analytics.Options) {
+			o.FloodBurst, o.FloodRate = 1, 1
+			o.ServerFloodBurst, o.ServerFloodRate = burst, 1
+		})
+		site, other := p.shop("shop.example"), p.shop("other.example")
+		secret, newer := p.secret(site), model.NewSecret("svcs_")
+		if _, err := sites.New(d).ReplaceServerSecret(t.Context(), site.AccountID, site.ID, model.HashToken(newer),
+			model.SecretHint(newer), model.At(noon.Add(24*time.Hour))); err != nil {
+			t.Fatal(err)
+		}
+
+		n := 0
+		send := func(want, secret string, fields m) {
+			t.Helper()
+			n++
+			body := m{"event": "signup", "ip": fmt.Sprintf("203.0.%d.1", n), "user_agent": chrome}
+			maps.Copy(body, fields)
+			status, got := p.serverCall("POST", "Bearer "+secret, mustJSON(t, body))
+			if got != want || (status == http.StatusOK) != strings.Contains(want, "status") {
+				t.Errorf("call %d: %d %s, want %s", n, status, got, want)
+			}
+		}
+		const recorded, flooded = `{"status":"recorded"}`, `{"status":"ignored","reason":"server_flood"}`
+
+		// Refused and ignored calls use up no allowance.
+		for range 2 * burst {
+			send(`{"error":"unknown_event"}`, secret, m{"event": "login"})
+			send(`{"status":"ignored","reason":"bot"}`, secret, m{"user_agent": "Googlebot/2.1 (+http://www.google.com/bot.html)"})
+			send(`{"status":"ignored","reason":"excluded_address"}`, secret, m{"ip": "192.0.2.7"})
+		}
+
+		for i := range burst {
+			send(recorded, []string{secret, newer}[i%2], nil)
+		}
+		for i := range burst {
+			send(flooded, []string{secret, newer}[i%2], nil)
+		}
+
+		send(recorded, p.secret(other), nil)
+		p.view(site, "", nil)
+
+		p.clock.set(noon.Add(2 * time.Second))
+		for _, want := range []string{recorded, recorded, flooded} {
+			send(want, newer, nil)
+		}
+
+		const stored = burst + 2
+		if events, used := len(p.events(site)), p.used(site); events != stored || used != stored+1 {
+			t.Errorf("%d events stored, %d hits counted, want %d and %d", events, used, stored, stored+1)
+		}
+
+		p.rejected(site, map[string]int64{"server server_flood": burst + 1, "server unknown_event": 2 * burst, "server bot": 2 * burst,
+			"server excluded_address": 2 * burst})
+	})
+}
+
+// TestServerFloodInParallel checks that exactly the burst is stored of calls that arrive at once, and
+// that each of two processes grants a burst of its own.
+func TestServerFloodInParallel(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		const burst, sent = 50, 120
+		limited := func(o *analytics.Options) { o.ServerFloodBurst, o.ServerFloodRate = burst, 1 }
+		planes := []*plane{newPlaneWith(t, dbtest.Open(t, databaseURL), limited), newPlaneWith(t, dbtest.Open(t, databaseURL), limited)}
+		site := planes[0].shop("shop.example")
+		bearer := "Bearer " + planes[0].secret(site)
+		planes[1].await("the secret", func() bool {
+			status, _ := planes[1].serverCall("POST", bearer, "{}")
+			return status == http.StatusBadRequest // known, and the body names no visitor
+		})
+
+		var recorded, flooded [2]atomic.Int64
+		var wg sync.WaitGroup
+		for worker := range 8 {
+			wg.Go(func() {
+				for i := range 2 * sent / 8 {
+					n := (worker + i) % 2
+					body := fmt.Sprintf(`{"event":"signup","ip":"203.0.113.%d","user_agent":"%s"}`, i, chrome)
+					switch status, got := planes[n].serverCall("POST", bearer, body); {
+					case status == http.StatusOK && strings.Contains(got, "recorded"):
+						recorded[n].Add(1)
+					case status == http.StatusOK && strings.Contains(got, "server_flood"):
+						flooded[n].Add(1)
+					default:
+						t.Errorf("%d %s", status, got)
+					}
+				}
+			})
+		}
+		wg.Wait()
+
+		for n := range planes {
+			if r, f := recorded[n].Load(), flooded[n].Load(); r != burst || f != sent-burst {
+				t.Errorf("process %d: %d recorded and %d ignored, want %d and %d", n, r, f, burst, sent-burst)
+			}
+		}
+		if n := len(planes[0].events(site)); n != 2*burst {
+			t.Errorf("%d events stored, want %d", n, 2*burst)
+		}
+	})
+}
+
+// TestServersHaveNoNetworkLimit checks that the flood limit of client networks does not apply to
+// server-side events, which all come from the network of the shop, and that a burst of 0 turns their
+// own limit off.
+func TestServersHaveNoNetworkLimit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, 1, 1)
 		site := p.shop("shop.example")

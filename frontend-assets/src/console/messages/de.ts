@@ -275,6 +275,8 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
     'Die Seitenaufrufe des Monats sind aufgebraucht: Wählen Sie einen größeren Tarif oder warten Sie auf den nächsten Monat.',
   'advice.flood':
     'Ein Netz sandte mehr Aufrufe als ein großes Büro: Waren sie echt, bitten Sie den Betreiber, die Grenze zu erhöhen.',
+  'advice.server_flood':
+    'Ihre Server sandten mehr Aufrufe als ein großer Shop an einem Aktionstag: Senden Sie Rückstände langsamer, erneuern Sie den geheimen Schlüssel, wenn die Aufrufe fremd sind, oder bitten Sie den Betreiber, die Grenze zu erhöhen.',
   'advice.bot': 'Das waren Bots: Es ist nichts zu tun.',
   'advice.excluded_address': 'Sie kamen von Adressen, die Sie ausgeschlossen haben.',
   'advice.duplicate_transaction': 'Käufe oder Erstattungen mit diesen Nummern waren schon gespeichert.',
