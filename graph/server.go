@@ -52,6 +52,10 @@ type Options struct {
 	// is not configured. Limits by network do not apply then. nil: never.
 	IsShared func(*http.Request) bool
 
+	// UnknownProxy and HiddenClients report whether such requests were seen lately; see web.Clients.
+	// nil: never.
+	UnknownProxy, HiddenClients func() bool
+
 	// Configuration is what operators see of the process's settings.
 	Configuration resolver.Configuration
 
@@ -99,6 +103,13 @@ func New(o Options) (http.Handler, error) {
 		o.ClientAddr = func(*http.Request) netip.Addr { return netip.Addr{} }
 	}
 
+	if o.UnknownProxy == nil {
+		o.UnknownProxy = func() bool { return false }
+	}
+	if o.HiddenClients == nil {
+		o.HiddenClients = func() bool { return false }
+	}
+
 	ids, err := nodeIDs(o.DB)
 	if err != nil {
 		return nil, err
@@ -109,6 +120,7 @@ func New(o Options) (http.Handler, error) {
 		AnalyticsURL: o.AnalyticsURL, CaptchaURL: o.CaptchaURL,
 		AllowLocalDomains: o.AllowLocalDomains, WebhookNets: o.WebhookNets,
 		SitePlan: o.DefaultSitePlan, SiteQuota: quota, Configuration: o.Configuration,
+		UnknownProxy: o.UnknownProxy, HiddenClients: o.HiddenClients,
 		Notify: o.Notify, Now: o.Now, Log: o.Log,
 	})
 

@@ -11,15 +11,33 @@ import (
 	"time"
 )
 
-// Clients returns the addresses of clients behind trusted proxies, and detects proxies that are not
-// configured. It is safe for concurrent use.
+// Clients returns the addresses of clients behind trusted proxies. It detects proxies that are not
+// configured, and those in front of which another hop hides the clients. It is safe for concurrent
+// use.
 type Clients struct {
 	trusted []netip.Prefix
 	log     *slog.Logger
 	now     func() time.Time
 
+	unknownProxy, hidden sighting
+}
+
+// sharing is the reason why many clients share an address.
+type sharing int
+
+const (
+	notShared sharing = iota
+	// byUnknownProxy means that the address is loopback or private, and forwards others.
+	byUnknownProxy
+	// byHiddenClients means that X-Forwarded-For leads to an address within the trusted networks,
+	// which is that of another hop.
+	byHiddenClients
+)
+
+// sighting records when requests with a shared address were seen.
+type sighting struct {
 	mu           sync.Mutex
-	seen, warned time.Time // last time that a shared address was seen, and logged
+	seen, warned time.Time // last time that such a request was seen, and logged
 }
 
 // NewClients returns a Clients that trusts the given proxies, and logs a warning about others.
@@ -41,57 +59,72 @@ func ClientAddr(trusted []netip.Prefix) func(*http.Request) netip.Addr {
 // of other peers are ignored. Addr returns the zero address if it cannot read one.
 func (c *Clients) Addr(r *http.Request) netip.Addr {
 	addr, shared := findClient(r, c.trusted)
-	if shared {
-		c.warn()
+	switch shared {
+	case byUnknownProxy:
+		c.warn(&c.unknownProxy, proxyWarning)
+	case byHiddenClients:
+		c.warn(&c.hidden, hiddenWarning)
 	}
 	return addr
 }
 
-// Shared reports whether the client address belongs to a proxy that is not configured: a loopback
-// or private address that forwards other addresses. All clients behind it share this address, so
-// that limits by network must not apply to it.
+// Shared reports whether many clients share the client address, so that limits by network must not
+// apply to it. It belongs to a proxy that is not configured, a loopback or private address that
+// forwards other addresses; or X-Forwarded-For leads to an address within the trusted networks, so
+// that a hop in front of the proxy hides the clients.
 func (c *Clients) Shared(r *http.Request) bool {
 	_, shared := findClient(r, c.trusted)
-	return shared
+	return shared != notShared
 }
 
-// warnEvery is the least time between two logged warnings, and the time for which Warning repeats
-// one.
+// warnEvery is the least time between two logged warnings, and the time for which Warning and
+// HiddenWarning repeat one.
 const warnEvery = time.Hour
 
-const proxyWarning = "requests come through a proxy that TALLYGATE_TRUSTED_PROXIES does not name, or that sends no " +
-	"X-Forwarded-For: all its clients count as one, and no limit by network applies to them"
+const (
+	proxyWarning = "requests come through a proxy that TALLYGATE_TRUSTED_PROXIES does not name, or that sends no " +
+		"X-Forwarded-For: all its clients count as one, and no limit by network applies to them"
+	hiddenWarning = "X-Forwarded-For leads to an address within TALLYGATE_TRUSTED_PROXIES: a load balancer or gateway in " +
+		"front of the proxy hides its clients, or clients are in these networks; clients with one such address count as " +
+		"one, and no limit by network applies to them"
+)
 
-// Warning returns a sentence for the operator if a shared address was seen within the last hour, or
-// an empty string.
-func (c *Clients) Warning() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.seen.IsZero() || c.now().Sub(c.seen).Abs() >= warnEvery {
+// Warning returns a sentence for the operator if requests of a proxy that is not configured were
+// seen within the last hour, or an empty string.
+func (c *Clients) Warning() string { return c.recent(&c.unknownProxy, proxyWarning) }
+
+// HiddenWarning is Warning for requests whose clients are hidden from the trusted proxies.
+func (c *Clients) HiddenWarning() string { return c.recent(&c.hidden, hiddenWarning) }
+
+// recent returns the warning if its sighting is recent.
+func (c *Clients) recent(s *sighting, warning string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen.IsZero() || c.now().Sub(s.seen).Abs() >= warnEvery {
 		return ""
 	}
-	return proxyWarning
+	return warning
 }
 
-// warn logs the warning at most once in warnEvery. It logs no address.
-func (c *Clients) warn() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// warn records a sighting, and logs its warning at most once in warnEvery. It logs no address.
+func (c *Clients) warn(s *sighting, warning string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 
-	c.seen = c.now()
-	if !c.warned.IsZero() && c.seen.Sub(c.warned).Abs() < warnEvery {
+	s.seen = c.now()
+	if !s.warned.IsZero() && s.seen.Sub(s.warned).Abs() < warnEvery {
 		return
 	}
 
-	c.warned = c.seen
-	c.log.Warn(proxyWarning, "setting", "TALLYGATE_TRUSTED_PROXIES")
+	s.warned = s.seen
+	c.log.Warn(warning, "setting", "TALLYGATE_TRUSTED_PROXIES")
 }
 
 // findClient returns a request's client address, and whether many clients share that address.
-func findClient(r *http.Request, trusted []netip.Prefix) (addr netip.Addr, shared bool) {
+func findClient(r *http.Request, trusted []netip.Prefix) (addr netip.Addr, shared sharing) {
 	addr = hop(r.RemoteAddr)
 	if !contains(trusted, addr) {
-		return addr, isInternal(addr) && isForwarded(r)
+		return addr, unknownProxyIf(isInternal(addr) && isForwarded(r))
 	}
 
 	headers := r.Header["X-Forwarded-For"]
@@ -101,19 +134,34 @@ func findClient(r *http.Request, trusted []netip.Prefix) (addr netip.Addr, share
 			rest, last, more = cutLast(rest, ",")
 			forwarded := hop(strings.TrimSpace(last))
 
-			// An unreadable entry makes those to its left untrustworthy.
+			// An unreadable entry makes those to its left untrustworthy. The address is that of the
+			// trusted hop which sent the entry, not of a client.
 			if !forwarded.IsValid() {
-				return addr, isInternal(addr)
+				return addr, byHiddenClients
 			}
 
 			addr = forwarded
 			if !contains(trusted, addr) {
-				return addr, isInternal(addr) && (more || i > 0)
+				return addr, unknownProxyIf(isInternal(addr) && (more || i > 0))
 			}
 		}
 	}
 
-	return addr, len(headers) == 0 && isInternal(addr) && isForwarded(r)
+	// A client in a trusted network looks the same as a hop that hides clients. The limits must spare
+	// it: to treat a hop as one client would lock out all clients behind it.
+	if len(headers) > 0 {
+		return addr, byHiddenClients
+	}
+
+	return addr, unknownProxyIf(isInternal(addr) && isForwarded(r))
+}
+
+// unknownProxyIf returns byUnknownProxy if the condition holds.
+func unknownProxyIf(condition bool) sharing {
+	if condition {
+		return byUnknownProxy
+	}
+	return notShared
 }
 
 // isForwarded reports whether the request has a header in which proxies name the client.

@@ -678,6 +678,52 @@ func (ec *executionContext) fieldContext_InstallationHealth_clockAheadMs(_ conte
 	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type Int64 does not have child fields"))
 }
 
+func (ec *executionContext) _InstallationHealth_unknownProxy(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InstallationHealth_unknownProxy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UnknownProxy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InstallationHealth_unknownProxy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _InstallationHealth_hiddenClients(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InstallationHealth_hiddenClients(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HiddenClients, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InstallationHealth_hiddenClients(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
 func (ec *executionContext) _InstallationMail_lastSentAt(ctx context.Context, field graphql.CollectedField, obj *InstallationMail) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -1091,6 +1137,16 @@ func (ec *executionContext) _InstallationHealth(ctx context.Context, sel ast.Sel
 			}
 		case "clockAheadMs":
 			out.Values[i] = ec._InstallationHealth_clockAheadMs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "unknownProxy":
+			out.Values[i] = ec._InstallationHealth_unknownProxy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "hiddenClients":
+			out.Values[i] = ec._InstallationHealth_hiddenClients(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

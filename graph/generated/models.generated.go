@@ -701,6 +701,13 @@ type InstallationHealth struct {
 	ClockTrusted bool `json:"clockTrusted"`
 	// By how many milliseconds the clock of the process that answers is ahead of the database's; negative if it is behind.
 	ClockAheadMs int64 `json:"clockAheadMs"`
+	// Whether the process that answers got requests within the last hour through a proxy that `TALLYGATE_TRUSTED_PROXIES` does not
+	// name. All its clients count as one, and no limit by network applies to them.
+	UnknownProxy bool `json:"unknownProxy"`
+	// Whether the process that answers got requests within the last hour whose `X-Forwarded-For` leads to an address within
+	// `TALLYGATE_TRUSTED_PROXIES`: a hop in front of the proxy hides the clients, or clients are in these networks. Clients with one
+	// such address count as one, and no limit by network applies to them.
+	HiddenClients bool `json:"hiddenClients"`
 }
 
 // What the last 30 days of mails show.

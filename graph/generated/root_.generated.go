@@ -377,8 +377,10 @@ type ComplexityRoot struct {
 		DueDeliveries     func(childComplexity int) int
 		DueMails          func(childComplexity int) int
 		DueReports        func(childComplexity int) int
+		HiddenClients     func(childComplexity int) int
 		OldestDueAt       func(childComplexity int) int
 		PendingDeliveries func(childComplexity int) int
+		UnknownProxy      func(childComplexity int) int
 		Version           func(childComplexity int) int
 		WorkerSeenAt      func(childComplexity int) int
 	}
@@ -2263,6 +2265,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.InstallationHealth.DueReports(childComplexity), true
+	case "InstallationHealth.hiddenClients":
+		if e.ComplexityRoot.InstallationHealth.HiddenClients == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationHealth.HiddenClients(childComplexity), true
 	case "InstallationHealth.oldestDueAt":
 		if e.ComplexityRoot.InstallationHealth.OldestDueAt == nil {
 			break
@@ -2275,6 +2283,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.InstallationHealth.PendingDeliveries(childComplexity), true
+	case "InstallationHealth.unknownProxy":
+		if e.ComplexityRoot.InstallationHealth.UnknownProxy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InstallationHealth.UnknownProxy(childComplexity), true
 	case "InstallationHealth.version":
 		if e.ComplexityRoot.InstallationHealth.Version == nil {
 			break
@@ -6625,6 +6639,17 @@ type InstallationHealth {
   clockTrusted: Boolean!
   "By how many milliseconds the clock of the process that answers is ahead of the database's; negative if it is behind."
   clockAheadMs: Int64!
+  """
+  Whether the process that answers got requests within the last hour through a proxy that ` + "`" + `TALLYGATE_TRUSTED_PROXIES` + "`" + ` does not
+  name. All its clients count as one, and no limit by network applies to them.
+  """
+  unknownProxy: Boolean!
+  """
+  Whether the process that answers got requests within the last hour whose ` + "`" + `X-Forwarded-For` + "`" + ` leads to an address within
+  ` + "`" + `TALLYGATE_TRUSTED_PROXIES` + "`" + `: a hop in front of the proxy hides the clients, or clients are in these networks. Clients with one
+  such address count as one, and no limit by network applies to them.
+  """
+  hiddenClients: Boolean!
 }
 `, BuiltIn: false},
 	{Name: "../schema/member.graphqls", Input: `extend type Mutation {
@@ -10031,6 +10056,10 @@ func (ec *executionContext) childFields_InstallationHealth(ctx context.Context, 
 		return ec.fieldContext_InstallationHealth_clockTrusted(ctx, field)
 	case "clockAheadMs":
 		return ec.fieldContext_InstallationHealth_clockAheadMs(ctx, field)
+	case "unknownProxy":
+		return ec.fieldContext_InstallationHealth_unknownProxy(ctx, field)
+	case "hiddenClients":
+		return ec.fieldContext_InstallationHealth_hiddenClients(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type InstallationHealth", field.Name)
 }

@@ -114,6 +114,7 @@ func (r *Resolver) health(ctx context.Context) (*generated.InstallationHealth, e
 		PendingDeliveries: backlog.Pending, DueDeliveries: backlog.Due, OldestDueAt: timeOrNil(backlog.Oldest),
 		DueMails: mails, DueReports: due.Days,
 		WorkerSeenAt: timeOrNil(seen), ClockTrusted: trusted, ClockAheadMs: ahead.Milliseconds(),
+		UnknownProxy: r.unknownProxy(), HiddenClients: r.hiddenClients(),
 	}, nil
 }
 

@@ -36,6 +36,8 @@ type Options struct {
 	SitePlan          model.Plan // of new sites
 	SiteQuota         int64      // of new sites
 	Configuration     Configuration
+	UnknownProxy      func() bool // whether requests of a proxy that is not configured were seen lately
+	HiddenClients     func() bool // whether requests whose clients are hidden were seen lately
 	Notify            func([]model.Delivery)
 	Now               func() time.Time
 	Log               *slog.Logger
@@ -69,6 +71,8 @@ type Resolver struct {
 	plan          model.Plan // of new sites
 	planQuota     int64
 	configuration Configuration
+	unknownProxy  func() bool
+	hiddenClients func() bool
 	notify        func([]model.Delivery) // nil: no notification
 	now           func() time.Time
 	purging       chan struct{} // holds one value while a request purges deleted sites
@@ -100,6 +104,8 @@ func New(o Options) *Resolver {
 		notify:    o.Notify,
 
 		configuration: o.Configuration,
+		unknownProxy:  o.UnknownProxy,
+		hiddenClients: o.HiddenClients,
 		now:           o.Now,
 		purging:       make(chan struct{}, 1),
 	}

@@ -164,10 +164,12 @@ func TestOperatorsListAccounts(t *testing.T) {
 
 func TestInstallationForOperators(t *testing.T) {
 	const query = `{ installation { signUps sendsMail configuration { version database roles signups baseUrl mailServer redis retentionMonths defaultSitePlan }
-		mail { lastSentAt lastFailedAt retrying due } health { database dueDeliveries clockTrusted } } }`
+		mail { lastSentAt lastFailedAt retrying due } health { database dueDeliveries clockTrusted unknownProxy hiddenClients } } }`
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		seen := false
 		a := newApp(t, d, func(s *settings) {
+			s.graph.HiddenClients = func() bool { return seen }
 			s.graph.Configuration = resolver.Configuration{
 				BaseURL: "https://stats.example.com", Roles: []string{"control", "worker"}, Signups: model.SignupsOpen, MailServer: true,
 				RetentionMonths: 24,
@@ -188,10 +190,15 @@ func TestInstallationForOperators(t *testing.T) {
 			"configuration.mailServer": true, "configuration.redis": false, "configuration.retentionMonths": float64(24),
 			"configuration.defaultSitePlan": "FREE", "mail.lastSentAt": "2026-11-20T09:22:00Z", "mail.lastFailedAt": "2026-11-20T09:21:00Z",
 			"mail.retrying": float64(0), "health.database": d.Dialect(), "health.dueDeliveries": float64(0),
+			"health.unknownProxy": false, "health.hiddenClients": false,
 		} {
 			if value := got.at("installation." + path); value != want {
 				t.Errorf("%s is %v, want %v", path, value, want)
 			}
+		}
+		seen = true
+		if got := operator.query(query).ok(t, ""); got.at("installation.health.hiddenClients") != true {
+			t.Errorf("hidden clients are not reported: %s", got.Body)
 		}
 		if roles := fmt.Sprint(got.at("installation.configuration.roles")); roles != "[control worker]" {
 			t.Errorf("the roles are %s", roles)

@@ -54,6 +54,8 @@ func (a *App) openControl(clients *web.Clients) error {
 		Introspection:     c.Introspection,
 		ClientAddr:        clients.Addr,
 		IsShared:          clients.Shared,
+		UnknownProxy:      func() bool { return clients.Warning() != "" },
+		HiddenClients:     func() bool { return clients.HiddenWarning() != "" },
 		GraphiQL:          graphiQL,
 		Configuration:     configuration(c),
 		Notify:            a.notify(),

@@ -104,6 +104,7 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger) (_ *App, err 
 
 	clients := web.NewClients(config.Prefixes(c.TrustedProxies), log, time.Now)
 	a.warn(clients.Warning)
+	a.warn(clients.HiddenWarning)
 
 	// Open the jobs first: the other services notify them.
 	if err := a.openJobs(); err != nil {

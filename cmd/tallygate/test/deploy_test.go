@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"os"
@@ -55,7 +56,11 @@ func wantFirstHit(t *testing.T, control, data string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner := &testOwner{t: t, control: control, http: &http.Client{Jar: jar, Timeout: patience}}
+	// A visitor has another address than the proxies, which the service trusts.
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	client := &http.Client{Jar: jar, Timeout: patience, Transport: &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true}}
+	t.Cleanup(client.CloseIdleConnections)
+	owner := &testOwner{t: t, control: control, http: client}
 
 	// A proxy that checks its nodes notices after a second that they are ready.
 	for _, origin := range []string{control, data} {

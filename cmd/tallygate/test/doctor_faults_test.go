@@ -67,7 +67,7 @@ func TestDoctorSettings(t *testing.T) {
 			[]string{"error proxies-none", "warning origin-unreachable"}},
 		{"all addresses are trusted", set("TRUSTED_PROXIES", "127.0.0.1,0.0.0.0/0"), []string{"error proxies-all"}},
 		{"all IPv6 addresses are trusted", set("TRUSTED_PROXIES", "::/0"), []string{"error proxies-all"}},
-		{"the local proxy is not trusted", set("TRUSTED_PROXIES", "10.0.0.0/8", "BASE_URL", "https://localhost:1"),
+		{"the local proxy is not trusted", set("TRUSTED_PROXIES", "10.0.0.0/16", "BASE_URL", "https://localhost:1"),
 			[]string{"error proxies-loopback", "warning origin-unreachable"}},
 		{"a public origin without TLS", set("BASE_URL", "http://app.invalid"),
 			[]string{"error origin-dns", "warning account-missing", "warning origin-plain"}},
@@ -387,10 +387,14 @@ func TestDoctorOrigins(t *testing.T) {
 			p := i.serveBehindProxies(true)
 			p.signal(syscall.SIGTERM)
 			trusted := i.settings["TALLYGATE_TRUSTED_PROXIES"]
-			set("TRUSTED_PROXIES", "10.0.0.0/8")(i)
+			set("TRUSTED_PROXIES", "10.0.0.0/16")(i)
 			start(i.T, i.settings, []string{"control", "data"})
 			set("TRUSTED_PROXIES", trusted)(i)
-			i.forward()
+			i.forward("203.0.113.9")
+		}, []string{"warning service-warning"}},
+		{"the service reports hidden clients", func(i *installation) {
+			i.serveBehindProxies(true)
+			i.forward("127.0.0.1")
 		}, []string{"warning service-warning"}},
 		{"the service is not ready", func(i *installation) {
 			i.serveBehindProxies(true)
@@ -399,15 +403,15 @@ func TestDoctorOrigins(t *testing.T) {
 	}, embedded)
 }
 
-// forward sends a request as a proxy does.
-func (i *installation) forward() {
+// forward sends a request of a client as a proxy does.
+func (i *installation) forward(client string) {
 	i.Helper()
 	request, err := http.NewRequest(http.MethodPost, "http://"+i.settings["TALLYGATE_CONTROL_ADDR"]+"/graphql",
 		strings.NewReader(`{"query": "{ viewer { email } }"}`))
 	if err != nil {
 		i.Fatal(err)
 	}
-	request.Header = http.Header{"Content-Type": {"application/json"}, "X-Forwarded-For": {"203.0.113.9"}}
+	request.Header = http.Header{"Content-Type": {"application/json"}, "X-Forwarded-For": {client}}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		i.Fatal(err)

@@ -79,6 +79,13 @@ var loadBalancers = map[string]loadBalancer{
 // that connects to the program whatever the host, and the program's folder.
 func (b loadBalancer) run(t *testing.T, nodes map[string]string) (client *http.Client, dir string) {
 	t.Helper()
+	addr, roots, dir := b.start(t, nodes)
+	return clientTo(t, addr, roots, "127.0.0.1"), dir
+}
+
+// start is run without a client: it returns the program's address and what trusts its certificate.
+func (b loadBalancer) start(t *testing.T, nodes map[string]string) (addr string, roots *x509.CertPool, dir string) {
+	t.Helper()
 
 	program, err := exec.LookPath(b.program)
 	if err != nil {
@@ -94,8 +101,8 @@ func (b loadBalancer) run(t *testing.T, nodes map[string]string) (client *http.C
 	}
 
 	dir = t.TempDir()
-	roots := writeCertificate(t, filepath.Join(dir, "both.pem"))
-	addr := freeAddress(t)
+	roots = writeCertificate(t, filepath.Join(dir, "both.pem"))
+	addr = freeAddress(t)
 	_, port, _ := net.SplitHostPort(addr)
 	text := strings.NewReplacer(b.test(dir)...).Replace(string(example))
 	for from, to := range nodes {
@@ -139,7 +146,15 @@ func (b loadBalancer) run(t *testing.T, nodes map[string]string) (client *http.C
 		}
 	}
 
-	dialer := &net.Dialer{}
+	return addr, roots, dir
+}
+
+// clientTo returns a client that connects to an address whatever the host, from an address of this
+// machine.
+func clientTo(t *testing.T, addr string, roots *x509.CertPool, from string) *http.Client {
+	t.Helper()
+
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	transport := &http.Transport{
 		TLSClientConfig:     &tls.Config{RootCAs: roots},
 		MaxIdleConnsPerHost: senders,
@@ -150,7 +165,7 @@ func (b loadBalancer) run(t *testing.T, nodes map[string]string) (client *http.C
 	}
 	t.Cleanup(transport.CloseIdleConnections)
 
-	return &http.Client{Transport: transport, Timeout: patience}, dir
+	return &http.Client{Transport: transport, Timeout: patience}
 }
 
 // freeAddress returns an address of this machine on which nothing listens.

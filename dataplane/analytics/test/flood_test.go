@@ -436,3 +436,46 @@ func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
 		p.rejected(site, map[string]int64{"collect flood": 3})
 	})
 }
+
+// TestNoFloodLimitForHiddenClients checks that no hit is lost where a hop in front of the trusted proxy
+// hides the clients, so that X-Forwarded-For has its address for all of them. A client that claims the
+// address of that hop has its limit.
+func TestNoFloodLimitForHiddenClients(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const sent = floodBurst + 100
+		trusted := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")}
+		clients := web.NewClients(trusted, slog.New(slog.DiscardHandler), time.Now)
+		p := newPlaneWith(t, d, func(o *analytics.Options) {
+			o.ClientAddr, o.IsShared = clients.Addr, clients.Shared
+			o.FloodBurst, o.FloodRate = floodBurst, floodRate
+		})
+		site, forged := p.site("example.com", 100_000), p.site("forged.example", 100_000)
+
+		view := func(site *model.Site, forwarded string) {
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					for range sent / 8 {
+						if status, code := p.collectStored(viewCall(site, forwarded, nil)); status != http.StatusNoContent {
+							t.Errorf("%d %s, want 204", status, code)
+						}
+					}
+				})
+			}
+			wg.Wait()
+		}
+		view(site, "10.0.0.5")
+		view(forged, "10.0.0.5, 198.51.100.9")
+
+		const all = sent / 8 * 8
+		if n := len(p.rows(site)); n != all || clients.HiddenWarning() == "" {
+			t.Errorf("%d of %d page views of hidden clients are stored, warning %q", n, all, clients.HiddenWarning())
+		}
+		if n := len(p.rows(forged)); n != floodBurst {
+			t.Errorf("%d page views of one client are stored, want %d", n, floodBurst)
+		}
+
+		p.rejected(site, map[string]int64{})
+		p.rejected(forged, map[string]int64{"collect flood": all - floodBurst})
+	})
+}

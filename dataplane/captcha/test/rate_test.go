@@ -3,6 +3,7 @@ package captcha_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -122,19 +123,27 @@ func TestSolvedWorkCountsLess(t *testing.T) {
 	}
 }
 
-// TestBaseDifficultyBehindAnUnknownProxy checks that challenges for an address that many clients
-// share are neither refused nor harder, however many there are.
-func TestBaseDifficultyBehindAnUnknownProxy(t *testing.T) {
-	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	p := newPlaneWith(t, d, &clock{now: noon}, captcha.StoreTimeout, func(o *captcha.Options) {
-		clients := web.NewClients(nil, o.Log, time.Now)
-		o.ClientAddr, o.IsShared = clients.Addr, clients.Shared
-	})
-	for i := range 400 {
-		response, body := p.send(call{path: configPath, body: m{"sitekey": model.TestSitekey}, origin: siteOrigin})
-		var c pow.Challenge
-		if err := json.Unmarshal([]byte(body), &c); err != nil || response.StatusCode != http.StatusOK || c.Difficulty != difficulty {
-			t.Fatalf("challenge %d: %d %s, want one of difficulty %d", i+1, response.StatusCode, body, difficulty)
-		}
+// TestBaseDifficultyOfSharedAddresses checks that challenges for an address that many clients share,
+// behind an unknown proxy or a hop that hides them from a trusted one, are neither refused nor harder,
+// however many there are.
+func TestBaseDifficultyOfSharedAddresses(t *testing.T) {
+	for name, trusted := range map[string][]netip.Prefix{
+		"unknown proxy":  nil,
+		"hidden clients": {netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := dbtest.Open(t, dbtest.SQLiteURL(t))
+			p := newPlaneWith(t, d, &clock{now: noon}, captcha.StoreTimeout, func(o *captcha.Options) {
+				clients := web.NewClients(trusted, o.Log, time.Now)
+				o.ClientAddr, o.IsShared = clients.Addr, clients.Shared
+			})
+			for i := range 400 {
+				response, body := p.send(call{path: configPath, body: m{"sitekey": model.TestSitekey}, origin: siteOrigin, client: "10.0.0.5"})
+				var c pow.Challenge
+				if err := json.Unmarshal([]byte(body), &c); err != nil || response.StatusCode != http.StatusOK || c.Difficulty != difficulty {
+					t.Fatalf("challenge %d: %d %s, want one of difficulty %d", i+1, response.StatusCode, body, difficulty)
+				}
+			}
+		})
 	}
 }

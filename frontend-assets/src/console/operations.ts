@@ -1118,10 +1118,12 @@ export type OperatorData = {
     workerSeenAt: string | null;
     clockTrusted: boolean;
     clockAheadMs: number;
+    unknownProxy: boolean;
+    hiddenClients: boolean;
   } | null;
 };
 export const operator = /* @__PURE__ */ operation<Record<string, never>, OperatorData>(
-  'query Operator{viewer{... ViewerFields}installation{configuration{roles signups mailServer redis retentionMonths defaultSitePlan}mail{lastSentAt lastFailedAt retrying}}installationHealth{version database pendingDeliveries dueDeliveries oldestDueAt dueMails dueReports workerSeenAt clockTrusted clockAheadMs}}', viewerFieldsText,
+  'query Operator{viewer{... ViewerFields}installation{configuration{roles signups mailServer redis retentionMonths defaultSitePlan}mail{lastSentAt lastFailedAt retrying}}installationHealth{version database pendingDeliveries dueDeliveries oldestDueAt dueMails dueReports workerSeenAt clockTrusted clockAheadMs unknownProxy hiddenClients}}', viewerFieldsText,
 );
 
 export type AccountsData = {

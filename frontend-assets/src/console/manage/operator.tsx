@@ -90,6 +90,8 @@ function Health({ health: h, mail }: { health: Health; mail: Installation['mail'
     Math.abs(h.clockAheadMs) > clockLate && t('operator.clockDiffers'),
     age(h.oldestDueAt) > deliveryLate && t('operator.deliveriesLate'),
     mailsFail(mail) && t('operator.mailsFail'),
+    h.unknownProxy && t('operator.unknownProxy'),
+    h.hiddenClients && t('operator.hiddenClients'),
   ].filter((problem) => problem !== false);
 
   const facts: [string, ComponentChildren][] = [

@@ -538,6 +538,10 @@ const texts: Record<Exclude<TextKey, keyof typeof en>, Message> & Record<string,
   'operator.clockDiffers': 'Die Uhr dieses Prozesses weicht um mehr als eine Minute von der Datenbank ab: Stellen Sie beide.',
   'operator.deliveriesLate':
     'Zustellungen sind seit mehr als 10 Minuten fällig: Fügen Sie Worker hinzu, oder suchen Sie langsame Empfänger.',
+  'operator.unknownProxy':
+    'Anfragen kommen über einen Proxy, den TALLYGATE_TRUSTED_PROXIES nicht nennt: Alle seine Besucher zählen als einer, ohne Grenzen je Netz.',
+  'operator.hiddenClients':
+    'Eine Station vor dem Proxy verbirgt die Besucher, oder Besucher liegen in TALLYGATE_TRUSTED_PROXIES: Sie zählen als einer, ohne Grenzen je Netz.',
   'operator.version': 'Version',
   'operator.database': 'Datenbank',
   'operator.worker': 'Worker zuletzt',

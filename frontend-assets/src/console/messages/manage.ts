@@ -95,6 +95,10 @@ export default {
   'operator.clockJumped': 'The clock has jumped: nothing is deleted and no report is built until it has run for a while.',
   'operator.clockDiffers': "The clock of this process is more than a minute away from the database's: synchronise both.",
   'operator.deliveriesLate': 'Deliveries have been due for more than 10 minutes: add workers, or look for slow receivers.',
+  'operator.unknownProxy':
+    'Requests come through a proxy that TALLYGATE_TRUSTED_PROXIES does not name: all its clients count as one, without limits by network.',
+  'operator.hiddenClients':
+    'A hop in front of the proxy hides its clients, or clients are within TALLYGATE_TRUSTED_PROXIES: they count as one, without limits by network.',
   'operator.version': 'Version',
   'operator.database': 'Database',
   'operator.worker': 'Worker last seen',
