@@ -44,7 +44,7 @@ type Config struct {
 	Secret             Secret             `env:"TALLYGATE_SECRET" placeholder:"TEXT" help:"Application key, 32 to 1024 characters, the same in every process on one database. Empty: a key that is created in the data folder."`
 	SecretPrevious     Secret             `env:"TALLYGATE_SECRET_PREVIOUS" placeholder:"TEXT" help:"Previous application key while it is being replaced, 32 to 1024 characters: still accepted, and used until tallygate admin rotate-secret has run. Empty: the file secret.previous in the data folder, if the key is a file there." docs:"See [Change the application key](operations.md#change-the-application-key)."`
 	AcceptLostLog      bool               `env:"TALLYGATE_ACCEPT_LOST_LOG" help:"Start although the log of the embedded database was removed or replaced after a kill, without the commits in it." docs:"See [After a kill](operations.md#after-a-kill)."`
-	TrustedProxies     []Network          `env:"TALLYGATE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is trusted, as addresses or networks. Empty: none." docs:"IPv4-mapped networks count as IPv4."`
+	TrustedProxies     []Network          `env:"TALLYGATE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is trusted, as addresses or networks. A network of all addresses (/0) is refused. Empty: none." docs:"IPv4-mapped networks count as IPv4. See [Proxies](operations.md#proxies)."`
 	Signups            model.SignupPolicy `env:"TALLYGATE_SIGNUPS" default:"first-only" help:"Permitted sign-ups: first-only (only the first account, the operator's), open (any visitor; the e-mail address is verified if there is a mail server) or closed."`
 	DefaultSitePlan    model.Plan         `env:"TALLYGATE_DEFAULT_SITE_PLAN" default:"FREE" placeholder:"PLAN" help:"Plan of new sites: FREE (10,000 page views a month), PRO_100K, PRO_500K, PRO_1M, PRO_2M or PRO_5M."`
 	DefaultCaptchaPlan model.CaptchaPlan  `env:"TALLYGATE_DEFAULT_CAPTCHA_PLAN" default:"FREE" placeholder:"PLAN" help:"Captcha plan of new accounts: FREE (10,000 verifications a month), PRO_100K, PRO_250K, PRO_500K, PRO_1M or ENTERPRISE (unlimited)."`
@@ -89,6 +89,13 @@ func (c *Config) Validate() error {
 	}
 	if _, ok := c.DefaultCaptchaPlan.Quota(); !ok {
 		return fmt.Errorf("--default-captcha-plan: %q is not a captcha plan", c.DefaultCaptchaPlan)
+	}
+
+	for _, network := range c.TrustedProxies {
+		if network.Bits() == 0 {
+			return fmt.Errorf("--trusted-proxies: %s trusts every address, so that any client could claim any other: "+
+				"name the addresses of your proxies", network)
+		}
 	}
 
 	if c.CaptchaDifficulty < difficulty.Min || c.CaptchaDifficulty > difficulty.Max {
@@ -290,6 +297,27 @@ func Prefixes(networks []Network) []netip.Prefix {
 	return p
 }
 
+// The prefixes of networks that hold more than the proxies of one installation, in bits. An IPv4 /8 is
+// a whole private range, or the largest network that one organisation has. IPv6 has no such network of
+// /8: its providers have /19 at most, and lists of proxies of large content networks name up to /29. So
+// a /16 or larger is a whole class of addresses, such as the private fd00::/8.
+const (
+	wideBits4 = 8
+	wideBits6 = 16
+)
+
+// IsWide reports whether a network of trusted proxies is so large that it probably contains clients.
+// They could claim any address, and would have no limits by network.
+func (n Network) IsWide() bool {
+	if n.Addr().Is4() {
+		return n.Bits() <= wideBits4 && !n.isLoopback()
+	}
+	return n.Bits() <= wideBits6
+}
+
+// isLoopback reports whether all addresses of an IPv4 network are of this machine.
+func (n Network) isLoopback() bool { return n.Addr().IsLoopback() && n.Bits() >= wideBits4 }
+
 // UnmarshalText parses a network or an address.
 func (n *Network) UnmarshalText(text []byte) error {
 	s := strings.TrimSpace(string(text))
@@ -300,10 +328,10 @@ func (n *Network) UnmarshalText(text []byte) error {
 
 	prefix, err := netip.ParsePrefix(s)
 	if err != nil {
-		return fmt.Errorf("%q is not an address or a network such as 10.0.0.0/8", text)
+		return fmt.Errorf("%q is not an address or a network such as 10.1.2.0/24", text)
 	}
 	if prefix = model.UnmapNetwork(prefix); !prefix.IsValid() {
-		return fmt.Errorf("%q is an IPv4-mapped network of less than 96 bits: write the IPv4 network, such as 10.0.0.0/8", text)
+		return fmt.Errorf("%q is an IPv4-mapped network of less than 96 bits: write the IPv4 network, such as 10.1.2.0/24", text)
 	}
 
 	n.Prefix = prefix.Masked()

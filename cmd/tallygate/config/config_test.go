@@ -21,11 +21,28 @@ func TestNetworks(t *testing.T) {
 		if got := n.String(); err == nil && got != want {
 			t.Errorf("%q is read as %s, want %s", text, got, want)
 		}
-		if err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "10.0.0.0/8")) {
+		if err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "10.1.2.0/24")) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 		if err == nil && !n.Contains(n.Addr()) {
 			t.Errorf("%q does not contain its own address", text)
+		}
+	}
+}
+
+// TestWideNetworks checks which networks of trusted proxies hold too many addresses.
+func TestWideNetworks(t *testing.T) {
+	for text, want := range map[string]bool{
+		"10.0.0.0/8": true, "10.0.0.0/9": false, "128.0.0.0/1": true, "0.0.0.0/7": true, "17.0.0.0/8": true,
+		"172.16.0.0/12": false, "192.168.0.0/16": false, "10.1.2.3": false,
+		"127.0.0.0/8": false, "126.0.0.0/7": true, "127.0.0.1": false,
+		"::ffff:10.0.0.0/104": true, "::ffff:10.0.0.0/105": false,
+		"fd00::/8": true, "fc00::/7": true, "2000::/3": true, "fd00::/16": true, "fd00::/17": false,
+		"2003::/19": false, "2606:4700::/32": false, "2a06:98c0::/29": false, "fd12:3456:789a::/48": false, "::1": false,
+	} {
+		var n Network
+		if err := n.UnmarshalText([]byte(text)); err != nil || n.IsWide() != want {
+			t.Errorf("%s is wide: %v, %v, want %v", text, n.IsWide(), err, want)
 		}
 	}
 }

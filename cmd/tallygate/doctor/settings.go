@@ -49,20 +49,32 @@ func differentCharacters(s string) int {
 	return len(seen)
 }
 
-// The widest networks that a proxy can reasonably have, in bits of the prefix.
+// The prefixes below which a network contains public addresses besides a private range, in bits.
 const (
 	leastBits4 = 8
 	leastBits6 = 16
 )
+
+// holdsStrangers reports whether a network is so wide that it contains addresses of unknown people.
+func holdsStrangers(network config.Network) bool {
+	if network.Addr().Is4() {
+		return network.Bits() < leastBits4
+	}
+	return network.Bits() < leastBits6 && !network.Addr().IsPrivate()
+}
 
 // checkProxies compares the trusted proxies with the addresses.
 func (e *examination) checkProxies() {
 	const setting = "TALLYGATE_TRUSTED_PROXIES"
 
 	for _, network := range e.c.TrustedProxies {
-		if bits := network.Bits(); network.Addr().Is4() && bits < leastBits4 || network.Addr().Is6() && bits < leastBits6 {
+		switch {
+		case holdsStrangers(network):
 			e.fault("proxies-all", "Name only the addresses of your own proxies in "+setting+".",
 				"%s trusts %s: any visitor can claim any address", setting, network)
+		case network.IsWide():
+			e.warn("proxies-wide", "Name only the addresses or the narrow network of your own proxies in "+setting+".",
+				"%s trusts %s: clients in it can claim any address, and no limit by network applies to them", setting, network)
 		}
 	}
 

@@ -105,6 +105,7 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger) (_ *App, err 
 	clients := web.NewClients(config.Prefixes(c.TrustedProxies), log, time.Now)
 	a.warn(clients.Warning)
 	a.warn(clients.HiddenWarning)
+	a.warnOfWideProxies()
 
 	// Open the jobs first: the other services notify them.
 	if err := a.openJobs(); err != nil {

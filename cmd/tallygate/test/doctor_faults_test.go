@@ -65,8 +65,10 @@ func TestDoctorSettings(t *testing.T) {
 	find(t, []fault{
 		{"the proxy is not named", set("BASE_URL", "https://localhost:1"),
 			[]string{"error proxies-none", "warning origin-unreachable"}},
-		{"all addresses are trusted", set("TRUSTED_PROXIES", "127.0.0.1,0.0.0.0/0"), []string{"error proxies-all"}},
-		{"all IPv6 addresses are trusted", set("TRUSTED_PROXIES", "::/0"), []string{"error proxies-all"}},
+		{"half of all addresses are trusted", set("TRUSTED_PROXIES", "127.0.0.1,0.0.0.0/1"), []string{"error proxies-all"}},
+		{"all public IPv6 addresses are trusted", set("TRUSTED_PROXIES", "2000::/3"), []string{"error proxies-all"}},
+		{"a whole private range is trusted", set("TRUSTED_PROXIES", "127.0.0.0/8,10.0.0.0/8"), []string{"warning proxies-wide"}},
+		{"all private IPv6 addresses are trusted", set("TRUSTED_PROXIES", "fc00::/7"), []string{"warning proxies-wide"}},
 		{"the local proxy is not trusted", set("TRUSTED_PROXIES", "10.0.0.0/16", "BASE_URL", "https://localhost:1"),
 			[]string{"error proxies-loopback", "warning origin-unreachable"}},
 		{"a public origin without TLS", set("BASE_URL", "http://app.invalid"),

@@ -276,3 +276,25 @@ func wantReported(t *testing.T, p *process, o *testOwner, hidden bool) {
 		t.Errorf("want %d warning without an address, got:\n%s", want, log)
 	}
 }
+
+// TestWideProxyNetworks checks that a start with a wide network of trusted proxies is logged, and one with
+// a narrow network is not.
+func TestWideProxyNetworks(t *testing.T) {
+	t.Parallel()
+
+	settings := settingsFor(t, "sqlite:")
+	settings["TALLYGATE_TRUSTED_PROXIES"] = "127.0.0.0/8,10.0.0.0/8,172.16.0.0/12,fd00::/8,fd12:3456:789a::/48"
+	p := start(t, settings, []string{"control", "data"})
+	p.kill()
+
+	var networks []string
+	for line := range strings.Lines(p.logged()) {
+		var entry struct{ Level, Msg, Network string }
+		if json.Unmarshal([]byte(line), &entry) == nil && strings.Contains(entry.Msg, "TALLYGATE_TRUSTED_PROXIES") {
+			networks = append(networks, entry.Level+" "+entry.Network)
+		}
+	}
+	if got := strings.Join(networks, ", "); got != "WARN 10.0.0.0/8, WARN fd00::/8" {
+		t.Errorf("the log warns of %q", got)
+	}
+}
