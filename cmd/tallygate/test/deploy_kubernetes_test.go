@@ -41,6 +41,25 @@ type manifestVariable struct {
 	} `yaml:"valueFrom"`
 }
 
+// proxiesPlaceholder is in the place of the networks that only the operator knows.
+const proxiesPlaceholder = "REPLACE-WITH-NETWORK-OF-INGRESS-PODS,REPLACE-WITH-NETWORK-OF-NODES"
+
+// TestDeployKubernetesPlaceholder: a container whose proxies were not named ends with a line that says
+// what to replace.
+func TestDeployKubernetesPlaceholder(t *testing.T) {
+	t.Parallel()
+
+	settings := settingsFor(t, "sqlite:")
+	settings["TALLYGATE_TRUSTED_PROXIES"] = proxiesPlaceholder
+	for _, roles := range []string{"control", "data", "worker"} {
+		settings["TALLYGATE_ROLES"] = roles
+		status, _, log := tallygate(t, settings, "serve")
+		if status != 2 || !strings.Contains(log, "--trusted-proxies") || !strings.Contains(log, "REPLACE-WITH-NETWORK-OF-INGRESS-PODS") {
+			t.Errorf("%s: exit status %d, log %s", roles, status, log)
+		}
+	}
+}
+
 // TestDeployKubernetes: the containers of each deployment, with the manifests' arguments and environment,
 // store a hit on PostgreSQL.
 func TestDeployKubernetes(t *testing.T) {
@@ -59,6 +78,10 @@ func TestDeployKubernetes(t *testing.T) {
 		}
 		if m.Kind == "ConfigMap" {
 			config = m.Data
+			if config["TALLYGATE_TRUSTED_PROXIES"] != proxiesPlaceholder {
+				t.Errorf("the manifest trusts %s, want the placeholder", config["TALLYGATE_TRUSTED_PROXIES"])
+			}
+			config["TALLYGATE_TRUSTED_PROXIES"] = "10.244.0.0/16,192.168.4.0/24"
 		}
 		if m.Kind != "Deployment" {
 			continue
