@@ -314,9 +314,9 @@ type CreateAPITokenInput struct {
 	Name string `json:"name"`
 	// The token's scopes, at least one.
 	Scopes []model.Scope `json:"scopes"`
-	// The global ids of the sites that the token reaches, 1 to 100 of the account. It then finds nothing else: no other site, no sitekey,
-	// no other member and no audit log, and it cannot create sites and sitekeys. Of the account it reads the name, the plans and the
-	// captcha's usage. Default: all sites.
+	// The global ids of the sites that the token reaches, 1 to 100 of the account. It then finds nothing else: no other site, also no
+	// deleted one, no sitekey, no other member, no invitation and no audit log, and it cannot create sites and sitekeys. Of the account
+	// it reads the name, the state, the plans and the captcha's usage. Default: all sites.
 	SiteIds []string `json:"siteIds,omitempty"`
 	// Number of days after which the token expires, 1 to 3,650. Ignored with `neverExpires`.
 	ExpiresInDays int `json:"expiresInDays"`

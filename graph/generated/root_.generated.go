@@ -5725,7 +5725,7 @@ type Account implements Node {
   ): SiteConnection
   "The account's users, oldest first. At most 100."
   members: [User!]!
-  "The open invitations, oldest first. Visible to owners; empty for other callers."
+  "The open invitations, oldest first. Visible to owners; empty for other callers and for API tokens that are restricted to sites."
   invitations: [Invitation!]!
   "When the account was created."
   createdAt: DateTime!
@@ -9029,7 +9029,10 @@ extend type Site {
 }
 
 extend type Account {
-  "The sites that ` + "`" + `restoreSite` + "`" + ` can restore, latest deleted first, at most 100. Visible to owners; empty for other callers."
+  """
+  The sites that ` + "`" + `restoreSite` + "`" + ` can restore, latest deleted first, at most 100. Visible to owners; empty for other callers and for API
+  tokens that are restricted to sites.
+  """
   deletedSites: [DeletedSite!]!
   "The suspension by an operator. Null if the account is not suspended."
   suspension: Suspension
@@ -9216,9 +9219,9 @@ input CreateApiTokenInput {
   "The token's scopes, at least one."
   scopes: [ApiTokenScope!]!
   """
-  The global ids of the sites that the token reaches, 1 to 100 of the account. It then finds nothing else: no other site, no sitekey,
-  no other member and no audit log, and it cannot create sites and sitekeys. Of the account it reads the name, the plans and the
-  captcha's usage. Default: all sites.
+  The global ids of the sites that the token reaches, 1 to 100 of the account. It then finds nothing else: no other site, also no
+  deleted one, no sitekey, no other member, no invitation and no audit log, and it cannot create sites and sitekeys. Of the account
+  it reads the name, the state, the plans and the captcha's usage. Default: all sites.
   """
   siteIds: [ID!]
   "Number of days after which the token expires, 1 to 3,650. Ignored with ` + "`" + `neverExpires` + "`" + `."

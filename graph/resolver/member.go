@@ -23,7 +23,7 @@ func (r *accountResolver) Members(ctx context.Context, obj *model.Account) ([]*m
 func (r *accountResolver) Invitations(ctx context.Context, obj *model.Account) ([]*model.Invitation, error) {
 	key := accountRead{field: "invitations", accountID: obj.ID}
 	return shared(ctx, key, func() ([]*model.Invitation, error) {
-		if may, err := mayListInvitations(ctx, obj.ID); !may || err != nil {
+		if may, err := mayReadAsOwner(ctx, obj.ID); !may || err != nil {
 			return []*model.Invitation{}, err
 		}
 
@@ -143,15 +143,16 @@ func (r *Resolver) member(ctx context.Context, viewer *model.User, id string) (*
 func (r *Resolver) invitation(ctx context.Context, viewer *model.User, id string) (*model.Invitation, error) {
 	return ownObject(ctx, r, model.NodeInvitation, viewer, id,
 		func(ctx context.Context, accountID, id int64) (*model.Invitation, error) {
-			if may, err := mayListInvitations(ctx, accountID); !may || err != nil {
+			if may, err := mayReadAsOwner(ctx, accountID); !may || err != nil {
 				return nil, err
 			}
 			return r.accounts.Invitation(ctx, accountID, id, requestOf(ctx).now)
 		})
 }
 
-// mayListInvitations reports whether the caller is an owner of the account or an owner's API token.
-func mayListInvitations(ctx context.Context, accountID int64) (bool, error) {
+// mayReadAsOwner reports whether the caller is an owner of the account, or an owner's API token that is
+// not restricted to sites.
+func mayReadAsOwner(ctx context.Context, accountID int64) (bool, error) {
 	member, err := callerIn(ctx, accountID)
-	return member != nil && member.May(model.MayManage, nil), err
+	return member != nil && !member.IsRestricted() && member.May(model.MayManage, nil), err
 }

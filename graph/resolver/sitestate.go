@@ -28,7 +28,7 @@ func (r *deletedSiteResolver) SiteID(ctx context.Context, obj *model.Site) (stri
 func (r *accountResolver) DeletedSites(ctx context.Context, obj *model.Account) ([]*model.Site, error) {
 	key := accountRead{field: "deletedSites", accountID: obj.ID}
 	return shared(ctx, key, func() ([]*model.Site, error) {
-		if may, err := mayListInvitations(ctx, obj.ID); !may || err != nil {
+		if may, err := mayReadAsOwner(ctx, obj.ID); !may || err != nil {
 			return []*model.Site{}, err
 		}
 

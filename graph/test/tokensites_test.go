@@ -1,6 +1,8 @@
 package graph_test
 
 import (
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -192,4 +194,123 @@ func TestRestrictedTokenMistakes(t *testing.T) {
 			t.Errorf("the list: %s", got.Body)
 		}
 	})
+}
+
+// openToRestricted are the fields of an account that a token restricted to sites reads, each with the
+// reason. All other fields must be null, empty or forbidden.
+var openToRestricted = map[string]string{
+	"id":                  "the token's own object names its account",
+	"name":                "a program shows for whom it acts",
+	"createdAt":           "it says nothing about sites or people",
+	"viewerRole":          "the role of the token's own user",
+	"requireSecondFactor": "the rule decides what the token's own user may do",
+	"suspension":          "the reason why the token's changes are refused",
+	"sites":               "only the token's sites, see TestRestrictedTokenLists",
+	"members":             "only the token's own user",
+	"captchaPlan":         "documented at createApiToken: a plan has no name of a site or person",
+	"captchaUsage":        "documented at createApiToken: a count of all sitekeys together",
+	"captchaUsageHistory": "the same count by month",
+}
+
+// TestRestrictedTokenAccount reads every field of an account, over every path to the account, with an
+// owner's token that is restricted to one site. Everything that the token must not see has "hidden" in
+// its name.
+func TestRestrictedTokenAccount(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+		owner := a.owner("owner@example.com")
+		own := owner.siteOf("own.example")
+		ids := a.hide(owner)
+
+		account := owner.account()
+		paths := map[string]string{
+			"account":         `{ account { %s } }`,
+			"account by id":   `{ account(id: "` + account + `") { %s } }`,
+			"node":            `{ node(id: "` + account + `") { ... on Account { %s } } }`,
+			"viewer":          `{ viewer { account { %s } } }`,
+			"viewer.accounts": `{ viewer { accounts { %s } } }`,
+		}
+
+		for _, scope := range []string{"READ", "READ, WRITE, EXPORT"} {
+			secret := owner.query(`mutation { createApiToken(input: {name: "test", scopes: [`+scope+`], siteIds: ["`+own+`"]}) {
+				token userErrors { code } } }`).ok(t, "createApiToken").at("createApiToken.token").(string)
+
+			for _, f := range fieldsOf(schema.Types["Account"]) {
+				for path, query := range paths {
+					fields := accountSelection(f)
+					if path == "viewer.accounts" && fields != "" {
+						// All fields of a list in a list cost more than a request may.
+						fields = "{ __typename }"
+					}
+
+					got := a.with(secret, fmt.Sprintf(query, f.Name+literalArguments(f)+" "+fields))
+					wantRestricted(t, path, f.Name, got)
+				}
+			}
+
+			for name, id := range ids {
+				if got := a.with(secret, `{ node(id: "`+id+`") { __typename } }`); got.Body != `{"data":{"node":null}}` {
+					t.Errorf("%s: the node of the hidden %s: %s", scope, name, got.Body)
+				}
+			}
+		}
+
+		// The same fields have the hidden names for the owner: the test would notice them.
+		got := owner.query(`{ account { deletedSites { domain } sites { nodes { domain } } members { email } invitations { email }
+			apiTokens { name } auditLog { nodes { object { name } } } } sitekeys { nodes { name } } }`).ok(t, "")
+		if n := strings.Count(got.Body, "hidden"); n < len(ids)+1 {
+			t.Errorf("the owner sees %d hidden names, want at least %d: %s", n, len(ids)+1, got.Body)
+		}
+	})
+}
+
+// accountSelection returns a selection of what a field of an account contains.
+func accountSelection(f *ast.FieldDefinition) string {
+	if strings.HasSuffix(f.Type.Name(), "Connection") {
+		return selection(f.Type.Name(), 2, costly...)
+	}
+	return selection(f.Type.Name(), 1)
+}
+
+// wantRestricted checks the answer to one field of an account, for a restricted token.
+func wantRestricted(t *testing.T, path, field string, got *answer) {
+	t.Helper()
+
+	if got.Status != http.StatusOK || strings.Contains(got.Body, "hidden") {
+		t.Errorf("%s: %s: status %d, %s", path, field, got.Status, got.Body)
+	}
+
+	if openToRestricted[field] != "" {
+		if got.codes() != "" {
+			t.Errorf("%s: the open field %s: %s", path, field, got.Body)
+		}
+		return
+	}
+
+	closed := strings.Contains(got.Body, `"`+field+`":[]`) || strings.Contains(got.Body, `"`+field+`":null`)
+	if codes := got.codes(); !closed || codes != "" && codes != "FORBIDDEN" {
+		t.Errorf("%s: the field %s is not in openToRestricted, and answers %s", path, field, got.Body)
+	}
+}
+
+// hide creates objects of the owner's account that a token for another site must not see, and returns
+// their global ids.
+func (a *app) hide(owner *client) map[string]string {
+	a.t.Helper()
+
+	live, deleted := owner.siteOf("hidden-live.example"), owner.siteOf("hidden-deleted.example")
+	owner.query(`mutation { deleteSite(input: {siteId: "`+deleted+`"}) { userErrors { code } } }`).ok(a.t, "deleteSite")
+
+	sitekey := owner.createSitekey("hidden form", "hidden-live.example").ok(a.t, "createSitekey").at("createSitekey.sitekey.id")
+	token := owner.query(`mutation { createApiToken(input: {name: "hidden token", scopes: [READ]}) { apiToken { id } userErrors { code } } }`).
+		ok(a.t, "createApiToken").at("createApiToken.apiToken.id")
+
+	member := a.join(owner, "hidden-member@example.com", model.RoleMember)
+	invitation := owner.query(`mutation { inviteMember(input: {email: "hidden-guest@example.com", role: VIEWER}) {
+		invitation { id } userErrors { code } } }`).ok(a.t, "inviteMember").at("inviteMember.invitation.id")
+
+	return map[string]string{
+		"site": live, "deleted site": deleted, "sitekey": sitekey.(string), "API token": token.(string),
+		"member": member.id().(string), "invitation": invitation.(string),
+	}
 }
