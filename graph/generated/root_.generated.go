@@ -9196,8 +9196,9 @@ enum ApiTokenScope {
 
 """
 The rate limit of an account, shared by its users and API tokens. The cost of a request is its complexity, see ` + "`" + `TOO_COMPLEX` + "`" + `; a
-request that reads the schema costs 1,000 more. The minute starts with the first request. Callers without an account can read the
-schema 60 times per minute and network.
+request that reads the schema costs 1,000 more. The minute starts with the first request. All shared links of an account together
+have a second limit of the same size, apart from the account's. Callers without an account can read the schema 60 times per minute
+and network.
 """
 type RateLimit {
   "Maximum cost per minute."

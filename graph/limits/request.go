@@ -57,7 +57,7 @@ func (r *Request) setRetryAfter(d time.Duration) {
 	r.retryAfter = d
 }
 
-// Charge charges the request to the caller's account or shared link, once, as soon as the caller is
+// Charge charges the request to the caller's account, or to its shared links, once, as soon as the caller is
 // known. It returns the model.Error rate_limited over the limit. Requests of unauthenticated callers
 // are not charged: the mutations open to them have throttles of their own.
 func (r *Request) Charge(ctx context.Context, caller auth.Caller) error {
@@ -150,11 +150,12 @@ func (r *Request) ChargeIntrospection(ctx context.Context) *gqlerror.Error {
 		"The schema was read too often from this network without signing in.")
 }
 
-// accountKey is the caller's account as the key of its counters and queues. A shared link has counters
-// of its own, so that its readers cannot use up those of the account.
+// accountKey is the caller's account as the key of its counters and queues. All shared links of an
+// account have one key together, apart from the account's own, so that their readers cannot use up the
+// budget of the account, and an account cannot multiply its budget with links.
 func accountKey(caller auth.Caller) string {
 	if caller.Shared != nil {
-		return "link " + strconv.FormatInt(caller.Shared.Link.ID, 10)
+		return "links " + strconv.FormatInt(caller.Shared.Site.AccountID, 10)
 	}
 	return strconv.FormatInt(caller.User.AccountID, 10)
 }

@@ -12,8 +12,8 @@ import (
 
 // Links to the reports of a site, and what their readers see.
 
-// SharedSite returns the site of the caller's shared link. It charges the request to the link, so
-// that its readers cannot use up the budget of the account.
+// SharedSite returns the site of the caller's shared link. It charges the request to the links of the
+// account, so that readers cannot use up the budget of the account.
 func (r *queryResolver) SharedSite(ctx context.Context) (*generated.SharedSite, error) {
 	caller, err := auth.CallerOf(ctx)
 	if err != nil {

@@ -393,7 +393,7 @@ func TestReadersReachNothingElse(t *testing.T) {
 		}
 
 		if !strings.HasPrefix(last.codes(), "RATE_LIMITED") {
-			t.Errorf("the link's budget is not used up: %s", last.Body)
+			t.Errorf("the links' budget is not used up: %s", last.Body)
 		}
 		tenant.owner.query(`{ viewer { email } }`).ok(t, "")
 	})
