@@ -45,7 +45,7 @@ const searchedPerPoint = 16 << 10
 // chargeRows charges a request for the rows of a breakdown, which each field orders and searches again,
 // also those of an answer that is kept.
 func chargeRows(ctx context.Context, rows *scan.Rows, search string) error {
-	cost := rows.Len() / pageviewsPerPoint
+	cost := rows.Len() / rowsPerPoint
 	if search != "" {
 		cost += int(rows.Bytes() / searchedPerPoint)
 	}
