@@ -6489,7 +6489,7 @@ The values of ` + "`" + `extensions.code` + "`" + ` of top-level ` + "`" + `erro
 enum ErrorCode {
   "The caller is not signed in, the session has ended, or the API token is wrong or revoked."
   UNAUTHENTICATED
-  "The caller's role or the scopes of the API token do not allow the operation."
+  "The caller's role or the scopes of the API token do not allow the operation. A request that is forbidden as a whole costs 1."
   FORBIDDEN
   "An operator has suspended the account, so that nothing in it can be changed. The message states the reason."
   ACCOUNT_SUSPENDED
@@ -6536,6 +6536,7 @@ enum ErrorCode {
   ` + "`" + `Account.apiTokens` + "`" + ` by 100. In reports, the content of ` + "`" + `breakdown` + "`" + ` is multiplied by a tenth of ` + "`" + `first` + "`" + `, that of ` + "`" + `series` + "`" + ` by 40, and
   that of ` + "`" + `propertyNames` + "`" + ` by 10. A mutation costs 100, plus 1 for each item of the lists in its input. A mutation that checks a
   password or sends a mail costs 3,000, and one that erases a user's data 1,000. A search among all accounts costs 1,000 in addition.
+  ` + "`" + `RateLimit` + "`" + ` describes what of it is charged.
   """
   TOO_COMPLEX
   "Status 400, 405 or 415. The request is not a POST of a JSON object with a ` + "`" + `query` + "`" + `."
@@ -9196,9 +9197,10 @@ enum ApiTokenScope {
 
 """
 The rate limit of an account, shared by its users and API tokens. The cost of a request is its complexity, see ` + "`" + `TOO_COMPLEX` + "`" + `; a
-request that reads the schema costs 1,000 more. The minute starts with the first request. All shared links of an account together
-have a second limit of the same size, apart from the account's. Callers without an account can read the schema 60 times per minute
-and network.
+request that reads the schema costs 1,000 more. A request costs 1 if all its root fields fail with ` + "`" + `FORBIDDEN` + "`" + `, ` + "`" + `ACCOUNT_SUSPENDED` + "`" + ` or
+` + "`" + `SECOND_FACTOR_REQUIRED` + "`" + ` because the caller lacks the permission. The minute starts with the first request. All shared links of an
+account together have a second limit of the same size, apart from the account's. Callers without an account can read the schema 60
+times per minute and network.
 """
 type RateLimit {
   "Maximum cost per minute."

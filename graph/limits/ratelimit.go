@@ -49,8 +49,9 @@ func newRateLimit(limit int) *rateLimit {
 	return &rateLimit{limit: limit, callers: callers}
 }
 
-// take charges a request. A request over the limit is refused and not charged.
-func (l *rateLimit) take(caller string, cost int, now time.Time) budget {
+// take charges points if the minute has room for a cost, which may be larger. A request without room is
+// refused and not charged.
+func (l *rateLimit) take(caller string, room, points int, now time.Time) budget {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
@@ -59,9 +60,9 @@ func (l *rateLimit) take(caller string, cost int, now time.Time) budget {
 		b = budget{resetAt: now.Add(time.Minute)}
 	}
 
-	b.cost, b.refused = cost, b.used+cost > l.limit
+	b.cost, b.refused = points, b.used+room > l.limit
 	if !b.refused {
-		b.used += cost
+		b.used += points
 	}
 
 	l.callers.Add(caller, b)

@@ -28,6 +28,7 @@ type Request struct {
 
 	mu         sync.Mutex
 	budget     *budget       // nil until the caller is known
+	charged    bool          // in full; false: at most the admission
 	surcharge  int           // cost beyond the complexity
 	refused    error         // of the first mutation without a turn: later ones get none either
 	retryAfter time.Duration // sent to a caller over the rate limit or without a turn
@@ -57,26 +58,41 @@ func (r *Request) setRetryAfter(d time.Duration) {
 	r.retryAfter = d
 }
 
-// Charge charges the request to the caller's account, or to its shared links, once, as soon as the caller is
-// known. It returns the model.Error rate_limited over the limit. Requests of unauthenticated callers
-// are not charged: the mutations open to them have throttles of their own.
-func (r *Request) Charge(ctx context.Context, caller auth.Caller) error {
+// admission is what Admit charges: the price of a request that the caller's role forbids.
+const admission = 1
+
+// Admit refuses a request whose cost exceeds the remaining minute, once, as soon as the caller is
+// known. It charges an admitted request one point: Charge adds the remaining cost when the caller has
+// the permission. It returns the model.Error rate_limited over the limit.
+func (r *Request) Admit(ctx context.Context, caller auth.Caller) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
 	if r.budget != nil {
 		return r.budget.check(r.now)
 	}
+	return r.take(caller, r.cost(ctx), admission)
+}
 
-	cost := extension.GetComplexityStats(ctx).Complexity + r.surcharge
-	b := r.limits.rate.take(accountKey(caller), cost, r.now)
-	r.budget = &b
+// Charge charges the request in full to the caller's account or to the shared links of the account,
+// once. It must precede all work beyond the check of the permission. It returns the model.Error
+// rate_limited over the limit. Requests of unauthenticated callers are not charged: the mutations open
+// to them have throttles of their own.
+func (r *Request) Charge(ctx context.Context, caller auth.Caller) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 
-	if b.refused {
-		r.retryAfter = b.resetAt.Sub(r.now)
+	if r.charged || r.budget != nil && r.budget.refused {
+		return r.budget.check(r.now)
 	}
 
-	return b.check(r.now)
+	cost := r.cost(ctx)
+	if r.budget != nil {
+		cost -= admission
+	}
+
+	r.charged = true
+	return r.take(caller, cost, cost)
 }
 
 // ChargeMore charges a request for work whose cost was unknown when it began. It returns the
@@ -84,9 +100,21 @@ func (r *Request) Charge(ctx context.Context, caller auth.Caller) error {
 func (r *Request) ChargeMore(caller auth.Caller, cost int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.take(caller, cost, cost)
+}
 
-	b := r.limits.rate.take(accountKey(caller), cost, r.now)
-	b.cost += r.budget.cost
+// cost returns the cost of the request that is known before it runs. r.mu must be held.
+func (r *Request) cost(ctx context.Context) int {
+	return extension.GetComplexityStats(ctx).Complexity + r.surcharge
+}
+
+// take charges points if the caller's minute has room for a cost. r.mu must be held.
+func (r *Request) take(caller auth.Caller, room, points int) error {
+	b := r.limits.rate.take(accountKey(caller), room, points, r.now)
+	if r.budget != nil {
+		b.cost += r.budget.cost
+	}
+
 	r.budget = &b
 	if b.refused {
 		r.retryAfter = b.resetAt.Sub(r.now)
@@ -141,7 +169,7 @@ func (r *Request) ChargeIntrospection(ctx context.Context) *gqlerror.Error {
 		return nil
 	}
 
-	b := r.limits.introspections.take(r.network, 1, r.now)
+	b := r.limits.introspections.take(r.network, 1, 1, r.now)
 	if !b.refused {
 		return nil
 	}
@@ -160,12 +188,12 @@ func accountKey(caller auth.Caller) string {
 	return strconv.FormatInt(caller.User.AccountID, 10)
 }
 
-// AccountKey returns the caller's account as the key of a fair queue, or that of a shared link.
+// AccountKey returns the caller's account as the key of a fair queue, or that of its shared links.
 func AccountKey(caller auth.Caller) string { return accountKey(caller) }
 
-// TakeTurn waits for a mutation's turn, charged for the request, and returns the function that ends
-// it. After the first mutation without a turn, all later ones of the request are refused too:
-// the mutations that ran are always the first ones of the document.
+// TakeTurn admits the request, waits for a mutation's turn, and returns the function that ends it.
+// After the first mutation without a turn, all later ones of the request are refused too: the
+// mutations that ran are always the first ones of the document.
 func (r *Request) TakeTurn(ctx context.Context, mutation string) (end func(), err error) {
 	// The mutations of a request run one after another.
 	if r.refused != nil {
@@ -198,7 +226,7 @@ func (r *Request) takeAccountTurn(ctx context.Context) (end func(), err error) {
 	if err != nil || caller.User == nil {
 		return func() {}, nil
 	}
-	if err := r.Charge(ctx, caller); err != nil {
+	if err := r.Admit(ctx, caller); err != nil {
 		return nil, err
 	}
 

@@ -20,7 +20,7 @@ func (r *queryResolver) Viewer(ctx context.Context) (*model.User, error) {
 	// A person who lacks a required second factor can read the own user. The fields of the account are
 	// closed by SecondFactorRule.
 	if caller, err := auth.CallerOf(ctx); err != nil || caller.Token == nil {
-		return user, err
+		return user, charge(ctx, err)
 	}
 
 	return r.require(ctx, model.MayRead)

@@ -232,10 +232,15 @@ func (r *Resolver) SharedSite() generated.SharedSiteResolver { return &sharedSit
 func (r *Resolver) Report() generated.ReportResolver { return &reportResolver{r} }
 
 // require returns the caller's user, as a member of the default account, if it has the permission
-// there, and charges the request. It fails
-// with unauthenticated, forbidden or rate_limited. Every root field begins with it, except those
-// that need no session.
+// there, and charges the request, see charge. It fails with unauthenticated, forbidden or
+// rate_limited. Every root field begins with it, except those that need no session.
 func (r *Resolver) require(ctx context.Context, p model.Permission) (*model.User, error) {
+	user, err := r.defaultMember(ctx, p)
+	return user, charge(ctx, err)
+}
+
+// defaultMember is require without the charge.
+func (r *Resolver) defaultMember(ctx context.Context, p model.Permission) (*model.User, error) {
 	user, err := r.viewer(ctx)
 	if err != nil {
 		return nil, err
@@ -263,13 +268,21 @@ func (r *Resolver) requireAny(ctx context.Context, p model.Permission) (*model.U
 	if err == nil {
 		err = user.CheckInAny(p, caller.Token)
 	}
-	return user, err
+	return user, charge(ctx, err)
 }
 
 // requireAs is require in another account than the default one: find returns the user as a member of
 // it, or model.ErrNotFound. A caller who has the permission in none of the accounts gets forbidden, so
 // that the answer to an unknown id does not depend on why it is unknown.
 func (r *Resolver) requireAs(
+	ctx context.Context, p model.Permission, find func(viewer *model.User) (*model.User, error),
+) (*model.User, error) {
+	member, err := r.memberAs(ctx, p, find)
+	return member, charge(ctx, err)
+}
+
+// memberAs is requireAs without the charge.
+func (r *Resolver) memberAs(
 	ctx context.Context, p model.Permission, find func(viewer *model.User) (*model.User, error),
 ) (*model.User, error) {
 	viewer, err := r.viewer(ctx)
@@ -309,17 +322,17 @@ func (r *Resolver) requireAs(
 func (r *Resolver) requireIn(ctx context.Context, p model.Permission, accountID *string) (*model.User, error) {
 	member, err := r.memberIn(ctx, p, accountID)
 	if err == nil && member != nil && member.IsRestricted() && p != model.MayRead {
-		return nil, model.ErrForbidden
+		member, err = nil, model.ErrForbidden
 	}
-	return member, err
+	return member, charge(ctx, err)
 }
 
-// memberIn is requireIn for every token.
+// memberIn is requireIn for every token, without the charge.
 func (r *Resolver) memberIn(ctx context.Context, p model.Permission, accountID *string) (*model.User, error) {
 	if accountID == nil {
-		return r.require(ctx, p)
+		return r.defaultMember(ctx, p)
 	}
-	return r.requireAs(ctx, p, func(viewer *model.User) (*model.User, error) {
+	return r.memberAs(ctx, p, func(viewer *model.User) (*model.User, error) {
 		if member := r.in(viewer, *accountID); member != nil {
 			return member, nil
 		}
@@ -360,11 +373,31 @@ func (r *Resolver) requireNumber(
 	})
 }
 
-// viewer returns the caller's user and charges the request; nil for an unauthenticated caller.
+// viewer returns the caller's user and admits the request; nil for an unauthenticated caller. The
+// resolver must charge the request before it does any work.
 func (r *Resolver) viewer(ctx context.Context) (*model.User, error) {
 	caller, err := auth.CallerOf(ctx)
 	if err != nil || caller.User == nil {
 		return nil, err
 	}
-	return caller.User, limits.Of(ctx).Charge(ctx, caller)
+	return caller.User, limits.Of(ctx).Admit(ctx, caller)
+}
+
+// charge charges an admitted request in full, unless err means that the caller lacks the permission:
+// such a request costs one point, so that refused mutations do not use up the account's minute. It
+// returns err, or rate_limited.
+func charge(ctx context.Context, err error) error {
+	if model.KindOf(err) == model.Forbidden {
+		return err
+	}
+
+	caller, failed := auth.CallerOf(ctx)
+	if failed != nil || caller.User == nil {
+		return err
+	}
+	if refused := limits.Of(ctx).Charge(ctx, caller); refused != nil {
+		return refused
+	}
+
+	return err
 }
