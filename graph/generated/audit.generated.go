@@ -4,7 +4,6 @@ package generated
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -44,7 +43,7 @@ func (ec *executionContext) _AuditActor_kind(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_AuditActor_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditActor", field, false, false, errors.New("field of type AuditActorKind does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditActor", field, false, false, "AuditActorKind")
 }
 
 func (ec *executionContext) _AuditActor_userId(ctx context.Context, field graphql.CollectedField, obj *AuditActor) (ret graphql.Marshaler) {
@@ -67,7 +66,7 @@ func (ec *executionContext) _AuditActor_userId(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_AuditActor_userId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditActor", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditActor", field, false, false, "ID")
 }
 
 func (ec *executionContext) _AuditActor_email(ctx context.Context, field graphql.CollectedField, obj *AuditActor) (ret graphql.Marshaler) {
@@ -90,7 +89,7 @@ func (ec *executionContext) _AuditActor_email(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_AuditActor_email(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditActor", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditActor", field, false, false, "String")
 }
 
 func (ec *executionContext) _AuditActor_apiTokenId(ctx context.Context, field graphql.CollectedField, obj *AuditActor) (ret graphql.Marshaler) {
@@ -113,7 +112,7 @@ func (ec *executionContext) _AuditActor_apiTokenId(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_AuditActor_apiTokenId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditActor", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditActor", field, false, false, "ID")
 }
 
 func (ec *executionContext) _AuditActor_apiTokenName(ctx context.Context, field graphql.CollectedField, obj *AuditActor) (ret graphql.Marshaler) {
@@ -136,7 +135,7 @@ func (ec *executionContext) _AuditActor_apiTokenName(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_AuditActor_apiTokenName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditActor", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditActor", field, false, false, "String")
 }
 
 func (ec *executionContext) _AuditChange_name(ctx context.Context, field graphql.CollectedField, obj *AuditChange) (ret graphql.Marshaler) {
@@ -159,7 +158,7 @@ func (ec *executionContext) _AuditChange_name(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_AuditChange_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditChange", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditChange", field, false, false, "String")
 }
 
 func (ec *executionContext) _AuditChange_before(ctx context.Context, field graphql.CollectedField, obj *AuditChange) (ret graphql.Marshaler) {
@@ -182,7 +181,7 @@ func (ec *executionContext) _AuditChange_before(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_AuditChange_before(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditChange", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditChange", field, false, false, "String")
 }
 
 func (ec *executionContext) _AuditChange_after(ctx context.Context, field graphql.CollectedField, obj *AuditChange) (ret graphql.Marshaler) {
@@ -205,7 +204,7 @@ func (ec *executionContext) _AuditChange_after(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_AuditChange_after(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditChange", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditChange", field, false, false, "String")
 }
 
 func (ec *executionContext) _AuditConnection_edges(ctx context.Context, field graphql.CollectedField, obj *AuditConnection) (ret graphql.Marshaler) {
@@ -324,7 +323,7 @@ func (ec *executionContext) _AuditEdge_cursor(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_AuditEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _AuditEdge_node(ctx context.Context, field graphql.CollectedField, obj *AuditEdge) (ret graphql.Marshaler) {
@@ -379,7 +378,7 @@ func (ec *executionContext) _AuditEntry_at(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_AuditEntry_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEntry", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditEntry", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _AuditEntry_action(ctx context.Context, field graphql.CollectedField, obj *AuditEntry) (ret graphql.Marshaler) {
@@ -402,7 +401,7 @@ func (ec *executionContext) _AuditEntry_action(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_AuditEntry_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditEntry", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditEntry", field, false, false, "String")
 }
 
 func (ec *executionContext) _AuditEntry_actor(ctx context.Context, field graphql.CollectedField, obj *AuditEntry) (ret graphql.Marshaler) {
@@ -521,7 +520,7 @@ func (ec *executionContext) _AuditObject_type(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_AuditObject_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditObject", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditObject", field, false, false, "String")
 }
 
 func (ec *executionContext) _AuditObject_objectId(ctx context.Context, field graphql.CollectedField, obj *AuditObject) (ret graphql.Marshaler) {
@@ -544,7 +543,7 @@ func (ec *executionContext) _AuditObject_objectId(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_AuditObject_objectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditObject", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditObject", field, false, false, "ID")
 }
 
 func (ec *executionContext) _AuditObject_name(ctx context.Context, field graphql.CollectedField, obj *AuditObject) (ret graphql.Marshaler) {
@@ -567,7 +566,7 @@ func (ec *executionContext) _AuditObject_name(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_AuditObject_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AuditObject", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("AuditObject", field, false, false, "String")
 }
 
 // endregion **************************** field.gotpl *****************************
@@ -632,6 +631,18 @@ func (ec *executionContext) unmarshalInputAuditFilter(ctx context.Context, obj a
 	return it, nil
 }
 
+// UnmarshalAuditFilter unmarshals raw into the AuditFilter input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalAuditFilter(ctx context.Context, raw any) (AuditFilter, error) {
+	var out AuditFilter
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "AuditFilter", raw, &out)
+	return out, err
+}
+
 // endregion **************************** input.gotpl *****************************
 
 // region    ************************** interface.gotpl ***************************
@@ -646,8 +657,7 @@ func (ec *executionContext) _AuditActor(ctx context.Context, sel ast.SelectionSe
 	fields := graphql.CollectFields(ec.OperationContext, sel, auditActorImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -686,14 +696,10 @@ func (ec *executionContext) _AuditActor(ctx context.Context, sel ast.SelectionSe
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -704,8 +710,7 @@ func (ec *executionContext) _AuditChange(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, auditChangeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -734,14 +739,10 @@ func (ec *executionContext) _AuditChange(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -752,8 +753,7 @@ func (ec *executionContext) _AuditConnection(ctx context.Context, sel ast.Select
 	fields := graphql.CollectFields(ec.OperationContext, sel, auditConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -782,14 +782,10 @@ func (ec *executionContext) _AuditConnection(ctx context.Context, sel ast.Select
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -800,8 +796,7 @@ func (ec *executionContext) _AuditEdge(ctx context.Context, sel ast.SelectionSet
 	fields := graphql.CollectFields(ec.OperationContext, sel, auditEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -825,14 +820,10 @@ func (ec *executionContext) _AuditEdge(ctx context.Context, sel ast.SelectionSet
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -843,8 +834,7 @@ func (ec *executionContext) _AuditEntry(ctx context.Context, sel ast.SelectionSe
 	fields := graphql.CollectFields(ec.OperationContext, sel, auditEntryImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -883,14 +873,10 @@ func (ec *executionContext) _AuditEntry(ctx context.Context, sel ast.SelectionSe
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -901,8 +887,7 @@ func (ec *executionContext) _AuditObject(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, auditObjectImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -931,14 +916,10 @@ func (ec *executionContext) _AuditObject(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -949,9 +930,7 @@ func (ec *executionContext) _AuditObject(ctx context.Context, sel ast.SelectionS
 
 func (ec *executionContext) marshalNAuditActor2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐAuditActor(ctx context.Context, sel ast.SelectionSet, v *AuditActor) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "AuditActor!")
 		return graphql.Null
 	}
 	return ec._AuditActor(ctx, sel, v)
@@ -985,9 +964,7 @@ func (ec *executionContext) marshalNAuditChange2ᚕᚖgithubᚗcomᚋtallygate�
 
 func (ec *executionContext) marshalNAuditChange2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐAuditChange(ctx context.Context, sel ast.SelectionSet, v *AuditChange) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "AuditChange!")
 		return graphql.Null
 	}
 	return ec._AuditChange(ctx, sel, v)
@@ -1011,9 +988,7 @@ func (ec *executionContext) marshalNAuditEdge2ᚕᚖgithubᚗcomᚋtallygateᚋt
 
 func (ec *executionContext) marshalNAuditEdge2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐAuditEdge(ctx context.Context, sel ast.SelectionSet, v *AuditEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "AuditEdge!")
 		return graphql.Null
 	}
 	return ec._AuditEdge(ctx, sel, v)
@@ -1037,9 +1012,7 @@ func (ec *executionContext) marshalNAuditEntry2ᚕᚖgithubᚗcomᚋtallygateᚋ
 
 func (ec *executionContext) marshalNAuditEntry2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐAuditEntry(ctx context.Context, sel ast.SelectionSet, v *AuditEntry) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "AuditEntry!")
 		return graphql.Null
 	}
 	return ec._AuditEntry(ctx, sel, v)
@@ -1047,9 +1020,7 @@ func (ec *executionContext) marshalNAuditEntry2ᚖgithubᚗcomᚋtallygateᚋtal
 
 func (ec *executionContext) marshalNAuditObject2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐAuditObject(ctx context.Context, sel ast.SelectionSet, v *AuditObject) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "AuditObject!")
 		return graphql.Null
 	}
 	return ec._AuditObject(ctx, sel, v)

@@ -4,7 +4,6 @@ package generated
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -114,7 +113,7 @@ func (ec *executionContext) _UserDataErasure_id(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_UserDataErasure_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UserDataErasure", field, true, true, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("UserDataErasure", field, true, true, "ID")
 }
 
 func (ec *executionContext) _UserDataErasure_requestedAt(ctx context.Context, field graphql.CollectedField, obj *model.UserErasure) (ret graphql.Marshaler) {
@@ -137,7 +136,7 @@ func (ec *executionContext) _UserDataErasure_requestedAt(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_UserDataErasure_requestedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UserDataErasure", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("UserDataErasure", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _UserDataErasure_visits(ctx context.Context, field graphql.CollectedField, obj *model.UserErasure) (ret graphql.Marshaler) {
@@ -160,7 +159,7 @@ func (ec *executionContext) _UserDataErasure_visits(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_UserDataErasure_visits(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UserDataErasure", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("UserDataErasure", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _UserDataErasure_pageviews(ctx context.Context, field graphql.CollectedField, obj *model.UserErasure) (ret graphql.Marshaler) {
@@ -183,7 +182,7 @@ func (ec *executionContext) _UserDataErasure_pageviews(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_UserDataErasure_pageviews(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UserDataErasure", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("UserDataErasure", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _UserDataErasure_events(ctx context.Context, field graphql.CollectedField, obj *model.UserErasure) (ret graphql.Marshaler) {
@@ -206,7 +205,7 @@ func (ec *executionContext) _UserDataErasure_events(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_UserDataErasure_events(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UserDataErasure", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("UserDataErasure", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _UserDataErasure_deliveries(ctx context.Context, field graphql.CollectedField, obj *model.UserErasure) (ret graphql.Marshaler) {
@@ -229,7 +228,7 @@ func (ec *executionContext) _UserDataErasure_deliveries(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_UserDataErasure_deliveries(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UserDataErasure", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("UserDataErasure", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _UserDataErasure_finishedAt(ctx context.Context, field graphql.CollectedField, obj *model.UserErasure) (ret graphql.Marshaler) {
@@ -252,7 +251,7 @@ func (ec *executionContext) _UserDataErasure_finishedAt(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_UserDataErasure_finishedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UserDataErasure", field, true, true, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("UserDataErasure", field, true, true, "DateTime")
 }
 
 // endregion **************************** field.gotpl *****************************
@@ -296,6 +295,18 @@ func (ec *executionContext) unmarshalInputDeleteUserDataInput(ctx context.Contex
 	return it, nil
 }
 
+// UnmarshalDeleteUserDataInput unmarshals raw into the DeleteUserDataInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDeleteUserDataInput(ctx context.Context, raw any) (DeleteUserDataInput, error) {
+	var out DeleteUserDataInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeleteUserDataInput", raw, &out)
+	return out, err
+}
+
 // endregion **************************** input.gotpl *****************************
 
 // region    ************************** interface.gotpl ***************************
@@ -310,8 +321,7 @@ func (ec *executionContext) _DeleteUserDataPayload(ctx context.Context, sel ast.
 	fields := graphql.CollectFields(ec.OperationContext, sel, deleteUserDataPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -335,14 +345,10 @@ func (ec *executionContext) _DeleteUserDataPayload(ctx context.Context, sel ast.
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -353,50 +359,17 @@ func (ec *executionContext) _UserDataErasure(ctx context.Context, sel ast.Select
 	fields := graphql.CollectFields(ec.OperationContext, sel, userDataErasureImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("UserDataErasure")
 		case "id":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._UserDataErasure_id(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._UserDataErasure_id(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "requestedAt":
 			out.Values[i] = ec._UserDataErasure_requestedAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -423,43 +396,11 @@ func (ec *executionContext) _UserDataErasure(ctx context.Context, sel ast.Select
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "finishedAt":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._UserDataErasure_finishedAt(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._UserDataErasure_finishedAt(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -469,14 +410,10 @@ func (ec *executionContext) _UserDataErasure(ctx context.Context, sel ast.Select
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }

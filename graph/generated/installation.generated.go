@@ -4,7 +4,6 @@ package generated
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -50,7 +49,7 @@ func (ec *executionContext) _Installation_signUps(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_Installation_signUps(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Installation", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("Installation", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _Installation_firstAccount(ctx context.Context, field graphql.CollectedField, obj *Installation) (ret graphql.Marshaler) {
@@ -73,7 +72,7 @@ func (ec *executionContext) _Installation_firstAccount(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_Installation_firstAccount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Installation", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("Installation", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _Installation_sendsMail(ctx context.Context, field graphql.CollectedField, obj *Installation) (ret graphql.Marshaler) {
@@ -96,7 +95,7 @@ func (ec *executionContext) _Installation_sendsMail(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_Installation_sendsMail(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Installation", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("Installation", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _Installation_configuration(ctx context.Context, field graphql.CollectedField, obj *Installation) (ret graphql.Marshaler) {
@@ -215,7 +214,7 @@ func (ec *executionContext) _InstallationConfiguration_version(ctx context.Conte
 	)
 }
 func (ec *executionContext) fieldContext_InstallationConfiguration_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, "String")
 }
 
 func (ec *executionContext) _InstallationConfiguration_database(ctx context.Context, field graphql.CollectedField, obj *InstallationConfiguration) (ret graphql.Marshaler) {
@@ -238,7 +237,7 @@ func (ec *executionContext) _InstallationConfiguration_database(ctx context.Cont
 	)
 }
 func (ec *executionContext) fieldContext_InstallationConfiguration_database(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, "String")
 }
 
 func (ec *executionContext) _InstallationConfiguration_roles(ctx context.Context, field graphql.CollectedField, obj *InstallationConfiguration) (ret graphql.Marshaler) {
@@ -261,7 +260,7 @@ func (ec *executionContext) _InstallationConfiguration_roles(ctx context.Context
 	)
 }
 func (ec *executionContext) fieldContext_InstallationConfiguration_roles(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, "String")
 }
 
 func (ec *executionContext) _InstallationConfiguration_signups(ctx context.Context, field graphql.CollectedField, obj *InstallationConfiguration) (ret graphql.Marshaler) {
@@ -284,7 +283,7 @@ func (ec *executionContext) _InstallationConfiguration_signups(ctx context.Conte
 	)
 }
 func (ec *executionContext) fieldContext_InstallationConfiguration_signups(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, "String")
 }
 
 func (ec *executionContext) _InstallationConfiguration_baseUrl(ctx context.Context, field graphql.CollectedField, obj *InstallationConfiguration) (ret graphql.Marshaler) {
@@ -307,7 +306,7 @@ func (ec *executionContext) _InstallationConfiguration_baseUrl(ctx context.Conte
 	)
 }
 func (ec *executionContext) fieldContext_InstallationConfiguration_baseUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, "String")
 }
 
 func (ec *executionContext) _InstallationConfiguration_analyticsUrl(ctx context.Context, field graphql.CollectedField, obj *InstallationConfiguration) (ret graphql.Marshaler) {
@@ -330,7 +329,7 @@ func (ec *executionContext) _InstallationConfiguration_analyticsUrl(ctx context.
 	)
 }
 func (ec *executionContext) fieldContext_InstallationConfiguration_analyticsUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, "String")
 }
 
 func (ec *executionContext) _InstallationConfiguration_captchaUrl(ctx context.Context, field graphql.CollectedField, obj *InstallationConfiguration) (ret graphql.Marshaler) {
@@ -353,7 +352,7 @@ func (ec *executionContext) _InstallationConfiguration_captchaUrl(ctx context.Co
 	)
 }
 func (ec *executionContext) fieldContext_InstallationConfiguration_captchaUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, "String")
 }
 
 func (ec *executionContext) _InstallationConfiguration_mailServer(ctx context.Context, field graphql.CollectedField, obj *InstallationConfiguration) (ret graphql.Marshaler) {
@@ -376,7 +375,7 @@ func (ec *executionContext) _InstallationConfiguration_mailServer(ctx context.Co
 	)
 }
 func (ec *executionContext) fieldContext_InstallationConfiguration_mailServer(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _InstallationConfiguration_redis(ctx context.Context, field graphql.CollectedField, obj *InstallationConfiguration) (ret graphql.Marshaler) {
@@ -399,7 +398,7 @@ func (ec *executionContext) _InstallationConfiguration_redis(ctx context.Context
 	)
 }
 func (ec *executionContext) fieldContext_InstallationConfiguration_redis(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _InstallationConfiguration_retentionMonths(ctx context.Context, field graphql.CollectedField, obj *InstallationConfiguration) (ret graphql.Marshaler) {
@@ -422,7 +421,7 @@ func (ec *executionContext) _InstallationConfiguration_retentionMonths(ctx conte
 	)
 }
 func (ec *executionContext) fieldContext_InstallationConfiguration_retentionMonths(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, "Int")
 }
 
 func (ec *executionContext) _InstallationConfiguration_defaultSitePlan(ctx context.Context, field graphql.CollectedField, obj *InstallationConfiguration) (ret graphql.Marshaler) {
@@ -445,7 +444,7 @@ func (ec *executionContext) _InstallationConfiguration_defaultSitePlan(ctx conte
 	)
 }
 func (ec *executionContext) fieldContext_InstallationConfiguration_defaultSitePlan(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, errors.New("field of type SitePlan does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationConfiguration", field, false, false, "SitePlan")
 }
 
 func (ec *executionContext) _InstallationHealth_version(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
@@ -468,7 +467,7 @@ func (ec *executionContext) _InstallationHealth_version(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_InstallationHealth_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "String")
 }
 
 func (ec *executionContext) _InstallationHealth_database(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
@@ -491,7 +490,7 @@ func (ec *executionContext) _InstallationHealth_database(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_InstallationHealth_database(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "String")
 }
 
 func (ec *executionContext) _InstallationHealth_pendingDeliveries(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
@@ -514,7 +513,7 @@ func (ec *executionContext) _InstallationHealth_pendingDeliveries(ctx context.Co
 	)
 }
 func (ec *executionContext) fieldContext_InstallationHealth_pendingDeliveries(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _InstallationHealth_dueDeliveries(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
@@ -537,7 +536,7 @@ func (ec *executionContext) _InstallationHealth_dueDeliveries(ctx context.Contex
 	)
 }
 func (ec *executionContext) fieldContext_InstallationHealth_dueDeliveries(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _InstallationHealth_oldestDueAt(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
@@ -560,7 +559,7 @@ func (ec *executionContext) _InstallationHealth_oldestDueAt(ctx context.Context,
 	)
 }
 func (ec *executionContext) fieldContext_InstallationHealth_oldestDueAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _InstallationHealth_dueMails(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
@@ -583,7 +582,7 @@ func (ec *executionContext) _InstallationHealth_dueMails(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_InstallationHealth_dueMails(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _InstallationHealth_dueReports(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
@@ -606,7 +605,7 @@ func (ec *executionContext) _InstallationHealth_dueReports(ctx context.Context, 
 	)
 }
 func (ec *executionContext) fieldContext_InstallationHealth_dueReports(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _InstallationHealth_workerSeenAt(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
@@ -629,7 +628,7 @@ func (ec *executionContext) _InstallationHealth_workerSeenAt(ctx context.Context
 	)
 }
 func (ec *executionContext) fieldContext_InstallationHealth_workerSeenAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _InstallationHealth_clockTrusted(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
@@ -652,7 +651,7 @@ func (ec *executionContext) _InstallationHealth_clockTrusted(ctx context.Context
 	)
 }
 func (ec *executionContext) fieldContext_InstallationHealth_clockTrusted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _InstallationHealth_clockAheadMs(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
@@ -675,7 +674,7 @@ func (ec *executionContext) _InstallationHealth_clockAheadMs(ctx context.Context
 	)
 }
 func (ec *executionContext) fieldContext_InstallationHealth_clockAheadMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _InstallationHealth_unknownProxy(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
@@ -744,7 +743,7 @@ func (ec *executionContext) _InstallationMail_lastSentAt(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_InstallationMail_lastSentAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationMail", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationMail", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _InstallationMail_lastFailedAt(ctx context.Context, field graphql.CollectedField, obj *InstallationMail) (ret graphql.Marshaler) {
@@ -767,7 +766,7 @@ func (ec *executionContext) _InstallationMail_lastFailedAt(ctx context.Context, 
 	)
 }
 func (ec *executionContext) fieldContext_InstallationMail_lastFailedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationMail", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationMail", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _InstallationMail_retrying(ctx context.Context, field graphql.CollectedField, obj *InstallationMail) (ret graphql.Marshaler) {
@@ -790,7 +789,7 @@ func (ec *executionContext) _InstallationMail_retrying(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_InstallationMail_retrying(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationMail", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationMail", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _InstallationMail_due(ctx context.Context, field graphql.CollectedField, obj *InstallationMail) (ret graphql.Marshaler) {
@@ -813,7 +812,7 @@ func (ec *executionContext) _InstallationMail_due(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_InstallationMail_due(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationMail", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationMail", field, false, false, "Int64")
 }
 
 // endregion **************************** field.gotpl *****************************
@@ -834,8 +833,7 @@ func (ec *executionContext) _Installation(ctx context.Context, sel ast.Selection
 	fields := graphql.CollectFields(ec.OperationContext, sel, installationImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -856,119 +854,23 @@ func (ec *executionContext) _Installation(ctx context.Context, sel ast.Selection
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "configuration":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Installation_configuration(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Installation_configuration(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "mail":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Installation_mail(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Installation_mail(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "health":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Installation_health(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Installation_health(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -978,14 +880,10 @@ func (ec *executionContext) _Installation(ctx context.Context, sel ast.Selection
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -996,8 +894,7 @@ func (ec *executionContext) _InstallationConfiguration(ctx context.Context, sel 
 	fields := graphql.CollectFields(ec.OperationContext, sel, installationConfigurationImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1066,14 +963,10 @@ func (ec *executionContext) _InstallationConfiguration(ctx context.Context, sel 
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1084,8 +977,7 @@ func (ec *executionContext) _InstallationHealth(ctx context.Context, sel ast.Sel
 	fields := graphql.CollectFields(ec.OperationContext, sel, installationHealthImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1159,14 +1051,10 @@ func (ec *executionContext) _InstallationHealth(ctx context.Context, sel ast.Sel
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1177,8 +1065,7 @@ func (ec *executionContext) _InstallationMail(ctx context.Context, sel ast.Selec
 	fields := graphql.CollectFields(ec.OperationContext, sel, installationMailImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1212,14 +1099,10 @@ func (ec *executionContext) _InstallationMail(ctx context.Context, sel ast.Selec
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1228,15 +1111,9 @@ func (ec *executionContext) _InstallationMail(ctx context.Context, sel ast.Selec
 
 // region    ***************************** type.gotpl *****************************
 
-func (ec *executionContext) marshalNInstallation2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐInstallation(ctx context.Context, sel ast.SelectionSet, v Installation) graphql.Marshaler {
-	return ec._Installation(ctx, sel, &v)
-}
-
 func (ec *executionContext) marshalNInstallation2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐInstallation(ctx context.Context, sel ast.SelectionSet, v *Installation) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Installation!")
 		return graphql.Null
 	}
 	return ec._Installation(ctx, sel, v)

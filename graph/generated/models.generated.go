@@ -2028,7 +2028,7 @@ func (e *AccountOrder) UnmarshalGQL(v any) error {
 }
 
 func (e AccountOrder) MarshalGQL(w io.Writer) {
-	fmt.Fprint(w, strconv.Quote(e.String()))
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
 }
 
 func (e *AccountOrder) UnmarshalJSON(b []byte) error {
@@ -2086,7 +2086,7 @@ func (e *AnnotationOrder) UnmarshalGQL(v any) error {
 }
 
 func (e AnnotationOrder) MarshalGQL(w io.Writer) {
-	fmt.Fprint(w, strconv.Quote(e.String()))
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
 }
 
 func (e *AnnotationOrder) UnmarshalJSON(b []byte) error {
@@ -2156,7 +2156,7 @@ func (e *AuditActorKind) UnmarshalGQL(v any) error {
 }
 
 func (e AuditActorKind) MarshalGQL(w io.Writer) {
-	fmt.Fprint(w, strconv.Quote(e.String()))
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
 }
 
 func (e *AuditActorKind) UnmarshalJSON(b []byte) error {
@@ -2217,7 +2217,7 @@ func (e *DeliveryKind) UnmarshalGQL(v any) error {
 }
 
 func (e DeliveryKind) MarshalGQL(w io.Writer) {
-	fmt.Fprint(w, strconv.Quote(e.String()))
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
 }
 
 func (e *DeliveryKind) UnmarshalJSON(b []byte) error {
@@ -2275,7 +2275,7 @@ func (e *DeliveryOrder) UnmarshalGQL(v any) error {
 }
 
 func (e DeliveryOrder) MarshalGQL(w io.Writer) {
-	fmt.Fprint(w, strconv.Quote(e.String()))
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
 }
 
 func (e *DeliveryOrder) UnmarshalJSON(b []byte) error {
@@ -2340,7 +2340,7 @@ func (e *DeliveryState) UnmarshalGQL(v any) error {
 }
 
 func (e DeliveryState) MarshalGQL(w io.Writer) {
-	fmt.Fprint(w, strconv.Quote(e.String()))
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
 }
 
 func (e *DeliveryState) UnmarshalJSON(b []byte) error {
@@ -2459,7 +2459,7 @@ func (e *ErrorCode) UnmarshalGQL(v any) error {
 }
 
 func (e ErrorCode) MarshalGQL(w io.Writer) {
-	fmt.Fprint(w, strconv.Quote(e.String()))
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
 }
 
 func (e *ErrorCode) UnmarshalJSON(b []byte) error {
@@ -2517,7 +2517,7 @@ func (e *OrderDirection) UnmarshalGQL(v any) error {
 }
 
 func (e OrderDirection) MarshalGQL(w io.Writer) {
-	fmt.Fprint(w, strconv.Quote(e.String()))
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
 }
 
 func (e *OrderDirection) UnmarshalJSON(b []byte) error {
@@ -2575,7 +2575,7 @@ func (e *ReportComparisonKind) UnmarshalGQL(v any) error {
 }
 
 func (e ReportComparisonKind) MarshalGQL(w io.Writer) {
-	fmt.Fprint(w, strconv.Quote(e.String()))
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
 }
 
 func (e *ReportComparisonKind) UnmarshalJSON(b []byte) error {
@@ -2663,7 +2663,7 @@ func (e *ReportMetric) UnmarshalGQL(v any) error {
 }
 
 func (e ReportMetric) MarshalGQL(w io.Writer) {
-	fmt.Fprint(w, strconv.Quote(e.String()))
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
 }
 
 func (e *ReportMetric) UnmarshalJSON(b []byte) error {
@@ -2727,7 +2727,7 @@ func (e *SiteOrder) UnmarshalGQL(v any) error {
 }
 
 func (e SiteOrder) MarshalGQL(w io.Writer) {
-	fmt.Fprint(w, strconv.Quote(e.String()))
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
 }
 
 func (e *SiteOrder) UnmarshalJSON(b []byte) error {
@@ -2788,7 +2788,7 @@ func (e *SitekeyOrder) UnmarshalGQL(v any) error {
 }
 
 func (e SitekeyOrder) MarshalGQL(w io.Writer) {
-	fmt.Fprint(w, strconv.Quote(e.String()))
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
 }
 
 func (e *SitekeyOrder) UnmarshalJSON(b []byte) error {
@@ -3045,7 +3045,7 @@ func (e *UserErrorCode) UnmarshalGQL(v any) error {
 }
 
 func (e UserErrorCode) MarshalGQL(w io.Writer) {
-	fmt.Fprint(w, strconv.Quote(e.String()))
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
 }
 
 func (e *UserErrorCode) UnmarshalJSON(b []byte) error {
@@ -3103,7 +3103,7 @@ func (e *WebhookKind) UnmarshalGQL(v any) error {
 }
 
 func (e WebhookKind) MarshalGQL(w io.Writer) {
-	fmt.Fprint(w, strconv.Quote(e.String()))
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
 }
 
 func (e *WebhookKind) UnmarshalJSON(b []byte) error {

@@ -4,7 +4,6 @@ package generated
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -158,7 +157,7 @@ func (ec *executionContext) _AccountConnection_totalCount(ctx context.Context, f
 	)
 }
 func (ec *executionContext) fieldContext_AccountConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AccountConnection", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("AccountConnection", field, false, false, "Int")
 }
 
 func (ec *executionContext) _AccountEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *AccountEdge) (ret graphql.Marshaler) {
@@ -181,7 +180,7 @@ func (ec *executionContext) _AccountEdge_cursor(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_AccountEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AccountEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("AccountEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _AccountEdge_node(ctx context.Context, field graphql.CollectedField, obj *AccountEdge) (ret graphql.Marshaler) {
@@ -236,7 +235,7 @@ func (ec *executionContext) _AccountOverview_accountId(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_AccountOverview_accountId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, "ID")
 }
 
 func (ec *executionContext) _AccountOverview_name(ctx context.Context, field graphql.CollectedField, obj *AccountOverview) (ret graphql.Marshaler) {
@@ -259,7 +258,7 @@ func (ec *executionContext) _AccountOverview_name(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_AccountOverview_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, "String")
 }
 
 func (ec *executionContext) _AccountOverview_createdAt(ctx context.Context, field graphql.CollectedField, obj *AccountOverview) (ret graphql.Marshaler) {
@@ -282,7 +281,7 @@ func (ec *executionContext) _AccountOverview_createdAt(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_AccountOverview_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _AccountOverview_siteCount(ctx context.Context, field graphql.CollectedField, obj *AccountOverview) (ret graphql.Marshaler) {
@@ -305,7 +304,7 @@ func (ec *executionContext) _AccountOverview_siteCount(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_AccountOverview_siteCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, "Int")
 }
 
 func (ec *executionContext) _AccountOverview_sitekeyCount(ctx context.Context, field graphql.CollectedField, obj *AccountOverview) (ret graphql.Marshaler) {
@@ -328,7 +327,7 @@ func (ec *executionContext) _AccountOverview_sitekeyCount(ctx context.Context, f
 	)
 }
 func (ec *executionContext) fieldContext_AccountOverview_sitekeyCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, "Int")
 }
 
 func (ec *executionContext) _AccountOverview_memberCount(ctx context.Context, field graphql.CollectedField, obj *AccountOverview) (ret graphql.Marshaler) {
@@ -351,7 +350,7 @@ func (ec *executionContext) _AccountOverview_memberCount(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_AccountOverview_memberCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, "Int")
 }
 
 func (ec *executionContext) _AccountOverview_period(ctx context.Context, field graphql.CollectedField, obj *AccountOverview) (ret graphql.Marshaler) {
@@ -374,7 +373,7 @@ func (ec *executionContext) _AccountOverview_period(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_AccountOverview_period(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, "String")
 }
 
 func (ec *executionContext) _AccountOverview_pageviews(ctx context.Context, field graphql.CollectedField, obj *AccountOverview) (ret graphql.Marshaler) {
@@ -397,7 +396,7 @@ func (ec *executionContext) _AccountOverview_pageviews(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_AccountOverview_pageviews(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _AccountOverview_captchaPlan(ctx context.Context, field graphql.CollectedField, obj *AccountOverview) (ret graphql.Marshaler) {
@@ -420,7 +419,7 @@ func (ec *executionContext) _AccountOverview_captchaPlan(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_AccountOverview_captchaPlan(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, errors.New("field of type CaptchaPlan does not have child fields"))
+	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, "CaptchaPlan")
 }
 
 func (ec *executionContext) _AccountOverview_verifications(ctx context.Context, field graphql.CollectedField, obj *AccountOverview) (ret graphql.Marshaler) {
@@ -443,7 +442,7 @@ func (ec *executionContext) _AccountOverview_verifications(ctx context.Context, 
 	)
 }
 func (ec *executionContext) fieldContext_AccountOverview_verifications(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("AccountOverview", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _AccountOverview_sites(ctx context.Context, field graphql.CollectedField, obj *AccountOverview) (ret graphql.Marshaler) {
@@ -510,7 +509,7 @@ func (ec *executionContext) _SiteOverview_siteId(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_SiteOverview_siteId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SiteOverview", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("SiteOverview", field, false, false, "ID")
 }
 
 func (ec *executionContext) _SiteOverview_domain(ctx context.Context, field graphql.CollectedField, obj *SiteOverview) (ret graphql.Marshaler) {
@@ -533,7 +532,7 @@ func (ec *executionContext) _SiteOverview_domain(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_SiteOverview_domain(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SiteOverview", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("SiteOverview", field, false, false, "String")
 }
 
 func (ec *executionContext) _SiteOverview_createdAt(ctx context.Context, field graphql.CollectedField, obj *SiteOverview) (ret graphql.Marshaler) {
@@ -556,7 +555,7 @@ func (ec *executionContext) _SiteOverview_createdAt(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_SiteOverview_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SiteOverview", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("SiteOverview", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _SiteOverview_plan(ctx context.Context, field graphql.CollectedField, obj *SiteOverview) (ret graphql.Marshaler) {
@@ -579,7 +578,7 @@ func (ec *executionContext) _SiteOverview_plan(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_SiteOverview_plan(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SiteOverview", field, false, false, errors.New("field of type SitePlan does not have child fields"))
+	return graphql.NewScalarFieldContext("SiteOverview", field, false, false, "SitePlan")
 }
 
 func (ec *executionContext) _SiteOverview_usage(ctx context.Context, field graphql.CollectedField, obj *SiteOverview) (ret graphql.Marshaler) {
@@ -632,8 +631,7 @@ func (ec *executionContext) _AccountConnection(ctx context.Context, sel ast.Sele
 	fields := graphql.CollectFields(ec.OperationContext, sel, accountConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -667,14 +665,10 @@ func (ec *executionContext) _AccountConnection(ctx context.Context, sel ast.Sele
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -685,8 +679,7 @@ func (ec *executionContext) _AccountEdge(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, accountEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -710,14 +703,10 @@ func (ec *executionContext) _AccountEdge(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -728,8 +717,7 @@ func (ec *executionContext) _AccountOverview(ctx context.Context, sel ast.Select
 	fields := graphql.CollectFields(ec.OperationContext, sel, accountOverviewImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -785,43 +773,11 @@ func (ec *executionContext) _AccountOverview(ctx context.Context, sel ast.Select
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "sites":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._AccountOverview_sites(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._AccountOverview_sites(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -831,14 +787,10 @@ func (ec *executionContext) _AccountOverview(ctx context.Context, sel ast.Select
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -849,8 +801,7 @@ func (ec *executionContext) _SiteOverview(ctx context.Context, sel ast.Selection
 	fields := graphql.CollectFields(ec.OperationContext, sel, siteOverviewImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -889,14 +840,10 @@ func (ec *executionContext) _SiteOverview(ctx context.Context, sel ast.Selection
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -923,9 +870,7 @@ func (ec *executionContext) marshalNAccountEdge2ᚕᚖgithubᚗcomᚋtallygate�
 
 func (ec *executionContext) marshalNAccountEdge2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐAccountEdge(ctx context.Context, sel ast.SelectionSet, v *AccountEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "AccountEdge!")
 		return graphql.Null
 	}
 	return ec._AccountEdge(ctx, sel, v)
@@ -959,9 +904,7 @@ func (ec *executionContext) marshalNAccountOverview2ᚕᚖgithubᚗcomᚋtallyga
 
 func (ec *executionContext) marshalNAccountOverview2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐAccountOverview(ctx context.Context, sel ast.SelectionSet, v *AccountOverview) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "AccountOverview!")
 		return graphql.Null
 	}
 	return ec._AccountOverview(ctx, sel, v)
@@ -985,9 +928,7 @@ func (ec *executionContext) marshalNSiteOverview2ᚕᚖgithubᚗcomᚋtallygate�
 
 func (ec *executionContext) marshalNSiteOverview2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSiteOverview(ctx context.Context, sel ast.SelectionSet, v *SiteOverview) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "SiteOverview!")
 		return graphql.Null
 	}
 	return ec._SiteOverview(ctx, sel, v)

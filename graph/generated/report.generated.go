@@ -4,7 +4,6 @@ package generated
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -158,7 +157,7 @@ func (ec *executionContext) _FunnelReport_visitors(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_FunnelReport_visitors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("FunnelReport", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("FunnelReport", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _FunnelReport_conversionRate(ctx context.Context, field graphql.CollectedField, obj *FunnelReport) (ret graphql.Marshaler) {
@@ -181,7 +180,7 @@ func (ec *executionContext) _FunnelReport_conversionRate(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_FunnelReport_conversionRate(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("FunnelReport", field, false, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("FunnelReport", field, false, false, "Float")
 }
 
 func (ec *executionContext) _FunnelReport_steps(ctx context.Context, field graphql.CollectedField, obj *FunnelReport) (ret graphql.Marshaler) {
@@ -268,7 +267,7 @@ func (ec *executionContext) _FunnelStepReport_visitors(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_FunnelStepReport_visitors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("FunnelStepReport", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("FunnelStepReport", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _FunnelStepReport_fromPrevious(ctx context.Context, field graphql.CollectedField, obj *FunnelStepReport) (ret graphql.Marshaler) {
@@ -291,7 +290,7 @@ func (ec *executionContext) _FunnelStepReport_fromPrevious(ctx context.Context, 
 	)
 }
 func (ec *executionContext) fieldContext_FunnelStepReport_fromPrevious(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("FunnelStepReport", field, false, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("FunnelStepReport", field, false, false, "Float")
 }
 
 func (ec *executionContext) _FunnelStepReport_comparedVisitors(ctx context.Context, field graphql.CollectedField, obj *FunnelStepReport) (ret graphql.Marshaler) {
@@ -314,7 +313,7 @@ func (ec *executionContext) _FunnelStepReport_comparedVisitors(ctx context.Conte
 	)
 }
 func (ec *executionContext) fieldContext_FunnelStepReport_comparedVisitors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("FunnelStepReport", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("FunnelStepReport", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _LiveHit_at(ctx context.Context, field graphql.CollectedField, obj *LiveHit) (ret graphql.Marshaler) {
@@ -337,7 +336,7 @@ func (ec *executionContext) _LiveHit_at(ctx context.Context, field graphql.Colle
 	)
 }
 func (ec *executionContext) fieldContext_LiveHit_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LiveHit", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("LiveHit", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _LiveHit_event(ctx context.Context, field graphql.CollectedField, obj *LiveHit) (ret graphql.Marshaler) {
@@ -360,7 +359,7 @@ func (ec *executionContext) _LiveHit_event(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_LiveHit_event(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LiveHit", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LiveHit", field, false, false, "String")
 }
 
 func (ec *executionContext) _LiveHit_path(ctx context.Context, field graphql.CollectedField, obj *LiveHit) (ret graphql.Marshaler) {
@@ -383,7 +382,7 @@ func (ec *executionContext) _LiveHit_path(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_LiveHit_path(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LiveHit", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LiveHit", field, false, false, "String")
 }
 
 func (ec *executionContext) _LiveHit_channel(ctx context.Context, field graphql.CollectedField, obj *LiveHit) (ret graphql.Marshaler) {
@@ -406,7 +405,7 @@ func (ec *executionContext) _LiveHit_channel(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_LiveHit_channel(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LiveHit", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LiveHit", field, false, false, "String")
 }
 
 func (ec *executionContext) _LiveReport_at(ctx context.Context, field graphql.CollectedField, obj *LiveReport) (ret graphql.Marshaler) {
@@ -429,7 +428,7 @@ func (ec *executionContext) _LiveReport_at(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_LiveReport_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LiveReport", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("LiveReport", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _LiveReport_visitors(ctx context.Context, field graphql.CollectedField, obj *LiveReport) (ret graphql.Marshaler) {
@@ -452,7 +451,7 @@ func (ec *executionContext) _LiveReport_visitors(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_LiveReport_visitors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LiveReport", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("LiveReport", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _LiveReport_pageviews(ctx context.Context, field graphql.CollectedField, obj *LiveReport) (ret graphql.Marshaler) {
@@ -475,7 +474,7 @@ func (ec *executionContext) _LiveReport_pageviews(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_LiveReport_pageviews(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LiveReport", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("LiveReport", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _LiveReport_pages(ctx context.Context, field graphql.CollectedField, obj *LiveReport) (ret graphql.Marshaler) {
@@ -594,7 +593,7 @@ func (ec *executionContext) _LiveRow_value(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_LiveRow_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LiveRow", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("LiveRow", field, false, false, "String")
 }
 
 func (ec *executionContext) _LiveRow_visitors(ctx context.Context, field graphql.CollectedField, obj *LiveRow) (ret graphql.Marshaler) {
@@ -617,7 +616,7 @@ func (ec *executionContext) _LiveRow_visitors(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_LiveRow_visitors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LiveRow", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("LiveRow", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _Report_from(ctx context.Context, field graphql.CollectedField, obj *Report) (ret graphql.Marshaler) {
@@ -640,7 +639,7 @@ func (ec *executionContext) _Report_from(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_Report_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Report", field, false, false, errors.New("field of type Date does not have child fields"))
+	return graphql.NewScalarFieldContext("Report", field, false, false, "Date")
 }
 
 func (ec *executionContext) _Report_to(ctx context.Context, field graphql.CollectedField, obj *Report) (ret graphql.Marshaler) {
@@ -663,7 +662,7 @@ func (ec *executionContext) _Report_to(ctx context.Context, field graphql.Collec
 	)
 }
 func (ec *executionContext) fieldContext_Report_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Report", field, false, false, errors.New("field of type Date does not have child fields"))
+	return graphql.NewScalarFieldContext("Report", field, false, false, "Date")
 }
 
 func (ec *executionContext) _Report_comparedFrom(ctx context.Context, field graphql.CollectedField, obj *Report) (ret graphql.Marshaler) {
@@ -686,7 +685,7 @@ func (ec *executionContext) _Report_comparedFrom(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_Report_comparedFrom(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Report", field, false, false, errors.New("field of type Date does not have child fields"))
+	return graphql.NewScalarFieldContext("Report", field, false, false, "Date")
 }
 
 func (ec *executionContext) _Report_comparedTo(ctx context.Context, field graphql.CollectedField, obj *Report) (ret graphql.Marshaler) {
@@ -709,7 +708,7 @@ func (ec *executionContext) _Report_comparedTo(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Report_comparedTo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Report", field, false, false, errors.New("field of type Date does not have child fields"))
+	return graphql.NewScalarFieldContext("Report", field, false, false, "Date")
 }
 
 func (ec *executionContext) _Report_timeZone(ctx context.Context, field graphql.CollectedField, obj *Report) (ret graphql.Marshaler) {
@@ -732,7 +731,7 @@ func (ec *executionContext) _Report_timeZone(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Report_timeZone(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Report", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Report", field, false, false, "String")
 }
 
 func (ec *executionContext) _Report_asOf(ctx context.Context, field graphql.CollectedField, obj *Report) (ret graphql.Marshaler) {
@@ -755,7 +754,7 @@ func (ec *executionContext) _Report_asOf(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_Report_asOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Report", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("Report", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _Report_imported(ctx context.Context, field graphql.CollectedField, obj *Report) (ret graphql.Marshaler) {
@@ -778,7 +777,7 @@ func (ec *executionContext) _Report_imported(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Report_imported(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Report", field, false, false, errors.New("field of type ImportedFigures does not have child fields"))
+	return graphql.NewScalarFieldContext("Report", field, false, false, "ImportedFigures")
 }
 
 func (ec *executionContext) _Report_seriesImported(ctx context.Context, field graphql.CollectedField, obj *Report) (ret graphql.Marshaler) {
@@ -801,7 +800,7 @@ func (ec *executionContext) _Report_seriesImported(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_Report_seriesImported(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Report", field, false, false, errors.New("field of type ImportedFigures does not have child fields"))
+	return graphql.NewScalarFieldContext("Report", field, false, false, "ImportedFigures")
 }
 
 func (ec *executionContext) _Report_totals(ctx context.Context, field graphql.CollectedField, obj *Report) (ret graphql.Marshaler) {
@@ -1032,7 +1031,7 @@ func (ec *executionContext) _ReportMetrics_visitors(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_ReportMetrics_visitors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _ReportMetrics_visits(ctx context.Context, field graphql.CollectedField, obj *ReportMetrics) (ret graphql.Marshaler) {
@@ -1055,7 +1054,7 @@ func (ec *executionContext) _ReportMetrics_visits(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_ReportMetrics_visits(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _ReportMetrics_pageviews(ctx context.Context, field graphql.CollectedField, obj *ReportMetrics) (ret graphql.Marshaler) {
@@ -1078,7 +1077,7 @@ func (ec *executionContext) _ReportMetrics_pageviews(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_ReportMetrics_pageviews(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _ReportMetrics_viewsPerVisit(ctx context.Context, field graphql.CollectedField, obj *ReportMetrics) (ret graphql.Marshaler) {
@@ -1101,7 +1100,7 @@ func (ec *executionContext) _ReportMetrics_viewsPerVisit(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_ReportMetrics_viewsPerVisit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, "Float")
 }
 
 func (ec *executionContext) _ReportMetrics_bounceRate(ctx context.Context, field graphql.CollectedField, obj *ReportMetrics) (ret graphql.Marshaler) {
@@ -1124,7 +1123,7 @@ func (ec *executionContext) _ReportMetrics_bounceRate(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_ReportMetrics_bounceRate(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, "Float")
 }
 
 func (ec *executionContext) _ReportMetrics_engagementTime(ctx context.Context, field graphql.CollectedField, obj *ReportMetrics) (ret graphql.Marshaler) {
@@ -1147,7 +1146,7 @@ func (ec *executionContext) _ReportMetrics_engagementTime(ctx context.Context, f
 	)
 }
 func (ec *executionContext) fieldContext_ReportMetrics_engagementTime(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, "Float")
 }
 
 func (ec *executionContext) _ReportMetrics_timeOnPage(ctx context.Context, field graphql.CollectedField, obj *ReportMetrics) (ret graphql.Marshaler) {
@@ -1170,7 +1169,7 @@ func (ec *executionContext) _ReportMetrics_timeOnPage(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_ReportMetrics_timeOnPage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, "Float")
 }
 
 func (ec *executionContext) _ReportMetrics_scrollDepth(ctx context.Context, field graphql.CollectedField, obj *ReportMetrics) (ret graphql.Marshaler) {
@@ -1193,7 +1192,7 @@ func (ec *executionContext) _ReportMetrics_scrollDepth(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_ReportMetrics_scrollDepth(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, "Float")
 }
 
 func (ec *executionContext) _ReportMetrics_exitRate(ctx context.Context, field graphql.CollectedField, obj *ReportMetrics) (ret graphql.Marshaler) {
@@ -1216,7 +1215,7 @@ func (ec *executionContext) _ReportMetrics_exitRate(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_ReportMetrics_exitRate(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, "Float")
 }
 
 func (ec *executionContext) _ReportMetrics_share(ctx context.Context, field graphql.CollectedField, obj *ReportMetrics) (ret graphql.Marshaler) {
@@ -1239,7 +1238,7 @@ func (ec *executionContext) _ReportMetrics_share(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_ReportMetrics_share(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, "Float")
 }
 
 func (ec *executionContext) _ReportMetrics_events(ctx context.Context, field graphql.CollectedField, obj *ReportMetrics) (ret graphql.Marshaler) {
@@ -1262,7 +1261,7 @@ func (ec *executionContext) _ReportMetrics_events(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_ReportMetrics_events(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _ReportMetrics_conversions(ctx context.Context, field graphql.CollectedField, obj *ReportMetrics) (ret graphql.Marshaler) {
@@ -1285,7 +1284,7 @@ func (ec *executionContext) _ReportMetrics_conversions(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_ReportMetrics_conversions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _ReportMetrics_conversionRate(ctx context.Context, field graphql.CollectedField, obj *ReportMetrics) (ret graphql.Marshaler) {
@@ -1308,7 +1307,7 @@ func (ec *executionContext) _ReportMetrics_conversionRate(ctx context.Context, f
 	)
 }
 func (ec *executionContext) fieldContext_ReportMetrics_conversionRate(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportMetrics", field, false, false, "Float")
 }
 
 func (ec *executionContext) _ReportMetrics_revenue(ctx context.Context, field graphql.CollectedField, obj *ReportMetrics) (ret graphql.Marshaler) {
@@ -1395,7 +1394,7 @@ func (ec *executionContext) _ReportPoint_start(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_ReportPoint_start(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportPoint", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportPoint", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _ReportPoint_comparedStart(ctx context.Context, field graphql.CollectedField, obj *ReportPoint) (ret graphql.Marshaler) {
@@ -1418,7 +1417,7 @@ func (ec *executionContext) _ReportPoint_comparedStart(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_ReportPoint_comparedStart(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportPoint", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportPoint", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _ReportPoint_partial(ctx context.Context, field graphql.CollectedField, obj *ReportPoint) (ret graphql.Marshaler) {
@@ -1441,7 +1440,7 @@ func (ec *executionContext) _ReportPoint_partial(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_ReportPoint_partial(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportPoint", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportPoint", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _ReportPoint_metrics(ctx context.Context, field graphql.CollectedField, obj *ReportPoint) (ret graphql.Marshaler) {
@@ -1496,7 +1495,7 @@ func (ec *executionContext) _ReportProperty_name(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_ReportProperty_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportProperty", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportProperty", field, false, false, "String")
 }
 
 func (ec *executionContext) _ReportProperty_events(ctx context.Context, field graphql.CollectedField, obj *ReportProperty) (ret graphql.Marshaler) {
@@ -1519,7 +1518,7 @@ func (ec *executionContext) _ReportProperty_events(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_ReportProperty_events(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportProperty", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportProperty", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _ReportProperty_values(ctx context.Context, field graphql.CollectedField, obj *ReportProperty) (ret graphql.Marshaler) {
@@ -1542,7 +1541,7 @@ func (ec *executionContext) _ReportProperty_values(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_ReportProperty_values(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportProperty", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportProperty", field, false, false, "Int")
 }
 
 func (ec *executionContext) _ReportRevenue_currency(ctx context.Context, field graphql.CollectedField, obj *ReportRevenue) (ret graphql.Marshaler) {
@@ -1565,7 +1564,7 @@ func (ec *executionContext) _ReportRevenue_currency(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_ReportRevenue_currency(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportRevenue", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportRevenue", field, false, false, "String")
 }
 
 func (ec *executionContext) _ReportRevenue_net(ctx context.Context, field graphql.CollectedField, obj *ReportRevenue) (ret graphql.Marshaler) {
@@ -1588,7 +1587,7 @@ func (ec *executionContext) _ReportRevenue_net(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_ReportRevenue_net(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportRevenue", field, false, false, errors.New("field of type Decimal does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportRevenue", field, false, false, "Decimal")
 }
 
 func (ec *executionContext) _ReportRevenue_gross(ctx context.Context, field graphql.CollectedField, obj *ReportRevenue) (ret graphql.Marshaler) {
@@ -1611,7 +1610,7 @@ func (ec *executionContext) _ReportRevenue_gross(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_ReportRevenue_gross(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportRevenue", field, false, false, errors.New("field of type Decimal does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportRevenue", field, false, false, "Decimal")
 }
 
 func (ec *executionContext) _ReportRevenue_refunded(ctx context.Context, field graphql.CollectedField, obj *ReportRevenue) (ret graphql.Marshaler) {
@@ -1634,7 +1633,7 @@ func (ec *executionContext) _ReportRevenue_refunded(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_ReportRevenue_refunded(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportRevenue", field, false, false, errors.New("field of type Decimal does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportRevenue", field, false, false, "Decimal")
 }
 
 func (ec *executionContext) _ReportRevenue_purchases(ctx context.Context, field graphql.CollectedField, obj *ReportRevenue) (ret graphql.Marshaler) {
@@ -1657,7 +1656,7 @@ func (ec *executionContext) _ReportRevenue_purchases(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_ReportRevenue_purchases(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportRevenue", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportRevenue", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _ReportRevenue_refunds(ctx context.Context, field graphql.CollectedField, obj *ReportRevenue) (ret graphql.Marshaler) {
@@ -1680,7 +1679,7 @@ func (ec *executionContext) _ReportRevenue_refunds(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_ReportRevenue_refunds(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportRevenue", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportRevenue", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _ReportRevenue_averageOrder(ctx context.Context, field graphql.CollectedField, obj *ReportRevenue) (ret graphql.Marshaler) {
@@ -1703,7 +1702,7 @@ func (ec *executionContext) _ReportRevenue_averageOrder(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_ReportRevenue_averageOrder(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportRevenue", field, false, false, errors.New("field of type Decimal does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportRevenue", field, false, false, "Decimal")
 }
 
 func (ec *executionContext) _ReportRow_value(ctx context.Context, field graphql.CollectedField, obj *ReportRow) (ret graphql.Marshaler) {
@@ -1726,7 +1725,7 @@ func (ec *executionContext) _ReportRow_value(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_ReportRow_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportRow", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportRow", field, false, false, "String")
 }
 
 func (ec *executionContext) _ReportRow_metrics(ctx context.Context, field graphql.CollectedField, obj *ReportRow) (ret graphql.Marshaler) {
@@ -1845,7 +1844,7 @@ func (ec *executionContext) _ReportRowConnection_totalCount(ctx context.Context,
 	)
 }
 func (ec *executionContext) fieldContext_ReportRowConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportRowConnection", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportRowConnection", field, false, false, "Int")
 }
 
 func (ec *executionContext) _ReportRowConnection_imported(ctx context.Context, field graphql.CollectedField, obj *ReportRowConnection) (ret graphql.Marshaler) {
@@ -1868,7 +1867,7 @@ func (ec *executionContext) _ReportRowConnection_imported(ctx context.Context, f
 	)
 }
 func (ec *executionContext) fieldContext_ReportRowConnection_imported(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportRowConnection", field, false, false, errors.New("field of type ImportedFigures does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportRowConnection", field, false, false, "ImportedFigures")
 }
 
 func (ec *executionContext) _ReportRowEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *ReportRowEdge) (ret graphql.Marshaler) {
@@ -1891,7 +1890,7 @@ func (ec *executionContext) _ReportRowEdge_cursor(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_ReportRowEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportRowEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportRowEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _ReportRowEdge_node(ctx context.Context, field graphql.CollectedField, obj *ReportRowEdge) (ret graphql.Marshaler) {
@@ -1978,6 +1977,18 @@ func (ec *executionContext) unmarshalInputReportComparison(ctx context.Context, 
 	return it, nil
 }
 
+// UnmarshalReportComparison unmarshals raw into the ReportComparison input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalReportComparison(ctx context.Context, raw any) (ReportComparison, error) {
+	var out ReportComparison
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ReportComparison", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputReportOrder(ctx context.Context, obj any) (ReportOrder, error) {
 	var it ReportOrder
 	if obj == nil {
@@ -2017,6 +2028,18 @@ func (ec *executionContext) unmarshalInputReportOrder(ctx context.Context, obj a
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalReportOrder unmarshals raw into the ReportOrder input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalReportOrder(ctx context.Context, raw any) (ReportOrder, error) {
+	var out ReportOrder
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ReportOrder", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputReportPeriod(ctx context.Context, obj any) (ReportPeriod, error) {
@@ -2063,6 +2086,18 @@ func (ec *executionContext) unmarshalInputReportPeriod(ctx context.Context, obj 
 	return it, nil
 }
 
+// UnmarshalReportPeriod unmarshals raw into the ReportPeriod input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalReportPeriod(ctx context.Context, raw any) (ReportPeriod, error) {
+	var out ReportPeriod
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ReportPeriod", raw, &out)
+	return out, err
+}
+
 // endregion **************************** input.gotpl *****************************
 
 // region    ************************** interface.gotpl ***************************
@@ -2077,8 +2112,7 @@ func (ec *executionContext) _FunnelReport(ctx context.Context, sel ast.Selection
 	fields := graphql.CollectFields(ec.OperationContext, sel, funnelReportImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2107,14 +2141,10 @@ func (ec *executionContext) _FunnelReport(ctx context.Context, sel ast.Selection
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2125,8 +2155,7 @@ func (ec *executionContext) _FunnelStepReport(ctx context.Context, sel ast.Selec
 	fields := graphql.CollectFields(ec.OperationContext, sel, funnelStepReportImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2160,14 +2189,10 @@ func (ec *executionContext) _FunnelStepReport(ctx context.Context, sel ast.Selec
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2178,8 +2203,7 @@ func (ec *executionContext) _LiveHit(ctx context.Context, sel ast.SelectionSet, 
 	fields := graphql.CollectFields(ec.OperationContext, sel, liveHitImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2213,14 +2237,10 @@ func (ec *executionContext) _LiveHit(ctx context.Context, sel ast.SelectionSet, 
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2231,8 +2251,7 @@ func (ec *executionContext) _LiveReport(ctx context.Context, sel ast.SelectionSe
 	fields := graphql.CollectFields(ec.OperationContext, sel, liveReportImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2276,14 +2295,10 @@ func (ec *executionContext) _LiveReport(ctx context.Context, sel ast.SelectionSe
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2294,8 +2309,7 @@ func (ec *executionContext) _LiveRow(ctx context.Context, sel ast.SelectionSet, 
 	fields := graphql.CollectFields(ec.OperationContext, sel, liveRowImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2319,14 +2333,10 @@ func (ec *executionContext) _LiveRow(ctx context.Context, sel ast.SelectionSet, 
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2337,8 +2347,7 @@ func (ec *executionContext) _Report(ctx context.Context, sel ast.SelectionSet, o
 	fields := graphql.CollectFields(ec.OperationContext, sel, reportImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2389,157 +2398,29 @@ func (ec *executionContext) _Report(ctx context.Context, sel ast.SelectionSet, o
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "series":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Report_series(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Report_series(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "breakdown":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Report_breakdown(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Report_breakdown(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "propertyNames":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Report_propertyNames(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Report_propertyNames(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "funnel":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Report_funnel(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Report_funnel(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -2549,14 +2430,10 @@ func (ec *executionContext) _Report(ctx context.Context, sel ast.SelectionSet, o
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2567,8 +2444,7 @@ func (ec *executionContext) _ReportMetrics(ctx context.Context, sel ast.Selectio
 	fields := graphql.CollectFields(ec.OperationContext, sel, reportMetricsImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2657,14 +2533,10 @@ func (ec *executionContext) _ReportMetrics(ctx context.Context, sel ast.Selectio
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2675,8 +2547,7 @@ func (ec *executionContext) _ReportPoint(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, reportPointImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2710,14 +2581,10 @@ func (ec *executionContext) _ReportPoint(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2728,8 +2595,7 @@ func (ec *executionContext) _ReportProperty(ctx context.Context, sel ast.Selecti
 	fields := graphql.CollectFields(ec.OperationContext, sel, reportPropertyImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2758,14 +2624,10 @@ func (ec *executionContext) _ReportProperty(ctx context.Context, sel ast.Selecti
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2776,8 +2638,7 @@ func (ec *executionContext) _ReportRevenue(ctx context.Context, sel ast.Selectio
 	fields := graphql.CollectFields(ec.OperationContext, sel, reportRevenueImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2826,14 +2687,10 @@ func (ec *executionContext) _ReportRevenue(ctx context.Context, sel ast.Selectio
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2844,8 +2701,7 @@ func (ec *executionContext) _ReportRow(ctx context.Context, sel ast.SelectionSet
 	fields := graphql.CollectFields(ec.OperationContext, sel, reportRowImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2869,14 +2725,10 @@ func (ec *executionContext) _ReportRow(ctx context.Context, sel ast.SelectionSet
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2887,8 +2739,7 @@ func (ec *executionContext) _ReportRowConnection(ctx context.Context, sel ast.Se
 	fields := graphql.CollectFields(ec.OperationContext, sel, reportRowConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2922,14 +2773,10 @@ func (ec *executionContext) _ReportRowConnection(ctx context.Context, sel ast.Se
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2940,8 +2787,7 @@ func (ec *executionContext) _ReportRowEdge(ctx context.Context, sel ast.Selectio
 	fields := graphql.CollectFields(ec.OperationContext, sel, reportRowEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2965,14 +2811,10 @@ func (ec *executionContext) _ReportRowEdge(ctx context.Context, sel ast.Selectio
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2990,22 +2832,14 @@ func (ec *executionContext) marshalNDecimal2githubᚗcomᚋtallygateᚋtallygate
 	_ = sel
 	res := schema.MarshalDecimal(v)
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "Decimal!")
 	}
 	return res
 }
 
-func (ec *executionContext) marshalNFunnelReport2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐFunnelReport(ctx context.Context, sel ast.SelectionSet, v FunnelReport) graphql.Marshaler {
-	return ec._FunnelReport(ctx, sel, &v)
-}
-
 func (ec *executionContext) marshalNFunnelReport2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐFunnelReport(ctx context.Context, sel ast.SelectionSet, v *FunnelReport) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "FunnelReport!")
 		return graphql.Null
 	}
 	return ec._FunnelReport(ctx, sel, v)
@@ -3029,9 +2863,7 @@ func (ec *executionContext) marshalNFunnelStepReport2ᚕᚖgithubᚗcomᚋtallyg
 
 func (ec *executionContext) marshalNFunnelStepReport2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐFunnelStepReport(ctx context.Context, sel ast.SelectionSet, v *FunnelStepReport) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "FunnelStepReport!")
 		return graphql.Null
 	}
 	return ec._FunnelStepReport(ctx, sel, v)
@@ -3047,9 +2879,7 @@ func (ec *executionContext) marshalNImportedFigures2githubᚗcomᚋtallygateᚋt
 	_ = sel
 	res := graphql.MarshalString(marshalNImportedFigures2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋscanᚐImportState[v])
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "ImportedFigures!")
 	}
 	return res
 }
@@ -3089,23 +2919,15 @@ func (ec *executionContext) marshalNLiveHit2ᚕᚖgithubᚗcomᚋtallygateᚋtal
 
 func (ec *executionContext) marshalNLiveHit2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐLiveHit(ctx context.Context, sel ast.SelectionSet, v *LiveHit) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "LiveHit!")
 		return graphql.Null
 	}
 	return ec._LiveHit(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNLiveReport2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐLiveReport(ctx context.Context, sel ast.SelectionSet, v LiveReport) graphql.Marshaler {
-	return ec._LiveReport(ctx, sel, &v)
-}
-
 func (ec *executionContext) marshalNLiveReport2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐLiveReport(ctx context.Context, sel ast.SelectionSet, v *LiveReport) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "LiveReport!")
 		return graphql.Null
 	}
 	return ec._LiveReport(ctx, sel, v)
@@ -3129,9 +2951,7 @@ func (ec *executionContext) marshalNLiveRow2ᚕᚖgithubᚗcomᚋtallygateᚋtal
 
 func (ec *executionContext) marshalNLiveRow2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐLiveRow(ctx context.Context, sel ast.SelectionSet, v *LiveRow) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "LiveRow!")
 		return graphql.Null
 	}
 	return ec._LiveRow(ctx, sel, v)
@@ -3159,9 +2979,7 @@ func (ec *executionContext) marshalNReportMetric2githubᚗcomᚋtallygateᚋtall
 
 func (ec *executionContext) marshalNReportMetrics2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportMetrics(ctx context.Context, sel ast.SelectionSet, v *ReportMetrics) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ReportMetrics!")
 		return graphql.Null
 	}
 	return ec._ReportMetrics(ctx, sel, v)
@@ -3195,9 +3013,7 @@ func (ec *executionContext) marshalNReportPoint2ᚕᚖgithubᚗcomᚋtallygate�
 
 func (ec *executionContext) marshalNReportPoint2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportPoint(ctx context.Context, sel ast.SelectionSet, v *ReportPoint) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ReportPoint!")
 		return graphql.Null
 	}
 	return ec._ReportPoint(ctx, sel, v)
@@ -3221,9 +3037,7 @@ func (ec *executionContext) marshalNReportProperty2ᚕᚖgithubᚗcomᚋtallygat
 
 func (ec *executionContext) marshalNReportProperty2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportProperty(ctx context.Context, sel ast.SelectionSet, v *ReportProperty) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ReportProperty!")
 		return graphql.Null
 	}
 	return ec._ReportProperty(ctx, sel, v)
@@ -3247,9 +3061,7 @@ func (ec *executionContext) marshalNReportRevenue2ᚕᚖgithubᚗcomᚋtallygate
 
 func (ec *executionContext) marshalNReportRevenue2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportRevenue(ctx context.Context, sel ast.SelectionSet, v *ReportRevenue) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ReportRevenue!")
 		return graphql.Null
 	}
 	return ec._ReportRevenue(ctx, sel, v)
@@ -3257,9 +3069,7 @@ func (ec *executionContext) marshalNReportRevenue2ᚖgithubᚗcomᚋtallygateᚋ
 
 func (ec *executionContext) marshalNReportRow2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportRow(ctx context.Context, sel ast.SelectionSet, v *ReportRow) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ReportRow!")
 		return graphql.Null
 	}
 	return ec._ReportRow(ctx, sel, v)
@@ -3283,9 +3093,7 @@ func (ec *executionContext) marshalNReportRowEdge2ᚕᚖgithubᚗcomᚋtallygate
 
 func (ec *executionContext) marshalNReportRowEdge2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportRowEdge(ctx context.Context, sel ast.SelectionSet, v *ReportRowEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ReportRowEdge!")
 		return graphql.Null
 	}
 	return ec._ReportRowEdge(ctx, sel, v)

@@ -4,7 +4,6 @@ package generated
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -43,7 +42,7 @@ func (ec *executionContext) _ReportMails_weekly(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_ReportMails_weekly(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportMails", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportMails", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _ReportMails_monthly(ctx context.Context, field graphql.CollectedField, obj *ReportMails) (ret graphql.Marshaler) {
@@ -66,7 +65,7 @@ func (ec *executionContext) _ReportMails_monthly(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_ReportMails_monthly(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportMails", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportMails", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _ReportMails_spikeAbove(ctx context.Context, field graphql.CollectedField, obj *ReportMails) (ret graphql.Marshaler) {
@@ -89,7 +88,7 @@ func (ec *executionContext) _ReportMails_spikeAbove(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_ReportMails_spikeAbove(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportMails", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportMails", field, false, false, "Int")
 }
 
 func (ec *executionContext) _ReportMails_dropBelow(ctx context.Context, field graphql.CollectedField, obj *ReportMails) (ret graphql.Marshaler) {
@@ -112,7 +111,7 @@ func (ec *executionContext) _ReportMails_dropBelow(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_ReportMails_dropBelow(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportMails", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportMails", field, false, false, "Int")
 }
 
 func (ec *executionContext) _SetReportMailsPayload_reportMails(ctx context.Context, field graphql.CollectedField, obj *SetReportMailsPayload) (ret graphql.Marshaler) {
@@ -273,6 +272,18 @@ func (ec *executionContext) unmarshalInputSetReportMailsInput(ctx context.Contex
 	return it, nil
 }
 
+// UnmarshalSetReportMailsInput unmarshals raw into the SetReportMailsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalSetReportMailsInput(ctx context.Context, raw any) (SetReportMailsInput, error) {
+	var out SetReportMailsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "SetReportMailsInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputStopReportMailInput(ctx context.Context, obj any) (StopReportMailInput, error) {
 	var it StopReportMailInput
 	if obj == nil {
@@ -303,6 +314,18 @@ func (ec *executionContext) unmarshalInputStopReportMailInput(ctx context.Contex
 	return it, nil
 }
 
+// UnmarshalStopReportMailInput unmarshals raw into the StopReportMailInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalStopReportMailInput(ctx context.Context, raw any) (StopReportMailInput, error) {
+	var out StopReportMailInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "StopReportMailInput", raw, &out)
+	return out, err
+}
+
 // endregion **************************** input.gotpl *****************************
 
 // region    ************************** interface.gotpl ***************************
@@ -317,8 +340,7 @@ func (ec *executionContext) _ReportMails(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, reportMailsImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -352,14 +374,10 @@ func (ec *executionContext) _ReportMails(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -370,8 +388,7 @@ func (ec *executionContext) _SetReportMailsPayload(ctx context.Context, sel ast.
 	fields := graphql.CollectFields(ec.OperationContext, sel, setReportMailsPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -395,14 +412,10 @@ func (ec *executionContext) _SetReportMailsPayload(ctx context.Context, sel ast.
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -413,8 +426,7 @@ func (ec *executionContext) _StopReportMailPayload(ctx context.Context, sel ast.
 	fields := graphql.CollectFields(ec.OperationContext, sel, stopReportMailPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -433,14 +445,10 @@ func (ec *executionContext) _StopReportMailPayload(ctx context.Context, sel ast.
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -449,15 +457,9 @@ func (ec *executionContext) _StopReportMailPayload(ctx context.Context, sel ast.
 
 // region    ***************************** type.gotpl *****************************
 
-func (ec *executionContext) marshalNReportMails2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportMails(ctx context.Context, sel ast.SelectionSet, v ReportMails) graphql.Marshaler {
-	return ec._ReportMails(ctx, sel, &v)
-}
-
 func (ec *executionContext) marshalNReportMails2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportMails(ctx context.Context, sel ast.SelectionSet, v *ReportMails) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ReportMails!")
 		return graphql.Null
 	}
 	return ec._ReportMails(ctx, sel, v)

@@ -4,7 +4,6 @@ package generated
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -82,7 +81,7 @@ func (ec *executionContext) _ConfirmTotpPayload_recoveryCodes(ctx context.Contex
 	)
 }
 func (ec *executionContext) fieldContext_ConfirmTotpPayload_recoveryCodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ConfirmTotpPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("ConfirmTotpPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _ConfirmTotpPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *ConfirmTotpPayload) (ret graphql.Marshaler) {
@@ -297,7 +296,7 @@ func (ec *executionContext) _FinishPasskeyRegistrationPayload_recoveryCodes(ctx 
 	)
 }
 func (ec *executionContext) fieldContext_FinishPasskeyRegistrationPayload_recoveryCodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("FinishPasskeyRegistrationPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("FinishPasskeyRegistrationPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _FinishPasskeyRegistrationPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *FinishPasskeyRegistrationPayload) (ret graphql.Marshaler) {
@@ -352,7 +351,7 @@ func (ec *executionContext) _Passkey_id(ctx context.Context, field graphql.Colle
 	)
 }
 func (ec *executionContext) fieldContext_Passkey_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Passkey", field, true, true, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Passkey", field, true, true, "ID")
 }
 
 func (ec *executionContext) _Passkey_name(ctx context.Context, field graphql.CollectedField, obj *model.Passkey) (ret graphql.Marshaler) {
@@ -375,7 +374,7 @@ func (ec *executionContext) _Passkey_name(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Passkey_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Passkey", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Passkey", field, false, false, "String")
 }
 
 func (ec *executionContext) _Passkey_createdAt(ctx context.Context, field graphql.CollectedField, obj *model.Passkey) (ret graphql.Marshaler) {
@@ -398,7 +397,7 @@ func (ec *executionContext) _Passkey_createdAt(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Passkey_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Passkey", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("Passkey", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _Passkey_lastUsedAt(ctx context.Context, field graphql.CollectedField, obj *model.Passkey) (ret graphql.Marshaler) {
@@ -421,7 +420,7 @@ func (ec *executionContext) _Passkey_lastUsedAt(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_Passkey_lastUsedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Passkey", field, true, true, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("Passkey", field, true, true, "DateTime")
 }
 
 func (ec *executionContext) _PasskeyRequest_challenge(ctx context.Context, field graphql.CollectedField, obj *PasskeyRequest) (ret graphql.Marshaler) {
@@ -444,7 +443,7 @@ func (ec *executionContext) _PasskeyRequest_challenge(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_PasskeyRequest_challenge(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("PasskeyRequest", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("PasskeyRequest", field, false, false, "String")
 }
 
 func (ec *executionContext) _PasskeyRequest_options(ctx context.Context, field graphql.CollectedField, obj *PasskeyRequest) (ret graphql.Marshaler) {
@@ -467,7 +466,7 @@ func (ec *executionContext) _PasskeyRequest_options(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_PasskeyRequest_options(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("PasskeyRequest", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("PasskeyRequest", field, false, false, "String")
 }
 
 func (ec *executionContext) _QrCode_size(ctx context.Context, field graphql.CollectedField, obj *QRCode) (ret graphql.Marshaler) {
@@ -490,7 +489,7 @@ func (ec *executionContext) _QrCode_size(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_QrCode_size(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QrCode", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("QrCode", field, false, false, "Int")
 }
 
 func (ec *executionContext) _QrCode_path(ctx context.Context, field graphql.CollectedField, obj *QRCode) (ret graphql.Marshaler) {
@@ -513,7 +512,7 @@ func (ec *executionContext) _QrCode_path(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_QrCode_path(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("QrCode", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("QrCode", field, false, false, "String")
 }
 
 func (ec *executionContext) _RenamePasskeyPayload_passkey(ctx context.Context, field graphql.CollectedField, obj *RenamePasskeyPayload) (ret graphql.Marshaler) {
@@ -600,7 +599,7 @@ func (ec *executionContext) _RenewRecoveryCodesPayload_recoveryCodes(ctx context
 	)
 }
 func (ec *executionContext) fieldContext_RenewRecoveryCodesPayload_recoveryCodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RenewRecoveryCodesPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("RenewRecoveryCodesPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _RenewRecoveryCodesPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *RenewRecoveryCodesPayload) (ret graphql.Marshaler) {
@@ -655,7 +654,7 @@ func (ec *executionContext) _SecondFactors_totpSince(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_SecondFactors_totpSince(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SecondFactors", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("SecondFactors", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _SecondFactors_passkeys(ctx context.Context, field graphql.CollectedField, obj *SecondFactors) (ret graphql.Marshaler) {
@@ -710,7 +709,7 @@ func (ec *executionContext) _SecondFactors_recoveryCodesLeft(ctx context.Context
 	)
 }
 func (ec *executionContext) fieldContext_SecondFactors_recoveryCodesLeft(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SecondFactors", field, false, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("SecondFactors", field, false, false, "Int")
 }
 
 func (ec *executionContext) _SetAccountSecurityPayload_account(ctx context.Context, field graphql.CollectedField, obj *SetAccountSecurityPayload) (ret graphql.Marshaler) {
@@ -925,7 +924,7 @@ func (ec *executionContext) _StartTotpPayload_secret(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_StartTotpPayload_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("StartTotpPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("StartTotpPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _StartTotpPayload_uri(ctx context.Context, field graphql.CollectedField, obj *StartTotpPayload) (ret graphql.Marshaler) {
@@ -948,7 +947,7 @@ func (ec *executionContext) _StartTotpPayload_uri(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_StartTotpPayload_uri(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("StartTotpPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("StartTotpPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _StartTotpPayload_qrCode(ctx context.Context, field graphql.CollectedField, obj *StartTotpPayload) (ret graphql.Marshaler) {
@@ -1049,6 +1048,18 @@ func (ec *executionContext) unmarshalInputConfirmTotpInput(ctx context.Context, 
 	return it, nil
 }
 
+// UnmarshalConfirmTotpInput unmarshals raw into the ConfirmTotpInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalConfirmTotpInput(ctx context.Context, raw any) (ConfirmTotpInput, error) {
+	var out ConfirmTotpInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ConfirmTotpInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputDeletePasskeyInput(ctx context.Context, obj any) (DeletePasskeyInput, error) {
 	var it DeletePasskeyInput
 	if obj == nil {
@@ -1086,6 +1097,18 @@ func (ec *executionContext) unmarshalInputDeletePasskeyInput(ctx context.Context
 	return it, nil
 }
 
+// UnmarshalDeletePasskeyInput unmarshals raw into the DeletePasskeyInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDeletePasskeyInput(ctx context.Context, raw any) (DeletePasskeyInput, error) {
+	var out DeletePasskeyInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeletePasskeyInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputDisableTotpInput(ctx context.Context, obj any) (DisableTotpInput, error) {
 	var it DisableTotpInput
 	if obj == nil {
@@ -1114,6 +1137,18 @@ func (ec *executionContext) unmarshalInputDisableTotpInput(ctx context.Context, 
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalDisableTotpInput unmarshals raw into the DisableTotpInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDisableTotpInput(ctx context.Context, raw any) (DisableTotpInput, error) {
+	var out DisableTotpInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DisableTotpInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputFinishPasskeyRegistrationInput(ctx context.Context, obj any) (FinishPasskeyRegistrationInput, error) {
@@ -1160,6 +1195,18 @@ func (ec *executionContext) unmarshalInputFinishPasskeyRegistrationInput(ctx con
 	return it, nil
 }
 
+// UnmarshalFinishPasskeyRegistrationInput unmarshals raw into the FinishPasskeyRegistrationInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalFinishPasskeyRegistrationInput(ctx context.Context, raw any) (FinishPasskeyRegistrationInput, error) {
+	var out FinishPasskeyRegistrationInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "FinishPasskeyRegistrationInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputPasskeyAnswerInput(ctx context.Context, obj any) (PasskeyAnswerInput, error) {
 	var it PasskeyAnswerInput
 	if obj == nil {
@@ -1195,6 +1242,18 @@ func (ec *executionContext) unmarshalInputPasskeyAnswerInput(ctx context.Context
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalPasskeyAnswerInput unmarshals raw into the PasskeyAnswerInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalPasskeyAnswerInput(ctx context.Context, raw any) (PasskeyAnswerInput, error) {
+	var out PasskeyAnswerInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "PasskeyAnswerInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputRenamePasskeyInput(ctx context.Context, obj any) (RenamePasskeyInput, error) {
@@ -1234,6 +1293,18 @@ func (ec *executionContext) unmarshalInputRenamePasskeyInput(ctx context.Context
 	return it, nil
 }
 
+// UnmarshalRenamePasskeyInput unmarshals raw into the RenamePasskeyInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRenamePasskeyInput(ctx context.Context, raw any) (RenamePasskeyInput, error) {
+	var out RenamePasskeyInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RenamePasskeyInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRenewRecoveryCodesInput(ctx context.Context, obj any) (RenewRecoveryCodesInput, error) {
 	var it RenewRecoveryCodesInput
 	if obj == nil {
@@ -1262,6 +1333,18 @@ func (ec *executionContext) unmarshalInputRenewRecoveryCodesInput(ctx context.Co
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalRenewRecoveryCodesInput unmarshals raw into the RenewRecoveryCodesInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRenewRecoveryCodesInput(ctx context.Context, raw any) (RenewRecoveryCodesInput, error) {
+	var out RenewRecoveryCodesInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RenewRecoveryCodesInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputSetAccountSecurityInput(ctx context.Context, obj any) (SetAccountSecurityInput, error) {
@@ -1308,6 +1391,18 @@ func (ec *executionContext) unmarshalInputSetAccountSecurityInput(ctx context.Co
 	return it, nil
 }
 
+// UnmarshalSetAccountSecurityInput unmarshals raw into the SetAccountSecurityInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalSetAccountSecurityInput(ctx context.Context, raw any) (SetAccountSecurityInput, error) {
+	var out SetAccountSecurityInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "SetAccountSecurityInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputSignInWithPasskeyInput(ctx context.Context, obj any) (SignInWithPasskeyInput, error) {
 	var it SignInWithPasskeyInput
 	if obj == nil {
@@ -1345,6 +1440,18 @@ func (ec *executionContext) unmarshalInputSignInWithPasskeyInput(ctx context.Con
 	return it, nil
 }
 
+// UnmarshalSignInWithPasskeyInput unmarshals raw into the SignInWithPasskeyInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalSignInWithPasskeyInput(ctx context.Context, raw any) (SignInWithPasskeyInput, error) {
+	var out SignInWithPasskeyInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "SignInWithPasskeyInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputStartPasskeyRegistrationInput(ctx context.Context, obj any) (StartPasskeyRegistrationInput, error) {
 	var it StartPasskeyRegistrationInput
 	if obj == nil {
@@ -1373,6 +1480,18 @@ func (ec *executionContext) unmarshalInputStartPasskeyRegistrationInput(ctx cont
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalStartPasskeyRegistrationInput unmarshals raw into the StartPasskeyRegistrationInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalStartPasskeyRegistrationInput(ctx context.Context, raw any) (StartPasskeyRegistrationInput, error) {
+	var out StartPasskeyRegistrationInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "StartPasskeyRegistrationInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputStartTotpInput(ctx context.Context, obj any) (StartTotpInput, error) {
@@ -1405,6 +1524,18 @@ func (ec *executionContext) unmarshalInputStartTotpInput(ctx context.Context, ob
 	return it, nil
 }
 
+// UnmarshalStartTotpInput unmarshals raw into the StartTotpInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalStartTotpInput(ctx context.Context, raw any) (StartTotpInput, error) {
+	var out StartTotpInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "StartTotpInput", raw, &out)
+	return out, err
+}
+
 // endregion **************************** input.gotpl *****************************
 
 // region    ************************** interface.gotpl ***************************
@@ -1419,8 +1550,7 @@ func (ec *executionContext) _ConfirmTotpPayload(ctx context.Context, sel ast.Sel
 	fields := graphql.CollectFields(ec.OperationContext, sel, confirmTotpPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1449,14 +1579,10 @@ func (ec *executionContext) _ConfirmTotpPayload(ctx context.Context, sel ast.Sel
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1467,8 +1593,7 @@ func (ec *executionContext) _DeletePasskeyPayload(ctx context.Context, sel ast.S
 	fields := graphql.CollectFields(ec.OperationContext, sel, deletePasskeyPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1492,14 +1617,10 @@ func (ec *executionContext) _DeletePasskeyPayload(ctx context.Context, sel ast.S
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1510,8 +1631,7 @@ func (ec *executionContext) _DisableTotpPayload(ctx context.Context, sel ast.Sel
 	fields := graphql.CollectFields(ec.OperationContext, sel, disableTotpPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1535,14 +1655,10 @@ func (ec *executionContext) _DisableTotpPayload(ctx context.Context, sel ast.Sel
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1553,8 +1669,7 @@ func (ec *executionContext) _FinishPasskeyRegistrationPayload(ctx context.Contex
 	fields := graphql.CollectFields(ec.OperationContext, sel, finishPasskeyRegistrationPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1583,14 +1698,10 @@ func (ec *executionContext) _FinishPasskeyRegistrationPayload(ctx context.Contex
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1601,50 +1712,17 @@ func (ec *executionContext) _Passkey(ctx context.Context, sel ast.SelectionSet, 
 	fields := graphql.CollectFields(ec.OperationContext, sel, passkeyImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Passkey")
 		case "id":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Passkey_id(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Passkey_id(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "name":
 			out.Values[i] = ec._Passkey_name(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -1656,43 +1734,11 @@ func (ec *executionContext) _Passkey(ctx context.Context, sel ast.SelectionSet, 
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "lastUsedAt":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Passkey_lastUsedAt(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Passkey_lastUsedAt(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -1702,14 +1748,10 @@ func (ec *executionContext) _Passkey(ctx context.Context, sel ast.SelectionSet, 
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1720,8 +1762,7 @@ func (ec *executionContext) _PasskeyRequest(ctx context.Context, sel ast.Selecti
 	fields := graphql.CollectFields(ec.OperationContext, sel, passkeyRequestImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1745,14 +1786,10 @@ func (ec *executionContext) _PasskeyRequest(ctx context.Context, sel ast.Selecti
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1763,8 +1800,7 @@ func (ec *executionContext) _QrCode(ctx context.Context, sel ast.SelectionSet, o
 	fields := graphql.CollectFields(ec.OperationContext, sel, qrCodeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1788,14 +1824,10 @@ func (ec *executionContext) _QrCode(ctx context.Context, sel ast.SelectionSet, o
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1806,8 +1838,7 @@ func (ec *executionContext) _RenamePasskeyPayload(ctx context.Context, sel ast.S
 	fields := graphql.CollectFields(ec.OperationContext, sel, renamePasskeyPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1831,14 +1862,10 @@ func (ec *executionContext) _RenamePasskeyPayload(ctx context.Context, sel ast.S
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1849,8 +1876,7 @@ func (ec *executionContext) _RenewRecoveryCodesPayload(ctx context.Context, sel 
 	fields := graphql.CollectFields(ec.OperationContext, sel, renewRecoveryCodesPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1874,14 +1900,10 @@ func (ec *executionContext) _RenewRecoveryCodesPayload(ctx context.Context, sel 
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1892,8 +1914,7 @@ func (ec *executionContext) _SecondFactors(ctx context.Context, sel ast.Selectio
 	fields := graphql.CollectFields(ec.OperationContext, sel, secondFactorsImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1922,14 +1943,10 @@ func (ec *executionContext) _SecondFactors(ctx context.Context, sel ast.Selectio
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1940,8 +1957,7 @@ func (ec *executionContext) _SetAccountSecurityPayload(ctx context.Context, sel 
 	fields := graphql.CollectFields(ec.OperationContext, sel, setAccountSecurityPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1965,14 +1981,10 @@ func (ec *executionContext) _SetAccountSecurityPayload(ctx context.Context, sel 
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1983,8 +1995,7 @@ func (ec *executionContext) _SignInWithPasskeyPayload(ctx context.Context, sel a
 	fields := graphql.CollectFields(ec.OperationContext, sel, signInWithPasskeyPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2008,14 +2019,10 @@ func (ec *executionContext) _SignInWithPasskeyPayload(ctx context.Context, sel a
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2026,8 +2033,7 @@ func (ec *executionContext) _StartPasskeyRegistrationPayload(ctx context.Context
 	fields := graphql.CollectFields(ec.OperationContext, sel, startPasskeyRegistrationPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2051,14 +2057,10 @@ func (ec *executionContext) _StartPasskeyRegistrationPayload(ctx context.Context
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2069,8 +2071,7 @@ func (ec *executionContext) _StartTotpPayload(ctx context.Context, sel ast.Selec
 	fields := graphql.CollectFields(ec.OperationContext, sel, startTotpPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2104,14 +2105,10 @@ func (ec *executionContext) _StartTotpPayload(ctx context.Context, sel ast.Selec
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2158,9 +2155,7 @@ func (ec *executionContext) marshalNPasskey2ᚕᚖgithubᚗcomᚋtallygateᚋtal
 
 func (ec *executionContext) marshalNPasskey2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPasskey(ctx context.Context, sel ast.SelectionSet, v *model.Passkey) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Passkey!")
 		return graphql.Null
 	}
 	return ec._Passkey(ctx, sel, v)
@@ -2186,9 +2181,7 @@ func (ec *executionContext) marshalNSecondFactorMethod2githubᚗcomᚋtallygate�
 	_ = sel
 	res := graphql.MarshalString(marshalNSecondFactorMethod2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSecondFactorMethod[v])
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "SecondFactorMethod!")
 	}
 	return res
 }

@@ -4,7 +4,6 @@ package generated
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -55,7 +54,7 @@ func (ec *executionContext) _Funnel_id(ctx context.Context, field graphql.Collec
 	)
 }
 func (ec *executionContext) fieldContext_Funnel_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Funnel", field, true, true, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Funnel", field, true, true, "ID")
 }
 
 func (ec *executionContext) _Funnel_name(ctx context.Context, field graphql.CollectedField, obj *model.Funnel) (ret graphql.Marshaler) {
@@ -78,7 +77,7 @@ func (ec *executionContext) _Funnel_name(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_Funnel_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Funnel", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Funnel", field, false, false, "String")
 }
 
 func (ec *executionContext) _Funnel_steps(ctx context.Context, field graphql.CollectedField, obj *model.Funnel) (ret graphql.Marshaler) {
@@ -197,7 +196,7 @@ func (ec *executionContext) _FunnelStep_page(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_FunnelStep_page(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("FunnelStep", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("FunnelStep", field, false, false, "String")
 }
 
 func (ec *executionContext) _FunnelStep_event(ctx context.Context, field graphql.CollectedField, obj *FunnelStep) (ret graphql.Marshaler) {
@@ -220,7 +219,7 @@ func (ec *executionContext) _FunnelStep_event(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_FunnelStep_event(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("FunnelStep", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("FunnelStep", field, false, false, "String")
 }
 
 func (ec *executionContext) _FunnelStep_label(ctx context.Context, field graphql.CollectedField, obj *FunnelStep) (ret graphql.Marshaler) {
@@ -243,7 +242,7 @@ func (ec *executionContext) _FunnelStep_label(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_FunnelStep_label(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("FunnelStep", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("FunnelStep", field, false, false, "String")
 }
 
 func (ec *executionContext) _ReportFilter_dimension(ctx context.Context, field graphql.CollectedField, obj *ReportFilter) (ret graphql.Marshaler) {
@@ -266,7 +265,7 @@ func (ec *executionContext) _ReportFilter_dimension(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_ReportFilter_dimension(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportFilter", field, false, false, errors.New("field of type ReportDimension does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportFilter", field, false, false, "ReportDimension")
 }
 
 func (ec *executionContext) _ReportFilter_property(ctx context.Context, field graphql.CollectedField, obj *ReportFilter) (ret graphql.Marshaler) {
@@ -289,7 +288,7 @@ func (ec *executionContext) _ReportFilter_property(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_ReportFilter_property(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportFilter", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportFilter", field, false, false, "String")
 }
 
 func (ec *executionContext) _ReportFilter_event(ctx context.Context, field graphql.CollectedField, obj *ReportFilter) (ret graphql.Marshaler) {
@@ -312,7 +311,7 @@ func (ec *executionContext) _ReportFilter_event(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_ReportFilter_event(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportFilter", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportFilter", field, false, false, "String")
 }
 
 func (ec *executionContext) _ReportFilter_operator(ctx context.Context, field graphql.CollectedField, obj *ReportFilter) (ret graphql.Marshaler) {
@@ -335,7 +334,7 @@ func (ec *executionContext) _ReportFilter_operator(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_ReportFilter_operator(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportFilter", field, false, false, errors.New("field of type ReportOperator does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportFilter", field, false, false, "ReportOperator")
 }
 
 func (ec *executionContext) _ReportFilter_values(ctx context.Context, field graphql.CollectedField, obj *ReportFilter) (ret graphql.Marshaler) {
@@ -358,7 +357,7 @@ func (ec *executionContext) _ReportFilter_values(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_ReportFilter_values(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ReportFilter", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("ReportFilter", field, false, false, "String")
 }
 
 func (ec *executionContext) _Segment_id(ctx context.Context, field graphql.CollectedField, obj *model.Segment) (ret graphql.Marshaler) {
@@ -381,7 +380,7 @@ func (ec *executionContext) _Segment_id(ctx context.Context, field graphql.Colle
 	)
 }
 func (ec *executionContext) fieldContext_Segment_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Segment", field, true, true, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Segment", field, true, true, "ID")
 }
 
 func (ec *executionContext) _Segment_name(ctx context.Context, field graphql.CollectedField, obj *model.Segment) (ret graphql.Marshaler) {
@@ -404,7 +403,7 @@ func (ec *executionContext) _Segment_name(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Segment_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Segment", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Segment", field, false, false, "String")
 }
 
 func (ec *executionContext) _Segment_filters(ctx context.Context, field graphql.CollectedField, obj *model.Segment) (ret graphql.Marshaler) {
@@ -551,6 +550,18 @@ func (ec *executionContext) unmarshalInputCreateFunnelInput(ctx context.Context,
 	return it, nil
 }
 
+// UnmarshalCreateFunnelInput unmarshals raw into the CreateFunnelInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCreateFunnelInput(ctx context.Context, raw any) (CreateFunnelInput, error) {
+	var out CreateFunnelInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateFunnelInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputCreateSegmentInput(ctx context.Context, obj any) (CreateSegmentInput, error) {
 	var it CreateSegmentInput
 	if obj == nil {
@@ -595,6 +606,18 @@ func (ec *executionContext) unmarshalInputCreateSegmentInput(ctx context.Context
 	return it, nil
 }
 
+// UnmarshalCreateSegmentInput unmarshals raw into the CreateSegmentInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCreateSegmentInput(ctx context.Context, raw any) (CreateSegmentInput, error) {
+	var out CreateSegmentInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateSegmentInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputDeleteFunnelInput(ctx context.Context, obj any) (DeleteFunnelInput, error) {
 	var it DeleteFunnelInput
 	if obj == nil {
@@ -625,6 +648,18 @@ func (ec *executionContext) unmarshalInputDeleteFunnelInput(ctx context.Context,
 	return it, nil
 }
 
+// UnmarshalDeleteFunnelInput unmarshals raw into the DeleteFunnelInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDeleteFunnelInput(ctx context.Context, raw any) (DeleteFunnelInput, error) {
+	var out DeleteFunnelInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeleteFunnelInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputDeleteSegmentInput(ctx context.Context, obj any) (DeleteSegmentInput, error) {
 	var it DeleteSegmentInput
 	if obj == nil {
@@ -653,6 +688,18 @@ func (ec *executionContext) unmarshalInputDeleteSegmentInput(ctx context.Context
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalDeleteSegmentInput unmarshals raw into the DeleteSegmentInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDeleteSegmentInput(ctx context.Context, raw any) (DeleteSegmentInput, error) {
+	var out DeleteSegmentInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeleteSegmentInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputFunnelStepInput(ctx context.Context, obj any) (FunnelStepInput, error) {
@@ -697,6 +744,18 @@ func (ec *executionContext) unmarshalInputFunnelStepInput(ctx context.Context, o
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalFunnelStepInput unmarshals raw into the FunnelStepInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalFunnelStepInput(ctx context.Context, raw any) (FunnelStepInput, error) {
+	var out FunnelStepInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "FunnelStepInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputReportFilterInput(ctx context.Context, obj any) (ReportFilterInput, error) {
@@ -761,6 +820,18 @@ func (ec *executionContext) unmarshalInputReportFilterInput(ctx context.Context,
 	return it, nil
 }
 
+// UnmarshalReportFilterInput unmarshals raw into the ReportFilterInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalReportFilterInput(ctx context.Context, raw any) (ReportFilterInput, error) {
+	var out ReportFilterInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ReportFilterInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputUpdateFunnelInput(ctx context.Context, obj any) (UpdateFunnelInput, error) {
 	var it UpdateFunnelInput
 	if obj == nil {
@@ -803,6 +874,18 @@ func (ec *executionContext) unmarshalInputUpdateFunnelInput(ctx context.Context,
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalUpdateFunnelInput unmarshals raw into the UpdateFunnelInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpdateFunnelInput(ctx context.Context, raw any) (UpdateFunnelInput, error) {
+	var out UpdateFunnelInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateFunnelInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputUpdateSegmentInput(ctx context.Context, obj any) (UpdateSegmentInput, error) {
@@ -849,6 +932,18 @@ func (ec *executionContext) unmarshalInputUpdateSegmentInput(ctx context.Context
 	return it, nil
 }
 
+// UnmarshalUpdateSegmentInput unmarshals raw into the UpdateSegmentInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpdateSegmentInput(ctx context.Context, raw any) (UpdateSegmentInput, error) {
+	var out UpdateSegmentInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateSegmentInput", raw, &out)
+	return out, err
+}
+
 // endregion **************************** input.gotpl *****************************
 
 // region    ************************** interface.gotpl ***************************
@@ -863,93 +958,28 @@ func (ec *executionContext) _Funnel(ctx context.Context, sel ast.SelectionSet, o
 	fields := graphql.CollectFields(ec.OperationContext, sel, funnelImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Funnel")
 		case "id":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Funnel_id(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Funnel_id(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "name":
 			out.Values[i] = ec._Funnel_name(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "steps":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Funnel_steps(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Funnel_steps(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -959,14 +989,10 @@ func (ec *executionContext) _Funnel(ctx context.Context, sel ast.SelectionSet, o
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -977,8 +1003,7 @@ func (ec *executionContext) _FunnelPayload(ctx context.Context, sel ast.Selectio
 	fields := graphql.CollectFields(ec.OperationContext, sel, funnelPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1002,14 +1027,10 @@ func (ec *executionContext) _FunnelPayload(ctx context.Context, sel ast.Selectio
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1020,8 +1041,7 @@ func (ec *executionContext) _FunnelStep(ctx context.Context, sel ast.SelectionSe
 	fields := graphql.CollectFields(ec.OperationContext, sel, funnelStepImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1050,14 +1070,10 @@ func (ec *executionContext) _FunnelStep(ctx context.Context, sel ast.SelectionSe
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1068,8 +1084,7 @@ func (ec *executionContext) _ReportFilter(ctx context.Context, sel ast.Selection
 	fields := graphql.CollectFields(ec.OperationContext, sel, reportFilterImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1108,14 +1123,10 @@ func (ec *executionContext) _ReportFilter(ctx context.Context, sel ast.Selection
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1126,93 +1137,28 @@ func (ec *executionContext) _Segment(ctx context.Context, sel ast.SelectionSet, 
 	fields := graphql.CollectFields(ec.OperationContext, sel, segmentImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Segment")
 		case "id":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Segment_id(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Segment_id(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "name":
 			out.Values[i] = ec._Segment_name(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "filters":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Segment_filters(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Segment_filters(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -1222,14 +1168,10 @@ func (ec *executionContext) _Segment(ctx context.Context, sel ast.SelectionSet, 
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1240,8 +1182,7 @@ func (ec *executionContext) _SegmentPayload(ctx context.Context, sel ast.Selecti
 	fields := graphql.CollectFields(ec.OperationContext, sel, segmentPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1265,14 +1206,10 @@ func (ec *executionContext) _SegmentPayload(ctx context.Context, sel ast.Selecti
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1319,9 +1256,7 @@ func (ec *executionContext) marshalNFunnel2ᚕᚖgithubᚗcomᚋtallygateᚋtall
 
 func (ec *executionContext) marshalNFunnel2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐFunnel(ctx context.Context, sel ast.SelectionSet, v *model.Funnel) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Funnel!")
 		return graphql.Null
 	}
 	return ec._Funnel(ctx, sel, v)
@@ -1345,9 +1280,7 @@ func (ec *executionContext) marshalNFunnelStep2ᚕᚖgithubᚗcomᚋtallygateᚋ
 
 func (ec *executionContext) marshalNFunnelStep2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐFunnelStep(ctx context.Context, sel ast.SelectionSet, v *FunnelStep) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "FunnelStep!")
 		return graphql.Null
 	}
 	return ec._FunnelStep(ctx, sel, v)
@@ -1382,9 +1315,7 @@ func (ec *executionContext) marshalNReportDimension2githubᚗcomᚋtallygateᚋt
 	_ = sel
 	res := graphql.MarshalString(marshalNReportDimension2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐReportDimension[v])
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "ReportDimension!")
 	}
 	return res
 }
@@ -1450,9 +1381,7 @@ func (ec *executionContext) marshalNReportFilter2ᚕᚖgithubᚗcomᚋtallygate�
 
 func (ec *executionContext) marshalNReportFilter2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportFilter(ctx context.Context, sel ast.SelectionSet, v *ReportFilter) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "ReportFilter!")
 		return graphql.Null
 	}
 	return ec._ReportFilter(ctx, sel, v)
@@ -1487,9 +1416,7 @@ func (ec *executionContext) marshalNReportOperator2githubᚗcomᚋtallygateᚋta
 	_ = sel
 	res := graphql.MarshalString(marshalNReportOperator2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐReportOperator[v])
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "ReportOperator!")
 	}
 	return res
 }
@@ -1531,9 +1458,7 @@ func (ec *executionContext) marshalNSegment2ᚕᚖgithubᚗcomᚋtallygateᚋtal
 
 func (ec *executionContext) marshalNSegment2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSegment(ctx context.Context, sel ast.SelectionSet, v *model.Segment) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Segment!")
 		return graphql.Null
 	}
 	return ec._Segment(ctx, sel, v)

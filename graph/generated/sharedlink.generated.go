@@ -4,7 +4,6 @@ package generated
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -120,7 +119,7 @@ func (ec *executionContext) _CreateSharedLinkPayload_token(ctx context.Context, 
 	)
 }
 func (ec *executionContext) fieldContext_CreateSharedLinkPayload_token(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CreateSharedLinkPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("CreateSharedLinkPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _CreateSharedLinkPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *CreateSharedLinkPayload) (ret graphql.Marshaler) {
@@ -175,7 +174,7 @@ func (ec *executionContext) _OpenSharedLinkPayload_viewerToken(ctx context.Conte
 	)
 }
 func (ec *executionContext) fieldContext_OpenSharedLinkPayload_viewerToken(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("OpenSharedLinkPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("OpenSharedLinkPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _OpenSharedLinkPayload_expiresAt(ctx context.Context, field graphql.CollectedField, obj *OpenSharedLinkPayload) (ret graphql.Marshaler) {
@@ -198,7 +197,7 @@ func (ec *executionContext) _OpenSharedLinkPayload_expiresAt(ctx context.Context
 	)
 }
 func (ec *executionContext) fieldContext_OpenSharedLinkPayload_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("OpenSharedLinkPayload", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("OpenSharedLinkPayload", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _OpenSharedLinkPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *OpenSharedLinkPayload) (ret graphql.Marshaler) {
@@ -253,7 +252,7 @@ func (ec *executionContext) _SharedLink_id(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_SharedLink_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SharedLink", field, true, true, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("SharedLink", field, true, true, "ID")
 }
 
 func (ec *executionContext) _SharedLink_name(ctx context.Context, field graphql.CollectedField, obj *model.SharedLink) (ret graphql.Marshaler) {
@@ -276,7 +275,7 @@ func (ec *executionContext) _SharedLink_name(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_SharedLink_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SharedLink", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("SharedLink", field, false, false, "String")
 }
 
 func (ec *executionContext) _SharedLink_hint(ctx context.Context, field graphql.CollectedField, obj *model.SharedLink) (ret graphql.Marshaler) {
@@ -299,7 +298,7 @@ func (ec *executionContext) _SharedLink_hint(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_SharedLink_hint(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SharedLink", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("SharedLink", field, false, false, "String")
 }
 
 func (ec *executionContext) _SharedLink_hasPassword(ctx context.Context, field graphql.CollectedField, obj *model.SharedLink) (ret graphql.Marshaler) {
@@ -322,7 +321,7 @@ func (ec *executionContext) _SharedLink_hasPassword(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_SharedLink_hasPassword(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SharedLink", field, true, true, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("SharedLink", field, true, true, "Boolean")
 }
 
 func (ec *executionContext) _SharedLink_segment(ctx context.Context, field graphql.CollectedField, obj *model.SharedLink) (ret graphql.Marshaler) {
@@ -377,7 +376,7 @@ func (ec *executionContext) _SharedLink_createdAt(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_SharedLink_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SharedLink", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("SharedLink", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _SharedLink_expiresAt(ctx context.Context, field graphql.CollectedField, obj *model.SharedLink) (ret graphql.Marshaler) {
@@ -400,7 +399,7 @@ func (ec *executionContext) _SharedLink_expiresAt(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_SharedLink_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SharedLink", field, true, true, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("SharedLink", field, true, true, "DateTime")
 }
 
 func (ec *executionContext) _SharedLink_lastUsedAt(ctx context.Context, field graphql.CollectedField, obj *model.SharedLink) (ret graphql.Marshaler) {
@@ -423,7 +422,7 @@ func (ec *executionContext) _SharedLink_lastUsedAt(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_SharedLink_lastUsedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SharedLink", field, true, true, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("SharedLink", field, true, true, "DateTime")
 }
 
 func (ec *executionContext) _SharedLinkPayload_sharedLink(ctx context.Context, field graphql.CollectedField, obj *SharedLinkPayload) (ret graphql.Marshaler) {
@@ -510,7 +509,7 @@ func (ec *executionContext) _SharedSite_name(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_SharedSite_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SharedSite", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("SharedSite", field, false, false, "String")
 }
 
 func (ec *executionContext) _SharedSite_domain(ctx context.Context, field graphql.CollectedField, obj *SharedSite) (ret graphql.Marshaler) {
@@ -533,7 +532,7 @@ func (ec *executionContext) _SharedSite_domain(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_SharedSite_domain(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SharedSite", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("SharedSite", field, false, false, "String")
 }
 
 func (ec *executionContext) _SharedSite_timeZone(ctx context.Context, field graphql.CollectedField, obj *SharedSite) (ret graphql.Marshaler) {
@@ -556,7 +555,7 @@ func (ec *executionContext) _SharedSite_timeZone(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_SharedSite_timeZone(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SharedSite", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("SharedSite", field, false, false, "String")
 }
 
 func (ec *executionContext) _SharedSite_report(ctx context.Context, field graphql.CollectedField, obj *SharedSite) (ret graphql.Marshaler) {
@@ -697,6 +696,18 @@ func (ec *executionContext) unmarshalInputCreateSharedLinkInput(ctx context.Cont
 	return it, nil
 }
 
+// UnmarshalCreateSharedLinkInput unmarshals raw into the CreateSharedLinkInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCreateSharedLinkInput(ctx context.Context, raw any) (CreateSharedLinkInput, error) {
+	var out CreateSharedLinkInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateSharedLinkInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputOpenSharedLinkInput(ctx context.Context, obj any) (OpenSharedLinkInput, error) {
 	var it OpenSharedLinkInput
 	if obj == nil {
@@ -734,6 +745,18 @@ func (ec *executionContext) unmarshalInputOpenSharedLinkInput(ctx context.Contex
 	return it, nil
 }
 
+// UnmarshalOpenSharedLinkInput unmarshals raw into the OpenSharedLinkInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalOpenSharedLinkInput(ctx context.Context, raw any) (OpenSharedLinkInput, error) {
+	var out OpenSharedLinkInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "OpenSharedLinkInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRevokeSharedLinkInput(ctx context.Context, obj any) (RevokeSharedLinkInput, error) {
 	var it RevokeSharedLinkInput
 	if obj == nil {
@@ -764,6 +787,18 @@ func (ec *executionContext) unmarshalInputRevokeSharedLinkInput(ctx context.Cont
 	return it, nil
 }
 
+// UnmarshalRevokeSharedLinkInput unmarshals raw into the RevokeSharedLinkInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRevokeSharedLinkInput(ctx context.Context, raw any) (RevokeSharedLinkInput, error) {
+	var out RevokeSharedLinkInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RevokeSharedLinkInput", raw, &out)
+	return out, err
+}
+
 // endregion **************************** input.gotpl *****************************
 
 // region    ************************** interface.gotpl ***************************
@@ -778,8 +813,7 @@ func (ec *executionContext) _CreateSharedLinkPayload(ctx context.Context, sel as
 	fields := graphql.CollectFields(ec.OperationContext, sel, createSharedLinkPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -808,14 +842,10 @@ func (ec *executionContext) _CreateSharedLinkPayload(ctx context.Context, sel as
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -826,8 +856,7 @@ func (ec *executionContext) _OpenSharedLinkPayload(ctx context.Context, sel ast.
 	fields := graphql.CollectFields(ec.OperationContext, sel, openSharedLinkPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -856,14 +885,10 @@ func (ec *executionContext) _OpenSharedLinkPayload(ctx context.Context, sel ast.
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -874,50 +899,17 @@ func (ec *executionContext) _SharedLink(ctx context.Context, sel ast.SelectionSe
 	fields := graphql.CollectFields(ec.OperationContext, sel, sharedLinkImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("SharedLink")
 		case "id":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._SharedLink_id(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._SharedLink_id(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "name":
 			out.Values[i] = ec._SharedLink_name(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -929,162 +921,34 @@ func (ec *executionContext) _SharedLink(ctx context.Context, sel ast.SelectionSe
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "hasPassword":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._SharedLink_hasPassword(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._SharedLink_hasPassword(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "segment":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._SharedLink_segment(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._SharedLink_segment(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "createdAt":
 			out.Values[i] = ec._SharedLink_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "expiresAt":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._SharedLink_expiresAt(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._SharedLink_expiresAt(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "lastUsedAt":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._SharedLink_lastUsedAt(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._SharedLink_lastUsedAt(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -1094,14 +958,10 @@ func (ec *executionContext) _SharedLink(ctx context.Context, sel ast.SelectionSe
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1112,8 +972,7 @@ func (ec *executionContext) _SharedLinkPayload(ctx context.Context, sel ast.Sele
 	fields := graphql.CollectFields(ec.OperationContext, sel, sharedLinkPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1137,14 +996,10 @@ func (ec *executionContext) _SharedLinkPayload(ctx context.Context, sel ast.Sele
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1155,8 +1010,7 @@ func (ec *executionContext) _SharedSite(ctx context.Context, sel ast.SelectionSe
 	fields := graphql.CollectFields(ec.OperationContext, sel, sharedSiteImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1177,81 +1031,17 @@ func (ec *executionContext) _SharedSite(ctx context.Context, sel ast.SelectionSe
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "report":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._SharedSite_report(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._SharedSite_report(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "live":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._SharedSite_live(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._SharedSite_live(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -1261,14 +1051,10 @@ func (ec *executionContext) _SharedSite(ctx context.Context, sel ast.SelectionSe
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1310,9 +1096,7 @@ func (ec *executionContext) marshalNSharedLink2ᚕᚖgithubᚗcomᚋtallygateᚋ
 
 func (ec *executionContext) marshalNSharedLink2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSharedLink(ctx context.Context, sel ast.SelectionSet, v *model.SharedLink) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "SharedLink!")
 		return graphql.Null
 	}
 	return ec._SharedLink(ctx, sel, v)

@@ -4,7 +4,6 @@ package generated
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -90,7 +89,7 @@ func (ec *executionContext) _CaptchaUsage_period(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_CaptchaUsage_period(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CaptchaUsage", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("CaptchaUsage", field, false, false, "String")
 }
 
 func (ec *executionContext) _CaptchaUsage_verifications(ctx context.Context, field graphql.CollectedField, obj *CaptchaUsage) (ret graphql.Marshaler) {
@@ -113,7 +112,7 @@ func (ec *executionContext) _CaptchaUsage_verifications(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_CaptchaUsage_verifications(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CaptchaUsage", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("CaptchaUsage", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _CaptchaUsage_quota(ctx context.Context, field graphql.CollectedField, obj *CaptchaUsage) (ret graphql.Marshaler) {
@@ -136,7 +135,7 @@ func (ec *executionContext) _CaptchaUsage_quota(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_CaptchaUsage_quota(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CaptchaUsage", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("CaptchaUsage", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _CaptchaUsage_percent(ctx context.Context, field graphql.CollectedField, obj *CaptchaUsage) (ret graphql.Marshaler) {
@@ -159,7 +158,7 @@ func (ec *executionContext) _CaptchaUsage_percent(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_CaptchaUsage_percent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CaptchaUsage", field, false, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("CaptchaUsage", field, false, false, "Float")
 }
 
 func (ec *executionContext) _CaptchaUsage_reserve(ctx context.Context, field graphql.CollectedField, obj *CaptchaUsage) (ret graphql.Marshaler) {
@@ -182,7 +181,7 @@ func (ec *executionContext) _CaptchaUsage_reserve(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_CaptchaUsage_reserve(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CaptchaUsage", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("CaptchaUsage", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _CaptchaUsage_reserveEndsAt(ctx context.Context, field graphql.CollectedField, obj *CaptchaUsage) (ret graphql.Marshaler) {
@@ -205,7 +204,7 @@ func (ec *executionContext) _CaptchaUsage_reserveEndsAt(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_CaptchaUsage_reserveEndsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CaptchaUsage", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("CaptchaUsage", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _CaptchaUsage_standing(ctx context.Context, field graphql.CollectedField, obj *CaptchaUsage) (ret graphql.Marshaler) {
@@ -228,7 +227,7 @@ func (ec *executionContext) _CaptchaUsage_standing(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_CaptchaUsage_standing(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CaptchaUsage", field, false, false, errors.New("field of type CaptchaStanding does not have child fields"))
+	return graphql.NewScalarFieldContext("CaptchaUsage", field, false, false, "CaptchaStanding")
 }
 
 func (ec *executionContext) _CaptchaUsage_resetsAt(ctx context.Context, field graphql.CollectedField, obj *CaptchaUsage) (ret graphql.Marshaler) {
@@ -251,7 +250,7 @@ func (ec *executionContext) _CaptchaUsage_resetsAt(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_CaptchaUsage_resetsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CaptchaUsage", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("CaptchaUsage", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _SetCaptchaPlanPayload_accountId(ctx context.Context, field graphql.CollectedField, obj *SetCaptchaPlanPayload) (ret graphql.Marshaler) {
@@ -274,7 +273,7 @@ func (ec *executionContext) _SetCaptchaPlanPayload_accountId(ctx context.Context
 	)
 }
 func (ec *executionContext) fieldContext_SetCaptchaPlanPayload_accountId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SetCaptchaPlanPayload", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("SetCaptchaPlanPayload", field, false, false, "ID")
 }
 
 func (ec *executionContext) _SetCaptchaPlanPayload_captchaPlan(ctx context.Context, field graphql.CollectedField, obj *SetCaptchaPlanPayload) (ret graphql.Marshaler) {
@@ -297,7 +296,7 @@ func (ec *executionContext) _SetCaptchaPlanPayload_captchaPlan(ctx context.Conte
 	)
 }
 func (ec *executionContext) fieldContext_SetCaptchaPlanPayload_captchaPlan(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SetCaptchaPlanPayload", field, false, false, errors.New("field of type CaptchaPlan does not have child fields"))
+	return graphql.NewScalarFieldContext("SetCaptchaPlanPayload", field, false, false, "CaptchaPlan")
 }
 
 func (ec *executionContext) _SetCaptchaPlanPayload_captchaUsage(ctx context.Context, field graphql.CollectedField, obj *SetCaptchaPlanPayload) (ret graphql.Marshaler) {
@@ -384,7 +383,7 @@ func (ec *executionContext) _Sitekey_id(ctx context.Context, field graphql.Colle
 	)
 }
 func (ec *executionContext) fieldContext_Sitekey_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Sitekey", field, true, true, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Sitekey", field, true, true, "ID")
 }
 
 func (ec *executionContext) _Sitekey_accountId(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
@@ -407,7 +406,7 @@ func (ec *executionContext) _Sitekey_accountId(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Sitekey_accountId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Sitekey", field, true, true, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("Sitekey", field, true, true, "ID")
 }
 
 func (ec *executionContext) _Sitekey_sitekey(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
@@ -430,7 +429,7 @@ func (ec *executionContext) _Sitekey_sitekey(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Sitekey_sitekey(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Sitekey", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Sitekey", field, false, false, "String")
 }
 
 func (ec *executionContext) _Sitekey_name(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
@@ -453,7 +452,7 @@ func (ec *executionContext) _Sitekey_name(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Sitekey_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Sitekey", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Sitekey", field, false, false, "String")
 }
 
 func (ec *executionContext) _Sitekey_domains(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
@@ -476,7 +475,7 @@ func (ec *executionContext) _Sitekey_domains(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Sitekey_domains(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Sitekey", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Sitekey", field, false, false, "String")
 }
 
 func (ec *executionContext) _Sitekey_secretHint(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
@@ -499,7 +498,7 @@ func (ec *executionContext) _Sitekey_secretHint(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_Sitekey_secretHint(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Sitekey", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Sitekey", field, false, false, "String")
 }
 
 func (ec *executionContext) _Sitekey_oldSecretHint(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
@@ -522,7 +521,7 @@ func (ec *executionContext) _Sitekey_oldSecretHint(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_Sitekey_oldSecretHint(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Sitekey", field, true, true, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Sitekey", field, true, true, "String")
 }
 
 func (ec *executionContext) _Sitekey_oldSecretValidUntil(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
@@ -545,7 +544,7 @@ func (ec *executionContext) _Sitekey_oldSecretValidUntil(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_Sitekey_oldSecretValidUntil(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Sitekey", field, true, true, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("Sitekey", field, true, true, "DateTime")
 }
 
 func (ec *executionContext) _Sitekey_widgetTag(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
@@ -568,7 +567,7 @@ func (ec *executionContext) _Sitekey_widgetTag(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Sitekey_widgetTag(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Sitekey", field, true, true, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Sitekey", field, true, true, "String")
 }
 
 func (ec *executionContext) _Sitekey_cspLines(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
@@ -591,7 +590,7 @@ func (ec *executionContext) _Sitekey_cspLines(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_Sitekey_cspLines(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Sitekey", field, true, true, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Sitekey", field, true, true, "String")
 }
 
 func (ec *executionContext) _Sitekey_optionalCspLines(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
@@ -614,7 +613,7 @@ func (ec *executionContext) _Sitekey_optionalCspLines(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_Sitekey_optionalCspLines(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Sitekey", field, true, true, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Sitekey", field, true, true, "String")
 }
 
 func (ec *executionContext) _Sitekey_createdAt(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
@@ -637,7 +636,7 @@ func (ec *executionContext) _Sitekey_createdAt(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Sitekey_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Sitekey", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("Sitekey", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _Sitekey_usageHistory(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
@@ -748,7 +747,7 @@ func (ec *executionContext) _Sitekey_notice(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Sitekey_notice(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Sitekey", field, true, true, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Sitekey", field, true, true, "String")
 }
 
 func (ec *executionContext) _SitekeyConnection_edges(ctx context.Context, field graphql.CollectedField, obj *SitekeyConnection) (ret graphql.Marshaler) {
@@ -867,7 +866,7 @@ func (ec *executionContext) _SitekeyConnection_totalCount(ctx context.Context, f
 	)
 }
 func (ec *executionContext) fieldContext_SitekeyConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SitekeyConnection", field, true, true, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("SitekeyConnection", field, true, true, "Int")
 }
 
 func (ec *executionContext) _SitekeyEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *SitekeyEdge) (ret graphql.Marshaler) {
@@ -890,7 +889,7 @@ func (ec *executionContext) _SitekeyEdge_cursor(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_SitekeyEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SitekeyEdge", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("SitekeyEdge", field, false, false, "String")
 }
 
 func (ec *executionContext) _SitekeyEdge_node(ctx context.Context, field graphql.CollectedField, obj *SitekeyEdge) (ret graphql.Marshaler) {
@@ -1041,7 +1040,7 @@ func (ec *executionContext) _SitekeySecretPayload_secret(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_SitekeySecretPayload_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SitekeySecretPayload", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("SitekeySecretPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _SitekeySecretPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *SitekeySecretPayload) (ret graphql.Marshaler) {
@@ -1128,6 +1127,18 @@ func (ec *executionContext) unmarshalInputCreateSitekeyInput(ctx context.Context
 	return it, nil
 }
 
+// UnmarshalCreateSitekeyInput unmarshals raw into the CreateSitekeyInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCreateSitekeyInput(ctx context.Context, raw any) (CreateSitekeyInput, error) {
+	var out CreateSitekeyInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateSitekeyInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputDeleteSitekeyInput(ctx context.Context, obj any) (DeleteSitekeyInput, error) {
 	var it DeleteSitekeyInput
 	if obj == nil {
@@ -1165,6 +1176,18 @@ func (ec *executionContext) unmarshalInputDeleteSitekeyInput(ctx context.Context
 	return it, nil
 }
 
+// UnmarshalDeleteSitekeyInput unmarshals raw into the DeleteSitekeyInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDeleteSitekeyInput(ctx context.Context, raw any) (DeleteSitekeyInput, error) {
+	var out DeleteSitekeyInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeleteSitekeyInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRevokeOldSitekeySecretInput(ctx context.Context, obj any) (RevokeOldSitekeySecretInput, error) {
 	var it RevokeOldSitekeySecretInput
 	if obj == nil {
@@ -1193,6 +1216,18 @@ func (ec *executionContext) unmarshalInputRevokeOldSitekeySecretInput(ctx contex
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalRevokeOldSitekeySecretInput unmarshals raw into the RevokeOldSitekeySecretInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRevokeOldSitekeySecretInput(ctx context.Context, raw any) (RevokeOldSitekeySecretInput, error) {
+	var out RevokeOldSitekeySecretInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RevokeOldSitekeySecretInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputRotateSitekeySecretInput(ctx context.Context, obj any) (RotateSitekeySecretInput, error) {
@@ -1236,6 +1271,18 @@ func (ec *executionContext) unmarshalInputRotateSitekeySecretInput(ctx context.C
 	return it, nil
 }
 
+// UnmarshalRotateSitekeySecretInput unmarshals raw into the RotateSitekeySecretInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRotateSitekeySecretInput(ctx context.Context, raw any) (RotateSitekeySecretInput, error) {
+	var out RotateSitekeySecretInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RotateSitekeySecretInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputSetCaptchaPlanInput(ctx context.Context, obj any) (SetCaptchaPlanInput, error) {
 	var it SetCaptchaPlanInput
 	if obj == nil {
@@ -1271,6 +1318,18 @@ func (ec *executionContext) unmarshalInputSetCaptchaPlanInput(ctx context.Contex
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalSetCaptchaPlanInput unmarshals raw into the SetCaptchaPlanInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalSetCaptchaPlanInput(ctx context.Context, raw any) (SetCaptchaPlanInput, error) {
+	var out SetCaptchaPlanInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "SetCaptchaPlanInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputUpdateSitekeyInput(ctx context.Context, obj any) (UpdateSitekeyInput, error) {
@@ -1317,6 +1376,18 @@ func (ec *executionContext) unmarshalInputUpdateSitekeyInput(ctx context.Context
 	return it, nil
 }
 
+// UnmarshalUpdateSitekeyInput unmarshals raw into the UpdateSitekeyInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpdateSitekeyInput(ctx context.Context, raw any) (UpdateSitekeyInput, error) {
+	var out UpdateSitekeyInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateSitekeyInput", raw, &out)
+	return out, err
+}
+
 // endregion **************************** input.gotpl *****************************
 
 // region    ************************** interface.gotpl ***************************
@@ -1331,8 +1402,7 @@ func (ec *executionContext) _CaptchaUsage(ctx context.Context, sel ast.Selection
 	fields := graphql.CollectFields(ec.OperationContext, sel, captchaUsageImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1386,14 +1456,10 @@ func (ec *executionContext) _CaptchaUsage(ctx context.Context, sel ast.Selection
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1404,8 +1470,7 @@ func (ec *executionContext) _SetCaptchaPlanPayload(ctx context.Context, sel ast.
 	fields := graphql.CollectFields(ec.OperationContext, sel, setCaptchaPlanPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1439,14 +1504,10 @@ func (ec *executionContext) _SetCaptchaPlanPayload(ctx context.Context, sel ast.
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1457,88 +1518,23 @@ func (ec *executionContext) _Sitekey(ctx context.Context, sel ast.SelectionSet, 
 	fields := graphql.CollectFields(ec.OperationContext, sel, sitekeyImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Sitekey")
 		case "id":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Sitekey_id(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Sitekey_id(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "accountId":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Sitekey_accountId(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Sitekey_accountId(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "sitekey":
 			out.Values[i] = ec._Sitekey_sitekey(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -1560,314 +1556,58 @@ func (ec *executionContext) _Sitekey(ctx context.Context, sel ast.SelectionSet, 
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "oldSecretHint":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Sitekey_oldSecretHint(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Sitekey_oldSecretHint(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "oldSecretValidUntil":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Sitekey_oldSecretValidUntil(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Sitekey_oldSecretValidUntil(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "widgetTag":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Sitekey_widgetTag(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Sitekey_widgetTag(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "cspLines":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Sitekey_cspLines(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Sitekey_cspLines(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "optionalCspLines":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Sitekey_optionalCspLines(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Sitekey_optionalCspLines(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "createdAt":
 			out.Values[i] = ec._Sitekey_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "usageHistory":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Sitekey_usageHistory(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Sitekey_usageHistory(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "activity":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Sitekey_activity(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Sitekey_activity(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "notice":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Sitekey_notice(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Sitekey_notice(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -1877,14 +1617,10 @@ func (ec *executionContext) _Sitekey(ctx context.Context, sel ast.SelectionSet, 
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1895,8 +1631,7 @@ func (ec *executionContext) _SitekeyConnection(ctx context.Context, sel ast.Sele
 	fields := graphql.CollectFields(ec.OperationContext, sel, sitekeyConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -1917,43 +1652,11 @@ func (ec *executionContext) _SitekeyConnection(ctx context.Context, sel ast.Sele
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "totalCount":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._SitekeyConnection_totalCount(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._SitekeyConnection_totalCount(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -1963,14 +1666,10 @@ func (ec *executionContext) _SitekeyConnection(ctx context.Context, sel ast.Sele
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -1981,8 +1680,7 @@ func (ec *executionContext) _SitekeyEdge(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, sitekeyEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2006,14 +1704,10 @@ func (ec *executionContext) _SitekeyEdge(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2024,8 +1718,7 @@ func (ec *executionContext) _SitekeyPayload(ctx context.Context, sel ast.Selecti
 	fields := graphql.CollectFields(ec.OperationContext, sel, sitekeyPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2049,14 +1742,10 @@ func (ec *executionContext) _SitekeyPayload(ctx context.Context, sel ast.Selecti
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2067,8 +1756,7 @@ func (ec *executionContext) _SitekeySecretPayload(ctx context.Context, sel ast.S
 	fields := graphql.CollectFields(ec.OperationContext, sel, sitekeySecretPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -2097,14 +1785,10 @@ func (ec *executionContext) _SitekeySecretPayload(ctx context.Context, sel ast.S
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -2123,9 +1807,7 @@ func (ec *executionContext) marshalNCaptchaPlan2githubᚗcomᚋtallygateᚋtally
 	_ = sel
 	res := graphql.MarshalString(marshalNCaptchaPlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaPlan[v])
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "CaptchaPlan!")
 	}
 	return res
 }
@@ -2159,9 +1841,7 @@ func (ec *executionContext) marshalNCaptchaStanding2githubᚗcomᚋtallygateᚋt
 	_ = sel
 	res := graphql.MarshalString(marshalNCaptchaStanding2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐCaptchaStanding[v])
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "CaptchaStanding!")
 	}
 	return res
 }
@@ -2179,15 +1859,9 @@ var (
 	}
 )
 
-func (ec *executionContext) marshalNCaptchaUsage2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCaptchaUsage(ctx context.Context, sel ast.SelectionSet, v CaptchaUsage) graphql.Marshaler {
-	return ec._CaptchaUsage(ctx, sel, &v)
-}
-
 func (ec *executionContext) marshalNCaptchaUsage2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCaptchaUsage(ctx context.Context, sel ast.SelectionSet, v *CaptchaUsage) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "CaptchaUsage!")
 		return graphql.Null
 	}
 	return ec._CaptchaUsage(ctx, sel, v)
@@ -2236,9 +1910,7 @@ func (ec *executionContext) marshalNSitekey2ᚕᚖgithubᚗcomᚋtallygateᚋtal
 
 func (ec *executionContext) marshalNSitekey2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSitekey(ctx context.Context, sel ast.SelectionSet, v *model.Sitekey) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "Sitekey!")
 		return graphql.Null
 	}
 	return ec._Sitekey(ctx, sel, v)
@@ -2262,9 +1934,7 @@ func (ec *executionContext) marshalNSitekeyEdge2ᚕᚖgithubᚗcomᚋtallygate�
 
 func (ec *executionContext) marshalNSitekeyEdge2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSitekeyEdge(ctx context.Context, sel ast.SelectionSet, v *SitekeyEdge) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "SitekeyEdge!")
 		return graphql.Null
 	}
 	return ec._SitekeyEdge(ctx, sel, v)

@@ -4,7 +4,6 @@ package generated
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -48,7 +47,7 @@ func (ec *executionContext) _DeletedSite_siteId(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_DeletedSite_siteId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DeletedSite", field, true, true, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("DeletedSite", field, true, true, "ID")
 }
 
 func (ec *executionContext) _DeletedSite_siteKey(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
@@ -71,7 +70,7 @@ func (ec *executionContext) _DeletedSite_siteKey(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_DeletedSite_siteKey(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DeletedSite", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("DeletedSite", field, false, false, "String")
 }
 
 func (ec *executionContext) _DeletedSite_domain(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
@@ -94,7 +93,7 @@ func (ec *executionContext) _DeletedSite_domain(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_DeletedSite_domain(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DeletedSite", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("DeletedSite", field, false, false, "String")
 }
 
 func (ec *executionContext) _DeletedSite_name(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
@@ -117,7 +116,7 @@ func (ec *executionContext) _DeletedSite_name(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_DeletedSite_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DeletedSite", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("DeletedSite", field, false, false, "String")
 }
 
 func (ec *executionContext) _DeletedSite_deletedAt(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
@@ -140,7 +139,7 @@ func (ec *executionContext) _DeletedSite_deletedAt(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_DeletedSite_deletedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DeletedSite", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("DeletedSite", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _DeletedSite_restorableUntil(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
@@ -163,7 +162,7 @@ func (ec *executionContext) _DeletedSite_restorableUntil(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_DeletedSite_restorableUntil(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DeletedSite", field, true, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("DeletedSite", field, true, false, "DateTime")
 }
 
 func (ec *executionContext) _Suspension_suspendedAt(ctx context.Context, field graphql.CollectedField, obj *Suspension) (ret graphql.Marshaler) {
@@ -186,7 +185,7 @@ func (ec *executionContext) _Suspension_suspendedAt(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_Suspension_suspendedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Suspension", field, false, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("Suspension", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _Suspension_reason(ctx context.Context, field graphql.CollectedField, obj *Suspension) (ret graphql.Marshaler) {
@@ -209,7 +208,7 @@ func (ec *executionContext) _Suspension_reason(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Suspension_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Suspension", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Suspension", field, false, false, "String")
 }
 
 func (ec *executionContext) _SuspensionPayload_accountId(ctx context.Context, field graphql.CollectedField, obj *SuspensionPayload) (ret graphql.Marshaler) {
@@ -232,7 +231,7 @@ func (ec *executionContext) _SuspensionPayload_accountId(ctx context.Context, fi
 	)
 }
 func (ec *executionContext) fieldContext_SuspensionPayload_accountId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SuspensionPayload", field, false, false, errors.New("field of type ID does not have child fields"))
+	return graphql.NewScalarFieldContext("SuspensionPayload", field, false, false, "ID")
 }
 
 func (ec *executionContext) _SuspensionPayload_suspension(ctx context.Context, field graphql.CollectedField, obj *SuspensionPayload) (ret graphql.Marshaler) {
@@ -333,6 +332,18 @@ func (ec *executionContext) unmarshalInputPauseSiteInput(ctx context.Context, ob
 	return it, nil
 }
 
+// UnmarshalPauseSiteInput unmarshals raw into the PauseSiteInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalPauseSiteInput(ctx context.Context, raw any) (PauseSiteInput, error) {
+	var out PauseSiteInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "PauseSiteInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRestoreSiteInput(ctx context.Context, obj any) (RestoreSiteInput, error) {
 	var it RestoreSiteInput
 	if obj == nil {
@@ -361,6 +372,18 @@ func (ec *executionContext) unmarshalInputRestoreSiteInput(ctx context.Context, 
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalRestoreSiteInput unmarshals raw into the RestoreSiteInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRestoreSiteInput(ctx context.Context, raw any) (RestoreSiteInput, error) {
+	var out RestoreSiteInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RestoreSiteInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputResumeAccountInput(ctx context.Context, obj any) (ResumeAccountInput, error) {
@@ -393,6 +416,18 @@ func (ec *executionContext) unmarshalInputResumeAccountInput(ctx context.Context
 	return it, nil
 }
 
+// UnmarshalResumeAccountInput unmarshals raw into the ResumeAccountInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalResumeAccountInput(ctx context.Context, raw any) (ResumeAccountInput, error) {
+	var out ResumeAccountInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ResumeAccountInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputResumeSiteInput(ctx context.Context, obj any) (ResumeSiteInput, error) {
 	var it ResumeSiteInput
 	if obj == nil {
@@ -421,6 +456,18 @@ func (ec *executionContext) unmarshalInputResumeSiteInput(ctx context.Context, o
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalResumeSiteInput unmarshals raw into the ResumeSiteInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalResumeSiteInput(ctx context.Context, raw any) (ResumeSiteInput, error) {
+	var out ResumeSiteInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ResumeSiteInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputSuspendAccountInput(ctx context.Context, obj any) (SuspendAccountInput, error) {
@@ -460,6 +507,18 @@ func (ec *executionContext) unmarshalInputSuspendAccountInput(ctx context.Contex
 	return it, nil
 }
 
+// UnmarshalSuspendAccountInput unmarshals raw into the SuspendAccountInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalSuspendAccountInput(ctx context.Context, raw any) (SuspendAccountInput, error) {
+	var out SuspendAccountInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "SuspendAccountInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputTransferSiteInput(ctx context.Context, obj any) (TransferSiteInput, error) {
 	var it TransferSiteInput
 	if obj == nil {
@@ -495,6 +554,18 @@ func (ec *executionContext) unmarshalInputTransferSiteInput(ctx context.Context,
 		}
 	}
 	return it, nil
+}
+
+// UnmarshalTransferSiteInput unmarshals raw into the TransferSiteInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalTransferSiteInput(ctx context.Context, raw any) (TransferSiteInput, error) {
+	var out TransferSiteInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "TransferSiteInput", raw, &out)
+	return out, err
 }
 
 func (ec *executionContext) unmarshalInputTransferSitekeyInput(ctx context.Context, obj any) (TransferSitekeyInput, error) {
@@ -534,6 +605,18 @@ func (ec *executionContext) unmarshalInputTransferSitekeyInput(ctx context.Conte
 	return it, nil
 }
 
+// UnmarshalTransferSitekeyInput unmarshals raw into the TransferSitekeyInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalTransferSitekeyInput(ctx context.Context, raw any) (TransferSitekeyInput, error) {
+	var out TransferSitekeyInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "TransferSitekeyInput", raw, &out)
+	return out, err
+}
+
 // endregion **************************** input.gotpl *****************************
 
 // region    ************************** interface.gotpl ***************************
@@ -548,50 +631,17 @@ func (ec *executionContext) _DeletedSite(ctx context.Context, sel ast.SelectionS
 	fields := graphql.CollectFields(ec.OperationContext, sel, deletedSiteImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("DeletedSite")
 		case "siteId":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._DeletedSite_siteId(ctx, field, obj)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._DeletedSite_siteId(ctx, field, obj)
 				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "siteKey":
 			out.Values[i] = ec._DeletedSite_siteKey(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -626,14 +676,10 @@ func (ec *executionContext) _DeletedSite(ctx context.Context, sel ast.SelectionS
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -644,8 +690,7 @@ func (ec *executionContext) _Suspension(ctx context.Context, sel ast.SelectionSe
 	fields := graphql.CollectFields(ec.OperationContext, sel, suspensionImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -669,14 +714,10 @@ func (ec *executionContext) _Suspension(ctx context.Context, sel ast.SelectionSe
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -687,8 +728,7 @@ func (ec *executionContext) _SuspensionPayload(ctx context.Context, sel ast.Sele
 	fields := graphql.CollectFields(ec.OperationContext, sel, suspensionPayloadImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -717,14 +757,10 @@ func (ec *executionContext) _SuspensionPayload(ctx context.Context, sel ast.Sele
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -751,9 +787,7 @@ func (ec *executionContext) marshalNDeletedSite2ᚕᚖgithubᚗcomᚋtallygate�
 
 func (ec *executionContext) marshalNDeletedSite2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSite(ctx context.Context, sel ast.SelectionSet, v *model.Site) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "DeletedSite!")
 		return graphql.Null
 	}
 	return ec._DeletedSite(ctx, sel, v)
@@ -789,9 +823,7 @@ func (ec *executionContext) marshalNSiteState2githubᚗcomᚋtallygateᚋtallyga
 	_ = sel
 	res := graphql.MarshalString(marshalNSiteState2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteState[v])
 	if res == graphql.Null {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullFromMarshaler(ctx, "SiteState!")
 	}
 	return res
 }

@@ -4,7 +4,6 @@ package generated
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -44,7 +43,7 @@ func (ec *executionContext) _DailyUsage_day(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_DailyUsage_day(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DailyUsage", field, false, false, errors.New("field of type Date does not have child fields"))
+	return graphql.NewScalarFieldContext("DailyUsage", field, false, false, "Date")
 }
 
 func (ec *executionContext) _DailyUsage_used(ctx context.Context, field graphql.CollectedField, obj *DailyUsage) (ret graphql.Marshaler) {
@@ -67,7 +66,7 @@ func (ec *executionContext) _DailyUsage_used(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_DailyUsage_used(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("DailyUsage", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("DailyUsage", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _MonthlyUsage_period(ctx context.Context, field graphql.CollectedField, obj *MonthlyUsage) (ret graphql.Marshaler) {
@@ -90,7 +89,7 @@ func (ec *executionContext) _MonthlyUsage_period(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_MonthlyUsage_period(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("MonthlyUsage", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("MonthlyUsage", field, false, false, "String")
 }
 
 func (ec *executionContext) _MonthlyUsage_used(ctx context.Context, field graphql.CollectedField, obj *MonthlyUsage) (ret graphql.Marshaler) {
@@ -113,7 +112,7 @@ func (ec *executionContext) _MonthlyUsage_used(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_MonthlyUsage_used(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("MonthlyUsage", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("MonthlyUsage", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _SitekeyActivity_day(ctx context.Context, field graphql.CollectedField, obj *SitekeyActivity) (ret graphql.Marshaler) {
@@ -136,7 +135,7 @@ func (ec *executionContext) _SitekeyActivity_day(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_SitekeyActivity_day(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SitekeyActivity", field, false, false, errors.New("field of type Date does not have child fields"))
+	return graphql.NewScalarFieldContext("SitekeyActivity", field, false, false, "Date")
 }
 
 func (ec *executionContext) _SitekeyActivity_challenges(ctx context.Context, field graphql.CollectedField, obj *SitekeyActivity) (ret graphql.Marshaler) {
@@ -159,7 +158,7 @@ func (ec *executionContext) _SitekeyActivity_challenges(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_SitekeyActivity_challenges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SitekeyActivity", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("SitekeyActivity", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _SitekeyActivity_solved(ctx context.Context, field graphql.CollectedField, obj *SitekeyActivity) (ret graphql.Marshaler) {
@@ -182,7 +181,7 @@ func (ec *executionContext) _SitekeyActivity_solved(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_SitekeyActivity_solved(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SitekeyActivity", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("SitekeyActivity", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _SitekeyActivity_verified(ctx context.Context, field graphql.CollectedField, obj *SitekeyActivity) (ret graphql.Marshaler) {
@@ -205,7 +204,7 @@ func (ec *executionContext) _SitekeyActivity_verified(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_SitekeyActivity_verified(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SitekeyActivity", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("SitekeyActivity", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _SitekeyActivity_medianWorkMs(ctx context.Context, field graphql.CollectedField, obj *SitekeyActivity) (ret graphql.Marshaler) {
@@ -228,7 +227,7 @@ func (ec *executionContext) _SitekeyActivity_medianWorkMs(ctx context.Context, f
 	)
 }
 func (ec *executionContext) fieldContext_SitekeyActivity_medianWorkMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SitekeyActivity", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("SitekeyActivity", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _SitekeyActivity_refusals(ctx context.Context, field graphql.CollectedField, obj *SitekeyActivity) (ret graphql.Marshaler) {
@@ -283,7 +282,7 @@ func (ec *executionContext) _SitekeyRefusal_endpoint(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_SitekeyRefusal_endpoint(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SitekeyRefusal", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("SitekeyRefusal", field, false, false, "String")
 }
 
 func (ec *executionContext) _SitekeyRefusal_code(ctx context.Context, field graphql.CollectedField, obj *SitekeyRefusal) (ret graphql.Marshaler) {
@@ -306,7 +305,7 @@ func (ec *executionContext) _SitekeyRefusal_code(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_SitekeyRefusal_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SitekeyRefusal", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("SitekeyRefusal", field, false, false, "String")
 }
 
 func (ec *executionContext) _SitekeyRefusal_count(ctx context.Context, field graphql.CollectedField, obj *SitekeyRefusal) (ret graphql.Marshaler) {
@@ -329,7 +328,7 @@ func (ec *executionContext) _SitekeyRefusal_count(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_SitekeyRefusal_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SitekeyRefusal", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("SitekeyRefusal", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _SitekeyRefusal_expected(ctx context.Context, field graphql.CollectedField, obj *SitekeyRefusal) (ret graphql.Marshaler) {
@@ -352,7 +351,7 @@ func (ec *executionContext) _SitekeyRefusal_expected(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_SitekeyRefusal_expected(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SitekeyRefusal", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("SitekeyRefusal", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _SitekeyRefusal_advice(ctx context.Context, field graphql.CollectedField, obj *SitekeyRefusal) (ret graphql.Marshaler) {
@@ -375,7 +374,7 @@ func (ec *executionContext) _SitekeyRefusal_advice(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_SitekeyRefusal_advice(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SitekeyRefusal", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("SitekeyRefusal", field, false, false, "String")
 }
 
 func (ec *executionContext) _UnknownEvent_name(ctx context.Context, field graphql.CollectedField, obj *UnknownEvent) (ret graphql.Marshaler) {
@@ -398,7 +397,7 @@ func (ec *executionContext) _UnknownEvent_name(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_UnknownEvent_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UnknownEvent", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("UnknownEvent", field, false, false, "String")
 }
 
 func (ec *executionContext) _UnknownEvent_count(ctx context.Context, field graphql.CollectedField, obj *UnknownEvent) (ret graphql.Marshaler) {
@@ -421,7 +420,7 @@ func (ec *executionContext) _UnknownEvent_count(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_UnknownEvent_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UnknownEvent", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("UnknownEvent", field, false, false, "Int64")
 }
 
 func (ec *executionContext) _UnknownEvent_lastDay(ctx context.Context, field graphql.CollectedField, obj *UnknownEvent) (ret graphql.Marshaler) {
@@ -444,7 +443,7 @@ func (ec *executionContext) _UnknownEvent_lastDay(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_UnknownEvent_lastDay(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UnknownEvent", field, false, false, errors.New("field of type Date does not have child fields"))
+	return graphql.NewScalarFieldContext("UnknownEvent", field, false, false, "Date")
 }
 
 // endregion **************************** field.gotpl *****************************
@@ -465,8 +464,7 @@ func (ec *executionContext) _DailyUsage(ctx context.Context, sel ast.SelectionSe
 	fields := graphql.CollectFields(ec.OperationContext, sel, dailyUsageImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -490,14 +488,10 @@ func (ec *executionContext) _DailyUsage(ctx context.Context, sel ast.SelectionSe
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -508,8 +502,7 @@ func (ec *executionContext) _MonthlyUsage(ctx context.Context, sel ast.Selection
 	fields := graphql.CollectFields(ec.OperationContext, sel, monthlyUsageImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -533,14 +526,10 @@ func (ec *executionContext) _MonthlyUsage(ctx context.Context, sel ast.Selection
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -551,8 +540,7 @@ func (ec *executionContext) _SitekeyActivity(ctx context.Context, sel ast.Select
 	fields := graphql.CollectFields(ec.OperationContext, sel, sitekeyActivityImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -596,14 +584,10 @@ func (ec *executionContext) _SitekeyActivity(ctx context.Context, sel ast.Select
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -614,8 +598,7 @@ func (ec *executionContext) _SitekeyRefusal(ctx context.Context, sel ast.Selecti
 	fields := graphql.CollectFields(ec.OperationContext, sel, sitekeyRefusalImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -654,14 +637,10 @@ func (ec *executionContext) _SitekeyRefusal(ctx context.Context, sel ast.Selecti
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -672,8 +651,7 @@ func (ec *executionContext) _UnknownEvent(ctx context.Context, sel ast.Selection
 	fields := graphql.CollectFields(ec.OperationContext, sel, unknownEventImplementors)
 
 	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	deferred := graphql.NewDeferredGroup(ctx)
 	for i, field := range fields {
 		switch field.Name {
 		case "__typename":
@@ -702,14 +680,10 @@ func (ec *executionContext) _UnknownEvent(ctx context.Context, sel ast.Selection
 		return graphql.Null
 	}
 
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
 
 	return out
 }
@@ -736,9 +710,7 @@ func (ec *executionContext) marshalNDailyUsage2ᚕᚖgithubᚗcomᚋtallygateᚋ
 
 func (ec *executionContext) marshalNDailyUsage2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDailyUsage(ctx context.Context, sel ast.SelectionSet, v *DailyUsage) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "DailyUsage!")
 		return graphql.Null
 	}
 	return ec._DailyUsage(ctx, sel, v)
@@ -762,9 +734,7 @@ func (ec *executionContext) marshalNMonthlyUsage2ᚕᚖgithubᚗcomᚋtallygate�
 
 func (ec *executionContext) marshalNMonthlyUsage2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐMonthlyUsage(ctx context.Context, sel ast.SelectionSet, v *MonthlyUsage) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "MonthlyUsage!")
 		return graphql.Null
 	}
 	return ec._MonthlyUsage(ctx, sel, v)
@@ -788,9 +758,7 @@ func (ec *executionContext) marshalNSitekeyActivity2ᚕᚖgithubᚗcomᚋtallyga
 
 func (ec *executionContext) marshalNSitekeyActivity2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSitekeyActivity(ctx context.Context, sel ast.SelectionSet, v *SitekeyActivity) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "SitekeyActivity!")
 		return graphql.Null
 	}
 	return ec._SitekeyActivity(ctx, sel, v)
@@ -814,9 +782,7 @@ func (ec *executionContext) marshalNSitekeyRefusal2ᚕᚖgithubᚗcomᚋtallygat
 
 func (ec *executionContext) marshalNSitekeyRefusal2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSitekeyRefusal(ctx context.Context, sel ast.SelectionSet, v *SitekeyRefusal) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "SitekeyRefusal!")
 		return graphql.Null
 	}
 	return ec._SitekeyRefusal(ctx, sel, v)
@@ -840,9 +806,7 @@ func (ec *executionContext) marshalNUnknownEvent2ᚕᚖgithubᚗcomᚋtallygate�
 
 func (ec *executionContext) marshalNUnknownEvent2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐUnknownEvent(ctx context.Context, sel ast.SelectionSet, v *UnknownEvent) graphql.Marshaler {
 	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
+		graphql.AddInvalidNullError(ctx, "UnknownEvent!")
 		return graphql.Null
 	}
 	return ec._UnknownEvent(ctx, sel, v)
