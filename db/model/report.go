@@ -190,7 +190,7 @@ func (f *ReportFilter) problem() string {
 		return "A filter by PROPERTY needs the name of the property."
 	case f.Dimension != DimensionProperty && (f.Property != "" || f.Event != ""):
 		return "Only a filter by PROPERTY takes property and event."
-	case !isReportText(f.Property):
+	case !IsReportText(f.Property):
 		return fmt.Sprintf("The name of a property has at most %d characters and no NUL.", MaxFilterText)
 	case f.Event != "" && !IsEventName(f.Event):
 		return "The event is not a name of 1 to 48 lower-case letters, digits, underscores and hyphens."
@@ -199,7 +199,7 @@ func (f *ReportFilter) problem() string {
 	}
 
 	for _, value := range f.Values {
-		if !isReportText(value) {
+		if !IsReportText(value) {
 			return fmt.Sprintf("A value has at most %d characters and no NUL.", MaxFilterText)
 		}
 		if value == "" && f.Operator != OperatorIs && f.Operator != OperatorIsNot {
@@ -210,8 +210,8 @@ func (f *ReportFilter) problem() string {
 	return ""
 }
 
-// isReportText reports whether both databases store the text, and whether it is short enough.
-func isReportText(s string) bool { return IsStorable(s) && cut(s, MaxFilterText) == s }
+// IsReportText reports whether both databases store the text, and whether it is short enough.
+func IsReportText(s string) bool { return IsStorable(s) && cut(s, MaxFilterText) == s }
 
 // Matcher returns the function that reports whether a value is one of the filter's, with the
 // operator's negation left out: see ReportOperator.IsNegative. The filter must have passed
@@ -269,7 +269,7 @@ func (s *FunnelStep) problem() string {
 	switch {
 	case (s.Page == "") == (s.Event == ""):
 		return "A step is either a page or an event."
-	case !isReportText(s.Page):
+	case !IsReportText(s.Page):
 		return fmt.Sprintf("A page has at most %d characters and no NUL.", MaxFilterText)
 	case s.Event != "" && !IsEventName(s.Event):
 		return "The event is not a name of 1 to 48 lower-case letters, digits, underscores and hyphens."

@@ -36,6 +36,9 @@ type Answer struct {
 	// AsOf is the time until which everything committed is counted, except engagement with page
 	// views of days that are not over for 48 hours, which may be an hour behind.
 	AsOf model.Instant
+
+	// Bytes is about the memory of the results.
+	Bytes int64
 }
 
 // counting is what observe gets before a count.
@@ -75,6 +78,7 @@ func (s *Store) count(ctx context.Context, r Request) (answer *Answer, took time
 	if err != nil {
 		return nil, c.took(), tooLarge(err)
 	}
+	answer.Bytes = c.budget.Used()
 	return answer, c.took(), nil
 }
 

@@ -697,7 +697,7 @@ func (ec *executionContext) _InstallationHealth_unknownProxy(ctx context.Context
 	)
 }
 func (ec *executionContext) fieldContext_InstallationHealth_unknownProxy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _InstallationHealth_hiddenClients(ctx context.Context, field graphql.CollectedField, obj *InstallationHealth) (ret graphql.Marshaler) {
@@ -720,7 +720,7 @@ func (ec *executionContext) _InstallationHealth_hiddenClients(ctx context.Contex
 	)
 }
 func (ec *executionContext) fieldContext_InstallationHealth_hiddenClients(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, errors.New("field of type Boolean does not have child fields"))
+	return graphql.NewScalarFieldContext("InstallationHealth", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _InstallationMail_lastSentAt(ctx context.Context, field graphql.CollectedField, obj *InstallationMail) (ret graphql.Marshaler) {

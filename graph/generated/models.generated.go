@@ -1178,6 +1178,9 @@ type ReportRowConnection struct {
 	TotalCount int `json:"totalCount"`
 	// Whether the rows contain figures that another service has counted.
 	Imported scan.ImportState `json:"imported"`
+	// Whether the row `(other)` counts together what has no row of its own: values of a day beyond a limit, the least frequent ones, see
+	// docs/limits.md. Totals contain them.
+	HasOther bool `json:"hasOther"`
 }
 
 // A row in a list.

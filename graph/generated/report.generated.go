@@ -1870,6 +1870,29 @@ func (ec *executionContext) fieldContext_ReportRowConnection_imported(_ context.
 	return graphql.NewScalarFieldContext("ReportRowConnection", field, false, false, "ImportedFigures")
 }
 
+func (ec *executionContext) _ReportRowConnection_hasOther(ctx context.Context, field graphql.CollectedField, obj *ReportRowConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReportRowConnection_hasOther(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HasOther, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReportRowConnection_hasOther(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReportRowConnection", field, false, false, "Boolean")
+}
+
 func (ec *executionContext) _ReportRowEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *ReportRowEdge) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -2761,6 +2784,11 @@ func (ec *executionContext) _ReportRowConnection(ctx context.Context, sel ast.Se
 			}
 		case "imported":
 			out.Values[i] = ec._ReportRowConnection_imported(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "hasOther":
+			out.Values[i] = ec._ReportRowConnection_hasOther(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

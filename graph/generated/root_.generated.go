@@ -687,6 +687,7 @@ type ComplexityRoot struct {
 
 	ReportRowConnection struct {
 		Edges      func(childComplexity int) int
+		HasOther   func(childComplexity int) int
 		Imported   func(childComplexity int) int
 		PageInfo   func(childComplexity int) int
 		TotalCount func(childComplexity int) int
@@ -4081,6 +4082,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ReportRowConnection.Edges(childComplexity), true
+	case "ReportRowConnection.hasOther":
+		if e.ComplexityRoot.ReportRowConnection.HasOther == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportRowConnection.HasOther(childComplexity), true
 	case "ReportRowConnection.imported":
 		if e.ComplexityRoot.ReportRowConnection.Imported == nil {
 			break
@@ -6991,10 +6998,11 @@ type SiteOverview {
   """
   What visitors did in a period. One request draws a whole page: select ` + "`" + `totals` + "`" + `, ` + "`" + `series` + "`" + `, and a ` + "`" + `breakdown` + "`" + ` under an alias for each
   table. Every figure is an exact count of stored rows; docs/reports.md has the definitions. Costs 1 point of the rate limit for each
-  5,000 page views of the period, and of the one compared with, in addition to the complexity. An equal report within 10 seconds gets
-  the same answer and costs its complexity alone; ` + "`" + `asOf` + "`" + ` says until when it counts. Fails with ` + "`" + `INVALID_ARGUMENT` + "`" + ` for an invalid
-  period, filter or funnel, with ` + "`" + `TOO_EXPENSIVE` + "`" + ` beyond 50 million page views, and with ` + "`" + `UNAVAILABLE` + "`" + ` while days of the period are not
-  counted yet, as after an update.
+  5,000 page views and events of the period, and of the one compared with, an eighth more for each breakdown and funnel, and 500
+  points for each quarter of a second if that is more, in addition to the complexity. An equal report within 10 seconds gets the same
+  answer and costs its complexity alone; ` + "`" + `asOf` + "`" + ` says until when it counts. Fails with ` + "`" + `INVALID_ARGUMENT` + "`" + ` for an invalid period, filter
+  or funnel, with ` + "`" + `TOO_EXPENSIVE` + "`" + ` beyond 50 million page views or 128 MB of memory, and with ` + "`" + `UNAVAILABLE` + "`" + ` while days of the period
+  are not counted yet, as after an update.
   """
   report(
     "The days."
@@ -7305,6 +7313,11 @@ type ReportRowConnection {
   totalCount: Int!
   "Whether the rows contain figures that another service has counted."
   imported: ImportedFigures!
+  """
+  Whether the row ` + "`" + `(other)` + "`" + ` counts together what has no row of its own: values of a day beyond a limit, the least frequent ones, see
+  docs/limits.md. Totals contain them.
+  """
+  hasOther: Boolean!
 }
 
 "A property that events carried."
@@ -10476,6 +10489,8 @@ func (ec *executionContext) childFields_ReportRowConnection(ctx context.Context,
 		return ec.fieldContext_ReportRowConnection_totalCount(ctx, field)
 	case "imported":
 		return ec.fieldContext_ReportRowConnection_imported(ctx, field)
+	case "hasOther":
+		return ec.fieldContext_ReportRowConnection_hasOther(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ReportRowConnection", field.Name)
 }

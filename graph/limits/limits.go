@@ -5,6 +5,8 @@
 package limits
 
 import (
+	"sync"
+
 	"github.com/tallygate/tallygate/db/turns"
 )
 
@@ -16,6 +18,9 @@ type Limits struct {
 	openMutations  *turns.Queue // by client network
 	queries        *turns.Queue // by account or shared link
 	impatience     *impatience
+
+	heldLock sync.Mutex
+	held     map[string]int64 // bytes of reports that requests hold, by account or by its shared links
 }
 
 // New returns empty counters and queues. costPerMinute is the cost that an account may use in a
@@ -32,5 +37,6 @@ func New(costPerMinute int) *Limits {
 		openMutations:  newOpenMutations(),
 		queries:        newQueries(),
 		impatience:     newImpatience(),
+		held:           make(map[string]int64),
 	}
 }

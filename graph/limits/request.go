@@ -134,6 +134,31 @@ func (r *Request) ChargeWork(caller auth.Caller, cost int) {
 	r.budget = &b
 }
 
+// maxHeld bounds the memory of the reports that the requests of an account, or of its shared links, hold
+// until they are answered, in bytes. One report may take all of it.
+const maxHeld = 128 << 20
+
+// Hold counts the memory of a report until ctx, the context of the request, ends. It reports whether the
+// caller has room for it.
+func (r *Request) Hold(ctx context.Context, caller auth.Caller, bytes int64) bool {
+	l, key := r.limits, accountKey(caller)
+	l.heldLock.Lock()
+	defer l.heldLock.Unlock()
+
+	if l.held[key]+bytes > maxHeld {
+		return false
+	}
+	l.held[key] += bytes
+	context.AfterFunc(ctx, func() {
+		l.heldLock.Lock()
+		defer l.heldLock.Unlock()
+		if l.held[key] -= bytes; l.held[key] == 0 {
+			delete(l.held, key)
+		}
+	})
+	return true
+}
+
 // RateLimit returns the limit, the request's cost and the state of the account's minute. The
 // request must have been charged.
 func (r *Request) RateLimit() *generated.RateLimit {

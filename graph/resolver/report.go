@@ -163,7 +163,11 @@ func (r *Resolver) count(ctx context.Context, request reports.Request) (*reports
 	if query.Properties != nil {
 		panels++
 	}
-	return r.reports.Answer(ctx, request, &payer{limits.Of(ctx), caller, panels, 0})
+	answer, err := r.reports.Answer(ctx, request, &payer{limits.Of(ctx), caller, panels, 0})
+	if err == nil && !limits.Of(ctx).Hold(ctx, caller, answer.Bytes) {
+		err = reports.ErrTooLarge
+	}
+	return answer, err
 }
 
 // payer charges a request for a report.

@@ -124,7 +124,9 @@ func (r *reportResolver) Breakdown(
 		page.StartCursor, page.EndCursor = &edges[0].Cursor, &edges[len(edges)-1].Cursor
 	}
 	imported := importedOf(obj.Answer, func(m *scan.Imported) scan.ImportState { return m.Rows[n] })
-	return &generated.ReportRowConnection{Edges: edges, PageInfo: page, TotalCount: count, Imported: imported}, nil
+	return &generated.ReportRowConnection{
+		Edges: edges, PageInfo: page, TotalCount: count, Imported: imported, HasOther: rows.Other,
+	}, nil
 }
 
 func (r *reportResolver) PropertyNames(

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -110,6 +111,8 @@ func selectsVisitorsOnly(selections ast.SelectionSet) bool {
 	return true
 }
 
+const notAnEventName = "The event is not a name of 1 to 48 lower-case letters, digits, underscores and hyphens."
+
 // breakdownOf checks and converts the arguments of a breakdown.
 func breakdownOf(by model.ReportDimension, property, event string) (scan.Breakdown, error) {
 	switch {
@@ -117,6 +120,11 @@ func breakdownOf(by model.ReportDimension, property, event string) (scan.Breakdo
 		return scan.Breakdown{}, invalidArgument("property", "A breakdown by PROPERTY needs the name of the property.")
 	case by != model.DimensionProperty && (property != "" || event != ""):
 		return scan.Breakdown{}, invalidArgument("property", "Only a breakdown by PROPERTY takes property and event.")
+	case !model.IsReportText(property):
+		return scan.Breakdown{}, invalidArgument("property",
+			fmt.Sprintf("The name of a property has at most %d characters and no NUL.", model.MaxFilterText))
+	case event != "" && !model.IsEventName(event):
+		return scan.Breakdown{}, invalidArgument("event", notAnEventName)
 	}
 
 	dimension, ok := reports.Dimensions[by]
@@ -128,6 +136,9 @@ func breakdownOf(by model.ReportDimension, property, event string) (scan.Breakdo
 
 func (s *selected) addProperties(args map[string]any) error {
 	names := scan.PropertyNames{Event: text(args, "event")}
+	if names.Event != "" && !model.IsEventName(names.Event) {
+		return invalidArgument("event", notAnEventName)
+	}
 	if s.properties != nil && *s.properties != names {
 		return invalidArgument("event", "A report has the properties of one event. Ask for other ones in a second report.")
 	}

@@ -23,16 +23,40 @@ type Limits struct {
 	Text       int // bytes of all these domains
 }
 
+// The limits of a day.
+const (
+	dayNames        = 300
+	dayValuesOf     = 1_000
+	dayValues       = 10_000
+	dayPropertyText = 2 << 20
+	dayPropertyRows = 4_000_000
+	dayCurrencies   = 100
+	dayTexts        = 100_000
+	dayText         = 16 << 20
+)
+
+// The limits of a month.
+const (
+	monthNames        = 600
+	monthValuesOf     = 4_000
+	monthValues       = 40_000
+	monthPropertyText = 8 << 20
+	monthPropertyRows = 100_000_000
+	monthCurrencies   = 200
+	monthTexts        = 300_000
+	monthText         = 48 << 20
+)
+
 // DayLimits are the limits of a day's segment.
 var DayLimits = Limits{
-	Names: 300, ValuesOf: 1_000, Values: 10_000, PropertyText: 2 << 20, PropertyRows: 4_000_000,
-	Currencies: 100, Texts: 100_000, Text: 16 << 20,
+	Names: dayNames, ValuesOf: dayValuesOf, Values: dayValues, PropertyText: dayPropertyText,
+	PropertyRows: dayPropertyRows, Currencies: dayCurrencies, Texts: dayTexts, Text: dayText,
 }
 
 // MonthLimits are the limits of a month's segment.
 var MonthLimits = Limits{
-	Names: 600, ValuesOf: 4_000, Values: 40_000, PropertyText: 8 << 20, PropertyRows: 100_000_000,
-	Currencies: 200, Texts: 300_000, Text: 48 << 20,
+	Names: monthNames, ValuesOf: monthValuesOf, Values: monthValues, PropertyText: monthPropertyText,
+	PropertyRows: monthPropertyRows, Currencies: monthCurrencies, Texts: monthTexts, Text: monthText,
 }
 
 // isBounded reports whether a domain has a limit of its texts, other than those of properties.
