@@ -49,6 +49,24 @@ func Read(pid int) (Stat, bool) {
 	}, true
 }
 
+// Peak returns the most memory that a process ever used, in resident bytes, or 0 if that is unknown.
+func Peak(pid int) int64 {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return 0
+	}
+
+	for line := range strings.Lines(string(text)) {
+		// For example "VmHWM:	   51200 kB".
+		if size, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kilobytes, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(size), " kB"), 10, 64)
+			return kilobytes << 10
+		}
+	}
+
+	return 0
+}
+
 // family returns a process and its direct children by process id.
 func family(pid int) map[int]Stat {
 	members := make(map[int]Stat)

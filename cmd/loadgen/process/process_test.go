@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
 )
@@ -30,6 +32,31 @@ func TestCostOfTheEnd(t *testing.T) {
 
 	if c := <-measured; c.CPU < now.cpu-begin.cpu {
 		t.Errorf("%v of %v are counted", c.CPU, now.cpu-begin.cpu)
+	}
+}
+
+// TestPeak checks that the peak stays after memory was returned.
+func TestPeak(t *testing.T) {
+	const size = 64 << 20
+	before := Peak(os.Getpid())
+	if before <= 0 {
+		t.Fatal("there is no /proc")
+	}
+
+	memory := make([]byte, size)
+	for i := 0; i < size; i += os.Getpagesize() {
+		memory[i] = 1
+	}
+	runtime.KeepAlive(memory)
+	memory = nil
+	debug.FreeOSMemory()
+
+	now, _ := Read(os.Getpid())
+	if peak := Peak(os.Getpid()); peak < size || peak < before || peak < now.Memory {
+		t.Errorf("a peak of %d bytes after %d, of which %d remain", peak, size, now.Memory)
+	}
+	if peak := Peak(0); peak != 0 {
+		t.Errorf("a process that does not exist has a peak of %d bytes", peak)
 	}
 }
 
