@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,6 +27,10 @@ type Server struct {
 	Env     map[string]string // settings; the caller's own TALLYGATE_* variables are not inherited
 	Control string            // host:port of the listeners
 	Data    string
+
+	// AddressSpace bounds the process's address space in bytes, so that it terminates before it
+	// uses up the machine's memory. 0: unlimited.
+	AddressSpace int64
 
 	cmd  *exec.Cmd // nil while stopped
 	done chan struct{}
@@ -69,7 +74,7 @@ func NewServer(program, dir, databaseURL string) (*Server, error) {
 
 // Start starts the program and waits until it is ready.
 func (s *Server) Start(ctx context.Context) error {
-	cmd := exec.Command(s.program, s.args...)
+	cmd := s.command()
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "TALLYGATE_") {
 			cmd.Env = append(cmd.Env, v)
@@ -101,6 +106,18 @@ func (s *Server) Start(ctx context.Context) error {
 	}()
 
 	return s.awaitReady(ctx)
+}
+
+// command returns the command that starts the program. With a bound of its address space a shell
+// sets the bound and becomes the program.
+func (s *Server) command() *exec.Cmd {
+	if s.AddressSpace <= 0 {
+		return exec.Command(s.program, s.args...)
+	}
+
+	kilobytes := strconv.FormatInt(s.AddressSpace>>10, 10)
+	args := append([]string{"-c", `ulimit -v "$0" && exec "$@"`, kilobytes, s.program}, s.args...)
+	return exec.Command("/bin/sh", args...)
 }
 
 // readLog reads the server's log to its end, with lines of any length. A server whose log is not
