@@ -113,9 +113,14 @@ func (a *Account) call(ctx context.Context, query string, variables, data any) e
 }
 
 // IsRateLimited reports whether a call was refused by the rate limit.
-func IsRateLimited(err error) bool {
-	e, ok := errors.AsType[*callError](err)
-	return ok && e.Code == "RATE_LIMITED"
+func IsRateLimited(err error) bool { return CodeOf(err) == "RATE_LIMITED" }
+
+// CodeOf returns the code of an error that the control plane returned, or an empty string.
+func CodeOf(err error) string {
+	if e, ok := errors.AsType[*callError](err); ok {
+		return e.Code
+	}
+	return ""
 }
 
 // Ask makes one attempt at a GraphQL operation and decodes its data.
