@@ -126,11 +126,13 @@ cluster-run: build ## Break a Citus cluster and a fleet on it under load, and ve
 	@.ci/citus $(CITUS) cluster --out docs/scale.md $(ARGS)
 
 .PHONY: attack
-attack: build ## Attack the service on each database, and measure the effect on other sites
+attack: build ## Attack the service on each database, and measure the effect on other sites and accounts
 	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
 	bin/loadgen attack visitor
 	bin/loadgen attack owner --engine sqlite
 	bin/loadgen attack owner --engine postgres
+	bin/loadgen attack report --engine sqlite
+	bin/loadgen attack report --engine postgres
 
 .PHONY: chaos
 chaos: build ## Kill, pause and restart the service 200 times under load on each database, and verify
