@@ -91,7 +91,8 @@ type mailSession struct {
 	to  string
 }
 
-func (s *mailSession) AuthMechanisms() []string { return []string{sasl.Plain} }
+// AuthMechanisms offers NTLM as well, as Exchange does. A client that chooses it is refused.
+func (s *mailSession) AuthMechanisms() []string { return []string{"NTLM", sasl.Plain} }
 
 func (s *mailSession) Auth(string) (sasl.Server, error) {
 	return sasl.NewPlainServer(func(_, user, password string) error {

@@ -70,13 +70,26 @@ func NewServer(smtpURL, from string, authorities *x509.CertPool) (*Server, error
 	if u.User != nil {
 		password, _ := u.User.Password()
 		s.options = append(s.options,
-			mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover),
+			mail.WithOpportunisticSMTPAuth(authMechanisms(s.plain)...),
 			mail.WithUsername(u.User.Username()),
 			mail.WithPassword(password),
 		)
 	}
 
 	return s, nil
+}
+
+// authMechanisms returns the ways to authenticate, best first. The library's own choice prefers NTLM,
+// which needs the name of a domain, to PLAIN: an Exchange server that offers both would refuse.
+func authMechanisms(plainText bool) []mail.SMTPAuthType {
+	if plainText {
+		// Without TLS there is no channel to bind to, and the password must not be readable.
+		return []mail.SMTPAuthType{mail.SMTPAuthSCRAMSHA256, mail.SMTPAuthSCRAMSHA1, mail.SMTPAuthCramMD5}
+	}
+	return []mail.SMTPAuthType{
+		mail.SMTPAuthSCRAMSHA256PLUS, mail.SMTPAuthSCRAMSHA256, mail.SMTPAuthSCRAMSHA1PLUS, mail.SMTPAuthSCRAMSHA1,
+		mail.SMTPAuthCramMD5, mail.SMTPAuthPlain, mail.SMTPAuthLogin,
+	}
 }
 
 // connectionOptions returns the port and the encryption that a URL asks for.
