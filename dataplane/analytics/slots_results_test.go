@@ -136,7 +136,7 @@ func (g *giant) noteReports(first model.Day, days int) {
 		if i == 0 {
 			q = recount.Dashboard(time.UTC, first, days)
 		}
-		answer, err := store.Answer(g.t.Context(), reports.Request{SiteID: g.site.id, Now: g.now, Periods: []*scan.Query{q}, Matchers: fmt.Sprint(i)}, free)
+		answer, err := store.Answer(g.t.Context(), reports.Request{SiteID: g.site.id, Now: g.now, Periods: []*scan.Query{q}, Matchers: fmt.Sprint(i)}, free{})
 		if err != nil {
 			g.t.Fatal(err)
 		}
@@ -147,8 +147,11 @@ func (g *giant) noteReports(first model.Day, days int) {
 	}
 }
 
-// free charges nothing for a report.
-func free(int64) error { return nil }
+// free is a reports.Payer that pays nothing.
+type free struct{}
+
+func (free) PayBefore(reports.Size) error { return nil }
+func (free) PayAfter(time.Duration)       {}
 
 // noteUsage notes all that readers of the usage show.
 func (g *giant) noteUsage() {

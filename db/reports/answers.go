@@ -62,7 +62,7 @@ func (s *Store) Answer(ctx context.Context, r Request, payer Payer) (*Answer, er
 		}
 		answer.Request = answer.Request.shown()
 		return cached[*Answer]{answer, r.Now, answerFor, sizeOfAnswer(answer)}, nil
-	})
+	}, nil)
 }
 
 // shown returns the parts of a request that its answer is shown with. Filters, funnels and key events

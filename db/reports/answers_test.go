@@ -193,7 +193,7 @@ func TestQuestionHasEveryField(t *testing.T) {
 		value any
 		want  string
 	}{
-		{reports.Request{}, "SiteID Now Periods Matchers"},
+		{reports.Request{}, "SiteID Now Asker Periods Matchers"}, // all but Now and Asker
 		{scan.Query{}, "Zone From To Until Filters KeyEvents Points Breakdowns Funnels Properties"},
 		{scan.Filter{}, "Breakdown Not Match"},
 		{scan.Funnel{}, "Steps"},

@@ -108,7 +108,7 @@ func (s *Store) setDue(ctx context.Context, day dayRow, at model.Instant) error 
 
 // read builds the segment of a day from its rows.
 func (s *Store) read(ctx context.Context, siteID int64, day model.Day, built *Built) (*segment.Segment, error) {
-	g, lost, err := s.buildRows(ctx, siteID, day, 0)
+	g, lost, err := s.buildRows(ctx, siteID, day, 0, func(int) error { return nil })
 	if err != nil {
 		return nil, err
 	}

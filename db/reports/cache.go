@@ -47,9 +47,10 @@ func newCache[Key comparable, Value any](maxBytes int64) *cache[Key, Value] {
 }
 
 // get returns a value that is kept, or that another caller loads, or else the one that the function
-// loads. A failure is returned to its own caller only: another one then loads.
+// loads. A failure is returned to its own caller only: another one then loads. wait, which may be nil, is
+// called instead of waiting for another caller's load, with a function that waits.
 func (c *cache[Key, Value]) get(
-	ctx context.Context, key Key, now model.Instant, fetch func() (cached[Value], error),
+	ctx context.Context, key Key, now model.Instant, fetch func() (cached[Value], error), wait func(func()) error,
 ) (value Value, err error) {
 	for {
 		value, own, other := c.begin(key, now)
@@ -60,13 +61,27 @@ func (c *cache[Key, Value]) get(
 			return c.fetch(key, own, fetch)
 		}
 
+		loaded := func() {
+			select {
+			case <-other.done:
+			case <-ctx.Done():
+			}
+		}
+		if wait == nil {
+			loaded()
+		} else if err := wait(loaded); err != nil {
+			return value, err
+		}
+
 		select {
 		case <-other.done:
 			if other.ok {
 				return other.value, nil
 			}
-		case <-ctx.Done():
-			return value, ctx.Err()
+		default:
+		}
+		if err := ctx.Err(); err != nil {
+			return value, err
 		}
 	}
 }

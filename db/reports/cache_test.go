@@ -27,7 +27,7 @@ func TestCacheSharesLoads(t *testing.T) {
 					return cached[int]{}, fail
 				}
 				return cached[int]{value: 7, keep: time.Second, bytes: 11}, nil
-			})
+			}, nil)
 		}
 
 		var failed, ok atomic.Int64
@@ -73,7 +73,7 @@ func TestCacheIsBounded(t *testing.T) {
 		_, err := c.get(t.Context(), key, at, func() (cached[int], error) {
 			loaded = true
 			return cached[int]{key, at, time.Second, bytes}, nil
-		})
+		}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,9 +109,9 @@ func TestCacheSurvivesAPanic(t *testing.T) {
 	c := newCache[int, int](100)
 	func() {
 		defer func() { _ = recover() }()
-		_, _ = c.get(t.Context(), 1, 0, func() (cached[int], error) { panic("load") })
+		_, _ = c.get(t.Context(), 1, 0, func() (cached[int], error) { panic("load") }, nil)
 	}()
-	value, err := c.get(t.Context(), 1, 0, func() (cached[int], error) { return cached[int]{value: 7}, nil })
+	value, err := c.get(t.Context(), 1, 0, func() (cached[int], error) { return cached[int]{value: 7}, nil }, nil)
 	if value != 7 || err != nil {
 		t.Errorf("got %d, error %v", value, err)
 	}

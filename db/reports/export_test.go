@@ -33,3 +33,10 @@ func (s *Store) PutSegment(ctx context.Context, siteID int64, g *segment.Segment
 		return s.putSegment(ctx, tx.Tx, siteID, g.First, len(g.Days), packed)
 	})
 }
+
+// OneTurn makes a store count one report at a time, which gives way as soon as it may. waiting returns how
+// many reports wait for their turn.
+func OneTurn(s *Store) (waiting func() int) {
+	s.turns.Most, s.turns.MostPerKey, s.quantum = 1, 1, 0
+	return s.turns.Waiting
+}

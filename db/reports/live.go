@@ -39,18 +39,19 @@ type liveDay struct {
 }
 
 // liveDay returns a day built from its rows, at most some seconds old. Concurrent callers share one
-// build.
-func (s *Store) liveDay(ctx context.Context, siteID int64, day model.Day, now model.Instant) (*liveDay, error) {
-	return s.live.get(ctx, liveKey{siteID, day}, now, func() (cached[*liveDay], error) {
-		began := time.Now()
-		g, _, err := s.buildRows(ctx, siteID, day, maxLiveBuild)
+// build, which gives way to other callers as a scan does.
+func (c *count) liveDay(ctx context.Context, day model.Day) (*liveDay, error) {
+	now := c.request.Now
+	return c.live.get(ctx, liveKey{c.request.SiteID, day}, now, func() (cached[*liveDay], error) {
+		before := c.took()
+		g, _, err := c.buildRows(ctx, c.request.SiteID, day, maxLiveBuild, func(held int) error { return c.yield(ctx, held) })
 		if err != nil {
 			return cached[*liveDay]{}, err
 		}
 
-		keep := min(max(liveFor, liveFactor*time.Since(began)), maxLiveFor)
+		keep := min(max(liveFor, liveFactor*(c.took()-before)), maxLiveFor)
 		return cached[*liveDay]{&liveDay{g, now}, now, keep, sizeInMemory(g)}, nil
-	})
+	}, func(wait func()) error { return c.without(ctx, wait) })
 }
 
 // sizeInMemory estimates the memory of a segment that a cache keeps, in bytes. A day without rows has

@@ -69,7 +69,7 @@ func (s *Store) Live(ctx context.Context, siteID int64, now model.Instant) (*Liv
 			return cached[*Live]{}, err
 		}
 		return cached[*Live]{live, now, liveKept, live.size()}, nil
-	})
+	}, nil)
 }
 
 // readLive counts the rows of the last minutes while it reads them.

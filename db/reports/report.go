@@ -337,21 +337,31 @@ func (s *Store) begin(ctx context.Context, r *Request, p *plan) (*count, error) 
 // took returns how long the count has worked.
 func (c *count) took() time.Duration { return c.worked + time.Since(c.began) }
 
-// yield gives way to other callers after a while. A count that holds much memory goes on when others
-// hold some already, so that what is held is bounded.
-func (c *count) yield(ctx context.Context) error {
-	if time.Since(c.began) < yieldAfter {
+// yield gives way to other callers after a while, with the memory of the count and so many bytes more, if
+// it may: see maxSuspended.
+func (c *count) yield(ctx context.Context, more int) error {
+	if time.Since(c.began) < c.quantum {
 		return nil
 	}
 
-	held := c.budget.Used()
-	defer c.suspended.Add(-held)
-	if c.suspended.Add(held) > maxSuspended {
+	held := c.budget.Used() + int64(more)
+	if !c.suspended.enter(held) {
 		return nil
 	}
+	defer c.suspended.leave(held)
 
 	c.worked += time.Since(c.began)
 	err := c.turn.Yield(ctx)
+	c.began = time.Now()
+	return err
+}
+
+// without waits for another count without the turn, which the other one may need.
+func (c *count) without(ctx context.Context, wait func()) error {
+	c.worked += time.Since(c.began)
+	c.turn.End()
+	wait()
+	err := c.turn.Resume(ctx)
 	c.began = time.Now()
 	return err
 }
@@ -361,7 +371,7 @@ func (c *count) add(ctx context.Context, g piece) error {
 	if err := c.plan.add(g, c.scanners); err != nil {
 		return err
 	}
-	return c.yield(ctx)
+	return c.yield(ctx, 0)
 }
 
 // scan adds the segments of all days to the scanners, one after the other, and returns the time until
@@ -400,7 +410,7 @@ func (c *count) scan(ctx context.Context) (model.Instant, error) {
 		if covered[day] {
 			continue
 		}
-		d, err := s.liveDay(ctx, r.SiteID, day, r.Now)
+		d, err := c.liveDay(ctx, day)
 		if err != nil {
 			return 0, err
 		}

@@ -11,7 +11,6 @@ import (
 	"context"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -49,15 +48,17 @@ const maxScanBytes = 128 << 20
 // maxSegmentBytes bounds the stored form of one segment that a report reads.
 const maxSegmentBytes = 512 << 20
 
-// The turns of scans. A scan that has used a turn for longer than yieldAfter gives way to other callers
-// between two segments, as long as all scans that wait so hold at most maxSuspended bytes.
+// The turns of scans. A scan that has used a turn for longer than scanQuantum gives way to other callers
+// between two segments, or while it reads the rows of a day. At most maxSuspended scans wait so, because
+// each holds a long read of the database, and they hold at most maxSuspendedBytes.
 const (
-	scanLine       = 1_000
-	scanLinePerKey = 100
-	scanPatience   = time.Minute // a request's deadline is shorter
-	scanMemory     = time.Minute
-	yieldAfter     = 50 * time.Millisecond
-	maxSuspended   = 64 << 20
+	scanLine          = 1_000
+	scanLinePerKey    = 100
+	scanPatience      = time.Minute // a request's deadline is shorter
+	scanMemory        = time.Minute
+	scanQuantum       = 50 * time.Millisecond
+	maxSuspended      = 2
+	maxSuspendedBytes = 64 << 20
 )
 
 // maxLiveDays is how many days without a segment a report may read from their rows. More are
@@ -96,13 +97,14 @@ type Store struct {
 	turns *turns.Queue // of scans, by Request.Asker
 	lives *cache[int64, *Live]
 
-	suspended *atomic.Int64 // bytes held by scans that have given way
+	suspended *suspension
 
 	rooms   *sync.Pool // of *rooms, where scans read segments
 	live    *cache[liveKey, *liveDay]
 	answers *cache[question, *Answer]
 
-	deflateBelow int // maxDeflated, except in tests
+	deflateBelow int           // maxDeflated, except in tests
+	quantum      time.Duration // scanQuantum, except in tests
 
 	observe func(what string) // called before a query of a day's rows and before a count; for tests
 }
@@ -115,16 +117,43 @@ func New(d *db.DB) *Store {
 		turns: newTurns(),
 		lives: newCache[int64, *Live](maxNowBytes),
 
-		suspended: new(atomic.Int64),
+		suspended: new(suspension),
 		rooms:     &sync.Pool{New: func() any { return &rooms{most: maxSegmentBytes} }},
 
 		live:    newCache[liveKey, *liveDay](maxLiveBytes),
 		answers: newCache[question, *Answer](maxAnswerBytes),
 
 		deflateBelow: maxDeflated,
+		quantum:      scanQuantum,
 
 		observe: func(string) {},
 	}
+}
+
+// suspension counts the scans that have given way. It is safe for concurrent use.
+type suspension struct {
+	mu    sync.Mutex
+	scans int
+	bytes int64
+}
+
+// enter counts a scan that holds so many bytes, if it may give way.
+func (s *suspension) enter(bytes int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.scans >= maxSuspended || s.bytes+bytes > maxSuspendedBytes {
+		return false
+	}
+	s.scans++
+	s.bytes += bytes
+	return true
+}
+
+func (s *suspension) leave(bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scans--
+	s.bytes -= bytes
 }
 
 // newTurns returns the queue of scans, of which as many run at once as half of the processors. A caller

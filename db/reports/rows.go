@@ -42,13 +42,15 @@ WHERE site_id = ? AND day >= ? AND day <= ?`
 const maxRoom = 1 << 20
 
 // buildRows makes the segment of a day from its rows, in one snapshot. lost counts the page views and
-// events without a visit, which the export leaves out too. For the budget, see segment.BuildDay.
+// events without a visit, which the export leaves out too. For the budget, see segment.BuildDay. pause is
+// called now and then with the memory of the rows, and ends the build by its error.
 func (s *Store) buildRows(
-	ctx context.Context, siteID int64, day model.Day, budget int,
+	ctx context.Context, siteID int64, day model.Day, budget int, pause func(held int) error,
 ) (g *segment.Segment, lost int, err error) {
 	err = s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
 		g, err = segment.BuildDay(ctx, day, budget, func(to *segment.DayBuilder) error {
-			r := &dayReader{each: each, site: siteID, day: day, to: to, origins: make(map[string]segment.Origin)}
+			r := &dayReader{site: siteID, day: day, to: to, origins: make(map[string]segment.Origin)}
+			r.each = pausing(each, func() error { return pause(to.Bytes()) })
 			err := r.read(ctx)
 			lost = r.lost
 			return err
@@ -83,6 +85,24 @@ func (s *Store) rowsOf(driverConn any) eachRow {
 	return func(ctx context.Context, query string, args []int64, take func(rawrows.Row) error) error {
 		s.observe(query)
 		return rawrows.Each(ctx, driverConn, query, args, take)
+	}
+}
+
+// pauseEvery is how many rows are read between two pauses.
+const pauseEvery = 512
+
+// pausing returns a function that reads rows with pauses.
+func pausing(each eachRow, pause func() error) eachRow {
+	n := 0
+	return func(ctx context.Context, query string, args []int64, take func(rawrows.Row) error) error {
+		return each(ctx, query, args, func(r rawrows.Row) error {
+			if n++; n%pauseEvery == 0 {
+				if err := pause(); err != nil {
+					return err
+				}
+			}
+			return take(r)
+		})
 	}
 }
 

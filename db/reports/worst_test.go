@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -191,4 +192,58 @@ func TestReportsEndWithTheirRequest(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || matched > 200 {
 		t.Errorf("error %v after %d of 2,000 texts; want canceled soon after the 100th", err, matched)
 	}
+}
+
+// TestLongReportsGiveWay checks that a report that reads a large day lets one of another caller go first,
+// and that one of its own caller waits.
+func TestLongReportsGiveWay(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		f.storeVisits(startDay, 5_000)
+		f.clock.now = startDay.Start().Add(20 * time.Hour)
+		other := dbtest.NewSite(t, d, f.site.AccountID, "other.example")
+		waiting := reports.OneTurn(f.reports)
+
+		// The page views of the large day are read once two further reports wait.
+		entered, all := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		reports.Observe(f.reports, func(query string) {
+			if strings.Contains(query, "FROM pageviews") {
+				once.Do(func() {
+					close(entered)
+					<-all
+				})
+			}
+		})
+
+		order := make(chan string, 3)
+		var asked sync.WaitGroup
+		ask := func(name, asker string, siteID int64) {
+			asked.Go(func() {
+				r := reports.Request{SiteID: siteID, Now: f.clock.now, Asker: asker, Periods: []*scan.Query{whole(1)}}
+				if _, err := f.reports.Report(t.Context(), r); err != nil {
+					t.Error(err)
+				}
+				order <- name
+			})
+		}
+		ask("long", "a", f.site.ID)
+		<-entered
+		ask("second of the same caller", "a", other.ID)
+		ask("other caller", "b", other.ID)
+		for waiting() < 2 {
+			runtime.Gosched()
+		}
+		close(all)
+		asked.Wait()
+		close(order)
+
+		var got []string
+		for name := range order {
+			got = append(got, name)
+		}
+		if want := []string{"other caller", "long", "second of the same caller"}; !slices.Equal(got, want) {
+			t.Errorf("answered in the order %q, want %q", got, want)
+		}
+	})
 }

@@ -5,6 +5,7 @@ package turns
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -85,13 +86,17 @@ func (t *Turn) Yield(ctx context.Context) error {
 	}
 
 	t.End()
+	return t.Resume(ctx)
+}
+
+// Resume waits for another turn after End, also beyond the bounds of the queue. After an error, which is
+// the context's, the turn has ended.
+func (t *Turn) Resume(ctx context.Context) error {
 	ready, err := t.queue.join(t.key, true)
 	if err == nil {
 		err = t.queue.wait(ctx, t.key, ready, 0)
 	}
-	if err == nil {
-		t.ended = false
-	}
+	t.ended = err != nil
 	return err
 }
 
@@ -128,7 +133,7 @@ func (q *Queue) othersWait(key string) bool {
 }
 
 // join adds a caller to the queue and returns the channel that receives its turn. again permits a
-// caller whose turn has just ended to wait beyond the bounds of the queue.
+// caller that goes on with its work to wait beyond the bounds of the queue, before the others of its key.
 func (q *Queue) join(key string, again bool) (chan struct{}, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -154,7 +159,11 @@ func (q *Queue) join(key string, again bool) (chan struct{}, error) {
 
 	q.keys[key] = k
 	ready := make(chan struct{}, 1)
-	k.waiting = append(k.waiting, ready)
+	if again {
+		k.waiting = slices.Insert(k.waiting, 0, ready)
+	} else {
+		k.waiting = append(k.waiting, ready)
+	}
 	q.waiting++
 	q.serve()
 

@@ -25,6 +25,7 @@ type DayBuilder struct {
 	day    model.Day
 	budget int // bytes; 0: any
 	census *census
+	reader propertyReader
 	err    error
 
 	visitOf map[VisitKey]int32 // place in visits
@@ -209,8 +210,10 @@ func (d *DayBuilder) AddEvent(
 		name: d.text(EventName, name), path: d.text(Path, path), currency: d.text(Currency, currency),
 	}
 	if d.census != nil {
-		for _, p := range flatProperties(properties) {
-			d.census.addProperty(p.name, p.value, 1)
+		for _, p := range d.reader.read(properties) {
+			if value, ok := p.of(); ok {
+				d.census.addProperty(p.name, value, 1)
+			}
 		}
 		return true
 	}
@@ -223,8 +226,12 @@ func (d *DayBuilder) AddEvent(
 // addProperties adds the properties of an event, and returns how many. All that are Other are one.
 func (d *DayBuilder) addProperties(object []byte) (added uint8) {
 	other := false
-	for _, p := range flatProperties(object) {
-		row := d.property(p.name, p.value)
+	for _, p := range d.reader.read(object) {
+		value, ok := p.of()
+		if !ok {
+			continue
+		}
+		row := d.property(p.name, value)
 		if d.texts[PropName][row.name] == Other {
 			if other {
 				continue
@@ -254,13 +261,13 @@ func (d *DayBuilder) check() {
 	case d.err != nil:
 	case d.full && d.kept == nil && d.census == nil:
 		d.err = errFull
-	case d.budget > 0 && rows%checkEvery == 0 && d.bytes() > d.budget:
+	case d.budget > 0 && rows%checkEvery == 0 && d.Bytes() > d.budget:
 		d.err = ErrTooLarge
 	}
 }
 
-// bytes estimates the memory of the build.
-func (d *DayBuilder) bytes() int {
+// Bytes estimates the memory of the build.
+func (d *DayBuilder) Bytes() int {
 	return d.vocabulary.bytes() + visitBytes*len(d.visits) + viewBytes*len(d.views) + eventBytes*len(d.events) +
 		propertyBytes*len(d.props)
 }

@@ -1,59 +1,112 @@
 package segment
 
 import (
-	"encoding/json"
+	"bytes"
 	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// property is a flat property as text.
-type property struct {
-	name, value string
+// propertyReader reads the properties of events, one after the other. An event can have hundreds, of
+// which only the first ones by name are kept, so it copies none of the others.
+type propertyReader struct {
+	decoder *jsontext.Decoder
+	list    []flatProperty
+	text    []byte // unquoted, of the current name
 }
 
-// flatProperties lists the first MaxProperties properties, by name, whose value is a text, a number,
-// true or false. Lists and objects are not broken down (analytics contract, section 2).
-func flatProperties(object []byte) []property {
+// flatProperty is a property whose value is a text, a number, true or false, by its name. The value is
+// quoted as it is in the object.
+type flatProperty struct {
+	name  string
+	value []byte
+}
+
+// read lists the first MaxProperties properties of a JSON object, by name, whose value is a text, a
+// number, true or false. Lists and objects are not broken down (analytics contract, section 2). The list
+// is valid until the next call, and its values as long as the object. An object that is not JSON has
+// none.
+func (r *propertyReader) read(object []byte) []flatProperty {
+	r.list = r.list[:0]
 	if len(object) == 0 {
 		return nil
 	}
 
-	var members map[string]json.RawMessage
-	if json.Unmarshal(object, &members) != nil {
+	source := bytes.NewBuffer(object)
+	options := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+	if r.decoder == nil {
+		r.decoder = jsontext.NewDecoder(source, options...)
+	} else {
+		r.decoder.Reset(source, options...)
+	}
+	if token, err := r.decoder.ReadToken(); err != nil || token.Kind() != '{' {
 		return nil
 	}
 
-	flat := make([]string, 0, len(members))
-	for name, raw := range members {
-		if isFlat(raw) {
-			flat = append(flat, name)
+	for r.decoder.PeekKind() != '}' {
+		if !r.member(object) {
+			return nil
 		}
 	}
-	slices.Sort(flat)
-
-	list := make([]property, 0, min(len(flat), MaxProperties))
-	for _, name := range flat[:min(len(flat), MaxProperties)] {
-		if value, ok := flatValue(members[name]); ok {
-			list = append(list, property{name, value})
-		}
-	}
-	return list
+	return r.list
 }
 
-func isFlat(raw json.RawMessage) bool {
-	switch raw[0] {
-	case '{', '[', 'n':
+// member reads the next member of the object. It reports whether the object can be read.
+func (r *propertyReader) member(object []byte) bool {
+	name, err := r.decoder.ReadValue()
+	if err != nil {
 		return false
+	}
+	if r.text, err = jsontext.AppendUnquote(r.text[:0], name); err != nil {
+		return false
+	}
+
+	value, err := r.decoder.ReadValue()
+	if err != nil {
+		return false
+	}
+	switch value.Kind() {
+	case '{', '[', 'n':
 	default:
-		return true
+		// The decoder's value is valid until its next call only.
+		end := r.decoder.InputOffset()
+		r.keep(object[end-int64(len(value)) : end])
+	}
+	return true
+}
+
+// keep adds the current property, in place of one of the same name or of the last one by name.
+func (r *propertyReader) keep(value []byte) {
+	at, known := slices.BinarySearchFunc(r.list, r.text, func(p flatProperty, name []byte) int {
+		return compareText(p.name, name)
+	})
+	switch {
+	case known:
+		r.list[at].value = value
+	case at < MaxProperties:
+		r.list = r.list[:min(len(r.list), MaxProperties-1)]
+		r.list = slices.Insert(r.list, at, flatProperty{string(r.text), value})
 	}
 }
 
-// flatValue returns a text without its quotes and a number, true or false as stored.
-func flatValue(raw json.RawMessage) (string, bool) {
-	if raw[0] != '"' {
-		return string(raw), true
+// compareText compares a text with bytes, without a copy.
+func compareText(text string, other []byte) int {
+	switch {
+	case text == string(other):
+		return 0
+	case text < string(other):
+		return -1
+	default:
+		return 1
 	}
-	var text string
-	err := json.Unmarshal(raw, &text)
-	return text, err == nil
+}
+
+// of returns the value as reports show it: a text without its quotes, all else as stored. ok is false
+// for a text that cannot be read.
+func (p *flatProperty) of() (value string, ok bool) {
+	if p.value[0] != '"' {
+		return string(p.value), true
+	}
+	text, err := jsontext.AppendUnquote(nil, p.value)
+	return string(text), err == nil
 }
