@@ -56,7 +56,7 @@ type described struct {
 	labels     []string
 }
 
-var descPattern = regexp.MustCompile(`^Desc\{fqName: "(.*?)", help: "(.*)", constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
+var descPattern = regexp.MustCompile(`^Desc\{fqName: "(.*?)", help: "(.*)", unit: ".*?", constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
 
 // describe returns the program's own metrics by name. Those of Go, the process and the pools are
 // documented where they come from.
