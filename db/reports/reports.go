@@ -157,7 +157,7 @@ func (s *suspension) leave(bytes int64) {
 }
 
 // newTurns returns the queue of scans, of which as many run at once as half of the processors. A caller
-// takes all of them only while nobody else waits: see turns.Turn.Yield.
+// may take all but one of them, and gives way between segments: see turns.Turn.Yield.
 func newTurns() *turns.Queue {
 	most := max(1, runtime.GOMAXPROCS(0)/2)
 	return &turns.Queue{

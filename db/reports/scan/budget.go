@@ -30,7 +30,7 @@ func (b *Budget) Take(bytes int) {
 // Used returns the bytes counted so far.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Err returns ErrBudget once more bytes were counted than the budget has.
+// Err returns ErrBudget as soon as more bytes were counted than the budget has.
 func (b *Budget) Err() error {
 	if b != nil && b.used.Load() > b.most {
 		return ErrBudget

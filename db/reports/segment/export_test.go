@@ -19,8 +19,8 @@ func MergeWithin(limits Limits, segments ...*Segment) (*Segment, error) {
 	})
 }
 
-// NewTally returns a tally, of which add counts a text and counts returns what it knows.
-func NewTally(size, most int) (add func(string, int64), counts func() map[string]int64) {
-	t := newTally(size, most)
+// NewCounter returns a counter, of which add counts a text and counts returns what it knows.
+func NewCounter(size, most int) (add func(string, int64), counts func() map[string]int64) {
+	t := newCounter(size, most)
 	return t.add, func() map[string]int64 { return t.counts }
 }

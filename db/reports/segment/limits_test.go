@@ -214,13 +214,13 @@ func TestMergeWithinLimits(t *testing.T) {
 	}
 }
 
-// TestTallyKeepsFrequentTexts checks the bound of Misra and Gries on random texts, whose order is the
+// TestCounterKeepsFrequentTexts checks the bound of Misra and Gries on random texts, whose order is the
 // worst for it: all rare ones come first, or last.
-func TestTallyKeepsFrequentTexts(t *testing.T) {
+func TestCounterKeepsFrequentTexts(t *testing.T) {
 	const size, rare = 50, 20_000
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 20 {
-		add, counts := segment.NewTally(size, 1<<20)
+		add, counts := segment.NewCounter(size, 1<<20)
 		real, total := map[string]int64{}, int64(0)
 		count := func(text string) {
 			add(text, 1)

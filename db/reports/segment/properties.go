@@ -24,7 +24,7 @@ type flatProperty struct {
 
 // read lists the first MaxProperties properties of a JSON object, by name, whose value is a text, a
 // number, true or false. Lists and objects are not broken down (analytics contract, section 2). The list
-// is valid until the next call, and its values as long as the object. An object that is not JSON has
+// is valid until the next call, and its values while the object is. An object that is not JSON has
 // none.
 func (r *propertyReader) read(object []byte) []flatProperty {
 	r.list = r.list[:0]

@@ -157,9 +157,9 @@ func (k *kept) property(name, value string) (keptName, keptValue string) {
 // ones.
 type census struct {
 	limits Limits
-	texts  [fieldCount]*tally // by domain; nil for those without a limit
-	names  *tally             // of properties
-	values *tally             // of properties, by valueKey
+	texts  [fieldCount]*counter // by domain; nil for those without a limit
+	names  *counter             // of properties
+	values *counter             // of properties, by valueKey
 }
 
 // spare is how many texts a census counts for each one that it keeps.
@@ -168,12 +168,12 @@ const spare = 2
 func newCensus(limits Limits) *census {
 	c := &census{
 		limits: limits,
-		names:  newTally(spare*limits.Names, spare*limits.PropertyText),
-		values: newTally(spare*limits.Values, spare*limits.PropertyText),
+		names:  newCounter(spare*limits.Names, spare*limits.PropertyText),
+		values: newCounter(spare*limits.Values, spare*limits.PropertyText),
 	}
 	for f := range fieldCount {
 		if f.Domain() == f && isBounded(f) {
-			c.texts[f] = newTally(spare*limits.of(f), spare*limits.Text)
+			c.texts[f] = newCounter(spare*limits.of(f), spare*limits.Text)
 		}
 	}
 	return c

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// tally counts texts within bounded memory, by the algorithm of Misra and Gries: when it has too many
+// counter counts texts within bounded memory, by the algorithm of Misra and Gries: when it has too many
 // texts, it lowers all counts by that of the first text that has no room, and forgets those that reach
 // 0. A text that is more than one in size of all texts added is therefore never forgotten, whatever
 // the order; with fewer different texts, all counts are exact.
-type tally struct {
+type counter struct {
 	size, most int // different texts, and their bytes
 	bytes      int
 	counts     map[string]int64
@@ -22,12 +22,12 @@ type counted struct {
 	count int64
 }
 
-func newTally(size, most int) *tally {
-	return &tally{size: size, most: most, counts: make(map[string]int64)}
+func newCounter(size, most int) *counter {
+	return &counter{size: size, most: most, counts: make(map[string]int64)}
 }
 
 // add counts a text n times.
-func (t *tally) add(text string, n int64) {
+func (t *counter) add(text string, n int64) {
 	if count, known := t.counts[text]; known {
 		t.counts[text] = count + n
 		return
@@ -42,7 +42,7 @@ func (t *tally) add(text string, n int64) {
 }
 
 // lower forgets the texts that have no room.
-func (t *tally) lower() {
+func (t *counter) lower() {
 	all := t.sorted()
 	n, bytes := 0, 0
 	for n < len(all) && n < t.size && bytes+len(all[n].text) <= t.most {
@@ -62,7 +62,7 @@ func (t *tally) lower() {
 }
 
 // sorted returns the texts, the most frequent ones first.
-func (t *tally) sorted() []counted {
+func (t *counter) sorted() []counted {
 	all := make([]counted, 0, len(t.counts))
 	for text, count := range t.counts {
 		all = append(all, counted{text, count})
@@ -74,7 +74,7 @@ func (t *tally) sorted() []counted {
 }
 
 // top returns the n most frequent texts that have room in so many bytes, and their bytes.
-func (t *tally) top(n, most int) (texts map[string]struct{}, bytes int) {
+func (t *counter) top(n, most int) (texts map[string]struct{}, bytes int) {
 	texts = make(map[string]struct{})
 	for _, c := range t.sorted() {
 		if len(texts) == n || bytes+len(c.text) > most {
