@@ -1,0 +1,111 @@
+package scan_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/db/reports/segment"
+)
+
+// distinct is a day of visits whose paths, properties, user ids and currencies are all different.
+func distinct(t *testing.T, visits int) *segment.Segment {
+	t.Helper()
+	day := model.At(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)).Day()
+	rows := segment.Rows{Day: day}
+	for i := range visits {
+		key := segment.VisitKey{Visitor: model.VisitorID{byte(i), byte(i >> 8)}, N: 1}
+		at := day.Start().Add(time.Duration(i) * time.Second)
+		rows.Visits = append(rows.Visits, segment.Visit{VisitKey: key, StartedAt: at, Channel: "direct", UserID: fmt.Sprintf("%016d", i)})
+		rows.Views = append(rows.Views, segment.View{VisitKey: key, At: at, Path: fmt.Sprintf("/%d", i), Width: -1})
+		rows.Events = append(rows.Events, segment.Event{VisitKey: key, At: at, Name: model.EventPurchase, Path: "/", Value: 1,
+			Currency: string([]byte{'A', 'A' + byte(i/26%26), 'A' + byte(i%26)}), Properties: fmt.Sprintf(`{"a":%d}`, i)})
+	}
+	g, err := segment.Build(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// TestBudget checks that each thing whose number clients choose is counted, and that a report beyond
+// its budget fails.
+func TestBudget(t *testing.T) {
+	const visits = 900
+	g := distinct(t, visits)
+	from := scan.DateOf(g.First.Start().Time())
+	page := func(string) bool { return true }
+
+	for name, change := range map[string]func(*scan.Query){
+		"pages":                   func(q *scan.Query) { q.Breakdowns = []scan.Breakdown{{By: scan.Page}} },
+		"pages by visitors alone": func(q *scan.Query) { q.Breakdowns = []scan.Breakdown{{By: scan.Page, VisitorsOnly: true}} },
+		"values of a property":    func(q *scan.Query) { q.Breakdowns = []scan.Breakdown{{By: scan.Property, Property: "a"}} },
+		"names of properties":     func(q *scan.Query) { q.Properties = &scan.PropertyNames{} },
+		"user ids of a funnel": func(q *scan.Query) {
+			q.Funnels = []scan.Funnel{{Steps: []scan.Step{{Page: page}, {Event: model.EventPurchase}}}}
+		},
+		"currencies": func(q *scan.Query) { q.Breakdowns = []scan.Breakdown{{By: scan.Channel}, {By: scan.Width}} },
+	} {
+		count := func(ctx context.Context, bytes int64) (int64, error) {
+			q := &scan.Query{Zone: time.UTC, From: from, To: from, KeyEvents: map[string]bool{model.EventPurchase: true}}
+			change(q)
+			budget := scan.NewBudget(bytes)
+			err := scan.NewWithin(ctx, q, budget).Add(g)
+			return budget.Used(), err
+		}
+
+		used, err := count(t.Context(), 1<<30)
+		if err != nil || used < 10*visits {
+			t.Errorf("%s: error %v, %d bytes; want at least 10 for each of %d", name, err, used, visits)
+		}
+		if _, err := count(t.Context(), used-1); !errors.Is(err, scan.ErrBudget) {
+			t.Errorf("%s: error %v with a byte less, want ErrBudget", name, err)
+		}
+		if _, err := count(t.Context(), used); err != nil {
+			t.Errorf("%s: error %v with as much as it uses", name, err)
+		}
+
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if _, err := count(ended, 1<<30); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: error %v after its end, want canceled", name, err)
+		}
+	}
+}
+
+// TestOtherRow checks that what a segment counts together has one row, which filters find.
+func TestOtherRow(t *testing.T) {
+	g := distinct(t, 1_500) // more values than segment.DayLimits.ValuesOf
+	from := scan.DateOf(g.First.Start().Time())
+	q := &scan.Query{Zone: time.UTC, From: from, To: from, Breakdowns: []scan.Breakdown{{By: scan.Property, Property: "a"}, {By: scan.Page}}}
+	s := scan.New(q)
+	if err := s.Add(g); err != nil {
+		t.Fatal(err)
+	}
+
+	r := s.Result()
+	rows := r.Breakdowns[0]
+	if !rows.Other || rows.Len() != segment.DayLimits.ValuesOf+1 || rows.Of(scan.OtherValue).Events != 500 || r.Totals.Events != 1_500 {
+		t.Errorf("%d rows (other: %v), %d events in the row of others, %d in all; want %d rows, 500 of 1,500",
+			rows.Len(), rows.Other, rows.Of(scan.OtherValue).Events, r.Totals.Events, segment.DayLimits.ValuesOf+1)
+	}
+	if pages := r.Breakdowns[1]; pages.Other || pages.Len() != 1_501 {
+		t.Errorf("%d pages (other: %v), want 1,501", pages.Len(), pages.Other)
+	}
+
+	filtered := *q
+	filtered.Filters = []scan.Filter{{
+		Breakdown: scan.Breakdown{By: scan.Property, Property: "a"}, Match: func(value string) bool { return value == scan.OtherValue },
+	}}
+	s = scan.New(&filtered)
+	if err := s.Add(g); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Result().Totals.Events; got != 500 {
+		t.Errorf("a filter by the row of others keeps %d events, want 500", got)
+	}
+}
