@@ -162,7 +162,7 @@ lint: ## Check format, go vet and staticcheck
 	go tool staticcheck ./...
 
 .PHONY: check
-check: generate ## Check that generated files, assets and go.mod are current, lint, and check layout and words
+check: generate ## Check that generated files, assets and go.mod are current, lint, and check layout, words and vulnerabilities
 	git diff --exit-code -- graph docs/configuration.md
 	@untracked=$$(git ls-files --others --exclude-standard -- graph docs/configuration.md); if [ -n "$$untracked" ]; then echo "not committed:"; echo "$$untracked"; exit 1; fi
 	go run -buildvcs=false ./frontend-assets/build -check
@@ -170,6 +170,7 @@ check: generate ## Check that generated files, assets and go.mod are current, li
 	@$(MAKE) --no-print-directory lint
 	go test -run '^TestLayout' ./cmd/internal/repository
 	@$(MAKE) --no-print-directory words
+	@$(MAKE) --no-print-directory vuln
 
 .PHONY: recipes
 recipes: ## Run the recipes of frameworks in Chromium, with packages from the network
@@ -179,6 +180,10 @@ recipes: ## Run the recipes of frameworks in Chromium, with packages from the ne
 .PHONY: deploy-lint
 deploy-lint: ## Check the files of deploy/ with the parsers of Docker, Compose and Kubernetes
 	go -C .ci/deploylint run -buildvcs=false . $(CURDIR)/deploy
+
+.PHONY: vuln
+vuln: ## Scan for known vulnerabilities, if their database can be reached (VULNDB: another one)
+	@.ci/vulnerabilities
 
 .PHONY: words
 words: ## Check comments, strings and documents for words that are not plain English (ARGS=--count: by folder)
