@@ -206,14 +206,19 @@ func MayPersonal(ctx context.Context) (bool, error) {
 	return err == nil && caller.User.May(model.MayPersonal, caller.Token), err
 }
 
-// Downloader returns the user if it may download rows, with the errors of Require. It is for
-// handlers outside of Middleware.
+// Downloader returns the user if it may download rows of one of its accounts, with the errors of
+// Require. It is for handlers outside of Middleware. They must restrict the rows to an account that
+// permits it, see accounts.Store.MemberFor: the default account may require a second factor that
+// another one does not.
 func (a *Auth) Downloader(r *http.Request) (*model.User, error) {
 	caller, err := (&request{auth: a, http: r}).identify()
 	if err != nil {
 		return nil, err
 	}
-	return caller.User, caller.check(model.MayExport)
+	if caller.User == nil {
+		return nil, caller.check(model.MayExport)
+	}
+	return caller.User, caller.User.CheckInAny(model.MayExport, caller.Token)
 }
 
 // bearer returns the API token or viewer token of a request. Other schemes are ignored: a proxy in

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/base32"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/export"
 )
 
 const (
@@ -415,6 +419,64 @@ func TestRequiredSecondFactor(t *testing.T) {
 		require(owner, false).ok(t, "setAccountSecurity")
 		late.query(`{ sites { totalCount } }`).ok(t, "")
 		owner.query(disableTOTPMutation, "password", password).ok(t, "disableTotp")
+	})
+}
+
+// TestDownloadInAnotherAccount: a person who lacks the second factor that one account requires can
+// download rows of another one, whichever is the default account.
+func TestDownloadInAnotherAccount(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner, person := a.owner("owner@example.com"), a.owner("person@example.com")
+		strict, own := owner.siteOf("strict.example"), person.siteOf("own.example")
+		handler := export.Handler(export.Options{DB: d, User: a.auth.Downloader, Log: slog.New(slog.DiscardHandler)})
+
+		status := func(site, credential, value string) int {
+			r := httptest.NewRequest(http.MethodGet, export.Path+"?"+url.Values{
+				"site_id": {site}, "type": {"pageviews"}, "from": {"2026-11-01"}, "to": {"2026-11-02"}, "format": {"csv"},
+			}.Encode(), nil)
+			r.Header.Set(credential, value)
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			return w.Code
+		}
+		session := func(c *client) string {
+			var pairs []string
+			for name, value := range c.cookies() {
+				pairs = append(pairs, name+"="+value)
+			}
+			return strings.Join(pairs, "; ")
+		}
+
+		// A member of the strict account owns an account too, and a person with an own account joins it:
+		// the strict account is the default one of the first and not of the second.
+		member := a.join(owner, "member@example.com", model.RoleMember)
+		second := member.query(createAccountMutation, "name", "Second").ok(t, "createAccount").at("createAccount.account.id")
+		created := member.query(`mutation($id: ID!) { createSite(input: {accountId: $id, domain: "second.example"}) { site { id } userErrors { code } } }`, "id", second)
+		other := created.ok(t, "createSite").at("createSite.site.id").(string)
+		person.query(joinMutation, "token", a.invite(owner, "person@example.com", model.RoleViewer)).ok(t, "acceptInvitation")
+		token := member.createToken("EXPORT")
+
+		owner.enableTOTP()
+		owner.query(securityMutation, "password", password, "require", true).ok(t, "setAccountSecurity")
+
+		for name, test := range map[string]struct {
+			site, credential, value string
+			want                    int
+		}{
+			"member, second account":           {other, "Cookie", session(member), http.StatusOK},
+			"member, strict account":           {strict, "Cookie", session(member), http.StatusForbidden},
+			"member, another person's account": {own, "Cookie", session(member), http.StatusNotFound},
+			"person, own account":              {own, "Cookie", session(person), http.StatusOK},
+			"person, strict account":           {strict, "Cookie", session(person), http.StatusForbidden},
+			"token of the strict account":      {strict, "Authorization", "Bearer " + token.secret, http.StatusForbidden},
+			"token, second account":            {other, "Authorization", "Bearer " + token.secret, http.StatusForbidden},
+			"no one":                           {own, "Cookie", "", http.StatusUnauthorized},
+		} {
+			if got := status(test.site, test.credential, test.value); got != test.want {
+				t.Errorf("%s: status %d, want %d", name, got, test.want)
+			}
+		}
 	})
 }
 
