@@ -51,6 +51,7 @@ var busyMonth = sync.OnceValues(func() ([][segment.Parts][]byte, error) {
 
 func busySegments(b *testing.B) []*segment.Segment {
 	b.Helper()
+	scan.UseLargeBlocks()
 	encoded, err := busyMonth()
 	if err != nil {
 		b.Fatal(err)

@@ -112,25 +112,32 @@ func (p *pass) eachViewOf(f *fact, w *window, take func(view int, day uint8)) {
 	}
 }
 
-// eachEventOf calls take for the events of a visit in the period, with the bit of their local day. A
-// visit can have any number of events, so it ends with the count.
+// eachEventOf calls take for the events of a visit in the period, with the bit of their local day.
 func (p *pass) eachEventOf(f *fact, w *window, take func(event int, day uint8)) {
 	from, to := p.g.Events(int(f.visit))
-	for e := from; e < to && !p.mustEnd(int(e-from)); e++ {
+	for e := from; e < to; e++ {
 		if day := f.day(w, p.g.EventAt[e]); day != 0 {
 			take(int(e), day)
 		}
 	}
 }
 
-// eachEvent calls take for the events of the period, with the bit of their local day.
+// eachEvent calls take for the events of the period, with the bit of their local day. A visit can have
+// any number of events, so it ends with the count.
 func (p *pass) eachEvent(w *window, take func(f *fact, event int, day uint8)) {
 	for i := range p.facts {
 		if p.mustEnd(i) {
 			return
 		}
+
+		// A closure for each visit would be allocated.
 		f := &p.facts[i]
-		p.eachEventOf(f, w, func(event int, day uint8) { take(f, event, day) })
+		from, to := p.g.Events(int(f.visit))
+		for e := from; e < to && !p.mustEnd(int(e-from)); e++ {
+			if day := f.day(w, p.g.EventAt[e]); day != 0 {
+				take(f, int(e), day)
+			}
+		}
 	}
 }
 

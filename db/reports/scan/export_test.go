@@ -8,3 +8,6 @@ func init() { parallelFrom, maxBlock = 20, 30 }
 
 // Rest returns which days of a segment are counted from its columns.
 func (s *Scanner) Rest(g *segment.Segment, spans []segment.Span) []bool { return s.rest(g, spans) }
+
+// UseLargeBlocks makes scanners count as many visits at once as in the program, for benchmarks.
+func UseLargeBlocks() { maxBlock = 1 << 15 }
