@@ -71,6 +71,10 @@ test-routed: ## Run the tests of stores with all sites in a second cell, which e
 		-skip '^Test(ClockJumps|NowIsTheDatabasesTime|FailingPlan|WatchOverABadNetwork|AnIdleWatcherStays|MissedSQLiteChanges|ExportStopsWithItsReader)$$|/^sqlite$$|//^sqlite$$' \
 		./db/exports ./db/outbox ./db/reports ./db/retention ./db/sites
 
+.PHONY: test-worst
+test-worst: ## Build the worst day of each plan, and check its memory (4 minutes)
+	TALLYGATE_TEST_WORST=all go run -buildvcs=false ./cmd/testreport -count=1 -vet=off -timeout=$(TIMEOUT) -run '^TestWorstDayOfEachPlan$$' ./db/reports
+
 .PHONY: screenshots
 screenshots: ## Take pictures of every page of the console (into bin/screenshots; light and dark, narrow and wide)
 	mkdir -p bin/screenshots

@@ -151,7 +151,7 @@ func (g *giant) noteReports(first model.Day, days int) {
 type free struct{}
 
 func (free) PayBefore(reports.Size) error { return nil }
-func (free) PayAfter(time.Duration)       {}
+func (free) PayAfter(reports.Work)        {}
 
 // noteUsage notes all that readers of the usage show.
 func (g *giant) noteUsage() {

@@ -24,8 +24,8 @@ const (
 type Payer interface {
 	// PayBefore pays for what a report reads. Its error ends the request.
 	PayBefore(size Size) error
-	// PayAfter pays for the time for which a report worked, also if it failed.
-	PayAfter(took time.Duration)
+	// PayAfter pays for what a report took, also if it failed.
+	PayAfter(took Work)
 }
 
 // Answer is Report with an answer that is shared with equal requests: those at the same time wait
@@ -46,8 +46,8 @@ func (s *Store) Answer(ctx context.Context, r Request, payer Payer) (*Answer, er
 		if err := payer.PayBefore(size); err != nil {
 			return nil, err
 		}
-		answer, took, err := s.count(ctx, r)
-		payer.PayAfter(took)
+		answer, work, err := s.count(ctx, r)
+		payer.PayAfter(work)
 		return answer, err
 	}
 

@@ -34,7 +34,7 @@ func (f *fixture) counted() *atomic.Int64 {
 type payer func(pageviews int64) error
 
 func (p payer) PayBefore(size reports.Size) error { return p(size.Pageviews) }
-func (p payer) PayAfter(time.Duration)            {}
+func (p payer) PayAfter(reports.Work)             {}
 
 // free pays for all.
 var free = payer(func(int64) error { return nil })

@@ -188,6 +188,7 @@ func next(day model.Day, now model.Instant) (state, model.Instant) {
 // mergeMonth joins the segments of the days of a month, which are all final.
 func (s *Store) mergeMonth(ctx context.Context, month []dayRow, now model.Instant, built *Built) error {
 	all := span{month[0].Day, month[len(month)-1].Day}
+
 	err := s.storeMonth(ctx, merged, month, now, func(take func(*segment.Segment) error) error {
 		check := agreement{month}
 		err := s.eachSegment(ctx, month[0].SiteID, all.first, all, new(rooms), func(g *segment.Segment) error {
@@ -201,6 +202,7 @@ func (s *Store) mergeMonth(ctx context.Context, month []dayRow, now model.Instan
 		}
 		return err
 	})
+
 	if errors.Is(err, segment.ErrDamaged) || errors.Is(err, segment.ErrVersion) || errors.Is(err, errDisagree) {
 		return s.rebuildMonth(ctx, month, now, built)
 	}
@@ -210,7 +212,7 @@ func (s *Store) mergeMonth(ctx context.Context, month []dayRow, now model.Instan
 	return err
 }
 
-// errDisagree means that the segments of a month's days are not those of the ledger.
+// errDisagree means that segments and ledger count the days of a month differently.
 var errDisagree = errors.New("the segments of the days do not have the counts of the ledger")
 
 // agreement checks that segments, one for each day with rows, have the counts of the ledger.

@@ -132,8 +132,8 @@ func (f figures) add(name string, n int64) {
 	}
 }
 
-// fold adds the figures that the segment counts together as scan.OtherValue: those of texts without a
-// row in got. folded are the beginnings of their names.
+// fold adds up the figures that the segment counts together as scan.OtherValue. Their texts have no row
+// in got, and their names begin with one of folded, for example "page views of ".
 func (f figures) fold(got figures, folded []string) {
 	for _, name := range slices.Collect(maps.Keys(f)) {
 		for _, of := range folded {
@@ -145,8 +145,8 @@ func (f figures) fold(got figures, folded []string) {
 	}
 }
 
-// scanDay counts a day from segments. folded are the beginnings of the names of figures, some of which
-// are counted together.
+// scanDay counts a day from segments. folded lists how the names of figures begin that have a row
+// scan.OtherValue.
 func scanDay(day model.Day, segments []*segment.Segment) (f figures, folded []string, err error) {
 	date := scan.DateOf(day.Start().Time())
 	scanner := scan.New(&scan.Query{Zone: time.UTC, From: date, To: date,

@@ -19,8 +19,9 @@ const (
 	// maxLiveFor bounds how old a live day can be.
 	maxLiveFor = 2 * time.Minute
 
-	// maxLiveBuild bounds the memory of the build of a live day, in bytes: about a million hits.
-	maxLiveBuild = 192 << 20
+	// maxLiveBuild bounds the memory of the build of a live day, in bytes: some 2.5 million page views of
+	// ordinary visits, and at least 700,000 hits.
+	maxLiveBuild = 384 << 20
 
 	// maxLiveBytes bounds the memory of all live days, about 5 million page views.
 	maxLiveBytes = 128 << 20

@@ -27,7 +27,7 @@ const (
 	// ones are counted; the first ten of a site are among them long before this.
 	maxLiveTexts = 2 << 20
 
-	// maxNowBytes bounds the memory of the Lives that are kept, those of some thousand sites.
+	// maxNowBytes bounds the memory of the Lives that are kept, for some thousand sites.
 	maxNowBytes = 16 << 20
 )
 

@@ -156,7 +156,7 @@ func (s *suspension) leave(bytes int64) {
 	s.bytes -= bytes
 }
 
-// newTurns returns the queue of scans, of which as many run at once as half of the processors. A caller
+// newTurns returns the queue of scans. Half as many run at once as there are processors. A caller
 // may take all but one of them, and gives way between segments: see turns.Turn.Yield.
 func newTurns() *turns.Queue {
 	most := max(1, runtime.GOMAXPROCS(0)/2)

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -130,7 +132,7 @@ func worstQuery(days int, properties bool) *scan.Query {
 
 // TestWorstDay builds the worst day of a FREE site, by the worker and for a report, merges its month, and
 // asks for the largest reports. Peak memory must stay below fixed bounds, and no figure of the totals may
-// be lost. A report that needs more than its budget is refused. For larger plans, see package segment.
+// be lost. A report that needs more than its budget is refused. For larger plans, see TestWorstDayOfEachPlan.
 func TestWorstDay(t *testing.T) {
 	const hits = 10_000
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -170,6 +172,76 @@ func TestWorstDay(t *testing.T) {
 		within("a report of the month", 150, func() { ask(worstQuery(60, true)) })
 		within("a report of the month by texts", 150, func() { ask(worstQuery(60, false)) })
 	})
+}
+
+// worst adds the hits of a day: purchases with properties, each with a visit and texts of its own.
+func worst(hits int) func(*segment.DayBuilder) error {
+	return func(d *segment.DayBuilder) error {
+		hex := func(i int) string {
+			const digits = "0123456789abcdef"
+			var text [8]byte
+			for n := range text {
+				text[n] = digits[i>>(4*n)&15]
+			}
+			return string(text[:])
+		}
+		long := strings.Repeat("x", 1_000)
+		path := []byte("/" + long + "        ")
+
+		for i := range hits {
+			var k segment.VisitKey
+			binary.BigEndian.PutUint64(k.Visitor[:], uint64(i)*0x9e3779b97f4a7c15)
+			at := startDay.Start().Add(time.Duration(i) * time.Millisecond)
+			number := hex(i)
+			copy(path[len(path)-8:], number)
+			campaign := model.Campaign{Source: number, Medium: number, Name: number, Content: number, Term: number}
+			d.AddVisit(k, at, []byte(number+number), "email", d.Origin(number+".example/"+long, &campaign))
+			d.AddEvent(k, at, int64(i), []byte("purchase"), path, []byte("EUR"), 1, []byte(`{"a":"`+number+`","b":1,"`+number+`":true}`))
+			if err := d.Err(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// TestWorstDayOfEachPlan builds the day on which all hits of a plan's month come, and encodes it. Its
+// memory follows the hits, with some 800 bytes each, and not their texts, which have 4 KB. Plans of more
+// than 100,000 are built with TALLYGATE_TEST_WORST=all, see "make test-worst".
+func TestWorstDayOfEachPlan(t *testing.T) {
+	most := 100_000
+	if os.Getenv("TALLYGATE_TEST_WORST") == "all" {
+		most = math.MaxInt
+	}
+	for _, c := range []struct {
+		plan model.Plan
+		hits int
+		most int64 // MB
+	}{
+		{model.PlanFree, 10_000, 150}, {model.PlanPro100K, 100_000, 300}, {model.PlanPro500K, 500_000, 600},
+		{model.PlanPro1M, 1_000_000, 1_000}, {model.PlanPro2M, 2_000_000, 1_900}, {model.PlanPro5M, 5_000_000, 4_500},
+	} {
+		if c.hits > most {
+			break
+		}
+		t.Run(string(c.plan), func(t *testing.T) {
+			peak := peakOf(c.most*megabyte, func() {
+				s, err := segment.BuildDay(t.Context(), startDay, 0, worst(c.hits))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := s.Total(); int(got.Events) != c.hits {
+					t.Errorf("%d events, want %d", got.Events, c.hits)
+				}
+				if _, err := s.Encode(); err != nil {
+					t.Error(err)
+				}
+			})
+			if peak > c.most*megabyte {
+				t.Errorf("%d MB, want at most %d", peak/megabyte, c.most)
+			}
+		})
+	}
 }
 
 // TestReportsEndWithTheirRequest checks that a report stops counting soon after its caller has left.
@@ -244,6 +316,39 @@ func TestLongReportsGiveWay(t *testing.T) {
 		}
 		if want := []string{"other caller", "long", "second of the same caller"}; !slices.Equal(got, want) {
 			t.Errorf("answered in the order %q, want %q", got, want)
+		}
+	})
+}
+
+// TestImportedValuesAreBounded checks that a report of an import with too many values of a dimension is
+// refused, and that the totals of the same days are counted.
+func TestImportedValuesAreBounded(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		m := &reports.Import{
+			Source: model.ImportPlausible, First: startDay, Last: startDay, Dimensions: []model.ReportDimension{model.DimensionPage},
+			Figures: []reports.ImportFigure{{Day: startDay, Visitors: 7, Visits: 7, Pageviews: 7}},
+		}
+		for i := range 100_001 {
+			m.Figures = append(m.Figures, reports.ImportFigure{
+				Dimension: model.DimensionPage, Day: startDay, Value: fmt.Sprintf("/%d", i), Visitors: 1, Visits: 1, Pageviews: 1,
+			})
+		}
+		record := func(context.Context, *db.Tx, int64, map[string]any, map[string]any) error { return nil }
+		if _, err := f.reports.Import(t.Context(), f.site.ID, m, f.clock.now, record, func(float64) {}); err != nil {
+			t.Fatal(err)
+		}
+
+		ask := func(by ...scan.Breakdown) (*reports.Answer, error) {
+			q := whole(1)
+			q.Breakdowns = by
+			return f.reports.Report(t.Context(), reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{q}})
+		}
+		if _, err := ask(scan.Breakdown{By: scan.Page}); !errors.Is(err, reports.ErrTooLarge) {
+			t.Errorf("error %v, want ErrTooLarge", err)
+		}
+		if answer, err := ask(); err != nil || answer.Results[0].Totals.Visitors != 7 {
+			t.Errorf("error %v, want totals of 7 visitors", err)
 		}
 	})
 }

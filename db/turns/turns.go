@@ -170,7 +170,7 @@ func (q *Queue) join(key string, again bool) (chan struct{}, error) {
 	return ready, nil
 }
 
-// sweep forgets the keys whose last turn was longer ago than Memory, at most once in that time.
+// sweep forgets keys without a turn for Memory. It looks at most once in that time.
 func (q *Queue) sweep() {
 	now := time.Now()
 	if q.Memory == 0 || now.Sub(q.swept) < q.Memory {

@@ -77,7 +77,7 @@ func TestHiddenCharacters(t *testing.T) {
 	}
 }
 
-// TestAllShortCells compares the cells of all short texts with those of the console, by one hash.
+// TestAllShortCells compares the cells of all short texts with the console's, by one hash.
 func TestAllShortCells(t *testing.T) {
 	all := readCells(t).All
 	hash := sha256.New()

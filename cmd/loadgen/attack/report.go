@@ -275,7 +275,7 @@ func (a *reportAttack) day(ctx context.Context) error {
 // leaveAfter is how long a client waits for a report with patterns.
 const leaveAfter = time.Second
 
-// patterns asks for reports whose filter has patterns with many asterisks, from clients that leave.
+// patterns asks for reports with many asterisks in the patterns of a filter, from clients that leave.
 func (a *reportAttack) patterns(ctx context.Context) error {
 	calm, err := a.calm(ctx)
 	if err != nil {

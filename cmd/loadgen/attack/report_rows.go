@@ -368,7 +368,7 @@ const (
 	pathLength = 2_000 // characters
 )
 
-// sendPaths sends page views whose paths consist of one letter but for their ends.
+// sendPaths sends page views. Their paths repeat one letter and differ at the end.
 func (a *reportAttack) sendPaths(ctx context.Context) error {
 	n := 0
 	l := load.Load{Addr: a.instance.Server.Data, Connections: 1}

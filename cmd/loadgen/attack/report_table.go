@@ -26,7 +26,7 @@ type reportStep struct {
 	peakGoal      int64         // of the process's memory; 0: memoryGoal above the calm memory
 	unfinished    bool          // the worker's day is not built
 	left          bool          // after was measured
-	after         time.Duration // processor time after the client has left, beyond that of an idle process
+	after         time.Duration // processor time after the client has left, less an idle process's
 }
 
 // above returns the memory above the calm memory.

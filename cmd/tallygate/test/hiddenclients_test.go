@@ -189,7 +189,7 @@ func TestProxyHiddenClients(t *testing.T) {
 					addr = sourceNAT(t, addr, natAddress)
 				}
 
-				// The attacker and the owner are in different networks, neither of which is trusted.
+				// The attacker and the owner are in different networks, both untrusted.
 				attacker, owner := clientTo(t, addr, roots, "127.0.7.7"), clientTo(t, addr, roots, "127.0.8.8")
 				jar, err := cookiejar.New(nil)
 				if err != nil {

@@ -1,7 +1,6 @@
 package scan
 
 import (
-	"context"
 	"errors"
 	"sync/atomic"
 )
@@ -52,7 +51,7 @@ const checkEvery = 1 << 12
 // err returns why the count must end: its context has ended, or its budget is used up.
 func (s *Scanner) err() error {
 	if err := s.ctx.Err(); err != nil {
-		return context.Cause(s.ctx)
+		return err
 	}
 	return s.budget.Err()
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// distinct is a day of visits whose paths, properties, user ids and currencies are all different.
+// distinct is a day of visits with different paths, properties, user ids and currencies.
 func distinct(t *testing.T, visits int) *segment.Segment {
 	t.Helper()
 	day := model.At(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)).Day()

@@ -56,7 +56,7 @@ type Scanner struct {
 // New is NewWithin without a bound.
 func New(q *Query) *Scanner { return NewWithin(context.Background(), q, nil) }
 
-// NewWithin returns a Scanner whose methods fail when ctx ends, and with ErrBudget when the budget is
+// NewWithin returns a Scanner. Its methods fail when ctx ends, and with ErrBudget when the budget is
 // used up. The query must not change while it is in use.
 func NewWithin(ctx context.Context, q *Query, budget *Budget) *Scanner {
 	s := &Scanner{

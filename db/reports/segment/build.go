@@ -67,8 +67,8 @@ func (g *grouped) of(visit int) []int32 {
 	return g.rows[from:g.ends[visit]]
 }
 
-// sorted returns the rows of a visit in order. Rows that come in the order of time, as those of the
-// database do, cost no sorting.
+// sorted returns the rows of a visit in order. Rows in the order of time, as the database returns
+// them, cost no sorting.
 func (g *grouped) sorted(visit int, compare func(a, b int32) int) []int32 {
 	own := g.of(visit)
 	if len(own) > 1 && !slices.IsSortedFunc(own, compare) {
@@ -82,8 +82,8 @@ func byTime(at, otherAt model.Instant, id, otherID int64) int {
 	return cmp.Or(cmp.Compare(at, otherAt), cmp.Compare(id, otherID))
 }
 
-// groupRows groups n rows by their visits, of which visitOf returns the place. order has the places of
-// the visits in their order.
+// groupRows groups n rows by their visits. visitOf returns the place of a row's visit, and order lists
+// the places of the visits in their order.
 func groupRows(order []int32, n int, visitOf func(row int32) int32) *grouped {
 	g := &grouped{make([]int32, n), make([]int32, len(order))}
 	rank := make([]int32, len(order))

@@ -7,14 +7,21 @@ import (
 )
 
 // counter counts texts within bounded memory, by the algorithm of Misra and Gries: when it has too many
-// texts, it lowers all counts by that of the first text that has no room, and forgets those that reach
+// texts, it lowers all counts by the count of the first text without room, and forgets texts that reach
 // 0. A text that is more than one in size of all texts added is therefore never forgotten, whatever
 // the order; with fewer different texts, all counts are exact.
 type counter struct {
-	size, most int // different texts, and their bytes
-	bytes      int
-	counts     map[string]int64
+	size   int // different texts
+	most   int // their bytes, as bytesOf counts them
+	bytes  int
+	counts map[string]int64
 }
+
+// perText is the memory of a counted text, in bytes, without its characters.
+const perText = 64
+
+// bytesOf returns the memory of a counted text, in bytes.
+func bytesOf(text string) int { return perText + len(text) }
 
 // counted is a text with its count.
 type counted struct {
@@ -22,49 +29,53 @@ type counted struct {
 	count int64
 }
 
-func newCounter(size, most int) *counter {
-	return &counter{size: size, most: most, counts: make(map[string]int64)}
+// newCounter returns a counter with room for size texts of so many bytes.
+func newCounter(size, bytes int) *counter {
+	return &counter{size: size, most: bytes + size*perText, counts: make(map[string]int64)}
 }
 
 // add counts a text n times.
-func (t *counter) add(text string, n int64) {
-	if count, known := t.counts[text]; known {
-		t.counts[text] = count + n
+func (c *counter) add(text string, n int64) {
+	if count, known := c.counts[text]; known {
+		c.counts[text] = count + n
 		return
 	}
 
 	text = strings.Clone(text)
-	t.counts[text] = n
-	t.bytes += len(text)
-	if len(t.counts) > 2*t.size || t.bytes > 2*t.most {
-		t.lower()
+	c.counts[text] = n
+	c.bytes += bytesOf(text)
+	if len(c.counts) > 2*c.size || c.bytes > 2*c.most {
+		c.lower(c.most)
 	}
 }
 
-// lower forgets the texts that have no room.
-func (t *counter) lower() {
-	all := t.sorted()
+// lower forgets the texts that have no room among size texts of so many bytes.
+func (c *counter) lower(most int) {
+	all := c.sorted()
 	n, bytes := 0, 0
-	for n < len(all) && n < t.size && bytes+len(all[n].text) <= t.most {
-		bytes += len(all[n].text)
+	for n < len(all) && n < c.size && bytes+bytesOf(all[n].text) <= most {
+		bytes += bytesOf(all[n].text)
 		n++
+	}
+	if n == len(all) {
+		return
 	}
 
 	by := all[n].count
-	t.bytes = 0
-	clear(t.counts)
-	for _, c := range all[:n] {
-		if c.count > by {
-			t.counts[c.text] = c.count - by
-			t.bytes += len(c.text)
+	c.bytes = 0
+	clear(c.counts)
+	for _, one := range all[:n] {
+		if one.count > by {
+			c.counts[one.text] = one.count - by
+			c.bytes += bytesOf(one.text)
 		}
 	}
 }
 
 // sorted returns the texts, the most frequent ones first.
-func (t *counter) sorted() []counted {
-	all := make([]counted, 0, len(t.counts))
-	for text, count := range t.counts {
+func (c *counter) sorted() []counted {
+	all := make([]counted, 0, len(c.counts))
+	for text, count := range c.counts {
 		all = append(all, counted{text, count})
 	}
 	slices.SortFunc(all, func(a, b counted) int {
@@ -74,14 +85,14 @@ func (t *counter) sorted() []counted {
 }
 
 // top returns the n most frequent texts that have room in so many bytes, and their bytes.
-func (t *counter) top(n, most int) (texts map[string]struct{}, bytes int) {
+func (c *counter) top(n, most int) (texts map[string]struct{}, bytes int) {
 	texts = make(map[string]struct{})
-	for _, c := range t.sorted() {
-		if len(texts) == n || bytes+len(c.text) > most {
+	for _, one := range c.sorted() {
+		if len(texts) == n || bytes+len(one.text) > most {
 			break
 		}
-		texts[c.text] = struct{}{}
-		bytes += len(c.text)
+		texts[one.text] = struct{}{}
+		bytes += len(one.text)
 	}
 	return texts, bytes
 }

@@ -15,7 +15,7 @@ import (
 // ErrTooLarge is returned for rows that need more memory than the budget of a build.
 var ErrTooLarge = errors.New("segment: the rows need more memory than a build may use")
 
-// errNoVisit is returned for a page view or event whose visit is not in the rows.
+// errNoVisit is returned for a page view or event without its visit.
 var errNoVisit = errors.New("segment: its visit is missing")
 
 // DayBuilder collects the rows of one site and UTC day in a compact form: texts are numbers, and a row
@@ -268,8 +268,12 @@ func (d *DayBuilder) check() {
 
 // Bytes estimates the memory of the build.
 func (d *DayBuilder) Bytes() int {
-	return d.vocabulary.bytes() + visitBytes*len(d.visits) + viewBytes*len(d.views) + eventBytes*len(d.events) +
+	n := d.vocabulary.bytes() + visitBytes*len(d.visits) + viewBytes*len(d.views) + eventBytes*len(d.events) +
 		propertyBytes*len(d.props)
+	if d.census != nil {
+		n += d.census.bytes()
+	}
+	return n
 }
 
 // build makes the segment. The builder must not be used again.

@@ -19,7 +19,7 @@ func MergeWithin(limits Limits, segments ...*Segment) (*Segment, error) {
 	})
 }
 
-// NewCounter returns a counter, of which add counts a text and counts returns what it knows.
+// NewCounter makes a counter: add counts a text, and counts returns all counts.
 func NewCounter(size, most int) (add func(string, int64), counts func() map[string]int64) {
 	t := newCounter(size, most)
 	return t.add, func() map[string]int64 { return t.counts }

@@ -59,7 +59,7 @@ var MonthLimits = Limits{
 	PropertyRows: monthPropertyRows, Currencies: monthCurrencies, Texts: monthTexts, Text: monthText,
 }
 
-// isBounded reports whether a domain has a limit of its texts, other than those of properties.
+// isBounded reports whether Limits.Texts or Limits.Currencies bounds a domain.
 func isBounded(domain Field) bool {
 	switch domain {
 	case Channel, ClickID, Width, User, PropName, PropValue:

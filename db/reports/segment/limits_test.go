@@ -214,8 +214,8 @@ func TestMergeWithinLimits(t *testing.T) {
 	}
 }
 
-// TestCounterKeepsFrequentTexts checks the bound of Misra and Gries on random texts, whose order is the
-// worst for it: all rare ones come first, or last.
+// TestCounterKeepsFrequentTexts checks the bound of Misra and Gries on random texts in the worst order:
+// all rare ones come first, or last.
 func TestCounterKeepsFrequentTexts(t *testing.T) {
 	const size, rare = 50, 20_000
 	r := rand.New(rand.NewPCG(1, 1))

@@ -15,8 +15,7 @@ type propertyReader struct {
 	text    []byte // unquoted, of the current name
 }
 
-// flatProperty is a property whose value is a text, a number, true or false, by its name. The value is
-// quoted as it is in the object.
+// flatProperty is a property with a text, a number, true or false. A text is quoted, as in the object.
 type flatProperty struct {
 	name  string
 	value []byte

@@ -157,12 +157,12 @@ func (k *kept) property(name, value string) (keptName, keptValue string) {
 // ones.
 type census struct {
 	limits Limits
-	texts  [fieldCount]*counter // by domain; nil for those without a limit
+	texts  [fieldCount]*counter // by domain; nil for a domain without a limit
 	names  *counter             // of properties
-	values *counter             // of properties, by valueKey
+	values *counter             // of properties: name, Other and value
 }
 
-// spare is how many texts a census counts for each one that it keeps.
+// spare is how many texts a census counts for each one that it keeps, and how many bytes for a byte.
 const spare = 2
 
 func newCensus(limits Limits) *census {
@@ -179,11 +179,39 @@ func newCensus(limits Limits) *census {
 	return c
 }
 
+// add counts a text of a field n times. The bytes of all domains are bounded together: beyond the bound,
+// the largest domain gives up half of its own.
 func (c *census) add(f Field, text string, n int64) {
-	if t := c.texts[f.Domain()]; t != nil && text != "" && text != Other {
-		t.add(text, n)
+	of := c.texts[f.Domain()]
+	if of == nil || text == "" || text == Other {
+		return
+	}
+
+	before := of.bytes
+	of.add(text, n)
+	if of.bytes > before && c.textBytes() > 2*spare*c.limits.Text {
+		largest := of
+		for _, other := range c.texts {
+			if other != nil && other.bytes > largest.bytes {
+				largest = other
+			}
+		}
+		largest.lower(largest.bytes / 2)
 	}
 }
+
+// textBytes returns the memory of the texts of all domains.
+func (c *census) textBytes() (bytes int) {
+	for _, of := range c.texts {
+		if of != nil {
+			bytes += of.bytes
+		}
+	}
+	return bytes
+}
+
+// bytes returns the memory of the census.
+func (c *census) bytes() int { return c.textBytes() + c.names.bytes + c.values.bytes }
 
 // addProperty counts a property that n events carry.
 func (c *census) addProperty(name, value string, n int64) {
@@ -199,7 +227,7 @@ func (c *census) addProperty(name, value string, n int64) {
 func (c *census) keep() *kept {
 	k := &kept{values: make(map[string]map[string]struct{})}
 
-	// The bytes are shared by all domains, of which each gets as much as it needs or an equal part.
+	// All domains share the bytes. Each gets as much as it needs, or an equal part.
 	domains := make([]Field, 0, fieldCount)
 	for f, t := range c.texts {
 		if t != nil {

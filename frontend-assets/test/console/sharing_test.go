@@ -107,7 +107,7 @@ func (p *tab) keepsToken(all, filtered string) {
 	p.WaitFor("document.activeElement.id === 'main'")
 	p.shared(all, 2)
 
-	// A whole table, whose search stands in the URL too.
+	// A whole table. Its search stands in the URL, too.
 	p.press("Pages: all 2")
 	p.enter("document.querySelector('dialog input[type=search]')", "kettle")
 	p.WaitFor("document.querySelectorAll('dialog tbody tr').length === 1 && location.search.includes('q=kettle')")
@@ -142,7 +142,7 @@ func (p *tab) changesLink(s *service, token, locked string) {
 	p.see("You are reading a shared report of shop.localhost")
 }
 
-// opensFormerAddress opens links whose path has the token, which the page moves behind #.
+// opensFormerAddress opens links with the token in the path. The page moves it behind #.
 func (p *tab) opensFormerAddress(s *service, token, locked, days string) {
 	p.t.Helper()
 	kettle := days + "&f=page:is:/kettle"
