@@ -1,6 +1,10 @@
 # The tasks of this repository, for people and CI. "make" alone lists them.
 .DEFAULT_GOAL := help
 
+# All but the race detector is compiled without C, as deploy/Dockerfile does it. So the checks, the
+# tools and the programs that tests start share what is compiled.
+export CGO_ENABLED ?= 0
+
 FUZZTIME ?= 10s# for each fuzz target
 TIMEOUT ?= 20m# for the tests of one package
 
@@ -45,19 +49,20 @@ setup: ## Install what the full test suite needs, where that is permitted
 
 .PHONY: test
 test: setup ## Run every test, under the race detector if there is a C compiler
-	@if go build -race runtime/cgo; then \
+	@go build -buildvcs=false ./...
+	@if CGO_ENABLED=1 go build -race runtime/cgo; then \
 		$(MAKE) --no-print-directory test-race; \
 	elif [ "$$CI" = true ]; then \
 		echo "the race detector cannot be built; CI must run with it"; exit 1; \
 	else \
 		echo "the race detector cannot be built: running the tests without it"; \
-		CGO_ENABLED=0 go run -buildvcs=false ./cmd/testreport $(TESTS); \
+		go run -buildvcs=false ./cmd/testreport $(TESTS); \
 	fi
 
 # A program with the race detector sleeps for a second when it exits, unless GORACE sets another time.
 .PHONY: test-race
 test-race: ## Run every test under the race detector, installing nothing
-	@GORACE="$${GORACE:-atexit_sleep_ms=50}" go run -buildvcs=false ./cmd/testreport $(RACE) $(TESTS)
+	@CGO_ENABLED=1 GORACE="$${GORACE:-atexit_sleep_ms=50}" go run -buildvcs=false ./cmd/testreport $(RACE) $(TESTS)
 
 .PHONY: test-citus
 test-citus: ## Run the tests of stores, hits, jobs and reports on a Citus cluster (CITUS=program that starts one)

@@ -26,7 +26,8 @@ func (d *DB) Migrate(ctx context.Context, now func() time.Time) error {
 // MigrateWith is Migrate with another set of migrations. Tests call it.
 func (d *DB) MigrateWith(ctx context.Context, migrations *Migrations, now func() time.Time) error {
 	// Read first: a role without the right to create tables may serve a schema that is up to date.
-	done, err := d.isMigrated(ctx, migrations)
+	var done bool
+	err := patiently(ctx, func() (err error) { done, err = d.isMigrated(ctx, migrations); return err })
 	if done || err != nil {
 		return err
 	}

@@ -27,9 +27,9 @@ import (
 
 const megabyte = 1 << 20
 
-// peakOf returns how much more memory Go has held during work than before it. A memory limit keeps
-// garbage from counting: work that needs less than it stays below.
-func peakOf(limit int64, work func()) int64 {
+// peakOf returns how much more memory Go has held during work than before it. A memory limit of three
+// quarters of the bound keeps garbage from counting. The collector may exceed the limit for a moment.
+func peakOf(bound int64, work func()) int64 {
 	held := func() int64 {
 		m := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 		metrics.Read(m)
@@ -38,7 +38,7 @@ func peakOf(limit int64, work func()) int64 {
 	runtime.GC()
 	debug.FreeOSMemory()
 	before := held()
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(before + limit))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(before + bound*3/4))
 
 	done := make(chan struct{})
 	var sampler sync.WaitGroup

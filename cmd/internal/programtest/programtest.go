@@ -33,8 +33,8 @@ func buildProgram() (dir string, err error) {
 	}
 
 	const program = "github.com/tallygate/tallygate/cmd/tallygate"
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", dir, program)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as deploy/Dockerfile builds it
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", dir, program)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as deploy/Dockerfile and the Makefile build it
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return dir, fmt.Errorf("build tallygate: %w\n%s", err, out)

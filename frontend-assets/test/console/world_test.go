@@ -44,7 +44,9 @@ var program = sync.OnceValues(func() (string, error) {
 
 	file := filepath.Join(programFolder, "tallygate")
 	const command = "github.com/tallygate/tallygate/cmd/tallygate"
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", file, command).CombinedOutput()
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", file, command)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // so that all tests share what is compiled
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build tallygate: %w\n%s", err, out)
 	}
