@@ -28,7 +28,7 @@ import (
 const megabyte = 1 << 20
 
 // peakOf returns how much more memory Go has held during work than before it. A memory limit of three
-// quarters of the bound keeps garbage from counting. The collector may exceed the limit for a moment.
+// quarters of the bound keeps garbage from counting. The collector may exceed the limit briefly.
 func peakOf(bound int64, work func()) int64 {
 	held := func() int64 {
 		m := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
