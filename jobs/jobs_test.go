@@ -355,7 +355,6 @@ func TestRestartRealRedis(t *testing.T) {
 		j := startWorker(t, d, server.URL(), (&clock{now: noon}).Now, logged)
 		await(t, d, clean)
 
-		before := logged.all()
 		server.Kill()
 
 		// Each ping takes up to two seconds, in which the worker's own commands fail as well.
@@ -377,9 +376,10 @@ func TestRestartRealRedis(t *testing.T) {
 			ping()
 		}
 
-		if outages, all := logged.of("the queue is unavailable; workers take due work from the database"), logged.all()-before; outages != 1 ||
-			all > 2 {
-			t.Errorf("%d log lines about the outage, of %d in all; want 1 of at most 2", outages, all)
+		// The second message is the library's own. Housekeeping may log what it removed meanwhile.
+		outages, others := logged.of("the queue is unavailable; workers take due work from the database"), logged.of("queue")
+		if outages != 1 || others > 1 {
+			t.Errorf("%d log lines about the outage and %d of the queue's library, want 1 and at most 1", outages, others)
 		}
 
 		if err := dbtest.Exec(d, "INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, 0)", []byte("another")); err != nil {
@@ -452,16 +452,6 @@ func (c *countHandler) of(message string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n[message]
-}
-
-func (c *countHandler) all() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	sum := 0
-	for _, n := range c.n {
-		sum += n
-	}
-	return sum
 }
 
 func TestStopTwiceAndWithoutStart(t *testing.T) {
