@@ -163,7 +163,9 @@ var workerProgram = sync.OnceValues(func() (string, error) {
 	}
 
 	file := filepath.Join(workerFolder, "worker")
-	out, err := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", file, ".").CombinedOutput()
+	cmd := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", file, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // so that all tests share what is compiled
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the worker: %w\n%s", err, out)
 	}
