@@ -18,8 +18,13 @@ type PageSize struct{ Rows, Bytes, Visits int }
 
 // EventPages returns the size of each page of an export of events.
 func EventPages(ctx context.Context, d *db.DB, r Range) (sizes []PageSize, err error) {
+	in, err := New(d).ofSite(ctx, r.SiteID)
+	if err != nil {
+		return nil, err
+	}
+
 	for p := newPage(&exportedEvents); ; {
-		if err := p.read(ctx, New(d), r); err != nil {
+		if err := p.read(ctx, in, r); err != nil {
 			return nil, err
 		}
 
