@@ -78,7 +78,7 @@ test-routed: ## Run the tests of stores with all sites in a second cell, which e
 
 .PHONY: test-worst
 test-worst: ## Build the worst day of each plan, and check its memory (4 minutes)
-	TALLYGATE_TEST_WORST=all go run -buildvcs=false ./cmd/testreport -count=1 -vet=off -timeout=$(TIMEOUT) -run '^TestWorstDayOfEachPlan$$' ./db/reports
+	TALLYGATE_TEST_WORST=all go test -count=1 -vet=off -timeout=$(TIMEOUT) -run '^TestWorstDayOfEachPlan$$' ./db/reports
 
 .PHONY: screenshots
 screenshots: ## Take pictures of every page of the console (into bin/screenshots; light and dark, narrow and wide)
