@@ -2,7 +2,6 @@ package scan
 
 import (
 	"errors"
-	"runtime"
 	"sync/atomic"
 )
 
@@ -49,11 +48,8 @@ const (
 // checkEvery is how many texts or events are counted between two looks at the context.
 const checkEvery = 1 << 12
 
-// err returns why the count must end: its context has ended, or its budget is used up. It lets other
-// goroutines run first: a count may occupy every processor, and a hit would wait until the scheduler
-// preempts it.
+// err returns why the count must end: its context has ended, or its budget is used up.
 func (s *Scanner) err() error {
-	runtime.Gosched()
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
