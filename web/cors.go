@@ -2,11 +2,14 @@ package web
 
 import "net/http"
 
+// varyOrigin is the Vary header of every answer. It is shared and never changed.
+var varyOrigin = []string{"Origin"}
+
 // AllowOrigin lets the calling page read the answer, with the listed response headers. It also
 // keeps caches from giving the answer to another origin's page.
 func AllowOrigin(w http.ResponseWriter, r *http.Request, exposed ...string) {
 	header := w.Header()
-	header["Vary"] = []string{"Origin"}
+	header["Vary"] = varyOrigin
 
 	if origin := r.Header["Origin"]; len(origin) == 1 {
 		header["Access-Control-Allow-Origin"] = origin

@@ -27,6 +27,10 @@ func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 		return preflight(w, r)
 	}
 
+	// The page may read refusals, too. Otherwise its browser hides the error's code, and logs a second
+	// line, about CORS, which misleads the owner.
+	web.AllowOrigin(w, r)
+
 	ignored, err := s.answerCollect(w, r)
 	s.metrics.collect.count(ignored, err)
 	return err
@@ -40,7 +44,7 @@ func (s *Service) answerCollect(w http.ResponseWriter, r *http.Request) (ignored
 
 	p, size, err := readPayload(r)
 	if err != nil {
-		s.countUnreadable(w, r, p.siteKey, err)
+		s.countUnreadable(r, p.siteKey, err)
 		return "", err
 	}
 
@@ -57,7 +61,7 @@ func (s *Service) answerCollect(w http.ResponseWriter, r *http.Request) (ignored
 	}
 
 	h := &hit{site: site, at: at, deadline: deadline, size: size}
-	ignored, err = s.collect(w, r, h, p)
+	ignored, err = s.collect(r, h, p)
 	if err != nil {
 		s.count(site, at, collectEndpoint, codeOf(err))
 		return "", err
@@ -87,9 +91,9 @@ func readPayload(r *http.Request) (*payload, int, error) {
 // an installation that sends only malformed calls shows in the site's notice. A call from a page of
 // another domain is not counted, since the site's owner cannot correct that page. Malformed calls
 // so cost and count no more than well-formed ones.
-func (s *Service) countUnreadable(w http.ResponseWriter, r *http.Request, key string, err error) {
+func (s *Service) countUnreadable(r *http.Request, key string, err error) {
 	site, unknown := s.siteOf(time.Now().Add(StoreTimeout), key)
-	if unknown != nil || site.stopped != "" || bindDomain(w, r, site) != nil {
+	if unknown != nil || site.stopped != "" || bindDomain(r, site) != nil {
 		return
 	}
 	s.count(site, model.At(s.now()), collectEndpoint, codeOf(err))
@@ -97,9 +101,9 @@ func (s *Service) countUnreadable(w http.ResponseWriter, r *http.Request, key st
 
 // collect is Collect once the site is known: it fills in the hit and stores it. It returns why the
 // call is ignored, if it is.
-func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *payload) (ignored string, err error) {
+func (s *Service) collect(r *http.Request, h *hit, p *payload) (ignored string, err error) {
 	site := h.site
-	if err := bindDomain(w, r, site); err != nil {
+	if err := bindDomain(r, site); err != nil {
 		return "", err
 	}
 
@@ -205,29 +209,20 @@ func (s *Service) siteOf(deadline time.Time, key string) (*site, error) {
 	return site, nil
 }
 
-// varyOrigin is the Vary header of every answer. It is shared and never changed.
-var varyOrigin = []string{"Origin"}
-
 // bindDomain checks that the calling page is on one of the site's domains (analytics contract,
-// section 5), and then lets the page read the answer.
-func bindDomain(w http.ResponseWriter, r *http.Request, site *site) error {
-	header := w.Header()
-	header["Vary"] = varyOrigin
-
-	origins, from := r.Header["Origin"], "Origin"
-	if len(origins) == 0 {
-		origins, from = r.Header["Referer"], "Referer"
+// section 5).
+func bindDomain(r *http.Request, site *site) error {
+	from := r.Header["Origin"]
+	if len(from) == 0 {
+		from = r.Header["Referer"]
 	}
-	if len(origins) != 1 {
+	if len(from) != 1 {
 		return errDomain
 	}
 
-	host, ok := model.OriginHost(origins[0])
+	host, ok := model.OriginHost(from[0])
 	if !ok || !model.HostBelongs(host, site.domains) {
 		return errDomain
-	}
-	if from == "Origin" {
-		header["Access-Control-Allow-Origin"] = origins
 	}
 
 	return nil

@@ -1,14 +1,25 @@
+import { isFetchOwn } from '../ownfetch';
 import { log, logResponse } from './debug';
 import type { Message, Payload } from './payload';
 import { auto, debug, endpoint, siteKey } from './tag';
 import { currentView } from './view';
 
 /**
- * Whether fetch outlives the page, as a beacon does. If so, it is preferred: under Referrer-Policy
- * no-referrer or same-origin, Firefox and WebKit send a beacon with "Origin: null", which the
- * server refuses. A request in CORS mode carries the page's origin.
+ * Whether a beacon carries the page's origin under every Referrer-Policy. Under no-referrer and
+ * same-origin, Firefox and WebKit send a beacon with "Origin: null", which the server refuses.
  */
+const originInBeacon = /^Google/.test(navigator.vendor);
+
+/** Whether fetch can outlive the page, as a beacon does. Firefox's can since version 133. */
 const keepalive = 'keepalive' in Request.prototype;
+
+/**
+ * Bytes that all requests which outlive the page may have in flight together. The browser's limit
+ * is 64 KiB, and a fetch beyond it fails only later.
+ */
+const maxInFlight = 60_000;
+
+let inFlight = 0;
 
 let userId: string | undefined;
 
@@ -39,15 +50,56 @@ const encode = (message: Message): string => {
   }
 };
 
+/** Sends by beacon. Returns false if the browser refuses more bytes, and undefined without a beacon. */
+const sendByBeacon = (body: string): boolean | undefined => {
+  try {
+    const taken = navigator.sendBeacon(endpoint(), body);
+    if (taken) log(body, 'sent by beacon');
+    return taken;
+  } catch {
+    return undefined;
+  }
+};
+
+/**
+ * Sends by a fetch that outlives the page. Returns false if too many bytes are in flight, and
+ * undefined if fetch is not the browser's own.
+ */
+const sendByFetch = (body: string, size: number): boolean | undefined => {
+  if (!keepalive || !isFetchOwn()) return undefined;
+  if (inFlight + size > maxInFlight) return false;
+  inFlight += size;
+  const response = fetch(endpoint(), { method: 'POST', body, keepalive, credentials: 'omit', priority: 'low' });
+  logResponse(
+    body,
+    response.finally(() => (inFlight -= size)),
+  );
+  return true;
+};
+
+/** Sends by a request that ends with the page. Pages that replace fetch seldom replace this, too. */
+const sendByRequest = (body: string): void => {
+  const request = new XMLHttpRequest();
+  request.open('POST', endpoint());
+  request.onloadend = () => log(body, request.status, request.responseText);
+  request.send(body);
+};
+
 /**
  * Sends one message about the current page view, without retries. Returns false if the message
  * cannot be encoded as JSON or is larger than 8 KB.
+ *
+ * All three ways send a string as text/plain, which needs no preflight. The first one that exists
+ * decides, so that a message which it refuses is not sent with a wrong origin.
  */
 export const send = (message: Message): boolean => {
   const body = encode(message);
-  const fits = !!body && new TextEncoder().encode(body).length <= 8192;
-  if (!fits || (!keepalive && !debug && navigator.sendBeacon && navigator.sendBeacon(endpoint(), body))) return fits;
-  // With a string body, both fetch and beacon send text/plain, which needs no preflight.
-  logResponse(body, fetch(endpoint(), { method: 'POST', body, keepalive: true }));
+  const size = new TextEncoder().encode(body).length;
+  if (!size || size > 8192) return false;
+  const outlives =
+    originInBeacon && !debug
+      ? (sendByBeacon(body) ?? sendByFetch(body, size))
+      : (sendByFetch(body, size) ?? sendByBeacon(body));
+  if (!outlives) sendByRequest(body);
   return true;
 };

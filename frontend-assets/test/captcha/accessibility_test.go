@@ -67,7 +67,7 @@ func (s *captchaSite) newStatePage(scheme string) *browsertest.Page {
 	page := s.browser.NewPage()
 	preferring(page, "prefers-color-scheme", scheme)
 	// Requests to this API stay unanswered.
-	page.Before(`{ const get = window.fetch; window.fetch = (url, ...rest) => String(url).includes('/hangs/') ? new Promise(() => {}) : get(url, ...rest) }`)
+	page.Before(browsertest.ObserveFetch(`(url, ...rest) => String(url).includes('/hangs/') ? new Promise(() => {}) : get(url, ...rest)`))
 	return page
 }
 

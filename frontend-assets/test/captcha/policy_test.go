@@ -168,11 +168,11 @@ func TestChromiumCaptchaOnPoorBrowsers(t *testing.T) {
 
 			// The worker's source passes through the page's fetch.
 			if test.worker != "" {
-				defer page.Before(`{ const get = window.fetch; window.fetch = async (url, ...rest) => {
+				defer page.Before(browsertest.ObserveFetch(`async (url, ...rest) => {
 					const response = await get(url, ...rest)
 					if (!String(url).endsWith('/captcha-worker.js')) return response
 					return new Response(` + "`" + test.worker + ";`" + ` + await response.text())
-				} }`)()
+				}`))()
 			}
 
 			page.Goto("http://www.shop.test/")

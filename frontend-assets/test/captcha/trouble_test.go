@@ -298,11 +298,12 @@ func TestChromiumCaptchaIsRateLimited(t *testing.T) {
 
 	before := len(s.called())
 	page := s.browser.NewPage()
-	page.Before(`{ // records what the page's scripts can read of the responses
-		const get = window.fetch
-		window.waits = []
-		window.fetch = async (...call) => { const response = await get(...call); if (response.status === 429) waits.push(Number(response.headers.get('retry-after'))); return response }
-	}`)
+	// The page records what its scripts can read of the responses.
+	page.Before(`window.waits = [];` + browsertest.ObserveFetch(`async (...call) => {
+		const response = await get(...call)
+		if (response.status === 429) waits.push(Number(response.headers.get('retry-after')))
+		return response
+	}`))
 
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")

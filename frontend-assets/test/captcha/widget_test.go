@@ -281,6 +281,13 @@ func TestChromiumCaptchaReset(t *testing.T) {
 		{`'not a selector!'`, 0, ""},
 		{`''`, 0, ""},
 		{`document.createElement('div')`, 0, ""},
+		{`document.querySelectorAll('form')`, 2, "ab"},
+		{`[document.querySelector('#b'), document.querySelector('#nothing'), 'text']`, 1, "b"},
+		{`new Set([document.querySelector('#c')])`, 1, "c"},
+		{`document.forms`, 2, "ab"},
+		{`document`, 3, "abc"},
+		{`[]`, 0, ""},
+		{`null`, 0, ""},
 		{`{}`, 0, ""},
 		{`7`, 0, ""},
 	} {

@@ -3,9 +3,11 @@ package script_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,15 +15,43 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// TestFirefoxOriginUnderEveryReferrerPolicy visits one page after another in a real Firefox, and leaves
-// each page as soon as its page view has arrived. Both messages must carry the page's origin, also
-// the one that is sent while the page unloads.
+// TestFirefoxOriginUnderEveryReferrerPolicy checks that Firefox sends the page's origin under every policy.
 func TestFirefoxOriginUnderEveryReferrerPolicy(t *testing.T) {
 	t.Parallel()
 
-	policies := []string{"no-referrer", "same-origin", "strict-origin", "strict-origin-when-cross-origin", "unsafe-url"}
+	var stops []stop
+	for _, policy := range []string{"no-referrer", "same-origin", "strict-origin", "strict-origin-when-cross-origin", "unsafe-url"} {
+		stops = append(stops, stop{name: policy, policy: policy})
+	}
+	visitInFirefox(t, stops)
+}
+
+// TestFirefoxReplacedFetch checks that pages whose fetch does something else send each message once.
+func TestFirefoxReplacedFetch(t *testing.T) {
+	t.Parallel()
+
+	var stops []stop
+	for _, what := range slices.Sorted(maps.Keys(browsertest.ReplacedFetch)) {
+		stops = append(stops, stop{name: strings.ReplaceAll(what, " ", "-"), policy: "strict-origin", script: browsertest.ReplacedFetch[what]})
+	}
+	visitInFirefox(t, stops)
+}
+
+// stop is a page of a visit in Firefox.
+type stop struct {
+	name   string // its path, without the slash
+	policy string // its Referrer-Policy
+	script string // runs before the browser script
+}
+
+// visitInFirefox visits one page after another in a real Firefox, and leaves each page as soon as its
+// page view has arrived. Each page must send its page view and its engagement, once and with the page's
+// origin, also the one that is sent while the page unloads.
+func visitInFirefox(t *testing.T, stops []stop) {
+	t.Helper()
+
 	w := &world{t: t, arrived: make(chan hit, 100)}
-	leave := make(chan bool, len(policies))
+	leave := make(chan bool, len(stops))
 
 	data := http.NewServeMux()
 	data.Handle("/svc.js", assets.Handler())
@@ -37,25 +67,30 @@ func TestFirefoxOriginUnderEveryReferrerPolicy(t *testing.T) {
 		}
 	})
 
-	site.HandleFunc("/{policy}", func(res http.ResponseWriter, r *http.Request) {
-		policy := r.PathValue("policy")
-		next := append(policies[slices.Index(policies, policy)+1:], "end")[0]
-		res.Header().Set("Content-Type", "text/html")
-		res.Header().Set("Referrer-Policy", policy)
-		_, _ = fmt.Fprintf(res, `<!doctype html><link rel=icon href=data:,>%s<script>fetch("/leave?%s").then(() => { location.href = "/%s" })</script>`,
-			tag(""), policy, next)
-	})
+	for i, s := range stops {
+		next := "end"
+		if i+1 < len(stops) {
+			next = stops[i+1].name
+		}
+		site.HandleFunc("/"+s.name, func(res http.ResponseWriter, _ *http.Request) {
+			res.Header().Set("Content-Type", "text/html")
+			res.Header().Set("Referrer-Policy", s.policy)
+			_, _ = fmt.Fprintf(res, `<!doctype html><link rel=icon href=data:,><script>%s</script>%s<script>{
+				const call = new XMLHttpRequest(); call.onload = () => { location.href = "/%s" }
+				call.open("GET", "/leave?%s"); call.send() }</script>`, s.script, tag(""), next, s.name)
+		})
+	}
 
 	site.HandleFunc("/end", func(res http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(res, "<!doctype html>") })
 	siteServer := httptest.NewServer(site)
 	t.Cleanup(siteServer.Close)
 
-	browsertest.OpenFirefox(t, "http://shop.example.test/"+policies[0],
+	browsertest.OpenFirefox(t, "http://shop.example.test/"+stops[0].name,
 		browsertest.Host("shop.example.test", siteServer.URL), browsertest.Host("data.example.test", dataServer.URL))
 
 	var want, got []string
-	for _, policy := range policies {
-		want = append(want, "/"+policy+" pageview", "/"+policy+" engagement")
+	for _, s := range stops {
+		want = append(want, "/"+s.name+" pageview", "/"+s.name+" engagement")
 	}
 
 	// The last message of a page may arrive after the first one of the next page.

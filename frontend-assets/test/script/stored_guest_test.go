@@ -2,7 +2,9 @@ package script_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,10 +150,10 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 	s.headers.Set("Content-Security-Policy", "default-src 'none'; img-src data:; script-src http://data.example.test; connect-src http://data.example.test")
 
 	for name, script := range map[string]string{
-		"fetch":          "",
-		"beacon":         withoutKeepalive,
-		"no beacon":      withoutKeepalive + `Object.defineProperty(navigator, "sendBeacon", {value: undefined})`,
-		"refused beacon": withoutKeepalive + `navigator.sendBeacon = () => false`,
+		"beacon":               "",
+		"fetch":                asFirefox,
+		"beacon of an old one": withoutKeepalive,
+		"no beacon":            withoutBeacon,
 	} {
 		page := s.browser.NewPage()
 		page.Before(clock + script)
@@ -183,6 +185,54 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 	s.refused(map[string]int64{})
 }
 
+// waitForLine waits for a line in the page's console that has all parts.
+func waitForLine(t *testing.T, page *browsertest.Page, parts ...string) {
+	t.Helper()
+
+	deadline := time.Now().Add(browsertest.Timeout)
+
+	for {
+		console := page.Console()
+		for _, line := range console {
+			if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line.Text, part) }) {
+				return
+			}
+		}
+
+		if time.Now().After(deadline) {
+			t.Fatalf("the console lacks %q: %v", parts, console)
+		}
+
+		// Console events arrive asynchronously.
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// TestRefusedOriginIsOneLineChromium checks that a page of a foreign domain gets one line in its console
+// for each message, which has the status, and none about CORS.
+func TestRefusedOriginIsOneLineChromium(t *testing.T) {
+	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{"/": tag("")})
+	for browser, as := range map[string]string{"Chromium": "", "Firefox": asFirefox} {
+		page := s.browser.NewPage()
+		page.Before(as)
+		page.Goto("http://other.test/")
+
+		if call := s.answered(1)[0]; call.status != http.StatusForbidden {
+			t.Errorf("%s: status %d, want 403", browser, call.status)
+		}
+
+		waitForLine(t, page, "403")
+		page.Eval(`console.log("end")`, nil)
+		waitForLine(t, page, "end")
+		if console := page.Console(); len(console) != 2 {
+			t.Errorf("%s: console %v, want one line before the end", browser, console)
+		}
+
+		page.Close()
+		s.answered(1)
+	}
+}
+
 func TestStoredAsDebugSaysChromium(t *testing.T) {
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{"/": tag(""),
 		"/unsure": strings.ReplaceAll(tag(""), siteKey, strings.Repeat("f", 32))})
@@ -190,66 +240,38 @@ func TestStoredAsDebugSaysChromium(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	waitForLine := func(page *browsertest.Page, parts ...string) {
-		t.Helper()
-
-		deadline := time.Now().Add(browsertest.Timeout)
-
-		for {
-			console := page.Console()
-			for _, line := range console {
-				all := strings.HasPrefix(line.Text, "svc ")
-				for _, part := range parts {
-					all = all && strings.Contains(line.Text, part)
-				}
-
-				if all {
-					return
-				}
-			}
-
-			if time.Now().After(deadline) {
-				t.Fatalf("the console lacks %q: %v", parts, console)
-			}
-
-			// Console events arrive asynchronously.
-			time.Sleep(5 * time.Millisecond)
-		}
-	}
-
 	page := s.open("http://www.shop.test/?svc_debug")
 	s.stored(1)
-	waitForLine(page, `"t":"pageview"`, " 204")
+	waitForLine(t, page, "svc ", `"t":"pageview"`, " 204")
 	page.Eval(`svc("event", "signup")`, nil)
 	s.stored(1)
-	waitForLine(page, `"e":"signup"`, " 204")
+	waitForLine(t, page, "svc ", `"e":"signup"`, " 204")
 	page.Eval(`svc("event", "unheard-of")`, nil)
 	s.answered(1)
-	waitForLine(page, `"e":"unheard-of"`, " 400", "unknown_event")
+	waitForLine(t, page, "svc ", `"e":"unheard-of"`, " 400", "unknown_event")
 	page.Eval(`svc("event", "signup", {again: 1})`, nil)
 	s.answered(1)
-	waitForLine(page, `{"again":1}`, " 429", "quota_exceeded")
+	waitForLine(t, page, "svc ", `{"again":1}`, " 429", "quota_exceeded")
 
-	// A page of a foreign domain cannot read the response, but sees that the request failed.
 	page = s.open("http://other.test/?svc_debug")
 
 	if call := s.answered(1)[0]; call.status != 403 {
 		t.Errorf("from a foreign domain: status %d", call.status)
 	}
 
-	waitForLine(page, `"t":"pageview"`, "no answer: wrong site key or domain?")
+	waitForLine(t, page, "svc ", `"t":"pageview"`, " 403", "domain_not_allowed")
 	page = s.open("http://www.shop.test/unsure?svc_debug")
 
 	if call := s.answered(1)[0]; call.status != 404 {
 		t.Errorf("unknown key: status %d", call.status)
 	}
 
-	waitForLine(page, `"t":"pageview"`, "no answer: wrong site key or domain?")
+	waitForLine(t, page, "svc ", `"t":"pageview"`, " 404", "unknown_site_key")
 
 	page = s.browser.NewPage()
 	page.Before(`Object.defineProperty(navigator, "doNotTrack", {get: () => "1"})`)
 	page.Goto("http://www.shop.test/?svc_debug")
-	waitForLine(page, "sends nothing", "Do Not Track")
+	waitForLine(t, page, "svc ", "sends nothing", "Do Not Track")
 
 	// Without svc_debug in the address nothing is logged.
 	page = s.open("http://www.shop.test/?svc_debugging=1")

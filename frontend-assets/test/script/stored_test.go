@@ -257,8 +257,8 @@ func TestStoredEventsChromium(t *testing.T) {
 	})
 
 	page := s.browser.NewPage()
-	page.Before(`const order = [], get = window.fetch;
-		window.fetch = (url, options) => { const {t, m} = JSON.parse(options.body); order.push(m ? m.from : t); return get(url, options) }`)
+	page.Before(`const order = [], send = navigator.sendBeacon;
+		navigator.sendBeacon = (url, body) => { const {t, m} = JSON.parse(body); order.push(m ? m.from : t); return send.call(navigator, url, body) }`)
 
 	page.Goto("http://www.shop.test/")
 

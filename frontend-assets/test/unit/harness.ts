@@ -42,6 +42,18 @@ const forget = (): void => {
     if (file.replace(/\\/g, '/').includes('/src/')) delete require.cache[file];
 };
 
+const browsers = new WeakSet<Function>();
+const text = Function.prototype.toString;
+Function.prototype.toString = function () {
+  return browsers.has(this) ? 'function fetch() { [native code] }' : text.call(this);
+};
+
+/** Makes a function pass for the browser's own fetch. */
+export const browserFetch = <F extends Function>(f: F): F => {
+  browsers.add(f);
+  return f;
+};
+
 class ScriptElement {
   constructor(
     readonly src: string,
@@ -51,7 +63,7 @@ class ScriptElement {
 
 /** A message that the script has sent, with the API that it used. */
 export interface Sent {
-  by: 'fetch' | 'beacon';
+  by: 'fetch' | 'beacon' | 'request' | 'page';
   url: string;
   body: Record<string, unknown>;
 }
@@ -79,17 +91,23 @@ export interface PageOptions {
   navigator?: Record<string, unknown>;
   window?: Record<string, unknown>;
   document?: Record<string, unknown>;
+  /** The browser's vendor. The default is Chromium's; Firefox has none. */
+  vendor?: string;
   /** Whether fetch supports keepalive, as in all current browsers. */
   keepalive?: boolean;
   /** The result of sendBeacon. */
   beacon?: boolean;
+  /** Whether the page has replaced fetch. */
+  replaced?: boolean;
+  /** Whether fetch answers. Otherwise its request stays in flight. */
+  answering?: boolean;
 }
 
 export const siteKey = '0123456789abcdef0123456789abcdef';
 
 /** Replaces the browser's globals by those of a page with the script's tag. */
 export const openPage = (options: PageOptions = {}): FakePage => {
-  const { url = 'http://shop.test/', keepalive = true, beacon = true } = options;
+  const { url = 'http://shop.test/', vendor = 'Google Inc.', keepalive = true, beacon = true, answering = true } = options;
   const dataset = options.dataset === undefined ? { site: siteKey } : options.dataset;
   const script = dataset && new ScriptElement('http://data.test/svc.js', dataset);
   const page: FakePage = {
@@ -141,15 +159,30 @@ export const openPage = (options: PageOptions = {}): FakePage => {
     },
     navigator: {
       language: 'en-GB',
+      vendor,
       sendBeacon(to: unknown, body: string) {
         if (beacon) record('beacon', to, body);
         return beacon;
       },
       ...options.navigator,
     },
-    fetch: async (to: unknown, request: { body: string }) => {
-      record('fetch', to, request.body);
-      return { status: 204, text: async () => '' };
+    fetch: options.replaced
+      ? (to: unknown, request: { body: string }) => void record('page', to, request.body)
+      : browserFetch(async (to: unknown, request: { body: string }) => {
+          record('fetch', to, request.body);
+          if (!answering) await new Promise(() => {});
+          return { status: 204, text: async () => '' };
+        }),
+    XMLHttpRequest: class {
+      status = 204;
+      responseText = '';
+      private to: unknown;
+      open(_method: string, to: unknown) {
+        this.to = to;
+      }
+      send(body: string) {
+        record('request', this.to, body);
+      }
     },
   });
   return page;

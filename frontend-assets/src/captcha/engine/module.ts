@@ -1,3 +1,5 @@
+import { request } from '../request';
+
 /**
  * A WebAssembly module with a SIMD instruction, used to detect support. Its first eight bytes are an
  * empty module.
@@ -19,7 +21,7 @@ export const fetchModule = async (api: string): Promise<ArrayBuffer | undefined>
     // This throws under a Content-Security-Policy without 'wasm-unsafe-eval'. Tested here, the
     // browser reports the violation once instead of once for each worker.
     new WebAssembly.Module(simd ? probe : probe.slice(0, 8));
-    const response = await fetch(api + (simd ? '/captcha.wasm' : '/captcha-scalar.wasm'), { credentials: 'omit' });
+    const response = await request(api + (simd ? '/captcha.wasm' : '/captcha-scalar.wasm'));
     return response.ok ? await response.arrayBuffer() : undefined;
   } catch {
     return undefined;

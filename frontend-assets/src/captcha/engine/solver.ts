@@ -1,3 +1,4 @@
+import { request } from '../request';
 import type { Challenge } from './challenge';
 import { Unreachable, Unsupported } from './failures';
 import { fetchModule } from './module';
@@ -63,7 +64,7 @@ export const solve = async (
 };
 
 const fetchText = async (url: string): Promise<string> => {
-  const response = await fetch(url, { credentials: 'omit' });
+  const response = await request(url);
   if (!response.ok) throw new Unreachable();
   return response.text();
 };

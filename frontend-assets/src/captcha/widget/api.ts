@@ -1,3 +1,5 @@
+import { request } from '../request';
+
 /** Why there is no token. */
 export type Reason =
   | 'unreachable' // no response, or a temporary failure: worth a retry
@@ -56,18 +58,11 @@ export const withTimeout = async <T>(
 
 /**
  * Calls {captcha_url}/api/v1/pow/config or verify (captcha contract, section 4) and returns the
- * fields of the response, which the caller validates. It throws a Problem. The body is JSON sent as
- * text/plain, so the browser sends no preflight.
+ * fields of the response, which the caller validates. It throws a Problem.
  */
 export const post = (api: string, path: string, body: object, signal: AbortSignal): Promise<Record<string, unknown>> =>
   withTimeout(signal, async (signal) => {
-    const response = await fetch(`${api}/api/v1/pow/${path}`, {
-      method: 'POST',
-      body: JSON.stringify(body),
-      credentials: 'omit',
-      referrerPolicy: 'origin',
-      signal,
-    });
+    const response = await request(`${api}/api/v1/pow/${path}`, JSON.stringify(body), signal);
     if (response.ok) return Object(await response.json());
     // The error may come from a proxy in between, which answers in HTML.
     const answer = Object(await response.json().catch(() => 0));

@@ -3,10 +3,10 @@
 
 interface Window {
   serviceCaptcha?: {
-    /** Resets one widget, those that a selector matches, or all, and returns their number. */
-    reset(target?: Element | string | null): number;
+    /** Resets the widgets of an element, of a list, or that a selector matches, or all. Returns their number. */
+    reset(target?: Node | string | Iterable<Node> | ArrayLike<Node> | null): number;
     /** Returns the first token that one of these widgets has, or an empty string. */
-    getResponse(target?: Element | string | null): string;
+    getResponse(target?: Node | string | Iterable<Node> | ArrayLike<Node> | null): string;
   };
 }
 

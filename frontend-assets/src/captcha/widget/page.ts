@@ -108,22 +108,21 @@ export const watchPage = (): void => {
   scan();
 };
 
+/** A node, a selector, or a list of nodes, such as a NodeList. */
+export type Target = Node | string | Iterable<Node> | ArrayLike<Node> | null;
+
 /**
- * Finds the widgets that the target is or contains, where the target is an element or a selector.
- * Without a target it finds all.
+ * Finds the widgets that the target is or contains. Without a target it finds all.
  */
-const find = (target?: Element | string | null): Widget[] => {
+const find = (target?: Target): Widget[] => {
   scan();
-  let within: Element[] = [];
+  let within: Node[] = [];
   try {
-    within =
-      typeof target === 'string'
-        ? Array.from(page.querySelectorAll(target))
-        : target instanceof Element
-          ? [target]
-          : [];
+    if (target instanceof Node) within = [target];
+    else within = Array.from(typeof target === 'string' ? page.querySelectorAll(target) : target!);
+    within = within.filter((each) => each instanceof Node);
   } catch {
-    // A string that is not a selector finds nothing.
+    // Neither a selector nor a list: nothing is found.
   }
   const found: Widget[] = [];
   widgets.forEach((widget, element) => {
@@ -133,14 +132,14 @@ const find = (target?: Element | string | null): Widget[] => {
 };
 
 /** Resets widgets and returns their number (captcha contract, section 4, "Browser API"). */
-export const reset = (target?: Element | string | null): number => {
+export const reset = (target?: Target): number => {
   const found = find(target);
   found.forEach((widget) => guard(widget, () => widget.reset()));
   return found.length;
 };
 
 /** Returns the first token that one of these widgets has, or an empty string. */
-export const getResponse = (target?: Element | string | null): string => {
+export const getResponse = (target?: Target): string => {
   let token = '';
   find(target).forEach((widget) => guard(widget, () => (token = token || widget.response())));
   return token;

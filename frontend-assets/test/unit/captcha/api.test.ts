@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { define, load, table, test } from '../harness';
+import { browserFetch, define, load, table, test } from '../harness';
 
 const api = load<typeof import('../../../src/captcha/widget/api')>('captcha/widget/api');
 
@@ -35,10 +35,10 @@ const respond = ({ status, json = async () => ({}), headers = {} }: Response) =>
 test('post sends JSON without a preflight or cookies', async () => {
   let sent: unknown[] = [];
   define({
-    fetch: async (...all: unknown[]) => {
+    fetch: browserFetch(async (...all: unknown[]) => {
       sent = all;
       return respond({ status: 200, json: async () => ({ token: 't' }) });
-    },
+    }),
   });
   assert.deepEqual(await api.post('http://c.test', 'verify', { sitekey: 'k', nonce: 7 }, newSignal()), { token: 't' });
   const [url, { signal, ...options }] = sent as [string, Record<string, unknown>];
@@ -53,7 +53,7 @@ test('post sends JSON without a preflight or cookies', async () => {
 });
 
 test('a response that is not a JSON object has no fields', async () => {
-  define({ fetch: async () => respond({ status: 200, json: async () => null }) });
+  define({ fetch: browserFetch(async () => respond({ status: 200, json: async () => null })) });
   assert.deepEqual(await api.post('', 'config', {}, newSignal()), {});
 });
 
@@ -79,13 +79,13 @@ table(
     ],
   } as Record<string, [Response, string, string, number]>,
   ([response, reason, detail, wait]) => {
-    define({ fetch: async () => respond(response) });
+    define({ fetch: browserFetch(async () => respond(response)) });
     return assert.rejects(api.post('', 'config', {}, newSignal()), { reason, detail, wait });
   },
 );
 
 test('post reports a network failure', () => {
-  define({ fetch: () => Promise.reject(new TypeError('offline')) });
+  define({ fetch: browserFetch(() => Promise.reject(new TypeError('offline'))) });
   return assert.rejects(api.post('', 'config', {}, newSignal()), { reason: 'unreachable', wait: 0 });
 });
 
@@ -107,7 +107,7 @@ table(
     empty: ['', 0, 0],
   } as Record<string, [string, number, number]>,
   async ([value, least, most]) => {
-    define({ fetch: async () => respond({ status: 429, headers: { 'retry-after': value } }) });
+    define({ fetch: browserFetch(async () => respond({ status: 429, headers: { 'retry-after': value } })) });
     const problem = await api.post('', 'config', {}, newSignal()).then(
       () => undefined,
       (thrown) => thrown,

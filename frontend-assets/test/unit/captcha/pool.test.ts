@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { define, load, loadSame, table, test } from '../harness';
+import { browserFetch, define, load, loadSame, table, test } from '../harness';
 import { readModule } from './vectors';
 
 type Pool = typeof import('../../../src/captcha/engine/pool');
@@ -132,10 +132,10 @@ table(
     const requests: string[] = [];
     define({
       WebAssembly: webAssembly,
-      fetch: (url: string, options: { credentials: string }) => {
+      fetch: browserFetch((url: string, options: { credentials: string }) => {
         requests.push(options.credentials);
         return fetch(url, options);
-      },
+      }),
     });
     const { fetchModule } = load<typeof import('../../../src/captcha/engine/module')>('captcha/engine/module');
     assert.equal(await fetchModule('http://c.test'), want);

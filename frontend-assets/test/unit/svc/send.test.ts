@@ -87,13 +87,22 @@ table(
 table(
   'the way a message is sent',
   {
-    'fetch with keepalive': [{}, ['fetch']],
-    'beacon without it': [{ keepalive: false }, ['beacon']],
-    'fetch if the beacon is refused': [{ keepalive: false, beacon: false }, ['fetch']],
-    'fetch if there is no beacon': [{ keepalive: false, navigator: { sendBeacon: undefined } }, ['fetch']],
-    'fetch in debug mode, whose response is logged': [
-      { keepalive: false, url: 'http://shop.test/?svc_debug' },
-      ['fetch'],
+    'beacon in Chromium': [{}, ['beacon']],
+    'request if Chromium refuses the beacon': [{ beacon: false }, ['request']],
+    'fetch in Chromium without beacons': [{ navigator: { sendBeacon: undefined } }, ['fetch']],
+    'request in Chromium without beacons on a page that replaces fetch': [
+      { navigator: { sendBeacon: undefined }, replaced: true },
+      ['request'],
+    ],
+    'fetch in Firefox': [{ vendor: '' }, ['fetch']],
+    'fetch in Safari': [{ vendor: 'Apple Computer, Inc.' }, ['fetch']],
+    'beacon in Firefox without keepalive': [{ vendor: '', keepalive: false }, ['beacon']],
+    'beacon in Firefox on a page that replaces fetch': [{ vendor: '', replaced: true }, ['beacon']],
+    'request if Firefox refuses the beacon': [{ vendor: '', keepalive: false, beacon: false }, ['request']],
+    'fetch in debug mode, whose response is logged': [{ url: 'http://shop.test/?svc_debug' }, ['fetch']],
+    'beacon in debug mode on a page that replaces fetch': [
+      { url: 'http://shop.test/?svc_debug', replaced: true },
+      ['beacon'],
     ],
   } as Record<string, [PageOptions, string[]]>,
   ([options, want]) => {
@@ -105,6 +114,25 @@ table(
     );
   },
 );
+
+// Browsers refuse a fetch that outlives the page beyond 64 KiB in flight.
+test('at most 60,000 bytes are in flight by fetch', () => {
+  const { page, send } = begin({ vendor: '', answering: false });
+  for (let i = 0; i < 9; i++) send({ t: 'event', e: 'x', m: { text: 'y'.repeat(7900) } });
+  assert.deepEqual(
+    page.sent.map((each) => each.by),
+    [...Array(7).fill('fetch'), 'request', 'request'],
+  );
+});
+
+test('what was answered is no longer in flight', async () => {
+  const { page, send } = begin({ vendor: '' });
+  for (let i = 0; i < 9; i++) {
+    send({ t: 'event', e: 'x', m: { text: 'y'.repeat(7900) } });
+    await new Promise(setImmediate);
+  }
+  assert(page.sent.every((each) => each.by === 'fetch'));
+});
 
 /** Returns the number of UTF-8 bytes of a page's only message. */
 const bytesOf = (page: FakePage): number => new TextEncoder().encode(JSON.stringify(page.sent[0]!.body)).length;
