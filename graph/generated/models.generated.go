@@ -1124,7 +1124,7 @@ type ReportPeriod struct {
 type ReportPoint struct {
 	// When the part begins.
 	Start model.Instant `json:"start"`
-	// When the same part of the period compared with begins. Null without `compare`.
+	// When the same part of the period compared with begins: an hour at the same time of day. Null without `compare`.
 	ComparedStart *model.Instant `json:"comparedStart,omitempty"`
 	// Whether the part is not over yet.
 	Partial bool `json:"partial"`
@@ -2537,7 +2537,7 @@ func (e OrderDirection) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// Which period to compare with. Of a day that is not over, it counts up to the same time of day.
+// Which period to compare with. Of a day that is not over, it counts up to the same time of day, also where clocks were changed.
 type ReportComparisonKind string
 
 const (

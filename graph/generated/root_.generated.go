@@ -7082,7 +7082,7 @@ input ReportComparison {
   matchDayOfWeek: Boolean! = true
 }
 
-"Which period to compare with. Of a day that is not over, it counts up to the same time of day."
+"Which period to compare with. Of a day that is not over, it counts up to the same time of day, also where clocks were changed."
 enum ReportComparisonKind {
   "As many days, just before."
   PREVIOUS_PERIOD
@@ -7180,7 +7180,7 @@ enum ReportInterval {
 type ReportPoint {
   "When the part begins."
   start: DateTime!
-  "When the same part of the period compared with begins. Null without ` + "`" + `compare` + "`" + `."
+  "When the same part of the period compared with begins: an hour at the same time of day. Null without ` + "`" + `compare` + "`" + `."
   comparedStart: DateTime
   "Whether the part is not over yet."
   partial: Boolean!

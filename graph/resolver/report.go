@@ -272,8 +272,7 @@ func comparedQuery(
 	}
 
 	if today := scan.DateOf(local); days.From.Compare(today) <= 0 && today.Compare(days.To) <= 0 {
-		elapsed := local.Sub(today.Start(query.Zone))
-		compared.Until = shift.Date(today).Start(query.Zone).Add(elapsed)
+		compared.Until = shift.Time(local)
 	}
 	return &compared
 }

@@ -390,6 +390,62 @@ func TestReportOfADay(t *testing.T) {
 	})
 }
 
+// TestSameTimeOfDay checks that a day that is not over is compared up to the same time of day, and each
+// hour with the same hour, although the clocks changed on one of the days.
+func TestSameTimeOfDay(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		a.clock.Advance(time.Date(2027, 3, 20, 12, 0, 0, 0, time.UTC).Sub(a.clock.Now()))
+		c := a.owner("owner@example.com")
+		site := c.siteOf("example.com")
+		c.query(`mutation($id: ID!) { updateSite(input: {siteId: $id, timeZone: "Europe/Berlin"}) { userErrors { code } } }`,
+			"id", site).ok(t, "updateSite")
+
+		// One page view every ten minutes.
+		first := model.At(time.Date(2027, 3, 19, 0, 0, 0, 0, time.UTC)).Day()
+		for day := first; day < first+18; day++ {
+			rows := segment.Rows{Day: day}
+			key := segment.VisitKey{Visitor: model.VisitorID{byte(day)}, N: 1}
+			rows.Visits = append(rows.Visits, segment.Visit{VisitKey: key, StartedAt: day.Start(), Channel: "direct"})
+			for at := day.Start(); at.Day() == day; at = at.Add(10 * time.Minute) {
+				rows.Views = append(rows.Views, segment.View{VisitKey: key, At: at, ID: int64(at), Path: "/", Width: model.UnknownWidth})
+			}
+			if err := recount.Store(t.Context(), d, a.siteNumber(site), rows); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		// Clocks go from 2:00 to 3:00 on 28 March.
+		for _, test := range []struct {
+			now       time.Time
+			pageviews float64 // of the day a week before, until 14:30
+			hours     map[int]float64
+		}{
+			{time.Date(2027, 3, 28, 14, 30, 0, 0, berlin), 87, map[int]float64{1: 12, 2: 6, 12: 6, 13: 3, 14: 0}},
+			{time.Date(2027, 4, 4, 14, 30, 0, 0, berlin), 81, map[int]float64{1: 6, 2: 0, 3: 6, 13: 6, 14: 3, 15: 0}},
+		} {
+			a.clock.Advance(test.now.Sub(a.clock.Now()))
+			a.work(test.now)
+			got := c.query(`query($id: ID!) { site(id: $id) { report(period: {preset: TODAY}, compare: {kind: PREVIOUS_PERIOD}) {
+	comparedFrom totals { comparison { pageviews } } series(interval: HOUR) { comparedStart metrics { comparison { pageviews } } } } } }`,
+				"id", site).ok(t, "")
+			if n := got.at("site.report.totals.comparison.pageviews"); n != test.pageviews {
+				t.Errorf("%v: %v page views are compared, want %v", test.now, n, test.pageviews)
+			}
+			for hour, want := range test.hours {
+				if n := got.at(fmt.Sprintf("site.report.series.%d.metrics.comparison.pageviews", hour)); n != want {
+					t.Errorf("%v: part %d is compared with %v page views, want %v", test.now, hour, n, want)
+				}
+			}
+		}
+	})
+}
+
 // storeDay stores two visitors of the last minute: one saw / and /pricing and signed up, one saw /.
 func storeDay(t *testing.T, d *db.DB, siteID int64, now model.Instant) {
 	t.Helper()

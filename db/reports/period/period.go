@@ -139,6 +139,47 @@ func (s Shift) Date(d scan.Date) scan.Date {
 // Period moves a period.
 func (s Shift) Period(p Period) Period { return Period{s.Date(p.From), s.Date(p.To)} }
 
+// Time moves a local time to the same time of day of the shifted day. A time of day that the other day
+// skips becomes the end of the gap. One that it has twice is the one as long after midnight, or else
+// the first one.
+func (s Shift) Time(local time.Time) time.Time {
+	return sameTime(local, s.Date(scan.DateOf(local)), clockOf(local))
+}
+
+// sameTime returns the time of a day at which its clocks show a time of day, for a time of another day.
+func sameTime(local time.Time, day scan.Date, clock time.Duration) time.Time {
+	zone := local.Location()
+	start, end := day.Start(zone), day.AddDays(1).Start(zone)
+
+	// Of two days with the same change, the second pass through an hour corresponds to the second one.
+	elapsed := start.Add(local.Sub(scan.DateOf(local).Start(zone)))
+	if elapsed.Before(end) && clockOf(elapsed) == clock {
+		return elapsed
+	}
+
+	for at := start; at.Before(end); {
+		if clockOf(at) >= clock {
+			return at
+		}
+		_, change := at.ZoneBounds()
+		if change.IsZero() || change.After(end) {
+			change = end
+		}
+		if found := at.Add(clock - clockOf(at)); found.Before(change) {
+			return found
+		}
+		at = change
+	}
+	return end
+}
+
+// clockOf returns the time of day that clocks show.
+func clockOf(local time.Time) time.Duration {
+	hour, minute, second := local.Clock()
+	return time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(second)*time.Second +
+		time.Duration(local.Nanosecond())
+}
+
 // Interval is the length of a point of a series.
 type Interval string
 
@@ -212,7 +253,8 @@ func (p Period) Points(zone *time.Location, interval Interval) (times []time.Tim
 	return p.points(zone, interval, Shift{})
 }
 
-// ComparedPoints returns, for each point of Points, the same part of the shifted period.
+// ComparedPoints returns, for each point of Points, the same part of the shifted period. Hours begin at
+// the same time of day; an hour that the other day skips is empty.
 func (p Period) ComparedPoints(zone *time.Location, interval Interval, shift Shift) (times []time.Time, ok bool) {
 	return p.points(zone, interval, shift)
 }
@@ -224,14 +266,21 @@ func (p Period) points(zone *time.Location, interval Interval, shift Shift) ([]t
 	}
 
 	times := make([]time.Time, 0, len(starts)+1)
-	for _, b := range starts {
+	for i, b := range starts {
 		day := shift.Date(b.day)
-		at, end := day.Start(zone).Add(time.Duration(b.hours)*time.Hour), day.AddDays(1).Start(zone)
-		if at.After(end) {
-			// The hour exists only once a year.
-			at = end
+		if b.hours == 0 {
+			times = append(times, day.Start(zone))
+			continue
 		}
-		times = append(times, at)
+
+		at := b.day.Start(zone).Add(time.Duration(b.hours) * time.Hour)
+		clock, before := clockOf(at), clockOf(at.Add(-time.Hour))
+		moved := sameTime(at, day, clock)
+		if clock <= before && !moved.After(times[i-1]) {
+			// The second pass through an hour is empty where the other day has one.
+			moved = sameTime(at, day, before+time.Hour)
+		}
+		times = append(times, moved)
 	}
 	return append(times, shift.Date(p.To).AddDays(1).Start(zone)), true
 }

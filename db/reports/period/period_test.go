@@ -2,6 +2,7 @@ package period_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -146,24 +147,43 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// TestComparedPoints checks that the points of both periods correspond.
+// TestComparedPoints checks that the points of both periods correspond: each hour is compared with the
+// hour of the same time of day, although the clocks changed on one day.
 func TestComparedPoints(t *testing.T) {
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := between(t, "2026-03-29", "2026-03-29") // 23 hours
 	for name, test := range map[string]struct {
-		shift period.Shift
-		n     int
-		last  string
+		zone, day, other string
+		n                int            // points
+		starts           map[int]string // of compared points; of some
 	}{
-		"a usual day": {period.Before(p, true), 24, "2026-03-23T00:00:00+01:00"},
-		"24 hours":    {period.To(p, date(t, "2026-10-25"), false), 24, "2026-10-26T00:00:00+01:00"},
+		"23 hours with 24":   {"Europe/Berlin", "2026-03-29", "2026-03-22", 23, map[int]string{1: "01:00 CET", 2: "03:00 CET", 22: "23:00 CET"}},
+		"24 hours with 23":   {"Europe/Berlin", "2026-04-05", "2026-03-29", 24, map[int]string{2: "03:00 CEST", 3: "03:00 CEST", 4: "04:00 CEST"}},
+		"24 hours with 25":   {"Europe/Berlin", "2026-11-01", "2026-10-25", 24, map[int]string{2: "02:00 CEST", 3: "03:00 CET", 23: "23:00 CET"}},
+		"25 hours with 24":   {"Europe/Berlin", "2026-10-25", "2026-10-18", 25, map[int]string{2: "02:00 CEST", 3: "03:00 CEST", 4: "03:00 CEST"}},
+		"25 hours with 25":   {"Europe/Berlin", "2026-10-25", "2025-10-26", 25, map[int]string{2: "02:00 CEST", 3: "02:00 CET", 4: "03:00 CET"}},
+		"23 hours with 25":   {"Europe/Berlin", "2026-03-29", "2026-10-25", 23, map[int]string{1: "01:00 CEST", 2: "03:00 CET", 22: "23:00 CET"}},
+		"half an hour more":  {"Australia/Lord_Howe", "2026-04-05", "2026-03-29", 25, map[int]string{1: "01:00 +11", 2: "01:30 +11", 24: "23:30 +11"}},
+		"without a midnight": {"Africa/Cairo", "2026-04-24", "2026-04-17", 23, map[int]string{0: "00:00 EET", 1: "02:00 EET", 22: "23:00 EET"}},
+		"with one":           {"Africa/Cairo", "2026-05-01", "2026-04-24", 24, map[int]string{0: "01:00 EEST", 1: "01:00 EEST", 2: "02:00 EEST"}},
 	} {
-		times, ok := p.ComparedPoints(berlin, period.Hour, test.shift)
-		if !ok || len(times) != test.n || times[len(times)-1].Format(time.RFC3339) != test.last {
-			t.Errorf("%s: %d times to %v", name, len(times), times[len(times)-1])
+		zone, err := time.LoadLocation(test.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := between(t, test.day, test.day)
+		times, ok := p.ComparedPoints(zone, period.Hour, period.To(p, date(t, test.other), false))
+		if !ok || len(times) != test.n+1 {
+			t.Errorf("%s: %d times", name, len(times))
+			continue
+		}
+		for i, want := range test.starts {
+			if got := times[i].Format("15:04 MST"); got != want {
+				t.Errorf("%s: point %d begins at %s, want %s", name, i, got, want)
+			}
+		}
+		other := date(t, test.other)
+		if !slices.IsSortedFunc(times, time.Time.Compare) || !times[0].Equal(other.Start(zone)) ||
+			!times[test.n].Equal(other.AddDays(1).Start(zone)) {
+			t.Errorf("%s: %v", name, times)
 		}
 	}
 
@@ -171,6 +191,38 @@ func TestComparedPoints(t *testing.T) {
 	months, ok := year.ComparedPoints(time.UTC, period.Month, period.YearBefore(false))
 	if !ok || len(months) != 13 || months[2].Format(time.DateOnly) != "2025-03-01" {
 		t.Errorf("months of the year before: %v", months)
+	}
+}
+
+// TestTime checks that a time moves to the same time of day, whichever day's clocks changed.
+func TestTime(t *testing.T) {
+	for _, test := range []struct{ zone, now, other, want string }{
+		{"UTC", "2026-03-29T14:30:00Z", "2026-03-22", "2026-03-22T14:30:00Z"},
+		{"Europe/Berlin", "2027-03-28T14:30:00+02:00", "2027-03-21", "2027-03-21T14:30:00+01:00"},
+		{"Europe/Berlin", "2027-04-04T14:30:00+02:00", "2027-03-28", "2027-03-28T14:30:00+02:00"},
+		{"Europe/Berlin", "2027-04-04T01:30:00+02:00", "2027-03-28", "2027-03-28T01:30:00+01:00"},
+		{"Europe/Berlin", "2027-04-04T02:30:00+02:00", "2027-03-28", "2027-03-28T03:00:00+02:00"},
+		{"Europe/Berlin", "2026-11-01T02:30:00+01:00", "2026-10-25", "2026-10-25T02:30:00+02:00"},
+		{"Europe/Berlin", "2026-11-01T03:30:00+01:00", "2026-10-25", "2026-10-25T03:30:00+01:00"},
+		{"Europe/Berlin", "2026-10-25T02:30:00+01:00", "2026-10-18", "2026-10-18T02:30:00+02:00"},
+		{"Europe/Berlin", "2026-10-25T02:30:00+01:00", "2025-10-26", "2025-10-26T02:30:00+01:00"},
+		{"Europe/Berlin", "2026-10-25T23:59:59.9+01:00", "2026-10-18", "2026-10-18T23:59:59.9+02:00"},
+		{"Africa/Cairo", "2026-05-01T00:30:00+03:00", "2026-04-24", "2026-04-24T01:00:00+03:00"},
+		{"America/New_York", "2026-11-01T20:00:00-05:00", "2026-10-25", "2026-10-25T20:00:00-04:00"},
+	} {
+		zone, err := time.LoadLocation(test.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, err := time.Parse(time.RFC3339Nano, test.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		today := scan.DateOf(now.In(zone))
+		shift := period.To(period.Period{From: today, To: today}, date(t, test.other), false)
+		if got := shift.Time(now.In(zone)).Format(time.RFC3339Nano); got != test.want {
+			t.Errorf("%s of %s on %s: %s, want %s", test.now, test.zone, test.other, got, test.want)
+		}
 	}
 }
 

@@ -110,6 +110,9 @@ func Query(r *rand.Rand, zone *time.Location, first model.Day, days int) *scan.Q
 	case 0:
 		for t := q.From.Start(zone); t.Before(end); t = t.Add(time.Hour) {
 			q.Points = append(q.Points, t)
+			if len(q.Points)%7 == 0 {
+				q.Points = append(q.Points, t) // an hour that the compared day skips
+			}
 		}
 		q.Points = append(q.Points, end)
 	case 1:

@@ -143,14 +143,9 @@ func (p *pass) addTotals(t *segment.Totals, from int64) error {
 	if err := p.addSums(p.totals, 0, t); err != nil {
 		return err
 	}
-	if point, exact := slices.BinarySearch(p.points, from); len(p.points) > 1 {
-		if !exact {
-			point--
-		}
-		if point >= 0 && point < len(p.points)-1 {
-			if err := p.addSums(p.series, uint32(point), t); err != nil {
-				return err
-			}
+	if point := p.pointOf(from); point != noSlot && point < len(p.points)-1 {
+		if err := p.addSums(p.series, uint32(point), t); err != nil {
+			return err
 		}
 	}
 

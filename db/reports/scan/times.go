@@ -75,17 +75,20 @@ func (p *pass) timeSlots(by Dimension) slots {
 // pointSlots returns the slots of the series' points.
 func (p *pass) pointSlots() slots {
 	s := newSlots(p.g, func(unix int64) int {
-		i, found := slices.BinarySearch(p.points, unix)
-		if !found {
-			i--
+		if i := p.pointOf(unix); i < len(p.points)-1 {
+			return i
 		}
-		if i >= len(p.points)-1 {
-			return noSlot
-		}
-		return i
+		return noSlot
 	})
 	s.rising = true
 	return s
+}
+
+// pointOf returns the last point that begins at a time or before, or noSlot. Points that begin at the
+// same time are empty but for the last one.
+func (s *Scanner) pointOf(unix int64) int {
+	after, _ := slices.BinarySearch(s.points, unix+1)
+	return after - 1
 }
 
 // countAt counts by slots of time: page views and events by their own time, visits by their start.
