@@ -171,7 +171,8 @@ func filterOf(text string) (scan.Filter, error) {
 	if !ok || !known || matches == nil || (by == scan.Property) != (property != "") {
 		return scan.Filter{}, fmt.Errorf("%q is not DIMENSION OPERATOR VALUE", text)
 	}
-	return scan.Filter{Breakdown: scan.Breakdown{By: by, Property: property}, Not: not, Match: matches}, nil
+	return scan.Filter{Breakdown: scan.Breakdown{By: by, Property: property}, Not: not,
+		None: value == "", Match: matches}, nil
 }
 
 // matchPattern reports whether a text matches a pattern in which * is any text without a slash and

@@ -187,11 +187,14 @@ func randomReport(random *rand.Rand, first model.Day) (*scan.Query, []string) {
 		}
 		operator := []string{"IS", "IS_NOT", "CONTAINS", "CONTAINS_NOT", "MATCHES", "MATCHES_NOT"}[random.IntN(6)]
 		value := []string{"/", "/a", "/A", "/*", "direct", "NEWS", "signup", "pro", "*r*", "1", "en", "**.example**"}[random.IntN(12)]
+		if strings.HasPrefix(operator, "IS") && random.IntN(4) == 0 {
+			value = ""
+		}
 		args = append(args, "--filter", strings.Join([]string{dimension, operator, value}, " "))
 
 		f := model.ReportFilter{Operator: model.ReportOperator(operator), Values: []string{value}}
 		q.Filters = append(q.Filters, scan.Filter{Breakdown: scan.Breakdown{By: dimensions[by], Property: property},
-			Not: f.Operator.IsNegative(), Match: f.Matcher()})
+			Not: f.Operator.IsNegative(), None: f.MatchesNone(), Match: f.Matcher()})
 	}
 	return q, args
 }

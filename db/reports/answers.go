@@ -91,7 +91,7 @@ type question struct {
 func questionOf(r *Request) (q question, ok bool) {
 	type filter struct {
 		scan.Breakdown
-		Not bool
+		Not, None bool
 	}
 	type period struct {
 		Zone       string
@@ -124,7 +124,7 @@ func questionOf(r *Request) (q question, ok bool) {
 			one.CutAfter = int64(p.Until.Sub(r.Now.Time()))
 		}
 		for i := range p.Filters {
-			one.Filters = append(one.Filters, filter{p.Filters[i].Breakdown, p.Filters[i].Not})
+			one.Filters = append(one.Filters, filter{p.Filters[i].Breakdown, p.Filters[i].Not, p.Filters[i].None})
 		}
 		whole.Periods = append(whole.Periods, one)
 	}

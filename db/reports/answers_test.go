@@ -195,7 +195,7 @@ func TestQuestionHasEveryField(t *testing.T) {
 	}{
 		{reports.Request{}, "SiteID Now Asker Periods Matchers"}, // all but Now and Asker
 		{scan.Query{}, "Zone From To Until Filters KeyEvents Points Breakdowns Funnels Properties"},
-		{scan.Filter{}, "Breakdown Not Match"},
+		{scan.Filter{}, "Breakdown Not None Match"},
 		{scan.Funnel{}, "Steps"},
 		{scan.Step{}, "Page Event"},
 	} {

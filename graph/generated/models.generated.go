@@ -594,7 +594,8 @@ type FunnelPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
-// How many visitors went through steps in order within a UTC day. Filters keep or drop their visits as in all figures.
+// How many visitors went through steps in order within a UTC day. Filters keep or drop their visits as in all figures. docs/reports.md
+// defines the order of page views and events.
 type FunnelReport struct {
 	// Visitors who made the first step.
 	Visitors int64 `json:"visitors"`
@@ -1051,7 +1052,8 @@ type ReportFilterInput struct {
 	// How the filter compares.
 	Operator model.ReportOperator `json:"operator"`
 	// 1 to 50 values of at most 2,048 characters, of which one must match. For IS and IS_NOT, the empty text stands for visits without a
-	// value.
+	// value: for PAGE and EVENT those without any page view or event, for PROPERTY those without an event that carries the property, or
+	// with one that carries an empty text.
 	Values []string `json:"values"`
 }
 

@@ -7330,7 +7330,10 @@ type ReportProperty {
   values: Int!
 }
 
-"How many visitors went through steps in order within a UTC day. Filters keep or drop their visits as in all figures."
+"""
+How many visitors went through steps in order within a UTC day. Filters keep or drop their visits as in all figures. docs/reports.md
+defines the order of page views and events.
+"""
 type FunnelReport {
   "Visitors who made the first step."
   visitors: Int64!
@@ -7817,9 +7820,12 @@ enum ReportDimension {
   EVENT
   "The value of a property of an event: a text, a number, true or false. Lists and objects are not broken down."
   PROPERTY
-  "The day of the week of a visit's start, in the site's time zone: 1 for Monday to 7 for Sunday."
+  """
+  The day of the week in the site's time zone, 1 for Monday to 7 for Sunday. Rows count as the parts of a series do: page views, events
+  and visitors at the time of the page view or event, visits at their start. A filter keeps the visits that started on such a day.
+  """
   DAY_OF_WEEK
-  "The hour of a visit's start, in the site's time zone: 00 to 23."
+  "The hour in the site's time zone, 00 to 23. Rows and filters are like those of DAY_OF_WEEK."
   HOUR_OF_DAY
 }
 
@@ -7856,7 +7862,8 @@ input ReportFilterInput {
   operator: ReportOperator! = IS
   """
   1 to 50 values of at most 2,048 characters, of which one must match. For IS and IS_NOT, the empty text stands for visits without a
-  value.
+  value: for PAGE and EVENT those without any page view or event, for PROPERTY those without an event that carries the property, or
+  with one that carries an empty text.
   """
   values: [String!]!
 }

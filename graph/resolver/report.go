@@ -309,6 +309,7 @@ func scanFilters(filters []model.ReportFilter) []scan.Filter {
 		list[i] = scan.Filter{
 			Breakdown: scan.Breakdown{By: reports.Dimensions[f.Dimension], Property: f.Property, Event: f.Event},
 			Not:       f.Operator.IsNegative(),
+			None:      f.MatchesNone(),
 			Match:     f.Matcher(),
 		}
 	}

@@ -225,6 +225,9 @@ func randomFilters(random *rand.Rand, names []string) (inputs []map[string]any, 
 		property := map[bool]any{true: "plan", false: nil}[by == "PROPERTY"]
 		value := []string{"/", "/a", "/A", "direct", "Rect", "news", "NEWS", "signup", "pro", "1", "en", "a.example"}[random.IntN(12)]
 		operator := []string{"IS", "IS_NOT", "CONTAINS", "CONTAINS_NOT", "MATCHES"}[random.IntN(5)]
+		if strings.HasPrefix(operator, "IS") && random.IntN(4) == 0 {
+			value = ""
+		}
 		inputs = append(inputs, map[string]any{"dimension": by, "property": property, "operator": operator, "values": []string{value, "de"}})
 
 		match := func(text string) bool { return text == value || text == "de" }
@@ -235,7 +238,7 @@ func randomFilters(random *rand.Rand, names []string) (inputs []map[string]any, 
 			}
 		}
 		matching = append(matching, scan.Filter{Breakdown: scan.Breakdown{By: dimensions[by], Property: textOf(property)},
-			Not: strings.HasSuffix(operator, "_NOT"), Match: match})
+			Not: strings.HasSuffix(operator, "_NOT"), None: value == "", Match: match})
 	}
 	return inputs, matching
 }
@@ -441,6 +444,43 @@ func TestSameTimeOfDay(t *testing.T) {
 				if n := got.at(fmt.Sprintf("site.report.series.%d.metrics.comparison.pageviews", hour)); n != want {
 					t.Errorf("%v: part %d is compared with %v page views, want %v", test.now, hour, n, want)
 				}
+			}
+		}
+	})
+}
+
+// TestFilterByNoValue checks that an empty value of IS keeps the visits without such an event, property
+// or attribute, and that IS_NOT drops them.
+func TestFilterByNoValue(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		site := c.siteOf("example.com")
+
+		// The first visitor has all values, the second one none.
+		storeDay(t, d, a.siteNumber(site), model.At(a.clock.Now()))
+		for filter, want := range map[string]float64{
+			`dimension: EVENT, values: [""]`:                                                   1,
+			`dimension: EVENT, operator: IS_NOT, values: [""]`:                                 2,
+			`dimension: EVENT, values: ["", "signup"]`:                                         3,
+			`dimension: EVENT, operator: IS_NOT, values: ["", "signup"]`:                       0,
+			`dimension: EVENT, operator: MATCHES, values: ["**"]`:                              2,
+			`dimension: PROPERTY, property: "plan", values: [""]`:                              1,
+			`dimension: PROPERTY, property: "plan", operator: IS_NOT, values: [""]`:            2,
+			`dimension: PROPERTY, property: "plan", event: "other", values: [""]`:              3,
+			`dimension: PROPERTY, property: "unknown", values: [""]`:                           3,
+			`dimension: PROPERTY, property: "unknown", operator: IS_NOT, values: [""]`:         0,
+			`dimension: PAGE, values: [""]`:                                                    0,
+			`dimension: PAGE, operator: IS_NOT, values: [""]`:                                  3,
+			`dimension: UTM_SOURCE, values: [""]`:                                              1,
+			`dimension: UTM_SOURCE, operator: IS_NOT, values: [""]`:                            2,
+			`dimension: PROPERTY, property: "plan", values: ["", "pro"], operator: IS`:         3,
+			`dimension: PROPERTY, property: "plan", operator: IS_NOT, values: ["", "another"]`: 2,
+		} {
+			got := c.query(`query($id: ID!) { site(id: $id) { report(period: {preset: TODAY}, filters: [{`+filter+`}]) {
+	totals { pageviews } } } }`, "id", site).ok(t, "")
+			if n := got.at("site.report.totals.pageviews"); n != want {
+				t.Errorf("%s: %v page views, want %v", filter, n, want)
 			}
 		}
 	})

@@ -144,8 +144,9 @@ func (n *naive) who(v *naiveVisit, at model.Instant) string {
 
 func (n *naive) kept(v *naiveVisit) bool {
 	for _, f := range n.q.Filters {
-		any := false
-		for _, value := range n.valuesOf(v, f.Breakdown) {
+		values := n.valuesOf(v, f.Breakdown)
+		any := f.None && len(values) == 0
+		for _, value := range values {
 			any = any || f.Match(value)
 		}
 		if any == f.Not {

@@ -125,7 +125,7 @@ func Query(r *rand.Rand, zone *time.Location, first model.Day, days int) *scan.Q
 	for range r.IntN(3) {
 		b := q.Breakdowns[r.IntN(len(q.Breakdowns))]
 		want := []string{"", "/", "/a", "direct", "news", "signup", "pro", "1", "3", "14", "en", "a.example"}[r.IntN(12)]
-		q.Filters = append(q.Filters, scan.Filter{Breakdown: b, Not: r.IntN(3) == 0,
+		q.Filters = append(q.Filters, scan.Filter{Breakdown: b, Not: r.IntN(3) == 0, None: want == "" && r.IntN(2) == 0,
 			Match: func(s string) bool { return strings.HasPrefix(s, want) }})
 	}
 	return q

@@ -27,7 +27,7 @@ func (p *pass) filter() []bool {
 	return keep
 }
 
-// test returns whether a visit has a value that the filter matches.
+// test returns whether a visit has a value that the filter matches, or none if it matches none.
 func (p *pass) test(f *Filter) func(visit int) bool {
 	g := p.g
 
@@ -35,29 +35,33 @@ func (p *pass) test(f *Filter) func(visit int) bool {
 	case Page:
 		match, path := p.matches(segment.Path, f), &g.Columns[segment.Path]
 		return func(visit int) bool {
-			return anyIn(g.Views, visit, func(v int) bool { return match[path.At(v)] })
+			from, to := g.Views(visit)
+			return f.None && from == to || anyIn(g.Views, visit, func(v int) bool { return match[path.At(v)] })
 		}
 	case Event:
 		match, name := p.matches(segment.EventName, f), &g.Columns[segment.EventName]
 		return func(visit int) bool {
-			return anyIn(g.Events, visit, func(e int) bool { return match[name.At(e)] })
+			from, to := g.Events(visit)
+			return f.None && from == to || anyIn(g.Events, visit, func(e int) bool { return match[name.At(e)] })
 		}
 	case Property:
 		property, known := p.id(segment.PropName, f.Property)
 		match := make(map[uint32]bool) // of the property's values met
 		return func(visit int) bool {
+			none := true
 			return known && anyIn(g.Events, visit, func(e int) bool {
 				value, carried := p.valueOf(e, property, f.Event)
 				if !carried {
 					return false
 				}
+				none = false
 				matches, met := match[value]
 				if !met {
 					matches = f.Match(shown(g.Texts[segment.PropValue][value]))
 					match[value] = matches
 				}
 				return matches
-			})
+			}) || f.None && none
 		}
 	case DayOfWeek, HourOfDay:
 		s, match := p.timeSlots(f.By), p.matchesOf(timeTexts[f.By], f.Match)

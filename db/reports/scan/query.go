@@ -76,6 +76,7 @@ func (b Breakdown) Same(other Breakdown) bool {
 type Filter struct {
 	Breakdown
 	Not   bool
+	None  bool // of Page, Event and Property: visits without a value match, too
 	Match func(value string) bool
 }
 
