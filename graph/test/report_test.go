@@ -486,6 +486,64 @@ func TestFilterByNoValue(t *testing.T) {
 	})
 }
 
+// TestHoursAndDaysOfTheWeek checks that their rows count like parts of a series, page views at their own
+// time and visits at their start, and that their filters keep visits by their start.
+func TestHoursAndDaysOfTheWeek(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		site := c.siteOf("example.com")
+		c.query(`mutation($id: ID!) { updateSite(input: {siteId: $id, timeZone: "Europe/Berlin"}) { userErrors { code } } }`,
+			"id", site).ok(t, "updateSite")
+
+		// A visit of Sunday 23:50 goes on until Monday 0:20.
+		sunday := time.Date(2026, 11, 15, 22, 50, 0, 0, time.UTC)
+		at := func(minutes int) model.Instant { return model.At(sunday.Add(time.Duration(minutes) * time.Minute)) }
+		key := segment.VisitKey{Visitor: model.VisitorID{1}, N: 1}
+		err := recount.Store(t.Context(), d, a.siteNumber(site), segment.Rows{
+			Day:    at(0).Day(),
+			Visits: []segment.Visit{{VisitKey: key, StartedAt: at(0), Channel: "direct"}},
+			Views: []segment.View{{VisitKey: key, At: at(0), ID: 1, Path: "/", Width: model.UnknownWidth},
+				{VisitKey: key, At: at(20), ID: 2, Path: "/a", Width: model.UnknownWidth}},
+			Events: []segment.Event{{VisitKey: key, At: at(30), ID: 3, Name: "signup", Path: "/a"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.work(a.clock.Now())
+
+		const figures = `{ visits visitors pageviews events }`
+		got := c.query(`query($id: ID!) { site(id: $id) { report(period: {from: "2026-11-15", to: "2026-11-16"}) {
+	series(interval: HOUR) { metrics `+figures+` }
+	hours: breakdown(by: HOUR_OF_DAY, orderBy: {metric: VISITS}) { edges { node { value metrics `+figures+` } } }
+	days: breakdown(by: DAY_OF_WEEK, orderBy: {metric: VISITS}) { edges { node { value metrics `+figures+` } } } } } }`, "id", site).ok(t, "")
+		sundays := map[string]any{"visits": 1.0, "visitors": 1.0, "pageviews": 1.0, "events": 0.0}
+		mondays := map[string]any{"visits": 0.0, "visitors": 1.0, "pageviews": 1.0, "events": 1.0}
+		for path, want := range map[string]any{
+			"series.23.metrics": sundays, "series.24.metrics": mondays,
+			"hours.edges.0.node": map[string]any{"value": "23", "metrics": sundays},
+			"hours.edges.1.node": map[string]any{"value": "00", "metrics": mondays}, "hours.edges.2": nil,
+			"days.edges.0.node": map[string]any{"value": "7", "metrics": sundays},
+			"days.edges.1.node": map[string]any{"value": "1", "metrics": mondays}, "days.edges.2": nil,
+		} {
+			if value := got.at("site.report." + path); !reflect.DeepEqual(value, want) {
+				t.Errorf("%s is %v, want %v", path, value, want)
+			}
+		}
+
+		for filter, want := range map[string]float64{
+			`dimension: HOUR_OF_DAY, values: ["23"]`: 2, `dimension: HOUR_OF_DAY, values: ["00"]`: 0,
+			`dimension: DAY_OF_WEEK, values: ["7"]`: 2, `dimension: DAY_OF_WEEK, values: ["1"]`: 0,
+		} {
+			got := c.query(`query($id: ID!) { site(id: $id) { report(period: {from: "2026-11-15", to: "2026-11-16"}, filters: [{`+filter+`}]) {
+	totals { pageviews } } } }`, "id", site).ok(t, "")
+			if n := got.at("site.report.totals.pageviews"); n != want {
+				t.Errorf("%s: %v page views, want %v", filter, n, want)
+			}
+		}
+	})
+}
+
 // storeDay stores two visitors of the last minute: one saw / and /pricing and signed up, one saw /.
 func storeDay(t *testing.T, d *db.DB, siteID int64, now model.Instant) {
 	t.Helper()
