@@ -35,6 +35,7 @@ type command struct {
 	By        string   `default:"PAGE" placeholder:"DIMENSION" help:"Dimension of the breakdown, as in the API."`
 	Property  string   `placeholder:"NAME" help:"The property of a breakdown by PROPERTY."`
 	Filters   []string `name:"filter" sep:"none" placeholder:"FILTER" help:"DIMENSION OPERATOR VALUE, for example 'PAGE CONTAINS /blog'; for a property, PROPERTY:NAME. May be repeated; all must hold."`
+	Steps     []string `name:"step" sep:"none" placeholder:"STEP" help:"A step of a funnel: PAGE PATTERN or EVENT NAME. Repeated, in order."`
 	KeyEvents []string `placeholder:"NAME" help:"The site's key events. purchase always is one."`
 }
 
@@ -46,6 +47,7 @@ type report struct {
 	Totals scan.Figures
 	Days   []scan.Figures
 	Rows   map[string]scan.Figures // by value
+	Funnel []int64                 `json:",omitempty"` // visitors of each step
 }
 
 func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -101,7 +103,11 @@ func (c *command) count() (*report, error) {
 		return nil, err
 	}
 	result := recount.Count(query, rows)
-	return &report{Totals: result.Totals, Days: result.Points, Rows: result.Breakdowns[0]}, nil
+	r := &report{Totals: result.Totals, Days: result.Points, Rows: result.Breakdowns[0]}
+	if len(result.Funnels) > 0 {
+		r.Funnel = result.Funnels[0]
+	}
+	return r, nil
 }
 
 // query converts the command line.
@@ -143,6 +149,14 @@ func (c *command) query() (*scan.Query, error) {
 		}
 		q.Filters = append(q.Filters, filter)
 	}
+	if len(c.Steps) == 0 {
+		return q, nil
+	}
+	funnel, err := funnelOf(c.Steps)
+	if err != nil {
+		return nil, fmt.Errorf("--step: %w", err)
+	}
+	q.Funnels = []scan.Funnel{funnel}
 	return q, nil
 }
 
@@ -173,6 +187,22 @@ func filterOf(text string) (scan.Filter, error) {
 	}
 	return scan.Filter{Breakdown: scan.Breakdown{By: by, Property: property}, Not: not,
 		None: value == "", Match: matches}, nil
+}
+
+// funnelOf converts the steps of the command line.
+func funnelOf(texts []string) (funnel scan.Funnel, err error) {
+	for _, text := range texts {
+		kind, value, _ := strings.Cut(text, " ")
+		switch {
+		case kind == "PAGE" && value != "":
+			funnel.Steps = append(funnel.Steps, scan.Step{Page: func(path string) bool { return matchPattern(value, path) }})
+		case kind == "EVENT" && value != "":
+			funnel.Steps = append(funnel.Steps, scan.Step{Event: value})
+		default:
+			return funnel, fmt.Errorf("%q is not PAGE PATTERN or EVENT NAME", text)
+		}
+	}
+	return funnel, nil
 }
 
 // matchPattern reports whether a text matches a pattern in which * is any text without a slash and

@@ -136,7 +136,11 @@ func TestReportsEqualARecount(t *testing.T) {
 			var want bytes.Buffer
 			encoder := json.NewEncoder(&want)
 			encoder.SetIndent("", "  ")
-			if err := encoder.Encode(report{result.Totals, result.Points, maps.Collect(result.Breakdowns[0].All())}); err != nil {
+			expected := report{Totals: result.Totals, Days: result.Points, Rows: maps.Collect(result.Breakdowns[0].All())}
+			if len(result.Funnels) > 0 {
+				expected.Funnel = result.Funnels[0]
+			}
+			if err := encoder.Encode(expected); err != nil {
 				t.Fatal(err)
 			}
 			if out.String() != want.String() {
@@ -178,6 +182,20 @@ func randomReport(random *rand.Rand, first model.Day) (*scan.Query, []string) {
 		args = append(args, "--property", "plan")
 	}
 	q.Breakdowns = []scan.Breakdown{breakdown}
+
+	if random.IntN(2) == 0 {
+		var funnel scan.Funnel
+		for range 2 + random.IntN(2) {
+			step := []string{"PAGE /*", "PAGE /a", "PAGE /b", "EVENT signup", "EVENT scroll"}[random.IntN(5)]
+			args = append(args, "--step", step)
+			if pattern, ok := strings.CutPrefix(step, "PAGE "); ok {
+				funnel.Steps = append(funnel.Steps, scan.Step{Page: model.PatternMatcher(pattern)})
+				continue
+			}
+			funnel.Steps = append(funnel.Steps, scan.Step{Event: strings.TrimPrefix(step, "EVENT ")})
+		}
+		q.Funnels = []scan.Funnel{funnel}
+	}
 
 	for range random.IntN(3) {
 		by, property := names[random.IntN(len(names))], ""
@@ -226,6 +244,7 @@ func TestCommandLine(t *testing.T) {
 		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --by COUNTRY", 1},
 		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --by PROPERTY", 1},
 		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --filter PAGE", 1},
+		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --step PAGE", 1},
 		{"--pageviews " + broken + " --from 2026-11-01 --to 2026-11-01", 1},
 		{"--pageviews " + path + ".missing --from 2026-11-01 --to 2026-11-01", 1},
 		{"--pageviews " + spreadsheet + " --from 2026-11-01 --to 2026-11-01", 1},

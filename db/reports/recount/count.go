@@ -12,11 +12,12 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// Result is what a query asked for, like scan.Result. It has no funnels and no property names.
+// Result is what a query asked for, like scan.Result. It has no property names.
 type Result struct {
 	Totals     scan.Figures
 	Points     []scan.Figures
 	Breakdowns []map[string]scan.Figures // by value
+	Funnels    [][]int64                 // visitors of each step
 }
 
 // naive counts a query with maps over rows, as slowly and as plainly as docs/reports.md says it.
@@ -81,6 +82,9 @@ func Count(q *scan.Query, days []segment.Rows) *Result {
 			}
 		}
 		r.Breakdowns = append(r.Breakdowns, figures)
+	}
+	for i := range q.Funnels {
+		r.Funnels = append(r.Funnels, n.funnel(q.Funnels[i].Steps, days))
 	}
 	return r
 }

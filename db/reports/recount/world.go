@@ -61,7 +61,18 @@ func addVisit(r *rand.Rand, rows *segment.Rows, key segment.VisitKey, start mode
 	rows.Visits = append(rows.Visits, v)
 
 	last := (rows.Day + 1).Start() - 1
-	at := func() model.Instant { return min(start.Add(time.Duration(r.IntN(100*60))*time.Second), last) }
+	before := start
+	at := func() model.Instant {
+		// Many rows share a second, and some a microsecond.
+		switch r.IntN(3) {
+		case 0:
+			before = start.Add(time.Duration(r.IntN(100*60)) * time.Second)
+		case 1:
+			before = max(start, before.Add(time.Duration(r.IntN(1500)-500)*time.Millisecond))
+		}
+		before = min(before, last)
+		return before
+	}
 	views, events := r.IntN(4), r.IntN(3)
 	if views+events == 0 {
 		// A visit begins with a page view or an event.
@@ -122,6 +133,17 @@ func Query(r *rand.Rand, zone *time.Location, first model.Day, days int) *scan.Q
 		q.Points = slices.Compact(q.Points)
 	}
 
+	for range r.IntN(2) {
+		page := func(want string) func(string) bool {
+			return func(path string) bool { return strings.HasPrefix(path, want) }
+		}
+		steps := make([]scan.Step, 2+r.IntN(2))
+		for i := range steps {
+			steps[i] = []scan.Step{{Page: page("/")}, {Page: page("/a")}, {Page: page("/b")}, {Event: "signup"}, {Event: "scroll"}}[r.IntN(5)]
+		}
+		q.Funnels = append(q.Funnels, scan.Funnel{Steps: steps})
+	}
+
 	for range r.IntN(3) {
 		b := q.Breakdowns[r.IntN(len(q.Breakdowns))]
 		want := []string{"", "/", "/a", "direct", "news", "signup", "pro", "1", "3", "14", "en", "a.example"}[r.IntN(12)]
@@ -160,6 +182,10 @@ func Check(t testing.TB, name string, want *Result, got *scan.Result) {
 			t.Errorf("%s: breakdown %d has %d values %q, want %q", name, i, got.Breakdowns[i].Len(),
 				slices.Sorted(maps.Keys(rows)), slices.Sorted(maps.Keys(want.Breakdowns[i])))
 		}
+	}
+
+	if len(want.Funnels)+len(got.Funnels) > 0 && !reflect.DeepEqual(got.Funnels, want.Funnels) {
+		t.Errorf("%s: funnels %v, want %v", name, got.Funnels, want.Funnels)
 	}
 
 	if t.Failed() {

@@ -12,8 +12,9 @@ import (
 type builder struct {
 	s          *Segment
 	columns    [fieldCount][]uint32
-	newVisitor bool // of the visit that is added next
-	user       Text // of the visit that is added next
+	before     []uint32 // see Segment.Before
+	newVisitor bool     // of the visit that is added next
+	user       Text     // of the visit that is added next
 }
 
 func newBuilder(first model.Day) *builder {
@@ -29,6 +30,7 @@ func (b *builder) grow(visitCount, viewCount, eventCount, propCount int) {
 	for _, column := range []*[]uint32{&b.s.Start, &b.s.Engaged, &b.s.ViewsEnd, &b.s.EventsEnd} {
 		*column = make([]uint32, 0, visitCount)
 	}
+	b.before = make([]uint32, 0, eventCount)
 	for _, column := range []*[]uint32{&b.s.ViewAt, &b.s.ViewEngaged} {
 		*column = make([]uint32, 0, viewCount)
 	}
@@ -49,6 +51,12 @@ func (b *builder) segment(texts *[fieldCount][]string) *Segment {
 		b.s.Columns[f] = newColumn(b.columns[f], len(b.s.Texts[f.Domain()]))
 		b.columns[f] = nil
 	}
+
+	most := uint32(0)
+	if len(b.before) > 0 {
+		most = slices.Max(b.before)
+	}
+	b.s.Before, b.before = newColumn(b.before, int(most)+1), nil
 	return b.s
 }
 

@@ -249,7 +249,7 @@ func (d *DayBuilder) addProperties(object []byte) (added uint8) {
 const (
 	visitBytes    = 250
 	viewBytes     = 70
-	eventBytes    = 90
+	eventBytes    = 94
 	propertyBytes = 24
 
 	checkEvery = 1_024 // rows
@@ -344,7 +344,12 @@ func (d *DayBuilder) addTo(b *builder, v *visitRow, views, events []int32) {
 	s := b.s
 	own, engaged := false, int64(0)
 
+	before := 0
 	for _, i := range events {
+		for before < len(views) && d.views[views[before]].at <= d.events[i].at {
+			before++
+		}
+		b.before = append(b.before, uint32(before))
 		d.addEventTo(b, &d.events[i])
 		own = own || !model.IsAutomaticEvent(d.texts[EventName][d.events[i].name])
 	}

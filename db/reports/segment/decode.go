@@ -125,6 +125,9 @@ func (s *Segment) take(part Part, c *columns) {
 
 	case PartEvents:
 		s.EventAt, s.Value, s.PropsEnd = c.u32("at"), c.i64("value"), c.u32("props_end")
+		if c.byName[beforeName] != nil {
+			s.Before = c.column(beforeName)
+		}
 		s.takeFields(c, events)
 
 	case PartProps:
@@ -179,17 +182,22 @@ func (s *Segment) takeFields(c *columns, t table) {
 			continue
 		}
 
-		switch column := c.byName[fieldName(f)].(type) {
-		case *array.Uint8:
-			s.Columns[f] = Column{U8: column.Uint8Values()}
-		case *array.Uint16:
-			s.Columns[f] = Column{U16: column.Uint16Values()}
-		case *array.Uint32:
-			s.Columns[f] = Column{U32: column.Uint32Values()}
-		default:
-			c.err = fmt.Errorf("%w: no column %s", ErrDamaged, fieldName(f))
-		}
+		s.Columns[f] = c.column(fieldName(f))
 	}
+}
+
+// column returns a column in the width that it was encoded with.
+func (c *columns) column(name string) Column {
+	switch column := c.byName[name].(type) {
+	case *array.Uint8:
+		return Column{U8: column.Uint8Values()}
+	case *array.Uint16:
+		return Column{U16: column.Uint16Values()}
+	case *array.Uint32:
+		return Column{U32: column.Uint32Values()}
+	}
+	c.err = fmt.Errorf("%w: no column %s", ErrDamaged, name)
+	return Column{}
 }
 
 func (c *columns) u8(name string) []uint8 {
@@ -231,6 +239,10 @@ func (s *Segment) check() error {
 		if c.Len() != rows[f.table()] || !c.below(len(s.Texts[f.Domain()])) {
 			return fmt.Errorf("%w: %s", ErrDamaged, fieldName(f))
 		}
+	}
+
+	if n := s.Before.Len(); n != 0 && n != len(s.EventAt) {
+		return fmt.Errorf("%w: %s", ErrDamaged, beforeName)
 	}
 
 	return s.checkVisitors()

@@ -81,6 +81,9 @@ func (s *Segment) record(part Part) *record {
 		r.u32("at", s.EventAt)
 		r.i64("value", s.Value)
 		r.u32("props_end", s.PropsEnd)
+		if s.Before.Len() == len(s.EventAt) {
+			r.column(beforeName, &s.Before)
+		}
 		r.fields(s, events)
 	case PartProps:
 		r.fields(s, props)
@@ -139,17 +142,24 @@ func (r *record) fields(s *Segment, t table) {
 			continue
 		}
 
-		name, c := fieldName(f), &s.Columns[f]
-		switch {
-		case c.U8 != nil:
-			r.u8(name, c.U8)
-		case c.U16 != nil:
-			r.u16(name, c.U16)
-		default:
-			r.u32(name, c.U32)
-		}
+		r.column(fieldName(f), &s.Columns[f])
 	}
 }
+
+// column adds a column in its width.
+func (r *record) column(name string, c *Column) {
+	switch {
+	case c.U8 != nil:
+		r.u8(name, c.U8)
+	case c.U16 != nil:
+		r.u16(name, c.U16)
+	default:
+		r.u32(name, c.U32)
+	}
+}
+
+// beforeName names the column Segment.Before.
+const beforeName = "before"
 
 func fieldName(f Field) string { return "f" + strconv.Itoa(int(f)) }
 

@@ -98,6 +98,7 @@ func (m *merger) add(s *Segment) error {
 	to.ViewEngaged = append(to.ViewEngaged, s.ViewEngaged...)
 	to.Scroll = append(to.Scroll, s.Scroll...)
 
+	m.addBefore(s)
 	to.EventAt = appendShifted(to.EventAt, s.EventAt, at)
 	to.Value = append(to.Value, s.Value...)
 	to.Days = append(to.Days, s.Days...)
@@ -127,6 +128,16 @@ func (m *merger) addTexts(s *Segment) {
 		m.columns[f] = slices.Grow(m.columns[f], column.Len())
 		for i := range column.Len() {
 			m.put(f, numbers[domain][column.At(i)])
+		}
+	}
+}
+
+// addBefore adds the places of the events among the page views of their visits.
+func (m *merger) addBefore(s *Segment) {
+	m.before = slices.Grow(m.before, len(s.EventAt))
+	for visit := range s.New {
+		for e, end := s.Events(visit); e < end; e++ {
+			m.before = append(m.before, s.ViewsBefore(visit, e))
 		}
 	}
 }

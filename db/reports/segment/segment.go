@@ -8,7 +8,11 @@
 // visit of each. The package never reads a database, a clock or the network.
 package segment
 
-import "github.com/tallygate/tallygate/db/model"
+import (
+	"slices"
+
+	"github.com/tallygate/tallygate/db/model"
+)
 
 // Field names a column whose values are texts. A row stores the text's index in the dictionary of
 // the field's domain.
@@ -105,6 +109,7 @@ type Segment struct {
 	EventAt  []uint32 // seconds since First 00:00 UTC
 	Value    []int64  // in millionths of the currency's unit; negative for a refund
 	PropsEnd []uint32 // index after its last property
+	Before   Column   // page views of its visit that come before it; empty in segments of earlier builds
 }
 
 // Day counts the rows of one UTC day.
@@ -163,6 +168,18 @@ func (s *Segment) Events(i int) (from, to uint32) { return rangeOf(s.EventsEnd, 
 
 // Props returns the range of properties of event i.
 func (s *Segment) Props(i int) (from, to uint32) { return rangeOf(s.PropsEnd, i) }
+
+// ViewsBefore returns how many page views of visit i come before event e, which is one of its events: those
+// of the same microsecond, too. A segment of an earlier build knows the second only, so that all page
+// views of this second come before the event.
+func (s *Segment) ViewsBefore(i int, e uint32) uint32 {
+	if s.Before.Len() > 0 {
+		return s.Before.At(int(e))
+	}
+	from, to := s.Views(i)
+	n, _ := slices.BinarySearch(s.ViewAt[from:to], s.EventAt[e]+1)
+	return uint32(n)
+}
 
 func rangeOf(ends []uint32, i int) (from, to uint32) {
 	if i > 0 {

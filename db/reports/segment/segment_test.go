@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -264,5 +265,58 @@ func follow(s *segment.Segment) {
 				s.Text(segment.PropValue, int(p))
 			}
 		}
+	}
+}
+
+// TestOrderOfEvents checks where events lie among the page views of their visit, also in a segment of an
+// earlier build, which knows seconds only, and merged with one.
+func TestOrderOfEvents(t *testing.T) {
+	const day = model.Day(20_000)
+	build := func(day model.Day) *segment.Segment {
+		key := segment.VisitKey{Visitor: model.VisitorID{1}, N: 1}
+		at := func(ms int) model.Instant { return day.Start().Add(time.Duration(ms) * time.Millisecond) }
+		rows := segment.Rows{Day: day, Visits: []segment.Visit{{VisitKey: key, StartedAt: at(1000), Channel: "direct"}}}
+		for _, ms := range []int{1000, 1600, 2500} {
+			rows.Views = append(rows.Views, segment.View{VisitKey: key, At: at(ms), ID: int64(ms), Path: "/", Width: -1})
+		}
+		for _, ms := range []int{1000, 1200, 2000, 2900} {
+			rows.Events = append(rows.Events, segment.Event{VisitKey: key, At: at(ms), ID: int64(ms), Name: "click", Path: "/"})
+		}
+		s, err := segment.Build(rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	places := func(s *segment.Segment) (before []uint32) {
+		parts, err := s.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err = segment.Decode(parts); err != nil {
+			t.Fatal(err)
+		}
+		for visit := range s.New {
+			for e, end := s.Events(visit); e < end; e++ {
+				before = append(before, s.ViewsBefore(visit, e))
+			}
+		}
+		return before
+	}
+
+	exact, earlier := build(day), build(day+1)
+	earlier.Before = segment.Column{}
+	if got, want := places(exact), []uint32{1, 1, 2, 3}; !slices.Equal(got, want) {
+		t.Errorf("page views before the events: %v, want %v", got, want)
+	}
+	if got, want := places(earlier), []uint32{2, 2, 3, 3}; !slices.Equal(got, want) {
+		t.Errorf("of an earlier build: %v, want %v", got, want)
+	}
+	merged, err := segment.Merge([]*segment.Segment{exact, earlier})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := places(merged), []uint32{1, 1, 2, 3, 2, 2, 3, 3}; !slices.Equal(got, want) {
+		t.Errorf("merged: %v, want %v", got, want)
 	}
 }
