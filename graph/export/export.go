@@ -10,7 +10,9 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -111,7 +113,12 @@ func (o *downloads) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	request, err := parse(r.URL.Query())
+	parameters, err := decode(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+
+	request, err := parse(parameters)
 	if err != nil {
 		return err
 	}
@@ -214,10 +221,36 @@ type request struct {
 	csv  bool
 }
 
-func parse(q url.Values) (*request, error) {
-	bad := func(name string) (*request, error) {
-		return nil, &model.Error{Kind: model.Invalid, Code: "bad_parameter", Field: name}
+// parameterNames are the parameters of a download.
+var parameterNames = []string{"site_id", "type", "from", "to", "format", "limit", "cursor", "offset"}
+
+// decode returns the parameters of a query. Unlike url.URL.Query it skips none that it cannot decode:
+// a client that pages with a skipped offset would read the first page for ever. The error names the
+// parameter, or "query" if the name is unknown.
+func decode(query string) (url.Values, error) {
+	q, err := url.ParseQuery(query)
+	if err == nil {
+		return q, nil
 	}
+
+	for pair := range strings.SplitSeq(query, "&") {
+		if _, err := url.ParseQuery(pair); err == nil {
+			continue
+		}
+		if name, _, _ := strings.Cut(pair, "="); slices.Contains(parameterNames, name) {
+			return nil, badParameter(name)
+		}
+	}
+
+	return nil, badParameter("query")
+}
+
+func badParameter(name string) error {
+	return &model.Error{Kind: model.Invalid, Code: "bad_parameter", Field: name}
+}
+
+func parse(q url.Values) (*request, error) {
+	bad := func(name string) (*request, error) { return nil, badParameter(name) }
 
 	r := &request{site: q.Get("site_id")}
 	if r.site == "" {

@@ -270,6 +270,27 @@ func TestErrors(t *testing.T) {
 			})
 		}
 
+		// A parameter that cannot be decoded is not absent: a client that pages with it would read the
+		// first page for ever.
+		for parameters, name := range map[string]string{
+			"limit=%zz": "limit", "offset=%zz": "offset", "limit=1;offset=1": "limit", "cursor=%": "cursor", "offset=1&limit=%f": "limit",
+			"page%zz=1": "query", "a;b": "query", "other=%zz": "query",
+		} {
+			query := url.Values{"site_id": {s.ids.Of(model.NodeSite, s.site.ID)}, "type": {"pageviews"},
+				"from": {"2026-11-20"}, "to": {"2026-11-20"}}.Encode() + "&" + parameters
+			response, err := http.Get(s.url + "?" + query)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			body, err := io.ReadAll(response.Body)
+			response.Body.Close()
+			want := `{"error":"bad_parameter","parameter":"` + name + `"}`
+			if err != nil || response.StatusCode != http.StatusBadRequest || strings.TrimSpace(string(body)) != want {
+				t.Errorf("%s: %d %s, %v; want 400 %s", parameters, response.StatusCode, body, err, want)
+			}
+		}
+
 		response, err := http.Post(s.url, "text/plain", nil)
 		if err != nil {
 			t.Fatal(err)
