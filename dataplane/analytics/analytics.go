@@ -222,8 +222,10 @@ func (s *Service) visitorOf(
 
 // userIDOf returns the stored form of a pseudonymous user id: a keyed hash that is bound to the
 // site, so that ids cannot be linked across sites. It returns nil for a site that does not allow
-// user ids, and for a malformed id.
+// user ids, and for a malformed id. Upper and lower case are the same id: some languages write
+// hexadecimal numbers in upper case, and the script sends lower case.
 func (s *Service) userIDOf(site *site, id string) []byte {
+	id = strings.ToLower(id)
 	if !site.allowUserID || !model.IsUserID(id) {
 		return nil
 	}

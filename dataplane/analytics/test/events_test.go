@@ -427,7 +427,11 @@ func TestPseudonymousUserID(t *testing.T) {
 			t.Error("a site that does not allow ids stores one")
 		}
 
-		for _, bad := range []any{id[:63], id + "a", strings.ToUpper(id), "owner@example.com", 7, nil} {
+		if got := userOf(site, "198.51.100.6", strings.ToUpper(id)); got != first {
+			t.Error("an id in upper case is not the same id")
+		}
+
+		for _, bad := range []any{id[:63], id + "a", id[:63] + "g", "owner@example.com", 7, nil} {
 			if got := userOf(site, "198.51.100.3", bad); got != "" {
 				t.Errorf("id %v is stored", bad)
 			}

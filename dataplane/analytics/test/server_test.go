@@ -1,6 +1,7 @@
 package analytics_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -172,6 +173,26 @@ func TestServerTiesToTheBrowsersVisit(t *testing.T) {
 			if got := e.Visit.ID() == p.rows(site)[0].Visit.ID(); got != same || (e.Channel == "email") != same {
 				t.Errorf("%s: in the browser's visit %v, channel %s; want %v", ip, got, e.Channel, same)
 			}
+		}
+	})
+}
+
+// TestServerUserIDInUpperCase checks that an id is the same one in upper case, in which some languages
+// write hexadecimal numbers, and in lower case, in which the script sends it.
+func TestServerUserIDInUpperCase(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		site := p.shop("shop.example")
+		bearer, id := "Bearer "+p.secret(site), strings.Repeat("ab", 32)
+
+		p.view(site, "203.0.113.77", m{"d": id})
+		body := mustJSON(t, m{"event": "signup", "ip": "203.0.113.78", "user_agent": chrome, "user_id": strings.ToUpper(id)})
+		if status, answer := p.serverCall("POST", bearer, body); status != 200 {
+			t.Fatalf("%d %s", status, answer)
+		}
+
+		if view, event := p.rows(site)[0], p.events(site)[0]; len(event.UserID) == 0 || !bytes.Equal(event.UserID, view.UserID) {
+			t.Errorf("user id %x of the server's event, %x of the browser's page view; want the same", event.UserID, view.UserID)
 		}
 	})
 }
