@@ -141,7 +141,7 @@ func (d *decision) markQuota(key model.UsageKey, read ingest.Usage, used int64) 
 // repeats returns why a hit is a duplicate of a stored one, or stored if it is none.
 func (d *decision) repeats(h *hit) outcome {
 	if h.isManual() {
-		if current := d.current(h); current != nil && visit.Repeats(&current.visit, h.pageview.Path, h.at) {
+		if latest := d.latest(h); latest != nil && visit.Repeats(&latest.visit, h.pageview.Path, h.at) {
 			return duplicatePageview
 		}
 	}
@@ -215,7 +215,11 @@ func (d *decision) view(h *hit) {
 	current := d.awaiting(key)
 	if current != nil {
 		visit.Arrive(&current.visit, key.PageviewID)
-	} else {
+		current.further = !current.started
+	}
+
+	// The page view may come too late for the visit that awaits it, or with another campaign.
+	if current == nil || !visit.Continues(&current.visit, at, &h.entry.campaign) {
 		current = d.join(h, at)
 	}
 
@@ -229,7 +233,7 @@ func (d *decision) view(h *hit) {
 	d.changes.Pageviews = append(d.changes.Pageviews, row)
 
 	if !row.Manual {
-		newest := d.current(h)
+		newest := d.latest(h)
 		newest.further = !newest.started
 		visit.Remember(&newest.visit, row.Path, h.at)
 	}
@@ -272,11 +276,11 @@ func (d *decision) record(h *hit) {
 }
 
 // visitOfEvent returns the visit of the page view that the event names, in whatever order the two
-// came. An event that names none belongs to the visitor's latest visit of the day, or starts one.
+// came. An event that names none belongs to the visitor's current visit of the day, or starts one.
 func (d *decision) visitOfEvent(h *hit, at model.Instant) *visitChange {
 	key, ok := h.viewKey()
 	if !ok {
-		if current := d.current(h); current != nil {
+		if current := cmp.Or(d.current(h, at), d.latest(h)); current != nil {
 			return current
 		}
 
@@ -290,11 +294,29 @@ func (d *decision) visitOfEvent(h *hit, at model.Instant) *visitChange {
 		return current
 	}
 
-	current := d.join(h, at)
-	visit.Await(&current.visit, key.PageviewID, at)
+	current := d.joinUnseen(h, at)
+	visit.Await(&current.visit, key.PageviewID)
 	current.further = !current.started
 
 	return current
+}
+
+// joinUnseen is join for an event whose page view has not arrived. While the visitor's latest visit
+// waits in vain for a page view, further ids that belong to none open no other visit.
+func (d *decision) joinUnseen(h *hit, at model.Instant) *visitChange {
+	current := d.current(h, at)
+	if current != nil && visit.Continues(&current.visit, at, &h.entry.campaign) {
+		return current
+	}
+
+	latest := d.latest(h)
+	if latest != nil && len(latest.visit.Awaited) > 0 && visit.IsSetAside(&latest.visit, at) {
+		return latest
+	}
+
+	opened := d.begin(h, at)
+	visit.Open(&opened.visit, at)
+	return opened
 }
 
 // viewed returns the newest of the visitor's visits that has a page view with the id among its
@@ -320,15 +342,25 @@ func (d *decision) awaiting(key model.ViewKey) *visitChange {
 
 // join applies the page view rule: it returns the current visit if that continues, or a new one.
 func (d *decision) join(h *hit, at model.Instant) *visitChange {
-	current := d.current(h)
+	current := d.current(h, at)
 	if current == nil || !visit.Continues(&current.visit, at, &h.entry.campaign) {
 		return d.begin(h, at)
 	}
 	return current
 }
 
-// current returns the newest visit of the hit's visitor; nil for none.
-func (d *decision) current(h *hit) *visitChange {
+// current returns the newest visit of the hit's visitor that is not set aside; nil for none.
+func (d *decision) current(h *hit, at model.Instant) *visitChange {
+	for _, c := range d.newest(h.visitorKey()) {
+		if !visit.IsSetAside(&c.visit, at) {
+			return c
+		}
+	}
+	return nil
+}
+
+// latest returns the newest visit of the hit's visitor; nil for none.
+func (d *decision) latest(h *hit) *visitChange {
 	if visits := d.newest(h.visitorKey()); len(visits) > 0 {
 		return visits[0]
 	}

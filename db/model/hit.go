@@ -61,7 +61,7 @@ type Visit struct {
 	Visitor        VisitorID
 	StartedAt      Instant
 	N              int16   // number of the visit among the visitor's visits of the UTC day, from 1
-	LastPageviewAt Instant // includes awaited page views; never decreases; 0 while there is none
+	LastPageviewAt Instant // of a visit without page views, its start if it awaits one, or 0; never decreases
 	Pageviews      int32
 	Recent         []RecentView // latest automatic page views, see visit.Remember; nil for none
 	Awaited        []byte       // page views known only from their events, see visit.Await; nil for none

@@ -227,6 +227,96 @@ func TestEventsJoinVisits(t *testing.T) {
 	})
 }
 
+// TestInventedPageviewIDs checks that an event with an id that belongs to no page view neither ends nor
+// extends a visit of page views, and that an event that overtakes its page view is in its visit. Each step
+// is a hit of one visitor. Visits are numbered in the order in which the steps reach them.
+func TestInventedPageviewIDs(t *testing.T) {
+	type step struct {
+		at     time.Duration // after 12:00 UTC
+		event  bool          // or a page view
+		on     int           // the page view id; 0 for none
+		source string        // utm_source
+		visit  int
+	}
+	const invented = 1_000 // and more: ids of no page view
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		for i, test := range []struct {
+			name  string
+			steps []step
+		}{
+			{"it does not extend a visit", []step{{on: 1, visit: 1}, {at: 20 * time.Minute, event: true, on: invented, visit: 1},
+				{at: 30*time.Minute + 2*time.Second, on: 2, visit: 2}}},
+			{"nor do many of them", []step{{on: 1, visit: 1}, {at: 20 * time.Minute, event: true, on: invented, visit: 1},
+				{at: 29 * time.Minute, event: true, on: invented + 1, visit: 1}, {at: 31 * time.Minute, event: true, on: 1, visit: 1},
+				{at: 32 * time.Minute, on: 2, visit: 2}}},
+			{"its campaign does not end a visit", []step{{source: "newsletter", on: 1, visit: 1},
+				{at: time.Minute, event: true, on: invented, source: "partner", visit: 2}, {at: 2 * time.Minute, on: 2, visit: 1},
+				{at: 31 * time.Minute, on: 3, visit: 1}, {at: 32 * time.Minute, event: true, visit: 1}}},
+			{"many ids and campaigns open one visit", []step{{source: "newsletter", on: 1, visit: 1},
+				{at: time.Minute, event: true, on: invented, source: "partner", visit: 2},
+				{at: 2 * time.Minute, event: true, on: invented + 1, source: "search", visit: 2},
+				{at: 3 * time.Minute, event: true, on: invented + 2, source: "mail", visit: 2}, {at: 4 * time.Minute, on: 2, visit: 1}}},
+			{"ids after the gap open one visit", []step{{on: 1, visit: 1}, {at: 31 * time.Minute, event: true, on: invented, visit: 2},
+				{at: 32 * time.Minute, event: true, on: invented + 1, visit: 2}, {at: 3 * time.Hour, event: true, on: invented + 2, visit: 2},
+				{at: 4 * time.Hour, event: true, on: invented + 3, visit: 2}, {at: 5 * time.Hour, on: 2, visit: 3}}},
+			{"without a page view all are in one visit", []step{{event: true, on: invented, visit: 1},
+				{at: time.Hour, event: true, on: invented + 1, visit: 1}, {at: 2 * time.Hour, event: true, on: invented + 2, source: "x", visit: 1},
+				{at: 3 * time.Hour, on: 1, visit: 2}}},
+			{"an event without an id joins the visit of page views", []step{{source: "newsletter", on: 1, visit: 1},
+				{at: 40 * time.Minute, event: true, on: invented, visit: 2}, {at: 41 * time.Minute, event: true, visit: 1}}},
+			{"the page view follows at once", []step{{event: true, on: 1, source: "partner", visit: 1}, {at: time.Second, on: 1, source: "partner", visit: 1},
+				{at: 29 * time.Minute, on: 2, visit: 1}}},
+			{"the page view follows late", []step{{on: 1, visit: 1}, {at: time.Minute, event: true, on: 2, source: "partner", visit: 2},
+				{at: 2 * time.Minute, on: 2, source: "partner", visit: 2}, {at: 3 * time.Minute, on: 3, visit: 2}}},
+			{"a page view of the visit follows", []step{{on: 1, visit: 1}, {at: 29 * time.Minute, event: true, on: 2, visit: 1},
+				{at: 29*time.Minute + time.Second, on: 2, visit: 1}, {at: 58 * time.Minute, on: 3, visit: 1}}},
+			{"the page view follows hours later", []step{{event: true, on: 1, visit: 1}, {at: 2 * time.Hour, on: 1, visit: 2}}},
+			{"after the gap the page view follows", []step{{on: 1, visit: 1}, {at: 40 * time.Minute, event: true, on: 2, visit: 2},
+				{at: 40*time.Minute + time.Second, on: 2, visit: 2}, {at: 41 * time.Minute, event: true, visit: 2}}},
+		} {
+			t.Run(test.name, func(t *testing.T) {
+				site := p.shop(fmt.Sprintf("site%d.example", i))
+				for n, s := range test.steps {
+					p.clock.set(noon.Add(s.at))
+					fields := m{"p": fmt.Sprint("/", n), "u": m{"source": s.source}}
+					if s.on != 0 {
+						fields["i"] = fmt.Sprintf("%016x", s.on)
+					}
+
+					if !s.event {
+						p.view(site, "", fields)
+						continue
+					}
+					if status, code := p.collect(eventCall(site, "", "signup", nil, fields)); status != http.StatusNoContent {
+						t.Fatalf("event of step %d: %d %s, want 204", n, status, code)
+					}
+				}
+
+				visits := make(map[string]string) // of each path
+				for _, row := range p.rows(site) {
+					visits[row.Path] = row.Visit.ID()
+				}
+				for _, row := range p.events(site) {
+					visits[row.Path] = row.Visit.ID()
+				}
+
+				numbers := make(map[string]int)
+				for n, s := range test.steps {
+					id := visits[fmt.Sprint("/", n)]
+					if numbers[id] == 0 {
+						numbers[id] = len(numbers) + 1
+					}
+					if numbers[id] != s.visit {
+						t.Errorf("step %d, %+v: visit %d, want %d", n, s, numbers[id], s.visit)
+					}
+				}
+			})
+		}
+	})
+}
+
 // TestManualPageviews checks that a manual page view is ignored within a second of an automatic one
 // on its path (section 3).
 func TestManualPageviews(t *testing.T) {

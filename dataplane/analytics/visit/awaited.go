@@ -9,17 +9,20 @@ import (
 
 // An event names the page view of its page. Browsers send both over several connections, so that
 // the event may arrive first. The visit rule is then applied to the event instead, and the visit
-// awaits the page view, which joins it when it arrives. A visit awaits at most maxAwaited page
-// views; the oldest one is dropped first.
+// awaits the page view, which joins it when it arrives. The page view may also never arrive, because
+// the id is invented: IsSetAside bounds what the event then changes. A visit awaits at most maxAwaited
+// page views; the oldest one is dropped first.
 const (
 	maxAwaited = 8
 	idSize     = 8
 )
 
-// Await records that an event arrived at the given time, before its page view. For Continues it
-// counts as a view of its page, as the page view itself would have.
-func Await(v *model.Visit, pageviewID int64, at model.Instant) {
-	v.LastPageviewAt = max(v.LastPageviewAt, at)
+// Open records that an event opens the visit before its page view arrives. For Continues the event
+// counts as a view of its page, as the page view itself would have. No later event moves that time.
+func Open(v *model.Visit, at model.Instant) { v.LastPageviewAt = at }
+
+// Await records that an event of the visit arrived before its page view.
+func Await(v *model.Visit, pageviewID int64) {
 
 	kept := v.Awaited
 	if len(kept) == maxAwaited*idSize {
