@@ -1003,7 +1003,7 @@ type Report struct {
 	Series []*ReportPoint `json:"series"`
 	// One row for each value of a dimension. Rows without an order by `orderBy` are ordered by value.
 	Breakdown *ReportRowConnection `json:"breakdown,omitempty"`
-	// The properties that events carried, most frequent first. At most 100.
+	// The properties with which events carried a value, most frequent first. At most 100. Null, a list or an object is no value.
 	PropertyNames []*ReportProperty `json:"propertyNames"`
 	// How many visitors went through steps in this order within a UTC day.
 	Funnel *FunnelReport `json:"funnel"`
@@ -1174,6 +1174,8 @@ type ReportRow struct {
 type ReportRowConnection struct {
 	// The rows with their cursors.
 	Edges []*ReportRowEdge `json:"edges"`
+	// The rows without their cursors.
+	Nodes []*ReportRow `json:"nodes"`
 	// The position of the page in the list.
 	PageInfo *PageInfo `json:"pageInfo"`
 	// Number of rows in the whole list.

@@ -1792,6 +1792,38 @@ func (ec *executionContext) fieldContext_ReportRowConnection_edges(_ context.Con
 	return fc, nil
 }
 
+func (ec *executionContext) _ReportRowConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *ReportRowConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReportRowConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ReportRow) graphql.Marshaler {
+			return ec.marshalNReportRow2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportRowᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReportRowConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReportRowConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReportRow(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _ReportRowConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *ReportRowConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -2772,6 +2804,11 @@ func (ec *executionContext) _ReportRowConnection(ctx context.Context, sel ast.Se
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "nodes":
+			out.Values[i] = ec._ReportRowConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "pageInfo":
 			out.Values[i] = ec._ReportRowConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -3093,6 +3130,22 @@ func (ec *executionContext) marshalNReportRevenue2ᚖgithubᚗcomᚋtallygateᚋ
 		return graphql.Null
 	}
 	return ec._ReportRevenue(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNReportRow2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*ReportRow) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNReportRow2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportRow(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNReportRow2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportRow(ctx context.Context, sel ast.SelectionSet, v *ReportRow) graphql.Marshaler {

@@ -689,6 +689,7 @@ type ComplexityRoot struct {
 		Edges      func(childComplexity int) int
 		HasOther   func(childComplexity int) int
 		Imported   func(childComplexity int) int
+		Nodes      func(childComplexity int) int
 		PageInfo   func(childComplexity int) int
 		TotalCount func(childComplexity int) int
 	}
@@ -4094,6 +4095,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ReportRowConnection.Imported(childComplexity), true
+	case "ReportRowConnection.nodes":
+		if e.ComplexityRoot.ReportRowConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportRowConnection.Nodes(childComplexity), true
 	case "ReportRowConnection.pageInfo":
 		if e.ComplexityRoot.ReportRowConnection.PageInfo == nil {
 			break
@@ -7135,7 +7142,7 @@ type Report {
     "The cursor after which the page begins. Default: the beginning of the list."
     after: String
   ): ReportRowConnection
-  "The properties that events carried, most frequent first. At most 100."
+  "The properties with which events carried a value, most frequent first. At most 100. Null, a list or an object is no value."
   propertyNames(
     "Only events of this name. Default: all events."
     event: String
@@ -7307,6 +7314,8 @@ type ReportRowEdge {
 type ReportRowConnection {
   "The rows with their cursors."
   edges: [ReportRowEdge!]!
+  "The rows without their cursors."
+  nodes: [ReportRow!]!
   "The position of the page in the list."
   pageInfo: PageInfo!
   "Number of rows in the whole list."
@@ -7818,7 +7827,7 @@ enum ReportDimension {
   SCREEN_WIDTH
   "The name of an event."
   EVENT
-  "The value of a property of an event: a text, a number, true or false. Lists and objects are not broken down."
+  "The value of a property of an event: a text, a number, true or false. Null is no value. Lists and objects are not broken down."
   PROPERTY
   """
   The day of the week in the site's time zone, 1 for Monday to 7 for Sunday. Rows count as the parts of a series do: page views, events
@@ -10490,6 +10499,8 @@ func (ec *executionContext) childFields_ReportRowConnection(ctx context.Context,
 	switch field.Name {
 	case "edges":
 		return ec.fieldContext_ReportRowConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_ReportRowConnection_nodes(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_ReportRowConnection_pageInfo(ctx, field)
 	case "totalCount":

@@ -106,7 +106,7 @@ func (r *reportResolver) Breakdown(
 		return nil, err
 	}
 
-	edges := make([]*generated.ReportRowEdge, len(values))
+	edges, nodes := make([]*generated.ReportRowEdge, len(values)), make([]*generated.ReportRow, len(values))
 	for i, value := range values {
 		metrics := figures.Metrics(obj.Answer, kind, func(result *scan.Result) scan.Figures {
 			return result.Breakdowns[n].Of(value)
@@ -114,9 +114,8 @@ func (r *reportResolver) Breakdown(
 		if err := requestOf(ctx).takeRow(rowBytes(value, metrics)); err != nil {
 			return nil, err
 		}
-		edges[i] = &generated.ReportRowEdge{
-			Cursor: r.ids.Of(model.AfterReportRow, int64(from+i+1)), Node: &generated.ReportRow{Value: value, Metrics: metrics},
-		}
+		nodes[i] = &generated.ReportRow{Value: value, Metrics: metrics}
+		edges[i] = &generated.ReportRowEdge{Cursor: r.ids.Of(model.AfterReportRow, int64(from+i+1)), Node: nodes[i]}
 	}
 
 	page := &generated.PageInfo{HasNextPage: from+len(values) < count, HasPreviousPage: after != nil}
@@ -125,7 +124,7 @@ func (r *reportResolver) Breakdown(
 	}
 	imported := importedOf(obj.Answer, func(m *scan.Imported) scan.ImportState { return m.Rows[n] })
 	return &generated.ReportRowConnection{
-		Edges: edges, PageInfo: page, TotalCount: count, Imported: imported, HasOther: rows.Other,
+		Edges: edges, Nodes: nodes, PageInfo: page, TotalCount: count, Imported: imported, HasOther: rows.Other,
 	}, nil
 }
 

@@ -42,6 +42,25 @@ func TestSchemaConventions(t *testing.T) {
 		}
 	}
 
+	for _, def := range schema.Types {
+		if !strings.HasSuffix(def.Name, "Connection") {
+			continue
+		}
+		checked["connections"]++
+
+		var item *ast.FieldDefinition
+		if edges := def.Fields.ForName("edges"); edges != nil {
+			item = schema.Types[edges.Type.Name()].Fields.ForName("node")
+		}
+		nodes := def.Fields.ForName("nodes")
+		switch {
+		case item == nil || def.Fields.ForName("pageInfo") == nil:
+			t.Errorf("%s has no edges with nodes, or no pageInfo", def.Name)
+		case nodes == nil || nodes.Type.String() != "["+item.Type.String()+"]!":
+			t.Errorf("%s has no nodes of the type of its edges' nodes, %s", def.Name, item.Type)
+		}
+	}
+
 	for _, f := range fieldsOf(schema.Mutation) {
 		checked["mutations"]++
 
@@ -56,7 +75,7 @@ func TestSchemaConventions(t *testing.T) {
 	if path := schema.Types["UserError"].Fields.ForName("field"); path.Type.String() != "[String!]" {
 		t.Errorf("UserError.field is %s", path.Type)
 	}
-	if checked["enum values"] < 75 || checked["nodes"] != len(nodes) || checked["mutations"] < 35 {
+	if checked["enum values"] < 75 || checked["nodes"] != len(nodes) || checked["connections"] < 7 || checked["mutations"] < 35 {
 		t.Errorf("only %v", checked)
 	}
 }

@@ -362,7 +362,7 @@ func TestReportOfADay(t *testing.T) {
 	live { visitors pageviews pages { value visitors } sources { value visitors } latest { event path channel } }
 	report(period: {preset: TODAY}) {
 		pages: breakdown(by: PAGE, orderBy: {metric: PAGEVIEWS, direction: ASC}, first: 1) { totalCount pageInfo { hasNextPage endCursor } edges { node { value } } }
-		search: breakdown(by: PAGE, search: "PRI") { edges { node { value metrics { visitors } } } }
+		search: breakdown(by: PAGE, search: "PRI") { edges { node { value metrics { visitors } } } nodes { value metrics { pageviews } } }
 		series { partial metrics { visitors } }
 		propertyNames { name events values }
 		funnel(steps: [{page: "/*"}, {page: "/pricing", label: "Prices"}, {event: "signup"}]) {
@@ -373,6 +373,7 @@ func TestReportOfADay(t *testing.T) {
 			"site.live.visitors": 2.0, "site.live.pageviews.29": 3.0, "site.live.pages.0.value": "/", "site.live.pages.0.visitors": 2.0,
 			"site.live.sources.1.value": "news", "site.live.latest.0.event": "signup", "site.live.latest.0.channel": "email",
 			"site.report.pages.totalCount": 2.0, "site.report.pages.edges.0.node.value": "/pricing", "site.report.pages.pageInfo.hasNextPage": true,
+			"site.report.search.nodes.0.value": "/pricing", "site.report.search.nodes.0.metrics.pageviews": 1.0,
 			"site.report.search.edges.0.node.value": "/pricing", "site.report.search.edges.0.node.metrics.visitors": 1.0,
 			"site.report.series.9.metrics.visitors": 2.0, "site.report.series.9.partial": true, "site.report.series.8.partial": false,
 			"site.report.propertyNames.0.name": "plan", "site.report.propertyNames.0.values": 1.0,
