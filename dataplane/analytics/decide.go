@@ -126,10 +126,11 @@ func (d *decision) markQuotas() {
 	}
 }
 
-// markQuota notes the threshold that a count reaches, if it is higher than the one that was read.
+// markQuota notes the threshold that a count reaches, if the batch reaches it, or if it is higher than
+// the one that was read. The latter may belong to a smaller quota, before a change of the plan.
 func (d *decision) markQuota(key model.UsageKey, read ingest.Usage, used int64) {
 	percent := model.QuotaReached(used, read.Quota)
-	if percent <= read.Reached {
+	if percent <= read.Reached && percent <= model.QuotaReached(read.Used, read.Quota) {
 		return
 	}
 	if d.changes.Reached == nil {

@@ -450,6 +450,54 @@ func (s *modelState) compareMarks(t *testing.T, d *db.DB) {
 	}
 }
 
+// TestLargerQuotaIsMarked checks that a site that used up its quota and got a larger one is marked at the
+// thresholds of the larger one, too, and that each mark has no notice yet.
+func TestLargerQuotaIsMarked(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := newWriter(storeOf(t, d), nil, nil)
+		defer w.Stop(context.Background())
+		random, now := rand.New(rand.NewPCG(1, 1)), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+		one, number := []*site{modelSite(t, d, "shop.example", 5)}, 0
+
+		// Each mark gets its notices at once, as by the worker's job.
+		marks := func(hits int) (marks []int) {
+			t.Helper()
+			for range hits {
+				number++
+				h := randomHit(random, one, model.At(now), number)
+				h.pageview, h.event, h.engagement = &model.Pageview{SiteID: one[0].id, Path: "/"}, nil, nil
+				if _, err := w.Commit(t.Context(), []*hit{h}); err != nil {
+					t.Fatal(err)
+				}
+
+				rows, err := dbtest.Rows[struct{ Reached int }](d, "SELECT reached FROM site_usage WHERE reached > noted")
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, row := range rows {
+					marks = append(marks, row.Reached)
+				}
+				if err := dbtest.Exec(d, "UPDATE site_usage SET noted = reached"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return marks
+		}
+
+		for _, quota := range []int{5, 50} {
+			if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = ?", quota); err != nil {
+				t.Fatal(err)
+			}
+
+			// The last two hits are refused.
+			if got := marks(quota - number + 2); !slices.Equal(got, []int{80, 100}) {
+				t.Errorf("quota %d is marked at %v %%, want 80 and 100", quota, got)
+			}
+			number -= 2
+		}
+	})
+}
+
 // TestLowerQuotaIsMarked checks that the next hit of a site, which is refused, marks a quota that became
 // too small for what is used.
 func TestLowerQuotaIsMarked(t *testing.T) {

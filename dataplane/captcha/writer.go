@@ -259,9 +259,9 @@ func (d *decision) count(c *claim) outcome {
 	}
 
 	if threshold := usage.Count(c.at); threshold > 0 {
-		d.changes.Notices = append(
-			d.changes.Notices, ingest.QuotaNotice{CaptchaUsageKey: key, Threshold: threshold, CreatedAt: c.at},
-		)
+		d.changes.Notices = append(d.changes.Notices, ingest.QuotaNotice{
+			CaptchaUsageKey: key, Threshold: threshold, Quota: usage.Quota, CreatedAt: c.at,
+		})
 	}
 
 	d.changes.Usage[key] = usage

@@ -48,7 +48,8 @@ type ClaimChanges struct {
 // becomes a row of quota_notices unless that row exists.
 type QuotaNotice struct {
 	model.CaptchaUsageKey
-	Threshold int // percent: 80 or 100
+	Threshold int   // percent: 80 or 100
+	Quota     int64 // the threshold's
 	CreatedAt model.Instant
 }
 

@@ -86,6 +86,7 @@ JOIN accounts a ON a.id = k.account_id AND (a.cell <> $3 OR a.cell_closed)`,
 			tables.CaptchaUsageKey).With(
 			tables.ConstantText[QuotaNotice]("product", model.ProductCaptcha),
 			tables.Integer("threshold", func(n *QuotaNotice) *int { return &n.Threshold }),
+			tables.Bigint("quota", func(n *QuotaNotice) *int64 { return &n.Quota }),
 			tables.Bigint("created_at", func(n *QuotaNotice) *model.Instant { return &n.CreatedAt }),
 		),
 	})

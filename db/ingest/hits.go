@@ -41,7 +41,7 @@ type HitState struct {
 // engagement the month's reports have added; or a slot's share of these, with the site's quota.
 type Usage struct {
 	Used, Quota, Reports int64
-	Reached              int16 // the highest of model.QuotaThresholds that a batch saw reached; 0: none
+	Reached              int16 // the one of model.QuotaThresholds that a batch saw reached last; 0: none
 
 	// Of a slot: the count up to which it may store, or usedUp, and the quota for which that was so.
 	lease, leaseQuota int64
@@ -68,7 +68,7 @@ type HitChanges struct {
 	Deliveries   []model.Delivery
 	Used         map[model.UsageKey]int64 // new counts, which are never below the stored ones
 	Reports      map[model.UsageKey]int64 // how many rows Engagement adds
-	Reached      map[model.UsageKey]int16 // thresholds of the quota that are higher than the stored ones
+	Reached      map[model.UsageKey]int16 // thresholds of the quota that the batch reaches, see decision.markQuota
 }
 
 // days yields the days of the batch's hits, nearly always one.

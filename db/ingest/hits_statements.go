@@ -72,18 +72,22 @@ SELECT id, ?2, 0, ?3 FROM sites WHERE id = ?1 AND deleted_at = 0 AND usage_slots
 ON CONFLICT DO NOTHING`,
 	})
 
-	// A count never decreases, nor does a threshold, so the larger value is the new one.
+	// A count never decreases, so the larger value is the new one. A threshold may be lower than the stored
+	// one, of a smaller quota. It has no notice yet.
 	setUsage = newWrite(tables.Within(func(u *siteUsed) *model.UsageKey { return &u.key }, tables.UsageKey).With(
 		tables.Bigint("used", func(u *siteUsed) *int64 { return &u.used }),
 		tables.Bigint("reports", func(u *siteUsed) *int64 { return &u.reports }),
 		tables.Smallint("reached", func(u *siteUsed) *int16 { return &u.reached })), text{
 		postgres: `
 UPDATE site_usage u
-SET used = greatest(u.used, k.used), reports = u.reports + k.reports, reached = greatest(u.reached, k.reached)
+SET used = greatest(u.used, k.used), reports = u.reports + k.reports,
+  reached = CASE WHEN k.reached > 0 THEN k.reached ELSE u.reached END,
+  noted = CASE WHEN k.reached > 0 THEN 0 ELSE u.noted END
 FROM @rows
 WHERE u.site_id = k.site_id AND u.month = k.month AND u.slot = k.slot`,
 		sqlite: `
-UPDATE site_usage SET used = max(used, ?4), reports = reports + ?5, reached = max(reached, ?6)
+UPDATE site_usage SET used = max(used, ?4), reports = reports + ?5,
+  reached = CASE WHEN ?6 > 0 THEN ?6 ELSE reached END, noted = CASE WHEN ?6 > 0 THEN 0 ELSE noted END
 WHERE site_id = ?1 AND month = ?2 AND slot = ?3`,
 	})
 

@@ -87,7 +87,7 @@ type CaptchaUsage struct {
 	Used        int64   // successful verifications, those from the reserve included
 	ReserveFrom Instant // time of the first verification after the quota; 0 before it
 	OverQuota   int64   // the quota in force at ReserveFrom
-	Noticed     int     // highest threshold in percent that Count has returned; 0 for none
+	Noticed     int     // highest threshold in percent that Count has returned, of any quota; 0 for none
 }
 
 // The reserve (captcha contract, section 3): a tenth of the quota, for at most 7 days from the
@@ -135,8 +135,9 @@ func (u *CaptchaUsage) ReserveEnds() (Instant, bool) {
 	return u.ReserveFrom.Add(ReservePeriod), u.reserveBegan()
 }
 
-// Count counts a verification. It returns the highest threshold in percent that was reached and not
-// returned before, or 0. The caller must have checked Standing.
+// Count counts a verification. It returns the highest threshold in percent that the verification
+// reaches, or that a smaller quota reached before; else 0. After a change of the plan the thresholds of
+// the new quota are returned as well. The caller must have checked Standing.
 func (u *CaptchaUsage) Count(at Instant) (threshold int) {
 	if u.Quota != Unlimited && u.Used >= u.Quota && !u.reserveBegan() {
 		u.ReserveFrom, u.OverQuota = at, u.Quota
@@ -147,15 +148,13 @@ func (u *CaptchaUsage) Count(at Instant) (threshold int) {
 		return 0
 	}
 
-	// If one verification reaches two thresholds, return only the higher one.
-	for _, percent := range slices.Backward(QuotaThresholds) {
-		if u.Used*100 >= u.Quota*int64(percent) && u.Noticed < percent {
-			u.Noticed = percent
-			return percent
-		}
+	before, reached := int(QuotaReached(u.Used-1, u.Quota)), int(QuotaReached(u.Used, u.Quota))
+	if reached <= before && reached <= u.Noticed {
+		return 0
 	}
 
-	return 0
+	u.Noticed = max(u.Noticed, reached)
+	return reached
 }
 
 // ConsumedRetention is how long a used challenge or token is stored after its issue. It exceeds the

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,7 +12,7 @@ import (
 )
 
 // QuotaNotice records that a month's quota was used up to a threshold. There is at most one for
-// each month and threshold.
+// each month, threshold and quota.
 type QuotaNotice struct {
 	AccountID int64
 	SiteID    int64  // 0: the account's captcha
@@ -20,6 +21,7 @@ type QuotaNotice struct {
 	Threshold int // percent: 80 or 100
 	CreatedAt model.Instant
 	MailedAt  model.Instant // 0: the mails are not queued yet
+	Quota     int64         // 0: written by an earlier version; it counts for every quota
 }
 
 // quotaMark is a month of a site that reached a threshold of its quota which has no notice yet. It is in
@@ -75,18 +77,35 @@ func (s *Store) quotaMarks(ctx context.Context) (marks []quotaMark, err error) {
 	return marks, err
 }
 
-// noteSiteQuota writes the notices of a mark, none for a deleted site, and then clears the mark.
+// noteSiteQuota writes the notices of a mark, none for a deleted site, and then clears the mark. The mark
+// does not state its quota, which may have changed since. So the thresholds of the present quota count.
 func (s *Store) noteSiteQuota(ctx context.Context, m *quotaMark, now model.Instant) (all int64, err error) {
+	var slots []int64
+	err = s.db.Write.NewSelect().Table("site_usage").Column("used").
+		Where("site_id = ? AND month = ?", m.SiteID, m.Month).Scan(ctx, &slots)
+	if err != nil {
+		return 0, err
+	}
+	var used int64
+	for _, n := range slots {
+		used += n
+	}
+
 	for _, threshold := range model.QuotaThresholds {
 		if threshold <= m.Noted || threshold > m.Reached {
 			continue
 		}
 
 		result, err := s.db.Write.ExecContext(ctx, `
-INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at)
-SELECT account_id, id, ?, ?, ?, ? FROM sites WHERE id = ? AND deleted_at = 0
+INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, quota)
+SELECT s.account_id, s.id, ?, ?, ?, ?, s.monthly_pageviews
+FROM sites s
+WHERE s.id = ? AND s.deleted_at = 0 AND s.monthly_pageviews * ? <= ?
+AND NOT EXISTS (SELECT 1 FROM quota_notices n
+  WHERE n.account_id = s.account_id AND n.site_id = s.id AND n.product = ? AND n.month = ? AND n.threshold = ? AND n.quota = 0)
 ON CONFLICT DO NOTHING`,
-			model.ProductAnalytics, m.Month, threshold, now, m.SiteID)
+			model.ProductAnalytics, m.Month, threshold, now, m.SiteID, threshold, used*100,
+			model.ProductAnalytics, m.Month, threshold)
 		if err != nil {
 			return all, err
 		}
@@ -97,8 +116,10 @@ ON CONFLICT DO NOTHING`,
 		all += n
 	}
 
+	// A batch may have made another mark in between.
 	_, err = s.db.Write.NewUpdate().Table("site_usage").Set("noted = ?", m.Reached).
-		Where("site_id = ? AND month = ? AND slot = 0 AND noted < ?", m.SiteID, m.Month, m.Reached).Exec(ctx)
+		Where("site_id = ? AND month = ? AND slot = 0 AND noted < ?", m.SiteID, m.Month, m.Reached).
+		Where("reached = ?", m.Reached).Exec(ctx)
 	return all, err
 }
 
@@ -106,7 +127,7 @@ ON CONFLICT DO NOTHING`,
 // of their plan's quota of the month, and returns their number. The data plane writes the notice
 // when a verification reaches a threshold. NoteCaptchaQuotas covers thresholds that a change to a
 // lower plan reaches, because an exhausted account counts no verification. It skips thresholds
-// below one that has a notice.
+// below one of the same quota that has a notice.
 func (s *Store) NoteCaptchaQuotas(ctx context.Context, month model.Month, now model.Instant) (all int64, err error) {
 	err = s.db.EachCell(ctx, func(in *db.DB) error {
 		n, err := s.in(in).noteCaptchaQuotas(ctx, month, now)
@@ -135,12 +156,13 @@ func (s *Store) noteCaptchaQuotas(ctx context.Context, month model.Month, now mo
 		err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 			result, err := tx.ExecContext(ctx, `
 WITH quotas (plan, quota) AS (VALUES `+strings.Join(plans, ", ")+`)
-INSERT INTO quota_notices (account_id, product, month, threshold, created_at)
-SELECT a.id, ?, u.month, ?, ?
+INSERT INTO quota_notices (account_id, product, month, threshold, created_at, quota)
+SELECT a.id, ?, u.month, ?, ?, q.quota
 FROM captcha_usage u JOIN accounts a ON a.id = u.account_id AND a.cell = ? JOIN quotas q ON q.plan = a.captcha_plan
 WHERE u.month = ? AND u.used * 100 >= q.quota * ?
 AND NOT EXISTS (SELECT 1 FROM quota_notices n
-  WHERE n.account_id = a.id AND n.site_id = 0 AND n.product = ? AND n.month = u.month AND n.threshold >= ?)
+  WHERE n.account_id = a.id AND n.site_id = 0 AND n.product = ? AND n.month = u.month AND n.threshold >= ?
+  AND n.quota IN (0, q.quota))
 ORDER BY a.id
 ON CONFLICT DO NOTHING`,
 				append(slices.Clone(args), model.ProductCaptcha, threshold, now, s.db.CellID(), month, threshold,
@@ -196,7 +218,7 @@ func (s *Store) MailQuotaNotices(ctx context.Context, now model.Instant) (int, e
 func (s *Store) newQuotaNotices(ctx context.Context, tx *db.Tx) ([]QuotaNotice, error) {
 	var notices []QuotaNotice
 	q := tx.NewSelect().Model(&notices).Where("mailed_at = 0").
-		OrderExpr("created_at, account_id, site_id, product, month, threshold").Limit(quotaNoticePage)
+		OrderExpr("created_at, account_id, site_id, product, month, threshold, quota").Limit(quotaNoticePage)
 	tx.Lock(q, "UPDATE SKIP LOCKED")
 	return notices, q.Scan(ctx)
 }
@@ -217,37 +239,39 @@ func (s *Store) mailQuotaNotice(ctx context.Context, tx *db.Tx, n *QuotaNotice, 
 	}
 
 	_, err = tx.NewUpdate().Table("quota_notices").Set("mailed_at = ?", now).
-		Where("account_id = ? AND site_id = ? AND product = ? AND month = ? AND threshold = ?", n.AccountID,
-			n.SiteID, n.Product, n.Month, n.Threshold).
+		Where("account_id = ? AND site_id = ? AND product = ? AND month = ? AND threshold = ? AND quota = ?",
+			n.AccountID, n.SiteID, n.Product, n.Month, n.Threshold, n.Quota).
 		Exec(ctx)
 
 	return err
 }
 
-// quotaMail reads what the mail of a notice mentions: the site, and the current plan's quota. The field
-// of a deleted object, or of a plan without a quota, stays empty.
+// quotaMail reads what the mail of a notice mentions: the site, and the quota of the threshold. A notice
+// of an earlier version has the current plan's. The field of a deleted object, or of a plan without a
+// quota, stays empty.
 func quotaMail(ctx context.Context, tx *db.Tx, n *QuotaNotice) (model.QuotaMail, error) {
-	data := model.QuotaMail{Product: n.Product, Month: n.Month.String()}
-	var accounts []model.Account
-	err := tx.NewSelect().Model(&accounts).Column("captcha_plan").Where("id = ?", n.AccountID).Scan(ctx)
-	if err != nil {
-		return data, err
-	}
+	data := model.QuotaMail{Product: n.Product, Month: n.Month.String(), Quota: n.Quota}
 
 	if n.Product == model.ProductCaptcha {
+		if n.Quota > 0 {
+			return data, nil
+		}
+
+		var accounts []model.Account
+		err := tx.NewSelect().Model(&accounts).Column("captcha_plan").Where("id = ?", n.AccountID).Scan(ctx)
 		if len(accounts) > 0 {
 			// model.Unlimited is negative.
 			data.Quota = max(0, accounts[0].CaptchaPlan.QuotaOrUnlimited())
 		}
 
-		return data, nil
+		return data, err
 	}
 
 	var sites []model.Site
-	err = tx.NewSelect().Model(&sites).Where("id = ? AND account_id = ?", n.SiteID, n.AccountID).Scan(ctx)
-
+	err := tx.NewSelect().Model(&sites).Where("id = ? AND account_id = ?", n.SiteID, n.AccountID).Scan(ctx)
 	if len(sites) > 0 {
-		data.Site, data.SiteID, data.Quota = sites[0].Domain, sites[0].ID, sites[0].MonthlyPageviews
+		data.Site, data.SiteID = sites[0].Domain, sites[0].ID
+		data.Quota = cmp.Or(n.Quota, sites[0].MonthlyPageviews)
 	}
 
 	return data, err

@@ -15,9 +15,9 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// TestSiteQuotaNotices checks that a site's month has one notice at 80 % and one at 100 %, however
-// often and concurrently its marks are read, also if the plan changes in between. Another month has its
-// own notices. A deleted site has none, and its mark is cleared.
+// TestSiteQuotaNotices checks that a site's month has one notice at 80 % and one at 100 % of each quota,
+// however often and concurrently its marks are read. Another month has its own notices. A deleted site
+// has none, and its mark is cleared. A notice of an earlier version counts for every quota.
 func TestSiteQuotaNotices(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
@@ -43,15 +43,27 @@ func TestSiteQuotaNotices(t *testing.T) {
 			{202611, 9_999, 10_000, "202611 80"},
 			{202611, 10_000, 10_000, "202611 80, 202611 100"},
 			{202611, 10_000, 100_000, "202611 80, 202611 100"},
-			{202611, 90_000, 100_000, "202611 80, 202611 100"},
-			{202612, 100_000, 100_000, "202611 80, 202611 100, 202612 80, 202612 100"},
-			{202612, 100_000, model.MaxMonthlyPageviews, "202611 80, 202611 100, 202612 80, 202612 100"}, // no product of the two overflows
+			{202611, 80_000, 100_000, "202611 80, 202611 100, 202611 80 of 100000"},
+			{202611, 90_000, 10_000, "202611 80, 202611 100, 202611 80 of 100000"},
+			{202611, 100_000, 100_000, "202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000"},
+			{202612, 0, 10_000, "202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000"},
+			{202612, 10_000, 10_000, "202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000, 202612 80, 202612 100"},
+			{202612, 10_000, model.MaxMonthlyPageviews, // no product of the two overflows
+				"202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000, 202612 80, 202612 100"},
+			{202701, 10_000, 10_000, "202611 80, 202611 100, 202611 80 of 100000, 202611 100 of 100000, 202612 80, 202612 100, " +
+				"202701 80 of 0, 202701 100"},
 		} {
+			if step.month == 202701 {
+				if err := dbtest.Exec(d, `INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, mailed_at)
+					VALUES (?, ?, 'analytics', 202701, 80, 1, 1)`, site.AccountID, site.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
 			for _, statement := range []string{
 				fmt.Sprintf("INSERT INTO site_usage (site_id, month, used) VALUES (?, %d, %d) ON CONFLICT (site_id, month, slot) DO UPDATE SET used = excluded.used", step.month, step.used),
 				fmt.Sprintf("UPDATE sites SET monthly_pageviews = %d WHERE id = ?", step.quota),
 				// as the data plane marks it
-				fmt.Sprintf("UPDATE site_usage SET reached = %d WHERE site_id = ? AND month = %[2]d AND reached < %[1]d", model.QuotaReached(int64(step.used), int64(step.quota)), step.month),
+				fmt.Sprintf("UPDATE site_usage SET reached = %[1]d, noted = 0 WHERE site_id = ? AND month = %[2]d AND %[1]d > 0", model.QuotaReached(int64(step.used), int64(step.quota)), step.month),
 			} {
 				if err := dbtest.Exec(d, statement, site.ID); err != nil {
 					t.Fatal(err)
@@ -71,18 +83,22 @@ func TestSiteQuotaNotices(t *testing.T) {
 			}
 
 			wg.Wait()
-			notices, err := dbtest.Rows[outbox.QuotaNotice](d, "SELECT * FROM quota_notices ORDER BY month, threshold")
+			notices, err := dbtest.Rows[outbox.QuotaNotice](d, "SELECT * FROM quota_notices ORDER BY month, quota, threshold")
 			if err != nil {
 				t.Fatal(err)
 			}
 
 			var got []string
+			mailed := len(notices)
 			for _, n := range notices {
+				if n.Quota == 0 {
+					mailed-- // by the earlier version
+				}
 				if n.SiteID != site.ID || n.AccountID != site.AccountID || n.Product != model.ProductAnalytics || n.MailedAt == 0 {
 					t.Errorf("notice %+v", n)
 				}
 
-				got = append(got, fmt.Sprintf("%d %d", n.Month, n.Threshold))
+				got = append(got, shownNotice(&n))
 			}
 
 			if strings.Join(got, ", ") != step.want {
@@ -90,8 +106,8 @@ func TestSiteQuotaNotices(t *testing.T) {
 			}
 
 			mails, err := dbtest.Count(d, "mails")
-			if err != nil || mails != len(notices) {
-				t.Errorf("%d mails for %d notices, %v", mails, len(notices), err)
+			if err != nil || mails != mailed {
+				t.Errorf("%d mails for %d notices, %v", mails, mailed, err)
 			}
 		}
 
@@ -100,6 +116,15 @@ func TestSiteQuotaNotices(t *testing.T) {
 			t.Errorf("marks %v are left, %v", open, err)
 		}
 	})
+}
+
+// shownNotice shows a notice by its month and threshold, and by its quota unless that is 10,000.
+func shownNotice(n *outbox.QuotaNotice) string {
+	shown := fmt.Sprintf("%d %d", n.Month, n.Threshold)
+	if n.Quota != 10_000 {
+		shown += fmt.Sprintf(" of %d", n.Quota)
+	}
+	return shown
 }
 
 // TestSiteQuotasReadMarks checks with 200,000 sites that have used their quota, and have the notices, that
@@ -143,8 +168,8 @@ SELECT id, 202611, 10000, 100, ? FROM site`, first, last, noted); err != nil {
 }
 
 // TestCaptchaQuotaNotices checks that an account has one captcha notice at 80 % and one at 100 % of
-// its plan in a month, including those that a lower plan reaches, and no second one after another
-// change. Notices of the data plane count.
+// each plan's quota in a month, including those that a lower plan reaches, and no second one after
+// another change. Notices of the data plane count, and those of earlier versions for every quota.
 func TestCaptchaQuotaNotices(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
@@ -167,7 +192,7 @@ func TestCaptchaQuotaNotices(t *testing.T) {
 			}
 		}
 
-		insert := fmt.Sprintf("INSERT INTO quota_notices (account_id, product, month, threshold, created_at) VALUES (%d, 'captcha', ", account)
+		insert := fmt.Sprintf("INSERT INTO quota_notices (account_id, product, month, threshold, created_at, quota) VALUES (%d, 'captcha', ", account)
 
 		for _, step := range []struct {
 			name  string
@@ -180,12 +205,15 @@ func TestCaptchaQuotaNotices(t *testing.T) {
 			{"below", 202611, 7_999, model.CaptchaPlanFree, "", ""},
 			{"half of a larger plan", 202611, 50_000, model.CaptchaPlanPro100K, "", ""},
 			{"lowered, and exhausted at once", 202611, 50_000, model.CaptchaPlanFree, "", "202611 80, 202611 100"},
-			{"raised", 202611, 90_000, model.CaptchaPlanPro100K, "", "202611 80, 202611 100"},
-			{"lowered again", 202611, 90_000, model.CaptchaPlanFree, "", "202611 80, 202611 100"},
-			{"the next month, lowered to between the thresholds", 202612, 85_000, model.CaptchaPlanPro100K, "", "202611 80, 202611 100, 202612 80"},
-			{"lowered further", 202612, 85_000, model.CaptchaPlanFree, "", "202611 80, 202611 100, 202612 80, 202612 100"},
-			{"noted by the data plane", 202701, 10_000, model.CaptchaPlanFree, "202701, 100, 1)",
-				"202611 80, 202611 100, 202612 80, 202612 100, 202701 100"},
+			{"raised", 202611, 90_000, model.CaptchaPlanPro100K, "", "202611 80, 202611 100, 202611 80 of 100000"},
+			{"lowered again", 202611, 90_000, model.CaptchaPlanFree, "", "202611 80, 202611 100, 202611 80 of 100000"},
+			{"raised again", 202611, 90_000, model.CaptchaPlanPro100K, "", "202611 80, 202611 100, 202611 80 of 100000"},
+			{"the next month, noted by the data plane", 202612, 10_000, model.CaptchaPlanFree, "202612, 100, 1, 10000)",
+				"202611 80, 202611 100, 202611 80 of 100000, 202612 100"},
+			{"lowered to between the thresholds", 202701, 85_000, model.CaptchaPlanPro100K, "",
+				"202611 80, 202611 100, 202611 80 of 100000, 202612 100, 202701 80 of 100000"},
+			{"noted by an earlier version", 202702, 10_000, model.CaptchaPlanFree, "202702, 100, 1, 0)",
+				"202611 80, 202611 100, 202611 80 of 100000, 202612 100, 202701 80 of 100000, 202702 100 of 0"},
 		} {
 			if step.first != "" {
 				if err := dbtest.Exec(d, insert+step.first); err != nil {
@@ -216,7 +244,7 @@ ON CONFLICT (account_id, month) DO UPDATE SET used = excluded.used`, step.month,
 
 			wg.Wait()
 
-			notices, err := dbtest.Rows[outbox.QuotaNotice](d, "SELECT * FROM quota_notices ORDER BY month, threshold")
+			notices, err := dbtest.Rows[outbox.QuotaNotice](d, "SELECT * FROM quota_notices ORDER BY month, quota, threshold")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -227,7 +255,7 @@ ON CONFLICT (account_id, month) DO UPDATE SET used = excluded.used`, step.month,
 					t.Errorf("%s: notice %+v", step.name, n)
 				}
 
-				got = append(got, fmt.Sprintf("%d %d", n.Month, n.Threshold))
+				got = append(got, shownNotice(&n))
 			}
 
 			if strings.Join(got, ", ") != step.want {

@@ -28,7 +28,7 @@ var siteRows = []rowsOfSite{
 	{"failure_notices", "site_id, day"},
 	{"webhook_notices", "site_id, day"},
 	{"user_erasures", "id"},
-	{"quota_notices", "account_id, site_id, product, month, threshold"},
+	{"quota_notices", "account_id, site_id, product, month, threshold, quota"},
 	{"rejections", "site_id, day, endpoint, code"},
 	{"site_usage", "site_id, month, slot"},
 	{"report_days", "site_id, day"},

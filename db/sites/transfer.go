@@ -67,8 +67,8 @@ func (s *Store) TransferSite(
 func moveAccountRows(ctx context.Context, tx *db.Tx, siteID, from, to int64) error {
 	// A notice may have been written for the new account while another transfer was in progress.
 	_, err := tx.ExecContext(ctx, `
-INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, mailed_at)
-SELECT ?, site_id, product, month, threshold, created_at, mailed_at FROM quota_notices
+INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, mailed_at, quota)
+SELECT ?, site_id, product, month, threshold, created_at, mailed_at, quota FROM quota_notices
 WHERE account_id = ? AND site_id = ?
 ON CONFLICT DO NOTHING`, to, from, siteID)
 	if err != nil {

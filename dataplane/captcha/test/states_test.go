@@ -285,8 +285,8 @@ func TestQuotaIsShared(t *testing.T) {
 	})
 }
 
-// TestQuotaNotices checks that the owner is notified at 80 % and at 100 %, once each per month, by
-// rows that the worker turns into mails.
+// TestQuotaNotices checks that the owner is notified at 80 % and at 100 % of each quota, once each per
+// month, by rows that the worker turns into mails.
 func TestQuotaNotices(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -309,6 +309,7 @@ func TestQuotaNotices(t *testing.T) {
 				Month               model.Month
 				Threshold           int
 				CreatedAt, MailedAt model.Instant
+				Quota               int64
 			}
 
 			rows, err := dbtest.Rows[notice](d, "SELECT * FROM quota_notices ORDER BY month, created_at, threshold")
@@ -322,7 +323,11 @@ func TestQuotaNotices(t *testing.T) {
 					t.Errorf("notice %+v", n)
 				}
 
-				got = append(got, fmt.Sprintf("%d %d", n.Month, n.Threshold))
+				shown := fmt.Sprintf("%d %d", n.Month, n.Threshold)
+				if n.Quota != 10_000 {
+					shown += fmt.Sprint(" of ", n.Quota)
+				}
+				got = append(got, shown)
 			}
 
 			if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -346,19 +351,27 @@ func TestQuotaNotices(t *testing.T) {
 		redeem(10_500)
 		p.setPlan(account, model.CaptchaPlanPro100K)
 
-		// This is 80 % of the new quota, but the owner was notified already this month.
-		redeem(79_999)
-		redeem(99_999)
+		// The thresholds of the new quota are others.
+		p.clock.add(time.Second)
+		redeem(79_998)
 		notices("202611 80", "202611 100")
+		redeem(79_999)
+		redeem(80_000)
+		notices("202611 80", "202611 100", "202611 80 of 100000")
+		p.clock.add(time.Second)
+		redeem(99_999)
+		redeem(100_000)
+		november := []string{"202611 80", "202611 100", "202611 80 of 100000", "202611 100 of 100000"}
+		notices(november...)
 		p.clock.set(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
 		redeem(0)
-		notices("202611 80", "202611 100")
+		notices(november...)
 		redeem(79_999)
-		notices("202611 80", "202611 100", "202612 80")
+		notices(append(november, "202612 80 of 100000")...)
 
 		// The usage exceeds the quota of the smaller plan.
 		p.setPlan(account, model.CaptchaPlanFree)
 		redeem(10_000)
-		notices("202611 80", "202611 100", "202612 80", "202612 100")
+		notices(append(november, "202612 80 of 100000", "202612 100")...)
 	})
 }
