@@ -187,6 +187,7 @@ func TestFirstSiteChromium(t *testing.T) {
 		URL.createObjectURL = (b) => { window.saved = b; return make(b) } })()`, nil)
 	p.press("Export")
 	p.see("Every stored row")
+	p.see("&limit=50000") // of the line for a script; without it, 10,000 rows look like all
 	p.look("export")
 	p.Eval(`(() => { const real = window.fetch; window.fetch = (...a) => { window.fetch = real;
 		return Promise.resolve(new Response('{}', {status: 429, headers: {'Retry-After': '1'}})) } })()`, nil)

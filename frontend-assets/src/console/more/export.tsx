@@ -58,7 +58,7 @@ export function Export({ id }: { id: string }) {
     <Loaded query={query} title={t('export.title')}>
       {({ site }) => {
         if (!site) return <Missing />;
-        const address = `${location.origin}${path}?${new URLSearchParams({ site_id: id, ...chosen })}`;
+        const address = `${location.origin}${path}?${new URLSearchParams({ site_id: id, ...chosen, limit: String(pageRows) })}`;
         return (
           <>
             <SiteHeader site={site} title={t('export.title')} />
