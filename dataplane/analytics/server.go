@@ -206,7 +206,12 @@ func (s *Service) serve(r *http.Request, site *site, at model.Instant, deadline 
 		return "", err
 	}
 
-	return s.store(r, h)
+	ignored, err = s.store(r, h)
+	if ignored == "" && err == nil && model.IsPrivateIP(addr) {
+		s.count(site, at, serverEndpoint, model.RecordedPrivateIP)
+	}
+
+	return ignored, err
 }
 
 // isServerFlood counts a server-side event that passed all other checks, and reports whether it exceeds

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -355,6 +356,16 @@ const (
 	RefusedSuspended = "account_suspended"
 )
 
+// RecordedPrivateIP is the code under which recorded server-side events are counted whose address no
+// visitor has, see IsPrivateIP.
+const RecordedPrivateIP = "private_ip"
+
+// IsPrivateIP reports whether an address is private, loopback, link-local or unspecified. A server that
+// sends one as its visitor's is behind a proxy and sends the proxy's: all its visitors count as one.
+func IsPrivateIP(addr netip.Addr) bool {
+	return addr.IsPrivate() || addr.IsLoopback() || addr.IsLinkLocalUnicast() || addr.IsUnspecified()
+}
+
 // RejectionAdvice returns one sentence for the owner of a site: what to do about calls with this
 // error code or reason (analytics contract, sections 4 and 7).
 func RejectionAdvice(code string) string {
@@ -366,6 +377,10 @@ func RejectionAdvice(code string) string {
 
 // IsIgnored reports whether calls with this code are dropped on purpose and need no action.
 func IsIgnored(code string) bool { return ignoredCodes[code] }
+
+// IsRecorded reports whether calls with this code were recorded. They are counted because the owner
+// should change something.
+func IsRecorded(code string) bool { return code == RecordedPrivateIP }
 
 var ignoredCodes = map[string]bool{
 	"bot": true, "excluded_address": true, "duplicate_transaction": true, "duplicate_pageview": true, "own_link": true,
@@ -383,6 +398,8 @@ var rejectionAdvice = map[string]string{
 		"or could not be read, a refund had the id of a purchase, or your server sent a name that is none: compare " +
 		"them with the reference.",
 	"visitor_required": "Your server sent no valid ip or user_agent: send those of the visitor.",
+	RecordedPrivateIP: "Your server sent a private address as ip, probably its proxy's, so these visitors count " +
+		"as one: send the visitor's address, which the proxy passes on, for example in X-Forwarded-For.",
 	"domain_not_allowed": "The page is on a domain that is not the site's: add it as an extra domain if it is " +
 		"yours.",
 	RefusedPaused:    "The site is paused: resume it if its calls are to be recorded.",

@@ -3,6 +3,7 @@ package model
 import (
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -109,10 +110,11 @@ func TestIsEventName(t *testing.T) {
 // TestRejectionAdvice checks that every code that the endpoints count has its own advice.
 func TestRejectionAdvice(t *testing.T) {
 	rejected := strings.Fields("bad_body bad_json bad_path unknown_event bad_event visitor_required domain_not_allowed quota_exceeded flood server_flood site_paused account_suspended")
+	recorded := []string{RecordedPrivateIP}
 	ignored := strings.Fields("bot excluded_address duplicate_transaction duplicate_pageview own_link")
 	unknown := RejectionAdvice("something else")
 	seen := map[string]bool{unknown: true}
-	for i, code := range append(rejected, ignored...) {
+	for _, code := range slices.Concat(rejected, recorded, ignored) {
 		advice := RejectionAdvice(code)
 		if seen[advice] || !strings.HasSuffix(advice, ".") {
 			t.Errorf("%s: %q", code, advice)
@@ -120,8 +122,8 @@ func TestRejectionAdvice(t *testing.T) {
 
 		seen[advice] = true
 
-		if IsIgnored(code) != (i >= len(rejected)) {
-			t.Errorf("%s is ignored: %v", code, IsIgnored(code))
+		if IsIgnored(code) != slices.Contains(ignored, code) || IsRecorded(code) != slices.Contains(recorded, code) {
+			t.Errorf("%s is ignored: %v, recorded: %v", code, IsIgnored(code), IsRecorded(code))
 		}
 	}
 

@@ -915,19 +915,22 @@ type RedeliverInput struct {
 	DeliveryID string `json:"deliveryId"`
 }
 
-// The calls for a site that were rejected or ignored for one reason on one day.
+// The calls for a site that were rejected or ignored for one reason on one day, or recorded although they need attention.
 type Rejection struct {
 	// The UTC day, as YYYY-MM-DD.
 	Day string `json:"day"`
 	// `collect` or `server`.
 	Endpoint string `json:"endpoint"`
 	// The error code. For ignored calls, the reason. Calls that a paused site refused have the code `site_paused`, and those of a
-	// suspended account `account_suspended`; their senders got the code for an unknown site key or secret.
+	// suspended account `account_suspended`; their senders got the code for an unknown site key or secret. Recorded calls of `/server.php`
+	// with an `ip` that no visitor has, for example 10.0.0.5, have the code `private_ip`.
 	Code string `json:"code"`
 	// Number of calls.
 	Count int64 `json:"count"`
 	// Whether the calls were ignored on purpose, such as those of bots.
 	Ignored bool `json:"ignored"`
+	// Whether the calls were recorded all the same, so that their senders got no error.
+	Recorded bool `json:"recorded"`
 	// How to resolve the error, one sentence.
 	Advice string `json:"advice"`
 }

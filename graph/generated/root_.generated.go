@@ -591,6 +591,7 @@ type ComplexityRoot struct {
 		Day      func(childComplexity int) int
 		Endpoint func(childComplexity int) int
 		Ignored  func(childComplexity int) int
+		Recorded func(childComplexity int) int
 	}
 
 	RemoveMemberPayload struct {
@@ -3691,6 +3692,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Rejection.Ignored(childComplexity), true
+	case "Rejection.recorded":
+		if e.ComplexityRoot.Rejection.Recorded == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Rejection.Recorded(childComplexity), true
 
 	case "RemoveMemberPayload.member":
 		if e.ComplexityRoot.RemoveMemberPayload.Member == nil {
@@ -8455,12 +8462,18 @@ type Site implements Node {
   plan: SitePlan!
   "Usage of the monthly quota."
   usage: Usage!
-  "Rejected and ignored calls by day, endpoint and code, newest day first."
+  """
+  Rejected and ignored calls by day, endpoint and code, newest day first. With them are calls that were recorded and need attention,
+  such as those of a server that sends a private address as the visitor's.
+  """
   rejections(
     "Number of UTC days including today, 1 to 90."
     days: Int! = 7
   ): [Rejection!]!
-  "A message if calls were rejected in the last 7 days, else null. Ignored calls, such as those of bots, do not count."
+  """
+  A message if calls of the last 7 days were rejected, or were recorded and need attention; else null. Ignored calls, such as those of
+  bots, do not count.
+  """
   notice: String
   "When the last page view or event was stored. Null before the first one, for example while the script is not installed."
   lastHitAt: DateTime
@@ -8506,7 +8519,7 @@ type Usage {
   resetsAt: DateTime!
 }
 
-"The calls for a site that were rejected or ignored for one reason on one day."
+"The calls for a site that were rejected or ignored for one reason on one day, or recorded although they need attention."
 type Rejection {
   "The UTC day, as YYYY-MM-DD."
   day: String!
@@ -8514,13 +8527,16 @@ type Rejection {
   endpoint: String!
   """
   The error code. For ignored calls, the reason. Calls that a paused site refused have the code ` + "`" + `site_paused` + "`" + `, and those of a
-  suspended account ` + "`" + `account_suspended` + "`" + `; their senders got the code for an unknown site key or secret.
+  suspended account ` + "`" + `account_suspended` + "`" + `; their senders got the code for an unknown site key or secret. Recorded calls of ` + "`" + `/server.php` + "`" + `
+  with an ` + "`" + `ip` + "`" + ` that no visitor has, for example 10.0.0.5, have the code ` + "`" + `private_ip` + "`" + `.
   """
   code: String!
   "Number of calls."
   count: Int64!
   "Whether the calls were ignored on purpose, such as those of bots."
   ignored: Boolean!
+  "Whether the calls were recorded all the same, so that their senders got no error."
+  recorded: Boolean!
   "How to resolve the error, one sentence."
   advice: String!
 }
@@ -10305,6 +10321,8 @@ func (ec *executionContext) childFields_Rejection(ctx context.Context, field gra
 		return ec.fieldContext_Rejection_count(ctx, field)
 	case "ignored":
 		return ec.fieldContext_Rejection_ignored(ctx, field)
+	case "recorded":
+		return ec.fieldContext_Rejection_recorded(ctx, field)
 	case "advice":
 		return ec.fieldContext_Rejection_advice(ctx, field)
 	}

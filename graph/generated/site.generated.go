@@ -417,6 +417,29 @@ func (ec *executionContext) fieldContext_Rejection_ignored(_ context.Context, fi
 	return graphql.NewScalarFieldContext("Rejection", field, false, false, "Boolean")
 }
 
+func (ec *executionContext) _Rejection_recorded(ctx context.Context, field graphql.CollectedField, obj *Rejection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Rejection_recorded(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Recorded, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Rejection_recorded(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Rejection", field, false, false, "Boolean")
+}
+
 func (ec *executionContext) _Rejection_advice(ctx context.Context, field graphql.CollectedField, obj *Rejection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -2959,6 +2982,11 @@ func (ec *executionContext) _Rejection(ctx context.Context, sel ast.SelectionSet
 			}
 		case "ignored":
 			out.Values[i] = ec._Rejection_ignored(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "recorded":
+			out.Values[i] = ec._Rejection_recorded(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

@@ -284,7 +284,7 @@ func (r *siteResolver) Rejections(ctx context.Context, obj *model.Site, days int
 	for i, row := range rows {
 		list[i] = &generated.Rejection{
 			Day: row.Day.String(), Endpoint: row.Endpoint, Code: row.Code, Count: row.Count,
-			Ignored: model.IsIgnored(row.Code), Advice: model.RejectionAdvice(row.Code),
+			Ignored: model.IsIgnored(row.Code), Recorded: model.IsRecorded(row.Code), Advice: model.RejectionAdvice(row.Code),
 		}
 	}
 
@@ -304,28 +304,47 @@ func (r *siteResolver) Notice(ctx context.Context, obj *model.Site) (*string, er
 		return orNil("This site is paused: its hits are refused until it is resumed."), nil
 	}
 
-	var rejected int64
+	var rejected, recorded int64
 	for _, row := range rows {
-		if !row.Ignored {
+		switch {
+		case row.Recorded:
+			recorded += row.Count
+		case !row.Ignored:
 			rejected += row.Count
 		}
 	}
 
-	switch rejected {
-	case 0:
-		return nil, nil
-	case 1:
-		return orNil(
-			fmt.Sprintf("1 call was rejected in the last %d days. See rejections for the reason and advice.", noticeDays),
-		), nil
+	return orNil(noticeOf(rejected, recorded)), nil
+}
+
+// noticeOf returns the notice about rejected calls, and about recorded ones that need attention; empty
+// without any.
+func noticeOf(rejected, recorded int64) string {
+	if rejected+recorded == 0 {
+		return ""
 	}
 
-	return orNil(
-		fmt.Sprintf(
-			"%d calls were rejected in the last %d days. See rejections for the reasons and advice.", rejected,
-			noticeDays,
-		),
-	), nil
+	var text string
+	switch rejected {
+	case 0:
+	case 1:
+		text = fmt.Sprintf("1 call was rejected in the last %d days. ", noticeDays)
+	default:
+		text = fmt.Sprintf("%d calls were rejected in the last %d days. ", rejected, noticeDays)
+	}
+
+	switch recorded {
+	case 0:
+	case 1:
+		text += fmt.Sprintf("1 recorded call of the last %d days needs attention. ", noticeDays)
+	default:
+		text += fmt.Sprintf("%d recorded calls of the last %d days need attention. ", recorded, noticeDays)
+	}
+
+	if rejected+recorded == 1 {
+		return text + "See rejections for the reason and advice."
+	}
+	return text + "See rejections for the reasons and advice."
 }
 
 // CreateSite checks the input and stores a site on the default plan. All mistakes are reported.

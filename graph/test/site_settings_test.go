@@ -490,7 +490,7 @@ func TestRejectionsAndNotice(t *testing.T) {
 		c := a.owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		read := func(days string) *answer {
-			return c.query(`query($id: ID!) { site(id: $id) { notice lastHitAt rejections`+days+` { day endpoint code count ignored advice } } }`, "id", id)
+			return c.query(`query($id: ID!) { site(id: $id) { notice lastHitAt rejections`+days+` { day endpoint code count ignored recorded advice } } }`, "id", id)
 		}
 		if got := read("").ok(t, ""); got.Body != `{"data":{"site":{"notice":null,"lastHitAt":null,"rejections":[]}}}` {
 			t.Errorf("a new site: %s", got.Body)
@@ -530,11 +530,32 @@ func TestRejectionsAndNotice(t *testing.T) {
 		}
 
 		want := map[string]any{
-			"day": "2026-11-20", "endpoint": "collect", "code": "domain_not_allowed", "count": 2.0, "ignored": false,
+			"day": "2026-11-20", "endpoint": "collect", "code": "domain_not_allowed", "count": 2.0, "ignored": false, "recorded": false,
 			"advice": "The page is on a domain that is not the site's: add it as an extra domain if it is yours.",
 		}
 		if row := got.at("site.rejections.1"); !reflect.DeepEqual(row, want) {
 			t.Errorf("got %v, want %v", row, want)
+		}
+
+		add(today, "server", "private_ip", 1)
+		got = read("").ok(t, "")
+		want = map[string]any{
+			"day": "2026-11-20", "endpoint": "server", "code": "private_ip", "count": 1.0, "ignored": false, "recorded": true,
+			"advice": model.RejectionAdvice("private_ip"),
+		}
+		if row := got.at("site.rejections.2"); !reflect.DeepEqual(row, want) {
+			t.Errorf("got %v, want %v", row, want)
+		}
+		if notice := "3 calls were rejected in the last 7 days. 1 recorded call of the last 7 days needs attention. " +
+			"See rejections for the reasons and advice."; got.at("site.notice") != notice {
+			t.Errorf("notice %q, want %q", got.at("site.notice"), notice)
+		}
+
+		if err := dbtest.Exec(d, "DELETE FROM rejections WHERE code <> 'private_ip'"); err != nil {
+			t.Fatal(err)
+		}
+		if notice := "1 recorded call of the last 7 days needs attention. See rejections for the reason and advice."; read("").at("site.notice") != notice {
+			t.Errorf("only recorded calls: %v, want %q", read("").at("site.notice"), notice)
 		}
 
 		for _, days := range []string{"(days: 0)", "(days: 91)", "(days: -1)"} {

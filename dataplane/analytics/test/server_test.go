@@ -177,6 +177,36 @@ func TestServerTiesToTheBrowsersVisit(t *testing.T) {
 	})
 }
 
+// TestServerPrivateAddress checks that an event with an address that no visitor has is recorded, and counted
+// as a hint for the owner: a server behind a badly configured proxy sends the proxy's address for all
+// visitors. Events that are not recorded are counted for their own reason only.
+func TestServerPrivateAddress(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		site := p.shop("shop.example")
+		bearer := "Bearer " + p.secret(site)
+		private := strings.Fields("10.0.0.5 172.16.0.1 192.168.1.9 127.0.0.1 169.254.1.1 0.0.0.0 ::1 :: fe80::1 fd00::1 ::ffff:10.0.0.5")
+		public := strings.Fields("203.0.113.9 172.32.0.1 100.64.0.1 2001:db9::1")
+
+		for _, ip := range append(private, public...) {
+			body := mustJSON(t, m{"event": "signup", "ip": ip, "user_agent": chrome})
+			if status, answer := p.serverCall("POST", bearer, body); status != 200 || answer != `{"status":"recorded"}` {
+				t.Errorf("%s: %d %s, want it recorded", ip, status, answer)
+			}
+		}
+		for _, fields := range []m{{"event": "login"}, {"user_agent": "Googlebot/2.1 (+http://www.google.com/bot.html)"}} {
+			all := m{"event": "signup", "ip": "10.0.0.5", "user_agent": chrome}
+			maps.Copy(all, fields)
+			p.serverCall("POST", bearer, mustJSON(t, all))
+		}
+
+		if n := len(p.events(site)); n != len(private)+len(public) {
+			t.Errorf("%d events, want %d", n, len(private)+len(public))
+		}
+		p.rejected(site, map[string]int64{"server private_ip": int64(len(private)), "server unknown_event": 1, "server bot": 1})
+	})
+}
+
 // TestServerUserIDInUpperCase checks that an id is the same one in upper case, in which some languages
 // write hexadecimal numbers, and in lower case, in which the script sends it.
 func TestServerUserIDInUpperCase(t *testing.T) {

@@ -835,10 +835,11 @@ export type RejectionFields = {
   code: string;
   count: number;
   ignored: boolean;
+  recorded: boolean;
   advice: string;
 };
 const rejectionFieldsText =
-  'fragment RejectionFields on Rejection{day endpoint code count ignored advice}';
+  'fragment RejectionFields on Rejection{day endpoint code count ignored recorded advice}';
 
 export type SiteFields = {
   id: string;

@@ -58,12 +58,19 @@ export function SiteHeader({
   );
 }
 
-/** byCode adds up the rejected calls of each code, the most frequent first. */
-export function byCode(list: RejectionFields[]): { code: string; count: number; advice: string }[] {
-  const sums = new Map<string, { code: string; count: number; advice: string }>();
+type CodeSum = { code: string; count: number; advice: string; recorded: boolean };
+
+/** byCode adds up the calls of each code that need attention, the most frequent first. */
+export function byCode(list: RejectionFields[]): CodeSum[] {
+  const sums = new Map<string, CodeSum>();
   for (const r of list) {
     if (r.ignored) continue;
-    const sum = sums.get(r.code) ?? { code: r.code, count: 0, advice: translated('advice', r.code, r.advice) };
+    const sum = sums.get(r.code) ?? {
+      code: r.code,
+      count: 0,
+      advice: translated('advice', r.code, r.advice),
+      recorded: r.recorded,
+    };
     sum.count += r.count;
     sums.set(r.code, sum);
   }

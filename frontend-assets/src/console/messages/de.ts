@@ -107,7 +107,7 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
   'site.hits': { one: '{n} Treffer', other: '{n} Treffer' },
   'site.lastHit': 'Letzter Treffer',
   'site.notInstalled': 'Script einbauen',
-  'site.rejected': 'Aufrufe wurden abgelehnt',
+  'site.rejected': 'Aufrufe brauchen Aufmerksamkeit',
   'quota.label': 'Seitenaufrufe und Ereignisse in diesem Monat',
   'quota.of': '{used} von {quota} ({share})',
   'quota.resets': 'Die Zählung beginnt neu',
@@ -268,6 +268,8 @@ const texts: Record<keyof typeof en, Message> & Record<string, Message> = {
   'advice.bad_event':
     'Ein Pflichtfeld eines E-Commerce-Ereignisses fehlte oder war unlesbar: Vergleichen Sie es mit der Referenz.',
   'advice.visitor_required': 'Ihr Server sandte keine gültige ip oder user_agent: Senden Sie die des Besuchers.',
+  'advice.private_ip':
+    'Ihr Server sandte als ip eine private Adresse, wohl die seines Proxys. Diese Besucher zählen als einer: Senden Sie die Adresse des Besuchers, die der Proxy etwa in X-Forwarded-For weitergibt.',
   'advice.domain_not_allowed': 'Die Seite liegt auf einer fremden Domain: Fügen Sie sie hinzu, wenn sie Ihre ist.',
   'advice.site_paused': 'Die Website ist angehalten: Setzen Sie sie fort.',
   'advice.account_suspended': 'Der Betreiber hat das Konto gesperrt.',

@@ -103,7 +103,7 @@ export default {
   'site.hits': { one: '{n} hit', other: '{n} hits' },
   'site.lastHit': 'Last hit',
   'site.notInstalled': 'Install the script',
-  'site.rejected': 'Calls were rejected',
+  'site.rejected': 'Calls need attention',
   'quota.label': 'Page views and events this month',
   'quota.of': '{used} of {quota} ({share})',
   'quota.resets': 'The count restarts',

@@ -51,6 +51,7 @@ export default {
   'rejections.what': 'What to do',
   'rejections.calls': { one: '{n} call', other: '{n} calls' },
   'rejections.byDay': 'Rejected by day',
+  'rejections.recorded': 'Recorded, but in need of attention',
   'rejections.ignored': 'Ignored on purpose',
   'rejections.ignoredHint': 'These calls need no action.',
   'rejections.day': 'Day (UTC)',

@@ -173,7 +173,7 @@ function Check({ site }: { site: Site }) {
 
   const refused = byCode(now.rejections)
     .map((r) => ({ ...r, count: r.count - (before.get(r.code) ?? 0) }))
-    .filter((r) => r.count > 0);
+    .filter((r) => r.count > 0 && !r.recorded);
 
   return (
     <Section title={t('check.title')}>

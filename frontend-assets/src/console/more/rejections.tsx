@@ -38,7 +38,8 @@ export function Rejections({ id }: { id: string }) {
       {({ site }) => {
         if (!site) return <Missing />;
         const codes = byCode(site.rejections);
-        const refused = site.rejections.filter((r) => !r.ignored);
+        const refused = site.rejections.filter((r) => !r.ignored && !r.recorded);
+        const recorded = site.rejections.filter((r) => r.recorded);
         const ignored = site.rejections.filter((r) => r.ignored);
         return (
           <>
@@ -75,7 +76,8 @@ export function Rejections({ id }: { id: string }) {
                     ))}
                   </ul>
                 </Section>
-                <ByDay title={t('rejections.byDay')} list={refused} />
+                {refused.length > 0 && <ByDay title={t('rejections.byDay')} list={refused} />}
+                {recorded.length > 0 && <ByDay title={t('rejections.recorded')} list={recorded} />}
               </>
             )}
             {ignored.length > 0 && (

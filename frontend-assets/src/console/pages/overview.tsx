@@ -89,15 +89,15 @@ function Usage({ site: { usage } }: { site: NonNullable<FiguresData['site']> }) 
   );
 }
 
-/** Rejected is the notice of rejected calls, with what to do about each. */
+/** Rejected is the notice of rejected calls, and of others that need attention, with what to do about each. */
 function Rejected({ list, id }: { list: RejectionFields[]; id: string }) {
   const codes = byCode(list);
-  const n = codes.reduce((sum, { count }) => sum + count, 0);
-  if (n === 0) return null;
+  if (codes.length === 0) return null;
+  const n = codes.reduce((sum, { count, recorded }) => (recorded ? sum : sum + count), 0);
   return (
     <section class="notice" aria-label={t('rejections.title')}>
       <p>
-        <strong>{t('overview.rejected', { n })}</strong> <a href={`/sites/${id}/rejections`}>{t('overview.byDay')}</a>
+        <strong>{n > 0 ? t('overview.rejected', { n }) : t('site.rejected')}</strong> <a href={`/sites/${id}/rejections`}>{t('overview.byDay')}</a>
       </p>
       <ul>
         {codes.slice(0, 4).map(({ code, count, advice }) => (
