@@ -6,7 +6,7 @@
 export CGO_ENABLED ?= 0
 
 FUZZTIME ?= 10s# for each fuzz target
-TIMEOUT ?= 20m# for the tests of one package
+TIMEOUT ?= 40m# for the tests of one package
 
 # The race detector ignores the memory that SQLite's translated C code works on: it is not Go's. To
 # instrument that code finds nothing and makes each statement five times slower. The driver of
