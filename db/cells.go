@@ -8,9 +8,11 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -71,57 +73,118 @@ var ErrCellDenied = errors.New("the role needs USAGE of the cell's schema")
 
 // cells are the known cells of a database, with their connections. All DBs of one Open share them.
 type cells struct {
-	home    *DB
-	mu      sync.Mutex
-	list    []Cell
-	readAt  time.Time // of list; zero: not yet
-	failed  error     // of the last attempt to read it; nil: it succeeded
-	triedAt time.Time // the end of that attempt
-	common  string    // the schema of the common tables
-	isCitus bool
-	opened  map[int64]*DB
+	home *DB
+
+	// One caller at a time reads the list, and publishes it with the outcome. No lock is held meanwhile.
+	reading   singleflight.Group
+	known     atomic.Pointer[cellList]
+	failure   atomic.Pointer[cellFailure]
+	forgotten atomic.Pointer[time.Time] // of the last ForgetCells; nil: never
+
+	mu     sync.Mutex // guards opened
+	opened map[int64]*DB
 
 	addresses cellAddresses // those of InCell's writers
+}
+
+// cellList is the list of cells as it was read. It never changes.
+type cellList struct {
+	cells   []Cell
+	common  string // the schema of the common tables
+	isCitus bool
+	readAt  time.Time // the begin of reading
+}
+
+// cellFailure is a failed attempt to read the list.
+type cellFailure struct {
+	err error
+	at  time.Time // its end
 }
 
 func newCells(home *DB) *cells {
 	return &cells{home: home, opened: map[int64]*DB{DefaultCell: home}}
 }
 
+// list returns the known list, which is empty before the first one was read.
+func (c *cells) list() *cellList { return cmp.Or(c.known.Load(), &cellList{}) }
+
+// isFresh reports whether a list was read lately, and after the last ForgetCells.
+func (c *cells) isFresh(list *cellList) bool {
+	forgotten := c.forgotten.Load()
+	return time.Since(list.readAt) < cellsFresh && (forgotten == nil || list.readAt.After(*forgotten))
+}
+
+// cell returns a cell of the list.
+func (l *cellList) cell(id int64) (Cell, bool) {
+	i := slices.IndexFunc(l.cells, func(cell Cell) bool { return cell.ID == id })
+	if i < 0 {
+		return Cell{}, false
+	}
+	return l.cells[i], true
+}
+
 // Cells returns all cells in the order of their ids, as they were a few seconds ago.
 func (d *DB) Cells(ctx context.Context) ([]Cell, error) {
-	c := d.cells
 	if !d.IsPostgres() {
 		return []Cell{{ID: DefaultCell, Open: true}}, nil
 	}
 
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.readAt.IsZero() && time.Since(c.readAt) < cellsFresh {
-		return c.list, nil
+	list, err := d.cells.fresh(ctx)
+	if err != nil {
+		return nil, err
 	}
-
-	// Callers that waited for a failed attempt share its error: otherwise each would make one of its own.
-	if c.failed != nil && time.Since(c.triedAt) < cellsRetry {
-		return nil, c.failed
-	}
-
-	return c.list, c.read(ctx)
+	return list.cells, nil
 }
 
-// read reads the list. The caller holds the lock. Other callers share the result, so it does not end
-// with the caller's context.
-func (c *cells) read(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
-	defer cancel()
+// fresh returns the list as it was a few seconds ago.
+func (c *cells) fresh(ctx context.Context) (*cellList, error) {
+	if list := c.list(); c.isFresh(list) {
+		return list, nil
+	}
 
-	c.failed = c.readList(ctx)
-	c.triedAt = time.Now()
-	return c.failed
+	// Callers soon after a failed attempt share its error: otherwise each would make one of its own.
+	if failed := c.failure.Load(); failed != nil && time.Since(failed.at) < cellsRetry {
+		return nil, failed.err
+	}
+
+	return c.read(ctx)
 }
 
-func (c *cells) readList(ctx context.Context) error {
-	began := time.Now()
+// read reads the list and publishes it. Concurrent callers share one query. It does not end with the
+// caller's context, since others wait for it.
+func (c *cells) read(ctx context.Context) (*cellList, error) {
+	read, err, _ := c.reading.Do("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
+		defer cancel()
+
+		list, err := c.readList(ctx)
+		if err != nil {
+			c.failure.Store(&cellFailure{err: err, at: time.Now()})
+			return nil, err
+		}
+
+		c.failure.Store(nil)
+		c.publish(list)
+		return list, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return read.(*cellList), nil
+}
+
+// publish makes the list the known one, unless a later one is known.
+func (c *cells) publish(list *cellList) {
+	for {
+		known := c.known.Load()
+		if known != nil && known.readAt.After(list.readAt) || c.known.CompareAndSwap(known, list) {
+			return
+		}
+	}
+}
+
+func (c *cells) readList(ctx context.Context) (*cellList, error) {
+	list := &cellList{readAt: time.Now()}
 
 	// The data plane's pool, because the data plane waits for it. Without bun, whose hooks are for
 	// statements of the product's subjects.
@@ -131,31 +194,33 @@ SELECT id, schema, open, created_at,
   current_schema(), EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')
 FROM cells ORDER BY id`)
 	if err != nil {
-		return fmt.Errorf("list the cells: %w", err)
+		return nil, fmt.Errorf("list the cells: %w", err)
 	}
 	defer rows.Close()
 
-	var list []Cell
 	for rows.Next() {
 		var cell Cell
-		if err := rows.Scan(&cell.ID, &cell.Schema, &cell.Open, &cell.CreatedAt, &cell.denied, &c.common, &c.isCitus); err != nil {
-			return fmt.Errorf("list the cells: %w", err)
+		err := rows.Scan(&cell.ID, &cell.Schema, &cell.Open, &cell.CreatedAt, &cell.denied, &list.common, &list.isCitus)
+		if err != nil {
+			return nil, fmt.Errorf("list the cells: %w", err)
 		}
-		list = append(list, cell)
+		list.cells = append(list.cells, cell)
 	}
 	if err := rows.Err(); err != nil {
-		return fmt.Errorf("list the cells: %w", err)
+		return nil, fmt.Errorf("list the cells: %w", err)
 	}
 
-	c.list, c.readAt = list, began
-	return nil
+	return list, nil
 }
 
 // ForgetCells makes the next call read the list of cells again.
 func (d *DB) ForgetCells() {
-	d.cells.mu.Lock()
-	defer d.cells.mu.Unlock()
-	d.cells.readAt = time.Time{}
+	c := d.cells
+
+	// A query that runs already may miss what the caller changed.
+	c.reading.Forget("")
+	now := time.Now()
+	c.forgotten.Store(&now)
 }
 
 // isSingle reports whether the default cell is the only one.
@@ -175,39 +240,47 @@ func (d *DB) InCell(ctx context.Context, id int64) (*DB, error) {
 		return c.home, nil
 	}
 
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if opened := c.opened[id]; opened != nil {
+	if opened := c.openedCell(id); opened != nil {
 		return opened, nil
 	}
 
-	i := c.index(id)
-	if i < 0 || c.list[i].denied && time.Since(c.readAt) >= cellsFresh {
+	list := c.list()
+	cell, found := list.cell(id)
+	if !found || cell.denied && !c.isFresh(list) {
 		// Another process has just added it, or the role has the right now. A process that stores hits does
 		// not list the cells otherwise.
-		if err := c.read(ctx); err != nil {
+		var err error
+		if list, err = c.read(ctx); err != nil {
 			return nil, err
 		}
-		if i = c.index(id); i < 0 {
+		if cell, found = list.cell(id); !found {
 			return nil, fmt.Errorf("there is no cell %d", id)
 		}
 	}
 
-	if c.list[i].denied {
-		return nil, fmt.Errorf("schema %s: %w", c.list[i].Schema, ErrCellDenied)
+	if cell.denied {
+		return nil, fmt.Errorf("schema %s: %w", cell.Schema, ErrCellDenied)
 	}
 
-	c.opened[id] = c.open(c.list[i])
-	return c.opened[id], nil
+	return c.open(cell), nil
 }
 
-func (c *cells) index(id int64) int {
-	return slices.IndexFunc(c.list, func(cell Cell) bool { return cell.ID == id })
+// openedCell returns the database of a cell that was opened before, or nil.
+func (c *cells) openedCell(id int64) *DB {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.opened[id]
 }
 
 // open returns the database with the tables of a cell. Its connections bypass a pooler, which would
 // give a session's search_path to other clients.
 func (c *cells) open(cell Cell) *DB {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if opened := c.opened[cell.ID]; opened != nil {
+		return opened
+	}
+
 	cfg := c.home.pg.Copy()
 	cfg.RuntimeParams["search_path"] = c.path(cell)
 
@@ -215,12 +288,13 @@ func (c *cells) open(cell Cell) *DB {
 	in.cell, in.pg, in.isPooled = cell, cfg, false
 	in.Write = openPostgresPool(cfg, cellPool, false)
 	in.Read, in.DataWrite, in.DataRead, in.sessions = in.Write, in.Write, in.Write, in.Write
+	c.opened[cell.ID] = &in
 	return &in
 }
 
 // path returns the search_path of a cell's connections.
 func (c *cells) path(cell Cell) string {
-	common := pgx.Identifier{c.common}.Sanitize()
+	common := pgx.Identifier{c.list().common}.Sanitize()
 	if cell.Schema == "" {
 		return common
 	}
@@ -232,21 +306,20 @@ func (d *DB) CellID() int64 { return cmp.Or(d.cell.ID, DefaultCell) }
 
 // IsCitus reports whether the server is a Citus coordinator.
 func (d *DB) IsCitus(ctx context.Context) (bool, error) {
-	// It does not change, so that no transaction waits for the list of cells.
-	if is, known := d.cells.knownCitus(); known {
-		return is, nil
+	if !d.IsPostgres() {
+		return false, nil
 	}
-	if _, err := d.Cells(ctx); err != nil {
+
+	// It does not change, so that no transaction waits for the list of cells.
+	if known := d.cells.known.Load(); known != nil {
+		return known.isCitus, nil
+	}
+
+	list, err := d.cells.fresh(ctx)
+	if err != nil {
 		return false, err
 	}
-	is, _ := d.cells.knownCitus()
-	return is, nil
-}
-
-func (c *cells) knownCitus() (is, known bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.isCitus, !c.readAt.IsZero()
+	return list.isCitus, nil
 }
 
 // CellID returns the id of the cell whose tables the transaction means.
@@ -394,9 +467,7 @@ func (c *cells) close() error {
 // CellSchema returns the schema of the tables of d's cell, quoted. The cells were read before.
 func (d *DB) CellSchema() string {
 	if d.cell.Schema == "" {
-		d.cells.mu.Lock()
-		defer d.cells.mu.Unlock()
-		return pgx.Identifier{d.cells.common}.Sanitize()
+		return pgx.Identifier{d.cells.list().common}.Sanitize()
 	}
 	return pgx.Identifier{d.cell.Schema}.Sanitize()
 }
