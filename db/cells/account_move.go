@@ -158,13 +158,11 @@ func (s *accountStep) switchCell(ctx context.Context) error {
 		return err
 	}
 
-	for _, statement := range []string{
-		"DELETE FROM ?to.captcha_usage WHERE account_id = ?id",
-		"INSERT INTO ?to.captcha_usage SELECT * FROM ?from.captcha_usage WHERE account_id = ?id",
-	} {
-		if err := s.exec(ctx, s.tx, s.move.AccountID, statement, ""); err != nil {
-			return err
-		}
+	if err := s.exec(ctx, s.tx, s.move.AccountID, "DELETE FROM ?to.?table WHERE account_id = ?id", "captcha_usage"); err != nil {
+		return err
+	}
+	if err := s.copy(ctx, s.tx, s.move.AccountID, "captcha_usage", "account_id = ?id"); err != nil {
+		return err
 	}
 	if err := s.copyClaims(ctx); err != nil {
 		return err
@@ -192,8 +190,7 @@ func (s *accountStep) switchCell(ctx context.Context) error {
 // copyClaims copies the claims that are not in the new cell yet, also expired ones: a wrong clock must not
 // make a used token valid.
 func (s *accountStep) copyClaims(ctx context.Context) error {
-	return s.exec(ctx, s.tx, s.move.AccountID,
-		"INSERT INTO ?to.captcha_spent SELECT * FROM ?from.captcha_spent WHERE account_id = ?id ON CONFLICT DO NOTHING", "")
+	return s.copy(ctx, s.tx, s.move.AccountID, "captcha_spent", "account_id = ?id ON CONFLICT DO NOTHING")
 }
 
 // setAccount changes the account's cell and whether it is closed.

@@ -154,8 +154,7 @@ func (s *Store) clean(ctx context.Context, m *move) (done bool, err error) {
 			return err
 		}
 		for _, table := range lateTables {
-			const statement = "INSERT INTO ?to.?table SELECT * FROM ?from.?table WHERE site_id = ?id ON CONFLICT DO NOTHING"
-			if err := in.exec(ctx, tx, m.SiteID, statement, table); err != nil {
+			if err := in.copy(ctx, tx, m.SiteID, table, "site_id = ?id ON CONFLICT DO NOTHING"); err != nil {
 				return err
 			}
 		}

@@ -175,3 +175,16 @@ func (in schemas) exec(ctx context.Context, tx *db.Tx, id int64, statement, tabl
 	_, err := tx.NewRaw(text, append([]any{id}, args...)...).Exec(ctx)
 	return err
 }
+
+// copy copies rows of a table of the site or account, or of a day of it. It names the columns, whose order
+// may differ: a column that a migration adds is the last one, also where a new cell has it earlier.
+func (in schemas) copy(ctx context.Context, tx *db.Tx, id int64, table, where string, args ...any) error {
+	var columns string
+	err := tx.NewRaw("SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute "+
+		"WHERE attrelid = ?::regclass AND attnum > 0 AND NOT attisdropped", in.to+"."+table).Scan(ctx, &columns)
+	if err != nil {
+		return err
+	}
+
+	return in.exec(ctx, tx, id, "INSERT INTO ?to.?table ("+columns+") SELECT "+columns+" FROM ?from.?table WHERE "+where, table, args...)
+}

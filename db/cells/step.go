@@ -100,12 +100,12 @@ func (s *step) copyDay(ctx context.Context, until model.Day) error {
 	}
 
 	day := table.day(next[0])
-	rows := " WHERE site_id = ?id AND " + table.key + " >= ? AND " + table.key + " < ?"
+	rows := "site_id = ?id AND " + table.key + " >= ? AND " + table.key + " < ?"
 	from, to := table.of(day), table.of(day+1)
-	if err := s.exec(ctx, "DELETE FROM ?to.?table"+rows, table.name, from, to); err != nil {
+	if err := s.exec(ctx, "DELETE FROM ?to.?table WHERE "+rows, table.name, from, to); err != nil {
 		return err
 	}
-	if err := s.exec(ctx, "INSERT INTO ?to.?table SELECT * FROM ?from.?table"+rows, table.name, from, to); err != nil {
+	if err := s.copy(ctx, s.tx, m.SiteID, table.name, rows, from, to); err != nil {
 		return err
 	}
 
@@ -148,12 +148,13 @@ func (s *step) copyUsage(ctx context.Context) error {
 		// Then this waits.
 		"UPDATE sites SET cell_closed = true WHERE id = ?id",
 		"LOCK TABLE ?from.?table IN EXCLUSIVE MODE",
-		"DELETE FROM ?to.?table WHERE site_id = ?id",
-		"INSERT INTO ?to.?table SELECT * FROM ?from.?table WHERE site_id = ?id",
 	} {
 		if err := s.exec(ctx, statement, "site_usage"); err != nil {
 			return err
 		}
+	}
+	if err := s.copyTable(ctx, "site_usage"); err != nil {
+		return err
 	}
 
 	s.move.NextDay = s.firstOfState()
@@ -165,7 +166,7 @@ func (s *step) copyTable(ctx context.Context, table string) error {
 	if err := s.exec(ctx, "DELETE FROM ?to.?table WHERE site_id = ?id", table); err != nil {
 		return err
 	}
-	return s.exec(ctx, "INSERT INTO ?to.?table SELECT * FROM ?from.?table WHERE site_id = ?id", table)
+	return s.copy(ctx, s.tx, s.move.SiteID, table, "site_id = ?id")
 }
 
 // switchCell opens the site in its new cell.
