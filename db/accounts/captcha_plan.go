@@ -56,11 +56,7 @@ func (s *Store) SetCaptchaPlan(ctx context.Context, accountID int64, plan model.
 			Before: audit.Values{"captchaPlan": account.CaptchaPlan}, After: audit.Values{"captchaPlan": plan},
 		})
 	})
-	if err != nil {
-		return db.Wrap(err, "set captcha plan of account %d", accountID)
-	}
-
-	return nil
+	return db.Wrap(err, "set captcha plan of account %d", accountID)
 }
 
 // changeAccount runs a change of an account in a transaction that locks the account's row.

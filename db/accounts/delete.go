@@ -54,11 +54,7 @@ func (s *Store) DeleteAccount(ctx context.Context, by *model.User, now model.Ins
 
 		return deleteAccount(ctx, tx, accountID, now)
 	})
-	if err != nil {
-		return db.Wrap(err, "delete account %d", accountID)
-	}
-
-	return nil
+	return db.Wrap(err, "delete account %d", accountID)
 }
 
 // mayDelete locks the account's users, and checks again that the user has the right to delete the

@@ -190,11 +190,7 @@ func (s *Store) changeMember(
 
 		return change(tx, was)
 	})
-	if err != nil {
-		return db.Wrap(err, "change user %d", userID)
-	}
-
-	return nil
+	return db.Wrap(err, "change user %d", userID)
 }
 
 // CreateAccount stores a further account of a user, who becomes its owner, and returns the user as a

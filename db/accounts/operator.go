@@ -43,11 +43,7 @@ func (s *Store) SetOperator(ctx context.Context, email string, operator bool) er
 			Before: audit.Values{"operator": user.Operator}, After: audit.Values{"operator": operator},
 		})
 	})
-	if err != nil {
-		return db.Wrap(err, "set an operator")
-	}
-
-	return nil
+	return db.Wrap(err, "set an operator")
 }
 
 // StorePasswordReset stores the hash of a secret that resets the password of the user with this
@@ -86,9 +82,5 @@ func (s *Store) StorePasswordReset(
 			CreatedAt: now,
 		}})
 	})
-	if err != nil {
-		return db.Wrap(err, "store a password reset")
-	}
-
-	return nil
+	return db.Wrap(err, "store a password reset")
 }

@@ -97,11 +97,7 @@ func (s *Store) UsePasskey(ctx context.Context, used *model.Passkey, answered Ch
 			"WHERE id = ? AND (sign_count < ? OR sign_count = 0 AND ? = 0)",
 			used.SignCount, used.Flags, now, used.ID, used.SignCount, used.SignCount))
 	})
-	if err != nil {
-		return db.Wrap(err, "use passkey %d", used.ID)
-	}
-
-	return nil
+	return db.Wrap(err, "use passkey %d", used.ID)
 }
 
 // consume records that a challenge was answered. It fails with ErrChallengeUsed for an earlier one.

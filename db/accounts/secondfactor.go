@@ -101,11 +101,7 @@ func (s *Store) StartTOTP(
 
 		return auditUser(ctx, tx, user, nil)
 	})
-	if err != nil {
-		return db.Wrap(err, "start TOTP of user %d", userID)
-	}
-
-	return nil
+	return db.Wrap(err, "start TOTP of user %d", userID)
 }
 
 // TOTP returns the decrypted secret of a user's authenticator app, the one in use or the one that
@@ -191,11 +187,7 @@ func (s *Store) UseRecoveryCode(ctx context.Context, userID int64, codeHash []by
 		return mailFactor(ctx, tx, user, model.MailRecoveryCode, change.At,
 			model.RecoveryCodeMail{At: change.At, Left: left})
 	})
-	if err != nil {
-		return db.Wrap(err, "use a recovery code of user %d", userID)
-	}
-
-	return nil
+	return db.Wrap(err, "use a recovery code of user %d", userID)
 }
 
 // RenewRecoveryCodes replaces the user's recovery codes. The caller must have checked the password. It
@@ -214,11 +206,7 @@ func (s *Store) RenewRecoveryCodes(ctx context.Context, userID int64, passwordHa
 		}
 		return auditUser(ctx, tx, user, nil)
 	})
-	if err != nil {
-		return db.Wrap(err, "renew recovery codes of user %d", userID)
-	}
-
-	return nil
+	return db.Wrap(err, "renew recovery codes of user %d", userID)
 }
 
 // DeleteTOTP removes a user's authenticator app, and one that waits for its first code. The caller must
@@ -246,11 +234,7 @@ func (s *Store) DeleteTOTP(ctx context.Context, userID int64, passwordHash strin
 		}
 		return auditUser(ctx, tx, user, audit.Values{"authenticatorApp": false})
 	})
-	if err != nil {
-		return db.Wrap(err, "delete TOTP of user %d", userID)
-	}
-
-	return nil
+	return db.Wrap(err, "delete TOTP of user %d", userID)
 }
 
 // ResetSecondFactor removes all second factors of the user with this address, ends all sessions and

@@ -58,11 +58,7 @@ func (s *Store) CreateSession(ctx context.Context, start SessionStart) error {
 
 		return auditUser(ctx, tx, user, nil)
 	})
-	if err != nil {
-		return db.Wrap(err, "create session of user %d", session.UserID)
-	}
-
-	return nil
+	return db.Wrap(err, "create session of user %d", session.UserID)
 }
 
 // SessionUser returns the user of a valid session as a member of the default account, with all
@@ -179,9 +175,5 @@ func (s *Store) DeleteUserSession(ctx context.Context, userID int64, idHash []by
 		return db.NeedRow(tx.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).
 			Where("id_hash = ?", idHash).Exec(ctx))
 	})
-	if err != nil {
-		return db.Wrap(err, "delete a session of user %d", userID)
-	}
-
-	return nil
+	return db.Wrap(err, "delete a session of user %d", userID)
 }

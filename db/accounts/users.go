@@ -128,9 +128,5 @@ func (s *Store) UpdateUser(ctx context.Context, userID int64, u UserUpdate) erro
 			Before: before, After: audit.Values{"language": user.Language},
 		})
 	})
-	if err != nil {
-		return db.Wrap(err, "update user %d", userID)
-	}
-
-	return nil
+	return db.Wrap(err, "update user %d", userID)
 }

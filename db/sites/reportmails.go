@@ -80,11 +80,7 @@ func (s *Store) SetReportMails(
 
 		return auditSite(ctx, tx, &site, before, after)
 	})
-	if err != nil {
-		return db.Wrap(err, "set report mails of site %d", siteID)
-	}
-
-	return nil
+	return db.Wrap(err, "set report mails of site %d", siteID)
 }
 
 // reportMailValues returns the mails that a user gets about a site, with their thresholds.

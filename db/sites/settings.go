@@ -413,11 +413,7 @@ func (s *Store) change(
 
 		return tx.Notify(ctx, watch.Sites, siteID)
 	})
-	if err != nil {
-		return db.Wrap(err, "change site %d", siteID)
-	}
-
-	return nil
+	return db.Wrap(err, "change site %d", siteID)
 }
 
 // addToSite adds a value to one of the site's lists, and reports whether it is new. It returns full

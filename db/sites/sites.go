@@ -107,9 +107,5 @@ func (s *Store) SetSiteLimit(ctx context.Context, accountID, limit int64) error 
 			Before: audit.Values{"siteLimit": was.Limit}, After: audit.Values{"siteLimit": limit},
 		})
 	})
-	if err != nil {
-		return db.Wrap(err, "set the site limit of account %d", accountID)
-	}
-
-	return nil
+	return db.Wrap(err, "set the site limit of account %d", accountID)
 }
