@@ -52,11 +52,10 @@ func newLanes(stores []HitStore, notify func([]model.Delivery), observer *batch.
 	return l
 }
 
-// of returns the lane of a site's slot. Ids are multiplied by a large odd number, so that consecutive
-// ones are spread evenly. The slots of a site have lanes in turn.
+// of returns the lane of a site's slot. Consecutive ids are spread evenly, and the slots of a site have
+// lanes in turn.
 func (l lanes) of(siteID int64, slot int16) *writer {
-	const spread = 0x9e37_79b9_7f4a_7c15 // 2^64 divided by the golden ratio
-	return l[(uint64(siteID)*spread>>32+uint64(slot))%uint64(len(l))]
+	return l[(model.Spread(uint64(siteID))+uint64(slot))%uint64(len(l))]
 }
 
 // Len returns how many hits wait for a writer.

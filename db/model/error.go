@@ -88,3 +88,21 @@ var ErrSecondFactorRequired = &Error{
 	Kind: Forbidden, Code: "second_factor_required",
 	Message: "This account requires a second factor. Set one up first.",
 }
+
+// Joined returns all errors joined in err, at any level: err itself if none are, and nil for nil.
+func Joined(err error) (list []error) {
+	if err == nil {
+		return nil
+	}
+
+	many, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+
+	for _, one := range many.Unwrap() {
+		list = append(list, Joined(one)...)
+	}
+
+	return list
+}

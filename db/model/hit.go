@@ -226,8 +226,13 @@ func UsageSlot(of uint64, slots int16) int16 {
 	if slots <= 1 {
 		return 0
 	}
-	const spread = 0x9e37_79b9_7f4a_7c15 // 2^64 divided by the golden ratio
-	return int16((of * spread >> 32) % uint64(slots))
+	return int16(Spread(of) % uint64(slots))
+}
+
+// Spread turns consecutive numbers into evenly spread ones, below 2^32.
+func Spread(n uint64) uint64 {
+	const golden = 0x9e37_79b9_7f4a_7c15 // 2^64 divided by the golden ratio
+	return n * golden >> 32
 }
 
 const (

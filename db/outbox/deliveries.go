@@ -173,7 +173,6 @@ func (s *Store) DueDeliveries(
 func (s *Store) addDue(
 	ctx context.Context, pages []LanePage, now model.Instant, due map[model.Lane][]DueDelivery,
 ) error {
-
 	selects := make([]string, len(pages))
 	args := make([]any, 0, 4*len(pages))
 	for i, page := range pages {

@@ -19,7 +19,7 @@ import (
 // the schema.
 func userErrors(err error) ([]*generated.UserError, error) {
 	found := []*generated.UserError{}
-	for _, one := range joined(err) {
+	for _, one := range model.Joined(err) {
 		e, ok := errors.AsType[*model.Error](one)
 		if !ok {
 			return nil, err
@@ -43,23 +43,6 @@ func fieldPath(field string) []string {
 		return nil
 	}
 	return append([]string{"input"}, strings.Split(field, ".")...)
-}
-
-func joined(err error) []error {
-	if err == nil {
-		return nil
-	}
-
-	if many, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, one := range many.Unwrap() {
-			all = append(all, joined(one)...)
-		}
-
-		return all
-	}
-
-	return []error{err}
 }
 
 // notFound is the error of an id that does not exist or belongs to another account.

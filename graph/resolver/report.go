@@ -295,7 +295,7 @@ func (r *Resolver) keyEvents(ctx context.Context, siteID int64) (map[string]bool
 
 // firstMessage returns the message of the first of joined errors.
 func firstMessage(err error) string {
-	if e, ok := errors.AsType[*model.Error](joined(err)[0]); ok {
+	if e, ok := errors.AsType[*model.Error](model.Joined(err)[0]); ok {
 		return e.Message
 	}
 	return err.Error()

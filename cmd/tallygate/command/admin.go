@@ -420,7 +420,7 @@ func readable(err error) error {
 	}
 
 	var texts []string
-	for _, one := range separate(err) {
+	for _, one := range model.Joined(err) {
 		text := one.Error()
 		if shown, where := domainError(one); shown != nil {
 			text = where + shown.Message
@@ -443,20 +443,6 @@ func domainError(err error) (shown *model.Error, where string) {
 		return nil, ""
 	}
 	return shown, where
-}
-
-// separate returns all errors joined in err, at any level.
-func separate(err error) (list []error) {
-	many, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-
-	for _, one := range many.Unwrap() {
-		list = append(list, separate(one)...)
-	}
-
-	return list
 }
 
 // siteByKey returns the site that a command names.

@@ -375,7 +375,7 @@ func differences(before, after *model.SiteRules) []string {
 // refused returns an error that names the site and every invalid field.
 func refused(domain string, err error) error {
 	var texts []string
-	for _, one := range separate(err) {
+	for _, one := range model.Joined(err) {
 		shown, where := domainError(one)
 		if shown == nil {
 			return fmt.Errorf("%s: %w", domain, err)
