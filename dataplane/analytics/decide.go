@@ -341,9 +341,11 @@ func (d *decision) awaiting(key model.ViewKey) *visitChange {
 	return nil
 }
 
-// join applies the page view rule: it returns the current visit if that continues, or a new one.
+// join applies the page view rule: it returns the current visit if that continues, or a new one. If all
+// visits are set aside, the latest one is the current one, as after midnight in an open tab: its page view
+// belongs to the visitor id of the day before.
 func (d *decision) join(h *hit, at model.Instant) *visitChange {
-	current := d.current(h, at)
+	current := cmp.Or(d.current(h, at), d.latest(h))
 	if current == nil || !visit.Continues(&current.visit, at, &h.entry.campaign) {
 		return d.begin(h, at)
 	}

@@ -21,7 +21,7 @@ type QuotaNotice struct {
 	Threshold int // percent: 80 or 100
 	CreatedAt model.Instant
 	MailedAt  model.Instant // 0: the mails are not queued yet
-	Quota     int64         // 0: written by an earlier version; it counts for every quota
+	Quota     int64         // 0: written by an earlier version
 }
 
 // quotaMark is a month of a site that reached a threshold of its quota which has no notice yet. It is in
@@ -101,11 +101,8 @@ INSERT INTO quota_notices (account_id, site_id, product, month, threshold, creat
 SELECT s.account_id, s.id, ?, ?, ?, ?, s.monthly_pageviews
 FROM sites s
 WHERE s.id = ? AND s.deleted_at = 0 AND s.monthly_pageviews * ? <= ?
-AND NOT EXISTS (SELECT 1 FROM quota_notices n
-  WHERE n.account_id = s.account_id AND n.site_id = s.id AND n.product = ? AND n.month = ? AND n.threshold = ? AND n.quota = 0)
 ON CONFLICT DO NOTHING`,
-			model.ProductAnalytics, m.Month, threshold, now, m.SiteID, threshold, used*100,
-			model.ProductAnalytics, m.Month, threshold)
+			model.ProductAnalytics, m.Month, threshold, now, m.SiteID, threshold, used*100)
 		if err != nil {
 			return all, err
 		}

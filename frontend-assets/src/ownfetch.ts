@@ -1,3 +1,6 @@
+/** The text of a function, also on pages that replace the function's own toString, or Function. */
+const textOf = Object.toString;
+
 /**
  * Whether the page's fetch is the browser's own. Some pages replace it by a function that adds
  * headers, which cause a preflight, repeats refused calls, waits before it sends, or returns another
@@ -6,4 +9,4 @@
  */
 export const isFetchOwn = (): boolean =>
   typeof fetch === 'function' &&
-  /^function fetch\(\)\s*{\s*\[native code]\s*}$/.test(Function.prototype.toString.call(fetch));
+  /^function fetch\(\)\s*{\s*\[native code]\s*}$/.test(textOf.call(fetch));

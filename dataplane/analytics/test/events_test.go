@@ -272,6 +272,8 @@ func TestInventedPageviewIDs(t *testing.T) {
 				{at: 2 * time.Minute, on: 2, source: "partner", visit: 2}, {at: 3 * time.Minute, on: 3, visit: 2}}},
 			{"a page view of the visit follows", []step{{on: 1, visit: 1}, {at: 29 * time.Minute, event: true, on: 2, visit: 1},
 				{at: 29*time.Minute + time.Second, on: 2, visit: 1}, {at: 58 * time.Minute, on: 3, visit: 1}}},
+			{"after midnight a page view continues the only visit", []step{{event: true, on: invented, source: "partner", visit: 1},
+				{at: 3 * time.Minute, on: 1, visit: 1}, {at: 4 * time.Minute, event: true, on: 1, visit: 1}}},
 			{"the page view follows hours later", []step{{event: true, on: 1, visit: 1}, {at: 2 * time.Hour, on: 1, visit: 2}}},
 			{"after the gap the page view follows", []step{{on: 1, visit: 1}, {at: 40 * time.Minute, event: true, on: 2, visit: 2},
 				{at: 40*time.Minute + time.Second, on: 2, visit: 2}, {at: 41 * time.Minute, event: true, visit: 2}}},

@@ -1,9 +1,9 @@
 import { isFetchOwn } from '../ownfetch';
 
 /**
- * Calls the captcha's server without cookies: a POST if there is a body, which is sent as text/plain
- * and so needs no preflight. Rejects if there is no response or the signal is aborted. Where the page
- * has replaced fetch, XMLHttpRequest sends the call.
+ * Calls the captcha's server: a POST if there is a body, which is sent as text/plain and so needs no
+ * preflight. Rejects if there is no response or the signal is aborted. Where the page has replaced
+ * fetch, XMLHttpRequest sends the call; it sends cookies to the page's own origin, and fetch never does.
  */
 export const request = (url: string, body?: string, signal?: AbortSignal): Promise<Response> => {
   const method = body === undefined ? 'GET' : 'POST';
@@ -28,7 +28,7 @@ const requestWithoutFetch = async (
     if (signal?.aborted) abort();
   });
   signal?.removeEventListener('abort', abort);
-  // A call that failed or was aborted has status 0, of which there is no Response.
+  // Response rejects status 0, which a failed or aborted call has.
   // To ask for a header that the server does not expose would log an error.
   const wait = /^retry-after:\s*(.*)/im.exec(call.getAllResponseHeaders());
   return new Response(call.response, { status: call.status, headers: wait ? { 'retry-after': wait[1]! } : {} });

@@ -66,7 +66,7 @@ const sendByBeacon = (body: string): boolean | undefined => {
  * undefined if fetch is not the browser's own.
  */
 const sendByFetch = (body: string, size: number): boolean | undefined => {
-  if (!keepalive || !isFetchOwn()) return undefined;
+  if (!(keepalive || debug) || !isFetchOwn()) return undefined;
   if (inFlight + size > maxInFlight) return false;
   inFlight += size;
   const response = fetch(endpoint(), { method: 'POST', body, keepalive, credentials: 'omit', priority: 'low' });

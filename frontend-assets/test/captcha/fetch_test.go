@@ -73,3 +73,15 @@ func TestFirefoxCaptchaReplacedFetch(t *testing.T) {
 		browsertest.Host("captcha.example.test", s.plane), browsertest.Host("www.shop.test", s.numeric))
 	s.hasSolvedWith(ways)
 }
+
+// TestChromiumCaptchaReplacedRequests checks that the note of a widget that reaches no server names the
+// possible cause, on a page that replaces fetch and XMLHttpRequest.
+func TestChromiumCaptchaReplacedRequests(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	page := s.browser.NewPage()
+	page.Before(withoutPauses + `window.fetch = () => Promise.reject(new Error("no")); XMLHttpRequest.prototype.send = function () { this.onloadend() }`)
+	page.Goto("http://www.shop.test/")
+	s.is(page, "idle")
+	page.Click("input[name=email]")
+	s.shows(page, failed, unreachable+" (this page replaces fetch)")
+}

@@ -1,3 +1,4 @@
+import { isFetchOwn } from '../../ownfetch';
 import { solve, Unsupported } from '../engine/solver';
 import type { Challenge } from '../engine/solver';
 import { post, Problem, withTimeout } from './api';
@@ -83,6 +84,9 @@ const hasFocus = (form: HTMLFormElement): boolean => {
   const active = page.activeElement as HTMLInputElement | null;
   return bare(form).contains(active) && !bare(active!).autofocus;
 };
+
+/** Names a possible cause to the page's author: a page that replaces fetch may replace other functions, too. */
+const replaced = (): string => (isFetchOwn() ? '' : ' (this page replaces fetch)');
 
 /**
  * Creates the widget of an element. The first update() draws it. It starts at the first interaction
@@ -182,7 +186,7 @@ export const newWidget = (element: HTMLElement): Widget => {
         // A first failure may pass soon. While there is a valid token, no failure is shown.
         const passing = temporary && !failures && problem.wait <= shortWait && navigator.onLine;
         if (state !== 'done' && !passing)
-          show('error', reason === 'unreachable' ? new Problem(reason, new URL(api).host) : problem);
+          show('error', reason === 'unreachable' ? new Problem(reason, new URL(api).host + replaced()) : problem);
         if (!temporary) return;
         failures++;
         await sleep(Math.max(pause, problem.wait), signal);
