@@ -127,7 +127,8 @@ func (d *decision) markQuotas() {
 }
 
 // markQuota notes the threshold that a count reaches, if the batch reaches it, or if it is higher than
-// the one that was read. The latter may belong to a smaller quota, before a change of the plan.
+// the threshold that was read. The threshold read may belong to a smaller quota, before a change of the
+// plan.
 func (d *decision) markQuota(key model.UsageKey, read ingest.Usage, used int64) {
 	percent := model.QuotaReached(used, read.Quota)
 	if percent <= read.Reached && percent <= model.QuotaReached(read.Used, read.Quota) {
@@ -303,7 +304,7 @@ func (d *decision) visitOfEvent(h *hit, at model.Instant) *visitChange {
 }
 
 // joinUnseen is join for an event whose page view has not arrived. While the visitor's latest visit
-// waits in vain for a page view, further ids that belong to none open no other visit.
+// waits in vain for a page view, further ids without a page view open no other visit.
 func (d *decision) joinUnseen(h *hit, at model.Instant) *visitChange {
 	current := d.current(h, at)
 	if current != nil && visit.Continues(&current.visit, at, &h.entry.campaign) {

@@ -176,8 +176,8 @@ func (in schemas) exec(ctx context.Context, tx *db.Tx, id int64, statement, tabl
 	return err
 }
 
-// copy copies rows of a table of the site or account, or of a day of it. It names the columns, whose order
-// may differ: a column that a migration adds is the last one, also where a new cell has it earlier.
+// copy copies the rows of a site or account in a table, or the rows of a day. It names the columns, since
+// their order may differ: a migration adds a column at the end, and a new cell may have it earlier.
 func (in schemas) copy(ctx context.Context, tx *db.Tx, id int64, table, where string, args ...any) error {
 	var columns string
 	err := tx.NewRaw("SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute "+

@@ -361,8 +361,8 @@ const (
 	RefusedSuspended = "account_suspended"
 )
 
-// RecordedPrivateIP is the code under which recorded server-side events are counted whose address no
-// visitor has, see IsPrivateIP.
+// RecordedPrivateIP is the code of recorded server-side events with an address that no visitor has, see
+// IsPrivateIP.
 const RecordedPrivateIP = "private_ip"
 
 // IsPrivateIP reports whether an address is private, loopback, link-local or unspecified. A server that

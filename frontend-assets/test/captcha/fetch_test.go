@@ -48,7 +48,7 @@ func (s *captchaSite) hasSolvedWith(ways []string) {
 	}
 }
 
-// TestChromiumCaptchaReplacedFetch checks that the widget works on pages whose fetch does something else.
+// TestChromiumCaptchaReplacedFetch checks that the widget works on pages with a replaced fetch.
 func TestChromiumCaptchaReplacedFetch(t *testing.T) {
 	pages, ways := replacingFetch()
 	s := newCaptchaSite(t, pages)

@@ -26,7 +26,7 @@ func TestFirefoxOriginUnderEveryReferrerPolicy(t *testing.T) {
 	visitInFirefox(t, stops)
 }
 
-// TestFirefoxReplacedFetch checks that pages whose fetch does something else send each message once.
+// TestFirefoxReplacedFetch checks that pages with a replaced fetch send each message once.
 func TestFirefoxReplacedFetch(t *testing.T) {
 	t.Parallel()
 
@@ -45,8 +45,8 @@ type stop struct {
 }
 
 // visitInFirefox visits one page after another in a real Firefox, and leaves each page as soon as its
-// page view has arrived. Each page must send its page view and its engagement, once and with the page's
-// origin, also the one that is sent while the page unloads.
+// page view has arrived. Each page must send its page view and its engagement, which leaves while the page
+// unloads, once and with the page's origin.
 func visitInFirefox(t *testing.T, stops []stop) {
 	t.Helper()
 

@@ -171,7 +171,7 @@ func TestChromiumWaysToSend(t *testing.T) {
 	}
 }
 
-// TestChromiumReplacedFetch checks that pages whose fetch does something else send each message once,
+// TestChromiumReplacedFetch checks that pages with a replaced fetch send each message once,
 // without a preflight, also the last one.
 func TestChromiumReplacedFetch(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": tag("")})
