@@ -3,6 +3,7 @@
 package turns
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -34,6 +35,7 @@ type Queue struct {
 type turnKey struct {
 	working  int
 	waiting  []chan struct{} // oldest first; each gets one value with its turn
+	arrived  int64           // number of its arrival
 	served   int64           // number of its last turn, or of its arrival; 0 for a key without a turn lately
 	servedAt time.Time
 }
@@ -81,12 +83,17 @@ func (t *Turn) End() {
 // Yield ends the turn and waits for another one, if callers of other keys wait. After an error, which
 // is the context's, the turn has ended.
 func (t *Turn) Yield(ctx context.Context) error {
-	if t.ended || !t.queue.othersWait(t.key) {
+	if t.ended {
+		return nil
+	}
+	ready := t.queue.yield(t.key)
+	if ready == nil {
 		return nil
 	}
 
-	t.End()
-	return t.Resume(ctx)
+	err := t.queue.wait(ctx, t.key, ready, 0)
+	t.ended = err != nil
+	return err
 }
 
 // Resume waits for another turn after End, also beyond the bounds of the queue. After an error, which is
@@ -125,11 +132,29 @@ func (q *Queue) wait(ctx context.Context, key string, ready chan struct{}, patie
 	return err
 }
 
-// othersWait reports whether callers of other keys wait.
-func (q *Queue) othersWait(key string) bool {
+// yield ends a turn of a key and returns the channel that receives the next one, or nil if no caller of
+// another key waits. It does both under one lock: else a short turn of another key could end in between,
+// and the next turn would go to a caller that waits behind this one.
+func (q *Queue) yield(key string) chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.waiting > len(q.keys[key].waiting)
+
+	k := q.keys[key]
+	if q.waiting == len(k.waiting) {
+		return nil
+	}
+
+	// A key that has just worked comes after those that wait.
+	q.served++
+	k.served = q.served
+	k.working--
+	q.working--
+
+	ready := make(chan struct{}, 1)
+	k.waiting = slices.Insert(k.waiting, 0, ready)
+	q.waiting++
+	q.serve()
+	return ready
 }
 
 // join adds a caller to the queue and returns the channel that receives its turn. again permits a
@@ -145,9 +170,9 @@ func (q *Queue) join(key string, again bool) (chan struct{}, error) {
 
 	k := q.keys[key]
 	if k == nil {
-		k = new(turnKey)
+		q.served++
+		k = &turnKey{arrived: q.served}
 		if q.Memory == 0 {
-			q.served++
 			k.served = q.served
 		}
 	}
@@ -252,10 +277,20 @@ func (q *Queue) next() (next *turnKey) {
 		if len(k.waiting) == 0 || k.working >= q.MostPerKey {
 			continue
 		}
-		if next == nil || k.working < next.working || k.working == next.working && k.served < next.served {
+		if next == nil || k.before(next) {
 			next = k
 		}
 	}
 
 	return next
+}
+
+// before reports whether a key gets a turn before another one. Keys without a turn lately are served in
+// order of arrival.
+func (k *turnKey) before(other *turnKey) bool {
+	return cmp.Or(
+		cmp.Compare(k.working, other.working),
+		cmp.Compare(k.served, other.served),
+		cmp.Compare(k.arrived, other.arrived),
+	) < 0
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,4 +228,45 @@ func TestYield(t *testing.T) {
 			t.Errorf("%d work, %d wait; want none", q.working, q.waiting)
 		}
 	})
+}
+
+// TestYieldStaysFirst checks that a turn that gives way comes before the callers of its own key that wait,
+// however short the turns of the others are.
+func TestYieldStaysFirst(t *testing.T) {
+	for range 2_000 {
+		q := &Queue{Most: 1, MostPerKey: 1, Line: 2, LinePerKey: 1, Patience: time.Minute, Memory: time.Minute}
+		long, err := q.Begin(t.Context(), "long")
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		var yielded, wrong atomic.Bool
+		var waiting sync.WaitGroup
+		for _, key := range []string{"long", "short"} {
+			waiting.Go(func() {
+				end, err := q.Take(t.Context(), key)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if key == "long" && !yielded.Load() {
+					wrong.Store(true)
+				}
+				end()
+			})
+		}
+		for q.Waiting() < 2 {
+			runtime.Gosched()
+		}
+
+		if err := long.Yield(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		yielded.Store(true)
+		long.End()
+		waiting.Wait()
+		if wrong.Load() {
+			t.Fatal("a caller of the same key had a turn before the one that gave way")
+		}
+	}
 }
