@@ -16,8 +16,8 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// TestDeadlockedTransactionRunsAgain checks that of two transactions that wait for each other, the
-// database ends one, and that one runs again.
+// TestDeadlockedTransactionRunsAgain checks that the database ends one of two transactions that
+// wait for each other, and that this transaction runs again.
 func TestDeadlockedTransactionRunsAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dbtest.NewUser(t, d, "a@example.com")
@@ -186,8 +186,8 @@ func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 	}
 }
 
-// TestTheLastOperatorStays checks that of two operators who are removed at the same time, in any
-// way, one stays.
+// TestTheLastOperatorStays removes two operators at the same time, in each way, and checks that one
+// stays.
 func TestTheLastOperatorStays(t *testing.T) {
 	type step func(d *db.DB, ctx context.Context, user *model.User) error
 	deleteAccount := func(d *db.DB, ctx context.Context, user *model.User) error {
@@ -237,8 +237,8 @@ func TestTheLastOperatorStays(t *testing.T) {
 	}
 }
 
-// TestRevocationMeetsAcceptance checks that of revoking and accepting an invitation at the same
-// time, one fails.
+// TestRevocationMeetsAcceptance revokes and accepts an invitation at the same time, and checks that
+// one of the two fails.
 func TestRevocationMeetsAcceptance(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newLockWorld(t, d)
