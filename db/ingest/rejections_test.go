@@ -61,7 +61,8 @@ func TestRejections(t *testing.T) {
 	})
 }
 
-// TestRejectionsAllOrNone checks that counts that take several statements are added all or none.
+// TestRejectionsAllOrNone checks that counts in several statements are added together or not at
+// all.
 func TestRejectionsAllOrNone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")

@@ -226,7 +226,7 @@ type Delivery struct {
 	Body              string // JSON, sent unchanged by each attempt; a DailyPart for a daily export
 	Attempts          int32  `bun:"tries"` // all attempts, including manual ones
 	ClaimedUntil      Instant
-	ResumeState       string `bun:"fallback"` // the state before a manual redelivery; empty without a pending redelivery
+	ResumeState       string `bun:"fallback"` // the state before a pending manual redelivery, otherwise empty
 	CalledURL         string `bun:"url"`      // address of the last attempt; empty before the first one
 }
 
