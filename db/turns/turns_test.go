@@ -41,7 +41,7 @@ func TestTurnsGoRoundTheKeys(t *testing.T) {
 					t.Errorf("%v work at once", working)
 				}
 
-				// Let no two end at the same time.
+				// Each turn ends at a time of its own.
 				took := time.Second + time.Duration(len(order))
 				mu.Unlock()
 				time.Sleep(took)
@@ -77,8 +77,8 @@ func TestTurnsGoRoundTheKeys(t *testing.T) {
 	})
 }
 
-// TestTurnsAreBounded: a caller beyond the queue is refused immediately; one that has waited too
-// long or was cancelled leaves the queue.
+// TestTurnsAreBounded checks that a caller beyond the queue is refused immediately, and that a
+// caller leaves the queue after a timeout or cancellation.
 func TestTurnsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &Queue{Most: 1, MostPerKey: 1, Line: 3, LinePerKey: 2, Patience: time.Second}
@@ -134,8 +134,9 @@ func TestTurnsAreBounded(t *testing.T) {
 	})
 }
 
-// TestNewKeysGoFirst: with a memory, the next turn goes to a key that had none lately, however many
-// callers of others wait. A key that asks again and again is remembered, and cannot keep others waiting.
+// TestNewKeysGoFirst checks that with a memory the next turn goes to a key without a recent turn,
+// however many callers of other keys wait. A key with repeated calls is remembered, and cannot keep
+// others waiting.
 func TestNewKeysGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &Queue{Most: 1, MostPerKey: 1, Line: 100, LinePerKey: 100, Patience: time.Hour, Memory: time.Minute}
@@ -177,8 +178,8 @@ func TestNewKeysGoFirst(t *testing.T) {
 	})
 }
 
-// TestYield: a long turn gives way to callers of other keys, also beyond the bounds of the queue, and
-// not to those of its own. It ends with its context.
+// TestYield checks that a long turn gives way to callers of other keys, also beyond the bounds of
+// the queue, but not to callers of its own key. It ends with its context.
 func TestYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &Queue{Most: 1, MostPerKey: 1, Line: 1, LinePerKey: 1, Patience: time.Minute, Memory: time.Minute}
