@@ -1,4 +1,4 @@
-// What the site's page opens on demand, and the live page.
+// The parts that the site's page opens on demand, and the live page.
 import { addMessages, type ComponentType } from './core';
 import messages from './messages/details';
 import { LivePage } from './details/live';

@@ -1,4 +1,4 @@
-// The console's first module: what is needed until the first view, and the core for the others.
+// The console's first module: everything until the first view, and the core for the others.
 import {
   applyTheme,
   chosenAccount,
@@ -28,7 +28,7 @@ export * from './core';
 /** Page is a page's component with the parameters of its path. */
 type Page = ComponentType<Record<string, string>>;
 
-/** pages lists the paths of this module's pages. Those of "bare" ones need no session and have no menus. */
+/** These pages of this module need no session and have no menus. */
 const bare: Record<string, Page> = {
   '/sign-in': SignIn,
   '/sign-up': SignUp,
@@ -74,12 +74,12 @@ const later: { load: () => Promise<{ pages: Record<string, Page> }>; paths: stri
 
 const known = [...Object.keys(bare), ...later.flatMap((module) => module.paths), ...Object.keys(first)];
 
-/** patternOf returns the pattern of a path; literal ones precede those with parameters. */
+/** patternOf returns the pattern of a path; literal patterns precede patterns with parameters. */
 function patternOf(path: string): string | undefined {
   return known.find((pattern) => pattern === path) ?? known.find((pattern) => match(pattern, path));
 }
 
-/** useLater returns a page of a module that is loaded on demand, as soon as that is loaded. */
+/** useLater returns a page of a module on demand, as soon as the module is loaded. */
 function useLater(pattern: string | undefined): Page | undefined {
   const [pages, setPages] = useState<Record<string, Page>>({});
   const module = later.find((module) => pattern && module.paths.includes(pattern));

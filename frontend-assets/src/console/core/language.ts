@@ -12,11 +12,11 @@ export type Message = string | { one: string; other: string };
 /** Messages are the texts of one language by key. */
 export type Messages = Record<string, Message>;
 
-/** TextKey is the key of a text: a built-in one, or one of the pages that are loaded on demand. */
+/** TextKey is the key of a text, either built in or of a page that is loaded on demand. */
 export type TextKey =
   keyof typeof en | keyof typeof more | keyof typeof manage | keyof typeof details | keyof typeof account;
 
-/** languages are those that the console speaks, by code, with their own names. */
+/** languages are the console's languages by code, with their own names. */
 export const languages: Record<string, string> = { en: 'English', de: 'Deutsch' };
 
 let texts: Messages = { ...en };
@@ -36,21 +36,21 @@ export function preferredLanguage(): string {
   return wanted.find((tag) => tag in languages) ?? 'en';
 }
 
-/** setLanguage replaces the texts. Those of English stay for keys that the language lacks. */
+/** setLanguage replaces the texts. English texts stay for keys that the language lacks. */
 export function setLanguage(tag: string, messages: Messages): void {
   code = tag;
   texts = { ...texts, ...messages };
   document.documentElement.lang = tag;
 }
 
-/** addMessages adds the English texts of pages that are loaded on demand, below those of the language. */
+/** addMessages adds the English texts of pages that are loaded on demand, but replaces no text of the language. */
 export function addMessages(messages: Messages): void {
   texts = { ...messages, ...texts };
 }
 
 let later: Promise<void> | undefined;
 
-/** loadLater loads the language's texts of what is loaded on demand. In English, those modules bring them. */
+/** loadLater loads the language's texts for modules on demand. These modules contain their English texts. */
 export function loadLater(): Promise<void> {
   if (code !== 'de') return Promise.resolve();
   return (later ??= import('../messages/de-later').then((module) => {

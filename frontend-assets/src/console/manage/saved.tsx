@@ -1,4 +1,5 @@
-// What an owner saves for a site's reports: annotations, segments, funnels, and the mails that the reader gets.
+// Objects that an owner saves for a site's reports: annotations, segments, funnels, and the mails
+// that the reader gets.
 import {
   Action,
   announce,
@@ -45,7 +46,7 @@ interface Props {
   after(payload: { userErrors: UserError[] } | null, done?: string): Promise<UserError[]>;
 }
 
-/** Saved shows and changes what is saved for a site. */
+/** Saved shows and changes the saved objects of a site. */
 export function Saved({ id }: { id: string }) {
   const query = useQuery(saved, { id, after: null });
   const edit = mayEdit();

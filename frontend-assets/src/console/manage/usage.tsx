@@ -1,4 +1,4 @@
-// What counts towards a site's quota, by month and by day.
+// A site's usage of its quota, by month and by day.
 import { Empty, exact, Loaded, Missing, Quota, Section, SiteHeader, t, Table, Time, useQuery, utcDay } from '../core';
 import { usagePage } from '../operations';
 import { monthName } from './format';

@@ -1,4 +1,4 @@
-// German texts of what is loaded on demand: every other key, and the other messages of the server.
+// German texts of the modules on demand: every other key, and the other messages of the server.
 import type { Message, TextKey } from '../core/language';
 import type en from './en';
 

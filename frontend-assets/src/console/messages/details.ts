@@ -1,4 +1,4 @@
-// English texts of what the site's page opens on demand, and of the live page.
+// English texts of the parts that the site's page opens on demand, and of the live page.
 export default {
   'dates.title': 'Choose dates',
   'dates.from': 'First day',

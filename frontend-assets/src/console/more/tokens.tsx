@@ -1,4 +1,4 @@
-// API tokens: the user's own, and those of the account's other members for owners.
+// API tokens: the user's own, and for owners also the tokens of the account's other members.
 import {
   Check,
   chosenAccount,

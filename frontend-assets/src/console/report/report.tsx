@@ -1,4 +1,4 @@
-// A site's figures: controls, totals, chart and panels. The URL says what they show.
+// A site's figures: controls, totals, chart and panels. The URL holds their choices.
 import {
   addressOf,
   Change,
@@ -42,7 +42,7 @@ export function useTabs(view: View): Record<'sources' | 'pages' | 'audience', Re
   return { sources, pages, audience } as Record<'sources' | 'pages' | 'audience', ReportDimension>;
 }
 
-/** Report shows the figures of a view. Without an id it is that of a shared link, which has no segments and funnels. */
+/** Report shows the figures of a view. Without an id it belongs to a shared link, without segments and funnels. */
 export function Report(props: {
   id: string;
   view: View;
@@ -106,7 +106,7 @@ export function Report(props: {
   );
 }
 
-/** useDetails returns the module of what is opened on demand, as soon as it is needed and loaded. */
+/** useDetails returns the module of the parts on demand, as soon as it is needed and loaded. */
 function useDetails(needed: boolean): Details | undefined {
   const [details, set] = useState<{ module: Details }>();
   useEffect(() => {
