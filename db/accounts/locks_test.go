@@ -179,7 +179,7 @@ func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 					func() error { return test.first(w, t.Context()) },
 					func() error { return test.second(w, t.Context()) })
 				if first != nil || !errors.Is(second, test.tooLate) {
-					t.Errorf("errors %v and %v, want none and %v", first, second, test.tooLate)
+					t.Errorf("errors %v and %v, want nil and %v", first, second, test.tooLate)
 				}
 			})
 		})
@@ -230,7 +230,7 @@ func TestTheLastOperatorStays(t *testing.T) {
 					func() error { return test.first(d, t.Context(), operators[0]) },
 					func() error { return test.second(d, t.Context(), operators[1]) })
 				if first != nil || !errors.Is(second, accounts.ErrLastOperator) {
-					t.Errorf("errors %v and %v, want none and that the second is the last one", first, second)
+					t.Errorf("errors %v and %v, want nil and ErrLastOperator", first, second)
 				}
 			})
 		})
@@ -252,7 +252,7 @@ func TestRevocationMeetsAcceptance(t *testing.T) {
 				return err
 			})
 		if revoked != nil || !errors.Is(accepted, accounts.ErrInvalidToken) {
-			t.Errorf("errors %v and %v, want none and that the link is not good any more", revoked, accepted)
+			t.Errorf("errors %v and %v, want nil and an invalid link", revoked, accepted)
 		}
 		if _, err := accounts.New(d).DeleteInvitation(t.Context(), w.owner.AccountID,
 			w.invitation.ID); !errors.Is(err, model.ErrNotFound) {
@@ -377,7 +377,7 @@ func TestDeleteAccountChecksTheOwnerAgain(t *testing.T) {
 			},
 			func() error { return accounts.New(d).DeleteAccount(t.Context(), second, dbtest.Start) })
 		if demoted != nil || !errors.Is(deleted, model.ErrForbidden) {
-			t.Errorf("errors %v and %v, want none and forbidden", demoted, deleted)
+			t.Errorf("errors %v and %v, want nil and forbidden", demoted, deleted)
 		}
 		if err := accounts.New(d).DeleteAccount(t.Context(), third, dbtest.Start); !errors.Is(err, model.ErrStale) {
 			t.Errorf("with an earlier password: %v", err)

@@ -88,7 +88,7 @@ func TestCellAddress(t *testing.T) {
 			t.Errorf("ping: %v, %d used", err, used(t, d, site))
 		}
 		if n := r.connections.Load(); n != 1 {
-			t.Errorf("%d connections to the address of the cell, want that of the writer", n)
+			t.Errorf("%d connections to the address of the cell, want the writer's", n)
 		}
 	}
 }

@@ -186,7 +186,7 @@ func TestExhaustedSite(t *testing.T) {
 			h.keys.Manual = []model.VisitorKey{h.visitors[1]}
 			h.update(func(state *ingest.HitState) *ingest.HitChanges {
 				if _, ok := state.Visits[h.visitors[1]]; !ok || len(state.Visits) != 3 {
-					t.Errorf("%d visits were read, want 3 with that of the manual page view", len(state.Visits))
+					t.Errorf("%d visits were read, want 3 with the manual page view's visit", len(state.Visits))
 				}
 				return &ingest.HitChanges{}
 			})

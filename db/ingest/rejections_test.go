@@ -80,7 +80,7 @@ func TestRejectionsAllOrNone(t *testing.T) {
 			t.Errorf("error %v, want a unique violation", err)
 		}
 		if n, err := dbtest.Count(d, "rejections"); err != nil || n != 0 {
-			t.Errorf("%d rows, %v; want none", n, err)
+			t.Errorf("%d rows, %v; want 0", n, err)
 		}
 		if err := dbtest.Exec(d, "DROP INDEX fault"); err != nil {
 			t.Fatal(err)

@@ -77,7 +77,7 @@ func TestWaitForAddress(t *testing.T) {
 
 		lanes, err := store.DueLanes(t.Context(), now, 0, 10)
 		if err != nil || len(lanes) != 1 || lanes[0].SiteID != other.ID {
-			t.Errorf("due lanes %v, %v; want that of the other site", lanes, err)
+			t.Errorf("due lanes %v, %v; want the other site's", lanes, err)
 		}
 
 		// Nothing happens while there is no address.

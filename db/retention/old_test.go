@@ -214,10 +214,10 @@ func TestOldRecordsCostWhatHasExpired(t *testing.T) {
 	deleteNothing := func() {
 		t.Helper()
 		if n, err := retention.New(d).DeleteOldRecords(t.Context(), now); err != nil || n != 0 {
-			t.Fatalf("%d deleted, %v; want none", n, err)
+			t.Fatalf("%d deleted, %v; want 0", n, err)
 		}
 		if n, err := retention.New(d).DeleteOldReports(t.Context(), now, 1); err != nil || n != 0 {
-			t.Fatalf("%d reports deleted, %v; want none", n, err)
+			t.Fatalf("%d reports deleted, %v; want 0", n, err)
 		}
 	}
 

@@ -72,7 +72,7 @@ func TestTurnsGoRoundTheKeys(t *testing.T) {
 			t.Errorf("the turns went to %s, want %s", got, want)
 		}
 		if q.working != 0 || q.waiting != 0 || len(q.keys) != 0 {
-			t.Errorf("%d work, %d wait, %d keys are known; want none", q.working, q.waiting, len(q.keys))
+			t.Errorf("%d work, %d wait, %d keys are known; want 0", q.working, q.waiting, len(q.keys))
 		}
 	})
 }
@@ -129,7 +129,7 @@ func TestTurnsAreBounded(t *testing.T) {
 		end()
 
 		if q.working != 0 || q.waiting != 0 || len(q.keys) != 0 {
-			t.Errorf("%d work, %d wait, %d keys are known; want none", q.working, q.waiting, len(q.keys))
+			t.Errorf("%d work, %d wait, %d keys are known; want 0", q.working, q.waiting, len(q.keys))
 		}
 	})
 }
@@ -226,7 +226,7 @@ func TestYield(t *testing.T) {
 		}
 		long.End()
 		if q.working != 0 || q.waiting != 0 {
-			t.Errorf("%d work, %d wait; want none", q.working, q.waiting)
+			t.Errorf("%d work, %d wait; want 0", q.working, q.waiting)
 		}
 	})
 }
