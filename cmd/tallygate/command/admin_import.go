@@ -89,7 +89,7 @@ func (c *importCommand) Run(ctx context.Context, term terminal) error {
 	})
 }
 
-// printImport prints what was read.
+// printImport prints the result of reading an export.
 func printImport(term terminal, read *importer.Result, o importer.Options) {
 	for _, file := range read.Files {
 		if file.Unused != "" {

@@ -18,7 +18,7 @@ export * from './exports';
 /** Page is a page's component with the parameters of its path. */
 type Page = ComponentType<Record<string, string>>;
 
-/** pages lists the paths of this module's pages. Those of "bare" ones need no session and have no menus. */
+/** These pages of this module need no session and have no menus. */
 const bare: Record<string, Page> = {
   '/sign-in': SignIn,
   '/sign-up': SignUp,
@@ -69,7 +69,7 @@ const modules: { load: () => Promise<{ pages: Record<string, Page> }>; paths: st
 
 const known = [...Object.keys(bare), ...modules.flatMap((module) => module.paths), ...Object.keys(first)];
 
-/** patternOf returns the pattern of a path; literal ones precede those with parameters. */
+/** patternOf returns the pattern of a path; literal patterns precede patterns with parameters. */
 function patternOf(path: string): string | undefined {
   return known.find((pattern) => pattern === path) ?? known.find((pattern) => match(pattern, path));
 }

@@ -469,7 +469,7 @@ function RolePicker({ member, set }: { member: { email: string; role: Role }; se
   );
 }
 
-/** Sessions lists the browsers in which the user is signed in. */
+/** Sessions lists the browsers where the user is signed in. */
 export function Sessions() {
   const query = useQuery(sessions, {});
   const leave = async (): Promise<void> => {

@@ -12,7 +12,7 @@ type Payload = NonNullable<SignInData['signIn']>;
 /** Enter shows the page that the user wanted, or returns the errors. */
 type Enter = (payload: { viewer: Payload['viewer']; userErrors: UserError[] } | null) => UserError[];
 
-/** SecondFactor asks for what was missing after a right password. */
+/** SecondFactor asks for the missing proof after a right password. */
 export function SecondFactor(props: { email: string; password: string; payload: Payload; enter: Enter }) {
   const { email, password, payload, enter } = props;
   const methods = payload.secondFactorMethods;

@@ -72,7 +72,7 @@ export function Security() {
 
 type Changed = (codes?: string[]) => Promise<void>;
 
-/** WithPassword is a button whose dialog asks for the password and then runs a change. */
+/** WithPassword is a button. Its dialog asks for the password and then runs a change. */
 function WithPassword(props: {
   button: string;
   label?: string;

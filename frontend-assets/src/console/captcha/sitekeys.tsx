@@ -338,7 +338,7 @@ function Activity({ sitekey }: { sitekey: Sitekey }) {
   );
 }
 
-/** Preview shows the widget at work in a frame, whose policy allows the captcha's host. */
+/** Preview shows the widget at work in a frame. The frame's policy allows the captcha's host. */
 function Preview({ sitekey }: { sitekey: Sitekey }) {
   const [count, setCount] = useState(0);
   const host = location.hostname;

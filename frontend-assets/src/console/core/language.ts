@@ -14,7 +14,7 @@ export type Message = string | { one: string; other: string };
 /** Messages are the texts of one language by key. */
 export type Messages = Record<string, Message>;
 
-/** TextKey is the key of a text: a built-in one, or one of the pages that are loaded on demand. */
+/** TextKey is the key of a text, either built in or of a page that is loaded on demand. */
 export type TextKey =
   | keyof typeof en
   | keyof typeof account
@@ -24,7 +24,7 @@ export type TextKey =
   | keyof typeof parts
   | keyof typeof site;
 
-/** languages are those that the console speaks, by code, with their own names. */
+/** languages are the console's languages by code, with their own names. */
 export const languages: Record<string, string> = { en: 'English', de: 'Deutsch' };
 
 let texts: Messages = { ...en };
@@ -44,14 +44,14 @@ export function preferredLanguage(): string {
   return wanted.find((tag) => tag in languages) ?? 'en';
 }
 
-/** setLanguage replaces the texts. Those of English stay for keys that the language lacks. */
+/** setLanguage replaces the texts. English texts stay for keys that the language lacks. */
 export function setLanguage(tag: string, messages: Messages): void {
   code = tag;
   texts = { ...texts, ...messages };
   document.documentElement.lang = tag;
 }
 
-/** addMessages adds the English texts of pages that are loaded on demand, below those of the language. */
+/** addMessages adds the English texts of pages that are loaded on demand, but replaces no text of the language. */
 export function addMessages(messages: Messages): void {
   texts = { ...messages, ...texts };
 }

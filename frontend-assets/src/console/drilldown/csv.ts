@@ -17,8 +17,9 @@ function cell(value: string | number | null): string {
 
 /**
  * formula matches the places before which a spreadsheet would run a formula: the start of a text, and of each
- * segment after a semicolon, tab or line break, at which some split a cell despite its quotes. They skip quotes,
- * spaces and invisible characters before the sign. A leading tab or line break is dropped by some.
+ * segment after a semicolon, tab or line break, where some spreadsheets split a cell despite its
+ * quotes. They skip quotes, spaces and invisible characters before the sign. Some drop a leading
+ * tab or line break.
  */
 const formula = /(?<=^|[;\t\r\n])(?=(?:(?![;\t\r\n])["\s\p{Cc}\p{Cf}])*[=+\-@＝＋－＠])|^(?=[\t\r\n])/gu;
 

@@ -114,7 +114,7 @@ export function FilterDialog({ id, view, onClose }: Props) {
   );
 }
 
-/** Frequent offers the most frequent values of a dimension, each of which adds a filter at once. */
+/** Frequent offers the most frequent values of a dimension. Each adds a filter at once. */
 function Frequent({ id, view, onClose, dimension }: Props & { dimension: ReportDimension }) {
   const query = useQuery(reading(id, panel, sharedPanel), { ...selectionOf(view), compare: null, by: dimension });
   const rows = query.data?.report?.breakdown?.edges ?? [];

@@ -25,7 +25,7 @@ import {
 type Health = NonNullable<OperatorData['installationHealth']>;
 type Installation = OperatorData['installation'];
 
-/** Choice is what the forms of plans begin with. */
+/** Choice has the initial values of the forms of plans. */
 interface Choice {
   siteId?: string;
   accountId?: string;

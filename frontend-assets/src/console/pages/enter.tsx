@@ -68,7 +68,7 @@ export function SignIn() {
   );
 }
 
-/** SignUp creates an account. It reports beforehand if the installation accepts none. */
+/** SignUp creates an account. It reports beforehand if the installation accepts no sign-ups. */
 export function SignUp() {
   const { search } = useURL();
   const [sentTo, setSentTo] = useState('');

@@ -21,7 +21,7 @@ const orders = {
   usage: (a: Site, b: Site) => b.usage.pageviews - a.usage.pageviews,
 };
 
-/** useFigures returns the figures of all shown sites by id. Those of the first 20 come with the list. */
+/** useFigures returns the figures of all shown sites by id. The list contains the figures of the first 20. */
 function useFigures(data: SitesData | undefined): Map<string, Figures> {
   const [later, setLater] = useState<Figures[]>([]);
   const first = data?.figures;
@@ -48,7 +48,7 @@ function useFigures(data: SitesData | undefined): Map<string, Figures> {
   return new Map(nodes.map((node) => [node.id, node]));
 }
 
-/** joined returns the list of sites with those of another page that it lacks. */
+/** joined adds the sites of another page that the list lacks. */
 function joined(data: SitesData, next: SitesData): SitesData {
   const known = new Set(data.sites!.edges.map((edge) => edge.node.id));
   const others = next.sites?.edges.filter((edge) => !known.has(edge.node.id)) ?? [];

@@ -27,7 +27,7 @@ export function useTabs(view: View): Record<'sources' | 'pages' | 'audience', Re
   return { sources, pages, audience } as Record<'sources' | 'pages' | 'audience', ReportDimension>;
 }
 
-/** Report shows the figures of a view. Without an id it is that of a shared link, which has no segments and funnels. */
+/** Report shows the figures of a view. Without an id it belongs to a shared link, without segments and funnels. */
 export function Report(props: {
   id: string;
   view: View;

@@ -210,7 +210,7 @@ function Unknown(props: {
   );
 }
 
-/** KeySwitch marks an event as a key event. A purchase always is one. */
+/** KeySwitch marks an event as a key event. A purchase always is a key event. */
 function KeySwitch(props: {
   name: string;
   siteId: string;

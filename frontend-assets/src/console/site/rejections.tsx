@@ -10,7 +10,7 @@ import { rejections, type RejectionFields } from '../operations';
 
 const periods = [7, 30, 90];
 
-/** remedies lists the page of a site on which an owner resolves a code, with its text. */
+/** remedies maps a code to the page of a site where an owner resolves it, with its text. */
 const remedies: Record<string, [page: string, text: TextKey]> = {
   unknown_event: ['events', 'events.title'],
   domain_not_allowed: ['settings', 'settings.title'],

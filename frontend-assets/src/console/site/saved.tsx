@@ -33,7 +33,7 @@ interface Props {
   after(payload: { userErrors: UserError[] } | null, done?: string): Promise<UserError[]>;
 }
 
-/** Saved shows and changes what is saved for a site. */
+/** Saved shows and changes the saved objects of a site. */
 export function Saved({ id }: { id: string }) {
   const query = useQuery(saved, { id, after: null });
   const edit = mayEdit();

@@ -35,7 +35,7 @@ interface Payload {
   userErrors: UserError[];
 }
 
-/** Webhooks configures both webhooks and shows what was sent. */
+/** Webhooks configures both webhooks and shows their deliveries. */
 export function Webhooks({ id }: { id: string }) {
   const query = useQuery(webhooks, { id });
   const [sent, setSent] = useState(0);
@@ -195,8 +195,8 @@ const states = ['PENDING', 'WAITING', 'DELIVERED', 'FAILED'] as const;
 const kinds = ['CONVERSION', 'DAILY_EXPORT', 'TEST'] as const;
 
 /**
- * Deliveries lists what was sent, newest first, by state, kind, event and time. Deliveries in progress are read again
- * until they end. sent changes when others were stored.
+ * Deliveries lists the site's deliveries, newest first, by state, kind, event and time. Deliveries
+ * in progress are read again until they end. sent changes when new deliveries are stored.
  */
 function Deliveries({ site, sent }: { site: Site; sent: number }) {
   const [page, setPage] = useState(site.deliveries);
