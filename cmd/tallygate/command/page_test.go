@@ -51,34 +51,21 @@ is separated by commas.
 |---|---|---|
 `)
 
-	seen := make(map[string]bool)
-	for _, name := range []string{"serve", "demo"} {
-		for _, setting := range settings(parser.Model.Node, name) {
-			if variable := setting.Tag.Envs[0]; !seen[variable] {
-				seen[variable] = true
-				b.WriteString(settingRow(setting))
-			}
-		}
+	writeSettings(&b, parser.Model.Flags)
+	for _, command := range parser.Model.Children {
+		writeSettings(&b, command.Flags)
 	}
 
 	return b.String()
 }
 
-// settings returns the flags of a command that have an environment variable, in their order.
-func settings(root *kong.Node, command string) (list []*kong.Flag) {
-	for _, child := range root.Children {
-		if child.Name != command {
-			continue
-		}
-
-		for _, flag := range child.Flags {
-			if len(flag.Tag.Envs) > 0 {
-				list = append(list, flag)
-			}
+// writeSettings writes the flags that have an environment variable.
+func writeSettings(b *strings.Builder, flags []*kong.Flag) {
+	for _, flag := range flags {
+		if len(flag.Tag.Envs) > 0 {
+			b.WriteString(settingRow(flag))
 		}
 	}
-
-	return list
 }
 
 // settingRow returns a setting as a row of the table.
