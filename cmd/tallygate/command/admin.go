@@ -19,48 +19,48 @@ import (
 // adminCommands are the operator's commands on the machine itself. They work whether or not the
 // service is running.
 type adminCommands struct {
-	CreateAccount     createAccountCommand     `cmd:"" help:"Create an account with its owner, regardless of --signups, and print the link to choose a password. The first account is the operator's."`
-	ResetPassword     resetPasswordCommand     `cmd:"" help:"Print a link to choose a new password, for instance where no mail is sent. Earlier links expire, and the user is notified by mail."`
-	ResetSecondFactor resetSecondFactorCommand `cmd:"" help:"Remove all second factors of a user who has lost them, and end the user's sessions. The user is notified by mail."`
+	CreateAccount     createAccountCommand     `cmd:""`
+	ResetPassword     resetPasswordCommand     `cmd:""`
+	ResetSecondFactor resetSecondFactorCommand `cmd:""`
 
-	Invite      inviteCommand      `cmd:"" help:"Invite a person to an account and print the link to join, for instance where no mail is sent."`
-	TestMail    testMailCommand    `cmd:"" help:"Queue a test mail for the running service to send."`
-	SetOperator setOperatorCommand `cmd:"" help:"Grant or revoke the operator role of a user."`
-	SetPlan     setPlanCommand     `cmd:"" help:"Set the plan of a site. Running processes apply it within a second."`
+	Invite      inviteCommand      `cmd:""`
+	TestMail    testMailCommand    `cmd:""`
+	SetOperator setOperatorCommand `cmd:""`
+	SetPlan     setPlanCommand     `cmd:""`
 
-	SetSiteLimit setSiteLimitCommand `cmd:"" help:"Set the largest number of sites of an account on the plan of new sites (default: 50)."`
+	SetSiteLimit setSiteLimitCommand `cmd:""`
 
-	Backup       backupCommand       `cmd:"" help:"Copy the embedded SQLite database into a new file, even while the service runs. The copy has no daily salts."`
-	RestoreMonth restoreMonthCommand `cmd:"" help:"Restore a month that retention removed from PostgreSQL within the last 24 hours; without a month, list these months."`
+	Backup       backupCommand       `cmd:""`
+	RestoreMonth restoreMonthCommand `cmd:""`
 
-	PurgeSite purgeSiteCommand `cmd:"" help:"Delete for good a site that an owner has deleted, instead of waiting for the 7 days in which it can be restored."`
+	PurgeSite purgeSiteCommand `cmd:""`
 
-	Cells    cellsCommand    `cmd:"" help:"List the cells, which divide the sites' hits and the accounts' captchas among schemas of PostgreSQL, add one, or choose which take new sites and accounts."`
-	MoveSite moveSiteCommand `cmd:"" help:"Move a site with its hits to another cell while the service runs. Its hits wait for some seconds."`
+	Cells    cellsCommand    `cmd:""`
+	MoveSite moveSiteCommand `cmd:""`
 
-	MoveAccount moveAccountCommand `cmd:"" help:"Move the captcha of an account, with its usage and its used challenges and tokens, to another cell while the service runs. Its challenges and tokens wait for a second, or some seconds if there are a million."`
+	MoveAccount moveAccountCommand `cmd:""`
 
-	SetSlots setSlotsCommand `cmd:"" help:"Divide the usage of a very large site into slots by visitor, so that several writers store its hits at once; 1 undoes it. The hits of the site's cell wait for milliseconds."`
+	SetSlots setSlotsCommand `cmd:""`
 
-	Suspend suspendCommand `cmd:"" help:"Suspend an account: its sites and sitekeys refuse calls, and its users can change nothing. Running processes follow within a second."`
-	Resume  resumeCommand  `cmd:"" help:"End the suspension of an account."`
+	Suspend suspendCommand `cmd:""`
+	Resume  resumeCommand  `cmd:""`
 
-	CheckReports checkReportsCommand `cmd:"" help:"Recount the reports of finished days from the stored visits, page views and events, and print the figures that differ."`
+	CheckReports checkReportsCommand `cmd:""`
 
-	Import     importCommand     `cmd:"" help:"Make the reports of another service part of a site's reports: days before the site's first own day, from an export of Plausible, Umami, GoatCounter or Google Analytics 4. See docs/imports.md."`
-	Imports    importsCommand    `cmd:"" help:"List the imports of a site."`
-	UndoImport undoImportCommand `cmd:"" help:"Delete an import of a site from its reports."`
+	Import     importCommand     `cmd:""`
+	Imports    importsCommand    `cmd:""`
+	UndoImport undoImportCommand `cmd:""`
 
-	SetCaptchaPlan setCaptchaPlanCommand `cmd:"" help:"Set the captcha plan of an account, effective from its next verification."`
+	SetCaptchaPlan setCaptchaPlanCommand `cmd:""`
 
-	Accounts     accountsCommand     `cmd:"" help:"List the installation's accounts with their plans and the usage of this month, newest first."`
-	Installation installationCommand `cmd:"" help:"Print the version, the settings without secrets, whether mails are sent, and the state of database, work and clock."`
+	Accounts     accountsCommand     `cmd:""`
+	Installation installationCommand `cmd:""`
 
-	RotateSecret rotateSecretCommand `cmd:"" help:"Replace the application key: seal with the new one what is stored with the previous one. See docs/operations.md, \"Change the application key\"."`
+	RotateSecret rotateSecretCommand `cmd:""`
 
-	Apply applyCommand `cmd:"" help:"Give an account and its sites the settings in a file, all or none. Settings that the file does not name stay unchanged; a list in the file replaces the stored one. Running processes follow within a second."`
+	Apply applyCommand `cmd:""`
 
-	ExportConfig exportConfigCommand `cmd:"" help:"Print the settings of an account, its sites and sitekeys as a file for \"admin apply\". Secrets are not in it."`
+	ExportConfig exportConfigCommand `cmd:""`
 }
 
 type createAccountCommand struct {
@@ -140,7 +140,7 @@ func (c *resetSecondFactorCommand) Run(ctx context.Context, term terminal, d *db
 type inviteCommand struct {
 	Email   email      `arg:"" help:"E-mail address of the person to invite."`
 	Account accountOf  `required:"" placeholder:"EMAIL" help:"E-mail address of a user whose default account it is."`
-	Role    model.Role `default:"MEMBER" enum:"OWNER,MEMBER,VIEWER" help:"Role in the account: OWNER, MEMBER or VIEWER."`
+	Role    model.Role `default:"MEMBER" enum:"OWNER,MEMBER,VIEWER"`
 }
 
 // Run stores the invitation and prints the link. It revokes an earlier invitation of the same
@@ -200,7 +200,7 @@ func (c *setOperatorCommand) Run(ctx context.Context, term terminal, d *db.DB) e
 type setPlanCommand struct {
 	SiteKey          siteKey    `arg:"" help:"The site's key, 32 hexadecimal characters."`
 	Plan             model.Plan `arg:"" help:"FREE, PRO_100K, PRO_500K, PRO_1M, PRO_2M, PRO_5M or ENTERPRISE."`
-	MonthlyPageviews int64      `placeholder:"N" help:"Page views and events a month; an Enterprise plan needs it, from 1 to 2^53."`
+	MonthlyPageviews int64      `placeholder:"N"`
 }
 
 // Run sets the plan.
@@ -239,7 +239,7 @@ func (c *purgeSiteCommand) Run(ctx context.Context, term terminal, d *db.DB) err
 
 type suspendCommand struct {
 	Email  accountOf `arg:"" help:"E-mail address of a user of the account."`
-	Reason string    `required:"" placeholder:"TEXT" help:"The reason, which the account's users see: 1 to 500 characters."`
+	Reason string    `required:"" placeholder:"TEXT"`
 }
 
 // Run suspends the account.

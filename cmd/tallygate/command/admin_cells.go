@@ -12,10 +12,10 @@ import (
 )
 
 type cellsCommand struct {
-	List  listCellsCommand `cmd:"" default:"withargs" help:"Print each cell with its schema, node, sites, accounts and size."`
-	Add   addCellCommand   `cmd:"" help:"Create a cell. It takes new sites after ten seconds, when all processes know it. Programs without cells refuse to start from then on."`
-	Open  openCellCommand  `cmd:"" help:"Let a cell take new sites and accounts."`
-	Close closeCellCommand `cmd:"" help:"Let a cell take no new sites and accounts. Those that it has stay."`
+	List  listCellsCommand `cmd:"" default:"withargs"`
+	Add   addCellCommand   `cmd:""`
+	Open  openCellCommand  `cmd:""`
+	Close closeCellCommand `cmd:""`
 }
 
 type listCellsCommand struct {
@@ -122,7 +122,7 @@ func (c *moveAccountCommand) Run(ctx context.Context, term terminal, d *db.DB, a
 
 type setSlotsCommand struct {
 	SiteKey siteKey `arg:"" help:"Site key of the site."`
-	Slots   int     `arg:"" help:"Number of slots, 1 to 64. As many as each process has lanes (TALLYGATE_WRITER_LANES): with one lane, slots gain nothing."`
+	Slots   int     `arg:""`
 }
 
 // Run changes the number of slots of a site.

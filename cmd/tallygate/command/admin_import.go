@@ -14,10 +14,10 @@ import (
 )
 
 type importCommand struct {
-	Files  []string           `arg:"" name:"file" help:"The files of the export: CSV, also compressed with gzip, or a zip archive of them."`
+	Files  []string           `arg:"" name:"file"`
 	Site   siteKey            `required:"" placeholder:"KEY" help:"The site's key, 32 hexadecimal characters."`
-	From   model.ImportSource `required:"" enum:"plausible,umami,goatcounter,ga4" help:"The service: plausible, umami, goatcounter or ga4."`
-	Since  *day               `placeholder:"DAY" help:"The first day to import, YYYY-MM-DD. Default: the first one of the export."`
+	From   model.ImportSource `required:"" enum:"plausible,umami,goatcounter,ga4"`
+	Since  *day               `placeholder:"DAY"`
 	Until  *day               `placeholder:"DAY" help:"The last day to import. Default: the last one of the export."`
 	DryRun bool               `help:"Read and check the export, and print what would be imported."`
 }

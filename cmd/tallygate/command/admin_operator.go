@@ -23,7 +23,7 @@ import (
 // The operator's view of the installation, as in GraphQL.
 
 type accountsCommand struct {
-	Search string `placeholder:"TEXT" help:"A part of the account's name, of an owner's e-mail address or of a site's domain."`
+	Search string `placeholder:"TEXT"`
 	Most   int    `default:"100" placeholder:"N" help:"Number of accounts to print."`
 	JSON   bool   `name:"json" help:"Print JSON with the sites of each account."`
 }

@@ -26,12 +26,12 @@ import (
 type commands struct {
 	config.Config `embed:"" group:"Settings:"`
 
-	Serve   serveCommand   `cmd:"" default:"withargs" help:"Run the service (the default command)."`
-	Demo    demoCommand    `cmd:"" help:"Run the service with a demo account, site and page."`
-	Migrate migrateCommand `cmd:"" help:"Migrate the database's schema and exit."`
-	Doctor  doctorCommand  `cmd:"" help:"Check the configuration against the machine, the database and the servers that it names, and print what to change. Changes nothing. The exit status is 0 without findings, 3 with warnings and 1 with errors."`
-	Health  healthCommand  `cmd:"" help:"Exit with status 0 if the service with these settings runs on this machine and is ready, for health checks of containers."`
-	Admin   adminCommands  `cmd:"" help:"Administer accounts, passwords and plans on the machine itself."`
+	Serve   serveCommand   `cmd:"" default:"withargs"`
+	Demo    demoCommand    `cmd:""`
+	Migrate migrateCommand `cmd:""`
+	Doctor  doctorCommand  `cmd:""`
+	Health  healthCommand  `cmd:""`
+	Admin   adminCommands  `cmd:""`
 }
 
 // terminal is the output of a command: results on out, log lines on log.
@@ -174,6 +174,7 @@ func newParser(ctx context.Context, cli *commands, term terminal, exit func(stat
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Help(printHelp),
 		kong.ValueFormatter(describe),
+		kong.PostBuild(addTexts),
 		environment.IgnoreEmpty(),
 		kong.Writers(term.out, term.log),
 		kong.Exit(exit),

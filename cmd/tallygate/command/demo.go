@@ -19,7 +19,7 @@ import (
 // demoCommand runs the service with the demo: an owner, a site, and a website on a listener of its
 // own.
 type demoCommand struct {
-	DemoAddr config.Address `env:"TALLYGATE_DEMO_ADDR" default:"127.0.0.1:8082" placeholder:"HOST:PORT" help:"Address of the demo website. Port 0 picks a free one."`
+	DemoAddr config.Address `env:"TALLYGATE_DEMO_ADDR" default:"127.0.0.1:8082" placeholder:"HOST:PORT"`
 }
 
 // demoDataDir keeps the demo's data apart from real data.

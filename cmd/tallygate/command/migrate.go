@@ -15,7 +15,7 @@ import (
 
 type migrateCommand struct {
 	Plan  bool `xor:"plan,check" help:"Print the pending migrations with their SQL, and change nothing."`
-	Check bool `xor:"plan,check" help:"Print how the schema compares with this program, and fail if a migration is pending or the program is too old. Changes nothing."`
+	Check bool `xor:"plan,check"`
 }
 
 // Run migrates the database, or reports what that would do.

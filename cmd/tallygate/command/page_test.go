@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
 )
 
 var updatePages = flag.Bool("update", false, "rewrite the generated pages of docs/")
 
-// TestConfigurationPage checks that docs/configuration.md is what the tags of config.Config generate.
+// TestConfigurationPage checks that docs/configuration.md is what config.Config and config.Texts generate.
 // With -update, as "make generate" calls it, it writes the page.
 func TestConfigurationPage(t *testing.T) {
 	const page = "../../../docs/configuration.md"
@@ -29,7 +31,7 @@ func TestConfigurationPage(t *testing.T) {
 	}
 }
 
-// configurationPage returns the reference of all settings, from the same tags as --help.
+// configurationPage returns the reference of all settings, from the same texts as --help.
 func configurationPage(t *testing.T) string {
 	t.Helper()
 
@@ -41,7 +43,7 @@ func configurationPage(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(`# Configuration
 
-<!-- Generated from the struct tags in cmd/tallygate/config/config.go by "make generate". Edit them, not this page. -->
+<!-- Generated from cmd/tallygate/config/config.go and texts.go by "make generate". Edit them, not this page. -->
 
 Each setting is an environment variable or a flag of the same name: ` + "`TALLYGATE_DATA_DIR`" + ` or ` + "`--data-dir`" + `. A flag takes
 precedence. An empty variable counts as unset. An invalid value stops the start with an error that names the setting. A list
@@ -79,7 +81,7 @@ func settingRow(setting *kong.Flag) string {
 	}
 
 	meaning := setting.Help
-	if more := setting.Tag.Get("docs"); more != "" {
+	if more := config.Texts[setting.Name].More; more != "" {
 		meaning += " " + more
 	}
 
