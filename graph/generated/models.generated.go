@@ -2544,6 +2544,170 @@ func (e OrderDirection) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// A permission of a user in an account. The description of a field that needs it ends with the text of the value.
+type Permission string
+
+const (
+	// Requires a signed-in caller; an API token needs the scope READ or WRITE.
+	PermissionRead Permission = "READ"
+	// Requires the role MEMBER or OWNER; an API token needs the scope WRITE.
+	PermissionConfigure Permission = "CONFIGURE"
+	// Requires the role MEMBER or OWNER; an API token needs the scopes WRITE and EXPORT.
+	PermissionSendOut Permission = "SEND_OUT"
+	// Requires the role MEMBER or OWNER, and a session.
+	PermissionErase Permission = "ERASE"
+	// Requires the role OWNER, and a session.
+	PermissionManage Permission = "MANAGE"
+	// Requires a session.
+	PermissionPersonal Permission = "PERSONAL"
+	// Requires a session. The second factor that an account requires is not needed.
+	PermissionSecure Permission = "SECURE"
+	// Requires an operator, and a session.
+	PermissionOperate Permission = "OPERATE"
+)
+
+var AllPermission = []Permission{
+	PermissionRead,
+	PermissionConfigure,
+	PermissionSendOut,
+	PermissionErase,
+	PermissionManage,
+	PermissionPersonal,
+	PermissionSecure,
+	PermissionOperate,
+}
+
+func (e Permission) IsValid() bool {
+	switch e {
+	case PermissionRead, PermissionConfigure, PermissionSendOut, PermissionErase, PermissionManage, PermissionPersonal, PermissionSecure, PermissionOperate:
+		return true
+	}
+	return false
+}
+
+func (e Permission) String() string {
+	return string(e)
+}
+
+func (e *Permission) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = Permission(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid Permission", str)
+	}
+	return nil
+}
+
+func (e Permission) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *Permission) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e Permission) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// The object in whose account a permission is needed.
+type PermissionTarget string
+
+const (
+	// The caller, in the default account.
+	PermissionTargetCaller PermissionTarget = "CALLER"
+	// Any of the caller's accounts. Only objects of accounts with the permission are found.
+	PermissionTargetAnyAccount PermissionTarget = "ANY_ACCOUNT"
+	// The account with this id, by default the default account. A token that is restricted to sites has only `READ` there.
+	PermissionTargetAccount PermissionTarget = "ACCOUNT"
+	// With the argument `domain` as `ACCOUNT`, otherwise as `ANY_ACCOUNT`.
+	PermissionTargetDomain PermissionTarget = "DOMAIN"
+	// A site.
+	PermissionTargetSite PermissionTarget = "SITE"
+	// A sitekey.
+	PermissionTargetSitekey PermissionTarget = "SITEKEY"
+	// A webhook delivery.
+	PermissionTargetDelivery PermissionTarget = "DELIVERY"
+	// An annotation.
+	PermissionTargetAnnotation PermissionTarget = "ANNOTATION"
+	// A segment.
+	PermissionTargetSegment PermissionTarget = "SEGMENT"
+	// A funnel.
+	PermissionTargetFunnel PermissionTarget = "FUNNEL"
+	// A shared link.
+	PermissionTargetSharedLink PermissionTarget = "SHARED_LINK"
+	// An invitation.
+	PermissionTargetInvitation PermissionTarget = "INVITATION"
+)
+
+var AllPermissionTarget = []PermissionTarget{
+	PermissionTargetCaller,
+	PermissionTargetAnyAccount,
+	PermissionTargetAccount,
+	PermissionTargetDomain,
+	PermissionTargetSite,
+	PermissionTargetSitekey,
+	PermissionTargetDelivery,
+	PermissionTargetAnnotation,
+	PermissionTargetSegment,
+	PermissionTargetFunnel,
+	PermissionTargetSharedLink,
+	PermissionTargetInvitation,
+}
+
+func (e PermissionTarget) IsValid() bool {
+	switch e {
+	case PermissionTargetCaller, PermissionTargetAnyAccount, PermissionTargetAccount, PermissionTargetDomain, PermissionTargetSite, PermissionTargetSitekey, PermissionTargetDelivery, PermissionTargetAnnotation, PermissionTargetSegment, PermissionTargetFunnel, PermissionTargetSharedLink, PermissionTargetInvitation:
+		return true
+	}
+	return false
+}
+
+func (e PermissionTarget) String() string {
+	return string(e)
+}
+
+func (e *PermissionTarget) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = PermissionTarget(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid PermissionTarget", str)
+	}
+	return nil
+}
+
+func (e PermissionTarget) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *PermissionTarget) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e PermissionTarget) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 // Which period to compare with. Of a day that is not over, it counts up to the same time of day, also where clocks were changed.
 type ReportComparisonKind string
 

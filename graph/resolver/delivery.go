@@ -197,11 +197,9 @@ func (r *deliveryAttemptResolver) Error(ctx context.Context, obj *model.Delivery
 func (r *mutationResolver) SendTestWebhook(
 	ctx context.Context, input generated.SendTestWebhookInput,
 ) (*generated.DeliveryPayload, error) {
-	delivery, err := onSite(ctx, r, model.MayConfigure, input.SiteID,
-		func(accountID, siteID int64) (*model.Delivery, error) {
-			webhook := strings.ToLower(string(input.Kind))
-			return r.outbox.QueueTestWebhook(ctx, accountID, siteID, webhook, requestOf(ctx).now)
-		})
+	member, siteID := granted(ctx)
+	webhook := strings.ToLower(string(input.Kind))
+	delivery, err := r.outbox.QueueTestWebhook(ctx, member.AccountID, siteID, webhook, requestOf(ctx).now)
 	if err != nil {
 		return nil, err
 	}
@@ -213,15 +211,11 @@ func (r *mutationResolver) SendTestWebhook(
 func (r *mutationResolver) Redeliver(
 	ctx context.Context, input generated.RedeliverInput,
 ) (*generated.DeliveryPayload, error) {
-	siteID, number, ok := r.ids.ParseDelivery(input.DeliveryID)
-	viewer, err := r.requireNumber(ctx, model.MayConfigure, model.NodeSite, "deliveryId", siteID, ok)
+	member, siteID := granted(ctx)
+	_, number, _ := r.ids.ParseDelivery(input.DeliveryID)
+	delivery, err := r.outbox.Redeliver(ctx, member.AccountID, siteID, number, requestOf(ctx).now)
 	if err != nil {
 		return nil, err
-	}
-
-	delivery, err := r.outbox.Redeliver(ctx, viewer.AccountID, siteID, number, requestOf(ctx).now)
-	if err != nil {
-		return nil, orNotFound("deliveryId", err)
 	}
 
 	r.notifyWorkers(*delivery)
@@ -231,41 +225,29 @@ func (r *mutationResolver) Redeliver(
 func (r *mutationResolver) RedeliverFailed(
 	ctx context.Context, input generated.RedeliverFailedInput,
 ) (*generated.RedeliverFailedPayload, error) {
-	payload := &generated.RedeliverFailedPayload{}
-	site, err := onSite(ctx, r, model.MayConfigure, input.SiteID,
-		func(accountID, siteID int64) (*model.Site, error) {
-			sent, err := r.outbox.RedeliverFailed(ctx, accountID, siteID, input.Since, requestOf(ctx).now)
-			if err != nil {
-				return nil, err
-			}
+	member, siteID := granted(ctx)
+	sent, err := r.outbox.RedeliverFailed(ctx, member.AccountID, siteID, input.Since, requestOf(ctx).now)
+	if err != nil {
+		return nil, err
+	}
 
-			r.notifyWorkers(sent.First...)
-			payload.Redelivered, payload.HasMore = sent.Count, sent.More
-			return r.sites.SiteByID(ctx, accountID, siteID)
-		})
-
-	payload.Site = site
-	return payload, err
+	r.notifyWorkers(sent.First...)
+	site, err := r.sites.SiteByID(ctx, member.AccountID, siteID)
+	return &generated.RedeliverFailedPayload{Site: site, Redelivered: sent.Count, HasMore: sent.More}, err
 }
 
 func (r *mutationResolver) ResendDailyExport(
 	ctx context.Context, input generated.ResendDailyExportInput,
 ) (*generated.ResendDailyExportPayload, error) {
-	payload := &generated.ResendDailyExportPayload{}
-	site, err := onSite(ctx, r, model.MayConfigure, input.SiteID,
-		func(accountID, siteID int64) (*model.Site, error) {
-			parts, err := r.outbox.ResendDailyExport(ctx, accountID, siteID, input.Date, requestOf(ctx).now)
-			if err != nil {
-				return nil, err
-			}
+	member, siteID := granted(ctx)
+	parts, err := r.outbox.ResendDailyExport(ctx, member.AccountID, siteID, input.Date, requestOf(ctx).now)
+	if err != nil {
+		return nil, err
+	}
 
-			r.notifyWorkers(parts[0])
-			payload.Parts = len(parts)
-			return r.sites.SiteByID(ctx, accountID, siteID)
-		})
-
-	payload.Site = site
-	return payload, err
+	r.notifyWorkers(parts[0])
+	site, err := r.sites.SiteByID(ctx, member.AccountID, siteID)
+	return &generated.ResendDailyExportPayload{Site: site, Parts: len(parts)}, err
 }
 
 // notifyWorkers notifies the workers of deliveries that a caller requested. A worker sends all that

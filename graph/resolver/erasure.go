@@ -14,19 +14,15 @@ import (
 func (r *mutationResolver) DeleteUserData(
 	ctx context.Context, input generated.DeleteUserDataInput,
 ) (*generated.DeleteUserDataPayload, error) {
-	viewer, siteID, err := r.requireFor(ctx, model.MayErase, model.NodeSite, "siteId", input.SiteID)
+	member, siteID := granted(ctx)
+	erasure, err := r.retention.RequestErasure(ctx, member.AccountID, siteID, input.UserID, requestOf(ctx).now)
 	if err != nil {
 		return nil, err
 	}
 
-	erasure, err := r.retention.RequestErasure(ctx, viewer.AccountID, siteID, input.UserID, requestOf(ctx).now)
-	if err != nil {
-		return nil, orNotFound("siteId", err)
-	}
-
 	r.erase(ctx, erasure)
 
-	erasure, err = r.retention.Erasure(ctx, viewer.AccountID, erasure.ID)
+	erasure, err = r.retention.Erasure(ctx, member.AccountID, erasure.ID)
 	return &generated.DeleteUserDataPayload{Erasure: erasure}, err
 }
 
