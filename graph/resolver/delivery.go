@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
@@ -65,12 +64,7 @@ func deliveryFilter(filter *generated.DeliveryFilter) (f outbox.DeliveryFilter, 
 		return f, invalidArgument("filter.event",
 			fmt.Sprintf("The argument filter.event has at most %d characters.", maxFilterEvent))
 	}
-	if filter.Kind != nil {
-		f.Kind = strings.ToLower(string(*filter.Kind))
-	}
-	if filter.State != nil {
-		f.State = strings.ToLower(string(*filter.State))
-	}
+	f.Kind, f.State = orBlank(filter.Kind), orBlank(filter.State)
 	if filter.Since != nil {
 		f.Since = *filter.Since
 	}
@@ -95,10 +89,6 @@ func (r *deliveryResolver) MessageID(ctx context.Context, obj *model.Delivery) (
 
 func (r *deliveryResolver) Site(ctx context.Context, obj *model.Delivery) (*model.Site, error) {
 	return requestOf(ctx).loaders().Sites.Of(ctx, obj.SiteID)
-}
-
-func (r *deliveryResolver) Webhook(ctx context.Context, obj *model.Delivery) (generated.WebhookKind, error) {
-	return generated.WebhookKind(strings.ToUpper(obj.Webhook())), nil
 }
 
 func (r *deliveryResolver) URL(ctx context.Context, obj *model.Delivery) (*string, error) {
@@ -163,14 +153,6 @@ func (r *deliveryResolver) storedBody(ctx context.Context, obj *model.Delivery) 
 	return requestOf(ctx).loaders().Bodies.Of(ctx, outbox.DeliveryKey{SiteID: obj.SiteID, ID: obj.ID})
 }
 
-func (r *deliveryResolver) Kind(ctx context.Context, obj *model.Delivery) (generated.DeliveryKind, error) {
-	return generated.DeliveryKind(strings.ToUpper(obj.Kind)), nil
-}
-
-func (r *deliveryResolver) State(ctx context.Context, obj *model.Delivery) (generated.DeliveryState, error) {
-	return generated.DeliveryState(strings.ToUpper(obj.State)), nil
-}
-
 func (r *deliveryResolver) Attempts(ctx context.Context, obj *model.Delivery) ([]*model.DeliveryAttempt, error) {
 	attempts, err := requestOf(ctx).loaders().Attempts.Of(ctx, outbox.DeliveryKey{SiteID: obj.SiteID, ID: obj.ID})
 	return orEmpty(attempts), err
@@ -198,8 +180,7 @@ func (r *mutationResolver) SendTestWebhook(
 	ctx context.Context, input generated.SendTestWebhookInput,
 ) (*generated.DeliveryPayload, error) {
 	member, siteID := granted(ctx)
-	webhook := strings.ToLower(string(input.Kind))
-	delivery, err := r.outbox.QueueTestWebhook(ctx, member.AccountID, siteID, webhook, requestOf(ctx).now)
+	delivery, err := r.outbox.QueueTestWebhook(ctx, member.AccountID, siteID, input.Kind, requestOf(ctx).now)
 	if err != nil {
 		return nil, err
 	}

@@ -40,10 +40,6 @@ func (r *userDataErasureResolver) ID(ctx context.Context, obj *model.UserErasure
 	return r.ids.Of(model.NodeErasure, obj.ID), nil
 }
 
-func (r *userDataErasureResolver) FinishedAt(ctx context.Context, obj *model.UserErasure) (*model.Instant, error) {
-	return timeOrNil(obj.FinishedAt), nil
-}
-
 // erasure returns an erasure of one of the viewer's accounts by its global id, or nil.
 func (r *Resolver) erasure(ctx context.Context, viewer *model.User, id string) (*model.UserErasure, error) {
 	return ownObject(ctx, r, model.NodeErasure, viewer, id, r.retention.Erasure)

@@ -43,17 +43,13 @@ func (r *userResolver) SecondFactors(ctx context.Context, obj *model.User) (*gen
 	}
 
 	return &generated.SecondFactors{
-		TotpSince: timeOrNil(factors.TOTPSince), Passkeys: orEmpty(factors.Passkeys),
+		TotpSince: &factors.TOTPSince, Passkeys: orEmpty(factors.Passkeys),
 		RecoveryCodesLeft: factors.RecoveryCodes,
 	}, nil
 }
 
 func (r *passkeyResolver) ID(_ context.Context, obj *model.Passkey) (string, error) {
 	return r.ids.Of(model.NodePasskey, obj.ID), nil
-}
-
-func (r *passkeyResolver) LastUsedAt(_ context.Context, obj *model.Passkey) (*model.Instant, error) {
-	return timeOrNil(obj.LastUsedAt), nil
 }
 
 func (r *mutationResolver) SignInWithPasskey(

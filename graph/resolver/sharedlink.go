@@ -56,14 +56,6 @@ func (r *sharedLinkResolver) Segment(ctx context.Context, obj *model.SharedLink)
 	return requestOf(ctx).loaders().LinkSegments.Of(ctx, obj.SegmentID)
 }
 
-func (r *sharedLinkResolver) ExpiresAt(ctx context.Context, obj *model.SharedLink) (*model.Instant, error) {
-	return timeOrNil(obj.ExpiresAt), nil
-}
-
-func (r *sharedLinkResolver) LastUsedAt(ctx context.Context, obj *model.SharedLink) (*model.Instant, error) {
-	return timeOrNil(obj.LastUsedAt), nil
-}
-
 // CreateSharedLink stores the hash of a new token. All mistakes in the input are reported.
 func (r *mutationResolver) CreateSharedLink(
 	ctx context.Context, input generated.CreateSharedLinkInput,

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"html"
 	"slices"
-	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
@@ -48,24 +47,24 @@ func (r *queryResolver) siteByDomain(ctx context.Context, viewer *model.User, do
 
 func (r *queryResolver) Sites(
 	ctx context.Context, _ *string, first *int, after *string, last *int, before *string,
-	orderBy generated.SiteOrder, search *string,
+	order sites.Order, search *string,
 ) (*generated.SiteConnection, error) {
 	viewer, _ := granted(ctx)
-	return r.siteConnection(ctx, viewer.AccountID, paging{first, after, last, before}, orderBy, search)
+	return r.siteConnection(ctx, viewer.AccountID, paging{first, after, last, before}, order, search)
 }
 
 func (r *accountResolver) Sites(
 	ctx context.Context, obj *model.Account, first *int, after *string, last *int, before *string,
-	orderBy generated.SiteOrder, search *string,
+	order sites.Order, search *string,
 ) (*generated.SiteConnection, error) {
-	arguments, err := json.Marshal([]any{first, after, last, before, orderBy, search})
+	arguments, err := json.Marshal([]any{first, after, last, before, order, search})
 	if err != nil {
 		return nil, err
 	}
 
 	key := accountRead{field: "sites", accountID: obj.ID, arguments: string(arguments)}
 	return shared(ctx, key, func() (*generated.SiteConnection, error) {
-		return r.siteConnection(ctx, obj.ID, paging{first, after, last, before}, orderBy, search)
+		return r.siteConnection(ctx, obj.ID, paging{first, after, last, before}, order, search)
 	})
 }
 
@@ -77,9 +76,8 @@ var siteCursors = map[sites.Order]model.NodeKind{
 
 // siteConnection loads one page of an account's sites.
 func (r *Resolver) siteConnection(
-	ctx context.Context, accountID int64, p paging, orderBy generated.SiteOrder, search *string,
+	ctx context.Context, accountID int64, p paging, order sites.Order, search *string,
 ) (*generated.SiteConnection, error) {
-	order := sites.Order(strings.ToLower(string(orderBy)))
 	cursors := r.cursors(siteCursors[order])
 	list, err := cursors.textList(p, order, search)
 	if err != nil {
@@ -213,7 +211,7 @@ func (r *siteResolver) OldWebhookSecretValidUntil(ctx context.Context, obj *mode
 
 func (r *siteResolver) LastHitAt(ctx context.Context, obj *model.Site) (*model.Instant, error) {
 	at, err := requestOf(ctx).loaders().LastHits.Of(ctx, obj.ID)
-	return timeOrNil(at), err
+	return &at, err
 }
 
 // ScriptTag returns the tag for every page of the site (analytics contract, section 3).

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"html"
-	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
@@ -25,7 +24,7 @@ var sitekeyCursors = map[sites.Order]model.NodeKind{
 
 func (r *queryResolver) Sitekeys(
 	ctx context.Context, _ *string, first *int, after *string, last *int, before *string,
-	orderBy generated.SitekeyOrder, search *string,
+	order sites.Order, search *string,
 ) (*generated.SitekeyConnection, error) {
 	viewer, _ := granted(ctx)
 	if viewer.IsRestricted() {
@@ -33,7 +32,6 @@ func (r *queryResolver) Sitekeys(
 	}
 
 	p := paging{first, after, last, before}
-	order := sites.Order(strings.ToLower(string(orderBy)))
 	cursors := r.cursors(sitekeyCursors[order])
 	list, err := cursors.textList(p, order, search)
 	if err != nil {

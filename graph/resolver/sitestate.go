@@ -12,14 +12,6 @@ import (
 // States of sites and accounts: paused sites, deleted ones that can be restored, and suspended accounts;
 // and their transfer to another account. Deleting a site is in site.go.
 
-func (r *siteResolver) DeletedAt(ctx context.Context, obj *model.Site) (*model.Instant, error) {
-	return timeOrNil(obj.DeletedAt), nil
-}
-
-func (r *siteResolver) RestorableUntil(ctx context.Context, obj *model.Site) (*model.Instant, error) {
-	return timeOrNil(obj.RestorableUntil()), nil
-}
-
 func (r *deletedSiteResolver) SiteID(ctx context.Context, obj *model.Site) (string, error) {
 	return r.ids.Of(model.NodeSite, obj.ID), nil
 }

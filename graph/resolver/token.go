@@ -45,14 +45,6 @@ func (r *apiTokenResolver) SiteIds(ctx context.Context, obj *model.APIToken) ([]
 	return ids, nil
 }
 
-func (r *apiTokenResolver) LastUsedAt(ctx context.Context, obj *model.APIToken) (*model.Instant, error) {
-	return timeOrNil(obj.LastUsedAt), nil
-}
-
-func (r *apiTokenResolver) ValidUntil(ctx context.Context, obj *model.APIToken) (*model.Instant, error) {
-	return timeOrNil(obj.ExpiresAt), nil
-}
-
 // User is the caller, except in a list of an account's tokens.
 func (r *apiTokenResolver) User(ctx context.Context, obj *model.APIToken) (*model.User, error) {
 	if obj.User != nil {
