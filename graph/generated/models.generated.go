@@ -2494,7 +2494,7 @@ func (e Permission) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// The object in whose account a permission is needed.
+// The object in whose account a permission is needed. `OPERATE` belongs to no account: objects of any account are found.
 type PermissionTarget string
 
 const (
@@ -2522,6 +2522,10 @@ const (
 	PermissionTargetSharedLink PermissionTarget = "SHARED_LINK"
 	// An invitation.
 	PermissionTargetInvitation PermissionTarget = "INVITATION"
+	// One of the caller's passkeys. The permission is needed as for `CALLER`.
+	PermissionTargetPasskey PermissionTarget = "PASSKEY"
+	// An API token of the caller, or of an account that the caller owns. The permission is needed as for `CALLER`.
+	PermissionTargetAPIToken PermissionTarget = "API_TOKEN"
 )
 
 var AllPermissionTarget = []PermissionTarget{
@@ -2537,11 +2541,13 @@ var AllPermissionTarget = []PermissionTarget{
 	PermissionTargetFunnel,
 	PermissionTargetSharedLink,
 	PermissionTargetInvitation,
+	PermissionTargetPasskey,
+	PermissionTargetAPIToken,
 }
 
 func (e PermissionTarget) IsValid() bool {
 	switch e {
-	case PermissionTargetCaller, PermissionTargetAnyAccount, PermissionTargetAccount, PermissionTargetDomain, PermissionTargetSite, PermissionTargetSitekey, PermissionTargetDelivery, PermissionTargetAnnotation, PermissionTargetSegment, PermissionTargetFunnel, PermissionTargetSharedLink, PermissionTargetInvitation:
+	case PermissionTargetCaller, PermissionTargetAnyAccount, PermissionTargetAccount, PermissionTargetDomain, PermissionTargetSite, PermissionTargetSitekey, PermissionTargetDelivery, PermissionTargetAnnotation, PermissionTargetSegment, PermissionTargetFunnel, PermissionTargetSharedLink, PermissionTargetInvitation, PermissionTargetPasskey, PermissionTargetAPIToken:
 		return true
 	}
 	return false

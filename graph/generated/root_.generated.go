@@ -958,7 +958,9 @@ enum Permission {
   OPERATE
 }
 
-"The object in whose account a permission is needed."
+"""
+The object in whose account a permission is needed. ` + "`" + `OPERATE` + "`" + ` belongs to no account: objects of any account are found.
+"""
 enum PermissionTarget {
   "The caller, in the default account."
   CALLER
@@ -984,6 +986,10 @@ enum PermissionTarget {
   SHARED_LINK
   "An invitation."
   INVITATION
+  "One of the caller's passkeys. The permission is needed as for ` + "`" + `CALLER` + "`" + `."
+  PASSKEY
+  "An API token of the caller, or of an account that the caller owns. The permission is needed as for ` + "`" + `CALLER` + "`" + `."
+  API_TOKEN
 }
 `, BuiltIn: false},
 	{Name: "../schema/erasure.graphqls", Input: `extend type Mutation {
@@ -2201,13 +2207,13 @@ extend type Mutation {
   finishPasskeyRegistration(input: FinishPasskeyRegistrationInput!): FinishPasskeyRegistrationPayload @needs(permission: SECURE)
 
   "Changes the name of one of the caller's passkeys."
-  renamePasskey(input: RenamePasskeyInput!): RenamePasskeyPayload @needs(permission: SECURE)
+  renamePasskey(input: RenamePasskeyInput!): RenamePasskeyPayload @needs(permission: SECURE, of: PASSKEY)
 
   """
   Deletes one of the caller's passkeys. Without another second factor the recovery codes are deleted as well. The user is
   notified by mail. Failed attempts count as described at ` + "`" + `signIn` + "`" + `.
   """
-  deletePasskey(input: DeletePasskeyInput!): DeletePasskeyPayload @needs(permission: SECURE) @cost(add: 3000)
+  deletePasskey(input: DeletePasskeyInput!): DeletePasskeyPayload @needs(permission: SECURE, of: PASSKEY) @cost(add: 3000)
 
   """
   Sets whether the account requires a second factor of its members. A member without one can still sign in, but can only read
@@ -3059,7 +3065,7 @@ extend type Mutation {
   revokeServerSecret(input: RevokeServerSecretInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
 
   "Sets the plan of a site of any account."
-  setSitePlan(input: SetSitePlanInput!): SetSitePlanPayload @needs(permission: OPERATE)
+  setSitePlan(input: SetSitePlanInput!): SetSitePlanPayload @needs(permission: OPERATE, of: SITE)
 }
 
 "A website whose traffic is measured."
@@ -3469,7 +3475,7 @@ extend type Mutation {
   deleteSitekey(input: DeleteSitekeyInput!): SitekeyPayload @needs(permission: MANAGE, of: SITEKEY)
 
   "Sets the captcha plan of any account. Takes effect with its next verification."
-  setCaptchaPlan(input: SetCaptchaPlanInput!): SetCaptchaPlanPayload @needs(permission: OPERATE)
+  setCaptchaPlan(input: SetCaptchaPlanInput!): SetCaptchaPlanPayload @needs(permission: OPERATE, of: ACCOUNT)
 }
 
 extend type Account {
@@ -3712,10 +3718,10 @@ type SetCaptchaPlanPayload {
   deliveries wait. Its users can sign in, read and download, but every change fails with ` + "`" + `ACCOUNT_SUSPENDED` + "`" + `, apart from their
   own password, sessions, API tokens and mails. An account that is suspended already gets the new reason.
   """
-  suspendAccount(input: SuspendAccountInput!): SuspensionPayload @needs(permission: OPERATE)
+  suspendAccount(input: SuspendAccountInput!): SuspensionPayload @needs(permission: OPERATE, of: ACCOUNT)
 
   "Ends the suspension of an account. Succeeds if it is not suspended."
-  resumeAccount(input: ResumeAccountInput!): SuspensionPayload @needs(permission: OPERATE)
+  resumeAccount(input: ResumeAccountInput!): SuspensionPayload @needs(permission: OPERATE, of: ACCOUNT)
 }
 
 "What a site does with its hits."
@@ -3849,7 +3855,7 @@ extend type Mutation {
   createApiToken(input: CreateApiTokenInput!): CreateApiTokenPayload @needs(permission: PERSONAL, of: ACCOUNT)
 
   "Revokes an API token immediately: one of the caller's, or any of an account that the caller is an owner of."
-  revokeApiToken(input: RevokeApiTokenInput!): RevokeApiTokenPayload @needs(permission: PERSONAL)
+  revokeApiToken(input: RevokeApiTokenInput!): RevokeApiTokenPayload @needs(permission: PERSONAL, of: API_TOKEN)
 }
 
 extend type Account {

@@ -45,6 +45,8 @@ var targets = map[generated.PermissionTarget]struct {
 	generated.PermissionTargetFunnel:     {model.NodeFunnel, "funnelId"},
 	generated.PermissionTargetSharedLink: {model.NodeSharedLink, "sharedLinkId"},
 	generated.PermissionTargetInvitation: {model.NodeInvitation, "invitationId"},
+	generated.PermissionTargetPasskey:    {model.NodePasskey, "passkeyId"},
+	generated.PermissionTargetAPIToken:   {model.NodeAPIToken, "apiTokenId"},
 }
 
 // rule is what a field requires of its caller.
@@ -54,6 +56,12 @@ type rule struct {
 	kind       model.NodeKind // of the object; 0: the caller
 	id         string         // the argument, or field of the input, with the object's id
 	closed     bool           // instead: the field of an account needs the second factor that the account requires
+}
+
+// inAccount reports whether the permission is needed in the account of the object, and not in the default
+// account.
+func (r rule) inAccount() bool {
+	return r.permission != model.MayOperate && r.kind != model.NodePasskey && r.kind != model.NodeAPIToken
 }
 
 // Access is the extension that checks the permission of each field before its resolver runs, and charges
@@ -205,7 +213,8 @@ func (r *Resolver) check(ctx context.Context, rule rule, args map[string]any) (g
 	}
 
 	g := grant{member: caller.User}
-	if id, given := idIn(args, rule.id); given || of == generated.PermissionTargetAnyAccount {
+	id, given := idIn(args, rule.id)
+	if given && rule.inAccount() || of == generated.PermissionTargetAnyAccount {
 		// A caller who has the permission in none of the accounts gets forbidden, so that the answer to an
 		// unknown id does not depend on why it is unknown.
 		err := caller.User.CheckInAny(rule.permission, caller.Token)
@@ -225,6 +234,12 @@ func (r *Resolver) check(ctx context.Context, rule rule, args map[string]any) (g
 	}
 	if of == generated.PermissionTargetAccount && g.member.IsRestricted() && rule.permission != model.MayRead {
 		return grant{}, model.ErrForbidden
+	}
+
+	if given && !rule.inAccount() {
+		if g.id, given = r.ids.Parse(rule.kind, id); !given {
+			return grant{}, model.ErrNotFound
+		}
 	}
 
 	return g, nil

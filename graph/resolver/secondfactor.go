@@ -121,31 +121,22 @@ func (r *mutationResolver) FinishPasskeyRegistration(
 func (r *mutationResolver) RenamePasskey(
 	ctx context.Context, input generated.RenamePasskeyInput,
 ) (*generated.RenamePasskeyPayload, error) {
-	viewer, _ := granted(ctx)
-	number, ok := r.ids.Parse(model.NodePasskey, input.PasskeyID)
-	if !ok {
-		return nil, notFound("passkeyId")
-	}
-
-	passkey, err := r.auth.RenamePasskey(ctx, viewer, number, input.Name)
-	return &generated.RenamePasskeyPayload{Passkey: passkey}, orNotFound("passkeyId", err)
+	viewer, id := granted(ctx)
+	passkey, err := r.auth.RenamePasskey(ctx, viewer, id, input.Name)
+	return &generated.RenamePasskeyPayload{Passkey: passkey}, err
 }
 
 func (r *mutationResolver) DeletePasskey(
 	ctx context.Context, input generated.DeletePasskeyInput,
 ) (*generated.DeletePasskeyPayload, error) {
-	viewer, _ := granted(ctx)
-	number, ok := r.ids.Parse(model.NodePasskey, input.PasskeyID)
-	if !ok {
-		return nil, notFound("passkeyId")
-	}
+	viewer, id := granted(ctx)
 
 	// An unknown passkey costs no check of the password.
-	if _, err := r.accounts.Passkey(ctx, viewer.ID, number); err != nil {
-		return nil, orNotFound("passkeyId", err)
+	if _, err := r.accounts.Passkey(ctx, viewer.ID, id); err != nil {
+		return nil, err
 	}
 
-	passkey, err := r.auth.DeletePasskey(ctx, input.Password, number)
+	passkey, err := r.auth.DeletePasskey(ctx, input.Password, id)
 	return &generated.DeletePasskeyPayload{Passkey: passkey}, err
 }
 

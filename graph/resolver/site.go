@@ -387,11 +387,6 @@ func (r *mutationResolver) DeleteSite(
 func (r *mutationResolver) SetSitePlan(
 	ctx context.Context, input generated.SetSitePlanInput,
 ) (*generated.SetSitePlanPayload, error) {
-	siteID, ok := r.ids.Parse(model.NodeSite, input.SiteID)
-	if !ok {
-		return nil, notFound("siteId")
-	}
-
 	// 0 means no volume for sites.Store.SetSitePlan, so an explicit 0 is passed as a volume that no plan
 	// accepts.
 	var volume int64
@@ -402,13 +397,14 @@ func (r *mutationResolver) SetSitePlan(
 		}
 	}
 
+	_, siteID := granted(ctx)
 	if err := r.sites.SetSitePlan(ctx, siteID, input.Plan, volume); err != nil {
-		return nil, orNotFound("siteId", err)
+		return nil, err
 	}
 
 	site, err := r.sites.AnySite(ctx, siteID)
 	if err != nil {
-		return nil, orNotFound("siteId", err)
+		return nil, err
 	}
 
 	usage, err := siteUsage(ctx, site)

@@ -212,17 +212,15 @@ func (r *accountResolver) CaptchaUsage(ctx context.Context, obj *model.Account) 
 func (r *mutationResolver) SetCaptchaPlan(
 	ctx context.Context, input generated.SetCaptchaPlanInput,
 ) (*generated.SetCaptchaPlanPayload, error) {
-	accountID, ok := r.ids.Parse(model.NodeAccount, input.AccountID)
-	if !ok {
-		return nil, notFound("accountId")
-	}
+	_, accountID := granted(ctx)
 	if err := r.accounts.SetCaptchaPlan(ctx, accountID, input.Plan); err != nil {
-		return nil, orNotFound("accountId", err)
+		return nil, err
 	}
 
 	usage, err := r.captchaUsage(ctx, accountID)
-	return &generated.SetCaptchaPlanPayload{AccountID: &input.AccountID, CaptchaPlan: &input.Plan, CaptchaUsage: usage},
-		orNotFound("accountId", err)
+	return &generated.SetCaptchaPlanPayload{
+		AccountID: &input.AccountID, CaptchaPlan: &input.Plan, CaptchaUsage: usage,
+	}, err
 }
 
 // captchaUsage returns what an account has used of its captcha quota in the month of the request.

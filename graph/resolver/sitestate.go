@@ -115,32 +115,22 @@ func suspension(account *model.Account) *generated.Suspension {
 func (r *mutationResolver) SuspendAccount(
 	ctx context.Context, input generated.SuspendAccountInput,
 ) (*generated.SuspensionPayload, error) {
-	id, ok := r.ids.Parse(model.NodeAccount, input.AccountID)
-	if !ok {
-		return nil, notFound("accountId")
-	}
-
+	_, id := granted(ctx)
 	account, err := r.accounts.Suspend(ctx, id, input.Reason, requestOf(ctx).now)
-	return suspensionPayload(input.AccountID, account), orNotFound("accountId", err)
+	if err != nil {
+		return nil, err
+	}
+	return &generated.SuspensionPayload{AccountID: &input.AccountID, Suspension: suspension(account)}, nil
 }
 
 // ResumeAccount ends the suspension of any account, for operators.
 func (r *mutationResolver) ResumeAccount(
 	ctx context.Context, input generated.ResumeAccountInput,
 ) (*generated.SuspensionPayload, error) {
-	id, ok := r.ids.Parse(model.NodeAccount, input.AccountID)
-	if !ok {
-		return nil, notFound("accountId")
-	}
-
+	_, id := granted(ctx)
 	account, err := r.accounts.Resume(ctx, id, requestOf(ctx).now)
-	return suspensionPayload(input.AccountID, account), orNotFound("accountId", err)
-}
-
-// suspensionPayload returns the payload with an account's suspension; nil for no account.
-func suspensionPayload(nodeID string, account *model.Account) *generated.SuspensionPayload {
-	if account == nil {
-		return nil
+	if err != nil {
+		return nil, err
 	}
-	return &generated.SuspensionPayload{AccountID: &nodeID, Suspension: suspension(account)}
+	return &generated.SuspensionPayload{AccountID: &input.AccountID, Suspension: suspension(account)}, nil
 }

@@ -115,16 +115,11 @@ func (r *Resolver) tokenSites(nodeIDs []string) ([]int64, error) {
 }
 
 func (r *mutationResolver) RevokeAPIToken(
-	ctx context.Context, input generated.RevokeAPITokenInput,
+	ctx context.Context, _ generated.RevokeAPITokenInput,
 ) (*generated.RevokeAPITokenPayload, error) {
-	viewer, _ := granted(ctx)
-	number, ok := r.ids.Parse(model.NodeAPIToken, input.APITokenID)
-	if !ok {
-		return nil, notFound("apiTokenId")
-	}
-
-	token, err := r.accounts.DeleteAPIToken(ctx, viewer.ID, number)
-	return &generated.RevokeAPITokenPayload{APIToken: token}, orNotFound("apiTokenId", err)
+	viewer, id := granted(ctx)
+	token, err := r.accounts.DeleteAPIToken(ctx, viewer.ID, id)
+	return &generated.RevokeAPITokenPayload{APIToken: token}, err
 }
 
 // apiToken returns one of the caller's API tokens by its global id; nil for callers without a

@@ -1,10 +1,12 @@
 package graph_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,6 +27,31 @@ func TestEveryRootFieldHasARule(t *testing.T) {
 				t.Errorf("%s.%s must have either @needs or @open", def.Name, f.Name)
 			case !isRoot && open && def.Name != "Account":
 				t.Errorf("@open has no meaning on %s.%s", def.Name, f.Name)
+			}
+		}
+	}
+}
+
+// TestTheGuideStatesTheCosts: ErrorCode.TOO_COMPLEX mentions what a field costs itself, from 1,000 on, and
+// how often the content of a list without a size counts.
+func TestTheGuideStatesTheCosts(t *testing.T) {
+	text := strings.ReplaceAll(schema.Types["ErrorCode"].EnumValues.ForName("TOO_COMPLEX").Description, ",", "")
+	for _, def := range schema.Types {
+		for _, f := range fieldsOf(def) {
+			cost := f.Directives.ForName("cost")
+			if cost == nil {
+				continue
+			}
+
+			args := cost.ArgumentMap(nil)
+			add, _ := args["add"].(int64)
+			for _, n := range []int64{add, args["search"].(int64)} {
+				if n >= 1_000 && !strings.Contains(text, strconv.FormatInt(n, 10)) {
+					t.Errorf("the cost %d of %s.%s is not documented", n, def.Name, f.Name)
+				}
+			}
+			if n := args["most"].(int64); args["perItem"] == nil && n > 1 && !strings.Contains(text, fmt.Sprintf("by %d", n)) {
+				t.Errorf("the %d items of %s.%s are not documented", n, def.Name, f.Name)
 			}
 		}
 	}
