@@ -3,6 +3,7 @@ package reports_test
 import (
 	"fmt"
 	"iter"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -114,14 +115,33 @@ func BenchmarkReport(b *testing.B) {
 	})
 }
 
-// dashboards yields dashboards of periods that end with the last day, and the same with a filter.
+// dashboards yields dashboards of periods that end with the last day, and the same with a filter each.
 func dashboards(last model.Day) iter.Seq2[string, *scan.Query] {
+	property := scan.Filter{Breakdown: scan.Breakdown{By: scan.Property, Property: "plan"}}
+	property.Match = func(s string) bool { return s == "plan-1" }
+	channel := scan.Filter{Breakdown: scan.Breakdown{By: scan.Channel}}
+	channel.Match = func(s string) bool { return s == "direct" }
+	part := scan.Filter{Breakdown: scan.Breakdown{By: scan.Page}}
+	part.Match = func(s string) bool { return strings.Contains(strings.ToLower(s), "section-7/") }
+	without := scan.Filter{Breakdown: scan.Breakdown{By: scan.Page}, Not: true}
+	without.Match = func(s string) bool { return s == recount.BusyPath(10) }
+	filters := []struct {
+		name   string
+		filter scan.Filter
+	}{{"a property", property}, {"a channel", channel}, {"a part of a path", part}, {"without a page", without}}
+
 	return func(yield func(string, *scan.Query) bool) {
 		for _, days := range []int{30, 90} {
 			all := recount.Dashboard(time.UTC, last+1-model.Day(days), days)
-			if !yield(fmt.Sprint(days, " days"), all) ||
-				!yield(fmt.Sprint(days, " days, a channel"), recount.Filtered(all, scan.Channel, "direct")) {
+			if !yield(fmt.Sprint(days, " days"), all) {
 				return
+			}
+			for _, f := range filters {
+				filtered := *all
+				filtered.Filters = []scan.Filter{f.filter}
+				if !yield(fmt.Sprint(days, " days, ", f.name), &filtered) {
+					return
+				}
 			}
 		}
 	}
