@@ -3,7 +3,6 @@ package reports_test
 import (
 	"fmt"
 	"iter"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -117,18 +116,17 @@ func BenchmarkReport(b *testing.B) {
 
 // dashboards yields dashboards of periods that end with the last day, and the same with a filter each.
 func dashboards(last model.Day) iter.Seq2[string, *scan.Query] {
-	property := scan.Filter{Breakdown: scan.Breakdown{By: scan.Property, Property: "plan"}}
-	property.Match = func(s string) bool { return s == "plan-1" }
-	channel := scan.Filter{Breakdown: scan.Breakdown{By: scan.Channel}}
-	channel.Match = func(s string) bool { return s == "direct" }
-	part := scan.Filter{Breakdown: scan.Breakdown{By: scan.Page}}
-	part.Match = func(s string) bool { return strings.Contains(strings.ToLower(s), "section-7/") }
-	without := scan.Filter{Breakdown: scan.Breakdown{By: scan.Page}, Not: true}
-	without.Match = func(s string) bool { return s == recount.BusyPath(10) }
+	property := recount.Is(scan.Property, "plan-1")
+	property.Property = "plan"
+	part, without := recount.Is(scan.Page, "section-7/"), recount.Is(scan.Page, recount.BusyPath(10))
+	part.Operator, without.Operator = model.OperatorContains, model.OperatorIsNot
 	filters := []struct {
 		name   string
 		filter scan.Filter
-	}{{"a property", property}, {"a channel", channel}, {"a part of a path", part}, {"without a page", without}}
+	}{
+		{"a property", property}, {"a channel", recount.Is(scan.Channel, "direct")},
+		{"a part of a path", part}, {"without a page", without},
+	}
 
 	return func(yield func(string, *scan.Query) bool) {
 		for _, days := range []int{30, 90} {

@@ -21,9 +21,6 @@ type Request struct {
 	Asker string
 	// Periods are counted together, for instance a period and the one it is compared with.
 	Periods []*scan.Query
-	// Matchers identifies what the functions of the periods' filters and funnels accept: two equal
-	// texts stand for equal functions. Without it, a request with such functions shares no answer.
-	Matchers string
 }
 
 // Answer has the result of each period of a Request.
