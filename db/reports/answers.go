@@ -35,34 +35,34 @@ type Payer interface {
 // payer pays for a report that is counted, and not for a shared answer. The caller must have loaded the
 // site, which checks the right to see it.
 func (s *Store) Answer(ctx context.Context, r Request, payer Payer) (*Answer, error) {
-	count := func() (*Answer, error) {
-		size, err := s.Size(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		if size.Pageviews > MaxPageviews {
-			return nil, ErrTooExpensive
-		}
-		if err := payer.PayBefore(size); err != nil {
-			return nil, err
-		}
-		answer, work, err := s.count(ctx, r)
-		payer.PayAfter(work)
-		return answer, err
-	}
-
 	asked, ok := questionOf(&r)
 	if !ok {
-		return count()
+		return s.charged(ctx, &r, payer)
 	}
+
 	return s.answers.get(ctx, asked, r.Now, func() (cached[*Answer], error) {
-		answer, err := count()
+		answer, err := s.charged(ctx, &r, payer)
 		if err != nil {
 			return cached[*Answer]{}, err
 		}
 		answer.Request = answer.Request.shown()
 		return cached[*Answer]{answer, r.Now, answerFor, sizeOfAnswer(answer)}, nil
 	}, nil)
+}
+
+// charged counts a request that its caller pays for: plan, charge, count.
+func (s *Store) charged(ctx context.Context, r *Request, payer Payer) (*Answer, error) {
+	p, err := s.plan(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := payer.PayBefore(p.size); err != nil {
+		return nil, err
+	}
+
+	answer, work, err := p.count(ctx)
+	payer.PayAfter(work)
+	return answer, err
 }
 
 // shown returns the parts of a request that its answer is shown with. Filters, funnels and key events
