@@ -37,12 +37,12 @@ type Checked struct {
 // segment gives differently. It reads all rows of the site.
 func (s *Store) Check(ctx context.Context, siteID int64, report func(Difference)) (Checked, error) {
 	var checked Checked
-	s, err := s.ofSite(ctx, siteID)
+	cell, err := s.ofSite(ctx, siteID)
 	if err != nil {
 		return checked, err
 	}
 
-	all, err := days(ctx, s.db.Read, siteID, firstDay, 1<<30)
+	all, err := days(ctx, cell.db.Read, siteID, firstDay, 1<<30)
 	if err != nil {
 		return checked, err
 	}
@@ -54,7 +54,7 @@ func (s *Store) Check(ctx context.Context, siteID int64, report func(Difference)
 			n++
 		}
 
-		segments, err := s.readSegments(ctx, siteID, first, span{first, last})
+		segments, err := cell.readSegments(ctx, siteID, first, span{first, last})
 		if err != nil {
 			return checked, err
 		}
@@ -63,7 +63,7 @@ func (s *Store) Check(ctx context.Context, siteID int64, report func(Difference)
 				checked.Skipped++
 				continue
 			}
-			if err := s.checkDay(ctx, day, segments, report); err != nil {
+			if err := cell.checkDay(ctx, day, segments, report); err != nil {
 				return checked, err
 			}
 			checked.Days++

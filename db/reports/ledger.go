@@ -216,14 +216,14 @@ func (s *Store) backfill(ctx context.Context, last model.Day, now model.Instant)
 // backfillSite enters the site's days up to last. The newest become due first, because they are the
 // ones most looked at.
 func (s *Store) backfillSite(ctx context.Context, siteID int64, last model.Day, now model.Instant) (int64, error) {
-	s, err := s.ofSite(ctx, siteID)
+	cell, err := s.ofSite(ctx, siteID)
 	if err != nil {
 		return 0, err
 	}
 
 	var days []dayRow
 	for from := model.Day(0); ; {
-		day, ok, err := s.nextVisit(ctx, siteID, max(from, firstDay))
+		day, ok, err := cell.nextVisit(ctx, siteID, max(from, firstDay))
 		if err != nil {
 			return 0, err
 		}
@@ -236,7 +236,7 @@ func (s *Store) backfillSite(ctx context.Context, siteID int64, last model.Day, 
 
 	var all int64
 	for page := range slices.Chunk(days, planPage) {
-		n, err := s.enter(ctx, page)
+		n, err := cell.enter(ctx, page)
 		all += n
 		if err != nil {
 			return all, err

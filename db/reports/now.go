@@ -59,12 +59,12 @@ type LiveHit struct {
 // caller must have loaded the site, which checks the right to see it.
 func (s *Store) Live(ctx context.Context, siteID int64, now model.Instant) (*Live, error) {
 	return s.lives.get(ctx, siteID, now, func() (cached[*Live], error) {
-		in, err := s.ofSite(ctx, siteID)
+		cell, err := s.ofSite(ctx, siteID)
 		if err != nil {
 			return cached[*Live]{}, err
 		}
 
-		live, err := in.readLive(ctx, siteID, now)
+		live, err := cell.readLive(ctx, siteID, now)
 		if err != nil {
 			return cached[*Live]{}, err
 		}

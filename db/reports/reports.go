@@ -103,6 +103,7 @@ type Store struct {
 	live    *cache[liveKey, *liveDay]
 	answers *cache[question, *Answer]
 
+	rewriting    *rewriting
 	deflateBelow int           // maxDeflated, except in tests
 	quantum      time.Duration // scanQuantum, except in tests
 
@@ -123,6 +124,7 @@ func New(d *db.DB) *Store {
 		live:    newCache[liveKey, *liveDay](maxLiveBytes),
 		answers: newCache[question, *Answer](maxAnswerBytes),
 
+		rewriting:    new(rewriting),
 		deflateBelow: maxDeflated,
 		quantum:      scanQuantum,
 

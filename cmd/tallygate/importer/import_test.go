@@ -264,7 +264,7 @@ func (f *fixture) wantStates(r *scan.Result, totals, series, rows scan.ImportSta
 func (f *fixture) wantExcluded() {
 	f.t.Helper()
 	filtered := query(scan.Page)
-	filtered.Filters = []scan.Filter{{Breakdown: scan.Breakdown{By: scan.Page}, Match: func(path string) bool { return path == "/" }}}
+	filtered.Filters = []scan.Filter{recount.Is(scan.Page, "/")}
 	r := f.report(filtered)
 	f.wantTotals(r, counts{1, 1, 1, 0, 0, 0}, 0, 0, 0, 0, 1)
 	f.wantRows(r, 0, map[string]counts{"/": own})
@@ -321,7 +321,7 @@ func (f *fixture) wantFiltered(want counts, page string) {
 	f.t.Helper()
 	filtered := query(scan.HourOfDay)
 	filtered.Points = nil
-	filtered.Filters = []scan.Filter{{Breakdown: scan.Breakdown{By: scan.Page}, Match: func(path string) bool { return path == page }}}
+	filtered.Filters = []scan.Filter{recount.Is(scan.Page, page)}
 	r := f.report(filtered)
 	f.wantTotals(r, want)
 	f.wantStates(r, scan.ImportIncluded, scan.ImportIncluded, scan.ImportIncluded)
