@@ -75,7 +75,7 @@ func (tx *Tx) shareCellOf(ctx context.Context, siteID int64) (shared bool, err e
 // the transaction ends. It comes before the account's row in the order of locks. With one cell it does
 // nothing.
 func (tx *Tx) LockMoveOf(ctx context.Context, accountID int64) error {
-	single, err := tx.db.isSingle(ctx)
+	single, err := tx.db.IsSingle(ctx)
 	if single || err != nil {
 		return err
 	}

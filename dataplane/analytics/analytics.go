@@ -34,13 +34,13 @@ import (
 // Options configure a Service. The fields of the first group are required, but of the keys only
 // Secret, or else UserIDKey and VisitorKey.
 type Options struct {
-	DB         *db.DB
+	Cell       *db.Cell       // of Stores; the writers of other cells are started when needed
 	Secret     []byte         // application key, from which the other keys are derived unless they are set
 	UserIDKey  []byte         // under which pseudonymous user ids are hashed
 	VisitorKey visitor.Secret // returns the secret of a day for visitor ids
 	ClientAddr func(*http.Request) netip.Addr
 	Now        func() time.Time
-	Stores     []HitStore // of the cell of DB: at least one, each with a writer; the service closes them
+	Stores     []HitStore // at least one, each with a writer; the service closes them
 	Log        *slog.Logger
 
 	// IsShared reports whether many clients share the client address, so that the flood limit must
@@ -103,11 +103,12 @@ func New(o Options) *Service {
 		o.VisitorKey = func(context.Context, model.Day) ([]byte, error) { return key, nil }
 	}
 
-	store := ingest.New(o.DB)
+	d := o.Cell.Common
+	store := ingest.New(d)
 
 	var lanes *cellLanes
 	metrics := newMetrics(func() int { return lanes.Len() }, o.Tracer)
-	lanes = newCellLanes(o.DB, o.Stores, o.Notify, metrics.batches)
+	lanes = newCellLanes(o.Cell, o.Stores, o.Notify, metrics.batches)
 
 	return &Service{
 		clientAddr: o.ClientAddr,
@@ -115,13 +116,13 @@ func New(o Options) *Service {
 		now:        o.Now,
 		log:        o.Log,
 		userKey:    o.UserIDKey,
-		bySiteKey:  rulecache.New(loadSite(sites.New(o.DB).SiteRulesByKey), o.Now),
+		bySiteKey:  rulecache.New(loadSite(sites.New(d).SiteRulesByKey), o.Now),
 		bySecret: rulecache.New(loadSite(func(ctx context.Context, hash string) (*model.SiteRules, error) {
-			return sites.New(o.DB).SiteRulesByServerSecret(ctx, []byte(hash))
+			return sites.New(d).SiteRulesByServerSecret(ctx, []byte(hash))
 		}), o.Now),
-		watch: sites.New(o.DB).WatchSites,
+		watch: sites.New(d).WatchSites,
 
-		compareClock: o.DB.CompareClock,
+		compareClock: d.CompareClock,
 
 		visitorKeys: visitor.NewKeys(store, o.VisitorKey),
 		rejections:  counter.New(store.AddRejections, counter.Options{Log: o.Log, What: "refused calls"}),

@@ -15,11 +15,11 @@ import (
 type cellLanes = batch.Cells[lanes]
 
 func newCellLanes(
-	d *db.DB, stores []HitStore, notify func([]model.Delivery), observer *batch.Observer,
+	own *db.Cell, stores []HitStore, notify func([]model.Delivery), observer *batch.Observer,
 ) *cellLanes {
-	return batch.NewCells(d.CellID(), newLanes(stores, notify, observer),
+	return batch.NewCells(own.ID, newLanes(stores, notify, observer),
 		func(ctx context.Context, cell int64) (lanes, error) {
-			in, err := d.InCell(ctx, cell)
+			in, err := own.Common.Cell(ctx, cell)
 			if err != nil {
 				return nil, err
 			}
@@ -27,7 +27,7 @@ func newCellLanes(
 			// The stores connect with their first batch, so that those not needed have nothing to close.
 			opened := make([]HitStore, len(stores))
 			for i := range opened {
-				opened[i] = ingest.New(in).HitStore()
+				opened[i] = ingest.NewHitStore(in)
 			}
 			return newLanes(opened, notify, observer), nil
 		})

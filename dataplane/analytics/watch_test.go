@@ -26,11 +26,11 @@ func TestWithoutNotifications(t *testing.T) {
 		site := modelSite(t, d, "example.com", 100)
 		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 		s := New(Options{
-			DB:         d,
+			Cell:       dbtest.SitesCell(t, d),
 			Secret:     []byte("a secret for tests, 32 bytes or more"),
 			ClientAddr: func(*http.Request) netip.Addr { return netip.Addr{} },
 			Now:        func() time.Time { return now },
-			Stores:     []HitStore{ingest.New(d).HitStore()},
+			Stores:     []HitStore{ingest.NewHitStore(dbtest.SitesCell(t, d))},
 			Log:        slog.New(slog.DiscardHandler),
 		})
 

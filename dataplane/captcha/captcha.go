@@ -33,13 +33,13 @@ import (
 // Options configure a Service. All fields but Rotation, IsShared, Timeout, Tracer and NoTestSitekey are
 // required.
 type Options struct {
-	DB         *db.DB
+	Cell       *db.Cell           // of Store; the writers of other cells are started when needed
 	Secret     []byte             // application key, at least 16 bytes; those of challenges and tokens derive from it
 	Rotation   *model.KeyRotation // of the application key; nil without a previous one
 	ClientAddr func(*http.Request) netip.Addr
 	Difficulty uint32 // base difficulty in expected hashes; see difficulty.Min
 	Now        func() time.Time
-	Store      ClaimStore // of the database's own cell; the service closes it
+	Store      ClaimStore // the service closes it
 	Log        *slog.Logger
 
 	// IsShared reports whether many clients share the client address, so that nothing may depend on
@@ -92,9 +92,10 @@ func New(o Options) (*Service, error) {
 		o.Timeout = StoreTimeout
 	}
 
+	d := o.Cell.Common
 	var writers *batch.Cells[*writer]
 	metrics := newMetrics(func() int { return writers.Len() }, o.Tracer)
-	writers = newWriters(o.DB, o.Store, o.Timeout, metrics.batches)
+	writers = newWriters(o.Cell, o.Store, o.Timeout, metrics.batches)
 
 	return &Service{
 		clientAddr:    o.ClientAddr,
@@ -105,15 +106,15 @@ func New(o Options) (*Service, error) {
 		log:           o.Log,
 		keys:          keys,
 		difficulty:    difficulty.New(o.Difficulty),
-		bySitekey:     rulecache.New(loadSitekey(sites.New(o.DB).SitekeyByKey), o.Now),
+		bySitekey:     rulecache.New(loadSitekey(sites.New(d).SitekeyByKey), o.Now),
 		bySecret: rulecache.New(loadSitekey(func(ctx context.Context, hash string) (*model.Sitekey, error) {
-			return sites.New(o.DB).SitekeyBySecret(ctx, []byte(hash))
+			return sites.New(d).SitekeyBySecret(ctx, []byte(hash))
 		}), o.Now),
-		watch:   sites.New(o.DB).WatchSitekeys,
-		db:      o.DB,
+		watch:   sites.New(d).WatchSitekeys,
+		db:      d,
 		writers: writers,
 		metrics: metrics,
-		counts:  counter.New(ingest.New(o.DB).AddCaptchaCounts, counter.Options{Log: o.Log, What: "captcha calls"}),
+		counts:  counter.New(ingest.New(d).AddCaptchaCounts, counter.Options{Log: o.Log, What: "captcha calls"}),
 		cancel:  func() {},
 	}, nil
 }

@@ -109,11 +109,11 @@ func (s *Service) claimOf(ctx context.Context, deadline time.Time, key *sitekey,
 		return notOurs, err
 	}
 	if cell != key.claimCell {
-		in, err := s.db.InCell(ctx, key.claimCell)
+		in, err := s.db.Cell(ctx, key.claimCell)
 		if err != nil {
 			return notOurs, err
 		}
-		c.elsewhere, c.schema = key.claimCell, in.CellSchema()
+		c.elsewhere, c.schema = key.claimCell, in.QuotedSchema()
 	}
 
 	return writer.DoBefore(ctx, deadline, c, claimSize)
@@ -134,14 +134,14 @@ func newWriter(store ClaimStore, timeout time.Duration, observer *batch.Observer
 }
 
 // newWriters returns the writers of each cell.
-func newWriters(d *db.DB, store ClaimStore, timeout time.Duration, observer *batch.Observer) *batch.Cells[*writer] {
-	return batch.NewCells(d.CellID(), newWriter(store, timeout, observer),
+func newWriters(own *db.Cell, store ClaimStore, timeout time.Duration, observer *batch.Observer) *batch.Cells[*writer] {
+	return batch.NewCells(own.ID, newWriter(store, timeout, observer),
 		func(ctx context.Context, cell int64) (*writer, error) {
-			in, err := d.InCell(ctx, cell)
+			in, err := own.Common.Cell(ctx, cell)
 			if err != nil {
 				return nil, err
 			}
-			return newWriter(ingest.New(in).ClaimStore(), timeout, observer), nil
+			return newWriter(ingest.NewClaimStore(in), timeout, observer), nil
 		})
 }
 

@@ -22,7 +22,7 @@ type ClaimKeys struct {
 // ClaimsInCell are the claims of a batch in a cell that is not the batch's own.
 type ClaimsInCell struct {
 	Cell     int64
-	Schema   string // see db.DB.CellSchema
+	Schema   string // see db.Cell.QuotedSchema
 	Consumed []model.ConsumedKey
 }
 

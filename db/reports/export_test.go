@@ -26,11 +26,11 @@ func (s *Store) PutSegment(ctx context.Context, siteID int64, g *segment.Segment
 		days[i] = dayRow{SiteID: siteID, Day: g.First + model.Day(i), State: final, BuiltAt: 1,
 			Visits: int64(d.Visits), Pageviews: int64(d.Views), Events: int64(d.Events)}
 	}
-	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 		if _, err := tx.NewInsert().Model(&days).Exec(ctx); err != nil {
 			return err
 		}
-		return s.putSegment(ctx, tx.Tx, siteID, g.First, len(g.Days), packed)
+		return s.putSegment(ctx, tx, siteID, g.First, len(g.Days), packed)
 	})
 }
 

@@ -56,14 +56,15 @@ type Work struct {
 
 // count is Report. work is set after an error, too.
 func (s *Store) count(ctx context.Context, r Request) (answer *Answer, work Work, err error) {
-	if s, err = s.ofSite(ctx, r.SiteID); err != nil {
-		return nil, Work{}, err
-	}
-	p, err := s.prepare(ctx, &r)
+	in, err := s.ofSite(ctx, r.SiteID)
 	if err != nil {
 		return nil, Work{}, err
 	}
-	c, err := s.begin(ctx, &r, p)
+	p, err := in.prepare(ctx, &r)
+	if err != nil {
+		return nil, Work{}, err
+	}
+	c, err := in.begin(ctx, &r, p)
 	if err != nil {
 		return nil, Work{}, err
 	}
@@ -75,7 +76,7 @@ func (s *Store) count(ctx context.Context, r Request) (answer *Answer, work Work
 		for _, scanner := range c.scanners {
 			answer.Results = append(answer.Results, scanner.Result())
 		}
-		err = s.include(ctx, &r, p, answer.Results, c.budget)
+		err = in.include(ctx, &r, p, answer.Results, c.budget)
 	}
 
 	work = Work{c.took(), c.budget.Used()}
@@ -102,24 +103,24 @@ type Size struct {
 
 // Size returns what a request reads of finished days.
 func (s *Store) Size(ctx context.Context, r Request) (Size, error) {
-	s, err := s.ofSite(ctx, r.SiteID)
+	in, err := s.ofSite(ctx, r.SiteID)
 	if err != nil {
 		return Size{}, err
 	}
 
 	p := newPlan(&r)
-	err = s.readLedger(ctx, &r, p)
+	err = in.readLedger(ctx, &r, p)
 	return p.size, err
 }
 
 // DayPageviews returns how many page views the report of a finished day counts; 0 if it is not built.
 func (s *Store) DayPageviews(ctx context.Context, siteID int64, day model.Day) (int64, error) {
-	s, err := s.ofSite(ctx, siteID)
+	in, err := s.ofSite(ctx, siteID)
 	if err != nil {
 		return 0, err
 	}
 
-	rows, err := days(ctx, s.db.Read, siteID, day, day)
+	rows, err := days(ctx, in.cell, siteID, day, day)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
@@ -144,18 +145,19 @@ func (s *Store) FirstDay(ctx context.Context, siteID int64) (day model.Day, ok b
 
 // firstOwnDay is FirstDay without imports.
 func (s *Store) firstOwnDay(ctx context.Context, siteID int64) (day model.Day, ok bool, err error) {
-	if s, err = s.ofSite(ctx, siteID); err != nil {
+	in, err := s.ofSite(ctx, siteID)
+	if err != nil {
 		return 0, false, err
 	}
 
 	var first []model.Day
-	err = s.db.Read.NewSelect().Table("report_days").Column("day").Where("site_id = ?", siteID).Order("day").Limit(1).
+	err = in.cell.Read.NewSelect().Table("report_days").Column("day").Where("site_id = ?", siteID).Order("day").Limit(1).
 		Scan(ctx, &first)
 	if err != nil {
 		return 0, false, fmt.Errorf("read the first report day of site %d: %w", siteID, err)
 	}
 
-	day, ok, err = s.nextVisit(ctx, siteID, firstDay)
+	day, ok, err = in.nextVisit(ctx, siteID, firstDay)
 	if err != nil {
 		return 0, false, fmt.Errorf("read the first visit of site %d: %w", siteID, err)
 	}
@@ -167,11 +169,12 @@ func (s *Store) firstOwnDay(ctx context.Context, siteID int64) (day model.Day, o
 
 // StoredBytes returns how many bytes the segments of a site have.
 func (s *Store) StoredBytes(ctx context.Context, siteID int64) (bytes int64, err error) {
-	if s, err = s.ofSite(ctx, siteID); err != nil {
+	in, err := s.ofSite(ctx, siteID)
+	if err != nil {
 		return 0, err
 	}
 
-	err = s.db.Read.NewSelect().Table("report_segments").ColumnExpr("coalesce(sum(length(data)), 0)").
+	err = in.cell.Read.NewSelect().Table("report_segments").ColumnExpr("coalesce(sum(length(data)), 0)").
 		Where("site_id = ?", siteID).Scan(ctx, &bytes)
 	if err != nil {
 		return 0, fmt.Errorf("measure the segments of site %d: %w", siteID, err)
@@ -202,7 +205,7 @@ func newPlan(r *Request) *plan {
 }
 
 // prepare decides what to read, and refuses what is too much.
-func (s *Store) prepare(ctx context.Context, r *Request) (*plan, error) {
+func (s *cellStore) prepare(ctx context.Context, r *Request) (*plan, error) {
 	p := newPlan(r)
 	if err := s.readLedger(ctx, r, p); err != nil {
 		return nil, err
@@ -233,9 +236,9 @@ func (s *Store) prepare(ctx context.Context, r *Request) (*plan, error) {
 }
 
 // readLedger adds the days of the ledger and the imports to the plan.
-func (s *Store) readLedger(ctx context.Context, r *Request, p *plan) error {
+func (s *cellStore) readLedger(ctx context.Context, r *Request, p *plan) error {
 	for _, sp := range p.spans {
-		rows, err := days(ctx, s.db.Read, r.SiteID, sp.first, sp.last)
+		rows, err := days(ctx, s.cell, r.SiteID, sp.first, sp.last)
 		if err != nil {
 			return err
 		}
@@ -252,7 +255,7 @@ func (s *Store) readLedger(ctx context.Context, r *Request, p *plan) error {
 	}
 
 	var err error
-	p.imports, err = importsOf(ctx, s.db.Read, r.SiteID, p.spans)
+	p.imports, err = importsOf(ctx, s.cell.Read, r.SiteID, p.spans)
 	for i := range p.imports {
 		for _, sp := range p.spans {
 			p.size.Pageviews += importCost(&p.imports[i], sp)
@@ -286,7 +289,7 @@ func (s *Store) planned(ctx context.Context, siteID int64) (last model.Day, comp
 
 // addUnplanned adds the days of a span that are not in the ledger and have visits. It stops at more
 // days than a report may read. A single day, usually today, is added without a look.
-func (s *Store) addUnplanned(ctx context.Context, siteID int64, p *plan, sp span) error {
+func (s *cellStore) addUnplanned(ctx context.Context, siteID int64, p *plan, sp span) error {
 	if sp.first == sp.last && !p.built[sp.first] {
 		p.live = append(p.live, sp.first)
 		return nil

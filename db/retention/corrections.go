@@ -146,8 +146,8 @@ func (s *Store) correct(ctx context.Context, corrections []correction) (int64, e
 			change = fmt.Sprintf("DELETE FROM %s WHERE %s", c.table, rows)
 		}
 
-		err := s.db.EachCellOf(ctx, c.table, func(in *db.DB) error {
-			n, err := s.in(in).changeInChunks(ctx, wrong, change, c.value, c.limit)
+		err := s.db.EachCellOf(ctx, c.table, func(in *db.Cell) error {
+			n, err := cell{in}.changeInChunks(ctx, wrong, change, c.value, c.limit)
 			all += n
 			return err
 		})
@@ -162,18 +162,18 @@ func (s *Store) correct(ctx context.Context, corrections []correction) (int64, e
 // changeInChunks repeats a statement that changes a few rows, until the clause "FROM … WHERE …"
 // selects none, and returns the number of changed rows. Both have the same arguments. It queries
 // before it writes, because even a write of nothing makes SQLite's writers wait.
-func (s *Store) changeInChunks(ctx context.Context, from, change string, args ...any) (int64, error) {
+func (c cell) changeInChunks(ctx context.Context, from, change string, args ...any) (int64, error) {
 	var all int64
 	for {
 		var more bool
-		if err := s.db.Read.NewRaw("SELECT EXISTS (SELECT 1 "+from+")", args...).Scan(ctx, &more); err != nil {
+		if err := c.Read.NewRaw("SELECT EXISTS (SELECT 1 "+from+")", args...).Scan(ctx, &more); err != nil {
 			return all, err
 		}
 		if !more {
 			return all, nil
 		}
 
-		result, err := s.db.Write.ExecContext(ctx, change, args...)
+		result, err := c.Write.ExecContext(ctx, change, args...)
 		if err != nil {
 			return all, err
 		}

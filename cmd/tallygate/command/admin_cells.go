@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -63,7 +64,7 @@ func (c *addCellCommand) Run(ctx context.Context, term terminal) error {
 			return err
 		}
 		fmt.Fprintf(term.out, "Cell %d is created in the schema %s. It takes new sites in %v.\n", cell.ID, cell.Schema,
-			db.CellDelay)
+			celllist.Delay)
 		return nil
 	})
 }

@@ -22,13 +22,14 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		return err
 	}
 
+	cell := a.db.DefaultCell()
 	stores := make([]analytics.HitStore, a.config.WriterLanes)
 	for i := range stores {
-		stores[i] = ingest.New(a.db).HitStore()
+		stores[i] = ingest.NewHitStore(cell)
 	}
 
 	a.analytics = analytics.New(analytics.Options{
-		DB:         a.db,
+		Cell:       cell,
 		UserIDKey:  userIDKey,
 		VisitorKey: keys.New(a.db).VisitorKey,
 		ClientAddr: clients.Addr,
@@ -47,14 +48,14 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 	})
 
 	a.captcha, err = captcha.New(captcha.Options{
-		DB:         a.db,
+		Cell:       cell,
 		Secret:     a.keys.Current,
 		Rotation:   a.keys.Rotation,
 		ClientAddr: clients.Addr,
 		IsShared:   clients.Shared,
 		Difficulty: a.config.CaptchaDifficulty,
 		Now:        time.Now,
-		Store:      ingest.New(a.db).ClaimStore(),
+		Store:      ingest.NewClaimStore(cell),
 		Tracer:     a.tracer,
 		Log:        a.log,
 

@@ -57,14 +57,14 @@ func benchCollect(b *testing.B, d *db.DB, change func(*analytics.Options)) {
 	site := p.site("example.com", 1<<40)
 	clients := web.NewClients([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)
 	o := analytics.Options{
-		DB:         d,
+		Cell:       dbtest.SitesCell(b, d),
 		Secret:     []byte("a secret for tests, 32 bytes or more"),
 		ClientAddr: clients.Addr,
 		IsShared:   clients.Shared,
 		FloodBurst: outOfReach,
 		FloodRate:  10,
 		Now:        time.Now,
-		Stores:     []analytics.HitStore{ingest.New(d).HitStore()},
+		Stores:     []analytics.HitStore{ingest.NewHitStore(dbtest.SitesCell(b, d))},
 		Log:        slog.New(slog.DiscardHandler),
 	}
 
@@ -157,7 +157,7 @@ func BenchmarkHandler(b *testing.B) {
 	site := p.site("example.com", 1<<40)
 	clients := web.NewClients(nil, slog.New(slog.DiscardHandler), time.Now)
 	service := analytics.New(analytics.Options{
-		DB:         d,
+		Cell:       dbtest.SitesCell(b, d),
 		Secret:     []byte("a secret for tests, 32 bytes or more"),
 		ClientAddr: clients.Addr,
 		IsShared:   clients.Shared,
@@ -213,7 +213,7 @@ func BenchmarkServerHandler(b *testing.B) {
 	for name, burst := range map[string]int{"without": 0, "with": outOfReach} {
 		b.Run(name, func(b *testing.B) {
 			service := analytics.New(analytics.Options{
-				DB:               d,
+				Cell:             dbtest.SitesCell(b, d),
 				Secret:           []byte("a secret for tests, 32 bytes or more"),
 				ClientAddr:       web.ClientAddr(nil),
 				ServerFloodBurst: burst,
