@@ -25,7 +25,7 @@ func TestWithoutNotifications(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := modelSite(t, d, "example.com", 100)
 		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-		s := New(Options{
+		s, err := New(Options{
 			Cell:       dbtest.SitesCell(t, d),
 			Secret:     []byte("a secret for tests, 32 bytes or more"),
 			ClientAddr: func(*http.Request) netip.Addr { return netip.Addr{} },
@@ -33,6 +33,9 @@ func TestWithoutNotifications(t *testing.T) {
 			Stores:     []HitStore{ingest.NewHitStore(dbtest.SitesCell(t, d))},
 			Log:        slog.New(slog.DiscardHandler),
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
 
 		reported := make(chan struct{})
 		s.watch = func(ctx context.Context, _ func(int64), synced func(error)) error {

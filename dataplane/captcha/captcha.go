@@ -20,7 +20,6 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/tallygate/tallygate/dataplane/batch"
 	"github.com/tallygate/tallygate/dataplane/captcha/difficulty"
 	"github.com/tallygate/tallygate/dataplane/counter"
 	"github.com/tallygate/tallygate/dataplane/rulecache"
@@ -70,8 +69,7 @@ type Service struct {
 	bySitekey  *rulecache.Cache[sitekey]
 	bySecret   *rulecache.Cache[sitekey] // keys are the bytes of a secret's hash
 	watch      rulecache.Watch
-	db         *db.DB
-	writers    *batch.Cells[*writer]                    // of each cell
+	lanes      *cellLanes
 	counts     *counter.Counter[ingest.CaptchaCountKey] // by sitekey and day, for owners
 	metrics    *metrics
 
@@ -93,11 +91,7 @@ func New(o Options) (*Service, error) {
 	}
 
 	d := o.Cell.Common
-	var writers *batch.Cells[*writer]
-	metrics := newMetrics(func() int { return writers.Len() }, o.Tracer)
-	writers = newWriters(o.Cell, o.Store, o.Timeout, metrics.batches)
-
-	return &Service{
+	s := &Service{
 		clientAddr:    o.ClientAddr,
 		isShared:      o.IsShared,
 		noTestSitekey: o.NoTestSitekey,
@@ -110,13 +104,13 @@ func New(o Options) (*Service, error) {
 		bySecret: rulecache.New(loadSitekey(func(ctx context.Context, hash string) (*model.Sitekey, error) {
 			return sites.New(d).SitekeyBySecret(ctx, []byte(hash))
 		}), o.Now),
-		watch:   sites.New(d).WatchSitekeys,
-		db:      d,
-		writers: writers,
-		metrics: metrics,
-		counts:  counter.New(ingest.New(d).AddCaptchaCounts, counter.Options{Log: o.Log, What: "captcha calls"}),
-		cancel:  func() {},
-	}, nil
+		watch:  sites.New(d).WatchSitekeys,
+		counts: counter.New(ingest.New(d).AddCaptchaCounts, counter.Options{Log: o.Log, What: "captcha calls"}),
+		cancel: func() {},
+	}
+	s.metrics = newMetrics(func() int { return s.lanes.Len() }, o.Tracer)
+	s.lanes = s.newLanes(o.Cell, o.Store, o.Timeout, s.metrics.batches)
+	return s, nil
 }
 
 // deadline returns when a request that waits for the database from now on gives up.
@@ -125,7 +119,7 @@ func (s *Service) deadline() time.Time { return time.Now().Add(s.timeout) }
 // Start starts the writers, the flushing of counters, and the watch for changed sitekeys. It is called
 // once.
 func (s *Service) Start() {
-	s.writers.Start()
+	s.lanes.Start()
 	s.counts.Start()
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -136,7 +130,7 @@ func (s *Service) Start() {
 // Stop commits accepted claims and ends all that Start began. Later requests are answered with 503
 // unavailable.
 func (s *Service) Stop(ctx context.Context) error {
-	err := s.writers.Stop(ctx)
+	err := s.lanes.Stop(ctx)
 	s.cancel()
 	s.background.Wait()
 	return errors.Join(err, s.counts.Stop(ctx))

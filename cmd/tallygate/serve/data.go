@@ -28,7 +28,7 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		stores[i] = ingest.NewHitStore(cell)
 	}
 
-	a.analytics = analytics.New(analytics.Options{
+	a.analytics, err = analytics.New(analytics.Options{
 		Cell:       cell,
 		UserIDKey:  userIDKey,
 		VisitorKey: keys.New(a.db).VisitorKey,
@@ -46,6 +46,9 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		Log:    a.log,
 		Notify: a.notify(),
 	})
+	if err != nil {
+		return err
+	}
 
 	a.captcha, err = captcha.New(captcha.Options{
 		Cell:       cell,

@@ -69,7 +69,10 @@ func benchCollect(b *testing.B, d *db.DB, change func(*analytics.Options)) {
 	}
 
 	change(&o)
-	service := analytics.New(o)
+	service, err := analytics.New(o)
+	if err != nil {
+		b.Fatal(err)
+	}
 	service.Start()
 	handler := dataplane.Handler(dataplane.Options{Analytics: service, Assets: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)})
 	drive(b, handler, site.SiteKey)
@@ -156,7 +159,7 @@ func BenchmarkHandler(b *testing.B) {
 	p := plane{tb: b, db: d, clock: &clock{now: noon}}
 	site := p.site("example.com", 1<<40)
 	clients := web.NewClients(nil, slog.New(slog.DiscardHandler), time.Now)
-	service := analytics.New(analytics.Options{
+	service, err := analytics.New(analytics.Options{
 		Cell:       dbtest.SitesCell(b, d),
 		Secret:     []byte("a secret for tests, 32 bytes or more"),
 		ClientAddr: clients.Addr,
@@ -167,6 +170,9 @@ func BenchmarkHandler(b *testing.B) {
 		Stores:     []analytics.HitStore{discard{}},
 		Log:        slog.New(slog.DiscardHandler),
 	})
+	if err != nil {
+		b.Fatal(err)
+	}
 
 	service.Start()
 	defer service.Stop(b.Context())
@@ -212,7 +218,7 @@ func BenchmarkServerHandler(b *testing.B) {
 
 	for name, burst := range map[string]int{"without": 0, "with": outOfReach} {
 		b.Run(name, func(b *testing.B) {
-			service := analytics.New(analytics.Options{
+			service, err := analytics.New(analytics.Options{
 				Cell:             dbtest.SitesCell(b, d),
 				Secret:           []byte("a secret for tests, 32 bytes or more"),
 				ClientAddr:       web.ClientAddr(nil),
@@ -222,6 +228,9 @@ func BenchmarkServerHandler(b *testing.B) {
 				Stores:           []analytics.HitStore{discard{}},
 				Log:              slog.New(slog.DiscardHandler),
 			})
+			if err != nil {
+				b.Fatal(err)
+			}
 
 			service.Start()
 			defer service.Stop(b.Context())

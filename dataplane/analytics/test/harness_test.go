@@ -94,7 +94,10 @@ func newPlaneWith(tb testing.TB, d *db.DB, change func(*analytics.Options)) *pla
 		options.Stores = []analytics.HitStore{ingest.NewHitStore(dbtest.SitesCell(tb, d))}
 	}
 
-	service := analytics.New(options)
+	service, err := analytics.New(options)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	service.Start()
 	p.stop = sync.OnceFunc(func() {
 		if err := service.Stop(context.Background()); err != nil {

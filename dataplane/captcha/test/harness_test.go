@@ -116,7 +116,10 @@ func newPlaneWith(tb testing.TB, d *db.DB, c *clock, timeout time.Duration, chan
 	})
 
 	tb.Cleanup(p.stop)
-	hits := analytics.New(analytics.Options{Cell: dbtest.SitesCell(tb, d), Secret: secret, ClientAddr: clientAddr, Now: c.Now, Stores: []analytics.HitStore{ingest.NewHitStore(dbtest.SitesCell(tb, d))}, Log: log})
+	hits, err := analytics.New(analytics.Options{Cell: dbtest.SitesCell(tb, d), Secret: secret, ClientAddr: clientAddr, Now: c.Now, Stores: []analytics.HitStore{ingest.NewHitStore(dbtest.SitesCell(tb, d))}, Log: log})
+	if err != nil {
+		tb.Fatal(err)
+	}
 
 	// The analytics service is never started.
 	tb.Cleanup(func() { _ = hits.Stop(context.Background()) })

@@ -99,7 +99,10 @@ func (s *captchaSite) newPlane() http.Handler {
 	}
 
 	service.Start()
-	hits := analytics.New(analytics.Options{Cell: d.DefaultCell(), Secret: key, ClientAddr: clientAddr, Now: s.clock, Stores: []analytics.HitStore{ingest.NewHitStore(d.DefaultCell())}, Log: log})
+	hits, err := analytics.New(analytics.Options{Cell: d.DefaultCell(), Secret: key, ClientAddr: clientAddr, Now: s.clock, Stores: []analytics.HitStore{ingest.NewHitStore(d.DefaultCell())}, Log: log})
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	hits.Start()
 	s.t.Cleanup(func() {
 		if err := errors.Join(service.Stop(context.Background()), hits.Stop(context.Background())); err != nil {
