@@ -53,8 +53,14 @@ func (c *Cell) InTx(ctx context.Context, fn func(ctx context.Context, tx *CellTx
 // while the last of the site's rows are moved to another cell: it waits for up to five seconds, and then
 // fails with ErrSiteMoving.
 func (d *DB) InSiteTx(ctx context.Context, siteID int64, fn func(ctx context.Context, tx *CellTx) error) error {
+	return d.DefaultCell().InSiteTx(ctx, siteID, fn)
+}
+
+// InSiteTx is DB.InSiteTx with the connections of the cell. It saves a statement if the site is in it; fn
+// checks tx.CellID if it must be.
+func (c *Cell) InSiteTx(ctx context.Context, siteID int64, fn func(ctx context.Context, tx *CellTx) error) error {
 	for began := time.Now(); ; {
-		err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+		err := c.InTx(ctx, func(ctx context.Context, tx *CellTx) error {
 			in, err := tx.EnterSite(ctx, siteID)
 			if err != nil {
 				return err
@@ -108,6 +114,13 @@ func (tx *Tx) EnterSite(ctx context.Context, siteID int64) (*CellTx, error) {
 	}
 
 	return tx.EnterCell(ctx, sites[0].Cell)
+}
+
+// shareCellOf shares the lock of LockCellOf until the transaction ends. It does not wait, because the
+// caller may have the site's row, which a move locks later: it reports whether it has the lock.
+func (tx *Tx) shareCellOf(ctx context.Context, siteID int64) (shared bool, err error) {
+	err = tx.NewRaw("SELECT pg_try_advisory_xact_lock_shared(?)", siteLocks+siteID).Scan(ctx, &shared)
+	return shared, err
 }
 
 // EnterCell returns the transaction in a cell. Until it enters another one, the names of cells' tables

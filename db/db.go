@@ -4,8 +4,8 @@
 // a DB:
 //
 //	cells          the schemas that sites' hits are in, and moves between them
-//	retention      old, deleted and erased rows; partitions
 //	accounts       users, members, sessions, passwords, API tokens
+//	retention      old, deleted and erased rows; partitions
 //	sites          sites with their settings, captcha sitekeys
 //	outbox         webhook deliveries, mails, daily exports, quota notices
 //	ingest         batches of hits and captcha claims
@@ -23,10 +23,10 @@
 //	sqlitefile     the connections of a SQLite file; sqlitestmt and saltfile are leaves, too
 //	model          entities and their rules, without SQL
 //
-// A package imports only packages below it; ingest, exports, audit, keys, reports, files and
-// inspect do not import each other. SQL and bun are used only under db. The control plane, the data plane, the jobs and the
-// command line make their stores from the one DB they are given. They keep the stores as concrete
-// types: an interface would have one implementation and dozens of methods. Tests use real
+// A package imports only packages below it; ingest, exports, audit, keys, reports, files and inspect do
+// not import each other. SQL and bun are used only under db. The control plane, the data plane, the jobs
+// and the command line make their stores from the one DB they are given. They keep the stores as
+// concrete types: an interface would have one implementation and dozens of methods. Tests use real
 // databases.
 package db
 

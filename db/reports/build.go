@@ -336,7 +336,7 @@ func (s *cellStore) storeMonth(
 // inTx runs a change of a site's reports. It drops the result if the site is not in the store's cell any
 // more, or about to leave it.
 func (s *cellStore) inTx(ctx context.Context, siteID int64, change func(context.Context, *db.CellTx) error) error {
-	err := s.cell.Common.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
+	err := s.cell.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 		if tx.CellID != s.cell.ID {
 			return errOutdated
 		}

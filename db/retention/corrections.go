@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 )
@@ -111,9 +110,9 @@ func (s *Store) CorrectDates(ctx context.Context, now model.Instant) (int64, err
 
 		{
 			table: "sessions", key: "id_hash",
-			condition: "expires_at > ?1", limit: now.Add(accounts.SessionIdle + 24*time.Hour),
-			set:   fmt.Sprintf("last_seen_at = ?0 - %d, expires_at = ?0", accounts.SessionIdle.Microseconds()),
-			value: now.Add(accounts.SessionIdle),
+			condition: "expires_at > ?1", limit: now.Add(model.SessionIdle + 24*time.Hour),
+			set:   fmt.Sprintf("last_seen_at = ?0 - %d, expires_at = ?0", model.SessionIdle.Microseconds()),
+			value: now.Add(model.SessionIdle),
 		},
 
 		{

@@ -369,7 +369,7 @@ func (r *eraser) excludingHits(ctx context.Context, change func(ctx context.Cont
 // inTx runs a change of the site's rows. It fails with db.ErrSiteMoving while they are moved to another
 // cell, and afterwards: this run read the rows of the former cell.
 func (r *eraser) inTx(ctx context.Context, change func(ctx context.Context, tx *db.CellTx) error) error {
-	return r.cell.Common.InSiteTx(ctx, r.erasure.SiteID, func(ctx context.Context, tx *db.CellTx) error {
+	return r.cell.InSiteTx(ctx, r.erasure.SiteID, func(ctx context.Context, tx *db.CellTx) error {
 		if tx.CellID != r.cell.ID {
 			return db.ErrSiteMoving
 		}

@@ -40,7 +40,7 @@ var cellExceptions = map[string]string{
 
 // defaultCells are the functions of db that choose the default cell.
 var defaultCells = []string{
-	"db/accounts:overviewsOf", "db/retention:common", "db:Cell", "db:EachCellOf", "db:applyOutside",
+	"db/accounts:overviewsOf", "db/retention:common", "db:Cell", "db:EachCellOf", "db:InSiteTx", "db:applyOutside",
 }
 
 // TestLayoutCells checks that each function of db that names a table of cells has a cell: a receiver,

@@ -90,9 +90,8 @@ var rooms = [][]string{
 	{"db"},
 	{"db/audit", "db/exports", "db/files", "db/ingest", "db/inspect", "db/keys", "db/reports"},
 	{"db/outbox"},
-	{"db/sites"},
-	{"db/accounts"},
-	{"db/retention"},
+	{"db/retention", "db/sites"},
+	{"db/accounts", "db/cells"},
 }
 
 // topLevel lists the entries of the repository's root, without dot-files, which are permitted.
