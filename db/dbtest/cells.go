@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"testing"
 	"time"
 
@@ -18,16 +17,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Sites of tests can be in a second cell of PostgreSQL: package by package with RunWithCell, or in every
-// test with a variable. All new sites are then in that cell.
-
-// cellVariable chooses the database of the subtests "postgres". Each store must find the cell; the
-// functions of this package that run a test's own statements run them in the second one.
-//
-//	(empty)  one with the default cell
-//	routed   one with a second cell
-//	citus    likewise, on the cluster of citusVariable, where the cell is a distributed schema
-const cellVariable = "TALLYGATE_TEST_CELL"
+// Sites of tests can be in a second cell of PostgreSQL, which each store must find: package by package with
+// RunWithCell, or in every test, on the cluster of citusVariable. All new sites are then in that cell, and the
+// functions of this package that run a test's own statements run them there.
 
 // withCell makes Each run tests with a second cell as well.
 var withCell bool
@@ -42,7 +34,7 @@ func RunWithCell(m *testing.M) int {
 // CellURL is PostgresURL for a database with a second cell, which has all new sites.
 func CellURL(tb testing.TB) string {
 	tb.Helper()
-	if os.Getenv(cellVariable) == "citus" {
+	if onCitus() {
 		return citusURL(tb)
 	}
 	return postgresURL(tb, withSlots(tb, cellMigrator{}))
@@ -52,7 +44,7 @@ func CellURL(tb testing.TB) string {
 // CellURL: those of the workers on Citus.
 func CellNodes(t *testing.T, databaseURL string) []string {
 	t.Helper()
-	if os.Getenv(cellVariable) != "citus" {
+	if !onCitus() {
 		return []string{databaseURL}
 	}
 
@@ -68,23 +60,9 @@ func CellNodes(t *testing.T, databaseURL string) []string {
 	return nodes
 }
 
-// switched returns the address of a database as the variable demands.
-func switched(tb testing.TB) string {
-	tb.Helper()
-	switch which := os.Getenv(cellVariable); which {
-	case "":
-		return DefaultCellURL(tb)
-	case "routed", "citus":
-		return CellURL(tb)
-	default:
-		tb.Fatalf("%s is %q: only citus and routed are known", cellVariable, which)
-		return ""
-	}
-}
-
 // newest returns the last cell.
 func newest(ctx context.Context, d *db.DB) (*db.Cell, error) {
-	if !d.IsPostgres() || os.Getenv(cellVariable) == "" && !withCell {
+	if !d.IsPostgres() || !onCitus() && !withCell {
 		return d.DefaultCell(), nil
 	}
 

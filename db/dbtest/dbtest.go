@@ -101,12 +101,15 @@ var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
 // skips the test, or fails it when CI=true.
 func PostgresURL(tb testing.TB) string {
 	tb.Helper()
-	return switched(tb)
+	if onCitus() {
+		return CellURL(tb)
+	}
+	return DefaultCellURL(tb)
 }
 
-// DefaultCellURL is PostgresURL for a database whose only cell is the default one, whatever the variable
-// TALLYGATE_TEST_CELL demands. It is for tests that add cells, or that look at what only the server of a
-// single cell has: its statistics and plans.
+// DefaultCellURL is PostgresURL for a database whose only cell is the default one, also on
+// Citus. It is for tests that add cells, or that look at what only the server of a single cell has: its
+// statistics and plans.
 func DefaultCellURL(tb testing.TB) string {
 	tb.Helper()
 	return postgresURL(tb, withSlots(tb, migrator{}))
