@@ -50,9 +50,9 @@ func (c databaseClock) TrustedNow(ctx context.Context) (model.Instant, error) {
 	return c.retention.TrustedNow(ctx)
 }
 
-// clock is the database's clock, which all workers share: they decide everything by it. The clock
-// of this process is only compared with it. A difference means that one of the two is wrong, and
-// then nothing is deleted.
+// clock is the database's clock, which all workers share for all decisions. It is only compared
+// with the clock of this process. A difference means that one of the two is wrong. Then nothing is
+// deleted.
 type clock struct {
 	db  timekeeper
 	now func() time.Time // this process's clock

@@ -575,9 +575,9 @@ func TestQuotaMails(t *testing.T) {
 	})
 }
 
-// TestQuotaMailsOfALoweredPlan: an account whose plan is lowered below its usage gets the mails of
-// 80 % and 100 %, although its quota is used up and nothing is counted any more. Two workers send
-// each mail once.
+// TestQuotaMailsOfALoweredPlan lowers an account's plan below its usage. The account gets the mails
+// of 80 % and 100 %, although its quota is used up and nothing is counted any more. Two workers
+// send each mail once.
 func TestQuotaMailsOfALoweredPlan(t *testing.T) {
 	t.Parallel()
 

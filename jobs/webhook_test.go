@@ -558,8 +558,8 @@ func TestTestWebhook(t *testing.T) {
 	})
 }
 
-// TestWaitsForAddress: what is due for an address that was removed waits without an attempt, and
-// arrives when the site has one again.
+// TestWaitsForAddress checks that deliveries to a removed address wait without an attempt, and
+// arrive when the site has an address again.
 func TestWaitsForAddress(t *testing.T) {
 	t.Parallel()
 

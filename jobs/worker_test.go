@@ -31,8 +31,7 @@ import (
 // fateVariable is the environment variable that makes the test binary a worker process.
 const fateVariable = "TALLYGATE_TEST_WORKER"
 
-// fate is what a worker process works with and how it ends. The counts are of deliveries; 0 means
-// never.
+// fate configures a worker process and its end. The counts are of deliveries; 0 means never.
 type fate struct {
 	DatabaseURL, RedisURL string
 	CA                    []byte
@@ -164,7 +163,7 @@ var workerProgram = sync.OnceValues(func() (string, error) {
 
 	file := filepath.Join(workerFolder, "worker")
 	cmd := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", file, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // so that all tests share what is compiled
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // so that all tests share the compiled packages
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the worker: %w\n%s", err, out)

@@ -24,8 +24,8 @@ import (
 
 // The tests of this file run the commands of docs/backup.md.
 
-// restored is an instance whose backups are restored. Each run of its traffic has sites of its own, so
-// that it can be verified while others go on.
+// restored is an instance that is restored from backups. Each run of its traffic has sites of its
+// own, so that it can be verified while others continue.
 type restored struct {
 	*testing.T
 	*instance.Instance

@@ -80,8 +80,8 @@ func createAccount(
 	})
 }
 
-// addMembership stores a membership of a user, whose row is new or locked, and makes the user a
-// member of its account.
+// addMembership stores a membership of a user with a new or locked row, and makes the user a member
+// of its account.
 func addMembership(ctx context.Context, tx *db.Tx, user *model.User, m *model.Membership) error {
 	m.UserID, m.User = user.ID, user
 	if _, err := tx.NewInsert().Model(m).Exec(ctx); err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// Invite stores an invitation and the mail that carries its secret (nil for none), and returns the
-// invitation with its id. It revokes an earlier invitation to the same address. An account has at
-// most model.MaxMembers members and invitations together. It mails at most 100 invitations a day;
-// another one fails with the RateLimited rate_limited.
+// Invite stores an invitation and the mail that carries its secret (mail may be nil), and returns
+// the invitation with its id. It revokes an earlier invitation to the same address. An account has
+// at most model.MaxMembers members and invitations together. It mails at most 100 invitations a
+// day; another one fails with the RateLimited rate_limited.
 func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *model.Mail) (*model.Invitation, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := tx.LockRow(ctx, "accounts", invitation.AccountID); err != nil {
@@ -162,8 +162,8 @@ var ErrInvalidToken = &model.Error{
 	Message: "This link is wrong, was used already, or is too old.",
 }
 
-// Invited returns the valid invitation with this secret, and the user who has its address: nil if
-// there is none. It fails with ErrInvalidToken for an invalid secret.
+// Invited returns the valid invitation with this secret, and the user who has its address, if any.
+// It fails with ErrInvalidToken for an invalid secret.
 func (s *Store) Invited(
 	ctx context.Context, tokenHash []byte, now model.Instant,
 ) (*model.Invitation, *model.User, error) {
@@ -201,9 +201,9 @@ func (s *Store) Accept(
 	return user, err
 }
 
-// AcceptAs consumes an invitation of a user, whose session or password the caller has checked: it
-// adds the membership. It fails with ErrInvalidToken for an invalid secret or another person's
-// invitation, with model.ErrStale when the password has changed since, with the Conflict
+// AcceptAs consumes an invitation of a user and adds the membership. The caller must have checked
+// the user's session or password. It fails with ErrInvalidToken for an invalid secret or another
+// person's invitation, with model.ErrStale when the password has changed since, with the Conflict
 // already_member, and with the Conflict too_many_accounts.
 func (s *Store) AcceptAs(
 	ctx context.Context, tokenHash []byte, as *model.User, now model.Instant,

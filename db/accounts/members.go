@@ -122,7 +122,7 @@ func (s *Store) DeleteMember(ctx context.Context, accountID, userID int64) error
 	})
 }
 
-// deleteMembership deletes a membership with what the user has in the account.
+// deleteMembership deletes a membership and everything that the user has in the account.
 func deleteMembership(ctx context.Context, tx *db.Tx, accountID, userID int64) error {
 	for _, statement := range []string{
 		"DELETE FROM memberships WHERE user_id = ? AND account_id = ?",

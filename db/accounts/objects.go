@@ -11,8 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// objectTables are the tables of objects with an account_id, and siteObjectTables those of objects
-// with a site_id.
+// objectTables are the tables with an account_id, and siteObjectTables the tables with a site_id.
 var (
 	objectTables = map[model.NodeKind]string{
 		model.NodeSite: "sites", model.NodeSitekey: "sitekeys", model.NodeInvitation: "invitations",
@@ -66,8 +65,8 @@ func unlessBarred(member *model.User) (*model.User, error) {
 	return member, nil
 }
 
-// checkSite returns model.ErrNotFound unless an object is or belongs to one of the sites that the user
-// is restricted to.
+// checkSite returns model.ErrNotFound unless the user's restriction to sites includes the object,
+// or the site that the object belongs to.
 func (s *Store) checkSite(ctx context.Context, user *model.User, kind model.NodeKind, id int64) error {
 	siteID := id
 	if table, ok := siteObjectTables[kind]; ok {

@@ -85,9 +85,10 @@ func (s *Store) CreatePasskey(
 	return made, first, nil
 }
 
-// UsePasskey records the use of a passkey, whose new counter and flags are set in used, and consumes
-// the challenge that it has answered. It fails with ErrChallengeUsed. It fails with model.ErrNotFound
-// if the passkey was deleted, or its counter did not grow since its last use: it may be a copy.
+// UsePasskey records the use of a passkey, with the new counter and flags set in used, and consumes
+// the challenge that it has answered. It fails with ErrChallengeUsed. It fails with
+// model.ErrNotFound if the passkey was deleted, or its counter did not grow since its last use: it
+// may be a copy.
 func (s *Store) UsePasskey(ctx context.Context, used *model.Passkey, answered Challenge, now model.Instant) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := consume(ctx, tx, answered); err != nil {

@@ -118,7 +118,7 @@ func (s *Store) ResetPassword(ctx context.Context, tokenHash []byte, change Pass
 }
 
 // ChangePassword changes a user's password, ends all sessions, mails the user, and returns the API
-// tokens that stay valid. The caller must have checked the old password, whose hash is was. It
+// tokens that stay valid. The caller must have checked the old password against the hash was. It
 // fails with model.ErrStale when the hash has changed since.
 func (s *Store) ChangePassword(
 	ctx context.Context, userID int64, was string, change PasswordChange,
@@ -152,9 +152,9 @@ func (s *Store) SetPasswordHash(ctx context.Context, userID int64, was, hash str
 	return n > 0, err
 }
 
-// changePassword changes the password of a user whose row is locked. It deletes the user's password
-// resets and a requested change of the address. The new generation also invalidates what browsers
-// remember of earlier sign-ins.
+// changePassword changes the password of a user; the user's row must be locked. It deletes the
+// user's password resets and a requested change of the address. The new generation also invalidates
+// the sign-ins that browsers remember.
 func changePassword(
 	ctx context.Context, tx *db.Tx, user *model.User, change PasswordChange,
 ) ([]*model.APIToken, error) {

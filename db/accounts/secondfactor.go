@@ -27,7 +27,8 @@ var (
 		Kind: model.Conflict, Code: "no_second_factor", Message: "You have no such second factor. Set one up first.",
 	}
 
-	// ErrSecondFactorNeeded prevents removing the last second factor of a user whose account requires one.
+	// ErrSecondFactorNeeded prevents removing a user's last second factor while one of the user's
+	// accounts requires it.
 	ErrSecondFactorNeeded = &model.Error{
 		Kind: model.Conflict, Code: "second_factor_needed",
 		Message: "Your account requires a second factor. Set up another one first.",
@@ -72,8 +73,8 @@ func (s *Store) SecondFactors(ctx context.Context, userID int64) (*model.SecondF
 }
 
 // StartTOTP stores the secret of an authenticator app that waits for its first code. It replaces an
-// earlier one that waits. The caller must have checked the password, whose hash is passwordHash. It
-// fails with model.ErrStale when the password has changed since.
+// earlier app that waits. The caller must have checked the password against passwordHash. It fails
+// with model.ErrStale when the password has changed since.
 func (s *Store) StartTOTP(
 	ctx context.Context, userID int64, passwordHash string, secret []byte, now model.Instant,
 ) error {
@@ -104,8 +105,8 @@ func (s *Store) StartTOTP(
 	return db.Wrap(err, "start TOTP of user %d", userID)
 }
 
-// TOTP returns the decrypted secret of a user's authenticator app, the one in use or the one that
-// waits for its first code, or model.ErrNotFound. An app that waits too long is unknown.
+// TOTP returns the decrypted secret of a user's authenticator app, either the app in use or the app
+// that waits for its first code, or model.ErrNotFound. An app that waits too long is unknown.
 func (s *Store) TOTP(ctx context.Context, userID int64, confirmed bool, now model.Instant) ([]byte, error) {
 	var row model.TOTPSecret
 	q := s.db.Read.NewSelect().Model(&row).Where("user_id = ?", userID).Where("confirmed = ?", confirmed)
@@ -119,9 +120,9 @@ func (s *Store) TOTP(ctx context.Context, userID int64, confirmed bool, now mode
 	return keys.New(s.db).OpenTOTP(userID, row.Secret)
 }
 
-// ConfirmTOTP puts an authenticator app in use, whose first code was of the period step. It replaces
-// an earlier app. If it is the user's first second factor, it stores the hashes of recovery codes, ends
-// the user's other sessions, and returns true. It fails with ErrSetupExpired.
+// ConfirmTOTP puts an authenticator app in use after its first code, which was of the period step.
+// It replaces an earlier app. If it is the user's first second factor, it stores the hashes of
+// recovery codes, ends the user's other sessions, and returns true. It fails with ErrSetupExpired.
 func (s *Store) ConfirmTOTP(
 	ctx context.Context, userID, step int64, codes [][]byte, change FactorChange,
 ) (first bool, err error) {
@@ -157,8 +158,8 @@ func (s *Store) ConfirmTOTP(
 	return first, nil
 }
 
-// UseTOTP records that the code of a period was used. It fails with model.ErrNotFound if that code, or
-// one of a later period, was used before.
+// UseTOTP records that the code of a period was used. It fails with model.ErrNotFound if that code,
+// or the code of a later period, was used before.
 func (s *Store) UseTOTP(ctx context.Context, userID, step int64) error {
 	return db.NeedRow(s.db.Write.ExecContext(ctx,
 		"UPDATE totp_secrets SET last_step = ? WHERE user_id = ? AND confirmed AND last_step < ?", step, userID, step))
@@ -331,9 +332,9 @@ func (s *Store) SetAccountSecurity(
 	return account, nil
 }
 
-// addFactor records that a user, whose row is locked, has a new second factor: a passkey with this name,
-// or an authenticator app. For the first one it stores recovery codes and ends the user's other
-// sessions, which were started without a second factor.
+// addFactor records that a user has a new second factor: a passkey with this name, or an
+// authenticator app. For the first factor it stores recovery codes and ends the user's other
+// sessions, which were started without a second factor. The user's row must be locked.
 func addFactor(
 	ctx context.Context, tx *db.Tx, user *model.User, passkey string, codes [][]byte, change FactorChange,
 ) (first bool, err error) {
@@ -356,8 +357,9 @@ func addFactor(
 		model.SecondFactorMail{At: change.At, Passkey: passkey, Added: true})
 }
 
-// removeFactor records that a user, whose row is locked, has lost a second factor. Without any other
-// one it deletes the recovery codes, or fails with ErrSecondFactorNeeded if the user needs one.
+// removeFactor records that a user has lost a second factor. Without another factor it deletes the
+// recovery codes, or fails with ErrSecondFactorNeeded if the user needs a factor. The user's row
+// must be locked.
 func removeFactor(ctx context.Context, tx *db.Tx, user *model.User, passkey string, change FactorChange) error {
 	var others int
 	err := tx.NewRaw("SELECT (SELECT count(*) FROM passkeys WHERE user_id = ?) + "+

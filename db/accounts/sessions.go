@@ -20,7 +20,7 @@ const sessionTouch = time.Minute
 type SessionStart struct {
 	model.Session
 	PasswordHash string // of the user's checked password
-	Replaced     []byte // the session that it replaces; nil for none
+	Replaced     []byte // the session that it replaces; may be nil
 	Proved       bool   // the user has proved a second factor; no session starts without it if the user has one
 	SignIn       bool   // its start is an entry of the audit log, and not a part of another change
 }
@@ -141,7 +141,7 @@ func (s *Store) DeleteExpiredSessions(ctx context.Context, now model.Instant) (i
 	return res.RowsAffected()
 }
 
-// Sessions returns the user's valid sessions, the one used last first, at most model.MaxSessions.
+// Sessions returns the user's valid sessions, most recently used first, at most model.MaxSessions.
 func (s *Store) Sessions(ctx context.Context, userID int64, now model.Instant) ([]*model.Session, error) {
 	var list []*model.Session
 	err := s.db.Read.NewSelect().Model(&list).Where("user_id = ?", userID).Where("expires_at > ?", now).

@@ -31,7 +31,7 @@ const (
 // An attempt during the wait is refused before its password is checked, and does not extend the
 // wait.
 type SignInLimit struct {
-	Key   []byte // keyed hash of what is counted: the address itself is not stored
+	Key   []byte // keyed hash: the email address or network itself is not stored
 	Free  int
 	Cap   time.Duration
 	Clear bool // a correct password sets the counter to zero, instead of only removing its own attempt
@@ -46,9 +46,9 @@ type signInFailures struct {
 	LastAt   model.Instant `bun:",notnull"`
 }
 
-// wait returns how long the next attempt must wait from now; 0 for one that may go on.
+// wait returns how long the next attempt must wait from now, or 0.
 func (l SignInLimit) wait(f signInFailures, now model.Instant) time.Duration {
-	// Count a failure in the future as one of now.
+	// Count a failure in the future as a failure now: another process may have a clock ahead.
 	passed := max(0, now.Sub(f.LastAt))
 	n := int(f.Failures) - l.Free
 	if n < 0 || passed >= signInMemory {
@@ -214,10 +214,10 @@ func (s *Store) boundSignInFailures(ctx context.Context, made int) error {
 	return err
 }
 
-// dropSignInFailures deletes the rows over maxSignInFailures: those with the fewest failures first,
-// and among these the oldest. So made-up addresses and unused networks, which have one failure,
-// displace each other. To displace the counter of an address with n failures, an attacker needs
-// 100,000 other counters with n failures each, and gains a few guesses.
+// dropSignInFailures deletes the rows over maxSignInFailures, first the oldest with the fewest
+// failures. So made-up addresses and unused networks, which have one failure, displace each other.
+// To displace the counter of an address with n failures, an attacker needs 100,000 other counters
+// with n failures each, and gains a few guesses.
 func (s *Store) dropSignInFailures(ctx context.Context) (int64, error) {
 	rows, err := s.db.Read.NewSelect().Model((*signInFailures)(nil)).Count(ctx)
 	if err != nil || rows <= maxSignInFailures {
@@ -239,8 +239,8 @@ func (s *Store) dropSignInFailures(ctx context.Context) (int64, error) {
 	return res.RowsAffected()
 }
 
-// SignInSucceeded removes an attempt with a correct password from the counters, or resets those
-// with Clear.
+// SignInSucceeded removes an attempt with a correct password from the counters, or resets the
+// counters with Clear.
 func (s *Store) SignInSucceeded(ctx context.Context, limits ...SignInLimit) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for _, l := range inKeyOrder(limits) {
@@ -266,7 +266,7 @@ func (s *Store) SignInSucceeded(ctx context.Context, limits ...SignInLimit) erro
 	return nil
 }
 
-// CancelSignIn removes an attempt from the counters whose password was never checked.
+// CancelSignIn removes an attempt from the counters, because its password was never checked.
 func (s *Store) CancelSignIn(ctx context.Context, limits ...SignInLimit) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for _, l := range inKeyOrder(limits) {

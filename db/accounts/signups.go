@@ -164,8 +164,8 @@ func (s *Store) ConfirmSignUp(
 	return user, nil
 }
 
-// ownSignUpMails deletes the unsent mails of the user's address, whose links are now invalid, and
-// assigns the sent ones to the account, so that they are deleted with it.
+// ownSignUpMails deletes the unsent mails to the user's address, because their links are now
+// invalid. It assigns the sent mails to the account, so that they are deleted with it.
 func ownSignUpMails(ctx context.Context, tx *db.Tx, user *model.User) error {
 	if err := outbox.DeleteUnsentLink(ctx, tx, model.MailSignUp, 0, user.Email); err != nil {
 		return err

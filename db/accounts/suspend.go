@@ -17,9 +17,10 @@ var ErrOperatorsAccount = &model.Error{
 }
 
 // Suspend suspends an account, for a reason that its users see: its sites and sitekeys refuse calls, its
-// deliveries wait, and its users can change nothing. Its owners get a mail. One that is suspended already
-// keeps the time, gets the reason and no mail. Suspend returns the account. The caller must have checked
-// that the user is an operator. It fails with ErrOperatorsAccount if all operators belong to the account.
+// deliveries wait, and its users can change nothing. Its owners get a mail. A repeated call changes
+// only the reason, and sends no mail. Suspend returns the account. The caller must have checked
+// that the user is an operator. It fails with ErrOperatorsAccount if all operators belong to the
+// account.
 func (s *Store) Suspend(ctx context.Context, accountID int64, reason string, now model.Instant) (*model.Account, error) {
 	reason, err := model.ParseReason("reason", reason)
 	if err != nil {
@@ -107,8 +108,8 @@ func suspensionValues(a *model.Account) audit.Values {
 	return audit.Values{"suspended": a.SuspendedAt != 0, "suspensionReason": a.SuspensionReason}
 }
 
-// notifyAll notifies the watchers of all sites and sitekeys of an account. None is added meanwhile: tx
-// has locked the account's row.
+// notifyAll notifies the watchers of all sites and sitekeys of an account. No other process adds
+// any meanwhile, because tx has locked the account's row.
 func notifyAll(ctx context.Context, tx *db.Tx, accountID int64) error {
 	for table, channel := range map[string]watch.Channel{"sites": watch.Sites, "sitekeys": watch.Sitekeys} {
 		var ids []int64

@@ -32,7 +32,7 @@ type Entry struct {
 
 // Filter selects entries. A zero field selects all.
 type Filter struct {
-	Actions    []string // one of them; at most MaxActions
+	Actions    []string // any of these; at most MaxActions
 	UserID     int64    // the user, also through an API token
 	ObjectKind model.NodeKind
 	ObjectID   int64

@@ -16,8 +16,8 @@ const (
 	maxText   = 100  // bytes of a text in such an object
 )
 
-// encode returns values as JSON; "" for none. Values of more than maxValues bytes are cut, with a
-// mark of what is missing.
+// encode returns values as JSON, and "" if values is empty. Values of more than maxValues bytes are
+// cut and end with a mark.
 func encode(values Values) (string, error) {
 	if values == nil {
 		return "", nil

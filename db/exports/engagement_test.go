@@ -28,8 +28,8 @@ func TestExportEngagement(t *testing.T) {
 				site.ID, day, id, ms, scroll, repeatedAt)
 		}
 
-		// Each day has a visit with three page views: the ids -n and 1000 + n are those of the n-th day
-		// only, and 7 is that of each day.
+		// Each day has a visit with three page views: the ids -n and 1000 + n occur on the n-th day
+		// only, and 7 occurs on each day.
 		type views [3]int32
 		want := make([]views, days)
 		for n := range days {

@@ -28,7 +28,7 @@ type Cursor struct {
 // a slow reader delays no other process. Its page stays in memory meanwhile.
 const (
 	exportPage = 1_000   // rows
-	pageBytes  = 2 << 20 // of texts. The row that exceeds it is the last one of its page
+	pageBytes  = 2 << 20 // of texts. The row that exceeds it is the last on its page
 	pageVisits = 500     // of different visits. PostgreSQL reads them after the rows
 )
 
@@ -94,7 +94,7 @@ func exportPages[Row any](ctx context.Context, s *Store, e *exported[Row], r Ran
 	return nil
 }
 
-// behind returns the range after one of its rows. The lower bound of time follows from After, but
+// behind returns the part of the range after a row. The lower bound of time follows from After, but
 // PostgreSQL does not derive from a comparison of pairs which partitions to skip.
 func (r Range) behind(row Cursor) Range {
 	r.After, r.From = &row, max(r.From, row.At)

@@ -11,11 +11,12 @@ import (
 	"github.com/tallygate/tallygate/db/tables"
 )
 
-// Both databases must follow the index on site and time, which is the order of the export up to rows
-// of one microsecond, and then look up the visit and the engagement of each row of the page. Any
-// other plan reads or sorts the whole range for every page. SQLite joins the tables in the order in
-// which they are written, so the page is a query of its own within the joins. On PostgreSQL the lookups
-// are queries of their own, and pgExportInOrder prevents a sort of the range.
+// Both databases must follow the index on site and time, which is the order of the export except
+// within one microsecond, and then look up the visit and the engagement of each row of the page.
+// Any other plan reads or sorts the whole range for every page. SQLite joins the tables in the
+// order in which they are written, so the page is a query of its own within the joins. On
+// PostgreSQL the lookups are queries of their own, and pgExportInOrder prevents a sort of the
+// range.
 const sqliteExportVisit = `LEFT JOIN visits AS v ON v.site_id = r.site_id AND v.day = r.at / 86400000000
   AND v.visitor = r.visitor AND v.n = r.n`
 
@@ -38,8 +39,8 @@ func newPage[Row any](of *exported[Row]) *page[Row] {
 	return &page[Row]{of: of, visits: make(map[visitKey]struct{})}
 }
 
-// read reads the first rows of a range in place of the page's. All of them are of one state of the
-// database. A row whose visit is missing, because it is being deleted, has no columns of it.
+// read replaces the page with the first rows of a range, all from one snapshot of the database. A
+// row without a visit, which is being deleted, has no visit columns.
 func (p *page[Row]) read(ctx context.Context, cell *db.Cell, r Range) error {
 	// Without their texts, the rows of the last page keep no memory.
 	clear(p.rows)

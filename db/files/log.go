@@ -241,7 +241,7 @@ func hasFrames(log io.Reader, header [logHeaderSize]byte, index *logIndex) bool 
 }
 
 // SetLogAside renames a stale log, which SQLite would otherwise apply, and removes its index. It
-// returns the log's new name, or "" if there was none. No process must have the database open.
+// returns the log's new name, or "" without a log. No process must have the database open.
 func SetLogAside(databaseURL string, now time.Time) (name string, err error) {
 	path, ok := db.SQLiteFile(databaseURL)
 	if !ok {

@@ -89,7 +89,7 @@ func TestCellAddress(t *testing.T) {
 			t.Errorf("ping: %v, %d used", err, used(t, home, site))
 		}
 		if n := r.connections.Load(); n != 1 {
-			t.Errorf("%d connections to the address of the cell, want that of the writer", n)
+			t.Errorf("%d connections to the address of the cell, want the writer's", n)
 		}
 	}
 }
@@ -104,8 +104,8 @@ func openWith(t *testing.T, databaseURL string, addresses map[int64]string) *db.
 	return d
 }
 
-// TestClaimsAtCellAddress stores batches of claims through the address of a cell, unless a batch claims in
-// the default cell, whose tables a worker of Citus does not have.
+// TestClaimsAtCellAddress stores batches of claims through the address of a cell, unless a batch
+// claims in the default cell, because a worker of Citus does not have its tables.
 func TestClaimsAtCellAddress(t *testing.T) {
 	databaseURL := dbtest.CellURL(t)
 	home := dbtest.Open(t, databaseURL)
@@ -187,7 +187,7 @@ func TestWrongCellAddress(t *testing.T) {
 	}
 }
 
-// TestUnreachableCellAddress checks that a cell whose server does not respond stops its own sites alone.
+// TestUnreachableCellAddress checks that an unresponsive server of a cell stops only its own sites.
 func TestUnreachableCellAddress(t *testing.T) {
 	databaseURL := dbtest.CellURL(t)
 	d := openWith(t, databaseURL, map[int64]string{2: "postgres://tallygate:hunter2@127.0.0.1:1/x"})

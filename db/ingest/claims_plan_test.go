@@ -61,7 +61,7 @@ func TestCaptchaPlansDoNotGrow(t *testing.T) {
 		batch(1, 2)
 	}
 
-	// Closing makes PostgreSQL add up what the connection read.
+	// PostgreSQL publishes a connection's statistics when it closes.
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,8 @@ func TestUnknownEventsAreBounded(t *testing.T) {
 	})
 }
 
-// TestCaptchaCountsOfASitekey: counts add up by sitekey, day and name, and a deleted sitekey gets none.
+// TestCaptchaCountsOfASitekey checks that counts add up by sitekey, day and name, and that a
+// deleted sitekey gets no counts.
 func TestCaptchaCountsOfASitekey(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")

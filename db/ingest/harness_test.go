@@ -15,7 +15,7 @@ func hitStore(t *testing.T, d *db.DB) *ingest.HitStore {
 	return ingest.NewHitStore(dbtest.SitesCell(t, d))
 }
 
-// claimStore returns a store of the cell of the accounts, which is that of the sites.
+// claimStore returns a store of the accounts' cell, which is the sites' cell too.
 func claimStore(t *testing.T, d *db.DB) *ingest.ClaimStore {
 	t.Helper()
 	return ingest.NewClaimStore(dbtest.SitesCell(t, d))

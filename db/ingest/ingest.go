@@ -1,6 +1,6 @@
-// Package ingest stores what the data plane receives: batches of hits, batches of captcha claims,
-// the counts of rejected calls, and the salts of the days. The data plane calls it, jobs delete
-// what has expired, and graph reads usage and counts.
+// Package ingest stores the data plane's rows: batches of hits, batches of captcha claims, the
+// counts of rejected calls, and the salts of the days. The data plane calls it, jobs delete expired
+// rows, and graph reads usage and counts.
 //
 // It decides nothing: the rules are functions of the data plane that a batch calls between reading
 // and writing. Package tables describes the columns.
@@ -8,7 +8,7 @@ package ingest
 
 import "github.com/tallygate/tallygate/db"
 
-// Store reads and writes what the data plane receives. It is safe for concurrent use.
+// Store reads and writes the data plane's rows. It is safe for concurrent use.
 type Store struct {
 	db *db.DB
 }

@@ -175,8 +175,9 @@ func (t *postgresTx) commit(ctx context.Context, steps []step) error {
 }
 
 // write runs the steps and commits. Large inserts are COPYs before the other statements, unless one
-// of these is new to the connection: pgx then reads answers before the batch is sent, and expects none
-// of a COPY. A coordinator of Citus commits a COPY in two phases, so there is none.
+// of these is new to the connection: pgx then reads answers before the batch is sent, and does not
+// expect the answer of a COPY. Citus gets no COPY, because its coordinator would commit it in two
+// phases.
 func (t *postgresTx) write(ctx context.Context, steps []step) error {
 	var b pgx.Batch
 	var copies []copier
@@ -223,7 +224,7 @@ func (t *postgresTx) sendCopies(ctx context.Context, copies []copier, b *pgx.Bat
 		refused = cmp.Or(refused, err)
 	}
 
-	// The failure of the COPY is the reason for that of the batch.
+	// A failed COPY makes the batch fail, too: return its error first.
 	return cmp.Or(refused, results.Close())
 }
 

@@ -110,7 +110,7 @@ func (c *copying[Row]) copyIn() (statement string, rows []byte) {
 	return c.statement, c.columns.AppendCopy(buf, c.writing.rows)
 }
 
-// insertMissing is the statement that inserts rows and leaves out those whose key exists.
+// insertMissing is the statement that inserts rows and skips existing keys.
 func insertMissing[Row any](t tables.Table[Row]) *write[Row] {
 	w := insert(t)
 	w.postgres += skipExisting
@@ -118,7 +118,7 @@ func insertMissing[Row any](t tables.Table[Row]) *write[Row] {
 	return w
 }
 
-// skipExisting makes an insert leave out rows whose key exists.
+// skipExisting makes an insert skip existing keys.
 const skipExisting = " ON CONFLICT DO NOTHING"
 
 // rows returns the step that runs the statement for rows; nil without any.
@@ -214,8 +214,7 @@ func (r *reading[Key, Row]) run(ctx context.Context, statements *sqlitestmt.Cach
 	return each(ctx, statements, r.sqlite, r.keys, r.wanted, r.shared, query)
 }
 
-// insertNew is a statement that inserts rows, leaves out those whose key exists, and returns the rows
-// it inserted.
+// insertNew is a statement that inserts rows, skips existing keys, and returns the inserted rows.
 type insertNew[Row any] struct{ write[Row] }
 
 func newInsertNew[Row any](columns tables.Columns[Row], t text) *insertNew[Row] {

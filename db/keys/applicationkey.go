@@ -22,7 +22,7 @@ const (
 	settingRotation    = "secret_rotation"    // JSON of keyHistory
 )
 
-// The uses for which keys are derived. Changing one makes stored data unreadable.
+// The uses of derived keys. A changed name makes stored data unreadable.
 const (
 	useWebhookSecrets = "webhook secrets"
 	useStoredKeys     = "stored keys"
@@ -116,7 +116,7 @@ type KeyState struct {
 }
 
 // ClaimApplicationKey records the given key as the installation's if none is recorded, and returns
-// the recorded state. If several processes call it at once, the first one's key is recorded.
+// the recorded state. If several processes call it at once, the first key is recorded.
 func (s *Store) ClaimApplicationKey(ctx context.Context, key model.ApplicationKey) (KeyState, error) {
 	if _, err := s.db.Setting(ctx, settingFingerprint, key.Fingerprint()); err != nil {
 		return KeyState{}, err
@@ -173,7 +173,7 @@ func (r keyRing) held(fingerprint string) (*heldKey, error) {
 	return nil, ErrOtherKey
 }
 
-// sealingKey returns the key that a transaction encrypts with: the one the database uses now. On
+// sealingKey returns the key that the database uses now, for encryption in a transaction. On
 // PostgreSQL it locks the setting's row against RotateApplicationKey, so that no transaction
 // encrypts with a key that is replaced at the same time.
 func (s *Store) sealingKey(ctx context.Context, tx *db.Tx) (*heldKey, error) {
@@ -232,8 +232,8 @@ func (s *Store) readRing(ctx context.Context) (ring keyRing, current string, his
 	return ring, current, history, err
 }
 
-// keyInUse returns a derived key: the stored one if there is one, otherwise one derived from the
-// current application key.
+// keyInUse returns the stored derived key. Without a stored key it derives one from the current
+// application key.
 func (r keyRing) keyInUse(current string, stored *storedKey, use string) ([]byte, error) {
 	if stored == nil {
 		k, err := r.held(current)
@@ -244,8 +244,8 @@ func (r keyRing) keyInUse(current string, stored *storedKey, use string) ([]byte
 		return k.key.Derive(use), nil
 	}
 
-	// A process that was not restarted yet holds the earlier key itself, and cannot open what the
-	// new one encrypted.
+	// A process that was not restarted yet holds the earlier key itself, and cannot decrypt with
+	// the new key.
 	if k, err := r.held(stored.Of); err == nil {
 		return k.key.Derive(use), nil
 	}

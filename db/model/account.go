@@ -21,7 +21,7 @@ type Account struct {
 	SuspendedAt      Instant `bun:",notnull"` // 0: not suspended
 	SuspensionReason string  `bun:",notnull"` // shown to the account's users
 
-	Cell       int64 `bun:",notnull"` // whose tables have its captcha, see db.Cell
+	Cell       int64 `bun:",notnull"` // the cell that stores its captcha, see db.Cell
 	CellClosed bool  `bun:",notnull"` // its captcha is being moved to another cell: no claim is stored
 }
 
@@ -62,16 +62,16 @@ type Membership struct {
 // MaxMemberships is how many accounts a user can belong to.
 const MaxMemberships = 20
 
-// NewMember returns a user with these memberships, as a member of the first one's account. The
-// memberships must have their users and accounts, and there must be one at least.
+// NewMember returns a user with these memberships, as a member of the first one's account.
+// memberships must not be empty, and must have their users and accounts.
 func NewMember(memberships []*Membership) *User {
 	user := memberships[0].User
 	user.Memberships = memberships
 	return user.In(memberships[0].AccountID)
 }
 
-// Default returns the user as a member of the default account: the one that the user joined first, of
-// those that the user was read with.
+// Default returns the user as a member of the default account, which is the first that the user
+// joined among the accounts that were read.
 func (u *User) Default() *User { return u.In(u.Memberships[0].AccountID) }
 
 // In returns the user as a member of one of the user's accounts; nil for any other account.

@@ -32,7 +32,7 @@ var captchaQuotas = map[CaptchaPlan]int64{
 	CaptchaPlanEnterprise: Unlimited,
 }
 
-// Unlimited is the quota of a plan that has none.
+// Unlimited is the quota of a plan without a quota.
 const Unlimited int64 = -1
 
 // Quota returns how many verifications the plan includes in a UTC month, for all sitekeys of the
@@ -87,7 +87,7 @@ type CaptchaUsage struct {
 	Used        int64   // successful verifications, those from the reserve included
 	ReserveFrom Instant // time of the first verification after the quota; 0 before it
 	OverQuota   int64   // the quota in force at ReserveFrom
-	Noticed     int     // highest threshold in percent that Count has returned, of any quota; 0 for none
+	Noticed     int     // highest threshold in percent that Count has returned, of any quota; 0 before the first
 }
 
 // The reserve (captcha contract, section 3): a tenth of the quota, for at most 7 days from the
@@ -198,7 +198,7 @@ type Sitekey struct {
 	// The rest is set only for the data plane.
 	Suspended bool  `bun:",scanonly"` // the account is
 	Cell      int64 `bun:",scanonly"` // of the account
-	ClaimCell int64 `bun:",scanonly"` // in which challenges and tokens are claimed; Cell before the first transfer
+	ClaimCell int64 `bun:",scanonly"` // stores the claims of challenges and tokens; Cell before the first transfer
 }
 
 // Claims returns the number under which the sitekey's consumed challenges and tokens are stored: the
@@ -211,7 +211,7 @@ func (k *Sitekey) Claims() int64 {
 	return k.AccountID
 }
 
-// Limits of sitekeys. The contract sets none.
+// Limits of sitekeys. The contract does not limit them.
 const (
 	MaxSitekeys       = 1_000 // of an account
 	MaxSitekeyDomains = 50    // that a sitekey may be bound to
@@ -253,7 +253,7 @@ const (
 	TestSitekeySecret = "svcc_TestTestTestTestTestTestTestTe0kP4So"
 )
 
-// The names of the counters of a sitekey and day, in addition to those of CaptchaRefusal and
+// The names of the counters of a sitekey and day, in addition to the counters of CaptchaRefusal and
 // CaptchaWork.
 const (
 	CaptchaChallenge = "challenge" // issued

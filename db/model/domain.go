@@ -190,8 +190,8 @@ func hasPunycode(s string) bool {
 
 func isLocal(host string) bool { return host == "localhost" || strings.HasSuffix(host, ".localhost") }
 
-// isAddress reports whether host is an IP address. A name whose last label is a number counts as
-// one: browsers read "127.1" and "0x7f.1" as addresses.
+// isAddress reports whether host is an IP address. A name with a number as its last label counts as
+// an address: browsers read "127.1" and "0x7f.1" as addresses.
 func isAddress(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
@@ -226,7 +226,7 @@ func ParseNetwork(s string) netip.Prefix {
 
 // UnmapNetwork returns the IPv4 network of an IPv4-mapped network such as ::ffff:10.0.0.0/104, and
 // any other network unchanged. Clients' addresses are unmapped before they are compared, so that a
-// mapped network would contain none of them. A mapped network with a prefix shorter than 96 bits
+// mapped network would not contain any of them. A mapped network with a prefix shorter than 96 bits
 // contains more than IPv4: it returns the zero Prefix, which is invalid.
 func UnmapNetwork(network netip.Prefix) netip.Prefix {
 	const mappedBits = 96

@@ -1,7 +1,7 @@
 package model
 
-// Engaged is what was reported on a page view id on all days. The zero value is that of an id on which
-// nothing was reported.
+// Engaged sums the engagement reported for a page view id on all days. An id without reports has
+// the zero value.
 type Engaged struct {
 	ms         int64
 	scroll     int64

@@ -23,7 +23,7 @@ const (
 	Unavailable
 )
 
-// Error is an error whose Code and Message can be shown to the caller. Cause is only logged.
+// Error is an error with a Code and Message that can be shown to the caller. Cause is only logged.
 type Error struct {
 	Kind       Kind
 	Code       string        // stable, machine-readable, for instance "bad_path"
@@ -89,7 +89,8 @@ var ErrSecondFactorRequired = &Error{
 	Message: "This account requires a second factor. Set one up first.",
 }
 
-// Joined returns all errors joined in err, at any level: err itself if none are, and nil for nil.
+// Joined returns all errors joined in err, at any level: only err if it joins no errors, and nil
+// for nil.
 func Joined(err error) (list []error) {
 	if err == nil {
 		return nil

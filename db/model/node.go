@@ -44,7 +44,7 @@ const (
 	AfterAuditEntry NodeKind = 80
 	AfterAccount    NodeKind = 81
 
-	// Positions of lists in other orders than that of their first kind. Those of text orders are
+	// Positions in lists with another order than their first kind. A position in a text order is
 	// followed by the text, see package resolver.
 	AfterNewestSite       NodeKind = 90
 	AfterSiteName         NodeKind = 91

@@ -64,7 +64,7 @@ func containsMatcher(values []string) func(text string) bool {
 	return func(text string) bool { return search != nil && search.match(text) }
 }
 
-// wildcard is what a text can have between two characters of a sequence.
+// wildcard says which text is allowed between two characters of a sequence.
 type wildcard uint8
 
 // The wildcards.
@@ -126,7 +126,7 @@ func (s *sequence) affixes() affixes {
 	return affixes{string(s.text[:at]), string(s.text[at:]), s.wild[at]}
 }
 
-// commonPrefix returns the longest text with which all prefixes begin.
+// commonPrefix returns the longest common start of all prefixes.
 func commonPrefix(list []affixes) string {
 	if len(list) == 0 {
 		return ""
@@ -165,10 +165,10 @@ type search struct {
 	rowsOfPages [][256]uint16 // number of a row by character % 256; 0 for otherRow; the first page is empty
 }
 
-// cell is a word of a row, which is what a character does.
+// cell is one word of a row. A row says what a character does to the places.
 type cell struct {
-	move uint64 // the places that it leads to from the one before
-	keep uint64 // the places at whose wildcard it can be
+	move uint64 // the places that it reaches from the previous place
+	keep uint64 // the places with a wildcard that accepts it
 }
 
 // otherRow is the row of characters that are in no sequence. ASCII characters have the rows before.
@@ -242,8 +242,8 @@ func spellings(r rune, anyCase bool) []rune {
 	return append([]rune{r}, upperCases()[r]...)
 }
 
-// upperCases returns the characters whose lower case is another one, by that one. They are not all
-// simple foldings: the lower case of U+0130 is i.
+// upperCases maps a character to all characters that have it as their lower case. Not all are
+// simple foldings: for example, the lower case of U+0130 is i.
 var upperCases = sync.OnceValue(func() map[rune][]rune {
 	upper := make(map[rune][]rune)
 	for _, of := range unicode.CaseRanges {

@@ -47,7 +47,7 @@ func IsSecret(prefix, s string) bool {
 	return checksum62(s[:end]) == s[end:]
 }
 
-// SecretHint returns the last 4 characters of a secret, by which its owner recognises it. They
+// SecretHint returns the last 4 characters of a secret, so that its owner recognises it. They
 // belong to the checksum. It returns "" for text that is too short to be a secret.
 func SecretHint(s string) string {
 	if len(s) < secretRandom+secretChecksum {
@@ -137,7 +137,7 @@ const (
 	SessionLifetime = 90 * 24 * time.Hour
 )
 
-// Limits of one account and one user. The contract sets none.
+// Limits of one account and one user. The contract does not limit them.
 const (
 	MaxMembers       = 100 // including invitations
 	MaxAPITokens     = 50  // of one user
@@ -206,8 +206,8 @@ func (t *APIToken) String() string {
 	return fmt.Sprintf("%q (%s, …%s)", t.Name, strings.Join(scopes, " "), t.TokenHint)
 }
 
-// ParseScopes returns the scopes sorted, without duplicates. It returns an error if there are none
-// or one is unknown.
+// ParseScopes returns the scopes sorted, without duplicates. It returns an error if scopes is empty
+// or contains an unknown scope.
 func ParseScopes(scopes []Scope) ([]Scope, error) {
 	sorted := slices.Compact(slices.Sorted(slices.Values(scopes)))
 	if len(sorted) == 0 || slices.ContainsFunc(sorted, func(s Scope) bool { return !s.IsScope() }) {

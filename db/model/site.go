@@ -20,7 +20,7 @@ type Site struct {
 	Name             string  `bun:",notnull"`
 	Plan             Plan    `bun:",notnull"`
 	MonthlyPageviews int64   `bun:",notnull"` // quota of page views and events per UTC month
-	TimeZone         string  `bun:",notnull"` // IANA name, see ParseTimeZone; its days are those of reports
+	TimeZone         string  `bun:",notnull"` // IANA name, see ParseTimeZone; reports use its days
 	CreatedAt        Instant `bun:",notnull"`
 
 	MeasureSiteSearch       bool   // site_search events are accepted
@@ -43,10 +43,10 @@ type Site struct {
 
 	PausedAt  Instant `bun:",notnull"` // 0: not paused
 	DeletedAt Instant `bun:",notnull"` // 0: not deleted
-	Purged    bool    `bun:"-"`        // the deletion is for good; set only in what the deletion returns
+	Purged    bool    `bun:"-"`        // deleted permanently; set only in results of a deletion
 
-	Cell       int64 `bun:",notnull"` // whose tables have its hits, see db.Cell
-	CellClosed bool  `bun:",notnull"` // its hits are being moved to another cell: none is stored
+	Cell       int64 `bun:",notnull"` // the cell that stores its hits, see db.Cell
+	CellClosed bool  `bun:",notnull"` // its hits are being moved to another cell, and no hit is stored
 
 	UsageSlots int16 `bun:",notnull"` // 1 to MaxUsageSlots, see UsageKey
 }
@@ -60,7 +60,7 @@ func (s *Site) WebhookURL(webhook string) string {
 	return s.ConversionWebhookURL
 }
 
-// SiteState is what a site does with its hits, unless its account is suspended.
+// SiteState says whether a site stores its hits, unless its account is suspended.
 type SiteState string
 
 // The states. A deleted site keeps its data for RestorePeriod.
@@ -263,7 +263,8 @@ func NextThreshold(used, quota int64) int64 {
 	return quota
 }
 
-// QuotaReached returns the highest of QuotaThresholds that a use reaches; 0 for none, or without any use.
+// QuotaReached returns the highest of QuotaThresholds that a use reaches; 0 below the lowest, or
+// without any use.
 func QuotaReached(used, quota int64) int16 {
 	for _, percent := range slices.Backward(QuotaThresholds) {
 		if used > 0 && used*100 >= quota*int64(percent) {

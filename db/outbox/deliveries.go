@@ -17,8 +17,8 @@ import (
 
 // The worker's view of deliveries. A delivery is pending until it is delivered or failed, and due
 // when next_attempt_at has passed. A claim sets next_attempt_at to the end of its lease, so that a
-// delivery whose worker died becomes due again without cleanup. Without an address it waits, see
-// waiting.go.
+// delivery becomes due again without cleanup after its worker died. Without an address it waits,
+// see waiting.go.
 
 // DueDelivery is a due delivery as passed to the queue of its lane.
 type DueDelivery struct {
@@ -29,8 +29,8 @@ type DueDelivery struct {
 	NextAttemptAt model.Instant
 }
 
-// heldSites selects the sites whose deliveries wait: deleted ones that can be restored, and those of
-// suspended accounts. The first part has an index of its own, and suspended accounts are few.
+// heldSites selects the sites with held deliveries: deleted sites that can be restored, and sites
+// of suspended accounts. The first part has an index of its own, and suspended accounts are few.
 const heldSites = `SELECT id FROM sites WHERE deleted_at > 0
 UNION ALL SELECT s.id FROM accounts a JOIN sites s ON s.account_id = a.id WHERE a.suspended_at > 0`
 
@@ -196,7 +196,7 @@ ORDER BY next_attempt_at, id LIMIT ?) AS of_lane_%d`, i)
 }
 
 // LeaseSlack exceeds every lease of a delivery. A lease that ends later was written by a process
-// whose clock was ahead.
+// with a clock ahead.
 const LeaseSlack = 24 * time.Hour
 
 // Claim is an attempt in progress, with the site's current webhook settings.
@@ -207,8 +207,8 @@ type Claim struct {
 	SiteKey   string
 	URL       string // empty: the site no longer has one
 	Secret    string // empty: the call is not signed
-	OldSecret string // signs in addition to Secret, in an overlap; empty: there is none
-	Fault     error  // internal error that prevents a correct call; nil if there is none
+	OldSecret string // signs in addition to Secret, in an overlap; otherwise empty
+	Fault     error  // internal error that prevents a correct call, or nil
 }
 
 // ClaimDelivery begins an attempt of the lane's longest due delivery: it counts the attempt and
@@ -247,8 +247,8 @@ func (s *Store) ClaimDelivery(
 	}
 }
 
-// claimDelivery claims a due delivery of a lane; nil if there is none. It reports again if it ended
-// one that may not be tried again instead.
+// claimDelivery claims a due delivery of a lane, or returns nil. again reports that it ended a
+// delivery instead, which must not be tried again.
 func (s *Store) claimDelivery(
 	ctx context.Context, tx *db.CellTx, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
 ) (_ *Claim, again bool, _ error) {
@@ -338,12 +338,12 @@ type AttemptResult struct {
 	Error      string        // a class of model.DeliveryAttempt; empty: delivered
 	Reason     string        // more specific than Error, for metrics only; empty: the same
 	Answer     string        // beginning of the response body
-	RetryAfter time.Duration // the receiver's Retry-After; 0: none
+	RetryAfter time.Duration // the receiver's Retry-After, or 0
 }
 
 // FinishAttempt records the outcome of an attempt and the new state of its delivery. It mails the
-// site's owners about the final failure of a delivery, once a day. A late result, of an attempt
-// whose claim another one has taken over, counts only if the delivery was made.
+// site's owners about the final failure of a delivery, once a day. A late result, after another
+// attempt has taken over the claim, counts only if the delivery was made.
 func (s *Store) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, now model.Instant) error {
 	err := s.db.InSiteTx(ctx, c.SiteID, func(ctx context.Context, tx *db.CellTx) error {
 		_, err := tx.NewUpdate().Table("delivery_attempts").
@@ -400,10 +400,10 @@ const maxBacklog = 100_000
 type Backlog struct {
 	Pending int64
 	Due     int64
-	Oldest  model.Instant // when the longest due delivery became due; 0 if none is
+	Oldest  model.Instant // when the longest due delivery became due, or 0
 }
 
-// DeliveryBacklog counts the pending deliveries, without those of held sites.
+// DeliveryBacklog counts the pending deliveries of all sites that are not held.
 func (s *Store) DeliveryBacklog(ctx context.Context, now model.Instant) (Backlog, error) {
 	var all Backlog
 	err := s.db.EachCell(ctx, func(in *db.Cell) error {

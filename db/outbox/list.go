@@ -14,7 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// What owners read of deliveries: lists, counts, bodies and attempts.
+// Deliveries as owners read them: lists, counts, bodies and attempts.
 
 // shownColumns are all columns except the body, which can be long.
 const shownColumns = "site_id, id, kind, event, state, attempts, created_at, next_attempt_at, tries, claimed_until, " +
@@ -50,9 +50,9 @@ type condition struct {
 	args []any
 }
 
-// conditions returns the conditions on deliveries of one site, of which each row that the filter
-// selects meets one. Each is a range of an index whose last column is the id, so that a page costs
-// the same whatever the other rows are.
+// conditions returns the filter as conditions on deliveries of one site. Each selected row meets
+// exactly one. Each condition is a range of an index that ends with the id, so that a page costs
+// the same however many other rows there are.
 func (f DeliveryFilter) conditions() []condition {
 	kinds, states := deliveryKinds, deliveryStates
 	if f.Kind != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// What owners request: to send deliveries again, and to test a webhook.
+// Owners' requests to send deliveries again and to test a webhook.
 
 // Redeliver schedules one manual attempt of a delivery at once, whatever its state, and returns the
 // changed delivery. The attempt has the same message id and body and does not count among the five.
@@ -87,7 +87,7 @@ func auditRequest(ctx context.Context, tx *db.CellTx, site *model.Site, what aud
 	})
 }
 
-// needAddress fails with no_webhook if the site has none of the webhooks.
+// needAddress fails with no_webhook if the site has no address for any of the webhooks.
 func needAddress(ctx context.Context, tx *db.CellTx, siteID int64, field string, webhooks ...string) error {
 	var site model.Site
 	if err := tx.NewSelect().Model(&site).Where("id = ?", siteID).Scan(ctx); err != nil {
@@ -107,13 +107,14 @@ func needAddress(ctx context.Context, tx *db.CellTx, siteID int64, field string,
 type Redelivered struct {
 	Count int
 	More  bool             // further failed deliveries remain
-	First []model.Delivery // the first one of each lane, without its body
+	First []model.Delivery // the first delivery of each lane, without its body
 }
 
 // RedeliverFailed schedules one manual attempt of each failed delivery of a site since a time, as
 // Redeliver does, oldest first and at most model.MaxRedeliveredAtOnce. A repeated call finds only
-// those that remain. It leaves out deliveries of a webhook without an address, and those that had
-// model.MaxRedeliveries manual attempts. It fails with no_webhook if the site has no webhook at all.
+// the remaining deliveries. It leaves out deliveries of a webhook without an address, and
+// deliveries that had model.MaxRedeliveries manual attempts. It fails with no_webhook if the site
+// has no webhook at all.
 func (s *Store) RedeliverFailed(
 	ctx context.Context, accountID, siteID int64, since, now model.Instant,
 ) (*Redelivered, error) {

@@ -24,8 +24,8 @@ type QuotaNotice struct {
 	Quota     int64         // 0: written by an earlier version
 }
 
-// quotaMark is a month of a site that reached a threshold of its quota which has no notice yet. It is in
-// the row of the site's first slot.
+// quotaMark is a month of a site that reached a threshold of its quota, without a notice yet. It is
+// stored in the row of the site's first slot.
 type quotaMark struct {
 	SiteID         int64
 	Month          model.Month
@@ -77,8 +77,9 @@ func (c cell) quotaMarks(ctx context.Context) (marks []quotaMark, err error) {
 	return marks, err
 }
 
-// noteSiteQuota writes the notices of a mark, none for a deleted site, and then clears the mark. The mark
-// does not state its quota, which may have changed since. So the thresholds of the present quota count.
+// noteSiteQuota writes the notices of a mark and then clears the mark. A deleted site gets no
+// notice. The mark does not contain the quota, which may have changed since, so the thresholds of
+// the present quota count.
 func (c cell) noteSiteQuota(ctx context.Context, m *quotaMark, now model.Instant) (all int64, err error) {
 	var slots []int64
 	err = c.Write.NewSelect().Table("site_usage").Column("used").
@@ -123,8 +124,8 @@ ON CONFLICT DO NOTHING`,
 // NoteCaptchaQuotas writes the missing captcha notices of all accounts that have used 80 % or 100 %
 // of their plan's quota of the month, and returns their number. The data plane writes the notice
 // when a verification reaches a threshold. NoteCaptchaQuotas covers thresholds that a change to a
-// lower plan reaches, because an exhausted account counts no verification. It skips thresholds
-// below one of the same quota that has a notice.
+// lower plan reaches, because an exhausted account counts no verification. It skips a threshold if
+// a higher threshold of the same quota has a notice.
 func (s *Store) NoteCaptchaQuotas(ctx context.Context, month model.Month, now model.Instant) (all int64, err error) {
 	err = s.db.EachCell(ctx, func(in *db.Cell) error {
 		n, err := cell{in}.noteCaptchaQuotas(ctx, month, now)
@@ -184,8 +185,8 @@ ON CONFLICT DO NOTHING`,
 // quotaNoticePage is how many notices one transaction turns into mails.
 const quotaNoticePage = 100
 
-// MailQuotaNotices queues the mails of all notices that have none yet, one for each user of the
-// account, and returns the number of notices.
+// MailQuotaNotices queues the mails of all unmailed notices, one for each user of the account, and
+// returns the number of notices.
 func (s *Store) MailQuotaNotices(ctx context.Context, now model.Instant) (int, error) {
 	for all := 0; ; {
 		n := 0
@@ -243,9 +244,9 @@ func (s *Store) mailQuotaNotice(ctx context.Context, tx *db.Tx, n *QuotaNotice, 
 	return err
 }
 
-// quotaMail reads what the mail of a notice mentions: the site, and the quota of the threshold. A notice
-// of an earlier version has the current plan's. The field of a deleted object, or of a plan without a
-// quota, stays empty.
+// quotaMail reads the values in the mail of a notice: the site, and the quota of the threshold. For
+// a notice of an earlier version, which has no quota, it reads the current plan's. The field of a
+// deleted object, or of a plan without a quota, stays empty.
 func quotaMail(ctx context.Context, tx *db.Tx, n *QuotaNotice) (model.QuotaMail, error) {
 	data := model.QuotaMail{Product: n.Product, Month: n.Month.String(), Quota: n.Quota}
 

@@ -20,7 +20,7 @@ import (
 const waitingChunk = 1000
 
 // wait makes a due delivery wait for an address, together with others of its lane, so that a long
-// backlog takes few transactions. It does not touch claimed deliveries and those in except. A
+// backlog takes few transactions. It skips claimed deliveries and the deliveries in except. A
 // manual request for the delivery ends.
 func wait(ctx context.Context, tx *db.CellTx, delivery *model.Delivery, except []int64, now model.Instant) error {
 	_, err := tx.NewUpdate().Table("deliveries").
@@ -81,8 +81,8 @@ func resumeWaiting(ctx context.Context, tx *db.CellTx, lane model.Lane, now mode
 	return int64(len(ids)), err
 }
 
-// TendWaiting resumes the waiting deliveries of sites that have an address, and ends those that have
-// waited for model.MaxAddressWait. It returns how many of each.
+// TendWaiting resumes the waiting deliveries of sites that have an address, and ends the deliveries
+// that have waited for model.MaxAddressWait. It returns both numbers.
 func (s *Store) TendWaiting(ctx context.Context, now model.Instant) (resumed, ended int64, err error) {
 	err = s.db.EachCell(ctx, func(in *db.Cell) error {
 		again, over, err := cell{in}.tendWaiting(ctx, now)

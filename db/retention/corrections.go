@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// A process whose clock is ahead stores times in the future. CorrectSchedule and CorrectDates
-// replace such times, so that nothing waits until they come.
+// A process with a clock ahead stores times in the future. CorrectSchedule and CorrectDates replace
+// such times, so that nothing waits until they come.
 
 const (
 	// deliverySlack exceeds every pause between two attempts of a delivery: MaxRetryPause with its
@@ -25,7 +25,7 @@ const (
 	// does not repeat an attempt in progress.
 	claimSlack = 3 * time.Minute
 
-	// maxKeepOld is the longest overlap of a secret with the one that replaced it.
+	// maxKeepOld is the longest overlap of a secret with its replacement.
 	maxKeepOld = model.MaxKeepOldDays * 24 * time.Hour
 )
 
@@ -135,8 +135,8 @@ func (s *Store) correct(ctx context.Context, corrections []correction) (int64, e
 	for _, c := range corrections {
 		wrong := fmt.Sprintf("FROM %s WHERE %s", c.table, c.condition)
 
-		// The condition is repeated: PostgreSQL checks the outer one again on a row whose lock it
-		// has waited for.
+		// The condition is repeated: after a wait for a row's lock, PostgreSQL checks only the
+		// outer condition again.
 		rows := fmt.Sprintf("%s AND (%s) IN (SELECT %[2]s %[3]s ORDER BY %[2]s LIMIT %[4]d)", c.condition, c.key,
 			wrong, deleteChunk)
 
@@ -159,8 +159,8 @@ func (s *Store) correct(ctx context.Context, corrections []correction) (int64, e
 }
 
 // changeInChunks repeats a statement that changes a few rows, until the clause "FROM … WHERE …"
-// selects none, and returns the number of changed rows. Both have the same arguments. It queries
-// before it writes, because even a write of nothing makes SQLite's writers wait.
+// selects no row, and returns the number of changed rows. Both have the same arguments. It queries
+// before it writes, because even a write that changes no row makes SQLite's writers wait.
 func (c cell) changeInChunks(ctx context.Context, from, change string, args ...any) (int64, error) {
 	var all int64
 	for {

@@ -98,7 +98,7 @@ func detachPartition(ctx context.Context, tx *db.CellTx, table partitioned, mont
 	return err
 }
 
-// mergeInto moves the rows of one table into another, except those that it has, and drops the first.
+// mergeInto copies the rows of the second table that the first one lacks, and drops the second.
 func mergeInto(ctx context.Context, tx *db.CellTx, into, from bun.Ident) error {
 	if _, err := tx.ExecContext(ctx, "INSERT INTO ? SELECT * FROM ? ON CONFLICT DO NOTHING", into, from); err != nil {
 		return err
@@ -108,7 +108,7 @@ func mergeInto(ctx context.Context, tx *db.CellTx, into, from bun.Ident) error {
 }
 
 // DropDetached drops the partitions that were detached at least DetachedRetention before now, and
-// returns their number. On SQLite there are none.
+// returns their number. On SQLite it does nothing.
 func (s *Store) DropDetached(ctx context.Context, now model.Instant) (int64, error) {
 	var dropped int64
 	err := s.db.EachCell(ctx, func(in *db.Cell) error {
@@ -130,7 +130,8 @@ func (c cell) dropDetached(ctx context.Context, now model.Instant) (int64, error
 
 		for _, month := range months {
 			err := c.changePartitions(ctx, func(tx *db.CellTx) error {
-				// Another process may have dropped it: then the name could be that of another cell's table.
+				// Another process may have dropped it. Then the name could mean another cell's
+				// table.
 				recorded, err := forgetDetached(ctx, tx, table, month)
 				if err != nil || !recorded {
 					return err
@@ -150,7 +151,7 @@ func (c cell) dropDetached(ctx context.Context, now model.Instant) (int64, error
 	return dropped, nil
 }
 
-// DetachedMonths returns the months whose detached partitions can be restored, oldest first.
+// DetachedMonths returns the months with detached partitions to restore, oldest first.
 func (s *Store) DetachedMonths(ctx context.Context) ([]model.Month, error) {
 	all := make(map[model.Month]bool)
 
@@ -233,8 +234,8 @@ func (c cell) reattach(ctx context.Context, month model.Month) (int, error) {
 	return n, nil
 }
 
-// reattachPartition makes a detached partition one of the table's again, without rows of deleted sites
-// and of sites that are in another cell now.
+// reattachPartition makes a detached partition one of the table's again, without rows of deleted
+// sites and of sites that are in another cell now.
 func reattachPartition(ctx context.Context, tx *db.CellTx, table partitioned, month model.Month) error {
 	partition, kept := bun.Ident(table.partition(month)), bun.Ident(table.detached(month))
 

@@ -122,7 +122,7 @@ func TestNewestMonthsStay(t *testing.T) {
 	})
 }
 
-// TestTimesInTheFutureAreCorrected checks that what a clock ahead has postponed becomes due within
+// TestTimesInTheFutureAreCorrected checks that rows postponed by a clock ahead become due within
 // bounds, and that usual pauses stay unchanged.
 func TestTimesInTheFutureAreCorrected(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -22,7 +22,7 @@ const (
 	erasurePages  = 200   // pages of visits that one run reads before it continues with the next erasure
 	erasureChunk  = 500   // rows that one transaction deletes
 	erasureBodies = 200   // bodies of deliveries that one statement reads
-	erasurePasses = 10    // passes over a day whose visits still receive rows
+	erasurePasses = 10    // passes over a day while its visits still receive rows
 
 	// erasureWindow is how much older than rows already seen a row can be that is committed later.
 	erasureWindow = time.Minute
@@ -117,7 +117,7 @@ func (r *eraser) visits(ctx context.Context) (own []ownVisit, last *ownVisit, er
 }
 
 // eraseDay deletes visits of one day with all their rows. The rows lie between the first visit's
-// start and the end of the day, at which every visit ends.
+// start and the end of the day, because every visit ends with its day.
 func (r *eraser) eraseDay(ctx context.Context, day model.Day, visits []ownVisit) error {
 	keys := make(map[visitKey]bool, len(visits))
 	first := visits[0].StartedAt
@@ -153,8 +153,7 @@ type ownRow struct {
 	conversion `bun:",extend"` // of an event
 }
 
-// conversion holds the values, in addition to the time, by which an event and its delivery are
-// matched.
+// conversion holds the values that, in addition to the time, match an event with its delivery.
 type conversion struct {
 	Event         string `json:"event"`
 	Path          string `json:"path"`
@@ -230,7 +229,7 @@ func (r *eraser) deleteRows(ctx context.Context, table string, rows []ownRow) er
 	})
 }
 
-// deleteEngagement deletes what was reported on page views of one day.
+// deleteEngagement deletes the engagement of page views of one day.
 func (r *eraser) deleteEngagement(ctx context.Context, tx *db.CellTx, pageviews []ownRow) error {
 	first := pageviews[0].At.Day()
 	last := pageviews[0].At.Add(model.EngagementWindow).Day()

@@ -13,8 +13,8 @@ import (
 
 // Erasure of everything stored about one pseudonymous user id of a site. No index finds the visits
 // of a user id: it would cost every identified hit, and erasures are rare. A job instead reads the
-// site's visits page by page in the order of their keys, and the rows of those days on which it
-// finds some.
+// site's visits page by page in the order of their keys, and reads the rows of a day only if it
+// finds visits there.
 
 // RequestErasure records a request to erase everything stored about a pseudonymous user id of the
 // site until now. EraseUser and EraseUsers carry it out. Repeating the request restarts it with the

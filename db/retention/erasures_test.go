@@ -216,8 +216,8 @@ func TestEraseUser(t *testing.T) {
 	})
 }
 
-// TestEraseAmongManyDeliveries erases a user whose first and last event of a day have many deliveries of
-// others between them, which are read in pages.
+// TestEraseAmongManyDeliveries erases a user with many deliveries of other users between the first
+// and last event of a day. These are read in pages.
 func TestEraseAmongManyDeliveries(t *testing.T) {
 	const others = 2*retention.ErasureBodies + 1
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

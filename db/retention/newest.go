@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// newestHit returns the time of the newest stored visit, page view or event of any cell, or 0 if there
-// is none. It reads the default cell with idb.
+// newestHit returns the time of the newest stored visit, page view or event of any cell, or 0. It
+// reads the default cell with idb.
 func (s *Store) newestHit(ctx context.Context, idb bun.IDB) (newest model.Instant, err error) {
 	err = s.db.EachCell(ctx, func(in *db.Cell) error {
 		from := idb

@@ -16,7 +16,7 @@ import (
 // Dropped counts what DropOldData removed.
 type Dropped struct {
 	Partitions int64 // whole months of a table, which were detached (PostgreSQL)
-	Rows       int64 // single rows: all rows in SQLite, those of the default partitions in PostgreSQL
+	Rows       int64 // single rows: all rows in SQLite, rows of the default partitions in PostgreSQL
 }
 
 const (
@@ -24,7 +24,7 @@ const (
 	// transactions.
 	deleteChunk = 1000
 
-	// largeChunk is deleteChunk for tables of segments, whose rows have up to 256 KiB.
+	// largeChunk is deleteChunk for tables of segments, because their rows have up to 256 KiB.
 	largeChunk = 40
 
 	rejectionDays     = 400                 // a year and the same month of last year; also of other counters by day
@@ -91,7 +91,7 @@ func (c cell) dropOldData(ctx context.Context, now model.Instant, before model.M
 	return all, nil
 }
 
-// keptFrom returns the first month whose rows are kept, see DropOldData.
+// keptFrom returns the first month that is kept, see DropOldData.
 func keptFrom(now, newest model.Instant, months int) model.Month {
 	return addMonths(min(now, newest).Month(), -months)
 }
@@ -321,8 +321,8 @@ func (c cell) deleteOldDeliveries(ctx context.Context, now model.Instant) (int64
 	}
 }
 
-// deleteOldMails deletes old mails and erasures in a final state, quota notices of months whose usage is
-// deleted, and where claims of deleted sitekeys were. All of these tables are small.
+// deleteOldMails deletes old mails and erasures in a final state, quota notices of months without
+// usage, and claim spaces of deleted sitekeys. All of these tables are small.
 func (s *Store) deleteOldMails(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, statement := range []struct {
@@ -348,7 +348,7 @@ func (s *Store) deleteOldMails(ctx context.Context, now model.Instant) (int64, e
 	return all, nil
 }
 
-// oldRows selects the rows of a table whose column is less than the bound.
+// oldRows selects the rows of a table with a column less than the bound.
 type oldRows struct {
 	table  string
 	key    string // the primary key; it begins with the tenant, which is a site or an account

@@ -18,7 +18,7 @@ import (
 type partitioned struct {
 	name       string
 	key        string                    // the column that determines the month
-	primaryKey string                    // page views have none on PostgreSQL: there it is the order in which rows are deleted
+	primaryKey string                    // on PostgreSQL page views have none, and their rows are deleted in this order
 	with       string                    // storage options of each partition
 	bound      func(model.Month) int64   // the key's first value in a month
 	at         func(int64) model.Instant // the time of a key
@@ -71,13 +71,13 @@ const (
 )
 
 // EnsurePartitions creates the monthly partitions of visits, page views, engagement and events in
-// PostgreSQL, in each cell, for last month, the current month and the next two. It can run at any time, in any number
-// of processes: existing partitions stay. On SQLite it does nothing.
+// PostgreSQL, in each cell, for last month, the current month and the next two. It can run at any
+// time, in any number of processes: existing partitions stay. On SQLite it does nothing.
 //
-// Rows in the default partition whose month had no partition are moved into the new one, in the
-// transaction that creates it. Only then are readers and ingestion blocked for longer, while the rows
-// move; it happens when no partition was created for two months. Earlier months get a partition, too,
-// if the default partition has rows of them.
+// Rows of the default partition are moved into the new partition of their month, in the transaction
+// that creates it. Only then are readers and ingestion blocked for longer, while the rows move; it
+// happens when no partition was created for two months. Earlier months get a partition, too, if the
+// default partition has rows of them.
 //
 // An error leaves nothing half done. Until the next call succeeds, the default partition takes rows
 // without a partition.
@@ -120,8 +120,8 @@ func (c cell) ensurePartitions(ctx context.Context, now model.Instant) error {
 func (c cell) monthsToPartition(ctx context.Context, table partitioned, current model.Month) ([]model.Month, error) {
 	month, last := addMonths(current, -1), addMonths(current, monthsAhead)
 
-	// Find the oldest row of the default partition that belongs to an earlier month. Normally there
-	// is none.
+	// Find the oldest row of the default partition that belongs to an earlier month. Normally it
+	// has no such row.
 	var stray []int64
 	err := c.Read.NewRaw("SELECT ?0 FROM ?1 WHERE ?0 >= ?2 AND ?0 < ?3 ORDER BY ?0 LIMIT 1", bun.Ident(table.key),
 		bun.Ident(table.defaultPartition()), table.bound(addMonths(current, -monthsBehind)), table.bound(month)).
@@ -180,7 +180,8 @@ func createPartition(ctx context.Context, tx *db.CellTx, table partitioned, mont
 		return err
 	}
 
-	// Logical replication, by which Citus moves a cell, needs it for rows that are deleted meanwhile.
+	// Citus moves a cell with logical replication, which needs an identity for rows deleted
+	// meanwhile.
 	if table.name == "pageviews" {
 		if _, err := tx.ExecContext(ctx, "ALTER TABLE ? REPLICA IDENTITY FULL", bun.Ident(table.partition(month))); err != nil {
 			return err

@@ -16,8 +16,8 @@ import (
 // rowsOfSite is a table with rows of sites.
 type rowsOfSite struct{ table, key string }
 
-// siteRows are the tables whose rows are not deleted with their site's row, each with its primary
-// key. Deleting them in one transaction would keep it open for minutes.
+// siteRows are the tables that keep their rows when the site's row is deleted, each with its
+// primary key. To delete all rows in one transaction would keep it open for minutes.
 var siteRows = []rowsOfSite{
 	{"pageviews", "site_id, at, id"},
 	{"events", "site_id, at, id"},
@@ -116,7 +116,7 @@ func (s *Store) PurgeSites(ctx context.Context, siteIDs []int64) (int64, error) 
 // CellTables is how many tables PurgeLeft knows.
 var CellTables = len(cellRows)
 
-// cellRows are those of siteRows that each cell has.
+// cellRows are the tables of siteRows that each cell has.
 var cellRows = slices.DeleteFunc(slices.Clone(siteRows), func(r rowsOfSite) bool { return !celllist.HasTable(r.table) })
 
 // PurgeLeft deletes some of the rows of a site that has left a cell from a table, numbered from 0, in a
@@ -146,8 +146,8 @@ func (c cell) purgeTable(ctx context.Context, table, key string, siteIDs []int64
 	return all, nil
 }
 
-// sitesWithRows returns those of the deleted sites that have rows in a table. It queries all of
-// them at once before any delete, because even a delete of nothing makes SQLite's writers wait.
+// sitesWithRows returns the deleted sites that still have rows in a table. It queries all sites at
+// once before any delete, because even a delete without rows makes SQLite's writers wait.
 func (c cell) sitesWithRows(ctx context.Context, table string, siteIDs []int64) (left []int64, err error) {
 	// One lookup in the table's key for each site: LIMIT keeps PostgreSQL from a join, which would
 	// read the whole table.

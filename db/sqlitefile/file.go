@@ -40,7 +40,7 @@ func Protect(path string) error {
 	return nil
 }
 
-// Readers returns a pool of connections for reading a database file. It opens none yet.
+// Readers returns a pool of connections for reading a database file. It does not connect yet.
 func Readers(path string, connections int) (*sql.DB, error) {
 	pool, err := sql.Open("sqlite", dsn(path, "deferred", ""))
 	if err != nil {

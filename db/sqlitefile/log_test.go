@@ -56,7 +56,7 @@ func openTestLog(t *testing.T, path string) (tls *libc.TLS, file uintptr) {
 	return tls, file
 }
 
-// failingMethods are methods of a file of which each write finds the disk full.
+// failingMethods are methods of a file that find the disk full at each write.
 func failingMethods(t *testing.T, base uintptr) uintptr {
 	t.Helper()
 
@@ -77,7 +77,7 @@ func failingMethods(t *testing.T, base uintptr) uintptr {
 func diskFull(*libc.TLS, uintptr, uintptr, int32, int64) int32 { return sqlite3.SQLITE_FULL }
 
 // TestLogMatchesModel writes, reads, syncs and truncates a log at random, with a disk that is full at
-// times, and compares it with a slice of bytes. What was synced must be in the file.
+// times, and compares it with a slice of bytes. Synced bytes must be in the file.
 func TestLogMatchesModel(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { compareLog(t, rand.New(rand.NewPCG(seed, 1))) })
@@ -145,7 +145,7 @@ func compareLog(t *testing.T, random *rand.Rand) {
 			t.Fatalf("the result is %d, while the disk is full: %t", code, l.base == failing)
 		}
 
-		// What was gathered is lost, and nothing before it.
+		// Only the gathered bytes are lost.
 		kept, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -291,8 +291,8 @@ func wantCopiedRows(t *testing.T, file *testFile, name string, want int) {
 	}
 }
 
-// TestFullDiskFailsTheCommit checks that a commit fails whose pages the disk does not take, that it
-// changes nothing, and that the next commit succeeds.
+// TestFullDiskFailsTheCommit checks that a commit fails when the disk is full, that it changes
+// nothing, and that the next commit succeeds.
 func TestFullDiskFailsTheCommit(t *testing.T) {
 	file := openFile(t)
 	if _, err := file.ordinary.ExecContext(t.Context(), "CREATE TABLE pages (bytes BLOB)"); err != nil {

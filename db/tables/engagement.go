@@ -15,7 +15,7 @@ import (
 const EngagementDays = 1 + int(model.EngagementWindow/(24*time.Hour))
 
 // EngagedMS returns the expression for the time in view, in milliseconds, of a page view that is joined
-// with EngagementJoin. It is 0 for a page view whose id a later one repeats.
+// with EngagementJoin. It is 0 for a page view if a later one repeats its id.
 func EngagedMS(postgres bool) string {
 	limit := model.MaxEngagement.Milliseconds()
 	if postgres {
@@ -34,7 +34,7 @@ func EngagedScroll(postgres bool) string {
 
 func sqliteRepeatedAt() string { return "max(" + eachDay("coalesce(e%d.repeated_at, 0)", ", ") + ")" }
 
-// engaged returns a value, or 0 for a page view whose id a later one repeats.
+// engaged returns value, or 0 for a page view if a later one repeats its id.
 func engaged(repeatedAt, value string) string {
 	return "CASE WHEN " + repeatedAt + " > r.at THEN 0 ELSE " + value + " END"
 }

@@ -20,7 +20,7 @@ type Queue struct {
 	Line, LinePerKey int           // waiting callers
 	Patience         time.Duration // maximum wait
 	// Memory is how long a key is remembered after its last turn. The next turn goes to a key that is not
-	// remembered. Without it, a key that arrives comes after those that wait.
+	// remembered. Without it, an arriving key comes after the waiting keys.
 	Memory time.Duration
 
 	mu      sync.Mutex
@@ -144,7 +144,7 @@ func (q *Queue) yield(key string) chan struct{} {
 		return nil
 	}
 
-	// A key that has just worked comes after those that wait.
+	// A key that has just worked comes after the waiting keys.
 	q.served++
 	k.served = q.served
 	k.working--

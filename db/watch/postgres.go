@@ -19,8 +19,8 @@ const (
 	// dropped it without closing it.
 	silence = 3 * time.Second
 
-	// probeInterval is how often a connection without notifications gets one of its own. Every listening
-	// process of the database is woken for it.
+	// probeInterval is how often a connection without notifications sends one to itself. Every
+	// listening process of the database is woken for it.
 	probeInterval = 30 * time.Second
 
 	minPause = 100 * time.Millisecond
@@ -241,7 +241,7 @@ func (p *Postgres) await(ctx context.Context, conn *pgx.Conn, own string, probed
 	return conn.Ping(answer)
 }
 
-// take reports a notification, unless it is a late one of probe.
+// take reports a notification, unless it is a late notification of probe.
 func (p *Postgres) take(n *pgconn.Notification, own string) error {
 	if n.Channel == own {
 		return nil

@@ -51,7 +51,7 @@ func (s *Server) Check(ctx context.Context, timeout time.Duration) error {
 	return nil
 }
 
-// checkFault describes a failure to connect, with the ones that only a setting can cause.
+// checkFault describes a failure to connect, including failures that only a setting can cause.
 func checkFault(err error) string {
 	switch {
 	case strings.Contains(err.Error(), "does not support STARTTLS"): // the library has no value for it

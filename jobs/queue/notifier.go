@@ -20,7 +20,7 @@ const (
 type Notifier struct {
 	tasks chan Task
 
-	// Only a Notifier of NewNotifier has these; that of a Queue runs with the queue.
+	// Only a Notifier of NewNotifier has these. A queue runs its own Notifier.
 	redis       redis.UniversalClient
 	ctx         context.Context // ends when Stop is called
 	cancel      context.CancelFunc
@@ -31,7 +31,7 @@ type Notifier struct {
 func newNotifier() *Notifier { return &Notifier{tasks: make(chan Task, notifierSize)} }
 
 // NewNotifier returns a notifier for a process without the worker role. It enqueues after Start.
-// Its error is that of CheckURL. Redis need not be reachable.
+// It returns the error of CheckURL. Redis need not be reachable.
 func NewNotifier(redisURL string, log *slog.Logger) (*Notifier, error) {
 	servers, err := parseURL(redisURL)
 	if err != nil {

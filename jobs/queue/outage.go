@@ -27,7 +27,7 @@ type monitor struct {
 	log *slog.Logger
 
 	mu     sync.Mutex
-	since  time.Time // of the first failure after the last success; zero: none
+	since  time.Time // of the first failure after the last success, or zero
 	failed time.Time // of the last failure
 	logged bool      // the outage is logged
 }

@@ -16,7 +16,7 @@ import (
 // midnight are stored by then, and clocks may differ a little.
 const exportDelay = 5 * time.Minute
 
-// maxPlanErrors is how many sites whose export could not be planned are logged in one run.
+// maxPlanErrors is how many sites with a failed export plan are logged in one run.
 const maxPlanErrors = 10
 
 // errLargeBody means that a body has more than ordinaryBody bytes.

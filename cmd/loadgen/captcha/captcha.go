@@ -124,7 +124,7 @@ func (c *Command) Run(ctx context.Context, term report.Terminal) error {
 	return err
 }
 
-// ErrFaults is the error of a run whose verdict is not OK or which got unexpected responses.
+// ErrFaults is the error of a run with a verdict other than OK, or with unexpected responses.
 var ErrFaults = errors.New("tokens were lost, accepted twice or miscounted, none was accepted, or responses violated the contract")
 
 // Verdict is the result of checking the challenges and tokens of a run.

@@ -12,7 +12,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/target"
 )
 
-// TestRefusingServer checks that a run whose calls are all refused does not pass.
+// TestRefusingServer checks that a run does not pass if all its calls are refused.
 func TestRefusingServer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)

@@ -61,7 +61,7 @@ type Outcome struct {
 	table      string
 }
 
-// Deliveries compares the deliveries of conversions with what the receiver got.
+// Deliveries compares the deliveries of conversions with the receiver's calls.
 type Deliveries struct {
 	Stored   int64 `json:"stored"`
 	Open     int64 `json:"open"`     // not delivered at the end

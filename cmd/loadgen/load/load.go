@@ -1,5 +1,5 @@
-// Package load drives an HTTP server over many connections and measures its responses. What is sent
-// comes from a Source; the package knows nothing of hits or tokens.
+// Package load drives an HTTP server over many connections and measures its responses. A Source
+// makes the requests; the package knows nothing of hits or tokens.
 package load
 
 import (
@@ -34,7 +34,7 @@ type Load struct {
 	WarmAnswers int64         // responses that end the warm-up, instead of Warmup; 0: use Warmup
 	Duration    time.Duration // of the measurement; 0: until ctx ends or the sources are exhausted
 	MinAnswers  int64         // responses needed to end the measurement after Duration
-	Progress    io.Writer     // receives a line each second; nil: none
+	Progress    io.Writer     // receives a line each second; may be nil
 	Successes   *atomic.Int64 // counts 2xx responses; may be nil
 	Watched     []int         // processes to measure: the first alone, the others with their children
 }

@@ -16,14 +16,14 @@ import (
 )
 
 // visitGap is the time between two hits from which the second one begins a new visit (analytics
-// contract, section 1), where the export names no visits.
+// contract, section 1), where the export does not identify visits.
 const visitGap = 30 * time.Minute
 
 // hit is a page view or event of another service.
 type hit struct {
 	at       model.Instant
 	session  uint32 // who: its number among all sessions
-	visit    uint32 // its number among all visits; 0: the export names none
+	visit    uint32 // its number among all visits; 0 if the export does not identify visits
 	path     string // of an event: empty, for the page viewed last
 	event    string // empty for a page view
 	language string

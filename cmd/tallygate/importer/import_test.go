@@ -316,7 +316,7 @@ func wantGoatCounter(f *fixture) {
 	f.wantFiltered(counts{1, 1, 1, 1, 0, 0}, "/about")
 }
 
-// wantFiltered checks that visits can be filtered: those with a page.
+// wantFiltered checks that visits can be filtered by a page.
 func (f *fixture) wantFiltered(want counts, page string) {
 	f.t.Helper()
 	filtered := query(scan.HourOfDay)

@@ -110,7 +110,7 @@ func (u *umami) origin(t *table) *origin {
 	marked := func(names ...string) string {
 		for _, name := range names {
 			if value(name) != "" {
-				return "1" // segments hold only whether there is one
+				return "1" // segments store only whether a value exists
 			}
 		}
 		return ""

@@ -51,7 +51,7 @@ export const startWorkers = (source: string): Member[] => {
  * to the page every few milliseconds.
  */
 export const startInPage = async (api: string): Promise<Member> => {
-  // A script element would need a trusted type. import() needs none, and works under a
+  // A script element would need a trusted type. import() does not, and works under a
   // Content-Security-Policy that trusts this script with what it loads, its nonce or the captcha's
   // origin.
   if (!window[serverKey]) await import(api + workerScript);

@@ -17,8 +17,8 @@ export interface View {
   /** Shows the share of the work that is done, 0 to 1. */
   progress(share: number): void;
   /**
-   * Updates the language, and restores what the page has removed or changed. Returns whether there
-   * was something to restore.
+   * Updates the language, and restores what the page has removed or changed. Returns whether it
+   * restored anything.
    */
   restore(): boolean;
   /** Removes the view from the page. */

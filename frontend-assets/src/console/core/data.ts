@@ -10,11 +10,11 @@ export interface Query<D> {
   error: Failure | undefined;
   /** The failure of a part of the data, which is null. Only with the option keep. */
   part: Failure | undefined;
-  /** Whether the data is that of earlier variables. Only with the option keep. */
+  /** Whether the data belongs to earlier variables. Only with the option keep. */
   busy: boolean;
   /** Loads again and resolves when the answer is shown. */
   reload(): Promise<void>;
-  /** Replaces the data without a request, for example by what a mutation returned. */
+  /** Replaces the data without a request, for example with the result of a mutation. */
   set(data: D): void;
 }
 
@@ -31,7 +31,7 @@ export function toSignIn(): void {
 /**
  * useQuery loads data when the page appears and whenever the variables change. An answer that names the
  * viewer updates the header; without a session it leads to the sign-in page. With keep, data of earlier
- * variables stays until the answer, and if that is a failure, it is one of a part.
+ * variables stays until the answer, and a failed answer is reported as the failure of a part.
  */
 export function useQuery<V extends object, D extends object>(
   load: Operation<V, D>,

@@ -1,4 +1,4 @@
-// What surrounds every page: header, menus, footer, messages, keyboard shortcuts.
+// The frame of every page: header, menus, footer, messages, keyboard shortcuts.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Dialog } from './dialog';
