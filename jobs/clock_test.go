@@ -230,7 +230,7 @@ func TestConsumedStaysConsumed(t *testing.T) {
 		account := dbtest.CaptchaAccount(t, d, "a")
 		token := model.ConsumedKey{AccountID: account, IssuedAt: model.At(noon.Add(-6 * time.Minute)), ID: [16]byte{1}}
 		claim := func() (first bool) {
-			store := ingest.New(dbtest.SitesCell(t, d)).ClaimStore()
+			store := ingest.NewClaimStore(dbtest.SitesCell(t, d))
 			defer store.Close()
 
 			err := store.Update(

@@ -632,7 +632,7 @@ func verifyCaptchas(t *testing.T, d *db.DB, accountID int64, plan model.CaptchaP
 		t.Fatal(err)
 	}
 
-	store := ingest.New(dbtest.SitesCell(t, d)).ClaimStore()
+	store := ingest.NewClaimStore(dbtest.SitesCell(t, d))
 	defer store.Close()
 
 	key := model.CaptchaUsageKey{AccountID: accountID, Month: 202611}

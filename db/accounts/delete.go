@@ -132,11 +132,12 @@ func deleteAccount(ctx context.Context, tx *db.Tx, accountID int64, now model.In
 	if err := deleteMoved(ctx, tx, accountID); err != nil {
 		return err
 	}
-	if err := tx.EnterCell(ctx, cell); err != nil {
+	in, err := tx.EnterCell(ctx, cell)
+	if err != nil {
 		return err
 	}
 	for _, table := range accountRows {
-		_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE account_id = ?", bun.Ident(table), accountID)
+		_, err := in.ExecContext(ctx, "DELETE FROM ? WHERE account_id = ?", bun.Ident(table), accountID)
 		if err != nil {
 			return err
 		}
@@ -168,10 +169,11 @@ func deleteMoved(ctx context.Context, tx *db.Tx, accountID int64) error {
 	}
 
 	for _, cell := range cells {
-		if err := tx.EnterCell(ctx, cell); err != nil {
+		in, err := tx.EnterCell(ctx, cell)
+		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM captcha_usage WHERE account_id = ?", accountID); err != nil {
+		if _, err := in.ExecContext(ctx, "DELETE FROM captcha_usage WHERE account_id = ?", accountID); err != nil {
 			return err
 		}
 	}

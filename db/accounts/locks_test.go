@@ -291,7 +291,7 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 
 	verify := func(month model.Month) step {
 		return func(t *testing.T, d *db.DB, owner *model.User) error {
-			store := ingest.New(d).ClaimStore()
+			store := ingest.NewClaimStore(dbtest.SitesCell(t, d))
 			defer store.Close()
 
 			key := model.CaptchaUsageKey{AccountID: owner.AccountID, Month: month}

@@ -109,7 +109,7 @@ func (s *Store) overviewsOf(ctx context.Context, ids []int64, month model.Month)
 	}
 
 	var rows []*Overview
-	err := s.db.Read.NewRaw(`
+	err := s.db.DefaultCell().Read.NewRaw(`
 SELECT a.id, a.name, a.captcha_plan, a.created_at,
   (SELECT count(*) FROM sites WHERE account_id = a.id AND deleted_at = 0) AS sites,
   (SELECT count(*) FROM sitekeys WHERE account_id = a.id) AS sitekeys,
@@ -132,8 +132,8 @@ FROM accounts a WHERE a.id IN ?`, month, db.DefaultCell, month, db.DefaultCell, 
 // addOtherCells adds the page views of sites, and the verifications of accounts, that are not in the
 // default cell.
 func (s *Store) addOtherCells(ctx context.Context, rows []*Overview, ids []int64, month model.Month) error {
-	return s.db.EachCell(ctx, func(in *db.DB) error {
-		if in.CellID() == db.DefaultCell {
+	return s.db.EachCell(ctx, func(in *db.Cell) error {
+		if in.ID == db.DefaultCell {
 			return nil
 		}
 
@@ -144,7 +144,7 @@ FROM sites s JOIN site_usage u ON u.site_id = s.id AND u.month = ?0
 WHERE s.account_id IN ?1 AND s.cell = ?2 GROUP BY s.account_id
 UNION ALL
 SELECT a.id, 0, u.used FROM accounts a JOIN captcha_usage u ON u.account_id = a.id AND u.month = ?0
-WHERE a.id IN ?1 AND a.cell = ?2`, month, bun.Tuple(ids), in.CellID()).Scan(ctx, &sums)
+WHERE a.id IN ?1 AND a.cell = ?2`, month, bun.Tuple(ids), in.ID).Scan(ctx, &sums)
 		if err != nil {
 			return err
 		}

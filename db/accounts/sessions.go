@@ -12,13 +12,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The lifetimes of a session: without use, and in all. The last use is written at most once per
-// sessionTouch, so that most requests write nothing.
-const (
-	SessionIdle     = 14 * 24 * time.Hour
-	SessionLifetime = 90 * 24 * time.Hour
-	sessionTouch    = time.Minute
-)
+// sessionTouch is the least time between two writes of a session's last use, so that most requests write
+// nothing.
+const sessionTouch = time.Minute
 
 // SessionStart is a session to create.
 type SessionStart struct {
@@ -90,7 +86,7 @@ func (s *Store) SessionUser(ctx context.Context, idHash []byte, now model.Instan
 
 // sessionExpiry returns when a session ends unless it is used again: the earlier of both limits.
 func sessionExpiry(created, seen model.Instant) model.Instant {
-	return min(seen.Add(SessionIdle), created.Add(SessionLifetime))
+	return min(seen.Add(model.SessionIdle), created.Add(model.SessionLifetime))
 }
 
 // DeleteSession ends a session. It succeeds for a session that does not exist.

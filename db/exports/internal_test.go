@@ -18,7 +18,7 @@ type PageSize struct{ Rows, Bytes, Visits int }
 
 // EventPages returns the size of each page of an export of events.
 func EventPages(ctx context.Context, d *db.DB, r Range) (sizes []PageSize, err error) {
-	in, err := New(d).ofSite(ctx, r.SiteID)
+	in, err := d.OfSite(ctx, r.SiteID)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/rawrows"
 	"github.com/tallygate/tallygate/db/tables"
 )
@@ -40,34 +41,34 @@ func newPage[Row any](of *exported[Row]) *page[Row] {
 
 // read replaces the page with the first rows of a range, all from one snapshot of the database. A
 // row without a visit, which is being deleted, has no visit columns.
-func (p *page[Row]) read(ctx context.Context, s *Store, r Range) error {
+func (p *page[Row]) read(ctx context.Context, cell *db.Cell, r Range) error {
 	// Without their texts, the rows of the last page keep no memory.
 	clear(p.rows)
 	clear(p.visits)
 	p.rows, p.bytes, p.full = p.rows[:0], 0, false
 
 	limit := min(r.Limit, exportPage)
-	q := s.rangeQuery(p.of.table, r).Limit(int64(limit))
-	hold, err := s.db.HoldPartitions(ctx)
+	q := rangeQuery(cell, p.of.table, r).Limit(int64(limit))
+	hold, err := cell.HoldPartitions(ctx)
 	if err != nil {
 		return err
 	}
 
-	err = s.db.LongConn(ctx, func(driverConn any) error {
-		if s.db.IsPostgres() {
+	err = cell.LongConn(ctx, func(driverConn any) error {
+		if cell.Common.IsPostgres() {
 			settings := slices.Concat(hold, pgExportInOrder)
 			query := q.ColumnExpr(p.of.own.list("r.")).String()
 			return p.readPostgres(ctx, driverConn, r.SiteID, settings, query)
 		}
-		return p.readSQLite(ctx, driverConn, s.joined(p.of.own.list("r."), p.of.setEngaged != nil, q))
+		return p.readSQLite(ctx, driverConn, joined(cell, p.of.own.list("r."), p.of.setEngaged != nil, q))
 	})
 	p.more = p.full || len(p.rows) == limit
 	return err
 }
 
 // joined returns SQLite's query for a page with the visits and the engagement of its rows.
-func (s *Store) joined(columns string, engagement bool, page *bun.SelectQuery) string {
-	q := s.db.Read.NewSelect().TableExpr("(?) AS r", page.ColumnExpr("r.*")).Join(sqliteExportVisit).
+func joined(cell *db.Cell, columns string, engagement bool, page *bun.SelectQuery) string {
+	q := cell.Read.NewSelect().TableExpr("(?) AS r", page.ColumnExpr("r.*")).Join(sqliteExportVisit).
 		ColumnExpr(columns).ColumnExpr(exportedVisits.list("v.")).
 		OrderExpr("r.at, r.id")
 

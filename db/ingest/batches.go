@@ -164,18 +164,18 @@ type transaction interface {
 	commit(context.Context, []step) error
 }
 
-// newEngine returns an engine at the address of d's cell.
-func newEngine(d *db.DB) engine {
-	if d.IsPostgres() {
-		return &postgres{config: d.BatchPostgres(), isCitus: d.IsCitus}
+// newEngine returns an engine at the address of a cell.
+func newEngine(cell *db.Cell) engine {
+	if cell.Common.IsPostgres() {
+		return &postgres{config: cell.BatchPostgres(), isCitus: cell.Common.IsCitus}
 	}
-	return sqlite{db: d}
+	return sqlite{db: cell.Common}
 }
 
 // newCommon returns an engine at the common address, or nil if newEngine does.
-func newCommon(d *db.DB) engine {
-	if d.HasOwnAddress() {
-		return &postgres{config: d.Postgres(), isCitus: d.IsCitus}
+func newCommon(cell *db.Cell) engine {
+	if cell.HasOwnAddress() {
+		return &postgres{config: cell.Postgres(), isCitus: cell.Common.IsCitus}
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ type ClaimKeys struct {
 // ClaimsInCell are the claims of a batch in another cell than its own.
 type ClaimsInCell struct {
 	Cell     int64
-	Schema   string // see db.DB.CellSchema
+	Schema   string // see db.Cell.QuotedSchema
 	Consumed []model.ConsumedKey
 }
 

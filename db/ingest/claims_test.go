@@ -48,7 +48,7 @@ func addAccounts(t *testing.T, d *db.DB) {
 		"INSERT INTO accounts (id, name, created_at, cell) VALUES (1, '-', 0, ?0), (2, '-', 0, ?0)",
 		"UPDATE claim_spaces SET cell = ?0",
 	} {
-		if err := dbtest.Exec(d, statement, dbtest.SitesCell(t, d).CellID()); err != nil {
+		if err := dbtest.Exec(d, statement, dbtest.SitesCell(t, d).ID); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/sqlitestmt"
 	"github.com/tallygate/tallygate/db/tables"
 )
@@ -56,7 +56,7 @@ func insert[Row any](t tables.Table[Row]) *write[Row] {
 // table of the cell as well, which always has a row by then: Citus sends such a statement to the cell's
 // node as it is, and would otherwise evaluate the rows on the coordinator and copy them.
 func insertPostgres[Row any](t tables.Table[Row]) string {
-	if !db.IsCellTable(t.Name) {
+	if !celllist.HasTable(t.Name) {
 		return t.InsertPostgres()
 	}
 	return t.InsertPostgres() + " WHERE EXISTS (SELECT 1 FROM site_usage)"

@@ -131,6 +131,12 @@ const (
 	SignUpLifetime      = 24 * time.Hour
 )
 
+// Lifetimes of a session: without use, and in all.
+const (
+	SessionIdle     = 14 * 24 * time.Hour
+	SessionLifetime = 90 * 24 * time.Hour
+)
+
 // Limits of one account and one user. The contract does not limit them.
 const (
 	MaxMembers       = 100 // including invitations

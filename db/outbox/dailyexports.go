@@ -123,7 +123,7 @@ func (s *Store) planDailyExport(ctx context.Context, siteID int64, before model.
 	}
 
 	parts := 0
-	err = s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
+	err = s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 		result, err := tx.NewUpdate().Table("sites").Set("daily_export_day = ?", day+1).
 			Where("id = ? AND daily_export_day = ? AND daily_export_url IS NOT NULL", siteID, site.DailyExportDay).
 			Where("deleted_at = 0").
@@ -175,7 +175,7 @@ func (s *Store) ResendDailyExport(
 			return err
 		}
 
-		return s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
+		return s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 			if err := mayResend(ctx, tx, siteID, day, now); err != nil {
 				return err
 			}
@@ -223,7 +223,7 @@ WHERE at IS NOT NULL HAVING count(*) > 0`, site.ID).Scan(ctx, &first)
 
 // mayResend locks the site and returns an error while a part of the day is in progress, and after too
 // many parts in an hour.
-func mayResend(ctx context.Context, tx *db.Tx, siteID int64, day model.Day, now model.Instant) error {
+func mayResend(ctx context.Context, tx *db.CellTx, siteID int64, day model.Day, now model.Instant) error {
 	if err := tx.LockRow(ctx, "sites", siteID); err != nil {
 		return err
 	}

@@ -20,7 +20,5 @@ type Store struct {
 // New returns the outbox of a database.
 func New(d *db.DB) *Store { return &Store{db: d, keys: keys.New(d), exports: exports.New(d)} }
 
-// in returns the outbox of a cell.
-func (s *Store) in(cell *db.DB) *Store {
-	return &Store{db: cell, keys: s.keys, exports: s.exports}
-}
+// cell reads and changes the outbox of one cell.
+type cell struct{ *db.Cell }

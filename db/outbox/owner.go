@@ -23,7 +23,7 @@ func (s *Store) Redeliver(
 	ctx context.Context, accountID, siteID, id int64, now model.Instant,
 ) (*model.Delivery, error) {
 	var delivery model.Delivery
-	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
+	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 		q := tx.NewSelect().Model(&delivery).ExcludeColumn("body").Where("site_id = ? AND id = ?", siteID, id).
 			Where("site_id IN (SELECT id FROM sites WHERE account_id = ? AND deleted_at = 0)", accountID)
 
@@ -70,7 +70,7 @@ func (s *Store) Redeliver(
 }
 
 // auditDelivery records that a caller requested a delivery.
-func auditDelivery(ctx context.Context, tx *db.Tx, accountID int64, delivery *model.Delivery) error {
+func auditDelivery(ctx context.Context, tx *db.CellTx, accountID int64, delivery *model.Delivery) error {
 	return audit.Write(ctx, tx, audit.Change{
 		AccountID: accountID,
 		Object: audit.Object{
@@ -81,14 +81,14 @@ func auditDelivery(ctx context.Context, tx *db.Tx, accountID int64, delivery *mo
 }
 
 // auditRequest records that a caller requested several deliveries of a site.
-func auditRequest(ctx context.Context, tx *db.Tx, site *model.Site, what audit.Values) error {
+func auditRequest(ctx context.Context, tx *db.CellTx, site *model.Site, what audit.Values) error {
 	return audit.Write(ctx, tx, audit.Change{
 		AccountID: site.AccountID, Object: audit.Object{Kind: model.NodeSite, ID: site.ID, Name: site.Domain}, After: what,
 	})
 }
 
 // needAddress fails with no_webhook if the site has no address for any of the webhooks.
-func needAddress(ctx context.Context, tx *db.Tx, siteID int64, field string, webhooks ...string) error {
+func needAddress(ctx context.Context, tx *db.CellTx, siteID int64, field string, webhooks ...string) error {
 	var site model.Site
 	if err := tx.NewSelect().Model(&site).Where("id = ?", siteID).Scan(ctx); err != nil {
 		return db.OrNotFound(err)
@@ -119,7 +119,7 @@ func (s *Store) RedeliverFailed(
 	ctx context.Context, accountID, siteID int64, since, now model.Instant,
 ) (*Redelivered, error) {
 	var result *Redelivered
-	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
+	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 		result = &Redelivered{}
 
 		var site model.Site
@@ -168,7 +168,7 @@ var testEvents = map[string]string{
 // redeliverLane is RedeliverFailed for one lane, and for some events if these are given. It adds to
 // the result.
 func redeliverLane(
-	ctx context.Context, tx *db.Tx, lane model.Lane, events []string, since, now model.Instant, result *Redelivered,
+	ctx context.Context, tx *db.CellTx, lane model.Lane, events []string, since, now model.Instant, result *Redelivered,
 ) error {
 	most := model.MaxRedeliveredAtOnce - result.Count
 	var failed []model.Delivery
@@ -225,7 +225,7 @@ func (s *Store) QueueTestWebhook(
 		State: model.DeliveryPending, CreatedAt: now, NextAttemptAt: now,
 	}
 
-	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
+	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 		if err := tx.LockRow(ctx, "sites", siteID); err != nil {
 			return err
 		}
@@ -258,7 +258,7 @@ func (s *Store) QueueTestWebhook(
 
 // mayTest returns an error while a test of the site is pending, and after too many tests in an
 // hour.
-func mayTest(ctx context.Context, tx *db.Tx, siteID int64, now model.Instant) error {
+func mayTest(ctx context.Context, tx *db.CellTx, siteID int64, now model.Instant) error {
 	tests := func() *bun.SelectQuery {
 		return tx.NewSelect().Table("deliveries").Where("site_id = ? AND kind = ?", siteID, model.DeliveryTest)
 	}

@@ -39,8 +39,8 @@ const quotaMarkPage = 100
 // the data plane marks, and returns their number. It reads the new marks only. A repeat after a
 // failure adds nothing twice.
 func (s *Store) NoteSiteQuotas(ctx context.Context, now model.Instant) (all int64, err error) {
-	err = s.db.EachCell(ctx, func(in *db.DB) error {
-		n, err := s.in(in).noteSiteQuotas(ctx, now)
+	err = s.db.EachCell(ctx, func(in *db.Cell) error {
+		n, err := cell{in}.noteSiteQuotas(ctx, now)
 		all += n
 		return err
 	})
@@ -48,15 +48,15 @@ func (s *Store) NoteSiteQuotas(ctx context.Context, now model.Instant) (all int6
 }
 
 // noteSiteQuotas is NoteSiteQuotas for one cell.
-func (s *Store) noteSiteQuotas(ctx context.Context, now model.Instant) (all int64, err error) {
+func (c cell) noteSiteQuotas(ctx context.Context, now model.Instant) (all int64, err error) {
 	for {
-		marks, err := s.quotaMarks(ctx)
+		marks, err := c.quotaMarks(ctx)
 		if err != nil {
 			return all, fmt.Errorf("read which quotas are used: %w", err)
 		}
 
 		for i := range marks {
-			n, err := s.noteSiteQuota(ctx, &marks[i], now)
+			n, err := c.noteSiteQuota(ctx, &marks[i], now)
 			if err != nil {
 				return all, fmt.Errorf("note the quota of site %d: %w", marks[i].SiteID, err)
 			}
@@ -71,8 +71,8 @@ func (s *Store) noteSiteQuotas(ctx context.Context, now model.Instant) (all int6
 }
 
 // quotaMarks reads a page of marks, by an index that has nothing else.
-func (s *Store) quotaMarks(ctx context.Context) (marks []quotaMark, err error) {
-	err = s.db.Write.NewSelect().Table("site_usage").Column("site_id", "month", "reached", "noted").
+func (c cell) quotaMarks(ctx context.Context) (marks []quotaMark, err error) {
+	err = c.Write.NewSelect().Table("site_usage").Column("site_id", "month", "reached", "noted").
 		Where("reached > noted").OrderExpr("site_id, month").Limit(quotaMarkPage).Scan(ctx, &marks)
 	return marks, err
 }
@@ -80,9 +80,9 @@ func (s *Store) quotaMarks(ctx context.Context) (marks []quotaMark, err error) {
 // noteSiteQuota writes the notices of a mark and then clears the mark. A deleted site gets no
 // notice. The mark does not contain the quota, which may have changed since, so the thresholds of
 // the present quota count.
-func (s *Store) noteSiteQuota(ctx context.Context, m *quotaMark, now model.Instant) (all int64, err error) {
+func (c cell) noteSiteQuota(ctx context.Context, m *quotaMark, now model.Instant) (all int64, err error) {
 	var slots []int64
-	err = s.db.Write.NewSelect().Table("site_usage").Column("used").
+	err = c.Write.NewSelect().Table("site_usage").Column("used").
 		Where("site_id = ? AND month = ?", m.SiteID, m.Month).Scan(ctx, &slots)
 	if err != nil {
 		return 0, err
@@ -97,7 +97,7 @@ func (s *Store) noteSiteQuota(ctx context.Context, m *quotaMark, now model.Insta
 			continue
 		}
 
-		result, err := s.db.Write.ExecContext(ctx, `
+		result, err := c.Write.ExecContext(ctx, `
 INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, quota)
 SELECT s.account_id, s.id, ?, ?, ?, ?, s.monthly_pageviews
 FROM sites s
@@ -115,7 +115,7 @@ ON CONFLICT DO NOTHING`,
 	}
 
 	// A batch may have made another mark in between.
-	_, err = s.db.Write.NewUpdate().Table("site_usage").Set("noted = ?", m.Reached).
+	_, err = c.Write.NewUpdate().Table("site_usage").Set("noted = ?", m.Reached).
 		Where("site_id = ? AND month = ? AND slot = 0 AND noted < ?", m.SiteID, m.Month, m.Reached).
 		Where("reached = ?", m.Reached).Exec(ctx)
 	return all, err
@@ -127,8 +127,8 @@ ON CONFLICT DO NOTHING`,
 // lower plan reaches, because an exhausted account counts no verification. It skips a threshold if
 // a higher threshold of the same quota has a notice.
 func (s *Store) NoteCaptchaQuotas(ctx context.Context, month model.Month, now model.Instant) (all int64, err error) {
-	err = s.db.EachCell(ctx, func(in *db.DB) error {
-		n, err := s.in(in).noteCaptchaQuotas(ctx, month, now)
+	err = s.db.EachCell(ctx, func(in *db.Cell) error {
+		n, err := cell{in}.noteCaptchaQuotas(ctx, month, now)
 		all += n
 		return err
 	})
@@ -136,7 +136,7 @@ func (s *Store) NoteCaptchaQuotas(ctx context.Context, month model.Month, now mo
 }
 
 // noteCaptchaQuotas is NoteCaptchaQuotas for the accounts in one cell.
-func (s *Store) noteCaptchaQuotas(ctx context.Context, month model.Month, now model.Instant) (int64, error) {
+func (c cell) noteCaptchaQuotas(ctx context.Context, month model.Month, now model.Instant) (int64, error) {
 	quotas := model.CaptchaQuotas()
 	plans := make([]string, len(quotas))
 
@@ -151,7 +151,7 @@ func (s *Store) noteCaptchaQuotas(ctx context.Context, month model.Month, now mo
 		// Each threshold has its own transaction, which is repeated after a deadlock with a writer
 		// that notes several accounts in another order.
 		var n int64
-		err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		err := c.InTx(ctx, func(ctx context.Context, tx *db.CellTx) error {
 			result, err := tx.ExecContext(ctx, `
 WITH quotas (plan, quota) AS (VALUES `+strings.Join(plans, ", ")+`)
 INSERT INTO quota_notices (account_id, product, month, threshold, created_at, quota)
@@ -163,7 +163,7 @@ AND NOT EXISTS (SELECT 1 FROM quota_notices n
   AND n.quota IN (0, q.quota))
 ORDER BY a.id
 ON CONFLICT DO NOTHING`,
-				append(slices.Clone(args), model.ProductCaptcha, threshold, now, s.db.CellID(), month, threshold,
+				append(slices.Clone(args), model.ProductCaptcha, threshold, now, c.ID, month, threshold,
 					model.ProductCaptcha, threshold)...)
 			if err != nil {
 				return err

@@ -16,7 +16,7 @@ import (
 
 // count is the count of one report, which has a turn.
 type count struct {
-	*Store
+	*cellStore
 	plan     *plan
 	scanners []*scan.Scanner // of the periods
 	budget   *scan.Budget
@@ -28,7 +28,7 @@ type count struct {
 
 // begin waits for the turn of a report.
 func (p *plan) begin(ctx context.Context) (*count, error) {
-	turn, err := p.cell.turns.Begin(ctx, p.request.Asker)
+	turn, err := p.in.turns.Begin(ctx, p.request.Asker)
 	if errors.Is(err, turns.ErrBusy) {
 		return nil, ErrBusy
 	}
@@ -36,7 +36,7 @@ func (p *plan) begin(ctx context.Context) (*count, error) {
 		return nil, err
 	}
 
-	c := &count{Store: p.cell, plan: p, budget: scan.NewBudget(maxScanBytes), turn: turn, began: time.Now()}
+	c := &count{cellStore: p.in, plan: p, budget: scan.NewBudget(maxScanBytes), turn: turn, began: time.Now()}
 	for _, q := range p.request.Periods {
 		c.scanners = append(c.scanners, scan.NewWithin(ctx, q, c.budget))
 	}
@@ -86,7 +86,7 @@ func (c *count) add(ctx context.Context, g piece) error {
 // scan adds the segments of all days to the scanners, one after the other, and returns the time until
 // which everything is counted. A segment is read while the previous one is counted.
 func (c *count) scan(ctx context.Context) (model.Instant, error) {
-	s, p := c.Store, c.plan
+	s, p := c.cellStore, c.plan
 	room := s.rooms.Get().(*rooms)
 	defer s.rooms.Put(room)
 
@@ -173,7 +173,7 @@ func (p *plan) needsColumns(g piece, scanners []*scan.Scanner) bool {
 
 // readMonths sends the segments of each month that has days of the plan. Rollups are read if some
 // period can use them. A segment lies in one of the rooms until the next one has been received.
-func (s *Store) readMonths(
+func (s *cellStore) readMonths(
 	ctx context.Context, siteID int64, p *plan, scanners []*scan.Scanner, rooms *rooms, to chan<- piece,
 ) error {
 	send := func(g piece) error {

@@ -28,11 +28,11 @@ func (s *Store) PutSegment(ctx context.Context, siteID int64, g *segment.Segment
 		days[i] = dayRow{SiteID: siteID, Day: g.First + model.Day(i), State: final, BuiltAt: 1,
 			Visits: int64(d.Visits), Pageviews: int64(d.Views), Events: int64(d.Events)}
 	}
-	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 		if _, err := tx.NewInsert().Model(&days).Exec(ctx); err != nil {
 			return err
 		}
-		return s.putSegment(ctx, tx.Tx, siteID, g.First, len(g.Days), packed)
+		return s.putSegment(ctx, tx, siteID, g.First, len(g.Days), packed)
 	})
 }
 
@@ -56,10 +56,10 @@ func (s *Store) PutOld(ctx context.Context, siteID, imported int64, packed []byt
 		to.rollup = scan.RollUp(g, time.UTC).Encode()
 	}
 
-	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 		if imported != 0 {
 			key := []any{siteID, imported, int64(g.First), int64(len(g.Days))}
-			return s.putChunks(ctx, tx.Tx, importColumns, key, 0, packed)
+			return s.putChunks(ctx, tx.Tx.Tx, importColumns, key, 0, packed)
 		}
 		for i, d := range g.Days {
 			day := dayRow{SiteID: siteID, Day: g.First + model.Day(i), State: sealed, BuiltAt: 1,
@@ -68,7 +68,7 @@ func (s *Store) PutOld(ctx context.Context, siteID, imported int64, packed []byt
 				return err
 			}
 		}
-		return s.putSegment(ctx, tx.Tx, siteID, g.First, len(g.Days), to)
+		return s.putSegment(ctx, tx, siteID, g.First, len(g.Days), to)
 	})
 }
 

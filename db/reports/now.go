@@ -59,12 +59,12 @@ type LiveHit struct {
 // caller must have loaded the site, which checks the right to see it.
 func (s *Store) Live(ctx context.Context, siteID int64, now model.Instant) (*Live, error) {
 	return s.lives.get(ctx, siteID, now, func() (cached[*Live], error) {
-		cell, err := s.ofSite(ctx, siteID)
+		in, err := s.ofSite(ctx, siteID)
 		if err != nil {
 			return cached[*Live]{}, err
 		}
 
-		live, err := cell.readLive(ctx, siteID, now)
+		live, err := in.readLive(ctx, siteID, now)
 		if err != nil {
 			return cached[*Live]{}, err
 		}
@@ -73,7 +73,7 @@ func (s *Store) Live(ctx context.Context, siteID int64, now model.Instant) (*Liv
 }
 
 // readLive counts the rows of the last minutes while it reads them.
-func (s *Store) readLive(ctx context.Context, siteID int64, now model.Instant) (*Live, error) {
+func (s *cellStore) readLive(ctx context.Context, siteID int64, now model.Instant) (*Live, error) {
 	since := now.Add(-LiveMinutes * time.Minute)
 	c := newLiveCount(now)
 	if err := s.eachRecent(ctx, recentViews, siteID, since+1, now, maxLiveViews, c.addView); err != nil {

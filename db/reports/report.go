@@ -99,11 +99,11 @@ type Size struct {
 
 // Size returns what a request reads of finished days.
 func (s *Store) Size(ctx context.Context, r Request) (Size, error) {
-	cell, err := s.ofSite(ctx, r.SiteID)
+	in, err := s.ofSite(ctx, r.SiteID)
 	if err != nil {
 		return Size{}, err
 	}
-	p, err := cell.readLedger(ctx, &r)
+	p, err := in.readLedger(ctx, &r)
 	if err != nil {
 		return Size{}, err
 	}
@@ -112,12 +112,12 @@ func (s *Store) Size(ctx context.Context, r Request) (Size, error) {
 
 // DayPageviews returns how many page views the report of a finished day counts; 0 if it is not built.
 func (s *Store) DayPageviews(ctx context.Context, siteID int64, day model.Day) (int64, error) {
-	cell, err := s.ofSite(ctx, siteID)
+	in, err := s.ofSite(ctx, siteID)
 	if err != nil {
 		return 0, err
 	}
 
-	rows, err := days(ctx, cell.db.Read, siteID, day, day)
+	rows, err := days(ctx, in.cell, siteID, day, day)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
@@ -142,19 +142,19 @@ func (s *Store) FirstDay(ctx context.Context, siteID int64) (day model.Day, ok b
 
 // firstOwnDay is FirstDay without imports.
 func (s *Store) firstOwnDay(ctx context.Context, siteID int64) (day model.Day, ok bool, err error) {
-	cell, err := s.ofSite(ctx, siteID)
+	in, err := s.ofSite(ctx, siteID)
 	if err != nil {
 		return 0, false, err
 	}
 
 	var first []model.Day
-	err = cell.db.Read.NewSelect().Table("report_days").Column("day").Where("site_id = ?", siteID).Order("day").Limit(1).
+	err = in.cell.Read.NewSelect().Table("report_days").Column("day").Where("site_id = ?", siteID).Order("day").Limit(1).
 		Scan(ctx, &first)
 	if err != nil {
 		return 0, false, fmt.Errorf("read the first report day of site %d: %w", siteID, err)
 	}
 
-	day, ok, err = cell.nextVisit(ctx, siteID, firstDay)
+	day, ok, err = in.nextVisit(ctx, siteID, firstDay)
 	if err != nil {
 		return 0, false, fmt.Errorf("read the first visit of site %d: %w", siteID, err)
 	}
@@ -166,12 +166,12 @@ func (s *Store) firstOwnDay(ctx context.Context, siteID int64) (day model.Day, o
 
 // StoredBytes returns how many bytes the segments of a site have.
 func (s *Store) StoredBytes(ctx context.Context, siteID int64) (bytes int64, err error) {
-	cell, err := s.ofSite(ctx, siteID)
+	in, err := s.ofSite(ctx, siteID)
 	if err != nil {
 		return 0, err
 	}
 
-	err = cell.db.Read.NewSelect().Table("report_segments").ColumnExpr("coalesce(sum(length(data)), 0)").
+	err = in.cell.Read.NewSelect().Table("report_segments").ColumnExpr("coalesce(sum(length(data)), 0)").
 		Where("site_id = ?", siteID).Scan(ctx, &bytes)
 	if err != nil {
 		return 0, fmt.Errorf("measure the segments of site %d: %w", siteID, err)
@@ -184,7 +184,7 @@ type span struct{ first, last model.Day }
 
 // plan is what a request reads.
 type plan struct {
-	cell    *Store // the reports of the site's cell
+	in      *cellStore // the reports of the site's cell
 	request *Request
 	spans   []span             // of the periods, without future days
 	built   map[model.Day]bool // days of the ledger that have been built
@@ -198,17 +198,17 @@ type plan struct {
 
 // plan reads the ledger for a request, and refuses what is too much.
 func (s *Store) plan(ctx context.Context, r *Request) (*plan, error) {
-	cell, err := s.ofSite(ctx, r.SiteID)
+	in, err := s.ofSite(ctx, r.SiteID)
 	if err != nil {
 		return nil, err
 	}
 
 	// Read before the ledger: a day that is planned between the two is then found by its visits.
-	planned, complete, err := cell.planned(ctx, r.SiteID)
+	planned, complete, err := in.planned(ctx, r.SiteID)
 	if err != nil {
 		return nil, err
 	}
-	p, err := cell.readLedger(ctx, r)
+	p, err := in.readLedger(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -221,15 +221,15 @@ func (s *Store) plan(ctx context.Context, r *Request) (*plan, error) {
 
 // readLedger returns a plan with the days of the ledger and the imports. The store must be of the site's
 // cell.
-func (s *Store) readLedger(ctx context.Context, r *Request) (*plan, error) {
-	p := &plan{cell: s, request: r, built: make(map[model.Day]bool)}
+func (s *cellStore) readLedger(ctx context.Context, r *Request) (*plan, error) {
+	p := &plan{in: s, request: r, built: make(map[model.Day]bool)}
 	today := r.Now.Day()
 	for _, q := range r.Periods {
 		first, last := q.UTCDays()
 		sp := span{max(first, firstDay), min(last, today)}
 		p.spans = append(p.spans, sp)
 
-		rows, err := days(ctx, s.db.Read, r.SiteID, sp.first, sp.last)
+		rows, err := days(ctx, s.cell, r.SiteID, sp.first, sp.last)
 		if err != nil {
 			return nil, err
 		}
@@ -239,7 +239,7 @@ func (s *Store) readLedger(ctx context.Context, r *Request) (*plan, error) {
 	}
 
 	var err error
-	p.imports, err = importsOf(ctx, s.db.Read, r.SiteID, p.spans)
+	p.imports, err = importsOf(ctx, s.cell.Read, r.SiteID, p.spans)
 	for i := range p.imports {
 		for _, sp := range p.spans {
 			p.size.Pageviews += importCost(&p.imports[i], sp)
@@ -266,7 +266,7 @@ func (p *plan) addLiveDays(ctx context.Context) error {
 		if p.complete {
 			from = max(from, p.planned+1)
 		}
-		if err := p.cell.addUnplanned(ctx, p.request.SiteID, p, span{from, sp.last}); err != nil {
+		if err := p.in.addUnplanned(ctx, p.request.SiteID, p, span{from, sp.last}); err != nil {
 			return err
 		}
 	}
@@ -304,7 +304,7 @@ func (s *Store) planned(ctx context.Context, siteID int64) (last model.Day, comp
 
 // addUnplanned adds the days of a span that are not in the ledger and have visits. It stops at more
 // days than a report may read. A single day, usually today, is added without a look.
-func (s *Store) addUnplanned(ctx context.Context, siteID int64, p *plan, sp span) error {
+func (s *cellStore) addUnplanned(ctx context.Context, siteID int64, p *plan, sp span) error {
 	if sp.first == sp.last && !p.built[sp.first] {
 		p.live = append(p.live, sp.first)
 		return nil

@@ -168,18 +168,17 @@ func newTurns() *turns.Queue {
 	}
 }
 
-// in returns the reports of a cell, with the same caches and limits.
-func (s *Store) in(cell *db.DB) *Store {
-	if cell == s.db {
-		return s
-	}
-	in := *s
-	in.db = cell
-	return &in
+// cellStore builds and counts the reports of one cell, with the caches and limits of the store.
+type cellStore struct {
+	*Store
+	cell *db.Cell
 }
 
+// in returns the reports of a cell.
+func (s *Store) in(cell *db.Cell) *cellStore { return &cellStore{s, cell} }
+
 // ofSite returns the reports of a site's cell.
-func (s *Store) ofSite(ctx context.Context, siteID int64) (*Store, error) {
+func (s *Store) ofSite(ctx context.Context, siteID int64) (*cellStore, error) {
 	cell, err := s.db.OfSite(ctx, siteID)
 	if err != nil {
 		return nil, err

@@ -50,24 +50,23 @@ func (o *oldSegment) chunks() chunks {
 
 // rewriteOld rewrites the segments of the old form, those of all cells and of imports.
 func (s *Store) rewriteOld(ctx context.Context) error {
-	err := s.db.EachCell(ctx, func(in *db.DB) error {
-		cell := s.in(in)
-		return cell.eachOld(ctx, "report_segments", "0", cell.rewriteSegment)
+	err := s.db.EachCell(ctx, func(cell *db.Cell) error {
+		return eachOld(ctx, cell.Read, "report_segments", "0", s.in(cell).rewriteSegment)
 	})
-	return errors.Join(err, s.eachOld(ctx, "import_segments", "import_id", s.rewriteImported))
+	return errors.Join(err, eachOld(ctx, s.db.Read, "import_segments", "import_id", s.rewriteImported))
 }
 
 // eachOld calls rewrite for each segment of a table in the old form. A failure for one segment does not
 // keep it from the others.
-func (s *Store) eachOld(
-	ctx context.Context, table, importID string, rewrite func(context.Context, *oldSegment) error,
+func eachOld(
+	ctx context.Context, read *bun.DB, table, importID string, rewrite func(context.Context, *oldSegment) error,
 ) error {
 	var failed error
 	last := oldSegment{ImportID: -1}
 
 	for {
 		var found []oldSegment
-		err := s.db.Read.NewRaw(`SELECT site_id, `+importID+` AS import_id, first_day, days FROM ?
+		err := read.NewRaw(`SELECT site_id, `+importID+` AS import_id, first_day, days FROM ?
 WHERE chunk = 0 AND (site_id, `+importID+`, first_day, days) > (?, ?, ?, ?) AND substr(data, 1, 1) IN (?, ?)
 ORDER BY 1, 2, 3, 4 LIMIT ?`, bun.Ident(table), last.SiteID, last.ImportID, last.FirstDay, last.Days,
 			[]byte{formOldPlain}, []byte{formOldDeflated}, rewritePage).Scan(ctx, &found)
@@ -93,8 +92,8 @@ ORDER BY 1, 2, 3, 4 LIMIT ?`, bun.Ident(table), last.SiteID, last.ImportID, last
 }
 
 // rewriteSegment rewrites a site's segment, unless one of its days is built or merged meanwhile.
-func (s *Store) rewriteSegment(ctx context.Context, old *oldSegment) error {
-	covered, err := days(ctx, s.db.Read, old.SiteID, old.FirstDay, old.FirstDay+model.Day(old.Days)-1)
+func (s *cellStore) rewriteSegment(ctx context.Context, old *oldSegment) error {
+	covered, err := days(ctx, s.cell, old.SiteID, old.FirstDay, old.FirstDay+model.Day(old.Days)-1)
 	if err != nil {
 		return err
 	}
@@ -103,7 +102,7 @@ func (s *Store) rewriteSegment(ctx context.Context, old *oldSegment) error {
 		return err
 	}
 
-	return s.inTx(ctx, old.SiteID, func(ctx context.Context, tx *db.Tx) error {
+	return s.inTx(ctx, old.SiteID, func(ctx context.Context, tx *db.CellTx) error {
 		for _, day := range covered {
 			err := changeOne(tx.NewUpdate().Model((*dayRow)(nil)).Set("version = version").
 				Where("site_id = ? AND day = ?", day.SiteID, day.Day).
@@ -118,13 +117,17 @@ func (s *Store) rewriteSegment(ctx context.Context, old *oldSegment) error {
 		if err != nil {
 			return err
 		}
-		return s.putSegment(ctx, tx.Tx, old.SiteID, old.FirstDay, int(old.Days), renewed)
+		return s.putSegment(ctx, tx, old.SiteID, old.FirstDay, int(old.Days), renewed)
 	})
 }
 
 // rewriteImported rewrites a segment of an import that is complete.
 func (s *Store) rewriteImported(ctx context.Context, old *oldSegment) error {
-	renewed, err := s.renew(ctx, old)
+	in, err := s.ofSite(ctx, old.SiteID)
+	if err != nil {
+		return err
+	}
+	renewed, err := in.renew(ctx, old)
 	if err != nil {
 		return err
 	}
@@ -148,7 +151,7 @@ func (s *Store) rewriteImported(ctx context.Context, old *oldSegment) error {
 }
 
 // renew returns a segment in the new form, with its rollup, whose form is the same.
-func (s *Store) renew(ctx context.Context, old *oldSegment) (renewed stored, err error) {
+func (s *cellStore) renew(ctx context.Context, old *oldSegment) (renewed stored, err error) {
 	err = s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
 		err := eachStored(ctx, each, old.chunks(), nil, func(found *stored) error {
 			g, err := unpack(found.packed)

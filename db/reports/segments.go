@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/rawrows"
 	"github.com/tallygate/tallygate/db/reports/scan"
@@ -233,10 +234,10 @@ func (s *Store) binaryQuery(text string, args ...any) (string, []any) {
 
 // putSegment stores a segment in place of those that begin on the same day.
 func (s *Store) putSegment(
-	ctx context.Context, tx bun.Tx, siteID int64, first model.Day, days int, to stored,
+	ctx context.Context, tx *db.CellTx, siteID int64, first model.Day, days int, to stored,
 ) error {
 	put := func(chunk int64, data []byte) error {
-		return s.putChunks(ctx, tx, "report_segments (site_id, first_day, days, chunk, data)",
+		return s.putChunks(ctx, tx.Tx.Tx, "report_segments (site_id, first_day, days, chunk, data)",
 			[]any{siteID, int64(first), int64(days)}, chunk, data)
 	}
 
@@ -269,7 +270,7 @@ func (s *Store) putChunks(ctx context.Context, tx bun.Tx, columns string, key []
 }
 
 // deleteSegments deletes the segments that begin on a day from first to last.
-func deleteSegments(ctx context.Context, tx bun.IDB, siteID int64, first, last model.Day) error {
+func deleteSegments(ctx context.Context, tx *db.CellTx, siteID int64, first, last model.Day) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM report_segments WHERE site_id = ? AND first_day >= ? AND first_day <= ?",
 		siteID, first, last)
 	return err
@@ -277,7 +278,7 @@ func deleteSegments(ctx context.Context, tx bun.IDB, siteID int64, first, last m
 
 // readSegments reads the segments of a site that have days of a span, in order. None of them begins
 // before begin.
-func (s *Store) readSegments(
+func (s *cellStore) readSegments(
 	ctx context.Context, siteID int64, begin model.Day, sp span,
 ) (list []*segment.Segment, err error) {
 	err = s.eachSegment(ctx, siteID, begin, sp, nil, func(g *segment.Segment) error {
@@ -289,7 +290,7 @@ func (s *Store) readSegments(
 
 // eachSegment calls take for each segment that readSegments returns, as soon as it is read. For rooms,
 // see there.
-func (s *Store) eachSegment(
+func (s *cellStore) eachSegment(
 	ctx context.Context, siteID int64, begin model.Day, sp span, rooms *rooms, take func(*segment.Segment) error,
 ) error {
 	err := s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
@@ -318,7 +319,7 @@ type piece struct {
 
 // eachPiece calls take for the segments of a site that have days of a span. Of segments with a rollup
 // it reads the columns only if needsColumns. It reads one state of the database. For rooms, see there.
-func (s *Store) eachPiece(
+func (s *cellStore) eachPiece(
 	ctx context.Context, siteID int64, begin model.Day, sp span, rooms *rooms,
 	needsColumns func(piece) bool, take func(piece) error,
 ) error {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 )
@@ -111,9 +110,9 @@ func (s *Store) CorrectDates(ctx context.Context, now model.Instant) (int64, err
 
 		{
 			table: "sessions", key: "id_hash",
-			condition: "expires_at > ?1", limit: now.Add(accounts.SessionIdle + 24*time.Hour),
-			set:   fmt.Sprintf("last_seen_at = ?0 - %d, expires_at = ?0", accounts.SessionIdle.Microseconds()),
-			value: now.Add(accounts.SessionIdle),
+			condition: "expires_at > ?1", limit: now.Add(model.SessionIdle + 24*time.Hour),
+			set:   fmt.Sprintf("last_seen_at = ?0 - %d, expires_at = ?0", model.SessionIdle.Microseconds()),
+			value: now.Add(model.SessionIdle),
 		},
 
 		{
@@ -146,8 +145,8 @@ func (s *Store) correct(ctx context.Context, corrections []correction) (int64, e
 			change = fmt.Sprintf("DELETE FROM %s WHERE %s", c.table, rows)
 		}
 
-		err := s.db.EachCellOf(ctx, c.table, func(in *db.DB) error {
-			n, err := s.in(in).changeInChunks(ctx, wrong, change, c.value, c.limit)
+		err := s.db.EachCellOf(ctx, c.table, func(in *db.Cell) error {
+			n, err := cell{in}.changeInChunks(ctx, wrong, change, c.value, c.limit)
 			all += n
 			return err
 		})
@@ -162,18 +161,18 @@ func (s *Store) correct(ctx context.Context, corrections []correction) (int64, e
 // changeInChunks repeats a statement that changes a few rows, until the clause "FROM … WHERE …"
 // selects no row, and returns the number of changed rows. Both have the same arguments. It queries
 // before it writes, because even a write that changes no row makes SQLite's writers wait.
-func (s *Store) changeInChunks(ctx context.Context, from, change string, args ...any) (int64, error) {
+func (c cell) changeInChunks(ctx context.Context, from, change string, args ...any) (int64, error) {
 	var all int64
 	for {
 		var more bool
-		if err := s.db.Read.NewRaw("SELECT EXISTS (SELECT 1 "+from+")", args...).Scan(ctx, &more); err != nil {
+		if err := c.Read.NewRaw("SELECT EXISTS (SELECT 1 "+from+")", args...).Scan(ctx, &more); err != nil {
 			return all, err
 		}
 		if !more {
 			return all, nil
 		}
 
-		result, err := s.db.Write.ExecContext(ctx, change, args...)
+		result, err := c.Write.ExecContext(ctx, change, args...)
 		if err != nil {
 			return all, err
 		}

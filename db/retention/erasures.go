@@ -130,12 +130,12 @@ func (s *Store) EraseUsers(ctx context.Context, now model.Instant) (int64, error
 // EraseUser continues an erasure, for at most a million visits of the site or until ctx ends, and
 // returns the number of deleted rows. An error does not undo its progress.
 func (s *Store) EraseUser(ctx context.Context, e *model.UserErasure, now model.Instant) (int64, error) {
-	in, err := s.db.OfSite(ctx, e.SiteID)
+	cell, err := s.db.OfSite(ctx, e.SiteID)
 	if err != nil {
 		return 0, err
 	}
 
-	r := &eraser{db: in, erasure: *e, now: now}
+	r := &eraser{cell: cell, erasure: *e, now: now}
 	err = r.run(ctx)
 	if errors.Is(err, errStillActive) || errors.Is(err, db.ErrSiteMoving) {
 		// The next run continues.

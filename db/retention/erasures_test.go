@@ -272,7 +272,7 @@ func TestEraseDuringHit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := erasableSite(t, d, "shop.example")
 		visitor := model.VisitorKey{SiteID: site.ID, Visitor: model.VisitorID{7}}
-		hits := ingest.New(dbtest.SitesCell(t, d)).HitStore()
+		hits := ingest.NewHitStore(dbtest.SitesCell(t, d))
 		defer hits.Close()
 
 		view := func(at model.Instant) error {

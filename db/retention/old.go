@@ -55,8 +55,8 @@ func (s *Store) DropOldData(ctx context.Context, now model.Instant, months int) 
 	}
 
 	before := keptFrom(now, newest, months)
-	err = s.db.EachCell(ctx, func(in *db.DB) error {
-		dropped, err := s.in(in).dropOldData(ctx, now, before)
+	err = s.db.EachCell(ctx, func(in *db.Cell) error {
+		dropped, err := cell{in}.dropOldData(ctx, now, before)
 		all.Partitions, all.Rows = all.Partitions+dropped.Partitions, all.Rows+dropped.Rows
 		return err
 	})
@@ -64,24 +64,24 @@ func (s *Store) DropOldData(ctx context.Context, now model.Instant, months int) 
 }
 
 // dropOldData is DropOldData for the months of a cell before the given one.
-func (s *Store) dropOldData(ctx context.Context, now model.Instant, before model.Month) (Dropped, error) {
+func (c cell) dropOldData(ctx context.Context, now model.Instant, before model.Month) (Dropped, error) {
 	var all Dropped
 
 	// Visits come last, so that no page view or event is left without its visit.
 	for _, table := range partitionedTables {
 		rows := oldRows{table: table.name, key: table.primaryKey, column: table.key, bound: table.bound(before)}
 
-		if s.db.IsPostgres() {
+		if c.Common.IsPostgres() {
 			rows.table = table.defaultPartition()
 
-			n, err := s.detachPartitions(ctx, table, before, now)
+			n, err := c.detachPartitions(ctx, table, before, now)
 			all.Partitions += n
 			if err != nil {
 				return all, err
 			}
 		}
 
-		n, err := s.deleteInChunks(ctx, rows)
+		n, err := c.deleteInChunks(ctx, rows)
 		all.Rows += n
 		if err != nil {
 			return all, err
@@ -140,7 +140,7 @@ func (s *Store) deleteOldImports(ctx context.Context, bound int64) (int64, error
 			old := fmt.Sprintf("FROM %s WHERE site_id = ? AND import_id = ? AND %s < ?", rows.table, rows.column)
 			remove := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s %[3]s LIMIT %[4]d)",
 				rows.table, rows.key, old, chunkOf(rows.table))
-			n, err := s.changeInChunks(ctx, old, remove, one.SiteID, one.ID, bound)
+			n, err := s.common().changeInChunks(ctx, old, remove, one.SiteID, one.ID, bound)
 			if all += n; err != nil {
 				return all, fmt.Errorf("delete old days of import %d: %w", one.ID, err)
 			}
@@ -197,8 +197,8 @@ func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64,
 		return all, err
 	}
 
-	err = s.db.EachCell(ctx, func(in *db.DB) error {
-		n, err := s.in(in).deleteOldDeliveries(ctx, now)
+	err = s.db.EachCell(ctx, func(in *db.Cell) error {
+		n, err := cell{in}.deleteOldDeliveries(ctx, now)
 		all += n
 		return err
 	})
@@ -238,7 +238,7 @@ func (s *Store) BoundAuditLogs(ctx context.Context, most int64) (int64, error) {
 		remove := fmt.Sprintf("DELETE FROM audit_log WHERE (account_id, id) IN (SELECT account_id, id %s ORDER BY id LIMIT %d)",
 			old, deleteChunk)
 
-		n, err := s.changeInChunks(ctx, old, remove, accountID, oldest)
+		n, err := s.common().changeInChunks(ctx, old, remove, accountID, oldest)
 		all += n
 		if err != nil {
 			return all, fmt.Errorf("delete old entries of the audit log of account %d: %w", accountID, err)
@@ -257,8 +257,8 @@ func (s *Store) deleteByAge(ctx context.Context, selections []oldRows) (int64, e
 		remove := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s %[3]s ORDER BY %[4]s LIMIT %[5]d)",
 			rows.table, rows.key, old, rows.column, chunkOf(rows.table))
 
-		err := s.db.EachCellOf(ctx, rows.table, func(in *db.DB) error {
-			n, err := s.in(in).changeInChunks(ctx, old, remove, rows.bound)
+		err := s.db.EachCellOf(ctx, rows.table, func(in *db.Cell) error {
+			n, err := cell{in}.changeInChunks(ctx, old, remove, rows.bound)
 			all += n
 			return err
 		})
@@ -273,13 +273,13 @@ func (s *Store) deleteByAge(ctx context.Context, selections []oldRows) (int64, e
 // deleteOldDeliveries deletes finished deliveries that were created more than finishedRetention ago,
 // each with its attempts, and returns the number of rows. An attempt that a late worker stores for a
 // deleted delivery goes with its site.
-func (s *Store) deleteOldDeliveries(ctx context.Context, now model.Instant) (int64, error) {
+func (c cell) deleteOldDeliveries(ctx context.Context, now model.Instant) (int64, error) {
 	bound := model.FirstTimeID(now.Add(-finishedRetention))
 
 	var all int64
 	for {
 		var old []struct{ SiteID, ID int64 }
-		err := s.db.Read.NewSelect().Table("deliveries").Column("site_id", "id").Where("state <> ?", model.DeliveryPending).
+		err := c.Read.NewSelect().Table("deliveries").Column("site_id", "id").Where("state <> ?", model.DeliveryPending).
 			Where("id < ?", bound).Order("id").Limit(deleteChunk).Scan(ctx, &old)
 		if err != nil {
 			return all, fmt.Errorf("look for old deliveries: %w", err)
@@ -294,7 +294,7 @@ func (s *Store) deleteOldDeliveries(ctx context.Context, now model.Instant) (int
 		}
 
 		var n int64
-		err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		err = c.InTx(ctx, func(ctx context.Context, tx *db.CellTx) error {
 			n = 0
 			for _, statement := range []string{
 				"DELETE FROM deliveries WHERE (site_id, id) IN (?) AND state <> 'pending'",
@@ -358,7 +358,7 @@ type oldRows struct {
 
 // deleteInChunks deletes rows tenant by tenant, so that the primary key finds them, a few in each
 // transaction.
-func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error) {
+func (c cell) deleteInChunks(ctx context.Context, rows oldRows) (int64, error) {
 	column, _, _ := strings.Cut(rows.key, ",")
 	nextTenant := fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[1]s > ? ORDER BY %[1]s LIMIT 1", column, rows.table)
 	old := fmt.Sprintf("FROM %s WHERE %s = ? AND %s < ?", rows.table, column, rows.column)
@@ -368,7 +368,7 @@ func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error)
 	var all int64
 	for tenant := int64(-1); ; {
 		var next []int64
-		if err := s.db.Read.NewRaw(nextTenant, tenant).Scan(ctx, &next); err != nil {
+		if err := c.Read.NewRaw(nextTenant, tenant).Scan(ctx, &next); err != nil {
 			return all, fmt.Errorf("look for tenants in %s: %w", rows.table, err)
 		}
 		if len(next) == 0 {
@@ -376,7 +376,7 @@ func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error)
 		}
 
 		tenant = next[0]
-		n, err := s.changeInChunks(ctx, old, remove, tenant, rows.bound)
+		n, err := c.changeInChunks(ctx, old, remove, tenant, rows.bound)
 		all += n
 		if err != nil {
 			return all, fmt.Errorf("delete old rows of %s %d from %s: %w", column, tenant, rows.table, err)
@@ -387,8 +387,8 @@ func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error)
 // DeleteConsumed deletes consumed challenges and tokens that were issued more than
 // model.ConsumedRetention ago, a few in each transaction, and returns their number.
 func (s *Store) DeleteConsumed(ctx context.Context, now model.Instant) (all int64, err error) {
-	err = s.db.EachCell(ctx, func(in *db.DB) error {
-		n, err := s.in(in).deleteInChunks(ctx, oldRows{
+	err = s.db.EachCell(ctx, func(in *db.Cell) error {
+		n, err := cell{in}.deleteInChunks(ctx, oldRows{
 			table: tables.Consumed.Name, key: tables.Consumed.Columns.List(""), column: "issued_at",
 			bound: int64(now.Add(-model.ConsumedRetention)),
 		})

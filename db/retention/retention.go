@@ -26,5 +26,8 @@ func (s *Store) TrustedNow(ctx context.Context) (model.Instant, error) {
 	return s.db.TrustedNow(ctx, s.newestHit)
 }
 
-// in returns the retention of a cell.
-func (s *Store) in(cell *db.DB) *Store { return &Store{db: cell, keys: s.keys} }
+// cell deletes rows of one cell.
+type cell struct{ *db.Cell }
+
+// common deletes rows of common tables, which the connections of each cell find.
+func (s *Store) common() cell { return cell{s.db.DefaultCell()} }

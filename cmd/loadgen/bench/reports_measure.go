@@ -123,7 +123,7 @@ func (m *reportsMeasurer) buildDay(ctx context.Context, d *db.DB, store *reports
 			if err != nil {
 				return err
 			}
-			if err := d.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+			if err := d.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 				return reports.Invalidate(ctx, tx, siteID, now, yesterday)
 			}); err != nil {
 				return err

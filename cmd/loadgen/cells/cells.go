@@ -15,7 +15,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/report"
 	"github.com/tallygate/tallygate/cmd/loadgen/traffic"
 	"github.com/tallygate/tallygate/cmd/loadgen/verify"
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 )
 
 // Command measures all layouts in turn.
@@ -131,7 +131,7 @@ func (c *Command) Play(ctx context.Context, progress io.Writer) (*Outcome, error
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-time.After(db.CellDelay):
+	case <-time.After(celllist.Delay):
 	}
 
 	for n, i := range all {

@@ -1,4 +1,4 @@
-package db
+package celllist
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/tallygate/tallygate/db/pgpool"
 )
 
 // Cells can have addresses for the writers of their hits and claims: on Citus that of the worker that has
@@ -25,23 +27,23 @@ var (
 	ErrNoCellTables  = errors.New("the database at the address does not have the cell's tables")
 )
 
-// cellAddresses are the addresses of cells for their writers.
-type cellAddresses struct {
+// addresses are the addresses of cells for their writers.
+type addresses struct {
 	configs map[int64]*pgx.ConnConfig
 
 	mu    sync.Mutex
 	nodes []string // identities of the servers that the common address leads to
 }
 
-// parseCellAddresses reads addresses by the cells' ids. Its errors do not contain them.
-func parseCellAddresses(urls map[int64]string) (map[int64]*pgx.ConnConfig, error) {
+// parseAddresses reads addresses by the cells' ids. Its errors do not contain them.
+func parseAddresses(urls map[int64]string) (map[int64]*pgx.ConnConfig, error) {
 	configs := make(map[int64]*pgx.ConnConfig, len(urls))
 	for id, url := range urls {
-		if id == DefaultCell {
+		if id == Default {
 			return nil, fmt.Errorf("cell %d is at the common address", id)
 		}
 
-		config, err := parsePostgres(url)
+		config, err := pgpool.Parse(url)
 		if err != nil {
 			return nil, fmt.Errorf("address of cell %d: %w", id, err)
 		}
@@ -50,37 +52,36 @@ func parseCellAddresses(urls map[int64]string) (map[int64]*pgx.ConnConfig, error
 	return configs, nil
 }
 
-// BatchPostgres returns a copy of the configuration for connections that store batches of d's cell; nil
-// on SQLite. It is that of Postgres, or of the cell's own address, where a connection fails that leads to
-// another database.
-func (d *DB) BatchPostgres() *pgx.ConnConfig {
-	address := d.cells.addresses.configs[d.CellID()]
+// BatchConfig returns a copy of the configuration for connections that store batches of the cell: of
+// Config, or of the cell's own address, where a connection fails that leads to another database.
+func (l *List) BatchConfig(c *Connections) *pgx.ConnConfig {
+	address := l.addresses.configs[c.ID]
 	if address == nil {
-		return d.Postgres()
+		return c.Config.Copy()
 	}
 
 	config := address.Copy()
-	config.RuntimeParams["search_path"] = d.pg.RuntimeParams["search_path"]
+	config.RuntimeParams["search_path"] = c.Path
 	config.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
-		return d.cells.checkNode(ctx, conn, d.cell)
+		return l.checkNode(ctx, conn, c.Cell)
 	}
 	return config
 }
 
-// HasOwnAddress reports whether BatchPostgres leads to an address of d's cell.
-func (d *DB) HasOwnAddress() bool { return d.cells.addresses.configs[d.CellID()] != nil }
+// HasAddress reports whether a cell has an address of its own.
+func (l *List) HasAddress(id int64) bool { return l.addresses.configs[id] != nil }
 
 // CheckCellAddresses checks all configured addresses of cells at the same time. The result has an entry
 // for each address with a fault: ErrUnknownCell, ErrOtherDatabase, ErrNoCellTables, or why there is no
 // connection.
-func (d *DB) CheckCellAddresses(ctx context.Context) (faults map[int64]error, err error) {
-	ids := slices.Sorted(maps.Keys(d.cells.addresses.configs))
+func (l *List) CheckCellAddresses(ctx context.Context) (faults map[int64]error, err error) {
+	ids := slices.Sorted(maps.Keys(l.addresses.configs))
 	if len(ids) == 0 {
 		return nil, nil
 	}
 
-	d.ForgetCells()
-	list, err := d.Cells(ctx)
+	l.ForgetCells()
+	list, err := l.Cells(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func (d *DB) CheckCellAddresses(ctx context.Context) (faults map[int64]error, er
 			continue
 		}
 		checks.Go(func() error {
-			failed[i] = d.connectToCell(ctx, id)
+			failed[i] = l.connectAsWriter(ctx, id)
 			return nil
 		})
 	}
@@ -109,19 +110,19 @@ func (d *DB) CheckCellAddresses(ctx context.Context) (faults map[int64]error, er
 }
 
 // HasCellAddresses reports whether a cell has an address of its own.
-func (d *DB) HasCellAddresses() bool { return len(d.cells.addresses.configs) > 0 }
+func (l *List) HasCellAddresses() bool { return len(l.addresses.configs) > 0 }
 
 // WritesCell reports whether the writers of at least one cell with an address can connect to a server that
 // accepts changes. It needs the common address only for servers that it has not connected to before.
-func (d *DB) WritesCell(ctx context.Context) bool {
+func (l *List) WritesCell(ctx context.Context) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	reached := make(chan bool, len(d.cells.addresses.configs))
-	for id := range d.cells.addresses.configs {
-		go func() { reached <- d.connectToCell(ctx, id) == nil }()
+	reached := make(chan bool, len(l.addresses.configs))
+	for id := range l.addresses.configs {
+		go func() { reached <- l.connectAsWriter(ctx, id) == nil }()
 	}
-	for range d.cells.addresses.configs {
+	for range l.addresses.configs {
 		if <-reached {
 			return true
 		}
@@ -129,13 +130,13 @@ func (d *DB) WritesCell(ctx context.Context) bool {
 	return false
 }
 
-// connectToCell connects as a writer of the cell does.
-func (d *DB) connectToCell(ctx context.Context, id int64) error {
-	in, err := d.InCell(ctx, id)
+// connectAsWriter connects as a writer of the cell does.
+func (l *List) connectAsWriter(ctx context.Context, id int64) error {
+	in, err := l.Connect(ctx, id)
 	if err != nil {
 		return err
 	}
-	conn, err := pgx.ConnectConfig(ctx, in.BatchPostgres())
+	conn, err := pgx.ConnectConfig(ctx, l.BatchConfig(in))
 	if err != nil {
 		return err
 	}
@@ -154,7 +155,7 @@ var errReadOnly = errors.New("the server of the cell accepts no changes")
 const nodeIdentity = "SELECT pg_postmaster_start_time()::text || ' ' || oid FROM pg_database WHERE datname = current_database()"
 
 // checkNode checks that a connection leads to a server of this database that has the tables of a cell.
-func (c *cells) checkNode(ctx context.Context, conn *pgconn.PgConn, cell Cell) error {
+func (l *List) checkNode(ctx context.Context, conn *pgconn.PgConn, cell Cell) error {
 	table := pgx.Identifier{cell.Schema, "site_usage"}.Sanitize()
 	results, err := conn.Exec(ctx, fmt.Sprintf("%s; SELECT to_regclass('%s') IS NULL", nodeIdentity, table)).ReadAll()
 	if err != nil {
@@ -162,7 +163,7 @@ func (c *cells) checkNode(ctx context.Context, conn *pgconn.PgConn, cell Cell) e
 	}
 
 	// The order of the checks: another database may have no such table.
-	if err := c.checkIdentity(ctx, string(results[0].Rows[0][0])); err != nil {
+	if err := l.checkIdentity(ctx, string(results[0].Rows[0][0])); err != nil {
 		return err
 	}
 	if string(results[1].Rows[0][0]) == "t" {
@@ -173,15 +174,15 @@ func (c *cells) checkNode(ctx context.Context, conn *pgconn.PgConn, cell Cell) e
 
 // checkIdentity checks that a server is one of those that the common address leads to. A server that
 // was restarted has a new identity, so an unknown one makes it read them again.
-func (c *cells) checkIdentity(ctx context.Context, identity string) error {
-	a := &c.addresses
+func (l *List) checkIdentity(ctx context.Context, identity string) error {
+	a := &l.addresses
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if slices.Contains(a.nodes, identity) {
 		return nil
 	}
 
-	nodes, err := c.readNodes(ctx)
+	nodes, err := l.readNodes(ctx)
 	if err != nil {
 		return fmt.Errorf("compare with the common address: %w", err)
 	}
@@ -195,9 +196,9 @@ func (c *cells) checkIdentity(ctx context.Context, identity string) error {
 
 // readNodes reads the identities of the common address's server, and on Citus of all its nodes that
 // respond.
-func (c *cells) readNodes(ctx context.Context) (nodes []string, err error) {
+func (l *List) readNodes(ctx context.Context) (nodes []string, err error) {
 	query := nodeIdentity
-	isCitus, err := c.home.IsCitus(ctx)
+	isCitus, err := l.IsCitus(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +206,7 @@ func (c *cells) readNodes(ctx context.Context) (nodes []string, err error) {
 		query = "SELECT result FROM run_command_on_all_nodes($$" + nodeIdentity + "$$, true, true) WHERE success"
 	}
 
-	rows, err := c.home.DataRead.DB.QueryContext(ctx, query)
+	rows, err := l.common.DB.QueryContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
