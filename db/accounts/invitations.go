@@ -17,6 +17,7 @@ import (
 // day; another one fails with the RateLimited rate_limited.
 func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *model.Mail) (*model.Invitation, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// mayInvite counts under this lock, so that concurrent invitations keep the limit.
 		if err := tx.LockRow(ctx, "accounts", invitation.AccountID); err != nil {
 			return err
 		}
@@ -49,6 +50,8 @@ func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *m
 		}
 
 		mail := *mail
+
+		// A user reads mails in the language of the user's settings.
 		if known {
 			mail.Language = language
 		}
@@ -248,6 +251,8 @@ func (s *Store) accept(
 ) (*model.User, error) {
 	var user *model.User
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// Read the account without a lock, because its row comes first in the order of locks. The
+		// DELETE below decides which of two callers consumes the invitation.
 		var invitation model.Invitation
 		if err := tx.NewSelect().Model(&invitation).Where("token_hash = ?", tokenHash).Scan(ctx); err != nil {
 			return db.OrNotFound(err)

@@ -132,6 +132,7 @@ func (s *Store) ConfirmTOTP(
 			return err
 		}
 
+		// The key of a row is the user and confirmed, so the earlier app must make room first.
 		if _, err := tx.ExecContext(ctx, "DELETE FROM totp_secrets WHERE user_id = ? AND confirmed", userID); err != nil {
 			return err
 		}
@@ -296,6 +297,7 @@ func (s *Store) SetAccountSecurity(
 		switch {
 		case err != nil:
 			return err
+		// The account would bar its own owner.
 		case requireSecondFactor && !user.SecondFactor:
 			return ErrNoSecondFactor
 		}

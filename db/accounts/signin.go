@@ -149,6 +149,7 @@ func (s *Store) countSignIn(
 			return err
 		}
 
+		// The transaction runs again after a conflict.
 		wait = 0
 		for i, l := range limits {
 			if now.Sub(rows[i].LastAt) >= signInMemory {
@@ -158,6 +159,7 @@ func (s *Store) countSignIn(
 			wait = max(wait, l.wait(rows[i], now))
 		}
 
+		// A refused attempt does not count: errWait rolls the transaction back.
 		if wait > 0 {
 			return errWait
 		}

@@ -118,6 +118,7 @@ func (s *Store) ConfirmSignUp(
 ) (*model.User, error) {
 	var user *model.User
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// Exactly one sign-up can be the first, which makes its user the operator.
 		if err := tx.LockInstallation(ctx); err != nil {
 			return err
 		}

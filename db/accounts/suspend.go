@@ -65,6 +65,7 @@ func (s *Store) changeSuspension(
 ) (*model.Account, error) {
 	var account model.Account
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// mayBeSuspended needs this lock, so that an operator remains outside of the account.
 		if err := tx.LockInstallation(ctx); err != nil {
 			return err
 		}

@@ -101,6 +101,7 @@ func (b *Batches[Keys, State, Changes]) read(ctx context.Context, tx transaction
 	}
 
 	if b.statements.missing(keys, state) {
+		// Not in this transaction: it must not wait for an insert while it holds locks.
 		if err := tx.apart(ctx, b.statements.add(keys)); err != nil {
 			return nil, err
 		}

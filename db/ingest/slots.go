@@ -57,6 +57,8 @@ func (h *hits) widen(keys HitKeys, state *HitState) (*HitState, []step) {
 	h.whole = nil
 	for key, n := range keys.Counting {
 		usage, ok := state.Usage[key]
+
+		// More locks do not help after the quota is used up.
 		if !ok || usage.isUsedUp() || usage.Used+n <= usage.limit() {
 			continue
 		}

@@ -174,6 +174,7 @@ func isPlainHost(s string) bool {
 			return false
 		}
 
+		// DNS limits a label to 63 bytes (RFC 1035, section 2.3.4).
 		if label > 63 {
 			return false
 		}

@@ -309,6 +309,7 @@ func (s *search) match(text string) bool {
 			alive |= moved
 		}
 
+		// Without a place the rest of the text cannot match.
 		if alive == 0 {
 			return false
 		}

@@ -264,6 +264,7 @@ func (s *Store) dailyDeliveries(
 		return nil, err
 	}
 
+	// A day without events is one part without rows.
 	deliveries := make([]model.Delivery, max(1, len(ends)))
 	for i := range deliveries {
 		part := model.DailyPart{Day: day, Part: i + 1, Parts: len(deliveries)}

@@ -96,6 +96,8 @@ GROUP BY due.site_id, due.kind ORDER BY due.site_id, due.kind`
 		Deliveries int
 		Held       bool
 	}
+
+	// One row beyond the limit shows that more are due.
 	if err := s.db.Read.NewRaw(text, now, fewDue+1).Scan(ctx, &rows); err != nil {
 		return nil, false, err
 	}
@@ -357,6 +359,8 @@ func (s *Store) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, no
 			return s.fail(ctx, tx, &c.Delivery, c.Attempts, r.Error, r.RetryAfter, now)
 		}
 
+		// No condition on the claim: the receiver has the message, even if another worker holds the
+		// claim.
 		_, err = tx.NewUpdate().Table("deliveries").
 			Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryDelivered).
 			Where("site_id = ? AND id = ?", c.SiteID, c.ID).Exec(ctx)

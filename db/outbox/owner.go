@@ -120,6 +120,7 @@ func (s *Store) RedeliverFailed(
 ) (*Redelivered, error) {
 	var result *Redelivered
 	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
+		// The transaction runs again after a conflict, so start with an empty result.
 		result = &Redelivered{}
 
 		var site model.Site
@@ -170,6 +171,7 @@ var testEvents = map[string]string{
 func redeliverLane(
 	ctx context.Context, tx *db.Tx, lane model.Lane, events []string, since, now model.Instant, result *Redelivered,
 ) error {
+	// One row beyond the limit shows that more remain.
 	most := model.MaxRedeliveredAtOnce - result.Count
 	var failed []model.Delivery
 	q := tx.NewSelect().Model(&failed).ExcludeColumn("body").
@@ -226,6 +228,7 @@ func (s *Store) QueueTestWebhook(
 	}
 
 	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
+		// mayTest counts under this lock, so that concurrent tests keep the limit.
 		if err := tx.LockRow(ctx, "sites", siteID); err != nil {
 			return err
 		}

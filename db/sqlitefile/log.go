@@ -106,6 +106,7 @@ func openLog(tls *libc.TLS, _, name, file uintptr, flags int32, outFlags uintptr
 func gather(tls *libc.TLS, file uintptr) bool {
 	const size = unsafe.Sizeof(sqlite3.Tsqlite3_io_methods{})
 
+	// SQLite holds the address as an integer, which Go's garbage collector does not see.
 	memory := libc.Xmalloc(tls, types.Size_t(size+logBuffer))
 	if memory == 0 {
 		return false

@@ -261,6 +261,7 @@ func (p *Postgres) probe(ctx context.Context, conn *pgx.Conn, own string) error 
 	for {
 		notification, err := conn.WaitForNotification(answer)
 		if err != nil && ctx.Err() == nil && answer.Err() != nil {
+			// Only the deadline ended the wait: the connection works, but the notification was lost.
 			return ErrNoNotifications
 		}
 		if err != nil {
@@ -270,6 +271,8 @@ func (p *Postgres) probe(ctx context.Context, conn *pgx.Conn, own string) error 
 		if notification.Channel == own {
 			return nil
 		}
+
+		// Other notifications arrive meanwhile.
 		if err := p.report(notification); err != nil {
 			return err
 		}

@@ -249,6 +249,7 @@ func enqueue(ctx context.Context, client *asynq.Client, task Task) error {
 
 	id := task.ID
 
+	// A stuck ID gets a new name after stuckAfter, and again whenever the delay has doubled.
 	if again := bits.Len64(uint64(max(0, task.Overdue) / stuckAfter)); again > 0 {
 		id = fmt.Sprintf("%s:again%d", id, again)
 	}

@@ -95,6 +95,8 @@ func (d *Deliverer) writeDaily(ctx context.Context, claim *outbox.Claim, to *dai
 	if err != nil {
 		return err
 	}
+
+	// Leave the object open: the rows follow one by one, without a slice of all rows.
 	if err := to.text(string(bytes.TrimSuffix(head, []byte("}"))) + `,"rows":[`); err != nil {
 		return err
 	}

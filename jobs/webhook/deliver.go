@@ -257,6 +257,7 @@ func (d *Deliverer) deliver(ctx context.Context, lane model.Lane) (bool, error) 
 
 	var body *exportBody
 
+	// Reserve memory for the body before the claim, because a claim uses up an attempt.
 	if lane.Kind == model.DeliveryDailyExport {
 		if body = d.exports.begin(); body == nil {
 			return false, nil
