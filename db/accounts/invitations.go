@@ -216,6 +216,7 @@ func (s *Store) AcceptAs(
 		switch {
 		case err != nil:
 			return nil, err
+		// The same answer as for an unknown secret, see accept.
 		case locked.Email != invitation.Email:
 			return nil, model.ErrNotFound
 		}

@@ -345,6 +345,7 @@ func addFactor(
 			return false, err
 		}
 
+		// Without a session pass an empty value: a comparison with NULL selects no row.
 		_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE user_id = ? AND id_hash <> ?", user.ID,
 			append([]byte{}, change.Session...))
 		if err != nil {

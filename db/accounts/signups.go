@@ -83,6 +83,7 @@ func boundSignUps(ctx context.Context, tx *db.Tx, email string, now model.Instan
 		return errManySignUps
 	}
 
+	// The caller inserts one more.
 	newest := tx.NewSelect().Model((*model.PendingSignUp)(nil)).Column("id").Where("email = ?", email).
 		Order("id DESC").Limit(maxPendingSignUpsAddress - 1)
 

@@ -243,6 +243,7 @@ func (c *HitChanges) usage() []siteUsed {
 		rows = append(rows, siteUsed{key, n, c.Reports[key], c.Reached[key]})
 	}
 
+	// Each key has one row, because UPDATE … FROM changes a row only once.
 	for key, n := range c.Reports {
 		if _, counted := c.Used[key]; !counted {
 			rows = append(rows, siteUsed{key, 0, n, c.Reached[key]})

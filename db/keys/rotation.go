@@ -166,7 +166,6 @@ const resealPage = 500
 // resealSecrets encrypts with the new key the webhook secrets that it has not encrypted yet, site
 // by site in the order of ids.
 func (r keyRing) resealSecrets(ctx context.Context, tx *db.Tx, result *Rotation) error {
-	// The transaction runs again after a conflict.
 	result.Unreadable = nil
 
 	for after, last := int64(0), false; !last; {

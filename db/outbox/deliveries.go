@@ -385,6 +385,9 @@ func (s *Store) fail(
 		Set("state = ?, next_attempt_at = ?, claimed_until = 0, fallback = ''", state, next).
 		Where("site_id = ? AND id = ? AND tries = ? AND state = 'pending'", delivery.SiteID, delivery.ID, attempt).
 		Exec(ctx)
+
+	// Only the end of a schedule is mailed, and neither a manual attempt, a test nor a missing
+	// address.
 	if err != nil || state != model.DeliveryFailed || delivery.ResumeState != "" ||
 		delivery.Kind == model.DeliveryTest || class == model.AttemptNoWebhook {
 		return err

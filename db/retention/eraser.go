@@ -108,6 +108,7 @@ func (r *eraser) visits(ctx context.Context) (own []ownVisit, last *ownVisit, er
 		return nil, nil, err
 	}
 
+	// DeleteFunc overwrites page, so copy its end first.
 	end := page[len(page)-1]
 	own = slices.DeleteFunc(page, func(v ownVisit) bool {
 		return v.StartedAt > e.RequestedAt || !bytes.Equal(v.UserID, e.Subject)

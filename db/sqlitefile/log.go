@@ -137,6 +137,8 @@ func gather(tls *libc.TLS, file uintptr) bool {
 
 func writeLog(tls *libc.TLS, file, data uintptr, n int32, offset int64) int32 {
 	l := logOf(file)
+
+	// Only adjacent writes can be gathered.
 	if offset != l.start+int64(l.used) {
 		if code := l.flush(tls, file); code != sqlite3.SQLITE_OK {
 			return code

@@ -266,6 +266,8 @@ func (q *Queue) serve() {
 			next.servedAt = time.Now()
 		}
 		next.working++
+
+		// The channel has a buffer, so this cannot block under the lock.
 		next.waiting[0] <- struct{}{}
 		next.waiting = next.waiting[1:]
 	}

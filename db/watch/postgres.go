@@ -228,6 +228,7 @@ func (p *Postgres) await(ctx context.Context, conn *pgx.Conn, own string, probed
 	switch {
 	case notification != nil:
 		return p.take(notification, own)
+	// The connection was lost or the watch has ended, before the silence was over.
 	case wait.Err() == nil || ctx.Err() != nil:
 		return err
 	case time.Since(*probed) >= probeInterval:

@@ -183,6 +183,8 @@ func (q *Queue) Start(ctx context.Context) error {
 func (q *Queue) Stop() error {
 	q.background.Wait()
 	var drained sync.WaitGroup
+
+	// Tasks with and without Redis end at the same time, so that Stop waits for one timeout only.
 	drained.Go(q.direct.drain)
 
 	var err error

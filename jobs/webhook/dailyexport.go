@@ -36,6 +36,7 @@ func (d *Deliverer) dailyBody(ctx context.Context, claim *outbox.Claim, export *
 		return nil, err
 	}
 
+	// Measure first, so that the body is allocated once.
 	size := &dailyWriter{measures: true}
 	if err := d.writeDaily(ctx, claim, size); err != nil {
 		return nil, err

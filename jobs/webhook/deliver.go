@@ -352,6 +352,7 @@ func (d *Deliverer) attempt(times deadlines, claim *outbox.Claim, export *export
 // record stores the outcome of an attempt. It retries for 20 s, because an attempt that is not
 // recorded is made again.
 func (d *Deliverer) record(ctx context.Context, claim *outbox.Claim, result outbox.AttemptResult) error {
+	// The context of the queue ends when Redis is lost. The outcome must be stored nevertheless.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 
