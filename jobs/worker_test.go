@@ -229,7 +229,8 @@ func describe(attempts []*model.DeliveryAttempt) string {
 
 // checkOutcome checks what holds at the end of every fault test. Each delivery was made, or failed
 // after exactly five attempts. No receiver got it twice, unless a worker died before it recorded
-// the first call, or that call timed out. It returns how many deliveries there are and how many arrived twice.
+// the first call, or that call timed out. It returns how many deliveries there are and how many
+// arrived twice.
 func checkOutcome(
 	t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succeeded func(received) bool,
 ) (all, twice int) {

@@ -17,7 +17,8 @@ import (
 )
 
 var (
-	// ErrSetupExpired is returned when the setup of an authenticator app was not started, or too long ago.
+	// ErrSetupExpired is returned when the setup of an authenticator app was not started, or too
+	// long ago.
 	ErrSetupExpired = &model.Error{
 		Kind: model.Conflict, Code: "setup_expired", Message: "Start the setup again: it was not started, or too long ago.",
 	}
@@ -280,10 +281,10 @@ func (s *Store) ResetSecondFactor(ctx context.Context, email string, change Fact
 	return nil
 }
 
-// SetAccountSecurity sets whether an account requires a second factor of its members, and returns the
-// account. The caller must have checked the password of the user by, a member of that account. It fails
-// with model.ErrStale, with model.ErrForbidden for a user who is no owner, and with ErrNoSecondFactor if
-// an owner without one requires it.
+// SetAccountSecurity sets whether an account requires a second factor of its members, and returns
+// the account. The caller must have checked the password of the user by, a member of that account.
+// It fails with model.ErrStale, with model.ErrForbidden for a user who is no owner, and with
+// ErrNoSecondFactor if an owner without one requires it.
 func (s *Store) SetAccountSecurity(
 	ctx context.Context, by *model.User, requireSecondFactor bool,
 ) (*model.Account, error) {
@@ -429,8 +430,8 @@ func countRecoveryCodes(ctx context.Context, idb bun.IDB, userID int64) (n int, 
 	return n, err
 }
 
-// mailFactor mails the user about second factors, at most model.MaxSecondFactorMails of a kind within an
-// hour.
+// mailFactor mails the user about second factors, at most model.MaxSecondFactorMails of a kind
+// within an hour.
 func mailFactor(
 	ctx context.Context, tx *db.Tx, user *model.User, kind string, now model.Instant, data any,
 ) error {

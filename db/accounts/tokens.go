@@ -90,7 +90,8 @@ func makeRoomForToken(ctx context.Context, tx *db.Tx, userID int64, now model.In
 	}
 }
 
-// checkTokenSites returns an error unless all sites that a token is restricted to belong to its account.
+// checkTokenSites returns an error unless all sites that a token is restricted to belong to its
+// account.
 func checkTokenSites(ctx context.Context, tx *db.Tx, token *model.APIToken) error {
 	if token.SiteIDs == nil {
 		return nil

@@ -102,8 +102,8 @@ func Write(ctx context.Context, tx bun.IDB, c Change) error {
 		return err
 	}
 
-	// A statement that reads accounts locks all of them on Citus. After the lock of a site that would be
-	// against the order of locks.
+	// A statement that reads accounts locks all of them on Citus. After the lock of a site that
+	// would be against the order of locks.
 	condition := " WHERE EXISTS (SELECT 1 FROM accounts WHERE id = ?)"
 	if c.IsKnown {
 		condition = " WHERE ? > 0"

@@ -32,8 +32,8 @@ type ClaimState struct {
 	Moved   map[int64]bool                               // accounts that are in another cell, or moved to one
 	Claimed map[model.ConsumedKey]bool                   // this batch is the first to claim it
 
-	// Astray are the keys that nothing can claim in the cell where the batch tried: their account was or
-	// is being moved to another cell, or deleted.
+	// Astray are the keys that nothing can claim in the cell where the batch tried: their account
+	// was or is being moved to another cell, or deleted.
 	Astray map[model.ConsumedKey]bool
 }
 

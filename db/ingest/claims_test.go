@@ -41,7 +41,8 @@ func update(
 	return found
 }
 
-// addAccounts adds the accounts 1 and 2, and puts the number 0 of the test sitekey, in the cell of the sites.
+// addAccounts adds the accounts 1 and 2, and puts the number 0 of the test sitekey, in the cell of
+// the sites.
 func addAccounts(t *testing.T, d *db.DB) {
 	t.Helper()
 	for _, statement := range []string{

@@ -48,8 +48,9 @@ type Usage struct {
 	isSlot            bool
 }
 
-// Exhausted reports whether no hit can be stored: the quota is used up, or the slot's lease. A batch has
-// the sums of the month in addition (HitState.Whole) if the leases of its slots do not suffice.
+// Exhausted reports whether no hit can be stored: the quota is used up, or the slot's lease. A
+// batch has the sums of the month in addition (HitState.Whole) if the leases of its slots do not
+// suffice.
 func (u Usage) Exhausted() bool {
 	if u.isSlot {
 		return u.Used >= u.limit()

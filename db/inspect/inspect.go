@@ -156,8 +156,8 @@ func (s *Store) Addresses(ctx context.Context) (Addresses, error) {
 	}, err
 }
 
-// Notifications waits until a process would learn of changes. It returns watch.ErrNoNotifications if the
-// server confirms that it listens and a notification does not arrive.
+// Notifications waits until a process would learn of changes. It returns watch.ErrNoNotifications
+// if the server confirms that it listens and a notification does not arrive.
 func (s *Store) Notifications(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -23,11 +23,11 @@ type Rotation struct {
 }
 
 // RotateApplicationKey replaces the previous key with the current one, as given to
-// UseApplicationKey, in one transaction. It encrypts webhook and TOTP secrets again, keeps the key of user
-// ids, keeps the key of visitor ids for the rest of the day, deletes the sign-in throttles, because
-// the new key cannot find their rows, and replaces the fingerprint. It can be repeated. Then it
-// encrypts only secrets that a process without the new key has stored since. It returns ErrOtherKey
-// if the database uses neither key.
+// UseApplicationKey, in one transaction. It encrypts webhook and TOTP secrets again, keeps the key
+// of user ids, keeps the key of visitor ids for the rest of the day, deletes the sign-in throttles,
+// because the new key cannot find their rows, and replaces the fingerprint. It can be repeated.
+// Then it encrypts only secrets that a process without the new key has stored since. It returns
+// ErrOtherKey if the database uses neither key.
 func (s *Store) RotateApplicationKey(ctx context.Context, now model.Instant) (Rotation, error) {
 	ring, err := s.keyRing()
 	if err != nil {

@@ -86,8 +86,8 @@ func (s *Site) State() SiteState {
 // and all its rows.
 const RestorePeriod = 7 * 24 * time.Hour
 
-// RestorableUntil returns when a deleted site can no longer be restored; 0 for a site that cannot be restored
-// or is not deleted.
+// RestorableUntil returns when a deleted site can no longer be restored; 0 for a site that cannot
+// be restored or is not deleted.
 func (s *Site) RestorableUntil() Instant {
 	if s.DeletedAt == 0 || s.Purged {
 		return 0

@@ -43,8 +43,8 @@ WHERE s.id = ? AND (s.deleted_at > 0 OR a.suspended_at > 0))`
 const fewDue = 2_000
 
 // DueLanes returns at most limit lanes with due deliveries, of sites after the given one, ordered
-// by site and kind. Lanes of held sites are left out. Its cost follows what is due: deliveries that wait
-// for a later attempt cost nothing until more than fewDue are due.
+// by site and kind. Lanes of held sites are left out. Its cost follows what is due: deliveries that
+// wait for a later attempt cost nothing until more than fewDue are due.
 func (s *Store) DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error) {
 	var lanes []model.Lane
 	err := s.db.EachCell(ctx, func(in *db.DB) error {
@@ -399,11 +399,12 @@ func (s *Store) fail(
 	return queueFailureMail(ctx, tx, delivery, class, now)
 }
 
-// maxBacklog is how many deliveries a Backlog counts, those due first, so that it costs no more than some
-// tens of milliseconds whatever waits.
+// maxBacklog is how many deliveries a Backlog counts, those due first, so that it costs no more
+// than some tens of milliseconds whatever waits.
 const maxBacklog = 100_000
 
-// Backlog counts the pending deliveries at one time, at most 100,000 of them in each cell, those due first.
+// Backlog counts the pending deliveries at one time, at most 100,000 of them in each cell, those
+// due first.
 type Backlog struct {
 	Pending int64
 	Due     int64

@@ -17,7 +17,8 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// openTestLog opens a log through the file system of the writing connection, and closes it with the test.
+// openTestLog opens a log through the file system of the writing connection, and closes it with the
+// test.
 func openTestLog(t *testing.T, path string) (tls *libc.TLS, file uintptr) {
 	t.Helper()
 

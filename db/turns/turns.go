@@ -19,8 +19,8 @@ type Queue struct {
 	Most, MostPerKey int           // working callers
 	Line, LinePerKey int           // waiting callers
 	Patience         time.Duration // maximum wait
-	// Memory is how long a key is remembered after its last turn. The next turn goes to a key that is not
-	// remembered. Without it, an arriving key comes after the waiting keys.
+	// Memory is how long a key is remembered after its last turn. The next turn goes to a key that
+	// is not remembered. Without it, an arriving key comes after the waiting keys.
 	Memory time.Duration
 
 	mu      sync.Mutex
@@ -96,8 +96,8 @@ func (t *Turn) Yield(ctx context.Context) error {
 	return err
 }
 
-// Resume waits for another turn after End, also beyond the bounds of the queue. After an error, which is
-// the context's, the turn has ended.
+// Resume waits for another turn after End, also beyond the bounds of the queue. After an error,
+// which is the context's, the turn has ended.
 func (t *Turn) Resume(ctx context.Context) error {
 	ready, err := t.queue.join(t.key, true)
 	if err == nil {
@@ -132,9 +132,9 @@ func (q *Queue) wait(ctx context.Context, key string, ready chan struct{}, patie
 	return err
 }
 
-// yield ends a turn of a key and returns the channel that receives the next one, or nil if no caller of
-// another key waits. It does both under one lock: else a short turn of another key could end in between,
-// and the next turn would go to a caller that waits behind this one.
+// yield ends a turn of a key and returns the channel that receives the next one, or nil if no
+// caller of another key waits. It does both under one lock: else a short turn of another key could
+// end in between, and the next turn would go to a caller that waits behind this one.
 func (q *Queue) yield(key string) chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -158,7 +158,8 @@ func (q *Queue) yield(key string) chan struct{} {
 }
 
 // join adds a caller to the queue and returns the channel that receives its turn. again permits a
-// caller that goes on with its work to wait beyond the bounds of the queue, before the others of its key.
+// caller that goes on with its work to wait beyond the bounds of the queue, before the others of
+// its key.
 func (q *Queue) join(key string, again bool) (chan struct{}, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -31,8 +31,8 @@ const (
 // connection pooler does that: it gives the connection that listens to another process.
 var ErrNoNotifications = errors.New("the database's notifications do not arrive, perhaps because of a connection pooler")
 
-// Postgres reports the changes that PostgreSQL's server notifies of. All watchers of a process share one
-// connection, which exists while there are any. It is safe for concurrent use.
+// Postgres reports the changes that PostgreSQL's server notifies of. All watchers of a process
+// share one connection, which exists while there are any. It is safe for concurrent use.
 type Postgres struct {
 	config func() *pgx.ConnConfig
 	notify func(ctx context.Context, channel string) error
