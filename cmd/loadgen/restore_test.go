@@ -32,7 +32,7 @@ type restored struct {
 	first *traffic.Session // nil before the first run
 }
 
-// drive sends hits and returns the journal of the acknowledged ones.
+// drive sends hits and returns the journal of the acknowledged hits.
 func (r *restored) drive(name string) string {
 	r.Helper()
 	journal := filepath.Join(r.TempDir(), name)
@@ -238,8 +238,7 @@ func TestRestoreDump(t *testing.T) {
 }
 
 // TestRestoreBaseBackup: a base backup with the archived write-ahead log has the hits acknowledged
-// before the backup and those after it, and no salt. The service continues on it after the server
-// was lost.
+// before and after the backup, and no salt. The service continues on it after the server was lost.
 func TestRestoreBaseBackup(t *testing.T) {
 	t.Parallel()
 

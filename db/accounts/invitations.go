@@ -66,8 +66,8 @@ func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *m
 	return &invitation, nil
 }
 
-// mayInvite deletes the account's expired invitations and an earlier one to the same address. It
-// returns an error for a member, and if the account has no room for another one.
+// mayInvite deletes the account's expired invitations and an earlier invitation to the same
+// address. It returns an error for a member, and if the account is full.
 func mayInvite(ctx context.Context, tx *db.Tx, invitation model.Invitation) error {
 	member, err := tx.NewSelect().Table("users").Where("email = ?", invitation.Email).
 		Where("id IN (SELECT user_id FROM memberships WHERE account_id = ?)", invitation.AccountID).Exists(ctx)

@@ -101,7 +101,8 @@ func (s *Store) UsePasskey(ctx context.Context, used *model.Passkey, answered Ch
 	return db.Wrap(err, "use passkey %d", used.ID)
 }
 
-// consume records that a challenge was answered. It fails with ErrChallengeUsed for an earlier one.
+// consume records that a challenge was answered. It fails with ErrChallengeUsed if the challenge
+// was answered before.
 func consume(ctx context.Context, tx *db.Tx, answered Challenge) error {
 	err := db.NeedRow(tx.ExecContext(ctx, "INSERT INTO used_challenges (challenge_hash, expires_at) VALUES (?, ?) "+
 		"ON CONFLICT (challenge_hash) DO NOTHING", answered.Hash, answered.ExpiresAt))

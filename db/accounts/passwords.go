@@ -75,7 +75,7 @@ func (s *Store) RequestPasswordReset(
 	return nil
 }
 
-// PasswordChange holds a new password and what the mail about it reports.
+// PasswordChange holds a new password and the facts for the mail about it.
 type PasswordChange struct {
 	Hash string // argon2id in PHC string form
 	At   model.Instant

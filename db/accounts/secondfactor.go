@@ -212,8 +212,9 @@ func (s *Store) RenewRecoveryCodes(ctx context.Context, userID int64, passwordHa
 	return db.Wrap(err, "renew recovery codes of user %d", userID)
 }
 
-// DeleteTOTP removes a user's authenticator app, and one that waits for its first code. The caller must
-// have checked the password. It fails with model.ErrStale, ErrNoSecondFactor and ErrSecondFactorNeeded.
+// DeleteTOTP removes a user's authenticator app, and an app that waits for its first code. The
+// caller must have checked the password. It fails with model.ErrStale, ErrNoSecondFactor and
+// ErrSecondFactorNeeded.
 func (s *Store) DeleteTOTP(ctx context.Context, userID int64, passwordHash string, change FactorChange) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUnchanged(ctx, tx, userID, passwordHash)
@@ -409,7 +410,7 @@ func setSecondFactor(ctx context.Context, tx *db.Tx, userID int64, has bool) err
 	return err
 }
 
-// replaceRecoveryCodes stores the hashes of new recovery codes instead of the old ones.
+// replaceRecoveryCodes replaces the hashes of the recovery codes.
 func replaceRecoveryCodes(ctx context.Context, tx *db.Tx, userID int64, codes [][]byte) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM recovery_codes WHERE user_id = ?", userID); err != nil {
 		return err

@@ -39,8 +39,8 @@ CROSS JOIN LATERAL (
   OFFSET 0) AS e`
 )
 
-// readPostgres reads the rows of a query in a first round trip, and their visits and engagement in a
-// second one. settings are the statements that run first.
+// readPostgres reads the rows of a query in a first round trip, and their visits and engagement in
+// a second. settings are the statements that run first.
 func (p *page[Row]) readPostgres(
 	ctx context.Context, driverConn any, siteID int64, settings []string, query string,
 ) error {

@@ -34,7 +34,7 @@ import (
 //     an idle connection was found closed before COMMIT was sent. Any other error of COMMIT is
 //     returned: the batch is stored or not, and its requests are answered with an error.
 //   - A retry begins with the locks and runs decide again on the rows that it reads then, so it
-//     does not depend on the previous attempt. Ids are partly random: a retry makes new ones, which
+//     does not depend on the previous attempt. Ids are partly random: a retry makes new ids, which
 //     resolves a collision.
 type Batches[Keys, State, Changes any] struct {
 	engine     engine
@@ -47,7 +47,7 @@ type statements[Keys, State, Changes any] interface {
 	// needsCommon reports whether a batch changes tables that the address of a cell may not have.
 	needsCommon(Keys) bool
 
-	// read returns the steps that lock the usage rows and read what the keys name, and the state
+	// read returns the steps that lock the usage rows and read the rows of the keys, and the state
 	// that they fill.
 	read(Keys) (*State, []step)
 
@@ -146,8 +146,7 @@ type engine interface {
 	close() error
 }
 
-// transaction runs steps in order and skips nil ones. PostgreSQL takes one round trip for each
-// call.
+// transaction runs steps in order and skips nil. PostgreSQL takes one round trip for each call.
 type transaction interface {
 	// begin begins the transaction and runs steps in it.
 	begin(context.Context, []step) error

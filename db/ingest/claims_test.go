@@ -20,7 +20,7 @@ func consumed(account int64, at model.Instant, id byte) model.ConsumedKey {
 	return model.ConsumedKey{AccountID: account, IssuedAt: at, ID: [16]byte{id, 0, 0xff}}
 }
 
-// update runs one transaction of a store and returns what it found.
+// update runs one transaction of a store and returns the state that it found.
 func update(
 	t *testing.T, store *ingest.ClaimStore, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges,
 ) *ingest.ClaimState {

@@ -29,7 +29,7 @@ type HitKeys struct {
 
 // HitState holds the rows that a batch of hits read under its locks.
 type HitState struct {
-	Usage        map[model.UsageKey]Usage           // a key without an entry belongs to a site of Moved or a deleted one
+	Usage        map[model.UsageKey]Usage           // a key without an entry belongs to a site of Moved or a deleted site
 	Whole        map[model.UsageKey]Usage           // sums of the months with all slots locked, by the first slot's key
 	Moved        map[int64]bool                     // sites that are in another cell or moved to one, or have another number of slots
 	Visits       map[model.VisitorKey][]model.Visit // newest first
@@ -67,7 +67,7 @@ type HitChanges struct {
 	Events       []model.Event
 	Transactions []model.Transaction
 	Deliveries   []model.Delivery
-	Used         map[model.UsageKey]int64 // new counts, which are never below the stored ones
+	Used         map[model.UsageKey]int64 // new counts, never below the stored counts
 	Reports      map[model.UsageKey]int64 // how many rows Engagement adds
 	Reached      map[model.UsageKey]int16 // thresholds of the quota that the batch reaches, see decision.markQuota
 }

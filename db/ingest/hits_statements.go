@@ -10,7 +10,7 @@ import (
 // The statements of hits, both dialects side by side.
 //
 // PostgreSQL has no statistics of a new table: its planner takes any index that fits a condition.
-// Each lookup names all columns of a key up to the one that it orders by. Conditions on the day
+// Each lookup names all columns of a key up to the column that it orders by. Conditions on the day
 // that all rows share leave out the partitions of other months before a statement runs.
 //
 // A LIMIT bounds the rows that a visitor can make a batch read.
@@ -74,8 +74,8 @@ SELECT id, ?2, 0, ?3 FROM sites WHERE id = ?1 AND deleted_at = 0 AND usage_slots
 ON CONFLICT DO NOTHING`,
 	})
 
-	// A count never decreases, so the larger value is the new one. A threshold may be lower than
-	// the stored one, of a smaller quota. It has no notice yet.
+	// A count never decreases, so the larger value is newer. A threshold may be lower than the
+	// stored threshold of a smaller quota. It has no notice yet.
 	setUsage = newWrite(tables.Within(func(u *siteUsed) *model.UsageKey { return &u.key }, tables.UsageKey).With(
 		tables.Bigint("used", func(u *siteUsed) *int64 { return &u.used }),
 		tables.Bigint("reports", func(u *siteUsed) *int64 { return &u.reports }),

@@ -179,7 +179,7 @@ func (s *Store) Notifications(ctx context.Context) error {
 	return err
 }
 
-// IsPooler reports whether an error of Notifications is what a connection pooler causes.
+// IsPooler reports whether a connection pooler may have caused an error of Notifications.
 func IsPooler(err error) bool { return errors.Is(err, watch.ErrNoNotifications) }
 
 // MissingPartitions returns the partitioned tables, of all cells, that have no partition for a month,

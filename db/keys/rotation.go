@@ -233,7 +233,7 @@ func (r keyRing) resealSite(ctx context.Context, tx *db.Tx, site *model.Site, re
 	return nil
 }
 
-// reseal decrypts a secret with the previous key and encrypts it with the new one. It returns nil
+// reseal decrypts a secret with the previous key and encrypts it with the new key. It returns nil
 // for a secret under the new key, and an error if neither key opens it.
 func (r keyRing) reseal(sealed, context []byte) ([]byte, error) {
 	if _, err := open(r[0].secrets, sealed, context); err == nil {

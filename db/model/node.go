@@ -10,8 +10,8 @@ import (
 	"math"
 )
 
-// NodeKind is what an opaque id identifies: an object of a type, or a position in a list. The
-// values are part of ids that clients store, and never change.
+// NodeKind is the kind of row that an opaque id identifies: an object of a type, or a position in a
+// list. The values are part of ids that clients store, and never change.
 type NodeKind byte
 
 // The kinds of objects and, from AfterSite on, of positions in lists: after an object in the order

@@ -93,7 +93,7 @@ func isBase62(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
-// Overlaps of a replaced secret with the new one.
+// Overlaps of a replaced secret with the new secret.
 const (
 	MaxKeepOldDays = 7              // of a server secret or a sitekey's secret, as its owner chooses
 	WebhookOverlap = 24 * time.Hour // of a webhook secret, always

@@ -34,7 +34,8 @@ type Site struct {
 	DailyExportURL          string `bun:"daily_export_url,nullzero"`
 	DailyExportDay          Day    // the next day to export; meaningless without a URL
 
-	// Secrets that a rotation replaced and that are valid until a time; nil and 0 without one.
+	// Secrets that a rotation replaced and that are valid until a time; nil and 0 without such a
+	// secret.
 	OldServerSecretHash   []byte  `bun:",nullzero"` // SHA-256
 	OldServerSecretHint   string  `bun:",nullzero"`
 	OldServerSecretUntil  Instant `bun:",nullzero"`
@@ -96,7 +97,7 @@ func (s *Site) RestorableUntil() Instant {
 }
 
 // MaxDeletedSites is how many deleted sites an account keeps for their restoration. Housekeeping
-// deletes those beyond it for good, longest deleted first.
+// permanently deletes further sites, longest deleted first.
 const MaxDeletedSites = 1_000
 
 // MaxSites is how many sites an account can have. The contract sets no limit.

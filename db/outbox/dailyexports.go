@@ -62,7 +62,7 @@ type dueExport struct {
 }
 
 // nextDueExport returns the first due export after last, ordered by day and site, or nil. A planned
-// site is due again after last if more of its days are over; a failed one is not.
+// site is due again after last if more of its days are over; a failed site is not.
 func (s *Store) nextDueExport(ctx context.Context, before model.Day, last dueExport) (*dueExport, error) {
 	var due []dueExport
 	err := s.db.Read.NewSelect().Table("sites").Column("daily_export_day", "id").

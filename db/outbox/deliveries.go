@@ -43,8 +43,8 @@ WHERE s.id = ? AND (s.deleted_at > 0 OR a.suspended_at > 0))`
 const fewDue = 2_000
 
 // DueLanes returns at most limit lanes with due deliveries, of sites after the given one, ordered
-// by site and kind. Lanes of held sites are left out. Its cost follows what is due: deliveries that
-// wait for a later attempt cost nothing until more than fewDue are due.
+// by site and kind. Lanes of held sites are left out. Its cost follows the due deliveries:
+// deliveries that wait for a later attempt cost nothing until more than fewDue are due.
 func (s *Store) DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error) {
 	var lanes []model.Lane
 	err := s.db.EachCell(ctx, func(in *db.DB) error {
@@ -329,7 +329,7 @@ func (s *Store) readWebhook(ctx context.Context, tx *db.Tx, c *Claim, now model.
 	}
 
 	// A secret that cannot be opened is not an error here: the attempt counts, so that the delivery
-	// does not block those after it forever.
+	// does not block later deliveries forever.
 	return nil
 }
 
@@ -399,11 +399,11 @@ func (s *Store) fail(
 	return queueFailureMail(ctx, tx, delivery, class, now)
 }
 
-// maxBacklog is how many deliveries a Backlog counts, those due first, so that it costs no more
-// than some tens of milliseconds whatever waits.
+// maxBacklog is how many deliveries a Backlog counts, first due first, so that a long backlog costs
+// no more than some tens of milliseconds.
 const maxBacklog = 100_000
 
-// Backlog counts the pending deliveries at one time, at most 100,000 of them in each cell, those
+// Backlog counts the pending deliveries at one time, at most 100,000 of them in each cell, first
 // due first.
 type Backlog struct {
 	Pending int64

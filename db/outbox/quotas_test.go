@@ -169,9 +169,9 @@ SELECT id, 202611, 10000, 100, ? FROM site`, first, last, noted); err != nil {
 }
 
 // TestCaptchaQuotaNotices checks that an account has one captcha notice at 80 % and one at 100 % of
-// each plan's quota in a month, including those that a lower plan reaches, and no second notice
-// after another change. Notices of the data plane count as well. A notice of an earlier version
-// counts as a notice of the present plan.
+// each plan's quota in a month, including thresholds that a lower plan reaches, and no second
+// notice after another change. Notices of the data plane count as well. A notice of an earlier
+// version counts as a notice of the present plan.
 func TestCaptchaQuotaNotices(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))

@@ -177,8 +177,8 @@ func truncateLog(tls *libc.TLS, file uintptr, size int64) int32 {
 	return function[truncateFunc](l.inBase().FxTruncate)(tls, file, size)
 }
 
-// syncLog waits until the log is on the disk. The first sync is SQLite's. The later ones leave
-// out the file's time of change.
+// syncLog waits until the log is on the disk. The first sync is SQLite's. Later syncs leave out the
+// file's time of change.
 func syncLog(tls *libc.TLS, file uintptr, flags int32) int32 {
 	l := logOf(file)
 	if code := l.flush(tls, file); code != sqlite3.SQLITE_OK {

@@ -12,9 +12,9 @@ import (
 )
 
 // Queue bounds how many callers work at once, in total and per key. Further callers wait for a turn.
-// The next turn goes to the key with the fewest working callers, and among those to the one served
-// longest ago. So a key with many callers delays each other key by one turn only. Callers of one key
-// are served in order of arrival. It is safe for concurrent use.
+// The next turn goes to the key with the fewest working callers, and among these to the key served
+// longest ago. So a key with many callers delays each other key by one turn only. Callers of one
+// key are served in order of arrival. It is safe for concurrent use.
 type Queue struct {
 	Most, MostPerKey int           // working callers
 	Line, LinePerKey int           // waiting callers
@@ -80,8 +80,8 @@ func (t *Turn) End() {
 	}
 }
 
-// Yield ends the turn and waits for another one, if callers of other keys wait. After an error, which
-// is the context's, the turn has ended.
+// Yield ends the turn and waits for another turn, if callers of other keys wait. After an error,
+// which is the context's, the turn has ended.
 func (t *Turn) Yield(ctx context.Context) error {
 	if t.ended {
 		return nil
@@ -288,8 +288,8 @@ func (q *Queue) next() (next *turnKey) {
 	return next
 }
 
-// before reports whether a key gets a turn before another one. Keys without a turn lately are served in
-// order of arrival.
+// before reports whether a key gets a turn before another key. Keys without a turn lately are
+// served in order of arrival.
 func (k *turnKey) before(other *turnKey) bool {
 	return cmp.Or(
 		cmp.Compare(k.working, other.working),

@@ -22,8 +22,8 @@ const maxPlanErrors = 10
 // errLargeBody means that a body has more than ordinaryBody bytes.
 var errLargeBody = errors.New("the body of a daily export is large")
 
-// dailyBody writes the body of a part of a daily export from the part's rows. A large one is written in
-// its own turn, into memory of its size.
+// dailyBody writes the body of a part of a daily export from the part's rows. A large body is
+// written in its own turn, into memory of its size.
 func (d *Deliverer) dailyBody(ctx context.Context, claim *outbox.Claim, export *exportBody) ([]byte, error) {
 	w := &dailyWriter{most: ordinaryBody}
 	err := d.writeDaily(ctx, claim, w)

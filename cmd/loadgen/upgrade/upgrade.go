@@ -154,7 +154,8 @@ func acceptAccounts(s *instance.Server) {
 // newSession creates an account with sites at a server.
 func newSession(ctx context.Context, s *instance.Server) (*traffic.Session, error) {
 	flags := traffic.Flags{Mix: "realistic", Sites: 10, Visitors: 2_000, Seed: 1}
-	// The second account is no operator's: its sites keep the plan of new ones, which is large enough.
+	// The second account is no operator's: its sites keep the plan of new sites, which is large
+	// enough.
 	return traffic.NewSession(ctx, s.Target(), &flags)
 }
 

@@ -55,7 +55,7 @@ func newHits(days *dayFilter) *hits {
 	}
 }
 
-// text returns a text that is shared with equal ones and holds no row of the file in memory.
+// text returns a text that is shared with equal texts and holds no row of the file in memory.
 func (h *hits) text(text string) string {
 	if shared, ok := h.texts[text]; ok || text == "" {
 		return shared
@@ -75,7 +75,7 @@ func (h *hits) number(name string) uint32 {
 	return n
 }
 
-// originOf returns an origin that is shared with equal ones.
+// originOf returns an origin that is shared with equal origins.
 func (h *hits) originOf(o origin) *origin {
 	if shared, ok := h.origins[o]; ok {
 		return shared
