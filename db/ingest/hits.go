@@ -29,7 +29,7 @@ type HitKeys struct {
 
 // HitState holds the rows that a batch of hits read under its locks.
 type HitState struct {
-	Usage        map[model.UsageKey]Usage           // a key without an entry belongs to a site of Moved or a deleted site
+	Usage        map[model.UsageKey]Usage           // no entry: the site is in Moved, or deleted
 	Whole        map[model.UsageKey]Usage           // sums of the months with all slots locked, by the first slot's key
 	Moved        map[int64]bool                     // sites that are in another cell or moved to one, or have another number of slots
 	Visits       map[model.VisitorKey][]model.Visit // newest first
