@@ -3,78 +3,114 @@ package jobs
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs/queue"
 )
 
-// newSchedule returns all periodic tasks, which read the time from c. A task waits while the time is
-// uncertain if it deletes rows by their age or does once what a later time would have done otherwise.
-// The others erase what was requested, create partitions, and note the quotas of the current month.
-// They and the task that makes work due again are right, or only too late, at a wrong time.
-func newSchedule(c *clock, h *housekeeping) []queue.Periodic {
-	return []queue.Periodic{
-		// What has expired or was deleted.
-		{Name: "housekeeping:sessions", Every: time.Hour, Run: c.whenCertain(h.deleteSessions)},
-		{Name: "housekeeping:sign-in-failures", Every: time.Hour, Run: c.whenCertain(h.deleteSignInFailures)},
-		{Name: "housekeeping:expired-secrets", Every: time.Hour, Run: c.whenCertain(h.deleteExpiredSecrets)},
-		{Name: "housekeeping:deleted-sites", Every: time.Minute, Run: c.whenCertain(h.purgeDeletedSites)},
-		{Name: "housekeeping:user-erasures", Every: time.Minute, Run: c.withNow(h.eraseUsers)},
-		{Name: "housekeeping:captcha-spent", Every: 10 * time.Minute, Run: c.whenCertain(h.deleteConsumed)},
-		{Name: "housekeeping:day-salts", Every: time.Hour, Run: c.whenCertain(h.destroyDaySalts)},
+// task is a row of the schedule. It is idempotent.
+type task struct {
+	name  string // the same in all versions of the program
+	every time.Duration
+	time  timeNeed
+	run   func(ctx context.Context, now model.Instant) (done int64, err error)
+	did   string // the log line with the number done; "": the task logs itself
+}
 
-		// Partitions and old months.
-		{Name: "housekeeping:partitions", Every: time.Hour, Run: c.withNow(h.ensurePartitions)},
-		// Hourly, because a busy table may refuse it.
-		{Name: "housekeeping:old-data", Every: time.Hour, Run: c.whenCertain(h.dropOldData)},
-		{Name: "housekeeping:detached", Every: time.Hour, Run: c.whenCertain(h.dropDetached)},
+// timeNeed is which time a task can run at.
+type timeNeed int
+
+// A task needs a certain time if it deletes rows by their age or does once what a later time would have
+// done otherwise. The others erase what was requested, create partitions, and note the quotas of the
+// current month. They and the task that makes work due again are right, or only too late, at a wrong
+// time.
+const (
+	certain timeNeed = iota // the database's time; the task waits for its next period while it is uncertain
+	anyTime                 // the database's time, certain or not
+	noTime                  // the task gets 0
+)
+
+// tasks returns the rows of the schedule.
+func (h *housekeeping) tasks() []task {
+	return []task{
+		// What has expired or was deleted.
+		{"housekeeping:sessions", time.Hour, certain, h.accounts.DeleteExpiredSessions, "expired sessions deleted"},
+		{"housekeeping:sign-in-failures", time.Hour, certain, h.accounts.DeleteOldSignInFailures,
+			"old sign-in failures deleted"},
+		{"housekeeping:expired-secrets", time.Hour, certain, h.deleteExpiredSecrets,
+			"expired old secrets of sites and sitekeys deleted"},
+		{"housekeeping:deleted-sites", time.Minute, certain, h.purgeDeletedSites, "rows of deleted sites deleted"},
+		{"housekeeping:user-erasures", time.Minute, anyTime, h.retention.EraseUsers, "rows of users erased on request"},
+		{"housekeeping:captcha-spent", 10 * time.Minute, certain, h.retention.DeleteConsumed,
+			"consumed challenges and tokens deleted"},
+		{"housekeeping:day-salts", time.Hour, certain, h.destroyDaySalts, "day salts destroyed"},
+
+		// Partitions and old months. A busy table may refuse to lose a month, so that is tried every hour.
+		{"housekeeping:partitions", time.Hour, anyTime, h.ensurePartitions, ""},
+		{"housekeeping:old-data", time.Hour, certain, h.dropOldData, "rows of old months deleted"},
+		{"housekeeping:detached", time.Hour, certain, h.retention.DropDetached, "partitions of old months dropped"},
 
 		// Moves of sites that a command has left, and the rows that they leave behind.
-		{Name: "cells:moves", Every: 10 * time.Second, Run: h.continueMoves},
+		{"cells:moves", 10 * time.Second, noTime, h.continueMoves, "moves of sites and accounts to other cells finished"},
 
 		// What a wrong clock has left behind, and old counters.
-		{Name: "housekeeping:schedule", Every: 5 * time.Minute, Run: c.withNow(h.correctSchedule)},
-		{Name: "housekeeping:dates", Every: 5 * time.Minute, Run: c.whenCertain(h.correctDates)},
-		{Name: "housekeeping:old-records", Every: 24 * time.Hour, Run: c.whenCertain(h.deleteOldRecords)},
+		{"housekeeping:schedule", 5 * time.Minute, anyTime, h.retention.CorrectSchedule,
+			"deliveries and mails rescheduled that a wrong clock had postponed"},
+		{"housekeeping:dates", 5 * time.Minute, certain, h.retention.CorrectDates,
+			"rows corrected that a wrong clock had dated into the future"},
+		{"housekeeping:old-records", 24 * time.Hour, certain, h.deleteOldRecords, "old records deleted"},
 
 		// Reports.
-		{Name: "reports:build", Every: time.Minute, Run: c.whenCertain(h.buildReports)},
-		{Name: "housekeeping:old-reports", Every: 24 * time.Hour, Run: c.whenCertain(h.deleteOldReports)},
+		{"reports:build", time.Minute, certain, h.buildReports, ""},
+		{"housekeeping:old-reports", 24 * time.Hour, certain, h.deleteOldReports, "rows of old reports deleted"},
 
 		// Deliveries, exports, usage, mails and notices.
-		{Name: "deliveries:waiting", Every: time.Minute, Run: c.whenCertain(h.tendWaiting)},
-		{Name: "exports:plan", Every: 5 * time.Minute, Run: c.whenCertain(h.planDailyExports)},
-		{Name: "usage:days", Every: 10 * time.Minute, Run: c.whenCertain(h.countUsageDays)},
-		{Name: "reports:mails", Every: time.Minute, Run: c.whenCertain(h.planReportMails)},
-		{Name: "tokens:expiry", Every: time.Hour, Run: c.whenCertain(h.mailExpiringTokens)},
-		{Name: "quotas:note", Every: 5 * time.Minute, Run: c.withNow(h.noteQuotas)},
+		{"deliveries:waiting", time.Minute, certain, h.endWaiting, "deliveries failed that waited for an address"},
+		{"exports:plan", 5 * time.Minute, certain, h.planDailyExports, "parts of daily exports planned"},
+		{"usage:days", 10 * time.Minute, certain, h.sites.CountUsageDays, "days of usage counted"},
+		{"reports:mails", time.Minute, certain, h.reportMails.plan, "report mails queued"},
+		{"tokens:expiry", time.Hour, certain, h.accounts.MailExpiringTokens, "mails about expiring API tokens queued"},
+		{"quotas:note", 5 * time.Minute, anyTime, h.noteQuotas, "quota notices mailed"},
 	}
 }
 
-// whenCertain runs a task with the database's time if that is certain. Otherwise the task waits for
-// its next period.
-func (c *clock) whenCertain(task func(context.Context, model.Instant) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		now, err := c.Certain(ctx)
-		if errors.Is(err, errUncertain) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-
-		return task(ctx, now)
+// newSchedule returns all periodic tasks, which read the time from c.
+func newSchedule(c *clock, h *housekeeping) []queue.Periodic {
+	var schedule []queue.Periodic
+	for _, t := range h.tasks() {
+		run := func(ctx context.Context) error { return t.runAt(ctx, c, h.log) }
+		schedule = append(schedule, queue.Periodic{Name: t.name, Every: t.every, Run: run})
 	}
+	return schedule
 }
 
-// withNow runs a task with the database's time, certain or not.
-func (c *clock) withNow(task func(context.Context, model.Instant) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		now, err := c.Now(ctx)
-		if err != nil {
-			return err
-		}
-		return task(ctx, now)
+// runAt runs the task with the time of c, and logs what it did.
+func (t *task) runAt(ctx context.Context, c *clock, log *slog.Logger) error {
+	var now model.Instant
+	var err error
+	switch t.time {
+	case certain:
+		now, err = c.Certain(ctx)
+	case anyTime:
+		now, err = c.Now(ctx)
+	}
+	if errors.Is(err, errUncertain) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+
+	done, err := t.run(ctx, now)
+	logDone(ctx, log, t.did, done)
+	return err
+}
+
+// logDone logs what a task did, if it did anything.
+func logDone(ctx context.Context, log *slog.Logger, did string, n int64) {
+	if n > 0 && did != "" {
+		log.InfoContext(ctx, did, "count", n)
 	}
 }

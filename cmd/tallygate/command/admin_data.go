@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/model"
@@ -13,52 +12,46 @@ import (
 )
 
 type backupCommand struct {
-	config.Config `embed:""`
-	File          string `arg:"" help:"The new file, which must not exist."`
+	File string `arg:"" help:"The new file, which must not exist."`
 }
 
 // Run copies the database.
-func (c *backupCommand) Run(ctx context.Context, term terminal) error {
-	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
-		if err := files.New(d).BackUp(ctx, c.File); err != nil {
-			return err
-		}
-		fmt.Fprintf(term.out, "Copied to %s. Keep the application key elsewhere.\n", c.File)
-		return nil
-	})
+func (c *backupCommand) Run(ctx context.Context, term terminal, d *db.DB) error {
+	if err := files.New(d).BackUp(ctx, c.File); err != nil {
+		return err
+	}
+	fmt.Fprintf(term.out, "Copied to %s. Keep the application key elsewhere.\n", c.File)
+	return nil
 }
 
 type restoreMonthCommand struct {
-	config.Config `embed:""`
-	Month         string `arg:"" optional:"" placeholder:"YYYY-MM" help:"The month, for instance 2026-05."`
+	Month string `arg:"" optional:"" placeholder:"YYYY-MM" help:"The month, for instance 2026-05."`
 }
 
 // Run attaches the month's partitions again. A worker with the same retention detaches them within
 // an hour.
-func (c *restoreMonthCommand) Run(ctx context.Context, term terminal) error {
-	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
-		if c.Month == "" {
-			return listDetached(ctx, d, term)
-		}
+func (c *restoreMonthCommand) Run(ctx context.Context, term terminal, d *db.DB) error {
+	if c.Month == "" {
+		return listDetached(ctx, d, term)
+	}
 
-		start, err := time.Parse("2006-01", c.Month)
-		if err != nil {
-			return fmt.Errorf("%q is not a month such as 2026-05", c.Month)
-		}
+	start, err := time.Parse("2006-01", c.Month)
+	if err != nil {
+		return fmt.Errorf("%q is not a month such as 2026-05", c.Month)
+	}
 
-		n, err := retention.New(d).Reattach(ctx, model.At(start).Month())
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return fmt.Errorf("nothing to restore for %s", c.Month)
-		}
+	n, err := retention.New(d).Reattach(ctx, model.At(start).Month())
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return fmt.Errorf("nothing to restore for %s", c.Month)
+	}
 
-		fmt.Fprintf(term.out,
-			"%s is restored. Workers whose --retention-months does not cover it remove it again within an hour.\n",
-			c.Month)
-		return nil
-	})
+	fmt.Fprintf(term.out,
+		"%s is restored. Workers whose --retention-months does not cover it remove it again within an hour.\n",
+		c.Month)
+	return nil
 }
 
 func listDetached(ctx context.Context, d *db.DB, term terminal) error {

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/importer"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
@@ -15,78 +14,67 @@ import (
 )
 
 type importCommand struct {
-	config.Config `embed:""`
-	Files         []string           `arg:"" name:"file" help:"The files of the export: CSV, also compressed with gzip, or a zip archive of them."`
-	Site          string             `required:"" placeholder:"KEY" help:"The site's key, 32 hexadecimal characters."`
-	From          model.ImportSource `required:"" enum:"plausible,umami,goatcounter,ga4" help:"The service: plausible, umami, goatcounter or ga4."`
-	Since         string             `placeholder:"DAY" help:"The first day to import, YYYY-MM-DD. Default: the first one of the export."`
-	Until         string             `placeholder:"DAY" help:"The last day to import. Default: the last one of the export."`
-	DryRun        bool               `help:"Read and check the export, and print what would be imported."`
+	Files  []string           `arg:"" name:"file"`
+	Site   siteKey            `required:"" placeholder:"KEY" help:"The site's key, 32 hexadecimal characters."`
+	From   model.ImportSource `required:"" enum:"plausible,umami,goatcounter,ga4"`
+	Since  *day               `placeholder:"DAY"`
+	Until  *day               `placeholder:"DAY" help:"The last day to import. Default: the last one of the export."`
+	DryRun bool               `help:"Read and check the export, and print what would be imported."`
 }
 
 // Run reads the whole export before it stores anything.
-func (c *importCommand) Run(ctx context.Context, term terminal) error {
-	options := importer.Options{Since: math.MinInt32, Until: math.MaxInt32}
-	for _, bound := range []struct {
-		text string
-		day  *model.Day
-	}{{c.Since, &options.Since}, {c.Until, &options.Until}} {
-		if bound.text == "" {
-			continue
-		}
-		var err error
-		if *bound.day, err = model.ParseDay(bound.text); err != nil {
-			return fmt.Errorf("%q is not a day such as 2026-05-31", bound.text)
-		}
+func (c *importCommand) Run(ctx context.Context, term terminal, d *db.DB, site *model.SiteRules) error {
+	zone, err := site.Zone()
+	if err != nil {
+		return err
+	}
+	now, err := d.Now(ctx)
+	if err != nil {
+		return err
 	}
 
-	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
-		site, err := siteByKey(ctx, d, c.Site)
-		if err != nil {
-			return err
-		}
-		zone, err := site.Zone()
-		if err != nil {
-			return err
-		}
-		now, err := d.Now(ctx)
-		if err != nil {
-			return err
-		}
+	store := reports.New(d)
+	options := importer.Options{
+		Since: math.MinInt32, Until: math.MaxInt32, Domains: append(slices.Clone(site.ExtraDomains), site.Domain),
+	}
+	if c.Since != nil {
+		options.Since = model.Day(*c.Since)
+	}
+	if c.Until != nil {
+		options.Until = model.Day(*c.Until)
+	}
+	options.BeforeLocal, options.BeforeUTC, err = store.ImportBefore(ctx, site.ID, zone, now)
+	if err != nil {
+		return err
+	}
 
-		store := reports.New(d)
-		options.Domains = append(slices.Clone(site.ExtraDomains), site.Domain)
-		options.BeforeLocal, options.BeforeUTC, err = store.ImportBefore(ctx, site.ID, zone, now)
-		if err != nil {
-			return err
-		}
-		read, err := importer.Read(c.From, c.Files, options)
-		if err != nil {
-			return err
-		}
-		printImport(term, read, options)
-		if err := store.CheckImport(ctx, site.ID, &read.Import); err != nil {
-			return err
-		}
-		if c.DryRun {
-			fmt.Fprintln(term.out, "Nothing was changed.")
-			return nil
-		}
-
-		percent := 0
-		stored, err := store.Import(ctx, site.ID, &read.Import, now, sites.RecordImport, func(done float64) {
-			if next := int(done*10) * 10; next > percent {
-				percent = next
-				fmt.Fprintf(term.out, "%d %%\n", percent)
-			}
-		})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(term.out, "Import %d is complete. To undo it: tallygate admin undo-import --site %s %d\n",
-			stored.ID, c.Site, stored.ID)
+	read, err := importer.Read(c.From, c.Files, options)
+	if err != nil {
+		return err
+	}
+	printImport(term, read, options)
+	if err := store.CheckImport(ctx, site.ID, &read.Import); err != nil {
+		return err
+	}
+	if c.DryRun {
+		fmt.Fprintln(term.out, "Nothing was changed.")
 		return nil
+	}
+
+	percent := 0
+	stored, err := store.Import(ctx, site.ID, &read.Import, now, sites.RecordImport, func(done float64) {
+		if next := int(done*10) * 10; next > percent {
+			percent = next
+			fmt.Fprintf(term.out, "%d %%\n", percent)
+		}
 	})
+	if err != nil {
+		return err
+	}
+
+	fmt.Fprintf(term.out, "Import %d is complete. To undo it: tallygate admin undo-import --site %s %d\n",
+		stored.ID, c.Site, stored.ID)
+	return nil
 }
 
 // printImport prints the result of reading an export.
@@ -114,54 +102,40 @@ func printImport(term terminal, read *importer.Result, o importer.Options) {
 }
 
 type importsCommand struct {
-	config.Config `embed:""`
-	Site          string `required:"" placeholder:"KEY" help:"The site's key, 32 hexadecimal characters."`
+	Site siteKey `required:"" placeholder:"KEY" help:"The site's key, 32 hexadecimal characters."`
 }
 
 // Run lists the imports of a site.
-func (c *importsCommand) Run(ctx context.Context, term terminal) error {
-	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
-		site, err := siteByKey(ctx, d, c.Site)
-		if err != nil {
-			return err
-		}
-		list, err := reports.New(d).Imports(ctx, site.ID)
-		if err != nil {
-			return err
-		}
+func (c *importsCommand) Run(ctx context.Context, term terminal, d *db.DB, site *model.SiteRules) error {
+	list, err := reports.New(d).Imports(ctx, site.ID)
+	if err != nil {
+		return err
+	}
 
-		states := map[model.ImportState]string{
-			model.ImportLoading: "not complete", model.ImportComplete: "complete", model.ImportDeleting: "being deleted",
-		}
-		for i := range list {
-			m := &list[i]
-			fmt.Fprintf(term.out, "%d: %s, %v to %v, %d visitors, %d visits, %d page views, %d events, %s\n", m.ID, m.Source,
-				m.FirstDay, m.LastDay, m.Visitors, m.Visits, m.Pageviews, m.Events, states[m.State])
-		}
-		if len(list) == 0 {
-			fmt.Fprintln(term.out, "The site has no imports.")
-		}
-		return nil
-	})
+	states := map[model.ImportState]string{
+		model.ImportLoading: "not complete", model.ImportComplete: "complete", model.ImportDeleting: "being deleted",
+	}
+	for i := range list {
+		m := &list[i]
+		fmt.Fprintf(term.out, "%d: %s, %v to %v, %d visitors, %d visits, %d page views, %d events, %s\n", m.ID, m.Source,
+			m.FirstDay, m.LastDay, m.Visitors, m.Visits, m.Pageviews, m.Events, states[m.State])
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(term.out, "The site has no imports.")
+	}
+	return nil
 }
 
 type undoImportCommand struct {
-	config.Config `embed:""`
-	Site          string `required:"" placeholder:"KEY" help:"The site's key, 32 hexadecimal characters."`
-	ID            int64  `arg:"" help:"The import's number, see \"admin imports\"."`
+	Site siteKey `required:"" placeholder:"KEY" help:"The site's key, 32 hexadecimal characters."`
+	ID   int64   `arg:"" help:"The import's number, see \"admin imports\"."`
 }
 
 // Run deletes an import.
-func (c *undoImportCommand) Run(ctx context.Context, term terminal) error {
-	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
-		site, err := siteByKey(ctx, d, c.Site)
-		if err != nil {
-			return err
-		}
-		if err := reports.New(d).UndoImport(ctx, site.ID, c.ID, sites.RecordImport); err != nil {
-			return err
-		}
-		fmt.Fprintf(term.out, "Import %d is undone.\n", c.ID)
-		return nil
-	})
+func (c *undoImportCommand) Run(ctx context.Context, term terminal, d *db.DB, site *model.SiteRules) error {
+	if err := reports.New(d).UndoImport(ctx, site.ID, c.ID, sites.RecordImport); err != nil {
+		return err
+	}
+	fmt.Fprintf(term.out, "Import %d is undone.\n", c.ID)
+	return nil
 }

@@ -23,10 +23,9 @@ import (
 // The operator's view of the installation, as in GraphQL.
 
 type accountsCommand struct {
-	config.Config `embed:""`
-	Search        string `placeholder:"TEXT" help:"A part of the account's name, of an owner's e-mail address or of a site's domain."`
-	Most          int    `default:"100" placeholder:"N" help:"Number of accounts to print."`
-	JSON          bool   `name:"json" help:"Print JSON with the sites of each account."`
+	Search string `placeholder:"TEXT"`
+	Most   int    `default:"100" placeholder:"N" help:"Number of accounts to print."`
+	JSON   bool   `name:"json" help:"Print JSON with the sites of each account."`
 }
 
 // accountLine is an account as the command prints it.
@@ -51,24 +50,26 @@ type siteLine struct {
 	Pageviews int64      `json:"pageviews"`
 }
 
-// Run prints the accounts.
-func (c *accountsCommand) Run(ctx context.Context, term terminal) error {
+// AfterApply checks the number of accounts.
+func (c *accountsCommand) AfterApply() error {
 	if c.Most < 1 || c.Most > maxAccounts {
 		return fmt.Errorf("--most: %d is not from 1 to %d", c.Most, maxAccounts)
 	}
+	return nil
+}
 
-	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
-		month := model.At(time.Now()).Month()
-		lines, err := c.read(ctx, d, month)
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return writeJSON(term.out, lines)
-		}
+// Run prints the accounts.
+func (c *accountsCommand) Run(ctx context.Context, term terminal, d *db.DB) error {
+	month := model.At(time.Now()).Month()
+	lines, err := c.read(ctx, d, month)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(term.out, lines)
+	}
 
-		return writeAccounts(term.out, lines)
-	})
+	return writeAccounts(term.out, lines)
 }
 
 // maxAccounts is how many accounts the command prints.
@@ -129,8 +130,7 @@ func writeAccounts(w io.Writer, lines []accountLine) error {
 }
 
 type installationCommand struct {
-	config.Config `embed:""`
-	JSON          bool `name:"json" help:"Print JSON."`
+	JSON bool `name:"json" help:"Print JSON."`
 }
 
 // installation is the state of the installation as the command prints it.
@@ -160,27 +160,26 @@ type installation struct {
 
 // Run prints the state. The settings are those of this command's environment, which can differ from a
 // running process's.
-func (c *installationCommand) Run(ctx context.Context, term terminal) error {
-	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
-		state, err := c.read(ctx, d)
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return writeJSON(term.out, state)
-		}
+func (c *installationCommand) Run(ctx context.Context, term terminal, settings *config.Config, d *db.DB) error {
+	state, err := readInstallation(ctx, settings, d)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(term.out, state)
+	}
 
-		return state.write(term.out)
-	})
+	return state.write(term.out)
 }
 
-func (c *installationCommand) read(ctx context.Context, d *db.DB) (*installation, error) {
+// readInstallation returns the state of the installation.
+func readInstallation(ctx context.Context, settings *config.Config, d *db.DB) (*installation, error) {
 	state := &installation{
-		Version: resolver.Version(), Database: d.Dialect(), Signups: c.Signups.String(), BaseURL: string(c.BaseURL),
-		AnalyticsURL: string(c.AnalyticsURL), CaptchaURL: string(c.CaptchaURL), MailServer: c.SMTPURL != "",
-		Redis: c.RedisURL != "", RetentionMonths: c.RetentionMonths,
+		Version: resolver.Version(), Database: d.Dialect(), Signups: settings.Signups.String(), BaseURL: string(settings.BaseURL),
+		AnalyticsURL: string(settings.AnalyticsURL), CaptchaURL: string(settings.CaptchaURL), MailServer: settings.SMTPURL != "",
+		Redis: settings.RedisURL != "", RetentionMonths: settings.RetentionMonths,
 	}
-	for _, role := range c.Roles {
+	for _, role := range settings.Roles {
 		state.Roles = append(state.Roles, string(role))
 	}
 

@@ -4,37 +4,33 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/reports"
 )
 
 // checkReportsCommand compares stored reports with the rows that they were counted from.
 type checkReportsCommand struct {
-	config.Config `embed:""`
-	SiteKey       string `arg:"" optional:"" help:"The key of one site, 32 hexadecimal characters. Default: all sites."`
+	SiteKey siteKey `arg:"" optional:"" help:"The key of one site, 32 hexadecimal characters. Default: all sites."`
 }
 
 // Run counts each day by SQL and compares. It fails if a figure differs.
-func (c *checkReportsCommand) Run(ctx context.Context, term terminal) error {
-	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
-		check := &reportsCheck{store: reports.New(d), term: term}
-		if c.SiteKey == "" {
-			if err := check.store.CheckSites(ctx, func(id int64) error { return check.site(ctx, id) }); err != nil {
-				return err
-			}
-			return check.summary()
-		}
-
-		site, err := siteByKey(ctx, d, c.SiteKey)
-		if err != nil {
-			return err
-		}
-		if err := check.site(ctx, site.ID); err != nil {
+func (c *checkReportsCommand) Run(ctx context.Context, term terminal, d *db.DB) error {
+	check := &reportsCheck{store: reports.New(d), term: term}
+	if c.SiteKey == "" {
+		if err := check.store.CheckSites(ctx, func(id int64) error { return check.site(ctx, id) }); err != nil {
 			return err
 		}
 		return check.summary()
-	})
+	}
+
+	site, err := c.SiteKey.site(ctx, d)
+	if err != nil {
+		return err
+	}
+	if err := check.site(ctx, site.ID); err != nil {
+		return err
+	}
+	return check.summary()
 }
 
 // reportsCheck adds up what was checked.

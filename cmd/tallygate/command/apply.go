@@ -16,22 +16,20 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 )
 
 // applyCommand applies the settings in a file to an account's sites.
 type applyCommand struct {
-	config.Config `embed:""`
-	File          string `arg:"" type:"existingfile" help:"A file in YAML or JSON, see docs/operations.md."`
+	File string `arg:"" type:"existingfile" help:"A file in YAML or JSON, see docs/operations.md."`
 }
 
 // errNoChange rolls back a transaction without changes.
 var errNoChange = errors.New("nothing changed")
 
 // Run applies the whole file, or nothing if anything is refused.
-func (c *applyCommand) Run(ctx context.Context, term terminal) error {
+func (c *applyCommand) Run(ctx context.Context, term terminal, settings *config.Config, d *db.DB) error {
 	text, err := os.ReadFile(c.File)
 	if err != nil {
 		return err
@@ -42,24 +40,29 @@ func (c *applyCommand) Run(ctx context.Context, term terminal) error {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
 
-	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
-		var changes []string
-		err := sites.New(d).InTx(ctx, func(ctx context.Context, store *sites.Store) (err error) {
-			if changes, err = c.apply(ctx, accounts.New(d), store, file); err == nil && len(changes) == 0 {
-				err = errNoChange
-			}
-			return err
-		})
-		if errors.Is(err, errNoChange) {
-			changes, err = []string{"Nothing to change."}, nil
-		}
+	account, err := accountByEmail(ctx, d, file.Account)
+	if err != nil {
+		return err
+	}
 
-		if err == nil {
-			fmt.Fprintln(term.out, strings.Join(changes, "\n"))
+	var changes []string
+	err = sites.New(d).InTx(ctx, func(ctx context.Context, store *sites.Store) error {
+		a := &applier{settings: settings, store: store, accountID: account.ID}
+		err := a.apply(ctx, file)
+		if changes = a.changes; err == nil && len(changes) == 0 {
+			err = errNoChange
 		}
-
 		return err
 	})
+	if errors.Is(err, errNoChange) {
+		changes, err = []string{"Nothing to change."}, nil
+	}
+	if err != nil {
+		return err
+	}
+
+	fmt.Fprintln(term.out, strings.Join(changes, "\n"))
+	return nil
 }
 
 // parseSites parses one document strictly: unknown and repeated keys are errors.
@@ -82,28 +85,35 @@ func parseSites(text []byte) (*sitesFile, error) {
 	return &file, nil
 }
 
-// apply applies the settings and returns a line for each change.
-func (c *applyCommand) apply(
-	ctx context.Context, users *accounts.Store, store *sites.Store, file *sitesFile,
-) ([]string, error) {
-	email, err := model.ParseEmail(file.Account)
-	if err != nil {
-		return nil, err
+// applier applies a file to an account, in one transaction.
+type applier struct {
+	settings  *config.Config
+	store     *sites.Store // bound to the transaction
+	accountID int64
+	changes   []string // a line for each change
+}
+
+// note adds a change, in the form of fmt.Sprintf.
+func (a *applier) note(format string, args ...any) {
+	a.changes = append(a.changes, fmt.Sprintf(format, args...))
+}
+
+// noteChanged adds a change of a setting, unless its value is the same.
+func (a *applier) noteChanged(object, setting, was, is string) {
+	if was != is {
+		a.note("%s: %s: %q, was %q", object, setting, is, was)
+	}
+}
+
+// apply applies the settings of the account, its sites and its sitekeys.
+func (a *applier) apply(ctx context.Context, file *sitesFile) error {
+	if err := a.applyAccount(ctx, file); err != nil {
+		return err
 	}
 
-	user, err := users.UserByEmail(ctx, email)
+	existing, err := a.store.Sites(ctx, a.accountID, 0, model.MaxSites)
 	if err != nil {
-		return nil, fmt.Errorf("account %s: %w", email, err)
-	}
-
-	changes, err := applyAccount(ctx, store, user.AccountID, file)
-	if err != nil {
-		return nil, err
-	}
-
-	existing, err := store.Sites(ctx, user.AccountID, 0, model.MaxSites)
-	if err != nil {
-		return nil, err
+		return err
 	}
 
 	ids := make(map[string]int64, len(existing))
@@ -113,70 +123,71 @@ func (c *applyCommand) apply(
 
 	seen := make(map[string]bool)
 	for _, site := range file.Sites {
-		domain, err := model.ParseDomain(site.Domain, c.AllowLocalDomains)
+		domain, err := model.ParseDomain(site.Domain, a.settings.AllowLocalDomains)
 		if err == nil && seen[domain] {
 			err = model.InvalidField("domain", "invalid_domain", "The file has this site twice.")
 		}
 		if err != nil {
-			return nil, refused(site.Domain, err)
+			return refused(site.Domain, err)
 		}
 
 		seen[domain] = true
-		of, err := c.applySite(ctx, store, user.AccountID, ids[domain], domain, site)
-		if err != nil {
-			return nil, refused(domain, err)
+		if err := a.applySite(ctx, ids[domain], domain, site); err != nil {
+			return refused(domain, err)
 		}
-
-		changes = append(changes, of...)
 	}
 
-	of, err := c.applySitekeys(ctx, store, user.AccountID, file.Sitekeys)
-	return append(changes, of...), err
+	return a.applySitekeys(ctx, file.Sitekeys)
 }
 
-// applySite creates the site if id is 0, applies the settings, and returns the changes.
-func (c *applyCommand) applySite(ctx context.Context, store *sites.Store, accountID, id int64, domain string,
-	file siteFile) ([]string, error) {
-	var changes []string
-
+// applySite creates the site if id is 0, and applies its settings.
+func (a *applier) applySite(ctx context.Context, id int64, domain string, file siteFile) error {
 	if id == 0 {
-		siteKey, err := newSiteKey(ctx, store, file.SiteKey)
-		if err != nil {
-			return nil, err
+		var err error
+		if id, err = a.createSite(ctx, domain, file); err != nil {
+			return err
 		}
-
-		volume, _ := c.DefaultSitePlan.MonthlyPageviews()
-		site, err := store.CreateSite(ctx, model.Site{
-			AccountID: accountID, SiteKey: siteKey, Domain: domain, Name: domain,
-			Plan: c.DefaultSitePlan, MonthlyPageviews: volume, CreatedAt: model.At(time.Now()),
-		})
-		if err != nil {
-			return nil, err
-		}
-
-		id, changes = site.ID, []string{fmt.Sprintf("%s: created with the site key %s", domain, site.SiteKey)}
 	}
 
-	before, err := rulesOf(ctx, store, id)
+	before, err := rulesOf(ctx, a.store, id)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if file.SiteKey != nil && *file.SiteKey != before.SiteKey {
-		return nil, model.InvalidField("siteKey", "invalid_site_key", "The site has another site key, which cannot be changed.")
+		return model.InvalidField("siteKey", "invalid_site_key", "The site has another site key, which cannot be changed.")
 	}
-	if err := c.changeSite(ctx, store, accountID, before, file); err != nil {
-		return nil, err
+	if err := a.changeSite(ctx, before, file); err != nil {
+		return err
 	}
 
-	after, err := rulesOf(ctx, store, id)
+	after, err := rulesOf(ctx, a.store, id)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	a.noteDifferences(before, after)
+
+	return a.applyObjects(ctx, before, file)
+}
+
+// createSite creates a site and returns its id.
+func (a *applier) createSite(ctx context.Context, domain string, file siteFile) (int64, error) {
+	siteKey, err := newSiteKey(ctx, a.store, file.SiteKey)
+	if err != nil {
+		return 0, err
 	}
 
-	changes = append(changes, differences(before, after)...)
+	plan := a.settings.DefaultSitePlan
+	volume, _ := plan.MonthlyPageviews()
+	site, err := a.store.CreateSite(ctx, model.Site{
+		AccountID: a.accountID, SiteKey: siteKey, Domain: domain, Name: domain,
+		Plan: plan, MonthlyPageviews: volume, CreatedAt: model.At(time.Now()),
+	})
+	if err != nil {
+		return 0, err
+	}
 
-	of, err := applyObjects(ctx, store, accountID, before, file)
-	return append(changes, of...), err
+	a.note("%s: created with the site key %s", domain, site.SiteKey)
+	return site.ID, nil
 }
 
 func rulesOf(ctx context.Context, store *sites.Store, id int64) (*model.SiteRules, error) {
@@ -189,8 +200,7 @@ func rulesOf(ctx context.Context, store *sites.Store, id int64) (*model.SiteRule
 }
 
 // changeSite applies all settings of the file that differ from the site's.
-func (c *applyCommand) changeSite(ctx context.Context, store *sites.Store, accountID int64, site *model.SiteRules,
-	file siteFile) error {
+func (a *applier) changeSite(ctx context.Context, site *model.SiteRules, file siteFile) error {
 	update := sites.SiteUpdate{
 		Name: file.Name, MeasureSiteSearch: file.MeasureSiteSearch, MeasureEcommerce: file.MeasureEcommerce,
 		AllowPseudonymousUserID: file.AllowPseudonymousUserID, AutomaticEvents: file.AutomaticEvents,
@@ -208,17 +218,17 @@ func (c *applyCommand) changeSite(ctx context.Context, store *sites.Store, accou
 		}
 	}
 
-	if err := store.UpdateSite(ctx, accountID, site.ID, update); err != nil {
+	if err := a.store.UpdateSite(ctx, a.accountID, site.ID, update); err != nil {
 		return err
 	}
-	if err := c.changeLists(ctx, store, accountID, site, file); err != nil {
+	if err := a.changeLists(ctx, site, file); err != nil {
 		return err
 	}
-	if err := c.changeWebhooks(ctx, store, accountID, site.ID, file); err != nil {
+	if err := a.changeWebhooks(ctx, site.ID, file); err != nil {
 		return err
 	}
 
-	return changePlan(ctx, store, site.ID, file)
+	return changePlan(ctx, a.store, site.ID, file)
 }
 
 // sameNetworks reports whether two lists have the same entries, in any order.
@@ -228,9 +238,8 @@ func sameNetworks(a, b []netip.Prefix) bool {
 }
 
 // changeLists changes domains and events.
-func (c *applyCommand) changeLists(ctx context.Context, store *sites.Store, accountID int64, site *model.SiteRules,
-	file siteFile) error {
-	domains, err := c.domains(file.ExtraDomains)
+func (a *applier) changeLists(ctx context.Context, site *model.SiteRules, file siteFile) error {
+	domains, err := a.domains("extraDomains", file.ExtraDomains, model.ParseDomain)
 	if err != nil {
 		return err
 	}
@@ -241,9 +250,9 @@ func (c *applyCommand) changeLists(ctx context.Context, store *sites.Store, acco
 		want        *[]string
 		add, remove func(ctx context.Context, accountID, siteID int64, value string) error
 	}{
-		{"extraDomains", site.ExtraDomains, domains, store.AddSiteDomain, store.RemoveSiteDomain},
-		{"registeredEvents", site.Registered, file.RegisteredEvents, store.RegisterEvent, store.UnregisterEvent},
-		{"keyEvents", site.KeyEvents, file.KeyEvents, store.MarkKeyEvent, store.UnmarkKeyEvent},
+		{"extraDomains", site.ExtraDomains, domains, a.store.AddSiteDomain, a.store.RemoveSiteDomain},
+		{"registeredEvents", site.Registered, file.RegisteredEvents, a.store.RegisterEvent, a.store.UnregisterEvent},
+		{"keyEvents", site.KeyEvents, file.KeyEvents, a.store.MarkKeyEvent, a.store.UnmarkKeyEvent},
 	} {
 		if list.want == nil {
 			continue
@@ -254,7 +263,7 @@ func (c *applyCommand) changeLists(ctx context.Context, store *sites.Store, acco
 			if slices.Contains(*list.want, value) {
 				continue
 			}
-			if err := list.remove(ctx, accountID, site.ID, value); err != nil {
+			if err := list.remove(ctx, a.accountID, site.ID, value); err != nil {
 				return fmt.Errorf("%s: %s: %w", list.name, value, err)
 			}
 		}
@@ -263,7 +272,7 @@ func (c *applyCommand) changeLists(ctx context.Context, store *sites.Store, acco
 			if slices.Contains(list.have, value) {
 				continue
 			}
-			if err := list.add(ctx, accountID, site.ID, value); err != nil {
+			if err := list.add(ctx, a.accountID, site.ID, value); err != nil {
 				return fmt.Errorf("%s: %s: %w", list.name, value, err)
 			}
 		}
@@ -272,8 +281,10 @@ func (c *applyCommand) changeLists(ctx context.Context, store *sites.Store, acco
 	return nil
 }
 
-// domains normalizes a list of domains. It returns nil for nil.
-func (c *applyCommand) domains(texts *[]string) (*[]string, error) {
+// domains parses a list of domains in the file. It returns nil for nil.
+func (a *applier) domains(
+	list string, texts *[]string, parse func(text string, allowLocal bool) (string, error),
+) (*[]string, error) {
 	if texts == nil {
 		return nil, nil
 	}
@@ -281,8 +292,8 @@ func (c *applyCommand) domains(texts *[]string) (*[]string, error) {
 	domains := make([]string, len(*texts))
 	for i, text := range *texts {
 		var err error
-		if domains[i], err = model.ParseDomain(text, c.AllowLocalDomains); err != nil {
-			return nil, fmt.Errorf("extraDomains: %s: %w", text, err)
+		if domains[i], err = parse(text, a.settings.AllowLocalDomains); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", list, text, err)
 		}
 	}
 
@@ -290,11 +301,9 @@ func (c *applyCommand) domains(texts *[]string) (*[]string, error) {
 }
 
 // changeWebhooks sets the webhooks' addresses.
-func (c *applyCommand) changeWebhooks(
-	ctx context.Context, store *sites.Store, accountID, siteID int64, file siteFile,
-) error {
-	err := errors.Join(c.checkURL("conversionWebhookUrl", file.ConversionWebhookURL),
-		c.checkURL("dailyExportUrl", file.DailyExportURL))
+func (a *applier) changeWebhooks(ctx context.Context, siteID int64, file siteFile) error {
+	err := errors.Join(a.checkURL("conversionWebhookUrl", file.ConversionWebhookURL),
+		a.checkURL("dailyExportUrl", file.DailyExportURL))
 	if err != nil {
 		return err
 	}
@@ -302,13 +311,14 @@ func (c *applyCommand) changeWebhooks(
 	by := model.ChangedBy{Operator: true, At: model.At(time.Now())}
 
 	if file.ConversionWebhookURL != nil {
-		if err := store.SetConversionWebhook(ctx, accountID, siteID, *file.ConversionWebhookURL, nil, by); err != nil {
+		err := a.store.SetConversionWebhook(ctx, a.accountID, siteID, *file.ConversionWebhookURL, nil, by)
+		if err != nil {
 			return err
 		}
 	}
 
 	if file.DailyExportURL != nil {
-		return store.SetDailyExportWebhook(ctx, accountID, siteID, *file.DailyExportURL, by)
+		return a.store.SetDailyExportWebhook(ctx, a.accountID, siteID, *file.DailyExportURL, by)
 	}
 
 	return nil
@@ -334,16 +344,15 @@ func changePlan(ctx context.Context, store *sites.Store, siteID int64, file site
 	return nil
 }
 
-func (c *applyCommand) checkURL(field string, address *string) error {
+func (a *applier) checkURL(field string, address *string) error {
 	if address == nil || *address == "" {
 		return nil
 	}
-	return model.CheckWebhookURL(field, *address, config.Prefixes(c.WebhookAllowNets))
+	return model.CheckWebhookURL(field, *address, config.Prefixes(a.settings.WebhookAllowNets))
 }
 
-// differences returns a line for each setting that changed.
-func differences(before, after *model.SiteRules) []string {
-	var lines []string
+// noteDifferences adds a change for each setting that differs.
+func (a *applier) noteDifferences(before, after *model.SiteRules) {
 	for _, setting := range []struct {
 		name  string
 		value func(*model.SiteRules) any
@@ -363,13 +372,8 @@ func differences(before, after *model.SiteRules) []string {
 		{"plan", func(s *model.SiteRules) any { return s.Plan }},
 		{"monthlyPageviews", func(s *model.SiteRules) any { return s.MonthlyPageviews }},
 	} {
-		was, is := fmt.Sprintf("%v", setting.value(before)), fmt.Sprintf("%v", setting.value(after))
-		if was != is {
-			lines = append(lines, fmt.Sprintf("%s: %s: %q, was %q", after.Domain, setting.name, is, was))
-		}
+		a.noteChanged(after.Domain, setting.name, fmt.Sprint(setting.value(before)), fmt.Sprint(setting.value(after)))
 	}
-
-	return lines
 }
 
 // refused returns an error that names the site and every invalid field.

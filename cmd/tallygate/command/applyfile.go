@@ -13,11 +13,11 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// applyAccount applies the settings of the account itself, and returns the changes.
-func applyAccount(ctx context.Context, store *sites.Store, accountID int64, file *sitesFile) ([]string, error) {
-	before, err := store.AccountSettings(ctx, accountID)
+// applyAccount applies the settings of the account itself.
+func (a *applier) applyAccount(ctx context.Context, file *sitesFile) error {
+	before, err := a.store.AccountSettings(ctx, a.accountID)
 	if err != nil {
-		return nil, err
+		return err
 	}
 
 	after := *before
@@ -32,10 +32,10 @@ func applyAccount(ctx context.Context, store *sites.Store, accountID int64, file
 	}
 
 	if reflect.DeepEqual(after, *before) {
-		return nil, nil
+		return nil
 	}
-	if err := store.SetAccountSettings(ctx, accountID, after); err != nil {
-		return nil, refused("account", err)
+	if err := a.store.SetAccountSettings(ctx, a.accountID, after); err != nil {
+		return refused("account", err)
 	}
 
 	limit := func(limit *int64) string {
@@ -44,19 +44,11 @@ func applyAccount(ctx context.Context, store *sites.Store, accountID int64, file
 		}
 		return fmt.Sprint(*limit)
 	}
+	a.noteChanged("account", "accountName", before.Name, after.Name)
+	a.noteChanged("account", "captchaPlan", string(before.CaptchaPlan), string(after.CaptchaPlan))
+	a.noteChanged("account", "siteLimit", limit(before.SiteLimit), limit(after.SiteLimit))
 
-	var changes []string
-	for _, setting := range []struct{ name, was, is string }{
-		{"accountName", before.Name, after.Name},
-		{"captchaPlan", string(before.CaptchaPlan), string(after.CaptchaPlan)},
-		{"siteLimit", limit(before.SiteLimit), limit(after.SiteLimit)},
-	} {
-		if setting.was != setting.is {
-			changes = append(changes, fmt.Sprintf("account: %s: %q, was %q", setting.name, setting.is, setting.was))
-		}
-	}
-
-	return changes, nil
+	return nil
 }
 
 // newSiteKey returns the site key of a new site: the given one, or a random one.
@@ -79,13 +71,11 @@ func newSiteKey(ctx context.Context, store *sites.Store, given *string) (string,
 	return *given, nil
 }
 
-// applySitekeys applies the settings of captcha sitekeys, and returns the changes.
-func (c *applyCommand) applySitekeys(
-	ctx context.Context, store *sites.Store, accountID int64, files []sitekeyFile,
-) ([]string, error) {
-	list, err := store.Sitekeys(ctx, accountID, 0, model.MaxSitekeys)
+// applySitekeys applies the settings of captcha sitekeys.
+func (a *applier) applySitekeys(ctx context.Context, files []sitekeyFile) error {
+	list, err := a.store.Sitekeys(ctx, a.accountID, 0, model.MaxSitekeys)
 	if err != nil {
-		return nil, err
+		return err
 	}
 
 	existing := make(map[string]*model.Sitekey, len(list))
@@ -93,26 +83,20 @@ func (c *applyCommand) applySitekeys(
 		existing[key.Sitekey] = key
 	}
 
-	var changes []string
 	for _, file := range files {
-		change, err := c.applySitekey(ctx, store, accountID, existing[file.Sitekey], file)
-		if err != nil {
-			return nil, refused(cmp.Or(file.Sitekey, "sitekeys"), err)
+		if err := a.applySitekey(ctx, existing[file.Sitekey], file); err != nil {
+			return refused(cmp.Or(file.Sitekey, "sitekeys"), err)
 		}
-
-		changes = append(changes, change...)
 	}
 
-	return changes, nil
+	return nil
 }
 
 // applySitekey creates or changes one sitekey. key is the existing one, or nil.
-func (c *applyCommand) applySitekey(
-	ctx context.Context, store *sites.Store, accountID int64, key *model.Sitekey, file sitekeyFile,
-) ([]string, error) {
-	domains, err := c.sitekeyDomains(file.Domains)
+func (a *applier) applySitekey(ctx context.Context, key *model.Sitekey, file sitekeyFile) error {
+	domains, err := a.domains("domains", file.Domains, model.ParseSitekeyDomain)
 	if err != nil {
-		return nil, err
+		return err
 	}
 
 	if key == nil {
@@ -124,176 +108,160 @@ func (c *applyCommand) applySitekey(
 			bound = *domains
 		}
 
-		_, _, err := store.CreateSitekeyAs(ctx, accountID, file.Sitekey, name, bound, model.At(time.Now()))
-		return []string{file.Sitekey + ": created; rotate its secret to get one"}, err
+		a.note("%s: created; rotate its secret to get one", file.Sitekey)
+		_, _, err := a.store.CreateSitekeyAs(ctx, a.accountID, file.Sitekey, name, bound, model.At(time.Now()))
+		return err
 	}
 
 	if (file.Name == nil || *file.Name == key.Name) && (domains == nil || slices.Equal(*domains, key.Domains)) {
-		return nil, nil
+		return nil
 	}
 
-	changed, err := store.UpdateSitekey(ctx, accountID, key.ID, sites.SitekeyUpdate{Name: file.Name, Domains: domains})
+	changed, err := a.store.UpdateSitekey(ctx, a.accountID, key.ID, sites.SitekeyUpdate{Name: file.Name, Domains: domains})
 	if err != nil {
-		return nil, err
+		return err
 	}
 
-	var changes []string
-	for _, setting := range []struct{ name, was, is string }{
-		{"name", key.Name, changed.Name},
-		{"domains", fmt.Sprint(key.Domains), fmt.Sprint(changed.Domains)},
-	} {
-		if setting.was != setting.is {
-			changes = append(changes, fmt.Sprintf("%s: %s: %q, was %q", key.Sitekey, setting.name, setting.is, setting.was))
-		}
-	}
-
-	return changes, nil
-}
-
-// sitekeyDomains normalizes the domains of a sitekey. It returns nil for nil.
-func (c *applyCommand) sitekeyDomains(texts *[]string) (*[]string, error) {
-	if texts == nil {
-		return nil, nil
-	}
-
-	domains := make([]string, len(*texts))
-	for i, text := range *texts {
-		var err error
-		if domains[i], err = model.ParseSitekeyDomain(text, c.AllowLocalDomains); err != nil {
-			return nil, fmt.Errorf("domains: %s: %w", text, err)
-		}
-	}
-
-	return &domains, nil
+	a.noteChanged(key.Sitekey, "name", key.Name, changed.Name)
+	a.noteChanged(key.Sitekey, "domains", fmt.Sprint(key.Domains), fmt.Sprint(changed.Domains))
+	return nil
 }
 
 // applyObjects applies a site's segments, funnels and annotations: a list of the file replaces the
-// stored one. It returns the changes.
-func applyObjects(
-	ctx context.Context, store *sites.Store, accountID int64, site *model.SiteRules, file siteFile,
-) ([]string, error) {
-	stored, err := readObjects(ctx, store, site.ID)
+// stored one.
+func (a *applier) applyObjects(ctx context.Context, site *model.SiteRules, file siteFile) error {
+	stored, err := readObjects(ctx, a.store, site.ID)
 	if err != nil {
-		return nil, err
-	}
-
-	var changes []string
-	note := func(list, name, change string) {
-		changes = append(changes, fmt.Sprintf("%s: %s: %q %s", site.Domain, list, name, change))
+		return err
 	}
 
 	if file.Segments != nil {
-		err := applySegments(ctx, store, accountID, site.ID, stored, *file.Segments, note)
-		if err != nil {
-			return nil, fmt.Errorf("segments: %w", err)
+		if err := applyNamed(ctx, a, site, "segments", stored.segments, stored.segmentIDs, *file.Segments); err != nil {
+			return err
 		}
 	}
-
 	if file.Funnels != nil {
-		if err := applyFunnels(ctx, store, accountID, site.ID, stored, *file.Funnels, note); err != nil {
-			return nil, fmt.Errorf("funnels: %w", err)
+		if err := applyNamed(ctx, a, site, "funnels", stored.funnels, stored.funnelIDs, *file.Funnels); err != nil {
+			return err
 		}
 	}
-
 	if file.Annotations != nil {
-		err := applyAnnotations(ctx, store, accountID, site.ID, stored, *file.Annotations, note)
-		if err != nil {
-			return nil, fmt.Errorf("annotations: %w", err)
-		}
+		return a.applyAnnotations(ctx, site, stored, *file.Annotations)
 	}
 
-	return changes, nil
+	return nil
 }
 
-func applySegments(
-	ctx context.Context, store *sites.Store, accountID, siteID int64, stored *siteObjects, wanted []segmentFile,
-	note func(list, name, change string),
+// namedObject is a segment or a funnel in the file. The site has it once with a name.
+type namedObject interface {
+	name() string
+	content() any
+	create(ctx context.Context, a *applier, siteID int64) error
+	update(ctx context.Context, a *applier, id int64) error
+	remove(ctx context.Context, a *applier, id int64) error
+}
+
+// applyNamed replaces a list of named objects. It deletes first, because a site has a largest number of
+// them.
+func applyNamed[T namedObject](
+	ctx context.Context, a *applier, site *model.SiteRules, list string, stored []T, ids map[string]int64, wanted []T,
 ) error {
-	for _, segment := range stored.segments {
-		if slices.ContainsFunc(wanted, func(w segmentFile) bool { return strings.TrimSpace(w.Name) == segment.Name }) {
+	content := make(map[string]any, len(stored))
+	for _, object := range stored {
+		name := object.name()
+		content[name] = object.content()
+
+		if slices.ContainsFunc(wanted, func(w T) bool { return w.name() == name }) {
 			continue
 		}
-		if _, err := store.DeleteSegment(ctx, accountID, stored.segmentIDs[segment.Name]); err != nil {
-			return fmt.Errorf("%s: %w", segment.Name, err)
+		if err := object.remove(ctx, a, ids[name]); err != nil {
+			return fmt.Errorf("%s: %s: %w", list, name, err)
 		}
-		note("segments", segment.Name, "deleted")
+		a.note("%s: %s: %q deleted", site.Domain, list, name)
 	}
 
-	for _, segment := range wanted {
-		filters := make([]model.ReportFilter, len(segment.Filters))
-		for i, filter := range segment.Filters {
-			filters[i] = model.ReportFilter(filter)
-		}
-
-		name := strings.TrimSpace(segment.Name)
-		id, exists := stored.segmentIDs[name]
+	for _, object := range wanted {
+		name := object.name()
+		id, exists := ids[name]
 
 		var err error
 		switch {
 		case !exists:
-			_, err = store.CreateSegment(ctx, accountID, model.Segment{SiteID: siteID, Name: name, Filters: filters})
-			note("segments", name, "created")
-		case !slices.ContainsFunc(stored.segments, func(s segmentFile) bool {
-			return s.Name == name && reflect.DeepEqual(s.Filters, segment.Filters)
-		}):
-			_, err = store.UpdateSegment(ctx, accountID, id, nil, &filters)
-			note("segments", name, "changed")
+			err = object.create(ctx, a, site.ID)
+			a.note("%s: %s: %q created", site.Domain, list, name)
+		case !reflect.DeepEqual(object.content(), content[name]):
+			err = object.update(ctx, a, id)
+			a.note("%s: %s: %q changed", site.Domain, list, name)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %s: %w", list, name, err)
 		}
 	}
 
 	return nil
 }
 
-func applyFunnels(
-	ctx context.Context, store *sites.Store, accountID, siteID int64, stored *siteObjects, wanted []funnelFile,
-	note func(list, name, change string),
-) error {
-	for _, funnel := range stored.funnels {
-		if slices.ContainsFunc(wanted, func(w funnelFile) bool { return strings.TrimSpace(w.Name) == funnel.Name }) {
-			continue
-		}
-		if _, err := store.DeleteFunnel(ctx, accountID, stored.funnelIDs[funnel.Name]); err != nil {
-			return fmt.Errorf("%s: %w", funnel.Name, err)
-		}
-		note("funnels", funnel.Name, "deleted")
+func (f segmentFile) name() string { return strings.TrimSpace(f.Name) }
+
+func (f segmentFile) content() any { return f.filters() }
+
+func (f segmentFile) filters() []model.ReportFilter {
+	filters := make([]model.ReportFilter, len(f.Filters))
+	for i, filter := range f.Filters {
+		filters[i] = model.ReportFilter(filter)
 	}
+	return filters
+}
 
-	for _, funnel := range wanted {
-		steps := make([]model.FunnelStep, len(funnel.Steps))
-		for i, step := range funnel.Steps {
-			steps[i] = model.FunnelStep(step)
-		}
+func (f segmentFile) create(ctx context.Context, a *applier, siteID int64) error {
+	segment := model.Segment{SiteID: siteID, Name: f.name(), Filters: f.filters()}
+	_, err := a.store.CreateSegment(ctx, a.accountID, segment)
+	return err
+}
 
-		name := strings.TrimSpace(funnel.Name)
-		id, exists := stored.funnelIDs[name]
+func (f segmentFile) update(ctx context.Context, a *applier, id int64) error {
+	filters := f.filters()
+	_, err := a.store.UpdateSegment(ctx, a.accountID, id, nil, &filters)
+	return err
+}
 
-		var err error
-		switch {
-		case !exists:
-			_, err = store.CreateFunnel(ctx, accountID, model.Funnel{SiteID: siteID, Name: name, Steps: steps})
-			note("funnels", name, "created")
-		case !slices.ContainsFunc(stored.funnels, func(f funnelFile) bool {
-			return f.Name == name && reflect.DeepEqual(f.Steps, funnel.Steps)
-		}):
-			_, err = store.UpdateFunnel(ctx, accountID, id, nil, &steps)
-			note("funnels", name, "changed")
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
+func (f segmentFile) remove(ctx context.Context, a *applier, id int64) error {
+	_, err := a.store.DeleteSegment(ctx, a.accountID, id)
+	return err
+}
+
+func (f funnelFile) name() string { return strings.TrimSpace(f.Name) }
+
+func (f funnelFile) content() any { return f.steps() }
+
+func (f funnelFile) steps() []model.FunnelStep {
+	steps := make([]model.FunnelStep, len(f.Steps))
+	for i, step := range f.Steps {
+		steps[i] = model.FunnelStep(step)
 	}
+	return steps
+}
 
-	return nil
+func (f funnelFile) create(ctx context.Context, a *applier, siteID int64) error {
+	_, err := a.store.CreateFunnel(ctx, a.accountID, model.Funnel{SiteID: siteID, Name: f.name(), Steps: f.steps()})
+	return err
+}
+
+func (f funnelFile) update(ctx context.Context, a *applier, id int64) error {
+	steps := f.steps()
+	_, err := a.store.UpdateFunnel(ctx, a.accountID, id, nil, &steps)
+	return err
+}
+
+func (f funnelFile) remove(ctx context.Context, a *applier, id int64) error {
+	_, err := a.store.DeleteFunnel(ctx, a.accountID, id)
+	return err
 }
 
 // applyAnnotations deletes first, because a site has a largest number of annotations. A note can be
 // there several times.
-func applyAnnotations(
-	ctx context.Context, store *sites.Store, accountID, siteID int64, stored *siteObjects, wanted []annotationFile,
-	note func(list, name, change string),
+func (a *applier) applyAnnotations(
+	ctx context.Context, site *model.SiteRules, stored *siteObjects, wanted []annotationFile,
 ) error {
 	var missing []annotationFile
 	for _, annotation := range wanted {
@@ -306,10 +274,10 @@ func applyAnnotations(
 
 	for _, annotation := range stored.annotations {
 		for _, id := range stored.annotationIDs[annotation] {
-			if _, err := store.DeleteAnnotation(ctx, accountID, id); err != nil {
-				return err
+			if _, err := a.store.DeleteAnnotation(ctx, a.accountID, id); err != nil {
+				return fmt.Errorf("annotations: %w", err)
 			}
-			note("annotations", annotation.Day+" "+annotation.Text, "deleted")
+			a.note("%s: annotations: %q deleted", site.Domain, annotation.Day+" "+annotation.Text)
 		}
 
 		delete(stored.annotationIDs, annotation)
@@ -318,15 +286,16 @@ func applyAnnotations(
 	for _, annotation := range missing {
 		day, err := model.ParseDay(annotation.Day)
 		if err != nil {
-			return fmt.Errorf("%s: %w", annotation.Day, model.InvalidField("day", "invalid_day", "Use the form YYYY-MM-DD."))
+			err = model.InvalidField("day", "invalid_day", "Use the form YYYY-MM-DD.")
+		} else {
+			_, err = a.store.CreateAnnotation(ctx, a.accountID,
+				model.Annotation{SiteID: site.ID, Day: day, Text: annotation.Text, CreatedAt: model.At(time.Now())})
+		}
+		if err != nil {
+			return fmt.Errorf("annotations: %s: %w", annotation.Day, err)
 		}
 
-		_, err = store.CreateAnnotation(ctx, accountID,
-			model.Annotation{SiteID: siteID, Day: day, Text: annotation.Text, CreatedAt: model.At(time.Now())})
-		if err != nil {
-			return fmt.Errorf("%s: %w", annotation.Day, err)
-		}
-		note("annotations", annotation.Day+" "+annotation.Text, "created")
+		a.note("%s: annotations: %q created", site.Domain, annotation.Day+" "+annotation.Text)
 	}
 
 	return nil

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -23,12 +24,14 @@ import (
 
 // commands is the command line.
 type commands struct {
-	Serve   serveCommand   `cmd:"" default:"withargs" help:"Run the service (the default command)."`
-	Demo    demoCommand    `cmd:"" help:"Run the service with a demo account, site and page."`
-	Migrate migrateCommand `cmd:"" help:"Migrate the database's schema and exit."`
-	Doctor  doctorCommand  `cmd:"" help:"Check the configuration against the machine, the database and the servers that it names, and print what to change. Changes nothing. The exit status is 0 without findings, 3 with warnings and 1 with errors."`
-	Health  healthCommand  `cmd:"" help:"Exit with status 0 if the service with these settings runs on this machine and is ready, for health checks of containers."`
-	Admin   adminCommands  `cmd:"" help:"Administer accounts, passwords and plans on the machine itself."`
+	config.Config `embed:"" group:"Settings:"`
+
+	Serve   serveCommand   `cmd:"" default:"withargs"`
+	Demo    demoCommand    `cmd:""`
+	Migrate migrateCommand `cmd:""`
+	Doctor  doctorCommand  `cmd:""`
+	Health  healthCommand  `cmd:""`
+	Admin   adminCommands  `cmd:""`
 }
 
 // terminal is the output of a command: results on out, log lines on log.
@@ -101,7 +104,13 @@ func Run(ctx context.Context, args []string, out, log io.Writer) int {
 		command.BindTo(audit.WithActor(ctx, actor), (*context.Context)(nil))
 	}
 
-	err = command.Run()
+	var d connection
+	if err := command.BindSingletonProvider(d.open); err != nil {
+		fmt.Fprintln(term.log, "tallygate:", err)
+		return 2
+	}
+
+	err = d.close(command.Run())
 	if status, ok := errors.AsType[exitStatus](err); ok {
 		return int(status)
 	}
@@ -133,16 +142,7 @@ func reportFailure(w io.Writer, asJSON bool, message string) {
 
 // logsJSON reports whether a command writes JSON log lines. The admin commands write for people.
 func (c *commands) logsJSON(command string) bool {
-	switch command {
-	case "serve":
-		return c.Serve.LogFormat == config.FormatJSON
-	case "demo":
-		return c.Demo.LogFormat == config.FormatJSON
-	case "migrate":
-		return c.Migrate.LogFormat == config.FormatJSON
-	}
-
-	return false
+	return c.LogFormat == config.FormatJSON && slices.Contains([]string{"serve", "demo", "migrate"}, command)
 }
 
 // wantsJSON reports whether an invalid command line and environment select JSON log lines.
@@ -172,13 +172,35 @@ func newParser(ctx context.Context, cli *commands, term terminal, exit func(stat
 		kong.Name("tallygate"),
 		kong.Description("Cookieless web analytics and an invisible proof-of-work captcha."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Help(printHelp),
 		kong.ValueFormatter(describe),
+		kong.PostBuild(addTexts),
 		environment.IgnoreEmpty(),
 		kong.Writers(term.out, term.log),
 		kong.Exit(exit),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(term),
+		kong.Bind(term, &cli.Config),
 	)
+}
+
+// printHelp prints the help of a command with the settings after its own flags, and the help of a list of
+// commands without settings.
+func printHelp(options kong.HelpOptions, parsed *kong.Context) error {
+	var own, settings []*kong.Flag
+	for _, flag := range parsed.Model.Flags {
+		if flag.Group == nil {
+			own = append(own, flag)
+		} else {
+			settings = append(settings, flag)
+		}
+	}
+	parsed.Model.Flags = own
+
+	if selected := parsed.Selected(); selected != nil && selected.Leaf() {
+		selected.Flags = append(selected.Flags, settings...)
+	}
+
+	return kong.DefaultHelpPrinter(options, parsed)
 }
 
 // describe returns a setting's help text: meaning, default and environment variable.

@@ -6,16 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"slices"
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 )
@@ -101,31 +98,18 @@ type sitekeyFile struct {
 
 // exportConfigCommand prints the settings of an account as a file for applyCommand.
 type exportConfigCommand struct {
-	config.Config `embed:""`
-	Email         string `arg:"" help:"E-mail address of a user of the account."`
+	Email accountOf `arg:"" help:"E-mail address of a user of the account."`
 }
 
 // Run prints the file. Equal settings make an equal file.
-func (c *exportConfigCommand) Run(ctx context.Context, term terminal) error {
-	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
-		email, err := model.ParseEmail(c.Email)
-		if err != nil {
-			return err
-		}
+func (c *exportConfigCommand) Run(ctx context.Context, term terminal, d *db.DB, account *model.Account) error {
+	file, err := readSites(ctx, sites.New(d), account.ID)
+	if err != nil {
+		return err
+	}
 
-		user, err := accounts.New(d).UserByEmail(ctx, email)
-		if err != nil {
-			return fmt.Errorf("account %s: %w", email, err)
-		}
-
-		file, err := readSites(ctx, sites.New(d), user.AccountID)
-		if err != nil {
-			return err
-		}
-
-		file.Account = email
-		return writeSites(term.out, file)
-	})
+	file.Account = string(c.Email)
+	return writeSites(term.out, file)
 }
 
 func writeSites(out io.Writer, file *sitesFile) error {

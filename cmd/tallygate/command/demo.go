@@ -19,27 +19,26 @@ import (
 // demoCommand runs the service with the demo: an owner, a site, and a website on a listener of its
 // own.
 type demoCommand struct {
-	config.Config `embed:""`
-	DemoAddr      config.Address `env:"TALLYGATE_DEMO_ADDR" default:"127.0.0.1:8082" placeholder:"HOST:PORT" help:"Address of the demo website. Port 0 picks a free one."`
+	DemoAddr config.Address `env:"TALLYGATE_DEMO_ADDR" default:"127.0.0.1:8082" placeholder:"HOST:PORT"`
 }
 
 // demoDataDir keeps the demo's data apart from real data.
 const demoDataDir = "./tallygate-demo"
 
 // AfterApply sets the demo's own data folder unless one was configured, even as the default of serve.
-func (c *demoCommand) AfterApply(parsed *kong.Context) error {
+func (c *demoCommand) AfterApply(parsed *kong.Context, settings *config.Config) error {
 	flag := func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == "data-dir" }
 	if !slices.ContainsFunc(parsed.Path, flag) && os.Getenv("TALLYGATE_DATA_DIR") == "" {
-		c.DataDir = demoDataDir
+		settings.DataDir = demoDataDir
 	}
 	return nil
 }
 
 // Run serves until ctx ends.
-func (c *demoCommand) Run(ctx context.Context, term terminal) error {
-	c.AllowLocalDomains = true
-	c.Roles = []config.Role{config.RoleControl, config.RoleData, config.RoleWorker}
-	log := c.Logger(term.log)
+func (c *demoCommand) Run(ctx context.Context, term terminal, settings *config.Config) error {
+	settings.AllowLocalDomains = true
+	settings.Roles = []config.Role{config.RoleControl, config.RoleData, config.RoleWorker}
+	log := settings.Logger(term.log)
 
 	website, err := net.Listen("tcp", string(c.DemoAddr))
 	if err != nil {
@@ -47,16 +46,16 @@ func (c *demoCommand) Run(ctx context.Context, term terminal) error {
 	}
 	defer website.Close()
 
-	webhooks, err := demo.ListenForWebhooks(c.DataDir, c.WebhookCAFile)
+	webhooks, err := demo.ListenForWebhooks(settings.DataDir, settings.WebhookCAFile)
 	if err != nil {
 		return fmt.Errorf("prepare the demo's webhook receiver: %w", err)
 	}
 	defer webhooks.Listener.Close()
 
-	c.WebhookCAFile = webhooks.CAFile
-	c.WebhookAllowNets = append(c.WebhookAllowNets, config.Network{Prefix: webhooks.Net})
+	settings.WebhookCAFile = webhooks.CAFile
+	settings.WebhookAllowNets = append(settings.WebhookAllowNets, config.Network{Prefix: webhooks.Net})
 
-	app, err := serve.Open(ctx, &c.Config, log)
+	app, err := serve.Open(ctx, settings, log)
 	if err != nil {
 		return err
 	}
@@ -69,13 +68,13 @@ func (c *demoCommand) Run(ctx context.Context, term terminal) error {
 
 	d, err := demo.New(ctx, demo.Options{
 		DB:           app.DB(),
-		DataDir:      c.DataDir,
+		DataDir:      settings.DataDir,
 		Control:      "http://" + app.Addr("control"),
 		Data:         "http://" + app.Addr("data"),
 		Webhooks:     webhooks,
-		BaseURL:      string(c.BaseURL),
-		AnalyticsURL: string(c.AnalyticsURL),
-		CaptchaURL:   string(c.CaptchaURL),
+		BaseURL:      string(settings.BaseURL),
+		AnalyticsURL: string(settings.AnalyticsURL),
+		CaptchaURL:   string(settings.CaptchaURL),
 	})
 	if err != nil {
 		cancel()

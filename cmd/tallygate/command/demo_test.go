@@ -26,8 +26,8 @@ func TestDemoDataDir(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		if _, err := parser.Parse(append([]string{"demo"}, test.args...)); err != nil || cli.Demo.DataDir != test.want {
-			t.Errorf("%q %q: %q, %v; want %q", test.variable, test.args, cli.Demo.DataDir, err, test.want)
+		if _, err := parser.Parse(append([]string{"demo"}, test.args...)); err != nil || cli.DataDir != test.want {
+			t.Errorf("%q %q: %q, %v; want %q", test.variable, test.args, cli.DataDir, err, test.want)
 		}
 	}
 }

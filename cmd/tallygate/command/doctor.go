@@ -12,9 +12,8 @@ import (
 )
 
 type doctorCommand struct {
-	config.Config `embed:""`
-	Processes     int  `default:"1" placeholder:"N" help:"Processes with these settings that share the database."`
-	JSON          bool `name:"json" help:"Print JSON."`
+	Processes int  `default:"1" placeholder:"N" help:"Processes with these settings that share the database."`
+	JSON      bool `name:"json" help:"Print JSON."`
 }
 
 // The exit statuses for findings. 2 is that of a wrong command line or environment.
@@ -24,12 +23,12 @@ const (
 )
 
 // Run checks the configuration and prints what should be changed.
-func (c *doctorCommand) Run(ctx context.Context, term terminal) error {
+func (c *doctorCommand) Run(ctx context.Context, term terminal, settings *config.Config) error {
 	if c.Processes < 1 {
 		return fmt.Errorf("--processes: %d is not a positive number", c.Processes)
 	}
 
-	report := doctor.Examine(ctx, doctor.Options{Config: &c.Config, Now: time.Now, Processes: c.Processes})
+	report := doctor.Examine(ctx, doctor.Options{Config: settings, Now: time.Now, Processes: c.Processes})
 	if err := c.print(term.out, report); err != nil {
 		return err
 	}
@@ -72,9 +71,9 @@ type exitStatus int
 // Error implements error.
 func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-type healthCommand struct {
-	config.Config `embed:""`
-}
+type healthCommand struct{}
 
 // Run asks the running service. Container images without a shell use it as health check.
-func (c *healthCommand) Run(ctx context.Context) error { return doctor.Ready(ctx, &c.Config) }
+func (c *healthCommand) Run(ctx context.Context, settings *config.Config) error {
+	return doctor.Ready(ctx, settings)
+}

@@ -15,19 +15,17 @@ import (
 
 type migrateCommand struct {
 	Plan  bool `xor:"plan,check" help:"Print the pending migrations with their SQL, and change nothing."`
-	Check bool `xor:"plan,check" help:"Print how the schema compares with this program, and fail if a migration is pending or the program is too old. Changes nothing."`
-
-	config.Config `embed:""`
+	Check bool `xor:"plan,check"`
 }
 
 // Run migrates the database, or reports what that would do.
-func (c *migrateCommand) Run(ctx context.Context, term terminal) error {
+func (c *migrateCommand) Run(ctx context.Context, term terminal, settings *config.Config) error {
 	if c.Plan || c.Check {
-		return c.report(ctx, term)
+		return c.report(ctx, term, settings)
 	}
 
-	c.NoMigrate = false
-	d, hold, err := database.Open(ctx, &c.Config, c.Logger(term.log))
+	settings.NoMigrate = false
+	d, hold, err := database.Open(ctx, settings, settings.Logger(term.log))
 	if err != nil {
 		return err
 	}
@@ -42,8 +40,8 @@ func (c *migrateCommand) Run(ctx context.Context, term terminal) error {
 }
 
 // report prints the plan, or the result of the check.
-func (c *migrateCommand) report(ctx context.Context, term terminal) (err error) {
-	d, err := db.OpenWith(c.Database(), c.DatabaseOptions())
+func (c *migrateCommand) report(ctx context.Context, term terminal, settings *config.Config) (err error) {
+	d, err := db.OpenWith(settings.Database(), settings.DatabaseOptions())
 	if err != nil {
 		return err
 	}

@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
 )
 
 var updatePages = flag.Bool("update", false, "rewrite the generated pages of docs/")
 
-// TestConfigurationPage checks that docs/configuration.md is what the tags of config.Config generate.
+// TestConfigurationPage checks that docs/configuration.md is what config.Config and config.Texts generate.
 // With -update, as "make generate" calls it, it writes the page.
 func TestConfigurationPage(t *testing.T) {
 	const page = "../../../docs/configuration.md"
@@ -29,7 +31,7 @@ func TestConfigurationPage(t *testing.T) {
 	}
 }
 
-// configurationPage returns the reference of all settings, from the same tags as --help.
+// configurationPage returns the reference of all settings, from the same texts as --help.
 func configurationPage(t *testing.T) string {
 	t.Helper()
 
@@ -41,7 +43,7 @@ func configurationPage(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(`# Configuration
 
-<!-- Generated from the struct tags in cmd/tallygate/config/config.go by "make generate". Edit them, not this page. -->
+<!-- Generated from cmd/tallygate/config/config.go and texts.go by "make generate". Edit them, not this page. -->
 
 Each setting is an environment variable or a flag of the same name: ` + "`TALLYGATE_DATA_DIR`" + ` or ` + "`--data-dir`" + `. A flag takes
 precedence. An empty variable counts as unset. An invalid value stops the start with an error that names the setting. A list
@@ -51,34 +53,21 @@ is separated by commas.
 |---|---|---|
 `)
 
-	seen := make(map[string]bool)
-	for _, name := range []string{"serve", "demo"} {
-		for _, setting := range settings(parser.Model.Node, name) {
-			if variable := setting.Tag.Envs[0]; !seen[variable] {
-				seen[variable] = true
-				b.WriteString(settingRow(setting))
-			}
-		}
+	writeSettings(&b, parser.Model.Flags)
+	for _, command := range parser.Model.Children {
+		writeSettings(&b, command.Flags)
 	}
 
 	return b.String()
 }
 
-// settings returns the flags of a command that have an environment variable, in their order.
-func settings(root *kong.Node, command string) (list []*kong.Flag) {
-	for _, child := range root.Children {
-		if child.Name != command {
-			continue
-		}
-
-		for _, flag := range child.Flags {
-			if len(flag.Tag.Envs) > 0 {
-				list = append(list, flag)
-			}
+// writeSettings writes the flags that have an environment variable.
+func writeSettings(b *strings.Builder, flags []*kong.Flag) {
+	for _, flag := range flags {
+		if len(flag.Tag.Envs) > 0 {
+			b.WriteString(settingRow(flag))
 		}
 	}
-
-	return list
 }
 
 // settingRow returns a setting as a row of the table.
@@ -92,7 +81,7 @@ func settingRow(setting *kong.Flag) string {
 	}
 
 	meaning := setting.Help
-	if more := setting.Tag.Get("docs"); more != "" {
+	if more := config.Texts[setting.Name].More; more != "" {
 		meaning += " " + more
 	}
 

@@ -8,14 +8,12 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/secret"
 )
 
-type rotateSecretCommand struct {
-	config.Config `embed:""`
-}
+type rotateSecretCommand struct{}
 
 // Run replaces the application key in the database by the configured one. If the key is a file in
 // the data folder, it creates a new one.
-func (c *rotateSecretCommand) Run(ctx context.Context, term terminal) error {
-	result, err := secret.Rotate(ctx, &c.Config, c.Logger(term.log))
+func (c *rotateSecretCommand) Run(ctx context.Context, term terminal, settings *config.Config) error {
+	result, err := secret.Rotate(ctx, settings, settings.Logger(term.log))
 	if err != nil {
 		return err
 	}

@@ -7,13 +7,11 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/serve"
 )
 
-type serveCommand struct {
-	config.Config `embed:""`
-}
+type serveCommand struct{}
 
 // Run serves until ctx ends.
-func (c *serveCommand) Run(ctx context.Context, term terminal) error {
-	app, err := serve.Open(ctx, &c.Config, c.Logger(term.log))
+func (c *serveCommand) Run(ctx context.Context, term terminal, settings *config.Config) error {
+	app, err := serve.Open(ctx, settings, settings.Logger(term.log))
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func Ready(ctx context.Context, c *config.Config) error {
 	for _, l := range all {
 		status, body, err := fetch(ctx, http.DefaultClient, localURL(l.addr)+"/readyz")
 		if err != nil {
-			return fmt.Errorf("%s: %w", l.name, cause(err))
+			return fmt.Errorf("%s: %s", l.name, cause(err))
 		}
 		if status != http.StatusOK {
 			return fmt.Errorf("%s: %s", l.name, oneLine(body))
@@ -111,17 +111,6 @@ func (e *examination) checkListeners(ctx context.Context) bool {
 	}
 
 	return len(listeners(e.c)) > 0
-}
-
-// cause returns the innermost error, which names neither the operation nor the address again.
-func cause(err error) error {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err
-		}
-		err = inner
-	}
 }
 
 // readiness asks the service on an address for its state. ours is false for another program.

@@ -38,7 +38,7 @@ func (e *examination) checkCells(ctx context.Context, d *db.DB) error {
 				"the server at the address of cell %d does not have its tables: its hits and its captcha are refused", id)
 		default:
 			e.fault("cell-unreachable", "Start the server at this address, or correct TALLYGATE_CELL_ADDRESSES. Until then the hits and the captcha of the cell are refused.",
-				"the address of cell %d does not answer: %v", id, withoutAddress(fault))
+				"the address of cell %d does not answer: %v", id, cause(fault))
 		}
 	}
 	return err

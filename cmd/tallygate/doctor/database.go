@@ -34,7 +34,7 @@ func (e *examination) checkDatabase(ctx context.Context) bool {
 	}
 	if err != nil {
 		e.fault("database-unreachable", "Start the database, or correct TALLYGATE_DATABASE_URL, its password and the server's pg_hba.conf.",
-			"the database does not answer: %v", withoutAddress(err))
+			"the database does not answer: %v", cause(err))
 		return false
 	}
 
@@ -47,12 +47,12 @@ func (e *examination) checkDatabase(ctx context.Context) bool {
 
 	if err := files.New(d).ProbeWrite(ctx); err != nil {
 		e.fault("database-write", "Free space on the database's disk, or name the primary server in TALLYGATE_DATABASE_URL.",
-			"nothing can be written to the database: %v", withoutAddress(err))
+			"nothing can be written to the database: %v", cause(err))
 	}
 
 	for _, check := range []func(context.Context, *db.DB) error{e.checkCells, e.checkKeys, e.checkTime, e.checkWork, e.checkAccounts} {
 		if err := check(ctx, d); err != nil && !errors.Is(err, db.ErrCellDenied) { // checkCells reports that
-			e.fault("database-read", "See the message, and the log of the database.", "the database cannot be read: %v", withoutAddress(err))
+			e.fault("database-read", "See the message, and the log of the database.", "the database cannot be read: %v", cause(err))
 		}
 	}
 
@@ -90,13 +90,14 @@ func (e *examination) openFolder() (lost bool, release func(), isNew bool) {
 	return lost, release, isNew
 }
 
-// withoutAddress returns the innermost text of an error: the outer ones repeat user, host and database.
-func withoutAddress(err error) string {
+// cause returns the innermost text of an error, in one line. The outer ones repeat the operation, user,
+// host and database.
+func cause(err error) string {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) > 0 {
-		return withoutAddress(joined.Unwrap()[0])
+		return cause(joined.Unwrap()[0])
 	}
 	if inner := errors.Unwrap(err); inner != nil {
-		return withoutAddress(inner)
+		return cause(inner)
 	}
 	return strings.ReplaceAll(err.Error(), "\n", " ")
 }
@@ -107,7 +108,7 @@ func (e *examination) checkSchema(ctx context.Context, d *db.DB) bool {
 	switch {
 	case err != nil:
 		e.fault("schema", "Name the database of this program in TALLYGATE_DATABASE_URL.",
-			"the schema's state cannot be read: %v", withoutAddress(err))
+			"the schema's state cannot be read: %v", cause(err))
 	case schema.TooNew():
 		e.fault("schema-too-new", "Install the program that migrated the database, or a newer one.",
 			"this program is too old for the database: it needs one that knows %s", schema.OldestProgram)

@@ -21,7 +21,7 @@ func (e *examination) checkServer(ctx context.Context, d *db.DB) bool {
 		return false
 	}
 	if err != nil {
-		e.fault("database-read", "See the message, and the log of the database.", "the database cannot be read: %v", withoutAddress(err))
+		e.fault("database-read", "See the message, and the log of the database.", "the database cannot be read: %v", cause(err))
 		return false
 	}
 
@@ -72,7 +72,7 @@ func (e *examination) checkRights(ctx context.Context, store *inspect.Store, ser
 	denied, err := store.DeniedTables(ctx)
 	switch {
 	case err != nil:
-		e.fault("database-read", "See the message, and the log of the database.", "the database cannot be read: %v", withoutAddress(err))
+		e.fault("database-read", "See the message, and the log of the database.", "the database cannot be read: %v", cause(err))
 	case len(denied) > 0:
 		e.fault("postgres-rights", grants, "the role cannot read and write %s", strings.Join(denied, ", "))
 	}
@@ -126,7 +126,7 @@ func (e *examination) checkSessions(ctx context.Context, store *inspect.Store) {
 	addresses, err := store.Addresses(ctx)
 	switch {
 	case err != nil:
-		e.fault("postgres-direct", "Correct TALLYGATE_DATABASE_DIRECT_URL.", "no direct connection to the database: %v", withoutAddress(err))
+		e.fault("postgres-direct", "Correct TALLYGATE_DATABASE_DIRECT_URL.", "no direct connection to the database: %v", cause(err))
 		return
 	case addresses.IsOther:
 		e.fault("postgres-direct-other", "Let both addresses lead to the same database.",
@@ -143,6 +143,6 @@ func (e *examination) checkSessions(ctx context.Context, store *inspect.Store) {
 		e.fault("postgres-pooler", action, "a connection pooler in transaction mode is in front of the database: hits are refused")
 	default:
 		e.fault("postgres-listen", "Check that the role can connect, and that nothing between closes idle connections.",
-			"notifications of changes do not arrive: %v", withoutAddress(err))
+			"notifications of changes do not arrive: %v", cause(err))
 	}
 }

@@ -1,5 +1,9 @@
 // The second step of signing in, and signing in by a passkey alone.
-import { Action, Field, Form, t, Title, type UserError, type Values } from '../core';
+import type { UserError } from '../core/api';
+import { Action } from '../core/dialog';
+import { Field, Form, type Values } from '../core/form';
+import { t } from '../core/language';
+import { Title } from '../core/ui';
 import { passkeySignIn, signIn, signInWithPasskey, type SignInData } from '../operations';
 import { usePasskey, withPasskey } from './webauthn';
 

@@ -1,9 +1,11 @@
 // Texts in the user's language. English is built in; messages/<code>.ts holds each other language.
 import en from '../messages/en';
-import type details from '../messages/details';
 import type account from '../messages/account';
-import type manage from '../messages/manage';
-import type more from '../messages/more';
+import type captcha from '../messages/captcha';
+import type drilldown from '../messages/drilldown';
+import type operator from '../messages/operator';
+import type parts from '../messages/parts';
+import type site from '../messages/site';
 import { remembered } from './choices';
 
 /** Message is a text, or its forms for one and for any other number. */
@@ -14,7 +16,13 @@ export type Messages = Record<string, Message>;
 
 /** TextKey is the key of a text, either built in or of a page that is loaded on demand. */
 export type TextKey =
-  keyof typeof en | keyof typeof more | keyof typeof manage | keyof typeof details | keyof typeof account;
+  | keyof typeof en
+  | keyof typeof account
+  | keyof typeof captcha
+  | keyof typeof drilldown
+  | keyof typeof operator
+  | keyof typeof parts
+  | keyof typeof site;
 
 /** languages are the console's languages by code, with their own names. */
 export const languages: Record<string, string> = { en: 'English', de: 'Deutsch' };
@@ -50,10 +58,10 @@ export function addMessages(messages: Messages): void {
 
 let later: Promise<void> | undefined;
 
-/** loadLater loads the language's texts for modules on demand. These modules contain their English texts. */
-export function loadLater(): Promise<void> {
+/** loadPageTexts loads the language's texts of the modules that are loaded on demand, which contain the English ones. */
+export function loadPageTexts(): Promise<void> {
   if (code !== 'de') return Promise.resolve();
-  return (later ??= import('../messages/de-later').then((module) => {
+  return (later ??= import('../messages/de-pages').then((module) => {
     texts = { ...texts, ...module.default };
   }));
 }

@@ -1,24 +1,14 @@
 // The list of sites.
-import {
-  Action,
-  Change,
-  chosenAccount,
-  compact,
-  Empty,
-  exact,
-  Loaded,
-  mayEdit,
-  Quota,
-  setQuery,
-  t,
-  Time,
-  Title,
-  useEffect,
-  useQuery,
-  useState,
-  useURL,
-  viewer,
-} from '../core';
+import { useEffect, useState } from 'preact/hooks';
+import { useQuery } from '../core/data';
+import { Action } from '../core/dialog';
+import { compact, exact } from '../core/format';
+import { t } from '../core/language';
+import { Change } from '../core/metrics';
+import { setQuery, useURL } from '../core/router';
+import { Empty, Loaded } from '../core/states';
+import { chosenAccount, mayEdit, viewer } from '../core/store';
+import { Quota, Time, Title } from '../core/ui';
 import { siteFigures, sites, type SitesData, type SitesFigures } from '../operations';
 
 type Site = SitesData['sites'] extends infer C ? (C extends { edges: { node: infer N }[] } ? N : never) : never;

@@ -1,5 +1,9 @@
 // The chart of a report: one figure over time, with the period compared with.
-import { Change, locale, metricText, metricValue, t, Table, useEffect, useRef, useState, type Metric } from '../core';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { locale, t } from '../core/language';
+import { Change, metricText, metricValue } from '../core/metrics';
+import { Table } from '../core/ui';
+import type { Metric } from '../core/view';
 import type { ReportFields } from '../operations';
 
 /** Note is an annotation of a day, YYYY-MM-DD. */
