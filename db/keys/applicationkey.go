@@ -115,8 +115,8 @@ type KeyState struct {
 	RotatedAt model.Instant // 0: never
 }
 
-// ClaimApplicationKey records the given key as the installation's if none is recorded, and returns
-// the recorded state. If several processes call it at once, the first key is recorded.
+// ClaimApplicationKey records the given key as the installation's if no key is recorded, and
+// returns the recorded state. If several processes call it at once, the first key is recorded.
 func (s *Store) ClaimApplicationKey(ctx context.Context, key model.ApplicationKey) (KeyState, error) {
 	if _, err := s.db.Setting(ctx, settingFingerprint, key.Fingerprint()); err != nil {
 		return KeyState{}, err

@@ -158,7 +158,7 @@ func (u *CaptchaUsage) Count(at Instant) (threshold int) {
 }
 
 // ConsumedRetention is how long a used challenge or token is stored after its issue. It exceeds the
-// validity of both, with a margin for processes whose clocks differ.
+// validity of both, with a margin for different clocks of processes.
 const ConsumedRetention = time.Hour
 
 // ConsumedKey identifies a used challenge or token. It includes the time of issue, so that rows are

@@ -138,7 +138,7 @@ func (s *SiteRules) Stopped() string {
 	return ""
 }
 
-// Domains returns every domain whose pages can send hits for the site; subdomains are implied.
+// Domains returns every domain with pages that can send hits for the site; subdomains are implied.
 func (s *SiteRules) Domains() []string { return append([]string{s.Domain}, s.ExtraDomains...) }
 
 // Zone returns the site's time zone. It fails for a zone that this machine does not know, which a
