@@ -184,6 +184,7 @@ func (c *GrowthCommand) rate(ctx context.Context, b *instance.Instance, s *traff
 
 	var shares []float64
 	for range c.Rounds {
+		// Measure both in the same minutes, because the machine's speed changes.
 		base, err := driveNoop(ctx, noop, c.Connections, c.Duration, 0)
 		if err != nil {
 			return 0, err

@@ -69,6 +69,8 @@ func (c *connection) exchange(request []byte) (a Answer, keep bool, err error) {
 		if a, keep, whole, parseErr := parseAnswer(c.buffer[:read]); whole || parseErr != nil {
 			return a, keep, parseErr
 		}
+
+		// The response is incomplete, so the end is an error.
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}

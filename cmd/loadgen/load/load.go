@@ -123,6 +123,7 @@ func (l *Load) await(ctx context.Context, w *window, senders []*sender) {
 			return
 		}
 
+		// There are too few responses: look again soon.
 		wait = 10 * time.Millisecond
 	}
 }

@@ -168,6 +168,7 @@ func (d *dayBuilder) add(h *hit, id int64) error {
 		d.visits, d.pages = make(map[uint32]int), make(map[int]string)
 	}
 
+	// Without numbers of visits a pause ends a visit.
 	place, known := d.open, !fresh && h.at.Sub(d.last) < visitGap
 	if h.visit != 0 {
 		place, known = d.visits[h.visit]
@@ -190,6 +191,8 @@ func (d *dayBuilder) add(h *hit, id int64) error {
 		})
 		return nil
 	}
+
+	// An event without a path belongs to the page viewed last.
 	path := cmp.Or(h.path, d.pages[place], "/")
 	d.rows.Events = append(d.rows.Events, segment.Event{VisitKey: key, At: h.at, ID: id, Name: h.event, Path: path})
 	return nil

@@ -224,6 +224,8 @@ func (s *sums) finish(r *Result) error {
 			return fmt.Errorf("the export has rows of %v and no totals of this day", key.day)
 		}
 		dimensions[key.by] = true
+
+		// Totals of reports leave out automatic events.
 		if key.by == model.DimensionEvent && !model.IsAutomaticEvent(key.value) {
 			total.Events += s.figures[key].Events
 		}
