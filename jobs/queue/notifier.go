@@ -119,6 +119,7 @@ func (n *Notifier) pause(ctx context.Context) {
 	case <-time.After(notifierPause):
 	}
 
+	// The sweep submits these tasks again.
 	for {
 		select {
 		case <-n.tasks:
