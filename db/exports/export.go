@@ -63,7 +63,6 @@ func exportPages[Row any](ctx context.Context, s *Store, e *exported[Row], r Ran
 
 	p := newPage(e)
 	for r.Limit > 0 {
-		// The site may have moved to another cell since the last page.
 		in, err := s.ofSite(ctx, r.SiteID)
 		if err != nil {
 			return err

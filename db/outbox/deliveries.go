@@ -96,12 +96,11 @@ GROUP BY due.site_id, due.kind ORDER BY due.site_id, due.kind`
 		Deliveries int
 		Held       bool
 	}
-
-	// One row beyond the limit shows that more are due.
 	if err := s.db.Read.NewRaw(text, now, fewDue+1).Scan(ctx, &rows); err != nil {
 		return nil, false, err
 	}
 
+	// The query reads one row beyond fewDue, which shows that more are due.
 	read := 0
 	for _, row := range rows {
 		read += row.Deliveries

@@ -120,7 +120,6 @@ func (s *Store) RedeliverFailed(
 ) (*Redelivered, error) {
 	var result *Redelivered
 	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
-		// The transaction runs again after a conflict, so start with an empty result.
 		result = &Redelivered{}
 
 		var site model.Site
@@ -228,7 +227,6 @@ func (s *Store) QueueTestWebhook(
 	}
 
 	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
-		// mayTest counts under this lock, so that concurrent tests keep the limit.
 		if err := tx.LockRow(ctx, "sites", siteID); err != nil {
 			return err
 		}
@@ -241,6 +239,8 @@ func (s *Store) QueueTestWebhook(
 		if site.WebhookURL(webhook) == "" {
 			return model.InvalidField("siteId", "no_webhook", "The site has no address for this webhook. Set one first.")
 		}
+
+		// The lock on the site makes concurrent tests keep the limit.
 		if err := mayTest(ctx, tx, siteID, now); err != nil {
 			return err
 		}

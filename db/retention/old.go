@@ -295,12 +295,10 @@ func (s *Store) deleteOldDeliveries(ctx context.Context, now model.Instant) (int
 		}
 
 		var n int64
-
-		// A delivery that was sent again since the read is pending: it stays with its attempts.
 		err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-			// The transaction runs again after a conflict.
 			n = 0
 			for _, statement := range []string{
+				// A delivery that was sent again since the read is pending: it stays with its attempts.
 				"DELETE FROM deliveries WHERE (site_id, id) IN (?) AND state <> 'pending'",
 				"DELETE FROM delivery_attempts WHERE (site_id, delivery_id) IN (?) AND NOT EXISTS " +
 					"(SELECT 1 FROM deliveries d WHERE d.site_id = delivery_attempts.site_id AND d.id = delivery_attempts.delivery_id)",
