@@ -63,7 +63,7 @@ type clock struct {
 	logged time.Time // time of the last log line, monotonic
 }
 
-// clockState is the result of the last comparisons. Its methods do not see later ones.
+// clockState is the result of the last comparisons. Its methods do not see later comparisons.
 type clockState struct {
 	difference time.Duration // this process's clock less the database's
 	jump       *db.ClockJump // nil: the database's clock is trusted

@@ -47,7 +47,8 @@ func TestDailyExport(t *testing.T) {
 		awaitThat(t, func() (string, bool) {
 			rows, err := dbtest.Rows[model.Delivery](d, "SELECT * FROM deliveries")
 
-			// The clock advances to the second attempt, but not while one is made: a claim ends after 45 s.
+			// The clock advances to the second attempt, but not while one is made: a claim ends
+			// after 45 s.
 			delivered, claimed := 0, false
 			for _, row := range rows {
 				claimed = claimed || row.ClaimedUntil != 0

@@ -67,8 +67,8 @@ func TestQueueAwayRealRedis(t *testing.T) {
 				outage.begin(server)
 				began := time.Now()
 
-				// The next day begins before there is anything to send: later, it would end the claims of
-				// the attempts in progress, and they would be repeated.
+				// The next day begins before there is anything to send: later, it would end the
+				// claims of the attempts in progress, and they would be repeated.
 				clock.add(24 * time.Hour)
 
 				const n = 20

@@ -657,8 +657,8 @@ func verifyCaptchas(t *testing.T, d *db.DB, accountID int64, plan model.CaptchaP
 	}
 }
 
-// TestMailsOfAnOlderVersion: mails that were queued before the tables had languages and the data ids are
-// sent, in English.
+// TestMailsOfAnOlderVersion: mails that were queued before the tables had languages and the data
+// ids are sent, in English.
 func TestMailsOfAnOlderVersion(t *testing.T) {
 	t.Parallel()
 

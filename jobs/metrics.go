@@ -201,6 +201,8 @@ func (m *taskMetrics) measured(name string, run func(context.Context) error) fun
 
 		if err != nil {
 			failed.Inc()
+
+			// Traces contain no error texts, see docs/operations.md.
 			span.SetStatus(codes.Error, "")
 			return err
 		}

@@ -20,8 +20,9 @@ type ReportFigures interface {
 	LiveVisitors(ctx context.Context, site *model.Site, now model.Instant) (int64, error)
 }
 
-// reportPlanner queues the report mails that are due. Its cost follows what is due. A mail and the next
-// time of its subscription are stored in one transaction, so that two planners send one mail.
+// reportPlanner queues the report mails that are due. Its cost follows the number of due mails. A
+// mail and the next time of its subscription are stored in one transaction, so that two planners
+// send one mail.
 type reportPlanner struct {
 	store   *sites.Store
 	figures ReportFigures // nil: no mail is queued, and due mails stay due

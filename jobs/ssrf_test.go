@@ -183,7 +183,7 @@ func twoListeners(t *testing.T) (here, there net.Listener, port string) {
 }
 
 // TestRebinding: the address that is connected to is checked, even if a name changes between two
-// queries. Of several addresses only permitted ones are called.
+// queries. Of several addresses, only the permitted addresses are called.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 

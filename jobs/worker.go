@@ -1,4 +1,4 @@
-// Package jobs is the worker role: what happens after a request, or without one. It decides what
+// Package jobs is the worker role: work that runs after a request or without any. It decides what
 // runs when. Package queue carries the tasks through Redis, webhook makes the deliveries and mail
 // sends the mails.
 //
@@ -246,7 +246,7 @@ func (w *Worker) QueueWarning() string { return w.queue.Warning() }
 // certain, else "".
 func (w *Worker) ClockWarning() string { return w.clock.Warning() }
 
-// Stop takes no more tasks, and waits for those in progress. A task that takes longer than 15 s is
+// Stop takes no more tasks, and waits for tasks in progress. A task that takes longer than 15 s is
 // returned to the queue, or canceled if it runs without the queue. If ctx ends first, Stop returns
 // its error, and the worker continues to stop. Stop may be called again, and without Start.
 func (w *Worker) Stop(ctx context.Context) error {

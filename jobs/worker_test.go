@@ -78,8 +78,8 @@ func work(text string) {
 		case f.DieBefore:
 			signal(syscall.SIGKILL)
 		case f.StopBefore:
-			// The signal stops the process some time after the system call: what follows waits
-			// until it continues.
+			// The signal stops the process some time after the system call: later steps wait until
+			// it continues.
 			resumed := make(chan os.Signal, 1)
 			ossignal.Notify(resumed, syscall.SIGCONT)
 
@@ -112,8 +112,8 @@ func work(text string) {
 	select {}
 }
 
-// faultyStore calls a function after each claim, and another one before the outcome of its attempt
-// is recorded.
+// faultyStore calls a function after each claim, and another function before the outcome of its
+// attempt is recorded.
 type faultyStore struct {
 	webhook.Store
 	claimed, sent func()
@@ -229,7 +229,8 @@ func describe(attempts []*model.DeliveryAttempt) string {
 
 // checkOutcome checks what holds at the end of every fault test. Each delivery was made, or failed
 // after exactly five attempts. No receiver got it twice, unless a worker died before it recorded
-// the first call, or that call timed out. It returns how many deliveries there are and how many arrived twice.
+// the first call, or that call timed out. It returns how many deliveries there are and how many
+// arrived twice.
 func checkOutcome(
 	t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succeeded func(received) bool,
 ) (all, twice int) {

@@ -20,7 +20,8 @@ var ErrSignupsClosed = &model.Error{
 
 // SignUp stores an account and its first user, and returns the user with the account and both ids.
 // The first user of an installation becomes its operator. An account without a captcha plan gets
-// the free one, and a user without a language English. It fails with ErrSignupsClosed, or with the Conflict email_taken.
+// the free one, and a user without a language English. It fails with ErrSignupsClosed, or with the
+// Conflict email_taken.
 func (s *Store) SignUp(
 	ctx context.Context, policy model.SignupPolicy, account model.Account, user model.User,
 ) (*model.User, error) {

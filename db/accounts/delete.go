@@ -61,6 +61,8 @@ func (s *Store) DeleteAccount(ctx context.Context, by *model.User, now model.Ins
 // account, and that the installation keeps an operator.
 func mayDelete(ctx context.Context, tx *db.Tx, by *model.User) error {
 	var locked []int64
+
+	// In the order of ids, so that two transactions never wait for each other.
 	users := tx.NewSelect().Model((*model.User)(nil)).Column("id").
 		Where("id IN (SELECT user_id FROM memberships WHERE account_id = ?)", by.AccountID).Order("id")
 	tx.Lock(users, "UPDATE")

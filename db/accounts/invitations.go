@@ -17,6 +17,7 @@ import (
 // day; another one fails with the RateLimited rate_limited.
 func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *model.Mail) (*model.Invitation, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// mayInvite counts under this lock, so that concurrent invitations keep the limit.
 		if err := tx.LockRow(ctx, "accounts", invitation.AccountID); err != nil {
 			return err
 		}
@@ -49,6 +50,8 @@ func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *m
 		}
 
 		mail := *mail
+
+		// A user reads mails in the language of the user's settings.
 		if known {
 			mail.Language = language
 		}
@@ -63,8 +66,8 @@ func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *m
 	return &invitation, nil
 }
 
-// mayInvite deletes the account's expired invitations and an earlier one to the same address. It
-// returns an error for a member, and if the account has no room for another one.
+// mayInvite deletes the account's expired invitations and an earlier invitation to the same
+// address. It returns an error for a member, and if the account is full.
 func mayInvite(ctx context.Context, tx *db.Tx, invitation model.Invitation) error {
 	member, err := tx.NewSelect().Table("users").Where("email = ?", invitation.Email).
 		Where("id IN (SELECT user_id FROM memberships WHERE account_id = ?)", invitation.AccountID).Exists(ctx)
@@ -213,6 +216,7 @@ func (s *Store) AcceptAs(
 		switch {
 		case err != nil:
 			return nil, err
+		// The same answer as for an unknown secret, see accept.
 		case locked.Email != invitation.Email:
 			return nil, model.ErrNotFound
 		}
@@ -248,6 +252,8 @@ func (s *Store) accept(
 ) (*model.User, error) {
 	var user *model.User
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// Read the account without a lock, because its row comes first in the order of locks. The
+		// DELETE below decides which of two callers consumes the invitation.
 		var invitation model.Invitation
 		if err := tx.NewSelect().Model(&invitation).Where("token_hash = ?", tokenHash).Scan(ctx); err != nil {
 			return db.OrNotFound(err)

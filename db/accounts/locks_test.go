@@ -108,7 +108,7 @@ func linkMail(accountID int64, kind, recipient string) model.Mail {
 }
 
 // TestTransactionsOnAccountsLockInOneOrder runs pairs of transactions that lock the same rows but
-// start from different ones. It checks that they never deadlock, and that the second one fails with
+// start from different rows. It checks that they never deadlock, and that the second one fails with
 // the right error.
 func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 	type step func(w *lockWorld, ctx context.Context) error

@@ -159,6 +159,7 @@ func (s *Store) changeMember(
 	change func(tx *db.Tx, was *model.User) error,
 ) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// deleteUser needs this lock, because the user could be the last operator.
 		if becomes == "" {
 			if err := tx.LockInstallation(ctx); err != nil {
 				return err

@@ -17,7 +17,7 @@ func TestMembershipsChangeAtTheSameTime(t *testing.T) {
 	type world struct {
 		store  *accounts.Store
 		a, b   *model.User // the owners of two accounts
-		person *model.User // a member of the first one and, with both, of the second one
+		person *model.User // a member of the first account and, with both, of the second
 	}
 	type step func(ctx context.Context, w *world) error
 

@@ -26,8 +26,8 @@ var (
 // use that account in the condition of the query that reads or changes the object. It returns
 // model.ErrNotFound for an object of an account that the user does not belong to, and
 // model.ErrSecondFactorRequired if that account requires a second factor that the user does not have.
-// Through an API token that is restricted to sites, only those and their objects are found. For a user
-// of one account without such a token it makes no query.
+// Through an API token that is restricted to sites, only these sites and their objects are found.
+// For a user of one account without such a token it makes no query.
 func (s *Store) MemberFor(ctx context.Context, user *model.User, kind model.NodeKind, id int64) (*model.User, error) {
 	if user.IsRestricted() {
 		if err := s.checkSite(ctx, user, kind, id); err != nil {

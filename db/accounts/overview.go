@@ -12,7 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Overview is what an operator sees of an account.
+// Overview is an account as an operator sees it.
 type Overview struct {
 	ID            int64
 	Name          string
@@ -30,11 +30,11 @@ type OverviewPage struct {
 	Search        string // part of the name, of an owner's address or of a site's domain; "": all
 	Oldest        bool   // order; false: newest first
 	After, Before int64  // accounts between which the page lies; 0: the end of the list
-	Last          bool   // the last Limit accounts instead of the first ones
+	Last          bool   // the last Limit accounts instead of the first
 	Limit         int
 }
 
-// searchedAccounts is how many accounts a search reads, the newest ones.
+// searchedAccounts is how many of the newest accounts a search reads.
 const searchedAccounts = 50_000
 
 // Overviews returns a page of accounts. The caller must have checked that the user is an operator.

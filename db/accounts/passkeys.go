@@ -33,10 +33,10 @@ func (s *Store) Passkey(ctx context.Context, userID, id int64) (*model.Passkey, 
 	return &passkey, nil
 }
 
-// CreatePasskey stores a passkey of a user and consumes the challenge that it has answered. If it is the
-// user's first second factor, it stores the hashes of recovery codes, ends the user's other sessions,
-// and returns true. It fails with ErrChallengeUsed, and with the Conflicts too_many_passkeys and
-// passkey_exists.
+// CreatePasskey stores a passkey of a user and consumes the challenge that it has answered. If it
+// is the user's first second factor, it stores the hashes of recovery codes, ends the user's other
+// sessions, and returns true. It fails with ErrChallengeUsed, and with the Conflicts
+// too_many_passkeys and passkey_exists.
 func (s *Store) CreatePasskey(
 	ctx context.Context, passkey model.Passkey, answered Challenge, codes [][]byte, change FactorChange,
 ) (made *model.Passkey, first bool, err error) {
@@ -101,7 +101,8 @@ func (s *Store) UsePasskey(ctx context.Context, used *model.Passkey, answered Ch
 	return db.Wrap(err, "use passkey %d", used.ID)
 }
 
-// consume records that a challenge was answered. It fails with ErrChallengeUsed for an earlier one.
+// consume records that a challenge was answered. It fails with ErrChallengeUsed if the challenge
+// was answered before.
 func consume(ctx context.Context, tx *db.Tx, answered Challenge) error {
 	err := db.NeedRow(tx.ExecContext(ctx, "INSERT INTO used_challenges (challenge_hash, expires_at) VALUES (?, ?) "+
 		"ON CONFLICT (challenge_hash) DO NOTHING", answered.Hash, answered.ExpiresAt))

@@ -75,7 +75,7 @@ func (s *Store) RequestPasswordReset(
 	return nil
 }
 
-// PasswordChange holds a new password and what the mail about it reports.
+// PasswordChange holds a new password and the facts for the mail about it.
 type PasswordChange struct {
 	Hash string // argon2id in PHC string form
 	At   model.Instant
@@ -87,6 +87,8 @@ type PasswordChange struct {
 func (s *Store) ResetPassword(ctx context.Context, tokenHash []byte, change PasswordChange) ([]*model.APIToken, error) {
 	var tokens []*model.APIToken
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// Read the user without a lock, because the user's row comes first in the order of locks.
+		// The DELETE below decides which of two callers consumes the secret.
 		var userID int64
 		err := tx.NewRaw("SELECT user_id FROM password_resets WHERE token_hash = ?", tokenHash).Scan(ctx, &userID)
 		if err != nil {
@@ -169,6 +171,7 @@ func changePassword(
 		}
 	}
 
+	// The secrets are deleted, so a mail in the queue would have an invalid link.
 	if err := outbox.DeleteUnsentLink(ctx, tx, model.MailPasswordReset, user.AccountID, user.Email); err != nil {
 		return nil, err
 	}

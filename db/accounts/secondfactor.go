@@ -17,7 +17,8 @@ import (
 )
 
 var (
-	// ErrSetupExpired is returned when the setup of an authenticator app was not started, or too long ago.
+	// ErrSetupExpired is returned when the setup of an authenticator app was not started, or too
+	// long ago.
 	ErrSetupExpired = &model.Error{
 		Kind: model.Conflict, Code: "setup_expired", Message: "Start the setup again: it was not started, or too long ago.",
 	}
@@ -132,6 +133,7 @@ func (s *Store) ConfirmTOTP(
 			return err
 		}
 
+		// The key of a row is the user and confirmed, so the earlier app must make room first.
 		if _, err := tx.ExecContext(ctx, "DELETE FROM totp_secrets WHERE user_id = ? AND confirmed", userID); err != nil {
 			return err
 		}
@@ -210,8 +212,9 @@ func (s *Store) RenewRecoveryCodes(ctx context.Context, userID int64, passwordHa
 	return db.Wrap(err, "renew recovery codes of user %d", userID)
 }
 
-// DeleteTOTP removes a user's authenticator app, and one that waits for its first code. The caller must
-// have checked the password. It fails with model.ErrStale, ErrNoSecondFactor and ErrSecondFactorNeeded.
+// DeleteTOTP removes a user's authenticator app, and an app that waits for its first code. The
+// caller must have checked the password. It fails with model.ErrStale, ErrNoSecondFactor and
+// ErrSecondFactorNeeded.
 func (s *Store) DeleteTOTP(ctx context.Context, userID int64, passwordHash string, change FactorChange) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUnchanged(ctx, tx, userID, passwordHash)
@@ -279,10 +282,10 @@ func (s *Store) ResetSecondFactor(ctx context.Context, email string, change Fact
 	return nil
 }
 
-// SetAccountSecurity sets whether an account requires a second factor of its members, and returns the
-// account. The caller must have checked the password of the user by, a member of that account. It fails
-// with model.ErrStale, with model.ErrForbidden for a user who is no owner, and with ErrNoSecondFactor if
-// an owner without one requires it.
+// SetAccountSecurity sets whether an account requires a second factor of its members, and returns
+// the account. The caller must have checked the password of the user by, a member of that account.
+// It fails with model.ErrStale, with model.ErrForbidden for a user who is no owner, and with
+// ErrNoSecondFactor if an owner without one requires it.
 func (s *Store) SetAccountSecurity(
 	ctx context.Context, by *model.User, requireSecondFactor bool,
 ) (*model.Account, error) {
@@ -296,6 +299,7 @@ func (s *Store) SetAccountSecurity(
 		switch {
 		case err != nil:
 			return err
+		// The account would bar its own owner.
 		case requireSecondFactor && !user.SecondFactor:
 			return ErrNoSecondFactor
 		}
@@ -343,6 +347,7 @@ func addFactor(
 			return false, err
 		}
 
+		// Without a session pass an empty value: a comparison with NULL selects no row.
 		_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE user_id = ? AND id_hash <> ?", user.ID,
 			append([]byte{}, change.Session...))
 		if err != nil {
@@ -405,7 +410,7 @@ func setSecondFactor(ctx context.Context, tx *db.Tx, userID int64, has bool) err
 	return err
 }
 
-// replaceRecoveryCodes stores the hashes of new recovery codes instead of the old ones.
+// replaceRecoveryCodes replaces the hashes of the recovery codes.
 func replaceRecoveryCodes(ctx context.Context, tx *db.Tx, userID int64, codes [][]byte) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM recovery_codes WHERE user_id = ?", userID); err != nil {
 		return err
@@ -426,8 +431,8 @@ func countRecoveryCodes(ctx context.Context, idb bun.IDB, userID int64) (n int, 
 	return n, err
 }
 
-// mailFactor mails the user about second factors, at most model.MaxSecondFactorMails of a kind within an
-// hour.
+// mailFactor mails the user about second factors, at most model.MaxSecondFactorMails of a kind
+// within an hour.
 func mailFactor(
 	ctx context.Context, tx *db.Tx, user *model.User, kind string, now model.Instant, data any,
 ) error {

@@ -58,7 +58,8 @@ func (s *Store) CreateSession(ctx context.Context, start SessionStart) error {
 }
 
 // SessionUser returns the user of a valid session as a member of the default account, with all
-// memberships, and records the use of the session. It returns model.ErrNotFound for an ended, expired or unknown session.
+// memberships, and records the use of the session. It returns model.ErrNotFound for an ended,
+// expired or unknown session.
 func (s *Store) SessionUser(ctx context.Context, idHash []byte, now model.Instant) (*model.User, error) {
 	var session model.Session
 	err := s.db.Read.NewSelect().Model(&session).Where("id_hash = ?", idHash).Where("expires_at > ?", now).Scan(ctx)

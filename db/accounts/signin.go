@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// signInMemory is how long failed sign-ins are remembered after the last attempt, including a
-// successful one.
+// signInMemory is how long failed sign-ins are remembered after the last attempt, successful or
+// not.
 const signInMemory = 24 * time.Hour
 
 // The bound of the table of failures. An attempt inserts up to four rows, and an attacker can
@@ -149,6 +149,7 @@ func (s *Store) countSignIn(
 			return err
 		}
 
+		// The transaction runs again after a conflict.
 		wait = 0
 		for i, l := range limits {
 			if now.Sub(rows[i].LastAt) >= signInMemory {
@@ -158,6 +159,7 @@ func (s *Store) countSignIn(
 			wait = max(wait, l.wait(rows[i], now))
 		}
 
+		// A refused attempt does not count: errWait rolls the transaction back.
 		if wait > 0 {
 			return errWait
 		}
@@ -290,9 +292,9 @@ func uncount(ctx context.Context, tx *db.Tx, key []byte) error {
 	return err
 }
 
-// DeleteOldSignInFailures deletes the counters that no longer throttle any attempt and those over
-// the bound of the table, and returns their number. It sets the times of failures in the future to
-// now, so that they expire as well. Housekeeping calls it.
+// DeleteOldSignInFailures deletes the counters that no longer throttle any attempt and the counters
+// over the bound of the table, and returns their number. It sets the times of failures in the
+// future to now, so that they expire as well. Housekeeping calls it.
 func (s *Store) DeleteOldSignInFailures(ctx context.Context, now model.Instant) (int64, error) {
 	var old int64
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {

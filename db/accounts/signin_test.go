@@ -280,7 +280,7 @@ func TestNoStepOfTheClockLocksOut(t *testing.T) {
 			}
 		}
 
-		// Housekeeping under the correct clock also ends failures of a wrong one.
+		// Housekeeping under the correct clock also ends failures of a wrong clock.
 		attempt(t, d, now.Add(1000*24*time.Hour), accounts.SignInLimit{Key: []byte("ahead"), Free: 5, Cap: time.Minute})
 
 		for range 2 {

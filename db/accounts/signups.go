@@ -83,6 +83,7 @@ func boundSignUps(ctx context.Context, tx *db.Tx, email string, now model.Instan
 		return errManySignUps
 	}
 
+	// The caller inserts one more.
 	newest := tx.NewSelect().Model((*model.PendingSignUp)(nil)).Column("id").Where("email = ?", email).
 		Order("id DESC").Limit(maxPendingSignUpsAddress - 1)
 
@@ -118,6 +119,7 @@ func (s *Store) ConfirmSignUp(
 ) (*model.User, error) {
 	var user *model.User
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// Exactly one sign-up can be the first, which makes its user the operator.
 		if err := tx.LockInstallation(ctx); err != nil {
 			return err
 		}

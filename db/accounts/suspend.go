@@ -16,11 +16,11 @@ var ErrOperatorsAccount = &model.Error{
 	Message: "The installation's only operator belongs to this account.",
 }
 
-// Suspend suspends an account, for a reason that its users see: its sites and sitekeys refuse calls, its
-// deliveries wait, and its users can change nothing. Its owners get a mail. A repeated call changes
-// only the reason, and sends no mail. Suspend returns the account. The caller must have checked
-// that the user is an operator. It fails with ErrOperatorsAccount if all operators belong to the
-// account.
+// Suspend suspends an account, for a reason that its users see: its sites and sitekeys refuse
+// calls, its deliveries wait, and its users can change nothing. Its owners get a mail. A repeated
+// call changes only the reason, and sends no mail. Suspend returns the account. The caller must
+// have checked that the user is an operator. It fails with ErrOperatorsAccount if all operators
+// belong to the account.
 func (s *Store) Suspend(ctx context.Context, accountID int64, reason string, now model.Instant) (*model.Account, error) {
 	reason, err := model.ParseReason("reason", reason)
 	if err != nil {
@@ -65,6 +65,7 @@ func (s *Store) changeSuspension(
 ) (*model.Account, error) {
 	var account model.Account
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// mayBeSuspended needs this lock, so that an operator remains outside of the account.
 		if err := tx.LockInstallation(ctx); err != nil {
 			return err
 		}

@@ -90,7 +90,8 @@ func makeRoomForToken(ctx context.Context, tx *db.Tx, userID int64, now model.In
 	}
 }
 
-// checkTokenSites returns an error unless all sites that a token is restricted to belong to its account.
+// checkTokenSites returns an error unless all sites that a token is restricted to belong to its
+// account.
 func checkTokenSites(ctx context.Context, tx *db.Tx, token *model.APIToken) error {
 	if token.SiteIDs == nil {
 		return nil
@@ -222,7 +223,8 @@ func (s *Store) MailExpiringTokens(ctx context.Context, now model.Instant) (int6
 	return all, nil
 }
 
-// mailExpiringToken queues the mail after the given number of earlier ones, unless another process has.
+// mailExpiringToken queues the mail that follows the given number of earlier mails, unless another
+// process has.
 func (s *Store) mailExpiringToken(ctx context.Context, id int64, earlier int32, now model.Instant) (mailed bool, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		mailed = false

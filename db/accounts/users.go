@@ -107,7 +107,7 @@ type UserUpdate struct {
 	Language *model.Language // of mails to the user
 }
 
-// UpdateUser changes settings of a user, and returns model.ErrNotFound for a deleted one.
+// UpdateUser changes settings of a user, and returns model.ErrNotFound for a deleted user.
 func (s *Store) UpdateUser(ctx context.Context, userID int64, u UserUpdate) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUser(ctx, tx, "id", userID)

@@ -48,7 +48,7 @@ func WithActor(ctx context.Context, actor Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, actor)
 }
 
-// actorOf returns the context's actor. Without one, it is the service itself.
+// actorOf returns the context's actor. Without an actor it is the service itself.
 func actorOf(ctx context.Context) Actor {
 	actor, ok := ctx.Value(actorKey{}).(Actor)
 	if !ok {
@@ -71,7 +71,7 @@ type Object struct {
 	Name   string
 }
 
-// Change is a change of an object. Before is nil for a new object, After for a deleted one.
+// Change is a change of an object. Before is nil for a new object, After for a deleted object.
 type Change struct {
 	AccountID     int64 // the account with the log
 	IsKnown       bool  // the transaction has read a site of the account
@@ -102,8 +102,8 @@ func Write(ctx context.Context, tx bun.IDB, c Change) error {
 		return err
 	}
 
-	// A statement that reads accounts locks all of them on Citus. After the lock of a site that would be
-	// against the order of locks.
+	// A statement that reads accounts locks all of them on Citus. After the lock of a site that
+	// would be against the order of locks.
 	condition := " WHERE EXISTS (SELECT 1 FROM accounts WHERE id = ?)"
 	if c.IsKnown {
 		condition = " WHERE ? > 0"

@@ -24,8 +24,8 @@ type Cursor struct {
 	ID int64
 }
 
-// The bounds of a page, the rows that are read at once. No connection is held between two pages, so that
-// a slow reader delays no other process. Its page stays in memory meanwhile.
+// The bounds of a page, the rows that are read at once. No connection is held between two pages, so
+// that a slow reader delays no other process. Its page stays in memory meanwhile.
 const (
 	exportPage = 1_000   // rows
 	pageBytes  = 2 << 20 // of texts. The row that exceeds it is the last on its page

@@ -13,7 +13,7 @@ const (
 	PageVisits = pageVisits
 )
 
-// PageSize is what a page of events holds in memory.
+// PageSize is the content of a page of events in memory.
 type PageSize struct{ Rows, Bytes, Visits int }
 
 // EventPages returns the size of each page of an export of events.

@@ -39,8 +39,8 @@ CROSS JOIN LATERAL (
   OFFSET 0) AS e`
 )
 
-// readPostgres reads the rows of a query in a first round trip, and their visits and engagement in a
-// second one. settings are the statements that run first.
+// readPostgres reads the rows of a query in a first round trip, and their visits and engagement in
+// a second. settings are the statements that run first.
 func (p *page[Row]) readPostgres(
 	ctx context.Context, driverConn any, siteID int64, settings []string, query string,
 ) error {
@@ -134,6 +134,8 @@ func (e *exported[Row]) engagementQuery(siteID int64, rows []Row, engaged []mode
 		row := e.cursor(&rows[i])
 		ids[i] = row.ID
 		day := int32(row.At.Day())
+
+		// Rows are in the order of time, so the rows of a day are one slice of ids.
 		if i == 0 || days[len(days)-tables.EngagementDays] != day {
 			for n := range int32(tables.EngagementDays) {
 				days, first, last = append(days, day+n), append(first, int32(i)+1), append(last, 0)

@@ -17,7 +17,7 @@ import (
 
 // SQLite's write-ahead log holds commits that are not yet copied into the database file. A killed
 // process leaves the log behind, and the next process reads it. SQLite does not detect a log that
-// was removed or replaced by an older copy in between: it starts with what is left.
+// was removed or replaced by an older copy in between: it starts with the remaining commits.
 //
 // The log's shared index (-shm) detects it. Each commit writes the number of the last frame, its
 // checksum and the log's salts to the index's header, and the mapped file survives the process. So

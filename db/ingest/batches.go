@@ -20,10 +20,10 @@ import (
 //     writers take them in the order of their keys, so that they never deadlock. On SQLite the
 //     transaction begins with the database's write lock, which includes them.
 //   - Read under these locks are quota, visits, transactions and claims. Only a holder of a site's
-//     usage row (of the slot's) changes them, and READ COMMITTED lets every statement after the lock see what its
-//     last holder committed. What decide sees is therefore still true when its changes are
-//     committed. A claim without a usage row (a challenge) relies on its primary key: PostgreSQL
-//     waits for another transaction that inserts the same key.
+//     usage row (of the slot's) changes them, and READ COMMITTED lets every statement after the
+//     lock see the last holder's commit. So the state that decide sees is still true when its
+//     changes are committed. A claim without a usage row (a challenge) relies on its primary key:
+//     PostgreSQL waits for another transaction that inserts the same key.
 //   - Missing usage rows, in the first batch of a month, are added in a transaction of their own
 //     before the batch begins again. A transaction that holds locks must not wait for another one
 //     to insert the same row: both could deadlock.
@@ -33,9 +33,9 @@ import (
 //     transaction (serialization failure, deadlock, busy), after a violated unique key, and after
 //     an idle connection was found closed before COMMIT was sent. Any other error of COMMIT is
 //     returned: the batch is stored or not, and its requests are answered with an error.
-//   - A retry begins with the locks and runs decide again on what it reads then, so it does not
-//     depend on the previous attempt. Ids are partly random: a retry makes new ones, which resolves
-//     a collision.
+//   - A retry begins with the locks and runs decide again on the rows that it reads then, so it
+//     does not depend on the previous attempt. Ids are partly random: a retry makes new ids, which
+//     resolves a collision.
 type Batches[Keys, State, Changes any] struct {
 	engine     engine
 	common     engine // of batches that need the common address; nil if engine is at that address
@@ -47,7 +47,7 @@ type statements[Keys, State, Changes any] interface {
 	// needsCommon reports whether a batch changes tables that the address of a cell may not have.
 	needsCommon(Keys) bool
 
-	// read returns the steps that lock the usage rows and read what the keys name, and the state
+	// read returns the steps that lock the usage rows and read the rows of the keys, and the state
 	// that they fill.
 	read(Keys) (*State, []step)
 
@@ -101,6 +101,7 @@ func (b *Batches[Keys, State, Changes]) read(ctx context.Context, tx transaction
 	}
 
 	if b.statements.missing(keys, state) {
+		// Not in this transaction: it must not wait for an insert while it holds locks.
 		if err := tx.apart(ctx, b.statements.add(keys)); err != nil {
 			return nil, err
 		}
@@ -145,8 +146,7 @@ type engine interface {
 	close() error
 }
 
-// transaction runs steps in order and skips nil ones. PostgreSQL takes one round trip for each
-// call.
+// transaction runs steps in order and skips nil. PostgreSQL takes one round trip for each call.
 type transaction interface {
 	// begin begins the transaction and runs steps in it.
 	begin(context.Context, []step) error

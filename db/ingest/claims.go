@@ -28,12 +28,12 @@ type ClaimsInCell struct {
 
 // ClaimState holds the rows that a batch read and claimed under its locks.
 type ClaimState struct {
-	Usage   map[model.CaptchaUsageKey]model.CaptchaUsage // a key without an entry belongs to an account of Moved or a deleted one
+	Usage   map[model.CaptchaUsageKey]model.CaptchaUsage // no entry: the account is in Moved, or deleted
 	Moved   map[int64]bool                               // accounts that are in another cell, or moved to one
 	Claimed map[model.ConsumedKey]bool                   // this batch is the first to claim it
 
-	// Astray are the keys that nothing can claim in the cell where the batch tried: their account was or
-	// is being moved to another cell, or deleted.
+	// Astray are the keys that nothing can claim in the cell where the batch tried: their account
+	// was or is being moved to another cell, or deleted.
 	Astray map[model.ConsumedKey]bool
 }
 

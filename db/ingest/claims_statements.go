@@ -108,9 +108,9 @@ var readAstray = newRead(tables.Consumed.Columns, tables.Columns[struct{}]{}, te
 
 // claimStatements change the claims of one cell.
 type claimStatements struct {
-	// claim inserts keys. On PostgreSQL it waits for another transaction that claims the same key. The
-	// usage that it looks for never exists: see insertPostgres for the reason to read a table of the cell.
-	// NOT IN looks for each account once, and its result is a hash table.
+	// claim inserts keys. On PostgreSQL it waits for another transaction that claims the same key.
+	// The usage that it looks for never exists: see insertPostgres for the reason to read a table
+	// of the cell. NOT IN looks for each account once, and its result is a hash table.
 	claim *insertNew[model.ConsumedKey]
 
 	release *write[model.ConsumedKey]

@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// TestUnknownEventsAreBounded: a site has 100 names for a day, known ones count on, and another site
-// or day has its own.
+// TestUnknownEventsAreBounded: a site has 100 names for a day, known names count on, and another
+// site or day has its own.
 func TestUnknownEventsAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")

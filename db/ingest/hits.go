@@ -29,7 +29,7 @@ type HitKeys struct {
 
 // HitState holds the rows that a batch of hits read under its locks.
 type HitState struct {
-	Usage        map[model.UsageKey]Usage           // a key without an entry belongs to a site of Moved or a deleted one
+	Usage        map[model.UsageKey]Usage           // no entry: the site is in Moved, or deleted
 	Whole        map[model.UsageKey]Usage           // sums of the months with all slots locked, by the first slot's key
 	Moved        map[int64]bool                     // sites that are in another cell or moved to one, or have another number of slots
 	Visits       map[model.VisitorKey][]model.Visit // newest first
@@ -48,8 +48,9 @@ type Usage struct {
 	isSlot            bool
 }
 
-// Exhausted reports whether no hit can be stored: the quota is used up, or the slot's lease. A batch has
-// the sums of the month in addition (HitState.Whole) if the leases of its slots do not suffice.
+// Exhausted reports whether no hit can be stored: the quota is used up, or the slot's lease. A
+// batch has the sums of the month in addition (HitState.Whole) if the leases of its slots do not
+// suffice.
 func (u Usage) Exhausted() bool {
 	if u.isSlot {
 		return u.Used >= u.limit()
@@ -66,7 +67,7 @@ type HitChanges struct {
 	Events       []model.Event
 	Transactions []model.Transaction
 	Deliveries   []model.Delivery
-	Used         map[model.UsageKey]int64 // new counts, which are never below the stored ones
+	Used         map[model.UsageKey]int64 // new counts, never below the stored counts
 	Reports      map[model.UsageKey]int64 // how many rows Engagement adds
 	Reached      map[model.UsageKey]int16 // thresholds of the quota that the batch reaches, see decision.markQuota
 }
@@ -243,6 +244,7 @@ func (c *HitChanges) usage() []siteUsed {
 		rows = append(rows, siteUsed{key, n, c.Reports[key], c.Reached[key]})
 	}
 
+	// Each key has one row, because UPDATE … FROM changes a row only once.
 	for key, n := range c.Reports {
 		if _, counted := c.Used[key]; !counted {
 			rows = append(rows, siteUsed{key, 0, n, c.Reached[key]})

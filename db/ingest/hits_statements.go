@@ -10,13 +10,13 @@ import (
 // The statements of hits, both dialects side by side.
 //
 // PostgreSQL has no statistics of a new table: its planner takes any index that fits a condition.
-// Each lookup names all columns of a key up to the one that it orders by. Conditions on the day
+// Each lookup names all columns of a key up to the column that it orders by. Conditions on the day
 // that all rows share leave out the partitions of other months before a statement runs.
 //
 // A LIMIT bounds the rows that a visitor can make a batch read.
 
-// siteUsed is the new count of a site (or slot) and month, 0 if it stays, how many rows its reports add, and the
-// threshold of the quota that is reached, 0 if it stays.
+// siteUsed is the new count of a site (or slot) and month, 0 if it stays, how many rows its reports
+// add, and the threshold of the quota that is reached, 0 if it stays.
 type siteUsed struct {
 	key           model.UsageKey
 	used, reports int64
@@ -26,8 +26,9 @@ type siteUsed struct {
 var (
 	// The number of slots is part of the condition: a process with another one would use other locks.
 	//
-	// OFFSET 0 makes each lookup a query of its own, and "+ 0" leaves it one index: without statistics of
-	// the sites the planner would otherwise read all of them. Rows are locked in the order of the keys.
+	// OFFSET 0 makes each lookup a query of its own, and "+ 0" leaves it one index: without
+	// statistics of the sites the planner would otherwise read all of them. Rows are locked in the
+	// order of the keys.
 	lockUsage = newRead(tables.PlacedUsageKey, tables.Columns[Usage]{
 		tables.Bigint("used", func(u *Usage) *int64 { return &u.Used }),
 		tables.Bigint("monthly_pageviews", func(u *Usage) *int64 { return &u.Quota }),
@@ -73,8 +74,8 @@ SELECT id, ?2, 0, ?3 FROM sites WHERE id = ?1 AND deleted_at = 0 AND usage_slots
 ON CONFLICT DO NOTHING`,
 	})
 
-	// A count never decreases, so the larger value is the new one. A threshold may be lower than the stored
-	// one, of a smaller quota. It has no notice yet.
+	// A count never decreases, so the larger value is newer. A threshold may be lower than the
+	// stored threshold of a smaller quota. It has no notice yet.
 	setUsage = newWrite(tables.Within(func(u *siteUsed) *model.UsageKey { return &u.key }, tables.UsageKey).With(
 		tables.Bigint("used", func(u *siteUsed) *int64 { return &u.used }),
 		tables.Bigint("reports", func(u *siteUsed) *int64 { return &u.reports }),

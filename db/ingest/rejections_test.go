@@ -163,7 +163,7 @@ func TestRejectionsOfProcesses(t *testing.T) {
 // one statement, and a different set, so that their statements end at different keys.
 func flushesRejection(process, key int) bool { return key%10 != process }
 
-// flushRejections runs one of those processes.
+// flushRejections runs one of these processes.
 func flushRejections(t *testing.T, databaseURL string) {
 	d := dbtest.Open(t, databaseURL)
 	var process int

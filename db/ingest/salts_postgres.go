@@ -133,6 +133,7 @@ func (s postgresSalts) Destroy(ctx context.Context, day model.Day) error {
 			return err
 		}
 
+		// Record the day, so that no process restores its salt from memory.
 		_, err := tx.ExecContext(ctx, `
 INSERT INTO settings (name, value) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET value = greatest(settings.value::int, excluded.value::int)::text`,
@@ -142,6 +143,8 @@ ON CONFLICT (name) DO UPDATE SET value = greatest(settings.value::int, excluded.
 		}
 
 		salt, err := readSalt(ctx, tx, day)
+
+		// Otherwise the table is empty, or has the salt of another day.
 		if err == nil && salt != nil {
 			_, err = tx.ExecContext(ctx, "TRUNCATE ?", bun.Ident(saltTable(day)))
 		}

@@ -202,8 +202,8 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 }
 
 // TestSaltAfterACrash checks salts after a crash of PostgreSQL, which empties their tables. A
-// process that has the salt in memory restores it. Without one, the day gets another salt for all
-// processes. A destroyed salt is not restored.
+// process that has the salt in memory restores it. Without such a process, the day gets another
+// salt for all processes. A destroyed salt is not restored.
 func TestSaltAfterACrash(t *testing.T) {
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)

@@ -7,16 +7,16 @@ import (
 )
 
 // A site with several slots has a usage row for each slot and month, so that batches with hits of
-// different slots wait neither for each other's locks nor for each other's commits. The quota is leased
-// to the slots: a batch may store hits up to the leases of the slots that it has locked. If these do not
-// suffice, it begins again with the locks of all slots of the month, decides by the sum of their counts,
-// and leases the remainder to all of them equally.
+// different slots wait neither for each other's locks nor for each other's commits. The quota is
+// leased to the slots: a batch may store hits up to the leases of the slots that it has locked. If
+// these do not suffice, it begins again with the locks of all slots of the month, decides by the
+// sum of their counts, and leases the remainder to all of them equally.
 //
 //   - The sum of the leases is below the next threshold of the quota (model.QuotaThresholds). So the
 //     sum of the counts cannot exceed the quota, and the batch that reaches a threshold has all locks:
 //     it sees that, and notes it in the row of the first slot.
-//   - A lease is valid for one quota. After a change of the site's plan the next batch of each slot needs
-//     all locks.
+//   - A lease is valid for one quota. After a change of the site's plan the next batch of each slot
+//     needs all locks.
 //   - When the quota is used up, each slot has the lease usedUp. A slot refuses hits only with that
 //     lease or with all locks. So a refused hit costs one lookup, and no hit is refused while the
 //     sum of the counts is below the quota.
@@ -57,6 +57,8 @@ func (h *hits) widen(keys HitKeys, state *HitState) (*HitState, []step) {
 	h.whole = nil
 	for key, n := range keys.Counting {
 		usage, ok := state.Usage[key]
+
+		// More locks do not help after the quota is used up.
 		if !ok || usage.isUsedUp() || usage.Used+n <= usage.limit() {
 			continue
 		}

@@ -52,9 +52,10 @@ func insert[Row any](t tables.Table[Row]) *write[Row] {
 	return &write[Row]{text: text{postgres: insertPostgres(t), sqlite: t.InsertSQLite()}, columns: t.Columns}
 }
 
-// insertPostgres returns the statement that inserts all rows of a batch. In a table of a cell it reads a
-// table of the cell as well, which always has a row by then: Citus sends such a statement to the cell's
-// node as it is, and would otherwise evaluate the rows on the coordinator and copy them.
+// insertPostgres returns the statement that inserts all rows of a batch. In a table of a cell it
+// reads a table of the cell as well, which always has a row by then: Citus sends such a statement
+// to the cell's node as it is, and would otherwise evaluate the rows on the coordinator and copy
+// them.
 func insertPostgres[Row any](t tables.Table[Row]) string {
 	if !celllist.HasTable(t.Name) {
 		return t.InsertPostgres()

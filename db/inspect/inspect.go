@@ -156,8 +156,8 @@ func (s *Store) Addresses(ctx context.Context) (Addresses, error) {
 	}, err
 }
 
-// Notifications waits until a process would learn of changes. It returns watch.ErrNoNotifications if the
-// server confirms that it listens and a notification does not arrive.
+// Notifications waits until a process would learn of changes. It returns watch.ErrNoNotifications
+// if the server confirms that it listens and a notification does not arrive.
 func (s *Store) Notifications(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -179,7 +179,7 @@ func (s *Store) Notifications(ctx context.Context) error {
 	return err
 }
 
-// IsPooler reports whether an error of Notifications is what a connection pooler causes.
+// IsPooler reports whether a connection pooler may have caused an error of Notifications.
 func IsPooler(err error) bool { return errors.Is(err, watch.ErrNoNotifications) }
 
 // MissingPartitions returns the partitioned tables, of all cells, that have no partition for a month,

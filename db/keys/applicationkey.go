@@ -40,7 +40,7 @@ type heldKey struct {
 	totp        cipher.AEAD // secrets of authenticator apps
 }
 
-// keyHistory is what an installation stores about its earlier application keys.
+// keyHistory is an installation's record of earlier application keys.
 type keyHistory struct {
 	RotatedAt model.Instant `json:"rotatedAt,omitempty"` // time of the last rotation; 0: never
 	Previous  string        `json:"previous,omitempty"`  // fingerprint of the key before the current one
@@ -55,7 +55,7 @@ type storedKey struct {
 	Sealed []byte    `json:"sealed"`
 }
 
-// keyRing holds the keys of this process: the current one, then a previous one. It is empty before
+// keyRing holds the keys of this process: the current key, then a previous key. It is empty before
 // db.UseApplicationKey.
 type keyRing []*heldKey
 
@@ -115,8 +115,8 @@ type KeyState struct {
 	RotatedAt model.Instant // 0: never
 }
 
-// ClaimApplicationKey records the given key as the installation's if none is recorded, and returns
-// the recorded state. If several processes call it at once, the first key is recorded.
+// ClaimApplicationKey records the given key as the installation's if no key is recorded, and
+// returns the recorded state. If several processes call it at once, the first key is recorded.
 func (s *Store) ClaimApplicationKey(ctx context.Context, key model.ApplicationKey) (KeyState, error) {
 	if _, err := s.db.Setting(ctx, settingFingerprint, key.Fingerprint()); err != nil {
 		return KeyState{}, err

@@ -23,11 +23,11 @@ type Rotation struct {
 }
 
 // RotateApplicationKey replaces the previous key with the current one, as given to
-// UseApplicationKey, in one transaction. It encrypts webhook and TOTP secrets again, keeps the key of user
-// ids, keeps the key of visitor ids for the rest of the day, deletes the sign-in throttles, because
-// the new key cannot find their rows, and replaces the fingerprint. It can be repeated. Then it
-// encrypts only secrets that a process without the new key has stored since. It returns ErrOtherKey
-// if the database uses neither key.
+// UseApplicationKey, in one transaction. It encrypts webhook and TOTP secrets again, keeps the key
+// of user ids, keeps the key of visitor ids for the rest of the day, deletes the sign-in throttles,
+// because the new key cannot find their rows, and replaces the fingerprint. It can be repeated.
+// Then it encrypts only secrets that a process without the new key has stored since. It returns
+// ErrOtherKey if the database uses neither key.
 func (s *Store) RotateApplicationKey(ctx context.Context, now model.Instant) (Rotation, error) {
 	ring, err := s.keyRing()
 	if err != nil {
@@ -233,7 +233,7 @@ func (r keyRing) resealSite(ctx context.Context, tx *db.Tx, site *model.Site, re
 	return nil
 }
 
-// reseal decrypts a secret with the previous key and encrypts it with the new one. It returns nil
+// reseal decrypts a secret with the previous key and encrypts it with the new key. It returns nil
 // for a secret under the new key, and an error if neither key opens it.
 func (r keyRing) reseal(sealed, context []byte) ([]byte, error) {
 	if _, err := open(r[0].secrets, sealed, context); err == nil {

@@ -84,7 +84,7 @@ func (k CaptchaUsageKey) Compare(other CaptchaUsageKey) int {
 // CaptchaUsage is how much of a month's quota an account has used.
 type CaptchaUsage struct {
 	Quota       int64   // of the account's plan now, or Unlimited
-	Used        int64   // successful verifications, those from the reserve included
+	Used        int64   // successful verifications, including the reserve's
 	ReserveFrom Instant // time of the first verification after the quota; 0 before it
 	OverQuota   int64   // the quota in force at ReserveFrom
 	Noticed     int     // highest threshold in percent that Count has returned, of any quota; 0 before the first
@@ -158,7 +158,7 @@ func (u *CaptchaUsage) Count(at Instant) (threshold int) {
 }
 
 // ConsumedRetention is how long a used challenge or token is stored after its issue. It exceeds the
-// validity of both, with a margin for processes whose clocks differ.
+// validity of both, with a margin for different clocks of processes.
 const ConsumedRetention = time.Hour
 
 // ConsumedKey identifies a used challenge or token. It includes the time of issue, so that rows are
@@ -188,7 +188,8 @@ type Sitekey struct {
 	SecretHint string   `bun:",notnull"` // the last characters of the secret
 	CreatedAt  Instant  `bun:",notnull"`
 
-	// The secret that a rotation replaced and that is valid until a time; nil and 0 without one.
+	// The secret that a rotation replaced and that is valid until a time; nil and 0 without such a
+	// secret.
 	OldSecretHash  []byte  `bun:",nullzero"` // SHA-256
 	OldSecretHint  string  `bun:",nullzero"`
 	OldSecretUntil Instant `bun:",nullzero"`

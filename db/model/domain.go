@@ -101,9 +101,9 @@ func PageAddress(value string) (host string, address *url.URL, ok bool) {
 	return host, u, ok
 }
 
-// HostBelongs reports whether host is one of the domains or a subdomain of one (analytics contract,
-// section 5, rules 1 and 2). Both arguments must be normalised. Addresses and localhost never
-// belong (rule 4).
+// HostBelongs reports whether host is one of the domains or their subdomains: for example,
+// www.example.org belongs to example.org (analytics contract, section 5, rules 1 and 2). Both
+// arguments must be normalised. Addresses and localhost never belong (rule 4).
 func HostBelongs(host string, domains []string) bool {
 	if host == "localhost" || isAddress(host) {
 		return false
@@ -174,6 +174,7 @@ func isPlainHost(s string) bool {
 			return false
 		}
 
+		// DNS limits a label to 63 bytes (RFC 1035, section 2.3.4).
 		if label > 63 {
 			return false
 		}

@@ -83,7 +83,7 @@ var ErrForbidden = &Error{
 	Kind: Forbidden, Code: "forbidden", Message: "Your role, or the scopes of your API token, do not allow this.",
 }
 
-// ErrSecondFactorRequired is returned to a user without a second factor whose account requires one.
+// ErrSecondFactorRequired is returned to a user without a second factor if the account requires it.
 var ErrSecondFactorRequired = &Error{
 	Kind: Forbidden, Code: "second_factor_required",
 	Message: "This account requires a second factor. Set one up first.",

@@ -194,8 +194,8 @@ func (k EngagementKey) Compare(other EngagementKey) int {
 }
 
 // Engagement adds time in view and scroll depth to a page view id. The page view need not be
-// stored: it is looked up when rows are read. It receives what was reported on its UTC day and the
-// two after it.
+// stored: it is looked up when rows are read. It receives the reports of its UTC day and of the two
+// days after it.
 type Engagement struct {
 	EngagementKey
 	MS         int32   // 0 to 24 h in milliseconds
@@ -230,7 +230,7 @@ func UsageSlot(of uint64, slots int16) int16 {
 	return int16(Spread(of) % uint64(slots))
 }
 
-// Spread turns consecutive numbers into evenly spread ones, below 2^32.
+// Spread maps consecutive numbers to evenly spread numbers below 2^32.
 func Spread(n uint64) uint64 {
 	const golden = 0x9e37_79b9_7f4a_7c15 // 2^64 divided by the golden ratio
 	return n * golden >> 32
@@ -475,7 +475,7 @@ func (c *Channel) Scan(stored any) error {
 const attributionSeparator = "\x1f"
 
 // attributionTexts returns the texts of an attribution in the order in which they are stored. The
-// last ones are the rarest, because empty texts at the end take no space.
+// rarest texts are last, because empty texts at the end take no space.
 func attributionTexts(referrer *string, c *Campaign) [11]*string {
 	return [...]*string{referrer, &c.Source, &c.Medium, &c.Name, &c.Gclid, &c.Fbclid, &c.Msclkid, &c.Content, &c.Term,
 		&c.Gbraid, &c.Wbraid}

@@ -199,8 +199,8 @@ type SuspendedMail struct {
 	Reason string  `json:"reason"` // for the users, see ParseReason
 }
 
-// LinkMail is the data of invitation, password_reset, email_change and the sign-ups. The link contains a
-// secret, so the data is deleted when the mail reaches a final state.
+// LinkMail is the data of invitation, password_reset, email_change and the sign-ups. The link
+// contains a secret, so the data is deleted when the mail reaches a final state.
 type LinkMail struct {
 	URL string `json:"url"`
 }

@@ -36,6 +36,7 @@ func ParseMoney(text string) (Money, bool) {
 
 	limit := uint64(math.MaxInt64)
 
+	// The smallest int64 has no positive counterpart.
 	if negative {
 		limit++
 	}

@@ -8,8 +8,9 @@ import (
 )
 
 // PatternMatcher returns the function that reports whether a whole text matches one of the patterns,
-// in which * is any text without a slash and ** any text. A longer run of asterisks is the same as
-// two. Texts compare exactly. Without a pattern nothing matches.
+// in which * is any text without a slash and ** any text. For example, /blog/* matches /blog/2026,
+// and /blog/** also matches /blog/2026/11. A longer run of asterisks is the same as two. Texts
+// compare exactly. Without a pattern nothing matches.
 //
 // A call allocates nothing. It costs one lookup for all patterns without a wildcard, one comparison of
 // both ends and one search for a slash for each pattern with one wildcard, and one step of search for
@@ -309,6 +310,7 @@ func (s *search) match(text string) bool {
 			alive |= moved
 		}
 
+		// Without a place the rest of the text cannot match.
 		if alive == 0 {
 			return false
 		}

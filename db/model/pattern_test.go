@@ -217,7 +217,7 @@ func FuzzContains(f *testing.F) {
 	})
 }
 
-// TestMatchersAllocateNothing checks the longest search that a report can have, and usual ones.
+// TestMatchersAllocateNothing checks the longest search that a report can have, and usual searches.
 func TestMatchersAllocateNothing(t *testing.T) {
 	for name, match := range map[string]func(string) bool{
 		"exact":    model.PatternMatcher("/a", "/b"),

@@ -45,7 +45,7 @@ var ReportDimensions = []ReportDimension{
 // ReportOperator is how a filter compares a value with its own.
 type ReportOperator string
 
-// The operators. The negative ones drop the visits that the positive ones keep.
+// The operators. Negative operators drop the visits that positive operators keep.
 const (
 	OperatorIs          ReportOperator = "IS"
 	OperatorIsNot       ReportOperator = "IS_NOT"
@@ -76,8 +76,8 @@ const (
 
 	// All filters and funnels of a report together, see CheckReportSearch.
 	MaxReportWildcards = 100   // runs of asterisks in patterns
-	MaxReportSearch    = 1_024 // characters of what a report searches for
-	reportSearchUnit   = 64    // characters; what each filter and each step searches for is rounded up to it
+	MaxReportSearch    = 1_024 // characters of all searched texts
+	reportSearchUnit   = 64    // characters; the searched text of each filter and each step is rounded up to it
 )
 
 // ReportFilter keeps or drops whole visits. DimensionPage, DimensionEvent and DimensionProperty keep

@@ -55,7 +55,7 @@ type Passkey struct {
 type SecondFactors struct {
 	TOTPSince     Instant // 0: no authenticator app
 	Passkeys      []*Passkey
-	RecoveryCodes int // unused ones
+	RecoveryCodes int // unused codes
 }
 
 // Any reports whether the user has a second factor. Recovery codes alone do not count.

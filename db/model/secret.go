@@ -93,7 +93,7 @@ func isBase62(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
-// Overlaps of a replaced secret with the new one.
+// Overlaps of a replaced secret with the new secret.
 const (
 	MaxKeepOldDays = 7              // of a server secret or a sitekey's secret, as its owner chooses
 	WebhookOverlap = 24 * time.Hour // of a webhook secret, always
@@ -180,7 +180,7 @@ const MaxTokenDays = 3_650
 var TokenMailTimes = []time.Duration{14 * 24 * time.Hour, 24 * time.Hour}
 
 // TokenExpiry returns when a token that is created now expires, after 1 to MaxTokenDays days. A token
-// with a short life skips the mails whose times have passed at its creation.
+// with a short life skips the mails that would have been due before its creation.
 func TokenExpiry(days int, now Instant) (at Instant, skippedMails int32, err error) {
 	if days < 1 || days > MaxTokenDays {
 		return 0, 0, InvalidField("expiresInDays", "invalid_duration",
@@ -235,7 +235,7 @@ func NewInvitation(accountID int64, email string, role Role, secret string, now 
 	}
 }
 
-// PendingSignUp is a sign-up whose address is not verified yet.
+// PendingSignUp is a sign-up with an unverified address.
 type PendingSignUp struct {
 	ID           int64   `bun:",pk,autoincrement"`
 	Email        string  `bun:",notnull"` // normalised, see ParseEmail

@@ -34,7 +34,8 @@ type Site struct {
 	DailyExportURL          string `bun:"daily_export_url,nullzero"`
 	DailyExportDay          Day    // the next day to export; meaningless without a URL
 
-	// Secrets that a rotation replaced and that are valid until a time; nil and 0 without one.
+	// Secrets that a rotation replaced and that are valid until a time; nil and 0 without such a
+	// secret.
 	OldServerSecretHash   []byte  `bun:",nullzero"` // SHA-256
 	OldServerSecretHint   string  `bun:",nullzero"`
 	OldServerSecretUntil  Instant `bun:",nullzero"`
@@ -86,8 +87,8 @@ func (s *Site) State() SiteState {
 // and all its rows.
 const RestorePeriod = 7 * 24 * time.Hour
 
-// RestorableUntil returns when a deleted site can no longer be restored; 0 for a site that cannot be restored
-// or is not deleted.
+// RestorableUntil returns when a deleted site can no longer be restored; 0 for a site that cannot
+// be restored or is not deleted.
 func (s *Site) RestorableUntil() Instant {
 	if s.DeletedAt == 0 || s.Purged {
 		return 0
@@ -96,7 +97,7 @@ func (s *Site) RestorableUntil() Instant {
 }
 
 // MaxDeletedSites is how many deleted sites an account keeps for their restoration. Housekeeping
-// deletes those beyond it for good, longest deleted first.
+// permanently deletes further sites, longest deleted first.
 const MaxDeletedSites = 1_000
 
 // MaxSites is how many sites an account can have. The contract sets no limit.
@@ -137,7 +138,7 @@ func (s *SiteRules) Stopped() string {
 	return ""
 }
 
-// Domains returns every domain whose pages can send hits for the site; subdomains are implied.
+// Domains returns every domain with pages that can send hits for the site; subdomains are implied.
 func (s *SiteRules) Domains() []string { return append([]string{s.Domain}, s.ExtraDomains...) }
 
 // Zone returns the site's time zone. It fails for a zone that this machine does not know, which a

@@ -77,8 +77,8 @@ func cut(s string, limit int) string {
 	return s
 }
 
-// IsVisible reports whether s contains at least one visible character and no invisible ones: no
-// control characters, direction overrides or others that change how text is displayed. The two
+// IsVisible reports whether s contains at least one visible character and no invisible characters:
+// no control characters, direction overrides or others that change how text is displayed. The two
 // joiners are allowed between characters beyond ASCII: Persian, Indian languages and emoji need
 // them.
 func IsVisible(s string) bool {

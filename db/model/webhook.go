@@ -260,8 +260,8 @@ func (d *Delivery) Webhook() string {
 // MaxAddressWait is how long after its event a delivery waits for the site to get an address.
 const MaxAddressWait = 7 * 24 * time.Hour
 
-// MayWait reports whether a delivery that meets a site without an address waits for one. A test, an
-// old delivery, and one that was sent again after its end do not.
+// MayWait reports whether a delivery waits while its site has no address. A test, an old delivery,
+// and a delivery that was sent again after its end do not.
 func (d *Delivery) MayWait(now Instant) bool {
 	repeated := d.ResumeState == DeliveryDelivered || d.ResumeState == DeliveryFailed
 	return d.Kind != DeliveryTest && !repeated && d.CreatedAt > now.Add(-MaxAddressWait)

@@ -62,7 +62,7 @@ type dueExport struct {
 }
 
 // nextDueExport returns the first due export after last, ordered by day and site, or nil. A planned
-// site is due again after last if more of its days are over; a failed one is not.
+// site is due again after last if more of its days are over; a failed site is not.
 func (s *Store) nextDueExport(ctx context.Context, before model.Day, last dueExport) (*dueExport, error) {
 	var due []dueExport
 	err := s.db.Read.NewSelect().Table("sites").Column("daily_export_day", "id").
@@ -264,6 +264,7 @@ func (s *Store) dailyDeliveries(
 		return nil, err
 	}
 
+	// A day without events is one part without rows.
 	deliveries := make([]model.Delivery, max(1, len(ends)))
 	for i := range deliveries {
 		part := model.DailyPart{Day: day, Part: i + 1, Parts: len(deliveries)}

@@ -43,8 +43,8 @@ WHERE s.id = ? AND (s.deleted_at > 0 OR a.suspended_at > 0))`
 const fewDue = 2_000
 
 // DueLanes returns at most limit lanes with due deliveries, of sites after the given one, ordered
-// by site and kind. Lanes of held sites are left out. Its cost follows what is due: deliveries that wait
-// for a later attempt cost nothing until more than fewDue are due.
+// by site and kind. Lanes of held sites are left out. Its cost follows the due deliveries:
+// deliveries that wait for a later attempt cost nothing until more than fewDue are due.
 func (s *Store) DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error) {
 	var lanes []model.Lane
 	err := s.db.EachCell(ctx, func(in *db.Cell) error {
@@ -100,6 +100,7 @@ GROUP BY due.site_id, due.kind ORDER BY due.site_id, due.kind`
 		return nil, false, err
 	}
 
+	// The query reads one row beyond fewDue, which shows that more are due.
 	read := 0
 	for _, row := range rows {
 		read += row.Deliveries
@@ -327,7 +328,7 @@ func (s *Store) readWebhook(ctx context.Context, tx *db.CellTx, c *Claim, now mo
 	}
 
 	// A secret that cannot be opened is not an error here: the attempt counts, so that the delivery
-	// does not block those after it forever.
+	// does not block later deliveries forever.
 	return nil
 }
 
@@ -357,6 +358,8 @@ func (s *Store) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, no
 			return s.fail(ctx, tx, &c.Delivery, c.Attempts, r.Error, r.RetryAfter, now)
 		}
 
+		// No condition on the claim: the receiver has the message, even if another worker holds the
+		// claim.
 		_, err = tx.NewUpdate().Table("deliveries").
 			Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryDelivered).
 			Where("site_id = ? AND id = ?", c.SiteID, c.ID).Exec(ctx)
@@ -381,6 +384,9 @@ func (s *Store) fail(
 		Set("state = ?, next_attempt_at = ?, claimed_until = 0, fallback = ''", state, next).
 		Where("site_id = ? AND id = ? AND tries = ? AND state = 'pending'", delivery.SiteID, delivery.ID, attempt).
 		Exec(ctx)
+
+	// Only the end of a schedule is mailed, and neither a manual attempt, a test nor a missing
+	// address.
 	if err != nil || state != model.DeliveryFailed || delivery.ResumeState != "" ||
 		delivery.Kind == model.DeliveryTest || class == model.AttemptNoWebhook {
 		return err
@@ -392,11 +398,12 @@ func (s *Store) fail(
 	return queueFailureMail(ctx, tx.Tx, delivery, class, now)
 }
 
-// maxBacklog is how many deliveries a Backlog counts, those due first, so that it costs no more than some
-// tens of milliseconds whatever waits.
+// maxBacklog is how many deliveries a Backlog counts, first due first, so that a long backlog costs
+// no more than some tens of milliseconds.
 const maxBacklog = 100_000
 
-// Backlog counts the pending deliveries at one time, at most 100,000 of them in each cell, those due first.
+// Backlog counts the pending deliveries at one time, at most 100,000 of them in each cell, first
+// due first.
 type Backlog struct {
 	Pending int64
 	Due     int64

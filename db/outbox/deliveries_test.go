@@ -321,8 +321,8 @@ func TestDueLanes(t *testing.T) {
 	})
 }
 
-// TestManyDueLanes checks that DueLanes finds the same lanes while more deliveries are due than it reads
-// in the order of time.
+// TestManyDueLanes checks that DueLanes finds the same lanes while more deliveries are due than it
+// reads in the order of time.
 func TestManyDueLanes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		want := "1 conversion, 2 daily_export, 3 conversion, 3 daily_export"

@@ -299,6 +299,8 @@ func (s *Store) DeliveryBodies(ctx context.Context, deliveries []DeliveryKey) (m
 	}
 
 	bodies := make(map[DeliveryKey]string, len(deliveries))
+
+	// The statement selects each site with each id, so drop pairs that are not wanted.
 	for _, row := range rows {
 		if key := (DeliveryKey{row.SiteID, row.ID}); wanted[key] {
 			bodies[key] = row.Body

@@ -303,7 +303,7 @@ type MailState struct {
 	Retrying   int64         // mails with a failed attempt that are sent again
 }
 
-// MailState reads the state of the mails of the last 30 days. Older ones are deleted.
+// MailState reads the state of the mails of the last 30 days. Older mails are deleted.
 func (s *Store) MailState(ctx context.Context) (MailState, error) {
 	var state MailState
 	err := s.db.Read.NewRaw(`

@@ -170,6 +170,7 @@ var testEvents = map[string]string{
 func redeliverLane(
 	ctx context.Context, tx *db.CellTx, lane model.Lane, events []string, since, now model.Instant, result *Redelivered,
 ) error {
+	// One row beyond the limit shows that more remain.
 	most := model.MaxRedeliveredAtOnce - result.Count
 	var failed []model.Delivery
 	q := tx.NewSelect().Model(&failed).ExcludeColumn("body").
@@ -238,6 +239,8 @@ func (s *Store) QueueTestWebhook(
 		if site.WebhookURL(webhook) == "" {
 			return model.InvalidField("siteId", "no_webhook", "The site has no address for this webhook. Set one first.")
 		}
+
+		// The lock on the site makes concurrent tests keep the limit.
 		if err := mayTest(ctx, tx, siteID, now); err != nil {
 			return err
 		}

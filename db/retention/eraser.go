@@ -108,6 +108,7 @@ func (r *eraser) visits(ctx context.Context) (own []ownVisit, last *ownVisit, er
 		return nil, nil, err
 	}
 
+	// DeleteFunc overwrites page, so copy its end first.
 	end := page[len(page)-1]
 	own = slices.DeleteFunc(page, func(v ownVisit) bool {
 		return v.StartedAt > e.RequestedAt || !bytes.Equal(v.UserID, e.Subject)
@@ -185,6 +186,7 @@ func (r *eraser) eraseRows(
 			return seen, err
 		}
 
+		// DeleteFunc overwrites page, so read its end and length first.
 		last := page[len(page)-1]
 		full := len(page) == erasurePage
 
@@ -199,6 +201,7 @@ func (r *eraser) eraseRows(
 			return seen, nil
 		}
 
+		// PostgreSQL does not derive from (at, id) which partitions to skip, so move from, too.
 		after, from = &last, last.At
 	}
 }
@@ -328,6 +331,8 @@ func (r *eraser) eraseVisits(
 	err = r.excludingHits(ctx, func(ctx context.Context, tx *db.CellTx) error {
 		erased = false
 
+		// A hit may have added rows since the last pass. Their visit must stay until they are
+		// deleted.
 		for table, since := range from {
 			more, err := tx.NewSelect().Table(table).
 				Where("site_id = ? AND at >= ? AND at < ?", r.erasure.SiteID, since, (day + 1).Start()).

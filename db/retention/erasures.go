@@ -95,8 +95,8 @@ func mayErase(ctx context.Context, tx *db.Tx, accountID int64, e *model.UserEras
 	return domain, nil
 }
 
-// Erasure returns an erasure of a site of the account, or model.ErrNotFound. A finished one is kept
-// for 30 days.
+// Erasure returns an erasure of a site of the account, or model.ErrNotFound. A finished erasure is
+// kept for 30 days.
 func (s *Store) Erasure(ctx context.Context, accountID, id int64) (*model.UserErasure, error) {
 	var e model.UserErasure
 	err := s.db.Read.NewSelect().Model(&e).Where("id = ?", id).

@@ -36,8 +36,8 @@ func (p *people) exec(query string, args ...any) {
 	}
 }
 
-// visit stores a visit with a page view, a purchase and its deliveries: a pending one with an
-// attempt, and a delivered one.
+// visit stores a visit with a page view, a purchase and its deliveries: a pending delivery with an
+// attempt, and a delivered delivery.
 func (p *people) visit(siteID int64, userID []byte, at model.Instant) {
 	p.t.Helper()
 
@@ -267,7 +267,7 @@ func missing(a, b []string) []string {
 }
 
 // TestEraseDuringHit checks that a hit which would continue a visit while it is deleted begins
-// another one. No page view is left without its visit.
+// another visit. No page view is left without its visit.
 func TestEraseDuringHit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := erasableSite(t, d, "shop.example")

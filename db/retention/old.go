@@ -122,7 +122,8 @@ func (s *Store) DeleteOldReports(ctx context.Context, now model.Instant, months 
 	return all + n, err
 }
 
-// deleteOldImports deletes what imports have of days before a bound, and those without later days.
+// deleteOldImports deletes the rows of imports for days before a bound, and imports without later
+// days.
 func (s *Store) deleteOldImports(ctx context.Context, bound int64) (int64, error) {
 	var imports []struct{ ID, SiteID, LastDay int64 }
 	err := s.db.Read.NewSelect().Table("report_imports").Column("id", "site_id", "last_day").
@@ -170,8 +171,8 @@ func chunkOf(table string) int {
 // rejections, usage of days and counts of captchas after 400 days, names of unknown events after 30
 // days, usage of months more than two years ago with its notices, deliveries with their attempts,
 // mails and erasures in a final state after 30 days, the days on which mails about webhooks were
-// sent, and entries of the audit log after 12 months. It returns the number of deleted rows. Its cost
-// depends on what has expired, not on the number of sites.
+// sent, and entries of the audit log after 12 months. It returns the number of deleted rows. Its
+// cost depends on the number of expired rows, not on the number of sites.
 func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, error) {
 	countDay, month := int64(now.Day()-rejectionDays), int64(addMonths(now.Month(), 1-usageMonths))
 	yesterday := int64(now.Day() - 1)
@@ -297,6 +298,7 @@ func (c cell) deleteOldDeliveries(ctx context.Context, now model.Instant) (int64
 		err = c.InTx(ctx, func(ctx context.Context, tx *db.CellTx) error {
 			n = 0
 			for _, statement := range []string{
+				// A delivery that was sent again since the read is pending: it stays with its attempts.
 				"DELETE FROM deliveries WHERE (site_id, id) IN (?) AND state <> 'pending'",
 				"DELETE FROM delivery_attempts WHERE (site_id, delivery_id) IN (?) AND NOT EXISTS " +
 					"(SELECT 1 FROM deliveries d WHERE d.site_id = delivery_attempts.site_id AND d.id = delivery_attempts.delivery_id)",

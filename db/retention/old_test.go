@@ -203,8 +203,8 @@ func TestAuditLogsAreBounded(t *testing.T) {
 	})
 }
 
-// TestOldRecordsCostWhatHasExpired checks that looking for expired records reads no more pages with many
-// sites than with few, when nothing has expired.
+// TestOldRecordsCostWhatHasExpired checks that looking for expired records reads no more pages with
+// many sites than with few, when nothing has expired.
 func TestOldRecordsCostWhatHasExpired(t *testing.T) {
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 

@@ -18,7 +18,7 @@ import (
 type partitioned struct {
 	name       string
 	key        string                    // the column that determines the month
-	primaryKey string                    // on PostgreSQL page views have none, and their rows are deleted in this order
+	primaryKey string                    // page views have it on SQLite only; PostgreSQL deletes their rows in this order
 	with       string                    // storage options of each partition
 	bound      func(model.Month) int64   // the key's first value in a month
 	at         func(int64) model.Instant // the time of a key

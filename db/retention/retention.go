@@ -1,7 +1,7 @@
 // Package retention deletes expired data: old months with their partitions, the rows of deleted
-// sites, and what an owner asks to erase about a user. It also creates the partitions of coming
-// months and corrects times in the future. The worker's housekeeping and the operator's commands
-// call it.
+// sites, and the data of a user whom an owner asks to erase. It also creates the partitions of
+// coming months and corrects times in the future. The worker's housekeeping and the operator's
+// commands call it.
 package retention
 
 import (

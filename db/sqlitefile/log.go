@@ -106,6 +106,7 @@ func openLog(tls *libc.TLS, _, name, file uintptr, flags int32, outFlags uintptr
 func gather(tls *libc.TLS, file uintptr) bool {
 	const size = unsafe.Sizeof(sqlite3.Tsqlite3_io_methods{})
 
+	// SQLite holds the address as an integer, which Go's garbage collector does not see.
 	memory := libc.Xmalloc(tls, types.Size_t(size+logBuffer))
 	if memory == 0 {
 		return false
@@ -136,6 +137,8 @@ func gather(tls *libc.TLS, file uintptr) bool {
 
 func writeLog(tls *libc.TLS, file, data uintptr, n int32, offset int64) int32 {
 	l := logOf(file)
+
+	// Only adjacent writes can be gathered.
 	if offset != l.start+int64(l.used) {
 		if code := l.flush(tls, file); code != sqlite3.SQLITE_OK {
 			return code
@@ -174,8 +177,8 @@ func truncateLog(tls *libc.TLS, file uintptr, size int64) int32 {
 	return function[truncateFunc](l.inBase().FxTruncate)(tls, file, size)
 }
 
-// syncLog waits until the log is on the disk. The first sync is SQLite's. The later ones leave
-// out the file's time of change.
+// syncLog waits until the log is on the disk. The first sync is SQLite's. Later syncs leave out the
+// file's time of change.
 func syncLog(tls *libc.TLS, file uintptr, flags int32) int32 {
 	l := logOf(file)
 	if code := l.flush(tls, file); code != sqlite3.SQLITE_OK {

@@ -17,7 +17,8 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// openTestLog opens a log through the file system of the writing connection, and closes it with the test.
+// openTestLog opens a log through the file system of the writing connection, and closes it with the
+// test.
 func openTestLog(t *testing.T, path string) (tls *libc.TLS, file uintptr) {
 	t.Helper()
 
@@ -224,7 +225,7 @@ func TestCommitsAreInTheFiles(t *testing.T) {
 	commit("a small commit", 1, 10)
 	commit("a batch", 100, 1_000)
 	commit("more than the buffer", 100, 4_096)
-	// The cache has 16 MB. What does not fit is written before the commit, and read again.
+	// The cache has 16 MB. Pages that do not fit are written before the commit, and read again.
 	commit("more than the cache", 6_000, 4_096)
 
 	rollBackPages(t, file)

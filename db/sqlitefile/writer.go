@@ -196,6 +196,8 @@ func (w *Writer) giveBack(urgency Urgency, broken bool) (err error) {
 
 	turn := w.waiting[next][0]
 	w.waiting[next] = slices.Delete(w.waiting[next], 0, 1)
+
+	// The channel has a buffer, so this cannot block under the lock.
 	turn.ready <- nil
 
 	return err

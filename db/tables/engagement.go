@@ -43,8 +43,9 @@ func engaged(repeatedAt, value string) string {
 // PostgreSQL all page views are of one day.
 //
 // On PostgreSQL the sums make each lookup a query of its own, which uses the whole key: without
-// statistics, a plain join reads all reports of the days. One lookup for all days takes two thirds of the
-// time of one for each. With days that depend on the row the planner would not use the whole key.
+// statistics, a plain join reads all reports of the days. One lookup for all days takes two thirds
+// of the time of one for each. With days that depend on the row the planner would not use the whole
+// key.
 func EngagementJoin(postgres bool, day model.Day) string {
 	if !postgres {
 		return eachDay("LEFT JOIN engagement AS e%[1]d ON e%[1]d.site_id = r.site_id "+

@@ -126,7 +126,7 @@ var Transactions = Table[transaction]{"transactions", Columns[transaction]{
 // TransactionEvent is the column that a batch reads of a recorded transaction.
 var TransactionEvent = Transactions.Columns[2:3]
 
-// Deliveries is the table of webhook deliveries, with the columns that a new one sets.
+// Deliveries is the table of webhook deliveries, with the columns that a new delivery sets.
 var Deliveries = Table[delivery]{"deliveries", Columns[delivery]{
 	Bigint("site_id", func(d *delivery) *int64 { return &d.SiteID }),
 	Bigint("id", func(d *delivery) *int64 { return &d.ID }),

@@ -231,8 +231,8 @@ func TestYield(t *testing.T) {
 	})
 }
 
-// TestYieldStaysFirst checks that a turn that gives way comes before the callers of its own key that wait,
-// however short the turns of the others are.
+// TestYieldStaysFirst checks that a turn that gives way comes before the callers of its own key
+// that wait, however short the turns of the others are.
 func TestYieldStaysFirst(t *testing.T) {
 	for range 2_000 {
 		q := &Queue{Most: 1, MostPerKey: 1, Line: 2, LinePerKey: 1, Patience: time.Minute, Memory: time.Minute}

@@ -54,7 +54,7 @@ const (
 
 // Store is the database as the package uses it. *outbox.Store implements it.
 type Store interface {
-	// DueMails returns due mails, the longest due ones first.
+	// DueMails returns due mails, longest due first.
 	DueMails(ctx context.Context, now model.Instant, limit int) ([]model.Mail, error)
 	// ClaimMail leases a mail that is due, and returns nil if it is not.
 	ClaimMail(ctx context.Context, id int64, now model.Instant, lease time.Duration) (*model.Mail, error)

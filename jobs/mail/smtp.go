@@ -94,6 +94,7 @@ func authMechanisms(plainText bool) []mail.SMTPAuthType {
 
 // connectionOptions returns the port and the encryption that a URL asks for.
 func connectionOptions(u *url.URL) (port int, encryption mail.Option, err error) {
+	// RFC 8314: port 587 with STARTTLS, port 465 with TLS from the first byte.
 	port = 587
 
 	switch plainText := u.Query().Get("tls") == "none"; {

@@ -135,7 +135,7 @@ func (m *monitor) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// finish records a command's outcome, and delays the return of a failed one; see failurePause.
+// finish records a command's outcome, and delays the return of a failed command; see failurePause.
 func (m *monitor) finish(ctx context.Context, began time.Time, err error) {
 	m.record(err)
 

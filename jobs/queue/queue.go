@@ -183,6 +183,8 @@ func (q *Queue) Start(ctx context.Context) error {
 func (q *Queue) Stop() error {
 	q.background.Wait()
 	var drained sync.WaitGroup
+
+	// Tasks with and without Redis end at the same time, so that Stop waits for one timeout only.
 	drained.Go(q.direct.drain)
 
 	var err error
@@ -249,6 +251,7 @@ func enqueue(ctx context.Context, client *asynq.Client, task Task) error {
 
 	id := task.ID
 
+	// A stuck ID gets a new name after stuckAfter, and again whenever the delay has doubled.
 	if again := bits.Len64(uint64(max(0, task.Overdue) / stuckAfter)); again > 0 {
 		id = fmt.Sprintf("%s:again%d", id, again)
 	}

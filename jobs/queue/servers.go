@@ -121,6 +121,7 @@ func parseCluster(scheme, rest string) (*servers, error) {
 		return nil, err
 	}
 
+	// A cluster has database 0 alone.
 	switch database := strings.Trim(u.Path, "/"); database {
 	case "", "0":
 	default:

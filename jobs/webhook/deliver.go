@@ -3,7 +3,7 @@
 //
 // A delivery is a row in the database, written together with the fact that it reports. A worker
 // claims it, makes one attempt and records the outcome. Each site and kind of delivery is a lane,
-// so that a receiver never delays another one. The package never decides which events are
+// so that a receiver never delays another receiver. The package never decides which events are
 // delivered, and never calls an address that package model refuses.
 package webhook
 
@@ -52,7 +52,7 @@ const (
 type Store interface {
 	// DueLanes returns lanes that have a due delivery, in the order of their sites, after a site.
 	DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error)
-	// DueDeliveries returns due deliveries of each lane, the longest due ones first.
+	// DueDeliveries returns due deliveries of each lane, longest due first.
 	DueDeliveries(
 		ctx context.Context, pages []outbox.LanePage, now model.Instant,
 	) (map[model.Lane][]outbox.DueDelivery, error)
@@ -107,7 +107,7 @@ type Options struct {
 	// Tracer traces attempts.
 	Tracer trace.Tracer
 
-	// ShowAnswer reports whether a site's users may see what the receiver at an address responded.
+	// ShowAnswer reports whether a site's users may see the response of the receiver at an address.
 	// nil: only for addresses on the internet.
 	ShowAnswer func(receiver netip.Addr) bool
 }
@@ -257,6 +257,7 @@ func (d *Deliverer) deliver(ctx context.Context, lane model.Lane) (bool, error) 
 
 	var body *exportBody
 
+	// Reserve memory for the body before the claim, because a claim uses up an attempt.
 	if lane.Kind == model.DeliveryDailyExport {
 		if body = d.exports.begin(); body == nil {
 			return false, nil
@@ -351,6 +352,7 @@ func (d *Deliverer) attempt(times deadlines, claim *outbox.Claim, export *export
 // record stores the outcome of an attempt. It retries for 20 s, because an attempt that is not
 // recorded is made again.
 func (d *Deliverer) record(ctx context.Context, claim *outbox.Claim, result outbox.AttemptResult) error {
+	// The context of the queue ends when Redis is lost. The outcome must be stored nevertheless.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 

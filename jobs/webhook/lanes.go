@@ -44,7 +44,7 @@ func laneSlots(kind string) int {
 }
 
 // lanes counts what this process is sending. A lane is a queue of its own for the deliveries of one
-// kind of one site: what waits in a lane never delays another lane.
+// kind of one site: deliveries that wait in a lane never delay another lane.
 type lanes struct {
 	mu    sync.Mutex
 	lane  map[model.Lane]*laneState

@@ -16,8 +16,8 @@ import (
 )
 
 // Command drives the captcha of a running instance: it requests challenges, solves them, exchanges
-// them for tokens and redeems those. Each step runs alone over all connections, so that the solver,
-// which shares the cores, does not disturb the measurement of the server.
+// them for tokens and redeems the tokens. Each step runs alone over all connections, so that the
+// solver, which shares the cores, does not disturb the measurement of the server.
 type Command struct {
 	Target      target.Flags `embed:""`
 	Sitekey     string       `placeholder:"KEY" help:"Existing sitekey, unbound or bound to loadgen.example. Empty: a new one is created."`

@@ -93,8 +93,8 @@ func TestRehearsal(t *testing.T) {
 	}
 }
 
-// TestJudgeProxied checks that a load balancer's answer for a lost server leaves the outcome unknown, and
-// that it is a fault of the server itself.
+// TestJudgeProxied checks that a load balancer's answer for a lost server leaves the outcome
+// unknown, and that it is a fault of the server itself.
 func TestJudgeProxied(t *testing.T) {
 	for proxied, want := range map[bool]outcome{true: unknown, false: absurd} {
 		s := &stepSource{step: &step{run: &Run{Proxied: proxied}, number: Redeeming}}

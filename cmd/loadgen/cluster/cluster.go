@@ -1,6 +1,6 @@
-// Package cluster breaks the largest layout under load, and checks that nothing is lost: cells on the
-// workers of a Citus cluster, two data planes behind HAProxy, two workers, a Redis Cluster, and a receiver
-// of webhooks over TLS.
+// Package cluster breaks the largest layout under load, and checks that nothing is lost: cells on
+// the workers of a Citus cluster, two data planes behind HAProxy, two workers, a Redis Cluster, and
+// a receiver of webhooks over TLS.
 package cluster
 
 import (

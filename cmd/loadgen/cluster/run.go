@@ -21,8 +21,8 @@ import (
 	"github.com/tallygate/tallygate/db/cells"
 )
 
-// The groups of sites. The sites of each have a load of their own, which shows the effects of an event on them
-// alone.
+// The groups of sites. The sites of each have a load of their own, which shows the effects of an
+// event on them alone.
 const (
 	firstNode = iota
 	secondNode

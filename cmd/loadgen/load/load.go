@@ -123,6 +123,7 @@ func (l *Load) await(ctx context.Context, w *window, senders []*sender) {
 			return
 		}
 
+		// There are too few responses: look again soon.
 		wait = 10 * time.Millisecond
 	}
 }
@@ -252,7 +253,7 @@ func (s *sender) run(ctx context.Context) {
 }
 
 // note counts a finished call. open and late report whether it finished after the warm-up and after
-// the end. A late call still counts in the latency, because the slowest calls are those in flight
+// the end. A late call still counts in the latency, because the slowest calls are still in flight
 // at the end. A call without a response counts with at least the request timeout.
 func (s *sender) note(a Answer, err error, took time.Duration, open, late bool) {
 	if err != nil {

@@ -45,6 +45,8 @@ func ProgramOf(pid int) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	// A program of another user starts again as that user.
 	if owner := info.Sys().(*syscall.Stat_t); int(owner.Uid) != os.Getuid() {
 		p.credential = &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}
 	}

@@ -142,6 +142,7 @@ func (m *Mixer) hit() hit {
 			return h
 		}
 
+		// Without a page view to report on, view a page first.
 		h.kind = pageview
 	case repetition:
 		if m.bought != nil && m.number-m.bought.mark.Parts().number < expired {
@@ -149,6 +150,7 @@ func (m *Mixer) hit() hit {
 			return h
 		}
 
+		// Without a recent purchase to repeat, buy first.
 		h.kind = purchase
 	}
 

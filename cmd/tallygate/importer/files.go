@@ -70,6 +70,8 @@ func openFile(name string, lazy bool, left *budget, take func(*table) error) err
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
+
+	// The first bytes of a ZIP archive and of a gzip file.
 	switch start = start[:n]; {
 	case bytes.HasPrefix(start, []byte("PK\x03\x04")):
 		return openArchive(base, file, info.Size(), lazy, left, take)

@@ -99,6 +99,7 @@ func (g *ga4) read(t *table) (unused string, err error) {
 
 		first := strings.TrimSpace(t.row[0])
 		if strings.HasPrefix(first, "#") {
+			// A comment ends a table: the next row names columns.
 			current = nil
 			for expression, to := range map[*regexp.Regexp]*model.Day{ga4Start: &start, ga4End: &end} {
 				if found := expression.FindStringSubmatch(first); found != nil {

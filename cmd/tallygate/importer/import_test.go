@@ -191,7 +191,7 @@ func (f *fixture) wantFirstDay(want model.Day) {
 	}
 }
 
-// equal compares the report of pages with an earlier one.
+// equal compares the report of pages with an earlier report.
 func (f *fixture) equal(before *scan.Result) {
 	f.t.Helper()
 	after := f.report(query(scan.Page))

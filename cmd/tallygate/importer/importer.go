@@ -224,6 +224,8 @@ func (s *sums) finish(r *Result) error {
 			return fmt.Errorf("the export has rows of %v and no totals of this day", key.day)
 		}
 		dimensions[key.by] = true
+
+		// Totals of reports leave out automatic events.
 		if key.by == model.DimensionEvent && !model.IsAutomaticEvent(key.value) {
 			total.Events += s.figures[key].Events
 		}
@@ -258,7 +260,8 @@ func (s *sums) finish(r *Result) error {
 }
 
 // eventName returns the name under which reports show an event of another service: in the form of
-// event names, so that it merges with the site's own events of that name.
+// event names, so that it merges with the site's own events of that name. For example, "Sign Up!"
+// becomes sign_up.
 func eventName(name string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {

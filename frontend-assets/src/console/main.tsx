@@ -1,4 +1,4 @@
-// The console's first module: what is needed until the first view, and the core for the others.
+// The console's first module: everything until the first view, and the core for the others.
 import { type ComponentType, render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { applyTheme, remembered } from './core/choices';

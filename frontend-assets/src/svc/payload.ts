@@ -2,7 +2,7 @@
 // payload"). This is the only definition of the wire format on the browser's side; the server
 // decodes it in dataplane/analytics.
 
-/** The campaign values in the page's address. Absent ones are left out. */
+/** The campaign values in the page's address. Absent keys are left out. */
 export interface Campaign {
   /** utm_source … utm_term, in lower case. */
   source?: string;

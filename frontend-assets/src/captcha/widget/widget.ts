@@ -66,7 +66,7 @@ const shortWait = 2000;
 const maxRepairs = 100;
 
 // Some pages restore copies of their content. A copied field would submit an old token before the
-// new one, so fields that are not in this set are removed.
+// new token, so fields that are not in this set are removed.
 const fieldClass = 'svc-captcha-field';
 const fields = new WeakSet<Element>();
 
@@ -295,7 +295,7 @@ export const newWidget = (element: HTMLElement): Widget => {
     ['submit', 'formdata'].forEach((type) => own[change](type, onSubmit, true));
   };
 
-  /** Restores what the page has removed from the widget and its form. */
+  /** Restores parts that the page has removed from the widget and its form. */
   const repair = () => {
     if (repairs >= maxRepairs) return;
     const restored = view.restore();

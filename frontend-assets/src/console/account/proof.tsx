@@ -20,7 +20,7 @@ export function SecondFactor(props: { email: string; password: string; payload: 
   const withCode = async ({ secondFactor = '' }: Values): Promise<UserError[]> =>
     enter((await signIn({ input: { email, password, secondFactor } })).signIn);
 
-  // A request is valid once, so each attempt gets a new one.
+  // A request is valid once, so each attempt gets a new request.
   const withKey = (): Promise<UserError[]> =>
     withPasskey(async () => {
       const request = (await signIn({ input: { email, password } })).signIn?.passkeyRequest;

@@ -1,4 +1,4 @@
-// API tokens: the user's own, and those of the account's other members for owners.
+// API tokens: the user's own, and for owners also the tokens of the account's other members.
 import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
@@ -26,7 +26,7 @@ const days = [30, 90, 365, 0];
 /** onlySite begins the names of the checkboxes of sites. */
 const onlySite = 'site:';
 
-/** Tokens lists API tokens. A new one is shown once. */
+/** Tokens lists API tokens. A new token is shown once. */
 export function Tokens() {
   const query = useQuery(tokens, { account: chosenAccount() });
   const [secret, setSecret] = useState('');

@@ -4,7 +4,7 @@ import { Failure, type Operation } from './api';
 import { go } from './router';
 import { viewer } from './store';
 
-/** Query is the state of a page's data. Data of an earlier answer stays while a newer one is loaded or fails. */
+/** Query is the state of a page's data. Data of an earlier answer stays while a newer answer is loaded or fails. */
 export interface Query<D> {
   data: D | undefined;
   error: Failure | undefined;

@@ -8,7 +8,7 @@ import { failureText, useCountdown } from './states';
 
 const Errors = createContext<Record<string, string>>({});
 
-/** userErrorText returns what an error in the input means, in the user's language. */
+/** userErrorText explains an error in the input in the user's language. */
 export const userErrorText = (e: UserError): string => translated('error', e.code, e.message);
 
 /** Values are a form's fields by name. A checkbox without a check has no value. */

@@ -132,7 +132,7 @@ function UserMenu({ user: { email, operator } }: { user: ViewerFields }) {
       onToggle={(e) => setOpen(e.currentTarget.open)}
       onKeyDown={(e) => {
         if (e.key === 'Escape') {
-          // Its toggle event updates the state, also while an earlier one is still in flight.
+          // Its toggle event updates the state, also while an earlier event is still in flight.
           e.currentTarget.open = false;
           e.currentTarget.querySelector('summary')!.focus();
         }

@@ -85,7 +85,7 @@ const operators = ['is', 'is_not', 'contains', 'contains_not', 'matches', 'match
 const shown: readonly string[] = ['visits', 'pageviews', 'viewsPerVisit', 'bounceRate', 'engagementTime', 'conversionRate'];
 const day = /^\d{4}-\d\d-\d\d$/;
 
-/** viewOf reads a view from the parameters of an address. Invalid ones are ignored. */
+/** viewOf reads a view from the parameters of an address. It ignores invalid parameters. */
 export function viewOf(query: URLSearchParams): View {
   const text = (name: string): string => query.get(name) ?? '';
   const from = text('from');
@@ -220,7 +220,7 @@ export function selectionOf(view: View): Selection {
   };
 }
 
-/** withFilter returns filters with another one. It replaces a filter of the same dimension and operator. */
+/** withFilter adds a filter to filters. It replaces a filter of the same dimension and operator. */
 export function withFilter(filters: Filter[], added: Filter): Filter[] {
   const same = (f: Filter): boolean =>
     f.dimension === added.dimension &&

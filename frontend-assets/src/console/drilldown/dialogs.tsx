@@ -140,7 +140,7 @@ function Frequent({ id, view, onClose, dimension }: Props & { dimension: ReportD
   );
 }
 
-/** Segments lists the saved segments, and saves the current filters as another one. */
+/** Segments lists the saved segments, and saves the current filters as another segment. */
 export function Segments({ id, view, onClose }: Props) {
   const query = useQuery(segments, { id });
   const save = async ({ name = '' }: Record<string, string>): Promise<UserError[]> => {

@@ -1,4 +1,4 @@
-// The page of the installation's operators: what waits, the clocks, the accounts, and their plans.
+// The page of the installation's operators: backlogs, clocks, accounts, and their plans.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';

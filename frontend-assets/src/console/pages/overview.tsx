@@ -9,7 +9,7 @@ import { selectionOf } from '../core/view';
 import { figures, type FiguresData, type RejectionFields } from '../operations';
 import { Report, useTabs, useView } from '../report/report';
 
-/** Overview shows a site's figures, and what an owner must know at once: rejected calls and the quota. */
+/** Overview shows a site's figures, and facts that an owner must know at once: rejected calls and the quota. */
 export function Overview({ id }: { id: string }) {
   const view = useView();
   const tabs = useTabs(view);

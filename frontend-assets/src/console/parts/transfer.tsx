@@ -7,7 +7,7 @@ import { go } from '../core/router';
 import { announce, viewer } from '../core/store';
 import { Section } from '../core/ui';
 
-/** Transfer asks for one of the user's other accounts. It shows nothing without one that the user owns. */
+/** Transfer asks for one of the user's other accounts. It shows nothing if the user owns no other account. */
 export function Transfer(props: {
   name: string;
   hint: string;

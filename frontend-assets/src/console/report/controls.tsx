@@ -1,4 +1,4 @@
-// What chooses the figures of a report: period, comparison, filters and segments.
+// Controls of a report's figures: period, comparison, filters and segments.
 import { t, type TextKey } from '../core/language';
 import { filterLabel } from '../core/metrics';
 import { go } from '../core/router';

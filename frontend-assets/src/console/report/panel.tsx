@@ -1,4 +1,4 @@
-// A panel of a report: the ten most frequent values of a dimension, each of which is a filter.
+// A panel of a report: the ten most frequent values of a dimension. Each is a filter.
 import type { ComponentChildren } from 'preact';
 import { useQuery } from '../core/data';
 import { exact, percent } from '../core/format';

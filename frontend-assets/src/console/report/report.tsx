@@ -1,4 +1,4 @@
-// A site's figures: controls, totals, chart and panels. The URL says what they show.
+// A site's figures: controls, totals, chart and panels. The URL holds their choices.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Failure } from '../core/api';
 import { exact, money } from '../core/format';

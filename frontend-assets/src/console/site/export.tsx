@@ -13,7 +13,7 @@ import { csvPage, jsonPage } from './rows';
 
 const path = '/products/analytics/api/export.php';
 const pageRows = 50_000; // the most rows that one request returns
-const mostRows = 1_000_000; // what a browser can hold; scripts have no such limit
+const mostRows = 1_000_000; // a browser can hold this many; scripts have no such limit
 
 /** utcDate returns the UTC day some days ago as YYYY-MM-DD. */
 const utcDate = (daysAgo: number): string => new Date(Date.now() - daysAgo * 86_400_000).toISOString().slice(0, 10);

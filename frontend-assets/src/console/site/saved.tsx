@@ -1,4 +1,5 @@
-// What an owner saves for a site's reports: annotations, segments, funnels, and the mails that the reader gets.
+// Objects that an owner saves for a site's reports: annotations, segments, funnels, and the mails
+// that the reader gets.
 import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { type Query, useQuery } from '../core/data';

@@ -16,7 +16,7 @@ const mostLinks = 50;
 
 type Site = NonNullable<SharingData['site']>;
 
-/** Sharing lists the links, makes new ones and revokes them. The address of a new link is shown once. */
+/** Sharing lists the links, makes new links and revokes them. The address of a new link is shown once. */
 export function Sharing({ id }: { id: string }) {
   const query = useQuery(sharing, { id });
   const [address, setAddress] = useState('');

@@ -1,4 +1,4 @@
-// What counts towards a site's quota, by month and by day.
+// A site's usage of its quota, by month and by day.
 import { useQuery } from '../core/data';
 import { exact, utcDay } from '../core/format';
 import { t } from '../core/language';
