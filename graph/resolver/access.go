@@ -3,6 +3,7 @@ package resolver
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -74,7 +75,10 @@ type Access struct {
 var _ graphql.FieldInterceptor = (*Access)(nil)
 
 // Access returns the extension for the resolvers.
-func (r *Resolver) Access() *Access { return &Access{resolver: r} }
+func (r *Resolver) Access() *Access {
+	describeOnce()
+	return &Access{resolver: r}
+}
 
 // ExtensionName implements graphql.HandlerExtension.
 func (*Access) ExtensionName() string { return "Access" }
@@ -82,24 +86,32 @@ func (*Access) ExtensionName() string { return "Access" }
 // Validate reads the rules from the schema.
 func (a *Access) Validate(executable graphql.ExecutableSchema) error {
 	schema := executable.Schema()
-	describeOnce.Do(func() { describe(schema) })
-
 	a.rules = make(map[*ast.FieldDefinition]rule)
 	for _, def := range schema.Types {
 		for _, field := range def.Fields {
-			if directive := field.Directives.ForName("needs"); directive != nil {
-				rule, err := ruleOf(schema, field, directive)
+			needs, open := field.Directives.ForName("needs"), field.Directives.ForName("open")
+			switch {
+			case needs != nil:
+				rule, err := ruleOf(schema, field, needs)
 				if err != nil {
 					return fmt.Errorf("%s.%s: %w", def.Name, field.Name, err)
 				}
 				a.rules[field] = rule
-			} else if def.Name == "Account" && field.Directives.ForName("open") == nil {
+
+			case isRoot(schema, def) && open == nil && !strings.HasPrefix(field.Name, "__"):
+				return fmt.Errorf("%s.%s has neither @needs nor @open", def.Name, field.Name)
+			case def.Name == "Account" && open == nil:
 				a.rules[field] = rule{closed: true}
 			}
 		}
 	}
 
 	return nil
+}
+
+// isRoot reports whether a type has the root fields.
+func isRoot(schema *ast.Schema, def *ast.Definition) bool {
+	return def == schema.Query || def == schema.Mutation
 }
 
 // ruleOf reads the directive @needs of a field.
@@ -132,8 +144,10 @@ func takes(schema *ast.Schema, field *ast.FieldDefinition, name string) bool {
 	return field.Arguments.ForName(name) != nil
 }
 
-// describeOnce guards the descriptions of the schema, which all servers of a process share.
-var describeOnce sync.Once
+// describeOnce describes the schema, which all servers of a process share.
+var describeOnce = sync.OnceFunc(func() {
+	describe(generated.NewExecutableSchema(generated.Config{}).Schema())
+})
 
 // describe adds to the description of each field what it requires of its caller: introspection does not
 // show directives.
@@ -143,7 +157,7 @@ func describe(schema *ast.Schema) {
 			if directive := field.Directives.ForName("needs"); directive != nil {
 				name := directive.Arguments.ForName("permission").Value.Raw
 				field.Description += " " + schema.Types["Permission"].EnumValues.ForName(name).Description
-			} else if (def == schema.Query || def == schema.Mutation) && field.Directives.ForName("open") != nil {
+			} else if isRoot(schema, def) && field.Directives.ForName("open") != nil {
 				field.Description += " Needs no session."
 			}
 		}
@@ -204,21 +218,15 @@ func (r *Resolver) check(ctx context.Context, rule rule, args map[string]any) (g
 		return grant{}, caller.Check(rule.permission)
 	}
 
-	of := rule.of
-	if of == generated.PermissionTargetDomain {
-		of = generated.PermissionTargetAnyAccount
-		if args["domain"] != nil {
-			of = generated.PermissionTargetAccount
-		}
-	}
-
 	g := grant{member: caller.User}
 	id, given := idIn(args, rule.id)
-	if given && rule.inAccount() || of == generated.PermissionTargetAnyAccount {
-		// A caller who has the permission in none of the accounts gets forbidden, so that the answer to an
-		// unknown id does not depend on why it is unknown.
-		err := caller.User.CheckInAny(rule.permission, caller.Token)
-		if err != nil || of == generated.PermissionTargetAnyAccount {
+	isAny := rule.of == generated.PermissionTargetAnyAccount ||
+		rule.of == generated.PermissionTargetDomain && args["domain"] == nil
+
+	// A caller who has the permission in none of the accounts gets forbidden, so that the answer to an
+	// unknown id does not depend on why it is unknown.
+	if isAny || given && rule.inAccount() {
+		if err := caller.User.CheckInAny(rule.permission, caller.Token); err != nil || isAny {
 			return g, err
 		}
 		if g, err = r.find(ctx, caller.User, rule.kind, id); err != nil {
@@ -226,14 +234,8 @@ func (r *Resolver) check(ctx context.Context, rule rule, args map[string]any) (g
 		}
 	}
 
-	if err := g.member.Check(rule.permission, caller.Token); err != nil {
+	if err := rule.allows(g.member, caller.Token); err != nil {
 		return grant{}, err
-	}
-	if err := g.member.Account.CheckSuspended(rule.permission); err != nil {
-		return grant{}, err
-	}
-	if of == generated.PermissionTargetAccount && g.member.IsRestricted() && rule.permission != model.MayRead {
-		return grant{}, model.ErrForbidden
 	}
 
 	if given && !rule.inAccount() {
@@ -245,6 +247,24 @@ func (r *Resolver) check(ctx context.Context, rule rule, args map[string]any) (g
 	return g, nil
 }
 
+// allows returns an error if a member of the account, signed in or through an API token, lacks the
+// permission there.
+func (r rule) allows(member *model.User, token *model.APIToken) error {
+	if err := member.Check(r.permission, token); err != nil {
+		return err
+	}
+	if err := member.Account.CheckSuspended(r.permission); err != nil {
+		return err
+	}
+
+	// A token that is restricted to sites changes nothing else of the account.
+	if r.kind == model.NodeAccount && member.IsRestricted() && r.permission != model.MayRead {
+		return model.ErrForbidden
+	}
+
+	return nil
+}
+
 // idIn returns the id with a name among the arguments, or in the input.
 func idIn(args map[string]any, name string) (id string, given bool) {
 	if input, ok := args["input"].(map[string]any); ok {
@@ -254,9 +274,9 @@ func idIn(args map[string]any, name string) (id string, given bool) {
 		return "", false
 	}
 
-	// gqlgen has accepted the value as an ID already.
-	id, err := graphql.UnmarshalID(args[name])
-	return id, err == nil
+	// A value that is no ID is unknown: gqlgen has refused it already.
+	id, _ = graphql.UnmarshalID(args[name])
+	return id, true
 }
 
 // find returns the user as a member of the account of an object, and the object's number. It returns
