@@ -426,17 +426,7 @@ func (r *mutationResolver) SetSitePlan(
 		return nil, notFound("siteId")
 	}
 
-	// 0 means no volume for sites.Store.SetSitePlan, so an explicit 0 is passed as a volume that no plan
-	// accepts.
-	var volume int64
-
-	if input.MonthlyPageviews != nil {
-		if volume = *input.MonthlyPageviews; volume == 0 {
-			volume = -1
-		}
-	}
-
-	if err := r.sites.SetSitePlan(ctx, siteID, input.Plan, volume); err != nil {
+	if err := r.sites.SetSitePlan(ctx, siteID, input.Plan, input.MonthlyPageviews); err != nil {
 		return nil, orNotFound("siteId", err)
 	}
 
