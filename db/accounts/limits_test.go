@@ -56,7 +56,7 @@ func TestSitesOfAnAccountAreBounded(t *testing.T) {
 			t.Errorf("another account: %v", err)
 		}
 
-		if err := sites.New(d).SetSitePlan(t.Context(), first.Load().ID, model.PlanPro100K, 0); err != nil {
+		if err := sites.New(d).SetSitePlan(t.Context(), first.Load().ID, model.PlanPro100K, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := create(owner.AccountID, model.PlanFree, "more"); err != nil {

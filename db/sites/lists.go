@@ -14,9 +14,60 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Whole lists of a site. A list replaces the stored one, or nothing changes if an item is refused.
-// Each refused item is reported with its index, up to model.MaxListErrors of them. Repeated values
-// count once.
+// The lists of a site: extra domains, registered events and key events. One value can be added and
+// removed, and the whole list replaced. A refused value of a whole list is reported with its index, up
+// to model.MaxListErrors of them, and nothing changes. Repeated values count once.
+
+// siteList is a list of values of a site, in a table of its own.
+type siteList struct {
+	table, column string
+	item          string // the name of a value in the audit log
+	most          int64  // the largest number of values; 0: any
+	full          func(field string) error
+
+	// check returns what checks a value for a site.
+	check func(ctx context.Context, tx *db.Tx, site *model.Site) (func(value string) error, error)
+	// removed runs after values were removed, or is nil.
+	removed func(ctx context.Context, tx *db.Tx, siteID int64) error
+
+	always       string // a value that every site has, without a row; "": none
+	alwaysListed error  // of removing it
+}
+
+var domainList = siteList{
+	table: "site_domains", column: "domain", item: "domain", most: model.MaxExtraDomains, full: errTooManyDomains,
+	check: func(_ context.Context, _ *db.Tx, site *model.Site) (func(string) error, error) {
+		return func(domain string) error {
+			if domain == site.Domain {
+				return errOwnDomain
+			}
+			return nil
+		}, nil
+	},
+}
+
+var eventList = siteList{
+	table: "registered_events", column: "name", item: "event", most: model.MaxRegisteredEvents, full: errTooManyEvents,
+	check:   func(context.Context, *db.Tx, *model.Site) (func(string) error, error) { return checkEventName, nil },
+	removed: unmarkUnregistered,
+}
+
+var keyEventList = siteList{
+	table: "key_events", column: "name", item: "keyEvent", check: checkKeyEvents, always: model.EventPurchase,
+	alwaysListed: model.InvalidField("name", "always_key_event", "A purchase always is a key event."),
+}
+
+// AddSiteDomain adds an extra domain, normalised (see model.ParseDomain). A site has at most
+// model.MaxExtraDomains. The site's own domain is refused: it is always allowed and would use up
+// one of them.
+func (s *Store) AddSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
+	return s.changeItem(ctx, accountID, siteID, domainList.add, domain)
+}
+
+// RemoveSiteDomain removes an extra domain.
+func (s *Store) RemoveSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
+	return s.changeItem(ctx, accountID, siteID, domainList.remove, domain)
+}
 
 // SetSiteDomains replaces the extra domains of a site, see AddSiteDomain. allowLocal permits localhost
 // and names without a dot, see model.ParseDomain.
@@ -24,81 +75,216 @@ func (s *Store) SetSiteDomains(
 	ctx context.Context, accountID, siteID int64, texts []string, allowLocal bool,
 ) error {
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
-		domains, err := parseList("domains", texts, func(text string) (string, error) {
-			domain, err := model.ParseDomain(text, allowLocal)
-			if err == nil && domain == site.Domain {
-				err = errOwnDomain
-			}
-			return domain, err
+		return domainList.replace(ctx, tx, site, "domains", texts, func(text string) (string, error) {
+			return model.ParseDomain(text, allowLocal)
 		})
-		if err != nil {
-			return err
-		}
-		if len(domains) > model.MaxExtraDomains {
-			return errTooManyDomains("domains")
-		}
-
-		return replaceList(ctx, tx, site, "site_domains", "domain", domains)
 	})
+}
+
+// RegisterEvent adds a custom event name to the site, which has at most model.MaxRegisteredEvents.
+func (s *Store) RegisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
+	return s.changeItem(ctx, accountID, siteID, eventList.add, name)
+}
+
+// UnregisterEvent removes a custom event name from the site, and its mark as a key event.
+func (s *Store) UnregisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
+	return s.changeItem(ctx, accountID, siteID, eventList.remove, name)
 }
 
 // SetRegisteredEvents replaces the custom event names of a site, see RegisterEvent. A name that is no
 // longer registered is no key event any more.
 func (s *Store) SetRegisteredEvents(ctx context.Context, accountID, siteID int64, names []string) error {
-	registered, err := parseList("names", names, func(name string) (string, error) { return name, checkEventName(name) })
-	if err == nil && len(registered) > model.MaxRegisteredEvents {
-		err = errTooManyEvents("names")
-	}
-
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
-		if err != nil {
-			return err
-		}
-		if err := replaceList(ctx, tx, site, "registered_events", "name", registered); err != nil {
-			return err
-		}
-
-		keyEvents, err := listOf(ctx, tx, "key_events", "name", siteID)
-		if err != nil {
-			return err
-		}
-
-		// A reserved name was never registered, so its mark stays.
-		kept := slices.DeleteFunc(slices.Clone(keyEvents), func(name string) bool {
-			return !model.IsReservedEvent(name) && !slices.Contains(registered, name)
-		})
-
-		if len(kept) == len(keyEvents) {
-			return nil
-		}
-
-		return storeList(ctx, tx, "key_events", "name", siteID, kept)
+		return eventList.replace(ctx, tx, site, "names", names, asGiven)
 	})
+}
+
+// MarkKeyEvent makes an event send the conversion webhook. The event must be registered, automatic
+// or an e-commerce event. A purchase always is a key event.
+func (s *Store) MarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
+	return s.changeItem(ctx, accountID, siteID, keyEventList.add, name)
+}
+
+// UnmarkKeyEvent removes the mark as a key event. It fails for a purchase, which always is one.
+func (s *Store) UnmarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
+	return s.changeItem(ctx, accountID, siteID, keyEventList.remove, name)
 }
 
 // SetKeyEvents replaces the events that send the conversion webhook, see MarkKeyEvent. A purchase
 // always is one, whether or not it is in the list.
 func (s *Store) SetKeyEvents(ctx context.Context, accountID, siteID int64, names []string) error {
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
-		registered, err := listOf(ctx, tx, "registered_events", "name", siteID)
-		if err != nil {
-			return err
-		}
-
-		keyEvents, err := parseList("names", names, func(name string) (string, error) {
-			if model.IsAutomaticEvent(name) || model.IsEcommerceEvent(name) || slices.Contains(registered, name) {
-				return name, nil
-			}
-			return "", errNotRegistered
-		})
-		if err != nil {
-			return err
-		}
-
-		keyEvents = slices.DeleteFunc(keyEvents, func(name string) bool { return name == model.EventPurchase })
-
-		return replaceList(ctx, tx, site, "key_events", "name", keyEvents)
+		return keyEventList.replace(ctx, tx, site, "names", names, asGiven)
 	})
+}
+
+// changeItem adds a value to a list of a site, or removes it.
+func (s *Store) changeItem(
+	ctx context.Context, accountID, siteID int64,
+	change func(ctx context.Context, tx *db.Tx, site *model.Site, value string) error, value string,
+) error {
+	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
+		return change(ctx, tx, site, value)
+	})
+}
+
+// asGiven parses a value that needs no normalisation.
+func asGiven(value string) (string, error) { return value, nil }
+
+// add adds a value, and records it.
+func (l *siteList) add(ctx context.Context, tx *db.Tx, site *model.Site, value string) error {
+	if l.always != "" && value == l.always {
+		return auditItem(ctx, tx, site, l.item, value, true, true)
+	}
+
+	check, err := l.check(ctx, tx, site)
+	if err != nil {
+		return err
+	}
+	if err := check(value); err != nil {
+		return err
+	}
+
+	added, err := db.Changed(tx.ExecContext(ctx, "INSERT INTO ? (site_id, ?) VALUES (?, ?) ON CONFLICT DO NOTHING",
+		bun.Ident(l.table), bun.Ident(l.column), site.ID, value))
+	if err != nil {
+		return err
+	}
+
+	if added && l.most > 0 {
+		n, err := tx.NewSelect().Table(l.table).Where("site_id = ?", site.ID).Count(ctx)
+		if err != nil {
+			return err
+		}
+		if n > l.most {
+			// The error rolls back the insert.
+			return l.full(l.column)
+		}
+	}
+
+	return auditItem(ctx, tx, site, l.item, value, !added, true)
+}
+
+// remove removes a value, and records it.
+func (l *siteList) remove(ctx context.Context, tx *db.Tx, site *model.Site, value string) error {
+	if l.always != "" && value == l.always {
+		return l.alwaysListed
+	}
+
+	removed, err := l.delete(ctx, tx, site.ID, value)
+	if err != nil {
+		return err
+	}
+	if l.removed != nil {
+		if err := l.removed(ctx, tx, site.ID); err != nil {
+			return err
+		}
+	}
+
+	return auditItem(ctx, tx, site, l.item, value, removed, false)
+}
+
+// delete deletes the row of a value, and reports whether there was one.
+func (l *siteList) delete(ctx context.Context, tx *db.Tx, siteID int64, value string) (bool, error) {
+	return db.Changed(tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND ? = ?", bun.Ident(l.table), siteID,
+		bun.Ident(l.column), value))
+}
+
+// change adds and removes values until the site has the wanted ones. It removes first, because the
+// list has a largest length.
+func (l *siteList) change(ctx context.Context, tx *db.Tx, site *model.Site, wanted []string) error {
+	have, err := l.values(ctx, tx, site.ID)
+	if err != nil {
+		return err
+	}
+
+	for _, value := range have {
+		if slices.Contains(wanted, value) {
+			continue
+		}
+		if err := l.remove(ctx, tx, site, value); err != nil {
+			return fmt.Errorf("%s: %w", value, err)
+		}
+	}
+
+	for _, value := range wanted {
+		if slices.Contains(have, value) {
+			continue
+		}
+		if err := l.add(ctx, tx, site, value); err != nil {
+			return fmt.Errorf("%s: %w", value, err)
+		}
+	}
+
+	return nil
+}
+
+// replace stores the whole list, and records it as one change. field is the input of the texts.
+func (l *siteList) replace(
+	ctx context.Context, tx *db.Tx, site *model.Site, field string, texts []string, parse func(string) (string, error),
+) error {
+	check, err := l.check(ctx, tx, site)
+	if err != nil {
+		return err
+	}
+
+	values, err := parseList(field, texts, func(text string) (string, error) {
+		value, err := parse(text)
+		if err == nil {
+			err = check(value)
+		}
+		return value, err
+	})
+	if err != nil {
+		return err
+	}
+
+	if l.always != "" {
+		values = slices.DeleteFunc(values, func(value string) bool { return value == l.always })
+	}
+	if l.most > 0 && int64(len(values)) > l.most {
+		return l.full(field)
+	}
+
+	before, err := l.values(ctx, tx, site.ID)
+	if err != nil {
+		return err
+	}
+	if err := l.store(ctx, tx, site.ID, values); err != nil {
+		return err
+	}
+	name := l.column + "s"
+	if err := auditSite(ctx, tx, site, audit.Values{name: before}, audit.Values{name: values}); err != nil {
+		return err
+	}
+
+	if l.removed == nil {
+		return nil
+	}
+	return l.removed(ctx, tx, site.ID)
+}
+
+// values returns the values of the site, sorted.
+func (l *siteList) values(ctx context.Context, tx *db.Tx, siteID int64) (values []string, err error) {
+	err = tx.NewSelect().Table(l.table).Column(l.column).Where("site_id = ?", siteID).Scan(ctx, &values)
+	slices.Sort(values)
+	return values, err
+}
+
+// store stores the whole list.
+func (l *siteList) store(ctx context.Context, tx *db.Tx, siteID int64, values []string) error {
+	_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ?", bun.Ident(l.table), siteID)
+	if err != nil || len(values) == 0 {
+		return err
+	}
+
+	args := []any{bun.Ident(l.table), bun.Ident(l.column)}
+	for _, value := range values {
+		args = append(args, siteID, value)
+	}
+
+	_, err = tx.ExecContext(ctx, "INSERT INTO ? (site_id, ?) VALUES (?, ?)"+strings.Repeat(", (?, ?)", len(values)-1), args...)
+	return err
 }
 
 // parseList parses each item of a list and returns the values sorted, each once. It reports the
@@ -131,41 +317,45 @@ func parseList(field string, items []string, parse func(item string) (string, er
 	return slices.Compact(values), nil
 }
 
-// listOf returns the values of one of the site's lists, sorted.
-func listOf(ctx context.Context, tx *db.Tx, table, column string, siteID int64) (values []string, err error) {
-	err = tx.NewSelect().Table(table).Column(column).Where("site_id = ?", siteID).Scan(ctx, &values)
-	slices.Sort(values)
-	return values, err
+// checkKeyEvents returns what checks that an event is registered, automatic or an e-commerce event.
+func checkKeyEvents(ctx context.Context, tx *db.Tx, site *model.Site) (func(name string) error, error) {
+	registered, err := registeredEvents(ctx, tx, site.ID)
+	return func(name string) error {
+		if model.IsAutomaticEvent(name) || model.IsEcommerceEvent(name) || slices.Contains(registered, name) {
+			return nil
+		}
+		return errNotRegistered
+	}, err
 }
 
-// replaceList stores one of the site's lists as a whole, and records the change.
-func replaceList(
-	ctx context.Context, tx *db.Tx, site *model.Site, table, column string, values []string,
-) error {
-	before, err := listOf(ctx, tx, table, column, site.ID)
+// registeredEvents returns the custom event names of the site.
+func registeredEvents(ctx context.Context, tx *db.Tx, siteID int64) ([]string, error) {
+	list := siteList{table: "registered_events", column: "name"}
+	return list.values(ctx, tx, siteID)
+}
+
+// unmarkUnregistered removes the marks of key events that are no longer registered. A reserved name was
+// never registered, so its mark stays.
+func unmarkUnregistered(ctx context.Context, tx *db.Tx, siteID int64) error {
+	registered, err := registeredEvents(ctx, tx, siteID)
 	if err != nil {
 		return err
 	}
-	if err := storeList(ctx, tx, table, column, site.ID, values); err != nil {
+	marked, err := keyEventList.values(ctx, tx, siteID)
+	if err != nil {
 		return err
 	}
 
-	return auditSite(ctx, tx, site, audit.Values{column + "s": before}, audit.Values{column + "s": values})
-}
-
-func storeList(ctx context.Context, tx *db.Tx, table, column string, siteID int64, values []string) error {
-	_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ?", bun.Ident(table), siteID)
-	if err != nil || len(values) == 0 {
-		return err
+	for _, name := range marked {
+		if model.IsReservedEvent(name) || slices.Contains(registered, name) {
+			continue
+		}
+		if _, err := keyEventList.delete(ctx, tx, siteID, name); err != nil {
+			return err
+		}
 	}
 
-	args := []any{bun.Ident(table), bun.Ident(column)}
-	for _, value := range values {
-		args = append(args, siteID, value)
-	}
-
-	_, err = tx.ExecContext(ctx, "INSERT INTO ? (site_id, ?) VALUES (?, ?)"+strings.Repeat(", (?, ?)", len(values)-1), args...)
-	return err
+	return nil
 }
 
 // checkEventName checks the name of a custom event.

@@ -349,19 +349,21 @@ func TestSitePlan(t *testing.T) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		for _, test := range []struct {
 			plan   model.Plan
-			volume int64
+			volume *int64
 			want   int64
 			field  string // of the error; empty: none
 		}{
-			{model.PlanPro1M, 0, 1_000_000, ""},
-			{model.PlanPro1M, 1_000_000, 1_000_000, ""},
-			{model.PlanPro1M, 1, 0, "monthlyPageviews"},
-			{model.PlanEnterprise, 30_000_000, 30_000_000, ""},
-			{model.PlanEnterprise, 0, 0, "monthlyPageviews"},
-			{model.PlanEnterprise, -1, 0, "monthlyPageviews"},
-			{model.PlanEnterprise, 1 << 53, 1 << 53, ""},
-			{model.PlanEnterprise, 1<<53 + 1, 0, "monthlyPageviews"},
-			{"GOLD", 5, 0, "plan"},
+			{model.PlanPro1M, nil, 1_000_000, ""},
+			{model.PlanPro1M, new(int64(1_000_000)), 1_000_000, ""},
+			{model.PlanPro1M, new(int64(0)), 0, "monthlyPageviews"},
+			{model.PlanPro1M, new(int64(1)), 0, "monthlyPageviews"},
+			{model.PlanEnterprise, new(int64(30_000_000)), 30_000_000, ""},
+			{model.PlanEnterprise, nil, 0, "monthlyPageviews"},
+			{model.PlanEnterprise, new(int64(0)), 0, "monthlyPageviews"},
+			{model.PlanEnterprise, new(int64(-1)), 0, "monthlyPageviews"},
+			{model.PlanEnterprise, new(int64(1 << 53)), 1 << 53, ""},
+			{model.PlanEnterprise, new(int64(1<<53 + 1)), 0, "monthlyPageviews"},
+			{"GOLD", new(int64(5)), 0, "plan"},
 		} {
 			err := sites.New(d).SetSitePlan(t.Context(), site.ID, test.plan, test.volume)
 
@@ -378,7 +380,7 @@ func TestSitePlan(t *testing.T) {
 			}
 		}
 
-		if err := sites.New(d).SetSitePlan(t.Context(), site.ID+1, model.PlanFree, 0); !errors.Is(err, model.ErrNotFound) {
+		if err := sites.New(d).SetSitePlan(t.Context(), site.ID+1, model.PlanFree, nil); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("unknown site: %v", err)
 		}
 	})

@@ -32,7 +32,7 @@ func TestChangesInOneTransaction(t *testing.T) {
 			err = errors.Join(
 				store.AddSiteDomain(ctx, site.AccountID, created.ID, "extra.example"),
 				store.RegisterEvent(ctx, site.AccountID, site.ID, "lead"),
-				store.SetSitePlan(ctx, site.ID, model.PlanPro1M, 0))
+				store.SetSitePlan(ctx, site.ID, model.PlanPro1M, nil))
 
 			rules, readErr := store.SiteRules(ctx, []int64{site.ID, created.ID})
 			if err != nil || readErr != nil {

@@ -106,7 +106,7 @@ func TestChangesReachEveryProcess(t *testing.T) {
 
 		wantNext(t, "RevokeServerSecret", changed, site.ID)
 
-		if err := sites.New(d).SetSitePlan(t.Context(), site.ID, model.PlanPro1M, 0); err != nil {
+		if err := sites.New(d).SetSitePlan(t.Context(), site.ID, model.PlanPro1M, nil); err != nil {
 			t.Fatal(err)
 		}
 

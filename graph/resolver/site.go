@@ -387,18 +387,8 @@ func (r *mutationResolver) DeleteSite(
 func (r *mutationResolver) SetSitePlan(
 	ctx context.Context, input generated.SetSitePlanInput,
 ) (*generated.SetSitePlanPayload, error) {
-	// 0 means no volume for sites.Store.SetSitePlan, so an explicit 0 is passed as a volume that no plan
-	// accepts.
-	var volume int64
-
-	if input.MonthlyPageviews != nil {
-		if volume = *input.MonthlyPageviews; volume == 0 {
-			volume = -1
-		}
-	}
-
 	_, siteID := granted(ctx)
-	if err := r.sites.SetSitePlan(ctx, siteID, input.Plan, volume); err != nil {
+	if err := r.sites.SetSitePlan(ctx, siteID, input.Plan, input.MonthlyPageviews); err != nil {
 		return nil, err
 	}
 

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/internal/client"
 	"github.com/tallygate/tallygate/cmd/loadgen/instance"
 	"github.com/tallygate/tallygate/cmd/loadgen/load"
 	"github.com/tallygate/tallygate/cmd/loadgen/report"
@@ -203,15 +204,13 @@ func (c *OwnerCommand) request(ctx context.Context, b *instance.Instance) ([]byt
 		return nil, err
 	}
 
-	var created struct{ Site target.Site }
-	if err := a.Mutate(ctx, "createSite", "site { id }", map[string]any{"domain": "attacker.example"},
-		&created); err != nil {
+	site, err := a.CreateSite(ctx, "attacker.example")
+	if err != nil {
 		return nil, err
 	}
 
-	var token struct{ Token string }
-	input := map[string]any{"name": "attack", "scopes": []string{"WRITE"}}
-	if err := a.Mutate(ctx, "createApiToken", "token", input, &token); err != nil {
+	token, err := client.CreateApiToken(ctx, a, "attack", []client.ApiTokenScope{client.ApiTokenScopeWrite})
+	if err := client.Refused(err, token.CreateApiToken.UserErrors); err != nil {
 		return nil, err
 	}
 
@@ -224,7 +223,7 @@ func (c *OwnerCommand) request(ctx context.Context, b *instance.Instance) ([]byt
 
 	for i := range attackChanges {
 		fmt.Fprintf(&query, ` a%d: updateSite(input: {siteId: %q, excludedAddresses: [%s]}) { site { id } }`,
-			i, created.Site.ID, addresses.String())
+			i, site.ID, addresses.String())
 	}
 
 	query.WriteString(" }")
@@ -233,7 +232,7 @@ func (c *OwnerCommand) request(ctx context.Context, b *instance.Instance) ([]byt
 		return nil, err
 	}
 
-	head := "POST /graphql HTTP/1.1\r\nHost: " + b.Server.Control + "\r\nAuthorization: Bearer " + token.Token +
+	head := "POST /graphql HTTP/1.1\r\nHost: " + b.Server.Control + "\r\nAuthorization: Bearer " + token.CreateApiToken.Token +
 		"\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
 
 	return append([]byte(head), body...), nil

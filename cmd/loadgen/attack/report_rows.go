@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/internal/client"
 	"github.com/tallygate/tallygate/cmd/loadgen/bulk"
 	"github.com/tallygate/tallygate/cmd/loadgen/load"
 	"github.com/tallygate/tallygate/cmd/loadgen/target"
@@ -78,24 +79,17 @@ func (a *reportAttack) prepareHostile(ctx context.Context) (err error) {
 		domain string
 		made   *target.Site
 	}{{"events.example", &a.eventSite}, {"day.example", &a.daySite}, {"paths.example", &a.pathSite}} {
-		var created struct{ Site target.Site }
-		input := map[string]any{"domain": "attack-" + site.domain}
-		if err := a.hostile.Mutate(ctx, "createSite", "site { id siteKey domain }", input, &created); err != nil {
+		if *site.made, err = a.hostile.CreateSite(ctx, "attack-"+site.domain); err != nil {
 			return err
 		}
-		*site.made = created.Site
 	}
 
-	input := map[string]any{"siteId": a.eventSite.ID, "name": eventName}
-	if err := a.hostile.Mutate(ctx, "registerEvent", "", input, nil); err != nil {
+	if err := a.hostile.RegisterEvent(ctx, a.eventSite.ID, eventName); err != nil {
 		return err
 	}
-	var rotated struct{ ServerSecret string }
-	input = map[string]any{"siteId": a.eventSite.ID}
-	if err := a.hostile.Mutate(ctx, "rotateServerSecret", "serverSecret", input, &rotated); err != nil {
+	if a.eventSite.Secret, err = a.hostile.NewServerSecret(ctx, a.eventSite.ID); err != nil {
 		return err
 	}
-	a.eventSite.Secret = rotated.ServerSecret
 
 	if a.eventReader, err = a.openLink(ctx, a.eventSite); err != nil {
 		return err
@@ -106,9 +100,8 @@ func (a *reportAttack) prepareHostile(ctx context.Context) (err error) {
 
 // openLink creates a shared link of the attacker's site, and returns its reader.
 func (a *reportAttack) openLink(ctx context.Context, site target.Site) (*target.Account, error) {
-	var created struct{ Token string }
-	input := map[string]any{"siteId": site.ID, "name": "attack"}
-	if err := a.hostile.Mutate(ctx, "createSharedLink", "token", input, &created); err != nil {
+	created, err := client.CreateSharedLink(ctx, a.hostile, site.ID, "attack")
+	if err := client.Refused(err, created.CreateSharedLink.UserErrors); err != nil {
 		return nil, err
 	}
 
@@ -116,13 +109,12 @@ func (a *reportAttack) openLink(ctx context.Context, site target.Site) (*target.
 	if err != nil {
 		return nil, err
 	}
-	var opened struct{ ViewerToken string }
-	input = map[string]any{"token": created.Token}
-	if err := reader.Mutate(ctx, "openSharedLink", "viewerToken", input, &opened); err != nil {
+	opened, err := client.OpenSharedLink(ctx, reader, created.CreateSharedLink.Token)
+	if err := client.Refused(err, opened.OpenSharedLink.UserErrors); err != nil {
 		return nil, err
 	}
 
-	reader.Target.Token = opened.ViewerToken
+	reader.Target.Token = opened.OpenSharedLink.ViewerToken
 	return reader, nil
 }
 

@@ -95,8 +95,7 @@ func (c *VisitorCommand) measure(ctx context.Context, engine, attack string) (*a
 	bystander, target := s.Traffic.Sites[0], s.Traffic.Sites[1]
 
 	if attack == "exhausted" {
-		input := map[string]any{"siteId": target.ID, "plan": "ENTERPRISE", "monthlyPageviews": attackQuota}
-		if err := s.Account.Mutate(ctx, "setSitePlan", "", input, nil); err != nil {
+		if err := s.Account.SetPlan(ctx, target.ID, attackQuota); err != nil {
 			return nil, err
 		}
 	}

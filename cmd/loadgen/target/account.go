@@ -13,6 +13,10 @@ import (
 	"net/http/cookiejar"
 	"strings"
 	"time"
+
+	"github.com/Khan/genqlient/graphql"
+
+	"github.com/tallygate/tallygate/cmd/internal/client"
 )
 
 // Target is a running instance and the account to use there.
@@ -97,6 +101,11 @@ func (e *callError) Error() string {
 	return fmt.Sprintf("the control plane returned %s: %s", e.Code, e.Message)
 }
 
+// MakeRequest implements graphql.Client. When the caller is rate limited, it waits and retries.
+func (a *Account) MakeRequest(ctx context.Context, request *graphql.Request, response *graphql.Response) error {
+	return a.call(ctx, request.Query, request.Variables, response.Data)
+}
+
 // call runs a GraphQL operation and decodes its data. When the caller is rate limited, it waits and
 // retries.
 func (a *Account) call(ctx context.Context, query string, variables, data any) error {
@@ -119,6 +128,9 @@ func IsRateLimited(err error) bool { return CodeOf(err) == "RATE_LIMITED" }
 func CodeOf(err error) string {
 	if e, ok := errors.AsType[*callError](err); ok {
 		return e.Code
+	}
+	if m, ok := errors.AsType[*client.Mistake](err); ok {
+		return string(m.Code)
 	}
 	return ""
 }
@@ -178,57 +190,53 @@ func (a *Account) authorize(r *http.Request) {
 	}
 }
 
-// sharedInputs are the mutations whose input type is not named after them.
-var sharedInputs = map[string]string{"registerEvent": "SiteEventInput", "markKeyEvent": "SiteEventInput"}
-
-// Mutate runs a mutation of one input, whose payload lists userErrors. It decodes the selected
-// fields of the payload into data. selection may be empty.
-func (a *Account) Mutate(ctx context.Context, name, selection string, input map[string]any, data any) error {
-	inputType, ok := sharedInputs[name]
-	if !ok {
-		inputType = strings.ToUpper(name[:1]) + name[1:] + "Input"
-	}
-
-	query := fmt.Sprintf("mutation ($input: %s!) { payload: %s(input: $input) { %s userErrors { code message } } }",
-		inputType, name, selection)
-	var reply struct{ Payload json.RawMessage }
-	if err := a.call(ctx, query, map[string]any{"input": input}, &reply); err != nil {
-		return err
-	}
-
-	var mistakes struct{ UserErrors []callError }
-	if err := json.Unmarshal(reply.Payload, &mistakes); err != nil {
-		return err
-	}
-	if len(mistakes.UserErrors) > 0 {
-		return &mistakes.UserErrors[0]
-	}
-	if data == nil {
-		return nil
-	}
-
-	return json.Unmarshal(reply.Payload, data)
-}
-
 // SignIn signs in, or signs up if the address is unknown.
 func (a *Account) SignIn(ctx context.Context) error {
 	if a.Target.Token != "" {
 		return nil
 	}
 
-	input := map[string]any{"email": a.Target.Email, "password": a.Target.Password}
-	err := a.Mutate(ctx, "signIn", "", input, nil)
-	if e, ok := errors.AsType[*callError](err); !ok || e.Code != "WRONG_CREDENTIALS" {
+	in, err := client.SignIn(ctx, a, a.Target.Email, a.Target.Password)
+	if err := client.Refused(err, in.SignIn.UserErrors); CodeOf(err) != "WRONG_CREDENTIALS" {
 		return err
 	}
 
-	input["accountName"] = "Load test"
-	if err := a.Mutate(ctx, "signUp", "", input, nil); err != nil {
+	up, err := client.SignUp(ctx, a, a.Target.Email, a.Target.Password, "Load test")
+	if err := client.Refused(err, up.SignUp.UserErrors); err != nil {
 		return fmt.Errorf("neither sign-in nor sign-up succeeds; set --email and --password to an existing account: %w",
 			err)
 	}
 
 	return nil
+}
+
+// CreateSite creates a site.
+func (a *Account) CreateSite(ctx context.Context, domain string) (Site, error) {
+	created, err := client.CreateSite(ctx, a, domain, "")
+	if err := client.Refused(err, created.CreateSite.UserErrors); err != nil {
+		return Site{}, err
+	}
+
+	site := created.CreateSite.Site
+	return Site{ID: site.Id, Key: site.SiteKey, Domain: site.Domain}, nil
+}
+
+// RegisterEvent registers an event of a site.
+func (a *Account) RegisterEvent(ctx context.Context, siteID, name string) error {
+	done, err := client.RegisterEvent(ctx, a, siteID, name)
+	return client.Refused(err, done.RegisterEvent.UserErrors)
+}
+
+// SetPlan puts a site on the plan Enterprise.
+func (a *Account) SetPlan(ctx context.Context, siteID string, monthlyPageviews int64) error {
+	done, err := client.SetSitePlan(ctx, a, siteID, client.SitePlanEnterprise, monthlyPageviews)
+	return client.Refused(err, done.SetSitePlan.UserErrors)
+}
+
+// NewServerSecret returns a new server secret of a site.
+func (a *Account) NewServerSecret(ctx context.Context, siteID string) (string, error) {
+	done, err := client.RotateServerSecret(ctx, a, siteID)
+	return done.RotateServerSecret.ServerSecret, client.Refused(err, done.RotateServerSecret.UserErrors)
 }
 
 // NoReceiver is the address of a conversion webhook whose name does not resolve: deliveries are stored and
@@ -244,37 +252,44 @@ func (a *Account) PrepareSites(ctx context.Context, n int, webhook string) ([]Si
 
 	plan, servers := true, true
 	for i := range sites {
-		var created struct{ Site Site }
-		input := map[string]any{"domain": fmt.Sprintf("load-%s-%d.example", run, i)}
-		if err := a.Mutate(ctx, "createSite", "site { id siteKey domain }", input, &created); err != nil {
+		var err error
+		sites[i], err = a.CreateSite(ctx, fmt.Sprintf("load-%s-%d.example", run, i))
+		if err != nil {
 			return nil, f, fmt.Errorf("create site %d: %w", i, err)
 		}
 
-		sites[i] = created.Site
-		set := func(feature *bool, consequence, name string, input map[string]any) {
-			input["siteId"] = created.Site.ID
-			a.try(ctx, feature, consequence, name, "", input, nil)
-		}
-
-		set(&plan, "sites keep their plan, whose quota may refuse hits with 429", "setSitePlan",
-			map[string]any{"plan": "ENTERPRISE", "monthlyPageviews": 1_000_000_000})
+		site := &sites[i]
+		a.try(&plan, "sites keep their plan, whose quota may refuse hits with 429", "setSitePlan", func() error {
+			return a.SetPlan(ctx, site.ID, 1_000_000_000)
+		})
 
 		for _, name := range OwnEvents {
-			set(&f.OwnEvents, "no own events are sent", "registerEvent", map[string]any{"name": name})
+			a.try(&f.OwnEvents, "no own events are sent", "registerEvent", func() error {
+				return a.RegisterEvent(ctx, site.ID, name)
+			})
 		}
 
-		set(&f.Ecommerce, "no e-commerce events are sent", "updateSite", map[string]any{"measureEcommerce": true})
+		a.try(&f.Ecommerce, "no e-commerce events are sent", "updateSite", func() error {
+			done, err := client.MeasureEcommerce(ctx, a, site.ID)
+			return client.Refused(err, done.UpdateSite.UserErrors)
+		})
 
-		set(&f.Conversions, "no deliveries are checked", "setConversionWebhook", map[string]any{"url": webhook})
+		a.try(&f.Conversions, "no deliveries are checked", "setConversionWebhook", func() error {
+			done, err := client.SetConversionWebhook(ctx, a, site.ID, webhook)
+			return client.Refused(err, done.SetConversionWebhook.UserErrors)
+		})
 
 		if f.OwnEvents {
-			set(&f.Conversions, "no deliveries are checked", "markKeyEvent", map[string]any{"name": OwnEvents[0]})
+			a.try(&f.Conversions, "no deliveries are checked", "markKeyEvent", func() error {
+				done, err := client.MarkKeyEvent(ctx, a, site.ID, OwnEvents[0])
+				return client.Refused(err, done.MarkKeyEvent.UserErrors)
+			})
 		}
 
-		var rotated struct{ ServerSecret string }
-		a.try(ctx, &servers, "nothing is sent to /server.php", "rotateServerSecret", "serverSecret",
-			map[string]any{"siteId": created.Site.ID}, &rotated)
-		sites[i].Secret = rotated.ServerSecret
+		a.try(&servers, "nothing is sent to /server.php", "rotateServerSecret", func() (err error) {
+			site.Secret, err = a.NewServerSecret(ctx, site.ID)
+			return err
+		})
 	}
 
 	return sites, f, nil
@@ -282,33 +297,24 @@ func (a *Account) PrepareSites(ctx context.Context, n int, webhook string) ([]Si
 
 // try runs a mutation that the target may refuse. A refusal clears the feature, is noted, and
 // prevents further attempts.
-func (a *Account) try(ctx context.Context, feature *bool, consequence, name, selection string, input map[string]any,
-	data any) {
+func (a *Account) try(feature *bool, consequence, name string, mutate func() error) {
 	if !*feature {
 		return
 	}
 
-	err := a.Mutate(ctx, name, selection, input, data)
-	if err == nil {
-		return
+	if err := mutate(); err != nil {
+		*feature = false
+		a.Notes = append(a.Notes, fmt.Sprintf("%s: %s: %v", consequence, name, err))
 	}
-
-	*feature = false
-	a.Notes = append(a.Notes, fmt.Sprintf("%s: %s: %v", consequence, name, err))
 }
 
 // Usage is a site's use of its quota in one month.
-type Usage struct {
-	Period    string // YYYY-MM
-	Pageviews int64
-}
+type Usage = client.MonthlyUsage
 
 // Usage returns a site's usage of the current month.
 func (a *Account) Usage(ctx context.Context, siteID string) (Usage, error) {
-	var data struct{ Site *struct{ Usage Usage } }
-	err := a.call(ctx, `query ($id: ID!) { site(id: $id) { usage { period pageviews } } }`,
-		map[string]any{"id": siteID}, &data)
-	if err != nil || data.Site == nil {
+	data, err := client.Usage(ctx, a, siteID)
+	if err != nil || data.Site.Usage.Period == "" {
 		return Usage{}, errors.Join(err, fmt.Errorf("read the usage of site %s", siteID))
 	}
 	return data.Site.Usage, nil
@@ -316,40 +322,23 @@ func (a *Account) Usage(ctx context.Context, siteID string) (Usage, error) {
 
 // Deliveries counts a site's conversion deliveries by event, in all states or, unless state is empty, in one.
 func (a *Account) Deliveries(ctx context.Context, siteID, state string) (map[string]int64, error) {
-	const query = `query ($id: ID!, $filter: DeliveryFilter, $after: String) { site(id: $id) {
-		deliveries(first: 100, filter: $filter, after: $after) { edges { node { event } } pageInfo { hasNextPage endCursor } } } }`
-
-	filter := map[string]any{"kind": "CONVERSION"}
-	if state != "" {
-		filter["state"] = state
-	}
-	variables := map[string]any{"id": siteID, "filter": filter, "after": nil}
 	count := make(map[string]int64)
+	after := ""
 
 	for {
-		var data struct {
-			Site *struct {
-				Deliveries struct {
-					Edges    []struct{ Node struct{ Event string } }
-					PageInfo struct {
-						HasNextPage bool
-						EndCursor   *string
-					}
-				}
-			}
-		}
-		if err := a.call(ctx, query, variables, &data); err != nil || data.Site == nil {
+		data, err := client.Deliveries(ctx, a, siteID, client.DeliveryState(state), after)
+		if err != nil || data.Site.Id == "" {
 			return nil, errors.Join(err, fmt.Errorf("read the deliveries of site %s", siteID))
 		}
 
-		for _, edge := range data.Site.Deliveries.Edges {
-			count[edge.Node.Event]++
+		page := data.Site.Deliveries
+		for _, delivery := range page.Nodes {
+			count[delivery.Event]++
 		}
-
-		if !data.Site.Deliveries.PageInfo.HasNextPage {
+		if !page.PageInfo.HasNextPage {
 			return count, nil
 		}
 
-		variables["after"] = data.Site.Deliveries.PageInfo.EndCursor
+		after = page.PageInfo.EndCursor
 	}
 }

@@ -200,7 +200,7 @@ func (c *setOperatorCommand) Run(ctx context.Context, term terminal, d *db.DB) e
 type setPlanCommand struct {
 	SiteKey          siteKey    `arg:"" help:"The site's key, 32 hexadecimal characters."`
 	Plan             model.Plan `arg:"" help:"FREE, PRO_100K, PRO_500K, PRO_1M, PRO_2M, PRO_5M or ENTERPRISE."`
-	MonthlyPageviews int64      `placeholder:"N"`
+	MonthlyPageviews *int64     `placeholder:"N"`
 }
 
 // Run sets the plan.

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -68,7 +66,7 @@ func (c *applyCommand) Run(ctx context.Context, term terminal, settings *config.
 // parseSites parses one document strictly: unknown and repeated keys are errors.
 func parseSites(text []byte) (*sitesFile, error) {
 	var file sitesFile
-	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
+	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict(), yaml.CustomUnmarshaler(parseNetwork))
 	if err := decoder.Decode(&file); errors.Is(err, io.EOF) {
 		return nil, errors.New("the file is empty")
 	} else if err != nil {
@@ -164,7 +162,9 @@ func (a *applier) applySite(ctx context.Context, id int64, domain string, file s
 	if err != nil {
 		return err
 	}
-	a.noteDifferences(before, after)
+	for _, setting := range sites.Differences(before, after) {
+		a.noteChanged(domain, setting.Name, setting.Was, setting.Is)
+	}
 
 	return a.applyObjects(ctx, before, file)
 }
@@ -199,83 +199,27 @@ func rulesOf(ctx context.Context, store *sites.Store, id int64) (*model.SiteRule
 	return rules[id], err
 }
 
-// changeSite applies all settings of the file that differ from the site's.
+// changeSite applies all settings of the file.
 func (a *applier) changeSite(ctx context.Context, site *model.SiteRules, file siteFile) error {
-	update := sites.SiteUpdate{
-		Name: file.Name, MeasureSiteSearch: file.MeasureSiteSearch, MeasureEcommerce: file.MeasureEcommerce,
-		AllowPseudonymousUserID: file.AllowPseudonymousUserID, AutomaticEvents: file.AutomaticEvents,
-		TimeZone: file.TimeZone,
-	}
-
-	if file.ExcludedAddresses != nil {
-		networks := make([]netip.Prefix, len(*file.ExcludedAddresses))
-		for i, text := range *file.ExcludedAddresses {
-			networks[i] = model.ParseNetwork(text)
-		}
-
-		if !sameNetworks(networks, site.Excluded) {
-			update.ExcludedAddresses = &networks
-		}
+	update := file.SiteUpdate
+	var err error
+	update.ExtraDomains, err = a.domains("extraDomains", file.ExtraDomains, model.ParseDomain)
+	if err != nil {
+		return err
 	}
 
 	if err := a.store.UpdateSite(ctx, a.accountID, site.ID, update); err != nil {
-		return err
-	}
-	if err := a.changeLists(ctx, site, file); err != nil {
 		return err
 	}
 	if err := a.changeWebhooks(ctx, site.ID, file); err != nil {
 		return err
 	}
 
-	return changePlan(ctx, a.store, site.ID, file)
-}
-
-// sameNetworks reports whether two lists have the same entries, in any order.
-func sameNetworks(a, b []netip.Prefix) bool {
-	return slices.Equal(slices.SortedFunc(slices.Values(a), netip.Prefix.Compare),
-		slices.SortedFunc(slices.Values(b), netip.Prefix.Compare))
-}
-
-// changeLists changes domains and events.
-func (a *applier) changeLists(ctx context.Context, site *model.SiteRules, file siteFile) error {
-	domains, err := a.domains("extraDomains", file.ExtraDomains, model.ParseDomain)
-	if err != nil {
-		return err
-	}
-
-	for _, list := range []struct {
-		name        string
-		have        []string
-		want        *[]string
-		add, remove func(ctx context.Context, accountID, siteID int64, value string) error
-	}{
-		{"extraDomains", site.ExtraDomains, domains, a.store.AddSiteDomain, a.store.RemoveSiteDomain},
-		{"registeredEvents", site.Registered, file.RegisteredEvents, a.store.RegisterEvent, a.store.UnregisterEvent},
-		{"keyEvents", site.KeyEvents, file.KeyEvents, a.store.MarkKeyEvent, a.store.UnmarkKeyEvent},
-	} {
-		if list.want == nil {
-			continue
-		}
-
-		// Remove first, because the lists have a largest length.
-		for _, value := range list.have {
-			if slices.Contains(*list.want, value) {
-				continue
-			}
-			if err := list.remove(ctx, a.accountID, site.ID, value); err != nil {
-				return fmt.Errorf("%s: %s: %w", list.name, value, err)
-			}
-		}
-
-		for _, value := range *list.want {
-			if slices.Contains(list.have, value) {
-				continue
-			}
-			if err := list.add(ctx, a.accountID, site.ID, value); err != nil {
-				return fmt.Errorf("%s: %s: %w", list.name, value, err)
-			}
-		}
+	switch {
+	case file.Plan != nil:
+		return a.store.SetSitePlan(ctx, site.ID, model.Plan(*file.Plan), file.MonthlyPageviews)
+	case file.MonthlyPageviews != nil:
+		return model.InvalidField("monthlyPageviews", "invalid_volume", "Set monthlyPageviews together with its plan.")
 	}
 
 	return nil
@@ -324,56 +268,11 @@ func (a *applier) changeWebhooks(ctx context.Context, siteID int64, file siteFil
 	return nil
 }
 
-func changePlan(ctx context.Context, store *sites.Store, siteID int64, file siteFile) error {
-	switch {
-	case file.Plan != nil:
-		var volume int64
-
-		if file.MonthlyPageviews != nil {
-			if volume = *file.MonthlyPageviews; volume == 0 {
-				// No plan has this volume; 0 would mean that none was given.
-				volume = -1
-			}
-		}
-
-		return store.SetSitePlan(ctx, siteID, model.Plan(*file.Plan), volume)
-	case file.MonthlyPageviews != nil:
-		return model.InvalidField("monthlyPageviews", "invalid_volume", "Set monthlyPageviews together with its plan.")
-	}
-
-	return nil
-}
-
 func (a *applier) checkURL(field string, address *string) error {
 	if address == nil || *address == "" {
 		return nil
 	}
 	return model.CheckWebhookURL(field, *address, config.Prefixes(a.settings.WebhookAllowNets))
-}
-
-// noteDifferences adds a change for each setting that differs.
-func (a *applier) noteDifferences(before, after *model.SiteRules) {
-	for _, setting := range []struct {
-		name  string
-		value func(*model.SiteRules) any
-	}{
-		{"name", func(s *model.SiteRules) any { return s.Name }},
-		{"extraDomains", func(s *model.SiteRules) any { return s.ExtraDomains }},
-		{"registeredEvents", func(s *model.SiteRules) any { return s.Registered }},
-		{"keyEvents", func(s *model.SiteRules) any { return s.KeyEvents }},
-		{"excludedAddresses", func(s *model.SiteRules) any { return s.Excluded }},
-		{"measureSiteSearch", func(s *model.SiteRules) any { return s.MeasureSiteSearch }},
-		{"measureEcommerce", func(s *model.SiteRules) any { return s.MeasureEcommerce }},
-		{"allowPseudonymousUserId", func(s *model.SiteRules) any { return s.AllowPseudonymousUserID }},
-		{"automaticEvents", func(s *model.SiteRules) any { return s.AutomaticEvents }},
-		{"timeZone", func(s *model.SiteRules) any { return s.TimeZone }},
-		{"conversionWebhookUrl", func(s *model.SiteRules) any { return s.ConversionWebhookURL }},
-		{"dailyExportUrl", func(s *model.SiteRules) any { return s.DailyExportURL }},
-		{"plan", func(s *model.SiteRules) any { return s.Plan }},
-		{"monthlyPageviews", func(s *model.SiteRules) any { return s.MonthlyPageviews }},
-	} {
-		a.noteChanged(after.Domain, setting.name, fmt.Sprint(setting.value(before)), fmt.Sprint(setting.value(after)))
-	}
 }
 
 // refused returns an error that names the site and every invalid field.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/netip"
 	"regexp"
 	"slices"
 
@@ -33,25 +34,16 @@ type sitesFile struct {
 // siteFile is a site, identified by its domain. An unknown site is created. An empty string removes
 // an address, an empty list all entries.
 type siteFile struct {
-	Domain                  string            `yaml:"domain"`
-	SiteKey                 *string           `yaml:"siteKey,omitempty"` // of a new site; of an existing one it must be right
-	Name                    *string           `yaml:"name"`
-	ExtraDomains            *[]string         `yaml:"extraDomains"`
-	RegisteredEvents        *[]string         `yaml:"registeredEvents"`
-	KeyEvents               *[]string         `yaml:"keyEvents"`
-	ExcludedAddresses       *[]string         `yaml:"excludedAddresses"`
-	MeasureSiteSearch       *bool             `yaml:"measureSiteSearch"`
-	MeasureEcommerce        *bool             `yaml:"measureEcommerce"`
-	AllowPseudonymousUserID *bool             `yaml:"allowPseudonymousUserId"`
-	AutomaticEvents         *bool             `yaml:"automaticEvents"`
-	TimeZone                *string           `yaml:"timeZone"`
-	ConversionWebhookURL    *string           `yaml:"conversionWebhookUrl"`
-	DailyExportURL          *string           `yaml:"dailyExportUrl"`
-	Plan                    *string           `yaml:"plan"`
-	MonthlyPageviews        *int64            `yaml:"monthlyPageviews,omitempty"`
-	Segments                *[]segmentFile    `yaml:"segments"`
-	Funnels                 *[]funnelFile     `yaml:"funnels"`
-	Annotations             *[]annotationFile `yaml:"annotations"`
+	Domain               string  `yaml:"domain"`
+	SiteKey              *string `yaml:"siteKey,omitempty"` // of a new site; of an existing one it must be right
+	sites.SiteUpdate     `yaml:",inline"`
+	ConversionWebhookURL *string           `yaml:"conversionWebhookUrl"`
+	DailyExportURL       *string           `yaml:"dailyExportUrl"`
+	Plan                 *string           `yaml:"plan"`
+	MonthlyPageviews     *int64            `yaml:"monthlyPageviews,omitempty"`
+	Segments             *[]segmentFile    `yaml:"segments"`
+	Funnels              *[]funnelFile     `yaml:"funnels"`
+	Annotations          *[]annotationFile `yaml:"annotations"`
 }
 
 // segmentFile is a segment, identified by its name.
@@ -113,8 +105,20 @@ func (c *exportConfigCommand) Run(ctx context.Context, term terminal, d *db.DB, 
 }
 
 func writeSites(out io.Writer, file *sitesFile) error {
-	return yaml.NewEncoder(out, yaml.CustomMarshaler(quoteText)).Encode(file)
+	return yaml.NewEncoder(out, yaml.CustomMarshaler(quoteText), yaml.CustomMarshaler(quoteNetwork)).Encode(file)
 }
+
+// parseNetwork parses an address or a network. An invalid one is reported with the other mistakes of its
+// site.
+func parseNetwork(network *netip.Prefix, text []byte) error {
+	var address string
+	err := yaml.Unmarshal(text, &address)
+	*network = model.ParseNetwork(address)
+	return err
+}
+
+// quoteNetwork returns a network as YAML.
+func quoteNetwork(network netip.Prefix) ([]byte, error) { return quoteText(network.String()) }
 
 // plainText matches texts that the library writes as they are. Of other texts it quotes some wrongly,
 // for instance those with tabs and line breaks.
@@ -188,20 +192,11 @@ func readSite(ctx context.Context, store *sites.Store, id int64) (*siteFile, err
 		return nil, err
 	}
 
-	excluded := make([]string, len(site.Excluded))
-	for i, network := range site.Excluded {
-		excluded[i] = network.String()
-	}
-
 	plan := string(site.Plan)
 	file := &siteFile{
-		Domain: site.Domain, SiteKey: &site.SiteKey, Name: &site.Name,
-		ExtraDomains: orEmpty(site.ExtraDomains), RegisteredEvents: orEmpty(site.Registered),
-		KeyEvents: orEmpty(site.KeyEvents), ExcludedAddresses: &excluded,
-		MeasureSiteSearch: &site.MeasureSiteSearch, MeasureEcommerce: &site.MeasureEcommerce,
-		AllowPseudonymousUserID: &site.AllowPseudonymousUserID, AutomaticEvents: &site.AutomaticEvents,
-		TimeZone: &site.TimeZone, ConversionWebhookURL: &site.ConversionWebhookURL, DailyExportURL: &site.DailyExportURL,
-		Plan: &plan, Segments: &objects.segments, Funnels: &objects.funnels, Annotations: &objects.annotations,
+		Domain: site.Domain, SiteKey: &site.SiteKey, SiteUpdate: sites.SettingsOf(site),
+		ConversionWebhookURL: &site.ConversionWebhookURL, DailyExportURL: &site.DailyExportURL, Plan: &plan,
+		Segments: &objects.segments, Funnels: &objects.funnels, Annotations: &objects.annotations,
 	}
 
 	if _, fixed := site.Plan.MonthlyPageviews(); !fixed {
@@ -209,14 +204,6 @@ func readSite(ctx context.Context, store *sites.Store, id int64) (*siteFile, err
 	}
 
 	return file, nil
-}
-
-// orEmpty returns a list that is not nil, so that the file shows it as [].
-func orEmpty(list []string) *[]string {
-	if list == nil {
-		list = []string{}
-	}
-	return &list
 }
 
 // siteObjects are what a site's owner saved for its reports, as in the file, with the ids.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"reflect"
 	"testing"
+
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // TestSitesFileKeepsTexts checks that texts with a meaning in YAML come back as they were written.
@@ -16,7 +18,7 @@ func TestSitesFileKeepsTexts(t *testing.T) {
 
 	for _, text := range texts {
 		want := sitesFile{Account: "a@example.com", Sites: []siteFile{{
-			Domain: "example.com", Name: &text, KeyEvents: &[]string{text, text},
+			Domain: "example.com", SiteUpdate: sites.SiteUpdate{Name: &text, KeyEvents: &[]string{text, text}},
 			Segments:    &[]segmentFile{{Name: text, Filters: []filterFile{{Dimension: "PAGE", Operator: "IS", Values: []string{text}, Property: text}}}},
 			Annotations: &[]annotationFile{{Day: "2026-11-20", Text: text}},
 		}}}

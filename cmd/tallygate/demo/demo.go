@@ -4,13 +4,11 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"io/fs"
 	"net/http"
 	"net/http/cookiejar"
@@ -18,6 +16,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/Khan/genqlient/graphql"
+
+	"github.com/tallygate/tallygate/cmd/internal/client"
 	"github.com/tallygate/tallygate/db"
 )
 
@@ -46,12 +47,11 @@ type Options struct {
 type Demo struct {
 	options Options
 	owner   Owner
-	siteID  string
-	siteKey string
-	tag     template.HTML // the script tag
+	site    client.Site
 
 	form   *contactForm
-	client *http.Client
+	client *http.Client   // with the owner's session
+	api    graphql.Client // the same for GraphQL
 }
 
 // Owner is the demo's user, whose password is kept in the data folder between runs.
@@ -69,6 +69,7 @@ func New(ctx context.Context, o Options) (*Demo, error) {
 	}
 
 	d := &Demo{options: o, client: &http.Client{Jar: jar, Timeout: 10 * time.Second}}
+	d.api = graphql.NewClient(o.Control+"/graphql", d.client)
 	if d.owner, err = ReadOrCreateOwner(o.DataDir); err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func New(ctx context.Context, o Options) (*Demo, error) {
 	if err := d.findOrCreateSite(ctx); err != nil {
 		return nil, err
 	}
-	if err := o.Webhooks.sendConversions(ctx, o.DB, d.owner.Email, d.siteKey); err != nil {
+	if err := o.Webhooks.sendConversions(ctx, o.DB, d.owner.Email, d.site.SiteKey); err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
 
@@ -120,105 +121,29 @@ func ReadOrCreateOwner(dataDir string) (Owner, error) {
 
 // authenticate signs in, or signs up on the first run.
 func (d *Demo) authenticate(ctx context.Context) error {
-	signIn := `mutation ($email: String!, $password: String!) {
-		signIn(input: {email: $email, password: $password}) { viewer { id } userErrors { code message } } }`
-
-	signUp := `mutation ($email: String!, $password: String!) {
-		signUp(input: {email: $email, password: $password, accountName: "Demo"}) { viewer { id } userErrors { code message } } }`
-
-	var last error
-	for _, mutation := range []string{signIn, signUp} {
-		var data map[string]struct {
-			Viewer     *struct{ ID string }
-			UserErrors []struct{ Code, Message string }
-		}
-		if last = d.query(ctx, mutation, map[string]any{"email": d.owner.Email, "password": d.owner.Password},
-			&data); last != nil {
-			continue
-		}
-
-		for _, payload := range data {
-			if payload.Viewer != nil {
-				return nil
-			}
-
-			last = fmt.Errorf("sign in: %v", payload.UserErrors)
-		}
+	in, err := client.SignIn(ctx, d.api, d.owner.Email, d.owner.Password)
+	if err = client.Refused(err, in.SignIn.UserErrors); err == nil {
+		return nil
 	}
 
-	return last
+	up, err := client.SignUp(ctx, d.api, d.owner.Email, d.owner.Password, "Demo")
+	return client.Refused(err, up.SignUp.UserErrors)
 }
 
 func (d *Demo) findOrCreateSite(ctx context.Context) error {
-	type site struct{ ID, SiteKey, Domain, ScriptTag string }
-
-	var found struct {
-		Sites struct{ Edges []struct{ Node site } }
-	}
-	if err := d.query(ctx, `{ sites(first: 100) { edges { node { id siteKey domain scriptTag } } } }`, nil,
-		&found); err != nil {
+	found, err := client.Sites(ctx, d.api)
+	if err != nil {
 		return err
 	}
 
-	for _, edge := range found.Sites.Edges {
-		if edge.Node.Domain == Domain {
-			d.siteID, d.siteKey, d.tag = edge.Node.ID, edge.Node.SiteKey, template.HTML(edge.Node.ScriptTag)
+	for _, site := range found.Sites.Nodes {
+		if site.Domain == Domain {
+			d.site = site
 			return nil
 		}
 	}
 
-	var created struct {
-		CreateSite struct {
-			Site       *site
-			UserErrors []struct{ Code, Message string }
-		}
-	}
-
-	err := d.query(ctx, `mutation ($domain: String!) {
-		createSite(input: {domain: $domain, name: "Demo shop"}) { site { id siteKey domain scriptTag } userErrors { code message } } }`,
-		map[string]any{"domain": Domain}, &created)
-	if err != nil {
-		return err
-	}
-
-	if s := created.CreateSite.Site; s != nil {
-		d.siteID, d.siteKey, d.tag = s.ID, s.SiteKey, template.HTML(s.ScriptTag)
-		return nil
-	}
-
-	return fmt.Errorf("create the demo site: %v", created.CreateSite.UserErrors)
-}
-
-// query posts a GraphQL query with the owner's session and decodes its data.
-func (d *Demo) query(ctx context.Context, query string, variables map[string]any, data any) error {
-	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
-	if err != nil {
-		return err
-	}
-
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.options.Control+"/graphql",
-		bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-
-	request.Header.Set("Content-Type", "application/json")
-	response, err := d.client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-
-	answer := struct {
-		Data   any
-		Errors []struct{ Message string }
-	}{Data: data}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		return fmt.Errorf("GraphQL responded %s: %w", response.Status, err)
-	}
-	if len(answer.Errors) > 0 {
-		return fmt.Errorf("GraphQL error: %s", answer.Errors[0].Message)
-	}
-
-	return nil
+	created, err := client.CreateSite(ctx, d.api, Domain, "Demo shop")
+	d.site = created.CreateSite.Site
+	return client.Refused(err, created.CreateSite.UserErrors)
 }

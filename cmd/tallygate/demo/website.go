@@ -55,7 +55,7 @@ func (d *Demo) download(ctx context.Context, cursor string) (*http.Response, err
 // exportPath returns the path of the download of today's rows, of type pageviews or events.
 func (d *Demo) exportPath(rows, format, cursor string) string {
 	today := time.Now().UTC().Format(time.DateOnly)
-	query := url.Values{"site_id": {d.siteID}, "type": {rows}, "from": {today}, "to": {today}, "format": {format}}
+	query := url.Values{"site_id": {d.site.Id}, "type": {rows}, "from": {today}, "to": {today}, "format": {format}}
 	if cursor != "" {
 		query.Set("cursor", cursor)
 	}
@@ -118,7 +118,7 @@ func (d *Demo) page(w http.ResponseWriter, content pageContent) {
 		pageContent
 		Tag                                     template.HTML
 		GraphQL, Email, PageviewsCSV, EventsCSV string
-	}{content, d.tag, d.options.BaseURL + "/graphql", d.owner.Email,
+	}{content, template.HTML(d.site.ScriptTag), d.options.BaseURL + "/graphql", d.owner.Email,
 		d.options.BaseURL + d.exportPath("pageviews", "csv", ""),
 		d.options.BaseURL + d.exportPath("events", "csv", "")}) // the client may have disconnected
 }
@@ -157,5 +157,5 @@ Six things to try next:
 
 A browser that asks not to be tracked (Do Not Track, Global Privacy Control) sends nothing, here as elsewhere.
 
-`, shop, d.options.BaseURL, d.owner.Email, d.owner.Password, d.siteKey, d.siteID, d.exportPath("pageviews", "csv", ""), d.form.Sitekey)
+`, shop, d.options.BaseURL, d.owner.Email, d.owner.Password, d.site.SiteKey, d.site.Id, d.exportPath("pageviews", "csv", ""), d.form.Sitekey)
 }
