@@ -1,6 +1,9 @@
 package scan
 
 import (
+	"math/bits"
+	"slices"
+
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
@@ -90,7 +93,12 @@ func lookVisits[I index](p *pass, column []I, numbers []uint32, to *table) {
 	for i := range p.facts {
 		f := &p.facts[i]
 		id := numbers[column[f.visit]]
-		if f.days != 0 {
+		switch {
+		case f.days == 0:
+		case f.alone:
+			to.heads[id].visitors += uint32(bits.OnesCount8(f.days))
+			continue
+		default:
 			to.look(id, f, f.days)
 			continue
 		}
@@ -130,9 +138,13 @@ func (p *pass) eachEvent(w *window, take func(f *fact, event int, day uint8)) {
 			return
 		}
 
-		// A closure for each visit would be allocated.
 		f := &p.facts[i]
 		from, to := p.g.Events(int(f.visit))
+		if from == to {
+			continue
+		}
+
+		// A closure for each visit would be allocated.
 		for e := from; e < to && !p.mustEnd(int(e-from)); e++ {
 			if day := f.day(w, p.g.EventAt[e]); day != 0 {
 				take(f, int(e), day)
@@ -186,9 +198,12 @@ func (p *pass) lookPages(to *table, w *window) {
 
 	// Pages where only an event happened have a row.
 	eventPath, name := &p.g.Columns[segment.EventPath], &p.g.Columns[segment.EventName]
+	if !slices.Contains(p.shown, true) {
+		return
+	}
 	numbers := p.numbers(segment.Path)
 	p.eachEvent(w, func(_ *fact, e int, _ uint8) {
-		if id := name.At(e); p.keys[id] || !p.auto[id] {
+		if p.shown[name.At(e)] {
 			to.heads[numbers[eventPath.At(e)]].shown = true
 		}
 	})
