@@ -279,7 +279,7 @@ func (p *pass) addVisit(t *table, id uint32, i int) {
 	c.Scrolled += int64(s.scrolled)
 	c.Events += int64(s.events)
 	c.Conversions += int64(s.conversions)
-	t.meet(id, f, f.days)
+	t.addVisitor(id, f, f.days)
 	t.convert(id, f, f.converted)
 }
 

@@ -26,7 +26,7 @@ func (p *pass) countProperty(i int, w *window) {
 
 		id := p.numberOf(i, value)
 		p.addEventTo(to, id, f, e, day, true)
-		to.meet(id, f, day)
+		to.addVisitor(id, f, day)
 		p.enter(&to.cells[id], f)
 		if p.kind[p.g.Columns[segment.EventName].At(e)] != noSale {
 			of[e] = id

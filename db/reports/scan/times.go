@@ -164,7 +164,7 @@ func (p *pass) countParts(to *table, s *slots, f *fact, w *window) {
 	p.eachViewOf(f, w, func(v int, day uint8) {
 		if slot := s.at(p.g.ViewAt[v]); slot != noSlot {
 			p.addView(&to.cells[slot], v)
-			to.meet(uint32(slot), f, day)
+			to.addVisitor(uint32(slot), f, day)
 		}
 	})
 	p.eachEventOf(f, w, func(e int, day uint8) {
