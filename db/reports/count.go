@@ -192,7 +192,9 @@ func (s *Store) readMonths(
 			needsColumns := func(g piece) bool { return p.needsColumns(g, scanners) }
 			err = s.eachPiece(ctx, siteID, first, want, buffers, needsColumns, send)
 		} else {
-			err = s.eachSegment(ctx, siteID, first, want, buffers, func(g *segment.Segment) error { return send(piece{Segment: g}) })
+			err = s.eachSegment(ctx, siteID, first, want, buffers, func(g *segment.Segment) error {
+				return send(piece{Segment: g})
+			})
 		}
 		if err != nil {
 			return err
