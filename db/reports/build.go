@@ -200,7 +200,7 @@ func (s *cellStore) mergeMonth(ctx context.Context, month []dayRow, now model.In
 
 	err := s.storeMonth(ctx, merged, month, now, func(take func(*segment.Segment) error) error {
 		check := agreement{month}
-		err := s.eachSegment(ctx, month[0].SiteID, all.first, all, new(rooms), func(g *segment.Segment) error {
+		err := s.eachSegment(ctx, month[0].SiteID, all.first, all, new(buffers), func(g *segment.Segment) error {
 			if !check.next(g) {
 				return errDisagree
 			}

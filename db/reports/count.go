@@ -87,14 +87,14 @@ func (c *count) add(ctx context.Context, g piece) error {
 // which everything is counted. A segment is read while the previous one is counted.
 func (c *count) scan(ctx context.Context) (model.Instant, error) {
 	s, p := c.cellStore, c.plan
-	room := s.rooms.Get().(*rooms)
-	defer s.rooms.Put(room)
+	shared := s.buffers.Get().(*buffers)
+	defer s.buffers.Put(shared)
 
 	group, reading := errgroup.WithContext(ctx)
 	read := make(chan piece)
 	group.Go(func() error {
 		defer close(read)
-		return s.readMonths(reading, p.request.SiteID, p, c.scanners, room, read)
+		return s.readMonths(reading, p.request.SiteID, p, c.scanners, shared, read)
 	})
 
 	// A segment that was built since the plan was made replaces a live day.
@@ -172,9 +172,9 @@ func (p *plan) needsColumns(g piece, scanners []*scan.Scanner) bool {
 }
 
 // readMonths sends the segments of each month that has days of the plan. Rollups are read if some
-// period can use them. A segment lies in one of the rooms until the next one has been received.
+// period can use them. A segment lies in one of the buffers until the next one has been received.
 func (s *cellStore) readMonths(
-	ctx context.Context, siteID int64, p *plan, scanners []*scan.Scanner, rooms *rooms, to chan<- piece,
+	ctx context.Context, siteID int64, p *plan, scanners []*scan.Scanner, buffers *buffers, to chan<- piece,
 ) error {
 	send := func(g piece) error {
 		select {
@@ -190,9 +190,11 @@ func (s *cellStore) readMonths(
 		var err error
 		if slices.ContainsFunc(scanners, (*scan.Scanner).AddsUp) {
 			needsColumns := func(g piece) bool { return p.needsColumns(g, scanners) }
-			err = s.eachPiece(ctx, siteID, first, want, rooms, needsColumns, send)
+			err = s.eachPiece(ctx, siteID, first, want, buffers, needsColumns, send)
 		} else {
-			err = s.eachSegment(ctx, siteID, first, want, rooms, func(g *segment.Segment) error { return send(piece{Segment: g}) })
+			err = s.eachSegment(ctx, siteID, first, want, buffers, func(g *segment.Segment) error {
+				return send(piece{Segment: g})
+			})
 		}
 		if err != nil {
 			return err

@@ -99,7 +99,7 @@ type Store struct {
 
 	suspended *suspension
 
-	rooms   *sync.Pool // of *rooms, where scans read segments
+	buffers *sync.Pool // of *buffers, where scans read segments
 	live    *cache[liveKey, *liveDay]
 	answers *cache[question, *Answer]
 
@@ -119,7 +119,7 @@ func New(d *db.DB) *Store {
 		lives: newCache[int64, *Live](maxNowBytes),
 
 		suspended: new(suspension),
-		rooms:     &sync.Pool{New: func() any { return &rooms{most: maxSegmentBytes} }},
+		buffers:   &sync.Pool{New: func() any { return &buffers{most: maxSegmentBytes} }},
 
 		live:    newCache[liveKey, *liveDay](maxLiveBytes),
 		answers: newCache[question, *Answer](maxAnswerBytes),

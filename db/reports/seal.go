@@ -69,7 +69,7 @@ func (s *cellStore) sealMonth(ctx context.Context, day dayRow, now model.Instant
 		return err
 	}
 	return s.storeMonth(ctx, sealed, month, now, func(take func(*segment.Segment) error) error {
-		return s.eachSegment(ctx, day.SiteID, first, span{first, last}, new(rooms), func(g *segment.Segment) error {
+		return s.eachSegment(ctx, day.SiteID, first, span{first, last}, new(buffers), func(g *segment.Segment) error {
 			return take(g.WithoutUsers())
 		})
 	})

@@ -55,9 +55,9 @@ type stored struct {
 	rollup []byte // nil for a small segment
 
 	// The first day, the number of days, and the memory of a segment that was read.
-	first model.Day
-	days  int64
-	room  *room
+	first  model.Day
+	days   int64
+	buffer *buffer
 }
 
 // pack returns the stored form of a segment, with a rollup for the days of a time zone. One of fewer
@@ -288,13 +288,13 @@ func (s *cellStore) readSegments(
 	return list, err
 }
 
-// eachSegment calls take for each segment that readSegments returns, as soon as it is read. For rooms,
+// eachSegment calls take for each segment that readSegments returns, as soon as it is read. For buffers,
 // see there.
 func (s *cellStore) eachSegment(
-	ctx context.Context, siteID int64, begin model.Day, sp span, rooms *rooms, take func(*segment.Segment) error,
+	ctx context.Context, siteID int64, begin model.Day, sp span, buffers *buffers, take func(*segment.Segment) error,
 ) error {
 	err := s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
-		return eachStored(ctx, each, chunks{site: siteID, begin: begin, span: sp, columns: true}, rooms,
+		return eachStored(ctx, each, chunks{site: siteID, begin: begin, span: sp, columns: true}, buffers,
 			func(found *stored) error {
 				g, err := unpack(found.packed)
 				if err != nil {
@@ -318,9 +318,9 @@ type piece struct {
 }
 
 // eachPiece calls take for the segments of a site that have days of a span. Of segments with a rollup
-// it reads the columns only if needsColumns. It reads one state of the database. For rooms, see there.
+// it reads the columns only if needsColumns. It reads one state of the database. For buffers, see there.
 func (s *cellStore) eachPiece(
-	ctx context.Context, siteID int64, begin model.Day, sp span, rooms *rooms,
+	ctx context.Context, siteID int64, begin model.Day, sp span, buffers *buffers,
 	needsColumns func(piece) bool, take func(piece) error,
 ) error {
 	err := s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
@@ -331,7 +331,7 @@ func (s *cellStore) eachPiece(
 		}
 		var incomplete []half
 
-		err := eachStored(ctx, each, chunks{site: siteID, begin: begin, span: sp}, rooms, func(found *stored) error {
+		err := eachStored(ctx, each, chunks{site: siteID, begin: begin, span: sp}, buffers, func(found *stored) error {
 			p, err := found.piece()
 			if err != nil {
 				return err
@@ -342,7 +342,7 @@ func (s *cellStore) eachPiece(
 				incomplete = append(incomplete, half{one, p.spans})
 			}
 			if p.Segment == nil {
-				rooms.stay()
+				buffers.reuse()
 				return nil
 			}
 			return take(p)
@@ -352,7 +352,7 @@ func (s *cellStore) eachPiece(
 		}
 
 		for _, h := range incomplete {
-			err := eachStored(ctx, each, h.chunks, rooms, func(found *stored) error {
+			err := eachStored(ctx, each, h.chunks, buffers, func(found *stored) error {
 				g, err := unpack(found.packed)
 				if err != nil {
 					return err
@@ -386,28 +386,28 @@ func (s *stored) piece() (piece, error) {
 	return piece{g, rollup, rollup.Spans()}, err
 }
 
-// rooms is the memory of stored segments, which take turns in it: a segment is valid until the function
+// buffers is the memory of stored segments, which take turns in it: a segment is valid until the function
 // that takes the next one returns. So two segments are in memory, and none leaves work for the garbage
-// collector. Without rooms (nil) each segment has memory of its own.
-type rooms struct {
-	of   [2]room
+// collector. Without buffers (nil) each segment has memory of its own.
+type buffers struct {
+	of   [2]buffer
 	turn int
 	most int // bytes of a segment; 0: any
 }
 
-type room struct{ packed, rollup []byte }
+type buffer struct{ packed, rollup []byte }
 
-// next returns the room of the next segment.
-func (r *rooms) next() *room {
+// next returns the buffer of the next segment.
+func (r *buffers) next() *buffer {
 	if r == nil {
-		return new(room)
+		return new(buffer)
 	}
 	r.turn = 1 - r.turn
 	return &r.of[r.turn]
 }
 
 // exceeds reports whether a segment is too large.
-func (r *rooms) exceeds(size int) bool { return r != nil && r.most > 0 && size > r.most }
+func (r *buffers) exceeds(size int) bool { return r != nil && r.most > 0 && size > r.most }
 
 // chunks names rows of segments: without their rollups, or without the columns of those that have one.
 type chunks struct {
@@ -419,16 +419,16 @@ type chunks struct {
 	columns  bool
 }
 
-// stay gives the next segment the room of the last one, which is not taken.
-func (r *rooms) stay() {
+// reuse gives the next segment the buffer of the last one, which is not taken.
+func (r *buffers) reuse() {
 	if r != nil {
 		r.turn = 1 - r.turn
 	}
 }
 
-// eachStored calls take for each segment with chunks, in order of time. Chunks are joined. For rooms, see
+// eachStored calls take for each segment with chunks, in order of time. Chunks are joined. For buffers, see
 // there.
-func eachStored(ctx context.Context, each eachRow, c chunks, rooms *rooms, take func(*stored) error) error {
+func eachStored(ctx context.Context, each eachRow, c chunks, buffers *buffers, take func(*stored) error) error {
 	which, args := "(chunk < ? OR chunk >= ?)", []int64{columnsChunk, rollupChunk}
 	if c.columns {
 		which, args = "chunk < ?", args[1:]
@@ -456,9 +456,9 @@ ORDER BY first_day, days, chunk`,
 				next = nil
 			}
 			if next == nil {
-				next = &stored{first: first, days: days, room: rooms.next()}
+				next = &stored{first: first, days: days, buffer: buffers.next()}
 			}
-			if r.Int64(2) == 0 && rooms.exceeds(sizeOf(r.Bytes(3), c.columns)) {
+			if r.Int64(2) == 0 && buffers.exceeds(sizeOf(r.Bytes(3), c.columns)) {
 				return scan.ErrBudget
 			}
 			next.add(r.Int64(2), r.Bytes(3), c.columns)
@@ -473,15 +473,15 @@ ORDER BY first_day, days, chunk`,
 // add appends a chunk, which it copies. It makes room for all of the segment that follows.
 func (s *stored) add(chunk int64, data []byte, columns bool) {
 	if chunk >= rollupChunk {
-		s.room.rollup = append(s.room.rollup[:len(s.rollup)], data...)
-		s.rollup = s.room.rollup
+		s.buffer.rollup = append(s.buffer.rollup[:len(s.rollup)], data...)
+		s.rollup = s.buffer.rollup
 		return
 	}
 	if chunk == 0 {
-		s.room.packed = slices.Grow(s.room.packed[:0], sizeOf(data, columns))
+		s.buffer.packed = slices.Grow(s.buffer.packed[:0], sizeOf(data, columns))
 	}
-	s.room.packed = append(s.room.packed[:len(s.packed)], data...)
-	s.packed = s.room.packed
+	s.buffer.packed = append(s.buffer.packed[:len(s.packed)], data...)
+	s.packed = s.buffer.packed
 }
 
 // sizeOf returns the room that a stored segment needs, with its columns or without, from its first

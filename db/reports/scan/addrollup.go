@@ -232,7 +232,7 @@ func (p *pass) addRows(to *table, field segment.Field, t *segment.Totals) (err e
 		return err
 	}
 	for _, pair := range p.pairs {
-		h := &to.heads[numbers[pair.Value]]
+		h := &to.visitorCells[numbers[pair.Value]]
 		h.visitors += pair.N
 		h.shown = true
 	}
@@ -242,12 +242,12 @@ func (p *pass) addRows(to *table, field segment.Field, t *segment.Totals) (err e
 	}
 	for _, pair := range p.pairs {
 		id := numbers[pair.Value]
-		to.heads[id].visitors += to.users.add(id, p.users[pair.N], false)
+		to.visitorCells[id].visitors += to.users.add(id, p.users[pair.N], false)
 	}
 
 	for _, h := range t.Hidden {
 		if h.Field == field && p.keys[h.Name] {
-			to.heads[numbers[h.Value]].shown = true
+			to.visitorCells[numbers[h.Value]].shown = true
 		}
 	}
 	return nil

@@ -1,6 +1,9 @@
 package scan
 
 import (
+	"math/bits"
+	"slices"
+
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
@@ -37,7 +40,7 @@ func (p *pass) countBreakdown(i int, w *window) {
 	b, to := &p.query.Breakdowns[i], p.tables[i]
 	switch {
 	case b.By == Page && to.visitorsOnly:
-		p.lookPages(to, w)
+		p.countVisitorsByPage(to, w)
 	case b.By == Page:
 		p.countPages(to, w)
 	case b.By == Event:
@@ -47,7 +50,7 @@ func (p *pass) countBreakdown(i int, w *window) {
 	case isTime(b.By):
 		p.countAt(to, &p.slots[i], w)
 	case to.visitorsOnly:
-		p.lookVisits(fields[b.By], to)
+		p.countVisitorsByVisit(fields[b.By], to)
 	default:
 		p.countVisits(fields[b.By], to)
 	}
@@ -74,30 +77,35 @@ func (p *pass) countVisits(field segment.Field, to *table) {
 // index is the type of a column's values.
 type index interface{ uint8 | uint16 | uint32 }
 
-// lookVisits counts visitors by an attribute of the visit.
-func (p *pass) lookVisits(field segment.Field, to *table) {
+// countVisitorsByVisit counts visitors by an attribute of the visit.
+func (p *pass) countVisitorsByVisit(field segment.Field, to *table) {
 	switch column, numbers := &p.g.Columns[field], p.numbers(field); {
 	case column.U8 != nil:
-		lookVisits(p, column.U8, numbers, to)
+		countVisitorsByVisit(p, column.U8, numbers, to)
 	case column.U16 != nil:
-		lookVisits(p, column.U16, numbers, to)
+		countVisitorsByVisit(p, column.U16, numbers, to)
 	default:
-		lookVisits(p, column.U32, numbers, to)
+		countVisitorsByVisit(p, column.U32, numbers, to)
 	}
 }
 
-func lookVisits[I index](p *pass, column []I, numbers []uint32, to *table) {
+func countVisitorsByVisit[I index](p *pass, column []I, numbers []uint32, to *table) {
 	for i := range p.facts {
 		f := &p.facts[i]
 		id := numbers[column[f.visit]]
-		if f.days != 0 {
-			to.look(id, f, f.days)
+		switch {
+		case f.days == 0:
+		case f.alone:
+			to.visitorCells[id].visitors += uint32(bits.OnesCount8(f.days))
+			continue
+		default:
+			to.addVisitorOnly(id, f, f.days)
 			continue
 		}
 
 		// A visit without a page view in the period has no visitor, but may have a row.
 		if f.begun || f.converted != 0 || p.sums[i].events > 0 {
-			to.heads[id].shown = true
+			to.visitorCells[id].shown = true
 		}
 	}
 }
@@ -130,9 +138,13 @@ func (p *pass) eachEvent(w *window, take func(f *fact, event int, day uint8)) {
 			return
 		}
 
-		// A closure for each visit would be allocated.
 		f := &p.facts[i]
 		from, to := p.g.Events(int(f.visit))
+		if from == to {
+			continue
+		}
+
+		// A closure for each visit would be allocated.
 		for e := from; e < to && !p.mustEnd(int(e-from)); e++ {
 			if day := f.day(w, p.g.EventAt[e]); day != 0 {
 				take(f, int(e), day)
@@ -158,7 +170,7 @@ func (p *pass) countPages(to *table, w *window) {
 		f := &p.facts[i]
 		p.eachViewOf(f, w, func(v int, day uint8) {
 			id := numbers[path.At(v)]
-			to.meet(id, f, day)
+			to.addVisitor(id, f, day)
 			p.addView(&to.cells[id], v)
 			p.enter(&to.cells[id], f)
 		})
@@ -173,47 +185,50 @@ func (p *pass) countPages(to *table, w *window) {
 	}
 }
 
-// lookPages counts visitors by the page viewed.
-func (p *pass) lookPages(to *table, w *window) {
+// countVisitorsByPage counts visitors by the page viewed.
+func (p *pass) countVisitorsByPage(to *table, w *window) {
 	switch path, numbers := &p.g.Columns[segment.Path], p.numbers(segment.Path); {
 	case path.U8 != nil:
-		lookPages(p, path.U8, numbers, to, w)
+		countVisitorsByPage(p, path.U8, numbers, to, w)
 	case path.U16 != nil:
-		lookPages(p, path.U16, numbers, to, w)
+		countVisitorsByPage(p, path.U16, numbers, to, w)
 	default:
-		lookPages(p, path.U32, numbers, to, w)
+		countVisitorsByPage(p, path.U32, numbers, to, w)
 	}
 
 	// Pages where only an event happened have a row.
 	eventPath, name := &p.g.Columns[segment.EventPath], &p.g.Columns[segment.EventName]
+	if !slices.Contains(p.shown, true) {
+		return
+	}
 	numbers := p.numbers(segment.Path)
 	p.eachEvent(w, func(_ *fact, e int, _ uint8) {
-		if id := name.At(e); p.keys[id] || !p.auto[id] {
-			to.heads[numbers[eventPath.At(e)]].shown = true
+		if p.shown[name.At(e)] {
+			to.visitorCells[numbers[eventPath.At(e)]].shown = true
 		}
 	})
 }
 
-func lookPages[I index](p *pass, path []I, numbers []uint32, to *table, w *window) {
+func countVisitorsByPage[I index](p *pass, path []I, numbers []uint32, to *table, w *window) {
 	exit := &p.g.Columns[segment.Exit]
 	for i := range p.facts {
 		f := &p.facts[i]
 		from, end := p.g.Views(int(f.visit))
 		if f.whole != 0 {
 			for _, id := range path[from:end] {
-				to.look(numbers[id], f, f.whole)
+				to.addVisitorOnly(numbers[id], f, f.whole)
 			}
 			continue
 		}
 
 		for v := from; v < end; v++ {
 			if day := w.day(p.g.ViewAt[v]); day != 0 {
-				to.look(numbers[path[v]], f, day)
+				to.addVisitorOnly(numbers[path[v]], f, day)
 			}
 		}
 		if f.begun {
 			// The exit page may have been viewed after the end of the period.
-			to.heads[numbers[exit.At(int(f.visit))]].shown = true
+			to.visitorCells[numbers[exit.At(int(f.visit))]].shown = true
 		}
 	}
 }
@@ -262,7 +277,7 @@ func (p *pass) countEvents(to *table, w *window) {
 	p.eachEvent(w, func(f *fact, e int, day uint8) {
 		id := numbers[column.At(e)]
 		p.addEventTo(to, id, f, e, day, true)
-		to.meet(id, f, day)
+		to.addVisitor(id, f, day)
 		p.enter(&to.cells[id], f)
 	})
 	for _, sale := range p.sales {

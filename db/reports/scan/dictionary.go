@@ -2,6 +2,7 @@ package scan
 
 import (
 	"hash/maphash"
+	"math"
 	"slices"
 	"strings"
 
@@ -89,6 +90,25 @@ func (d *dictionary) begin(texts []string) {
 			continue
 		}
 		d.current = append(d.current, first.next-1)
+	}
+}
+
+// unnumbered stands in current for a text without a number.
+const unnumbered = math.MaxUint32
+
+// beginSparse begins a segment of which few texts are counted: use numbers these.
+func (d *dictionary) beginSparse(texts []string) {
+	d.current = slices.Grow(d.current[:0], len(texts))[:len(texts)]
+	for i := range d.current {
+		d.current[i] = unnumbered
+	}
+}
+
+// use numbers text i of the segment, unless it has a number.
+func (d *dictionary) use(texts []string, i uint32) {
+	if d.current[i] == unnumbered {
+		d.hasOther = d.hasOther || texts[i] == segment.Other
+		d.current[i] = d.add(shown(texts[i]))
 	}
 }
 

@@ -75,9 +75,9 @@ func (c *cell) any() bool {
 	return c.Visits|c.Pageviews|c.Events|c.Exits|c.Visitors|c.Converted != 0 || c.Revenue != nil
 }
 
-// head collects the visitors of one value, for a breakdown that needs no other figure. It has an
-// eighth of a cell's size, so that the heads of some thousand values stay in the processor's cache.
-type head struct {
+// visitorCell collects the visitors of one value, for a breakdown that needs no other figure. It has an
+// eighth of a cell's size, so that those of some thousand values stay in the processor's cache.
+type visitorCell struct {
 	seen     stamp  // visitors counted in visitors
 	user     uint32 // the user id counted last in visitors
 	visitors uint32 // fewer than 2^32, since a Scanner takes fewer than 2^29 visits
@@ -85,7 +85,7 @@ type head struct {
 }
 
 // any reports whether anything was counted.
-func (h *head) any() bool { return h.visitors != 0 || h.shown }
+func (h *visitorCell) any() bool { return h.visitors != 0 || h.shown }
 
 // stamp holds the last visitor that was counted and, as a bit each, the local days on which. A UTC
 // day meets at most three local days, which happens when daylight saving shortens one.
@@ -93,8 +93,8 @@ type stamp uint32
 
 const stampDays = 3
 
-// meet returns how many of the days are new for the visitor.
-func (s *stamp) meet(visitor uint32, days uint8) uint32 {
+// add returns how many of the days are new for the visitor.
+func (s *stamp) add(visitor uint32, days uint8) uint32 {
 	last := uint32(*s)
 	if last>>stampDays != visitor {
 		last = visitor << stampDays
@@ -106,11 +106,11 @@ func (s *stamp) meet(visitor uint32, days uint8) uint32 {
 }
 
 // table collects the rows of one breakdown over all segments, by the number of the value. It has
-// either cells or heads.
+// either cells or visitorCells.
 type table struct {
 	visitorsOnly bool
 	cells        []cell
-	heads        []head
+	visitorCells []visitorCell
 	users        userSet // user ids met, which count once in the period
 
 	budget *Budget
@@ -124,7 +124,7 @@ func newTable(n int, budget *Budget) *table {
 // grow makes room for numbers below n.
 func (t *table) grow(n int) {
 	if t.visitorsOnly {
-		t.heads = grown(t.heads, n, t.budget)
+		t.visitorCells = grown(t.visitorCells, n, t.budget)
 		return
 	}
 	t.cells = grown(t.cells, n, t.budget)
@@ -132,7 +132,7 @@ func (t *table) grow(n int) {
 
 // empty removes all figures and keeps the room.
 func (t *table) empty() {
-	clear(t.heads)
+	clear(t.visitorCells)
 	clear(t.cells)
 	t.users.empty()
 }
@@ -148,25 +148,26 @@ func grown[T any](list []T, n int, budget *Budget) []T {
 	return list
 }
 
-// meet counts the person behind a visit in a cell, on the given local days.
-func (t *table) meet(id uint32, f *fact, days uint8) {
+// addVisitor counts the person behind a visit in a cell, on the given local days.
+func (t *table) addVisitor(id uint32, f *fact, days uint8) {
 	c := &t.cells[id]
 	switch {
 	case days == 0:
 	case f.user == 0:
-		c.Visitors += int64(c.seen.meet(f.visitor, days))
+		c.Visitors += int64(c.seen.add(f.visitor, days))
 	case f.user != c.user:
 		c.user = f.user
 		c.Visitors += int64(t.users.add(id, f.user, false))
 	}
 }
 
-// look counts the person behind a visit in a head, on the given local days, of which there is one.
-func (t *table) look(id uint32, f *fact, days uint8) {
-	h := &t.heads[id]
+// addVisitorOnly counts the person behind a visit in a visitorCell, on the given local days, of which there
+// is one.
+func (t *table) addVisitorOnly(id uint32, f *fact, days uint8) {
+	h := &t.visitorCells[id]
 	switch {
 	case f.user == 0:
-		h.visitors += h.seen.meet(f.visitor, days)
+		h.visitors += h.seen.add(f.visitor, days)
 	case f.user != h.user:
 		h.user = f.user
 		h.visitors += t.users.add(id, f.user, false)
@@ -181,6 +182,6 @@ func (t *table) convert(id uint32, f *fact, days uint8) {
 		t.cells[id].Converted += int64(t.users.add(id, f.user, true))
 	default:
 		c := &t.cells[id]
-		c.Converted += int64(c.converted.meet(f.visitor, days))
+		c.Converted += int64(c.converted.add(f.visitor, days))
 	}
 }

@@ -55,6 +55,21 @@ func (p *pass) filter() []bool {
 	return p.kept
 }
 
+// sparseBelow is the share of visits, one in so many, below which the texts of kept visits are numbered
+// one by one, and not all texts of the segment.
+const sparseBelow = 4
+
+// isSparse reports whether filters keep few visits.
+func isSparse(keep []bool) bool {
+	kept := 0
+	for _, is := range keep {
+		if is {
+			kept++
+		}
+	}
+	return keep != nil && kept*sparseBelow < len(keep)
+}
+
 // find sets which visits have a value that a condition matches, or none if it matches none.
 func (p *pass) find(c *condition) {
 	g := p.g
@@ -77,28 +92,25 @@ func (p *pass) find(c *condition) {
 
 // findProperty is find for the values of a property. Only values that events carry are compared.
 func (p *pass) findProperty(c *condition) {
+	g, texts := p.g, p.g.Texts[segment.PropValue]
 	property, known := p.id(segment.PropName, c.Property)
-	texts := p.g.Texts[segment.PropValue]
 	compared, match := make([]bool, len(texts)), make([]bool, len(texts))
+	matches := func(value uint32) bool {
+		if !compared[value] {
+			compared[value], match[value] = true, c.match(shown(texts[value]))
+		}
+		return match[value]
+	}
 
-	for visit := range p.having {
-		from, to := p.g.Events(visit)
+	from := uint32(0)
+	for visit, end := range g.EventsEnd {
 		found, none := false, true
-		for e := from; known && e < to && !found && !p.mustEnd(int(e-from)); e++ {
-			value, carried := p.valueOf(int(e), property, c.Event)
-			if !carried {
-				continue
+		for e := from; known && e < end && !found && !p.mustEnd(int(e-from)); e++ {
+			if value, carried := p.valueOf(int(e), property, c.Event); carried {
+				found, none = matches(value), false
 			}
-			none = false
-			if !compared[value] {
-				compared[value], match[value] = true, c.match(shown(texts[value]))
-			}
-			found = match[value]
 		}
-		p.having[visit] = found || c.none && none
-		if p.mustEnd(visit) {
-			return
-		}
+		p.having[visit], from = found || c.none && none, end
 	}
 }
 

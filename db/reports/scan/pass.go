@@ -17,6 +17,7 @@ type fact struct {
 	converted uint8  // local days with a key event, a bit each
 	whole     uint8  // the bit of the local day on which all its page views and events are; 0 if not all
 	begun     bool   // began in the period, with a page view
+	alone     bool   // the only visit of its visitor, who has no user id
 }
 
 // sums are the figures of a fact that add up without a set.
@@ -45,7 +46,10 @@ type pass struct {
 	auto  []bool // by event name: whether it is an automatic event
 	kind  []saleKind
 	users []uint32 // numbers of the user ids by their index; nil if the segment has none
+	shown []bool   // by event name: whether an event gives its page a row
 	keep  []bool   // which visits the filters keep; nil if all
+
+	isSparse bool // few visits are kept: see sparseBelow
 
 	currencies []string // copies, by index: figures keep them, and the segment's memory is used again
 
@@ -71,11 +75,13 @@ func (s *Scanner) newPass(g *segment.Segment) (*pass, error) {
 	p := &pass{
 		Scanner: s, g: g, first: g.First.Start().Time().Unix(), facts: s.facts[:0], sums: s.sums[:0],
 		keys: make([]bool, len(names)), auto: make([]bool, len(names)), kind: make([]saleKind, len(names)),
+		shown: make([]bool, len(names)),
 	}
 
 	for id, name := range names {
 		p.keys[id] = s.query.KeyEvents[name]
 		p.auto[id] = model.IsAutomaticEvent(name)
+		p.shown[id] = p.keys[id] || !p.auto[id]
 		switch name {
 		case model.EventPurchase:
 			p.kind[id] = purchase
@@ -85,6 +91,7 @@ func (s *Scanner) newPass(g *segment.Segment) (*pass, error) {
 	}
 
 	p.keep = p.filter()
+	p.isSparse = isSparse(p.keep)
 	p.currencies = s.copiesOf(g.Texts[segment.Currency])
 	if len(g.Texts[segment.User]) > 1 {
 		p.dictionary(segment.User).begin(g.Texts[segment.User])
@@ -112,6 +119,7 @@ func (s *Scanner) copiesOf(texts []string) []string {
 type window struct {
 	from, to uint32   // nothing outside counts
 	cuts     []uint32 // local midnights within, ascending
+	isDay    bool     // the whole UTC day counts, and is one local day
 }
 
 // window returns the share of the UTC day n of the segment.
@@ -128,6 +136,7 @@ func (p *pass) window(n int) window {
 	for ; i < len(p.days) && p.days[i] < to; i++ {
 		w.cuts = append(w.cuts, uint32(p.days[i]-p.first))
 	}
+	w.isDay = from == begin && to == end && len(w.cuts) == 0
 	return w
 }
 
@@ -179,12 +188,16 @@ func (p *pass) addFact(i int, visitor uint32, w *window) {
 
 	v, viewsEnd := p.g.Views(i)
 	e, eventsEnd := p.g.Events(i)
-	f.whole = p.wholeDay(v, viewsEnd, e, eventsEnd, w)
+	f.alone = f.user == 0 && p.g.New[i] == 1 && (i+1 == len(p.g.New) || p.g.New[i+1] == 1)
 	f.begun = viewsEnd > v && w.day(p.g.Start[i]) != 0
+	f.whole = 1 // a visit never crosses midnight UTC
+	if !w.isDay {
+		f.whole = p.wholeDay(v, viewsEnd, e, eventsEnd, w)
+	}
 
 	p.addViews(&f, &s, v, viewsEnd, w)
 	for n := e; n < eventsEnd; n++ {
-		if day := w.day(p.g.EventAt[n]); day != 0 {
+		if day := f.day(w, p.g.EventAt[n]); day != 0 {
 			p.addEvent(&f, &s, int(n), day)
 		}
 	}
@@ -212,11 +225,9 @@ func (p *pass) wholeDay(v, viewsEnd, e, eventsEnd uint32, w *window) uint8 {
 // addViews adds the page views of the period from v before end to their visit's fact.
 func (p *pass) addViews(f *fact, s *sums, v, end uint32, w *window) {
 	at, engaged, scroll := p.g.ViewAt[v:end], p.g.ViewEngaged[v:end], p.g.Scroll[v:end]
+	engaged, scroll = engaged[:len(at)], scroll[:len(at)]
 	for i := range at {
-		day := f.whole
-		if day == 0 {
-			day = w.day(at[i])
-		}
+		day := f.day(w, at[i])
 		if day == 0 {
 			continue
 		}
@@ -268,7 +279,7 @@ func (p *pass) addVisit(t *table, id uint32, i int) {
 	c.Scrolled += int64(s.scrolled)
 	c.Events += int64(s.events)
 	c.Conversions += int64(s.conversions)
-	t.meet(id, f, f.days)
+	t.addVisitor(id, f, f.days)
 	t.convert(id, f, f.converted)
 }
 

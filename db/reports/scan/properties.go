@@ -26,7 +26,7 @@ func (p *pass) countProperty(i int, w *window) {
 
 		id := p.numberOf(i, value)
 		p.addEventTo(to, id, f, e, day, true)
-		to.meet(id, f, day)
+		to.addVisitor(id, f, day)
 		p.enter(&to.cells[id], f)
 		if p.kind[p.g.Columns[segment.EventName].At(e)] != noSale {
 			of[e] = id
@@ -67,13 +67,14 @@ func (p *pass) id(f segment.Field, text string) (uint32, bool) {
 // valueOf returns the value of the property that an event carries. event, when given, is the only
 // name of events looked at.
 func (p *pass) valueOf(e int, property uint32, event string) (value uint32, carried bool) {
-	if event != "" && p.g.Text(segment.EventName, e) != event {
+	from, to := p.g.Props(e)
+	if from == to || event != "" && p.g.Text(segment.EventName, e) != event {
 		return 0, false
 	}
 
-	from, to := p.g.Props(e)
+	names := &p.g.Columns[segment.PropName]
 	for i := from; i < to; i++ {
-		if p.g.Columns[segment.PropName].At(int(i)) == property {
+		if names.At(int(i)) == property {
 			return p.g.Columns[segment.PropValue].At(int(i)), true
 		}
 	}

@@ -108,17 +108,17 @@ func (r *roller) empty() {
 	}
 }
 
-// rowsOf returns the rows of a table with heads.
+// rowsOf returns the rows of a table with visitorCells.
 func rowsOf(t *table) segment.FieldRows {
 	users := t.users.entries()
 	var visitors []segment.Pair
-	for id, next := 0, 0; id < len(t.heads); id++ {
+	for id, next := 0, 0; id < len(t.visitorCells); id++ {
 		begin := next
 		for next < len(users) && users[next].Value == uint32(id) {
 			next++
 		}
 
-		h := &t.heads[id]
+		h := &t.visitorCells[id]
 		if known := uint32(next - begin); h.visitors > known || h.visitors == 0 && h.shown {
 			visitors = append(visitors, segment.Pair{Value: uint32(id), N: h.visitors - known})
 		}
@@ -257,7 +257,7 @@ func (r *roller) hidden(w *window) (rows []segment.HiddenRow) {
 			}
 
 			path := r.g.Columns[segment.EventPath].At(e)
-			if !pages.heads[path].any() {
+			if !pages.visitorCells[path].any() {
 				rows = append(rows, segment.HiddenRow{Field: segment.Path, Value: path, Name: name})
 			}
 			if f.begun || f.days != 0 || r.sums[i].events > 0 {
@@ -265,7 +265,7 @@ func (r *roller) hidden(w *window) (rows []segment.HiddenRow) {
 			}
 			for by, field := range fields {
 				value := r.g.Columns[field].At(int(f.visit))
-				if !r.tables[by].heads[value].any() {
+				if !r.tables[by].visitorCells[value].any() {
 					rows = append(rows, segment.HiddenRow{Field: field, Value: value, Name: name})
 				}
 			}

@@ -8,28 +8,28 @@ import (
 // Rows has the figures of each value of a breakdown in which anything was counted. The empty value
 // stands for none. Rows must not be changed.
 type Rows struct {
-	texts  []string                          // values by number, those without a row included
-	number func(value string) (uint32, bool) // inverse of texts
-	cells  []cell                            // by number, or
-	heads  []head                            // ditto, of a breakdown by visitors only
-	length int
+	texts        []string                          // values by number, those without a row included
+	number       func(value string) (uint32, bool) // inverse of texts
+	cells        []cell                            // by number, or
+	visitorCells []visitorCell                     // ditto, of a breakdown by visitors only
+	length       int
 
 	// Other reports whether there is a row OtherValue of values beyond the limits of a segment.
 	Other bool
 
-	imported map[string]Figures // in addition to cells or heads
+	imported map[string]Figures // in addition to the counted ones
 }
 
 // newRows returns the rows of a table.
 func newRows(t *table, texts []string, number func(value string) (uint32, bool)) *Rows {
-	r := &Rows{texts: texts, number: number, cells: t.cells, heads: t.heads}
+	r := &Rows{texts: texts, number: number, cells: t.cells, visitorCells: t.visitorCells}
 	for i := range r.cells {
 		if r.cells[i].any() {
 			r.length++
 		}
 	}
-	for i := range r.heads {
-		if r.heads[i].any() {
+	for i := range r.visitorCells {
+		if r.visitorCells[i].any() {
 			r.length++
 		}
 	}
@@ -40,7 +40,7 @@ func newRows(t *table, texts []string, number func(value string) (uint32, bool))
 func (r *Rows) Bytes() int64 {
 	const perText, perCurrency = 40, 100 // perText with its place in the dictionary
 
-	n := int64(len(r.cells))*int64(unsafe.Sizeof(cell{})) + int64(len(r.heads))*int64(unsafe.Sizeof(head{}))
+	n := int64(len(r.cells))*int64(unsafe.Sizeof(cell{})) + int64(len(r.visitorCells))*int64(unsafe.Sizeof(visitorCell{}))
 	for _, text := range r.texts {
 		n += perText + int64(len(text))
 	}
@@ -59,7 +59,7 @@ func (r *Rows) Len() int { return r.length }
 // All returns the rows in no order. Those of a breakdown with VisitorsOnly have no other figure.
 func (r *Rows) All() iter.Seq2[string, Figures] {
 	return func(yield func(string, Figures) bool) {
-		for i := range max(len(r.cells), len(r.heads)) {
+		for i := range max(len(r.cells), len(r.visitorCells)) {
 			if f, ok := r.at(i); ok && !yield(r.texts[i], r.with(r.texts[i], f)) {
 				return
 			}
@@ -83,7 +83,7 @@ func (r *Rows) at(i int) (f Figures, ok bool) {
 	if i < len(r.cells) {
 		return r.cells[i].Figures, r.cells[i].any()
 	}
-	h := &r.heads[i]
+	h := &r.visitorCells[i]
 	return Figures{Visitors: int64(h.visitors)}, h.any()
 }
 
@@ -93,7 +93,7 @@ func (r *Rows) counted(value string) (f Figures, ok bool) {
 		return f, false
 	}
 	i, known := r.number(value)
-	if !known || int(i) >= max(len(r.cells), len(r.heads)) {
+	if !known || int(i) >= max(len(r.cells), len(r.visitorCells)) {
 		return f, false
 	}
 	return r.at(int(i))

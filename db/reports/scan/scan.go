@@ -153,6 +153,7 @@ func (p *pass) addDay(n, begin, end int) error {
 			if err := p.prepare(); err != nil {
 				return err
 			}
+			p.numberFacts()
 			p.count(&w)
 		}
 		begin = next
@@ -244,6 +245,10 @@ func (p *pass) number() error {
 		if domain := field.Domain(); ok && domain != segment.PropValue && !begun[domain] {
 			begun[domain] = true
 			d := p.dictionary(domain)
+			if p.isSparse && domain != segment.EventName {
+				d.beginSparse(p.g.Texts[domain])
+				continue
+			}
 			parts = append(parts, func() { d.begin(p.g.Texts[domain]) })
 			texts += len(p.g.Texts[domain])
 		}
@@ -259,6 +264,38 @@ func (p *pass) number() error {
 		}
 	}
 	return p.err()
+}
+
+// numberFacts numbers the texts of the facts, if only theirs are numbered, and makes room for their rows.
+func (p *pass) numberFacts() {
+	if !p.isSparse {
+		return
+	}
+
+	for i, t := range p.tables {
+		by := p.query.Breakdowns[i].By
+		field, ok := fieldOf(by)
+		if !ok || by == Event || by == Property {
+			continue
+		}
+
+		d, texts := p.texts[field.Domain()], p.g.Texts[field.Domain()]
+		column, eventPath := &p.g.Columns[field], &p.g.Columns[segment.EventPath]
+		for n := range p.facts {
+			visit := int(p.facts[n].visit)
+			if by != Page {
+				d.use(texts, column.At(visit))
+				continue
+			}
+			for v, end := p.g.Views(visit); v < end; v++ {
+				d.use(texts, column.At(int(v)))
+			}
+			for e, end := p.g.Events(visit); e < end; e++ {
+				d.use(texts, eventPath.At(int(e)))
+			}
+		}
+		t.grow(len(d.texts))
+	}
 }
 
 // Result returns the figures of all segments added so far.

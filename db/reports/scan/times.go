@@ -60,6 +60,20 @@ func (s *slots) at(second uint32) int {
 	return s.of(s.first + int64(second))
 }
 
+// only returns the slot of all seconds of a window. ok is false if there may be several.
+func (s *slots) only(w *window) (slot int, ok bool) {
+	first, last := int(w.from/quarter), int(w.to-1)/quarter
+	if w.to == 0 || last >= len(s.quarters) {
+		return noSlot, false
+	}
+	for _, other := range s.quarters[first : last+1] {
+		if other == several || other != s.quarters[first] {
+			return noSlot, false
+		}
+	}
+	return int(s.quarters[first]), true
+}
+
 // timeSlots returns the slots of a dimension whose rows are times.
 func (p *pass) timeSlots(by Dimension) slots {
 	zone := p.query.Zone
@@ -93,8 +107,12 @@ func (s *Scanner) pointOf(unix int64) int {
 
 // countAt counts by slots of time: page views and events by their own time, visits by their start.
 func (p *pass) countAt(to *table, s *slots, w *window) {
+	all, isOne := s.only(w)
 	for i := range p.facts {
-		slot, one := p.onlySlot(&p.facts[i], s)
+		slot, one := all, isOne
+		if !isOne {
+			slot, one = p.onlySlot(&p.facts[i], s)
+		}
 		switch {
 		case !one:
 			p.countParts(to, s, &p.facts[i], w)
@@ -146,7 +164,7 @@ func (p *pass) countParts(to *table, s *slots, f *fact, w *window) {
 	p.eachViewOf(f, w, func(v int, day uint8) {
 		if slot := s.at(p.g.ViewAt[v]); slot != noSlot {
 			p.addView(&to.cells[slot], v)
-			to.meet(uint32(slot), f, day)
+			to.addVisitor(uint32(slot), f, day)
 		}
 	})
 	p.eachEventOf(f, w, func(e int, day uint8) {
