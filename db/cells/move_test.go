@@ -366,7 +366,7 @@ func TestStoresFindTheCell(t *testing.T) {
 	}
 
 	// A hit of a site in another cell is not stored.
-	hits := ingest.NewHitStore(dbtest.SitesCell(t, d))
+	hits := ingest.NewHitStore(d.DefaultCell())
 	defer hits.Close()
 	key := model.UsageKey{SiteID: second.ID, Month: now.Month()}
 	err = hits.Update(t.Context(), ingest.HitKeys{Since: now.Day().Start(), Until: (now.Day() + 1).Start(), Usage: []model.UsageKey{key}},
