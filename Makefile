@@ -70,13 +70,6 @@ test-citus: ## Run the tests of stores, hits, jobs and reports on a Citus cluste
 	@test -n "$(CITUS)" || { echo "test-citus: set CITUS to a program that starts a cluster, see .ci/citus"; exit 1; }
 	@.ci/citus $(CITUS) tests
 
-# Left out are tests of SQLite, and slow ones that have nothing to do with cells.
-.PHONY: test-routed
-test-routed: ## Run the tests of stores with all sites in a second cell, which each store must find
-	@TALLYGATE_TEST_CELL=routed go run -buildvcs=false ./cmd/testreport -count=1 -vet=off -p=3 -timeout=4m \
-		-skip '^Test(ClockJumps|NowIsTheDatabasesTime|FailingPlan|WatchOverABadNetwork|AnIdleWatcherStays|MissedSQLiteChanges|ExportStopsWithItsReader)$$|/^sqlite$$|//^sqlite$$' \
-		./db/exports ./db/outbox ./db/reports ./db/retention ./db/sites
-
 .PHONY: test-worst
 test-worst: ## Build the worst day of each plan, and check its memory (4 minutes)
 	TALLYGATE_TEST_WORST=all go test -count=1 -vet=off -timeout=$(TIMEOUT) -run '^TestWorstDayOfEachPlan$$' ./db/reports

@@ -4,8 +4,8 @@
 // a DB:
 //
 //	cells          the schemas that sites' hits are in, and moves between them
-//	retention      old, deleted and erased rows; partitions
 //	accounts       users, members, sessions, passwords, API tokens
+//	retention      old, deleted and erased rows; partitions
 //	sites          sites with their settings, captcha sitekeys
 //	outbox         webhook deliveries, mails, daily exports, quota notices
 //	ingest         batches of hits and captcha claims
@@ -16,15 +16,17 @@
 //	files          the files of an embedded database
 //	inspect        how a PostgreSQL server is set up
 //	db             this package
+//	celllist       the list of cells, with their connections and addresses
+//	pgpool         the connections to a PostgreSQL server
 //	tables         columns of the tables that batches write
 //	watch          notifications of changes, on both engines
 //	sqlitefile     the connections of a SQLite file; sqlitestmt and saltfile are leaves, too
 //	model          entities and their rules, without SQL
 //
-// A package imports only packages below it; ingest, exports, audit, keys, reports, files and
-// inspect do not import each other. SQL and bun are used only under db. The control plane, the data plane, the jobs and the
-// command line make their stores from the one DB they are given. They keep the stores as concrete
-// types: an interface would have one implementation and dozens of methods. Tests use real
+// A package imports only packages below it; ingest, exports, audit, keys, reports, files and inspect do
+// not import each other. SQL and bun are used only under db. The control plane, the data plane, the jobs
+// and the command line make their stores from the one DB they are given. They keep the stores as
+// concrete types: an interface would have one implementation and dozens of methods. Tests use real
 // databases.
 package db
 
@@ -37,20 +39,20 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
-	"github.com/uptrace/bun/dialect/pgdialect"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
 
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/pgpool"
 	"github.com/tallygate/tallygate/db/sqlitefile"
 	"github.com/tallygate/tallygate/db/watch"
 )
 
-// DB is a database of either dialect. It is safe for concurrent use.
+// DB is a database of either dialect. Its connections are for the common tables: statements on tables of a
+// cell need a Cell or a CellTx. It is safe for concurrent use.
 type DB struct {
 	Write *bun.DB // SQLite: the one writing connection; PostgreSQL: the same pool as Read
 	Read  *bun.DB
@@ -77,8 +79,7 @@ type DB struct {
 
 	longReads chan struct{} // holds one value for each running LongRead
 
-	cells *cells
-	cell  Cell // whose tables are meant; empty: the default one's
+	*celllist.List // of the cells
 }
 
 // The connections of a process, and what bounds them. Writers of hits and claims on PostgreSQL have
@@ -88,23 +89,11 @@ const (
 	postgresPool  = 16                // connections of the control plane and the worker, see Options
 	dataPool      = 4                 // connections of the data plane for lookups, salts and counts, see Options
 	maxLongReads  = sqliteReaders / 2 // see LongRead
-
-	connectTimeout = 3 * time.Second       // to a server, unless the URL sets another one
-	pingAfter      = 50 * time.Millisecond // idle time after which a connection is checked before its use
 )
 
 const (
 	sqliteScheme    = "sqlite:"
 	defaultDatabase = "tallygate.sqlite" // file in the data folder
-)
-
-// pgSession ends the transaction of a process that is paused, or whose machine is, so that its locks
-// do not stop every other process. No transaction waits for anything but the database. A statement
-// sets it: poolers refuse it as a parameter of the connection. Through a pooler each transaction sets it
-// for itself, because another process gets the connection to the server afterwards.
-const (
-	pgSession = "SET idle_in_transaction_session_timeout = '30s'"
-	pgLocal   = "SET LOCAL idle_in_transaction_session_timeout = '30s'"
 )
 
 // Options are about the connections to a PostgreSQL server. SQLite ignores them.
@@ -183,13 +172,13 @@ func openSQLite(path string) (*DB, error) {
 		changes:    watch.NewSQLite(data),
 		Clock:      newClock(),
 		longReads:  make(chan struct{}, maxLongReads),
+		List:       celllist.NewSQLite(),
 	}
-	d.cells = newCells(d)
 	return d, nil
 }
 
 func openPostgres(rawURL string, options Options) (*DB, error) {
-	pool, err := parsePostgres(rawURL)
+	pool, err := pgpool.Parse(rawURL)
 	if err != nil {
 		return nil, err
 	}
@@ -197,20 +186,16 @@ func openPostgres(rawURL string, options Options) (*DB, error) {
 	isPooled := options.DirectURL != ""
 	direct := pool
 	if isPooled {
-		if direct, err = parsePostgres(options.DirectURL); err != nil {
+		if direct, err = pgpool.Parse(options.DirectURL); err != nil {
 			return nil, fmt.Errorf("direct address: %w", err)
 		}
 	}
-	addresses, err := parseCellAddresses(options.CellURLs)
-	if err != nil {
-		return nil, err
-	}
 
-	write := openPostgresPool(pool, cmp.Or(options.Connections, postgresPool), isPooled)
-	data := openPostgresPool(pool, cmp.Or(options.DataConnections, dataPool), isPooled)
+	write := pgpool.Open(pool, cmp.Or(options.Connections, postgresPool), isPooled)
+	data := pgpool.Open(pool, cmp.Or(options.DataConnections, dataPool), isPooled)
 	sessions := write
 	if isPooled {
-		sessions = openPostgresPool(direct, 1, false)
+		sessions = pgpool.Open(direct, 1, false)
 	}
 
 	notify := func(ctx context.Context, channel string) error {
@@ -218,61 +203,17 @@ func openPostgres(rawURL string, options Options) (*DB, error) {
 		return err
 	}
 
-	d := &DB{
+	// The data plane's pool, because the data plane waits for the list.
+	cells, err := celllist.NewPostgres(data, direct, options.CellURLs)
+	if err != nil {
+		return nil, err
+	}
+
+	return &DB{
 		Write: write, Read: write, DataWrite: data, DataRead: data, sessions: sessions, isPooled: isPooled,
 		pg: direct, notifications: watch.NewPostgres(direct.Copy, notify),
-		Clock: newClock(), longReads: make(chan struct{}, maxLongReads),
-	}
-	d.cells = newCells(d)
-	d.cells.addresses.configs = addresses
-	return d, nil
-}
-
-// parsePostgres reads an address, and adds what it leaves out.
-func parsePostgres(rawURL string) (*pgx.ConnConfig, error) {
-	cfg, err := pgx.ParseConfig(rawURL)
-	if err != nil {
-		// Drop pgx's own error: it could repeat the password.
-		return nil, errors.New("the database URL cannot be read")
-	}
-
-	if cfg.ConnectTimeout == 0 {
-		cfg.ConnectTimeout = connectTimeout
-	}
-	if cfg.RuntimeParams["application_name"] == "" {
-		cfg.RuntimeParams["application_name"] = "tallygate"
-	}
-
-	return cfg, nil
-}
-
-// openPostgresPool returns a pool of at most so many connections. It opens none yet.
-func openPostgresPool(cfg *pgx.ConnConfig, connections int, isPooled bool) *bun.DB {
-	cfg = cfg.Copy()
-
-	// bun writes values into the statement text, so preparing each distinct text would only fill
-	// caches.
-	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-
-	// The server of an idle connection may have been restarted. database/sql then takes another
-	// connection, but only if the driver checks the old one first. Without this check, a restart
-	// would cost one failed statement for each idle connection.
-	ping := stdlib.OptionShouldPing(func(_ context.Context, p stdlib.ShouldPingParams) bool {
-		return p.IdleDuration > pingAfter
-	})
-	session := stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-		if isPooled {
-			return nil
-		}
-		return conn.PgConn().Exec(ctx, pgSession).Close()
-	})
-	sqlDB := stdlib.OpenDB(*cfg, ping, session)
-
-	sqlDB.SetMaxOpenConns(connections)
-	sqlDB.SetMaxIdleConns(connections)
-	sqlDB.SetConnMaxIdleTime(5 * time.Minute)
-
-	return bun.NewDB(sqlDB, pgdialect.New())
+		Clock: newClock(), longReads: make(chan struct{}, maxLongReads), List: cells,
+	}, nil
 }
 
 // IsPostgres reports whether the database is PostgreSQL; otherwise it is SQLite.
@@ -348,7 +289,7 @@ func (d *DB) WithSQLiteConn(ctx context.Context, fn func(*SQLiteConn) error) err
 
 // Close closes all connections.
 func (d *DB) Close() error {
-	err := errors.Join(d.cells.close(), d.Write.Close(), d.DataWrite.Close())
+	err := errors.Join(d.CloseCells(), d.Write.Close(), d.DataWrite.Close())
 	// On PostgreSQL the pools for reading are the same ones.
 	if d.sqlite != nil {
 		err = errors.Join(err, d.Read.Close(), d.DataRead.Close(), d.sqlite.Close())

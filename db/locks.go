@@ -20,33 +20,6 @@ import (
 //
 // SQLite needs none of these locks: a writing transaction excludes all others there.
 
-// The keys of PostgreSQL's advisory locks.
-const (
-	// MigrationLock is held while migrations are applied.
-	MigrationLock = 7_211_906_114
-
-	// installationLock is held by sign-ups, so that exactly one is the first of the installation,
-	// and by changes that could remove the last operator.
-	installationLock = 7_211_906_115
-
-	// PartitionLock is held while partitions are created, attached, detached or dropped.
-	PartitionLock = 7_211_906_116
-
-	// siteLocks is added to a site's id, which is smaller: transactions that have entered the site
-	// share the lock (Tx.EnterSite), and a move to another cell has it alone (Tx.LockCellOf).
-	siteLocks = 1 << 62
-
-	// accountLocks is added to an account's id, which is smaller: see Tx.LockMoveOf.
-	accountLocks = 1 << 61
-
-	// SaltLock is held while a day's salt is created: of two concurrent CREATE TABLE IF NOT EXISTS
-	// one can fail.
-	SaltLock = 7_211_906_118
-
-	// turnLock is the lock of TakeTurn.
-	turnLock = 7_211_906_120
-)
-
 // LockKey takes an advisory lock of PostgreSQL until the transaction ends. It does nothing on
 // SQLite.
 func (tx *Tx) LockKey(ctx context.Context, key int64) error {
@@ -64,18 +37,11 @@ func (tx *Tx) LockCellOf(ctx context.Context, siteID int64) error {
 	return tx.LockKey(ctx, siteLocks+siteID)
 }
 
-// shareCellOf shares the lock of LockCellOf until the transaction ends. It does not wait, because the
-// caller may have the site's row, which a move locks later: it reports whether it has the lock.
-func (tx *Tx) shareCellOf(ctx context.Context, siteID int64) (shared bool, err error) {
-	err = tx.NewRaw("SELECT pg_try_advisory_xact_lock_shared(?)", siteLocks+siteID).Scan(ctx, &shared)
-	return shared, err
-}
-
 // LockMoveOf excludes the steps of an account's move to another cell, and its deletion, from each other until
 // the transaction ends. It comes before the account's row in the order of locks. With one cell it does
 // nothing.
 func (tx *Tx) LockMoveOf(ctx context.Context, accountID int64) error {
-	single, err := tx.db.isSingle(ctx)
+	single, err := tx.db.IsSingle(ctx)
 	if single || err != nil {
 		return err
 	}

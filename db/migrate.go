@@ -207,17 +207,19 @@ func (tx *Tx) inEachCell(ctx context.Context, statements []string) error {
 	}
 
 	for _, cell := range list {
-		if err := tx.EnterCell(ctx, cell.ID); err != nil {
+		in, err := tx.EnterCell(ctx, cell.ID)
+		if err != nil {
 			return err
 		}
 		for _, statement := range statements {
-			if _, err := tx.Tx.Tx.ExecContext(ctx, statement); err != nil {
+			if _, err := in.Tx.Tx.Tx.ExecContext(ctx, statement); err != nil {
 				return inCell(cell.ID, fmt.Errorf("%s: %w", statement, err))
 			}
 		}
 	}
 
-	return tx.EnterCell(ctx, DefaultCell)
+	_, err = tx.EnterCell(ctx, DefaultCell)
+	return err
 }
 
 // RequireProgram makes programs without a migration refuse to start, unless the database requires a newer

@@ -50,7 +50,7 @@ func (d *DB) applyOutside(ctx context.Context, m Migration, now func() time.Time
 		return err
 	}
 
-	run := d.runScript
+	run := d.DefaultCell().runScript
 	if m.EachCell {
 		d.ForgetCells()
 		run = d.outsideInEachCell
@@ -63,9 +63,9 @@ func (d *DB) applyOutside(ctx context.Context, m Migration, now func() time.Time
 }
 
 // runScript runs the statements of a migration outside of a transaction.
-func (d *DB) runScript(ctx context.Context, conn *sql.Conn, script string) error {
+func (c *Cell) runScript(ctx context.Context, conn *sql.Conn, script string) error {
 	for _, statement := range Statements(script) {
-		if err := d.runOutside(ctx, conn, statement); err != nil {
+		if err := c.runOutside(ctx, conn, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}
@@ -74,17 +74,17 @@ func (d *DB) runScript(ctx context.Context, conn *sql.Conn, script string) error
 
 // outsideInEachCell runs the statements of a migration in each cell, on a connection of the cell.
 func (d *DB) outsideInEachCell(ctx context.Context, conn *sql.Conn, script string) error {
-	return d.EachCell(ctx, func(in *DB) error {
-		if in == d {
-			return d.runScript(ctx, conn, script)
+	return d.EachCell(ctx, func(cell *Cell) error {
+		if cell.ID == DefaultCell {
+			return cell.runScript(ctx, conn, script)
 		}
 
-		conn, err := in.sessions.DB.Conn(ctx)
+		conn, err := cell.Write.DB.Conn(ctx)
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
-		return in.runScript(ctx, conn, script)
+		return cell.runScript(ctx, conn, script)
 	})
 }
 
@@ -93,7 +93,7 @@ var concurrentIndex = regexp.MustCompile(
 	`(?i)^CREATE( UNIQUE)? INDEX CONCURRENTLY IF NOT EXISTS (\w+) ON (\w+) (.+)$`)
 
 // runOutside runs one statement of a migration outside of a transaction.
-func (d *DB) runOutside(ctx context.Context, conn *sql.Conn, statement string) error {
+func (c *Cell) runOutside(ctx context.Context, conn *sql.Conn, statement string) error {
 	index := concurrentIndex.FindStringSubmatch(statement)
 	if index == nil {
 		_, err := conn.ExecContext(ctx, statement)
@@ -109,7 +109,7 @@ func (d *DB) runOutside(ctx context.Context, conn *sql.Conn, statement string) e
 		return createIndex(ctx, conn, unique, name, table, columns)
 	}
 
-	return d.indexPartitions(ctx, conn, unique, name, table, columns, partitions)
+	return c.indexPartitions(ctx, conn, unique, name, table, columns, partitions)
 }
 
 // createIndex creates an index concurrently. It first drops an invalid one, which an interrupted
@@ -168,11 +168,11 @@ WHERE p.partrelid = to_regclass($1) ORDER BY c.relname`, table)
 // the table gets an index of itself only, which is invalid; each partition gets one concurrently; and
 // when the last one is attached, the table's index becomes valid. A partition that is created
 // meanwhile gets the index with the table's other properties.
-func (d *DB) indexPartitions(
+func (c *Cell) indexPartitions(
 	ctx context.Context, conn *sql.Conn, unique, name, table, columns string, partitions []string,
 ) error {
 	short := func(statement string) error {
-		return patiently(ctx, func() error { return d.withLockTimeout(ctx, statement) })
+		return patiently(ctx, func() error { return c.withLockTimeout(ctx, statement) })
 	}
 
 	err := short("CREATE" + unique + " INDEX IF NOT EXISTS " + name + " ON ONLY " + table + " " + columns)
@@ -211,8 +211,8 @@ SELECT EXISTS (
 }
 
 // withLockTimeout runs a statement that takes little time once it has its locks.
-func (d *DB) withLockTimeout(ctx context.Context, statement string) error {
-	return d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+func (c *Cell) withLockTimeout(ctx context.Context, statement string) error {
+	return c.InTx(ctx, func(ctx context.Context, tx *CellTx) error {
 		_, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", migrationLockWait.Milliseconds())
 		if err != nil {
 			return err

@@ -9,32 +9,32 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// Snapshot runs reads that see one state of the database, as one of the long reads. settings are
+// Snapshot runs reads that see one state of the cell and the common tables, as one of the long reads. settings are
 // statements that PostgreSQL runs first, such as "SET LOCAL jit = off". conn is the connection of tx,
 // for package rawrows.
-func (d *DB) Snapshot(
+func (c *Cell) Snapshot(
 	ctx context.Context, settings []string, read func(ctx context.Context, tx bun.Tx, conn bun.Conn) error,
 ) error {
-	hold, err := d.HoldPartitions(ctx)
+	hold, err := c.HoldPartitions(ctx)
 	if err != nil {
 		return err
 	}
 	first := strings.Join(slices.Concat(hold, settings), ";")
 
 	options := &sql.TxOptions{ReadOnly: true}
-	if d.IsPostgres() {
+	if c.Common.IsPostgres() {
 		options.Isolation = sql.LevelRepeatableRead
 	}
 
-	return d.LongRead(ctx, func() error {
-		conn, err := d.Read.Conn(ctx)
+	return c.Common.LongRead(ctx, func() error {
+		conn, err := c.Read.Conn(ctx)
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
 
 		return conn.RunInTx(ctx, options, func(ctx context.Context, tx bun.Tx) error {
-			if d.IsPostgres() {
+			if c.Common.IsPostgres() {
 				if _, err := tx.ExecContext(ctx, first); err != nil {
 					return err
 				}
@@ -48,16 +48,16 @@ func (d *DB) Snapshot(
 // see one state of the database. Until it ends, no row moves from a default partition into a new one. A
 // moved row would be missing: the new partition has none of the earlier state, and the default partition
 // is not read for that month any more.
-func (d *DB) HoldPartitions(ctx context.Context) ([]string, error) {
+func (c *Cell) HoldPartitions(ctx context.Context) ([]string, error) {
 	// Unlike a query, LOCK decides only after its wait which state the transaction sees.
 	const lock = "LOCK TABLE ONLY visits, ONLY pageviews, ONLY engagement, ONLY events IN ACCESS SHARE MODE"
-	if !d.IsPostgres() {
+	if !c.Common.IsPostgres() {
 		return nil, nil
 	}
 
 	// Citus would lock the tables on all nodes, and fail without one of them. Partitions are changed
 	// with locks on all nodes, so that one here is enough.
-	isCitus, err := d.IsCitus(ctx)
+	isCitus, err := c.Common.IsCitus(ctx)
 	if err != nil || !isCitus {
 		return []string{lock}, err
 	}
@@ -65,9 +65,9 @@ func (d *DB) HoldPartitions(ctx context.Context) ([]string, error) {
 }
 
 // LongConn lends a driver's connection for package rawrows, as one of the long reads.
-func (d *DB) LongConn(ctx context.Context, read func(driverConn any) error) error {
-	return d.LongRead(ctx, func() error {
-		conn, err := d.Read.Conn(ctx)
+func (c *Cell) LongConn(ctx context.Context, read func(driverConn any) error) error {
+	return c.Common.LongRead(ctx, func() error {
+		conn, err := c.Read.Conn(ctx)
 		if err != nil {
 			return err
 		}

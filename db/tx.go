@@ -7,6 +7,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tallygate/tallygate/db/pgpool"
 	"github.com/tallygate/tallygate/db/watch"
 )
 
@@ -23,13 +24,13 @@ const (
 	retryAttempts = 4
 )
 
-// Tx is a transaction of InTx or InDataTx. Functions that also run outside of one take a bun.IDB,
-// which Tx implements.
+// Tx is a transaction of InTx or InDataTx, for the common tables. Functions that also run outside of one
+// take a bun.IDB, which Tx implements.
 type Tx struct {
 	bun.Tx
 
 	db      *DB
-	cell    int64          // whose tables are meant since EnterSite; 0: those of db
+	cell    int64          // whose tables come first in the search_path, see CellTx; 0: the default one's
 	hasTurn bool           // the transaction has called TakeTurn, and needed it
 	changes []watch.Notice // of this process, for SQLite's watchers after the commit
 }
@@ -38,15 +39,18 @@ type Tx struct {
 // one (a serialization failure, a deadlock or a busy database) runs again, up to 4 times in all: fn
 // must set its results again each time. The order of locks is in locks.go.
 func (d *DB) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
-	return d.inTx(ctx, d.Write, fn)
+	return d.inTx(ctx, d.Write, d.isPooled, fn)
 }
 
 // InDataTx is InTx with the data plane's connections. On SQLite it is served before InTx.
 func (d *DB) InDataTx(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
-	return d.inTx(ctx, d.DataWrite, fn)
+	return d.inTx(ctx, d.DataWrite, d.isPooled, fn)
 }
 
-func (d *DB) inTx(ctx context.Context, pool *bun.DB, fn func(ctx context.Context, tx *Tx) error) error {
+// inTx is InTx with the connections of a pool.
+func (d *DB) inTx(
+	ctx context.Context, pool *bun.DB, isPooled bool, fn func(ctx context.Context, tx *Tx) error,
+) error {
 	began := time.Now()
 	lost := func(err error) bool {
 		return IsRetryable(err) && (d.IsPostgres() || time.Since(began) < retryFor)
@@ -56,13 +60,10 @@ func (d *DB) inTx(ctx context.Context, pool *bun.DB, fn func(ctx context.Context
 	err := Retry(lost, func() error {
 		return pool.RunInTx(ctx, nil, func(ctx context.Context, begun bun.Tx) error {
 			tx := &Tx{Tx: begun, db: d}
-			if d.isPooled {
-				if _, err := begun.ExecContext(ctx, pgLocal); err != nil {
+			if isPooled {
+				if _, err := begun.ExecContext(ctx, pgpool.Local); err != nil {
 					return err
 				}
-			}
-			if err := tx.holdCell(ctx); err != nil {
-				return err
 			}
 
 			err := fn(ctx, tx)

@@ -5,12 +5,12 @@
 #   TALLYGATE_URL=https://app.example.com TALLYGATE_API_TOKEN=tga_… sh docs/configure-site.sh example.com
 #
 # It stops at the first error. Run again, it reuses the existing site and replaces its server secret. Optional:
-#   EXTRA_DOMAIN   another domain whose pages may send hits
+#   EXTRA_DOMAIN   another domain with pages that send hits
 #   EVENT          an event name of your own, which becomes a key event (default: signup)
 #   WEBHOOK_URL    where key events are sent
 #   WEBHOOK_SECRET signs these calls: 16 characters or more
 #   DAILY_URL      where each day's events are sent when the day is over
-#   EXCLUDE        an address or network whose hits are not stored, for instance your office
+#   EXCLUDE        an address or network without stored hits, for instance your office
 #   SITEKEY_NAME   creates a captcha sitekey of this name, bound to the domain; each run creates another one
 set -eu
 
@@ -19,7 +19,7 @@ set -eu
 domain=${1:?the domain of the site, for instance example.com}
 event=${EVENT:-signup}
 
-# Values are inserted into JSON without escaping, so refuse those that would need it.
+# Values are inserted into JSON without escaping, so refuse values that would need it.
 for value in "$domain" "$event" "${EXTRA_DOMAIN:-}" "${WEBHOOK_URL:-}" "${WEBHOOK_SECRET:-}" "${DAILY_URL:-}" "${EXCLUDE:-}" \
 	"${SITEKEY_NAME:-}"; do
 	case $value in

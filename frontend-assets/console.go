@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -19,20 +21,21 @@ const captchaPreview = "/captcha-preview"
 // consoleFiles lists the console's files by name. Their addresses share one hash of all contents,
 // because the scripts import each other by name.
 var consoleFiles = map[string]*file{
-	"main.js":     builtFile("console/main.js", javascript),
-	"details.js":  builtFile("console/details.js", javascript),
-	"more.js":     builtFile("console/more.js", javascript),
-	"manage.js":   builtFile("console/manage.js", javascript),
-	"account.js":  builtFile("console/account.js", javascript),
-	"de.js":       builtFile("console/de.js", javascript),
-	"de-later.js": builtFile("console/de-later.js", javascript),
-	"console.css": builtFile("console/console.css", "text/css; charset=utf-8"),
+	"main.js":      builtFile("console/main.js", javascript),
+	"drilldown.js": builtFile("console/drilldown.js", javascript),
+	"site.js":      builtFile("console/site.js", javascript),
+	"captcha.js":   builtFile("console/captcha.js", javascript),
+	"account.js":   builtFile("console/account.js", javascript),
+	"operator.js":  builtFile("console/operator.js", javascript),
+	"de.js":        builtFile("console/de.js", javascript),
+	"de-pages.js":  builtFile("console/de-pages.js", javascript),
+	"console.css":  builtFile("console/console.css", "text/css; charset=utf-8"),
 }
 
 // consoleVersion is the path of the console's files in this build.
 var consoleVersion = func() string {
 	var all bytes.Buffer
-	for _, name := range []string{"main.js", "details.js", "more.js", "manage.js", "account.js", "de.js", "de-later.js", "console.css"} {
+	for _, name := range slices.Sorted(maps.Keys(consoleFiles)) {
 		all.Write(consoleFiles[name].plain())
 	}
 	return consolePrefix + hash(all.Bytes()) + "/"

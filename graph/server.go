@@ -140,7 +140,11 @@ func New(o Options) (http.Handler, error) {
 		isShared:   o.IsShared,
 	}
 
-	post := o.Auth.Middleware(newExecutor(resolvers, requests.limits, counters, o))
+	executor, err := newExecutor(resolvers, requests.limits, counters, o)
+	if err != nil {
+		return nil, err
+	}
+	post := o.Auth.Middleware(executor)
 	return byMethod(origins.Handler(requests.handler(post)), o.GraphiQL), nil
 }
 
@@ -151,18 +155,24 @@ func nodeIDs(d *db.DB) (*model.NodeIDs, error) {
 }
 
 // newExecutor returns gqlgen's server with the limits, the error presenter and the transport.
-func newExecutor(resolvers *resolver.Resolver, l *limits.Limits, counters *errorCounters, o Options) http.Handler {
-	schema := generated.NewExecutableSchema(generated.Config{Resolvers: resolvers, Complexity: limits.Complexity()})
-	srv := handler.New(limits.WithMutationCost(schema))
+func newExecutor(
+	resolvers *resolver.Resolver, l *limits.Limits, counters *errorCounters, o Options,
+) (http.Handler, error) {
+	schema, err := limits.WithCosts(generated.NewExecutableSchema(generated.Config{Resolvers: resolvers}))
+	if err != nil {
+		return nil, err
+	}
+
+	srv := handler.New(schema)
 	limits.Apply(srv, o.Introspection)
 
 	srv.AddTransport(endpoint.New(l, o.Now))
 	srv.Use(resolver.Mutations{})
-	srv.Use(resolver.SecondFactorRule{})
+	srv.Use(resolvers.Access())
 	srv.SetErrorPresenter(counters.counted(newPresenter(o.Log, o.Now).present))
 	srv.SetRecoverFunc(recovered)
 
-	return srv
+	return srv, nil
 }
 
 // byMethod routes POST to the schema and a browser's GET to GraphiQL.

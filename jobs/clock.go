@@ -50,9 +50,9 @@ func (c databaseClock) TrustedNow(ctx context.Context) (model.Instant, error) {
 	return c.retention.TrustedNow(ctx)
 }
 
-// clock is the database's clock, which all workers share: they decide everything by it. The clock
-// of this process is only compared with it. A difference means that one of the two is wrong, and
-// then nothing is deleted.
+// clock is the database's clock, which all workers share for all decisions. It is only compared
+// with the clock of this process. A difference means that one of the two is wrong. Then nothing is
+// deleted.
 type clock struct {
 	db  timekeeper
 	now func() time.Time // this process's clock
@@ -63,7 +63,7 @@ type clock struct {
 	logged time.Time // time of the last log line, monotonic
 }
 
-// clockState is the result of the last comparisons. Its methods do not see later ones.
+// clockState is the result of the last comparisons. Its methods do not see later comparisons.
 type clockState struct {
 	difference time.Duration // this process's clock less the database's
 	jump       *db.ClockJump // nil: the database's clock is trusted

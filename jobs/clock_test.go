@@ -112,8 +112,8 @@ func metric(t *testing.T, j *jobs.Worker, name string) string {
 	return ""
 }
 
-// TestWrongWorkerClockDeletesNothing: a worker whose clock differs from the database's deletes
-// nothing and reports that. The database's clock is the real one here.
+// TestWrongWorkerClockDeletesNothing checks that a worker deletes nothing, and reports that, while
+// its clock differs from the database's. The database has the real time here.
 func TestWrongWorkerClockDeletesNothing(t *testing.T) {
 	t.Parallel()
 
@@ -160,8 +160,8 @@ func TestWrongWorkerClockDeletesNothing(t *testing.T) {
 	}
 }
 
-// TestWrongDatabaseClockDeletesNothing: nothing is deleted after the clock of the database server
-// jumped, or with SQLite that of the machine.
+// TestWrongDatabaseClockDeletesNothing checks that nothing is deleted after a jump of the database
+// server's clock, or, with SQLite, of the machine's clock.
 func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 	t.Parallel()
 
@@ -230,7 +230,7 @@ func TestConsumedStaysConsumed(t *testing.T) {
 		account := dbtest.CaptchaAccount(t, d, "a")
 		token := model.ConsumedKey{AccountID: account, IssuedAt: model.At(noon.Add(-6 * time.Minute)), ID: [16]byte{1}}
 		claim := func() (first bool) {
-			store := ingest.New(dbtest.SitesCell(t, d)).ClaimStore()
+			store := ingest.NewClaimStore(dbtest.SitesCell(t, d))
 			defer store.Close()
 
 			err := store.Update(
@@ -261,8 +261,9 @@ func TestConsumedStaysConsumed(t *testing.T) {
 	})
 }
 
-// TestWrongWorkerClockKeepsTheSchedule: a worker whose clock is wrong sends what is due by the
-// database's clock, signs with that time, and schedules the next attempt after the usual pause.
+// TestWrongWorkerClockKeepsTheSchedule checks that a worker with a wrong clock sends deliveries
+// that are due by the database's clock, signs with that time, and schedules the next attempt after
+// the usual pause.
 func TestWrongWorkerClockKeepsTheSchedule(t *testing.T) {
 	t.Parallel()
 

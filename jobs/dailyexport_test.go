@@ -47,7 +47,8 @@ func TestDailyExport(t *testing.T) {
 		awaitThat(t, func() (string, bool) {
 			rows, err := dbtest.Rows[model.Delivery](d, "SELECT * FROM deliveries")
 
-			// The clock advances to the second attempt, but not while one is made: a claim ends after 45 s.
+			// The clock advances to the second attempt, but not while one is made: a claim ends
+			// after 45 s.
 			delivered, claimed := 0, false
 			for _, row := range rows {
 				claimed = claimed || row.ClaimedUntil != 0
@@ -110,8 +111,8 @@ func TestDailyExport(t *testing.T) {
 	})
 }
 
-// TestFailingExportPlan: a site whose exports cannot be planned is logged, and the exports of the
-// other sites arrive. Its own arrive when a later run can plan them.
+// TestFailingExportPlan checks that a failed plan of a site's exports is logged, and that the
+// exports of the other sites arrive. The site's exports arrive when a later run can plan them.
 func TestFailingExportPlan(t *testing.T) {
 	t.Parallel()
 
@@ -141,7 +142,7 @@ func TestFailingExportPlan(t *testing.T) {
 		arrived(2)
 		awaitThat(t, func() (string, bool) {
 			n := logged.of("plan a daily export; other sites' exports continue, this one is retried in 5 minutes")
-			// A task whose submission took too long runs in this process as well.
+			// A task runs in this process as well if its submission took too long.
 			return fmt.Sprintf("the failure was logged %d times", n), n > 0
 		})
 

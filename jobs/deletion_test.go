@@ -45,7 +45,7 @@ func TestErasuresFinish(t *testing.T) {
 		})
 
 		if n, err := dbtest.Count(d, "visits"); n != 2 || err != nil {
-			t.Errorf("%d visits remain, %v; want those of others", n, err)
+			t.Errorf("%d visits remain, %v; want the visits of others", n, err)
 		}
 	})
 }

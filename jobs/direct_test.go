@@ -67,8 +67,8 @@ func TestQueueAwayRealRedis(t *testing.T) {
 				outage.begin(server)
 				began := time.Now()
 
-				// The next day begins before there is anything to send: later, it would end the claims of
-				// the attempts in progress, and they would be repeated.
+				// The next day begins before there is anything to send: later, it would end the
+				// claims of the attempts in progress, and they would be repeated.
 				clock.add(24 * time.Hour)
 
 				const n = 20
@@ -102,7 +102,8 @@ func TestQueueAwayRealRedis(t *testing.T) {
 						}
 					}
 
-					// The deliveries, the one before the outage and a part of the daily export.
+					// The deliveries, the delivery before the outage and a part of the daily
+					// export.
 					return fmt.Sprintf(
 							"%d of %d calls, %d of %d mails",
 							len(calls),
@@ -145,7 +146,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 
 				clock.add(time.Hour)
 
-				// By then the queue would have repeated what it repeats.
+				// By then the queue would have repeated its periodic tasks.
 				awaitThat(t, func() (string, bool) {
 					rows, err := dbtest.Count(d, "signin_failures")
 					return fmt.Sprintf("%d old sign-in failures left, %v", rows, err), rows == 0

@@ -89,8 +89,8 @@ func Resolve(resolver *net.Resolver) func(*Settings) {
 	return func(s *Settings) { s.webhook.Resolver = resolver }
 }
 
-// ShowAnswers makes a worker store the responses of receivers in private networks, as it does those
-// of hosts on the internet.
+// ShowAnswers makes a worker store the responses of receivers in private networks, as it does for
+// hosts on the internet.
 func ShowAnswers(s *Settings) {
 	s.webhook.ShowAnswer = func(netip.Addr) bool { return true }
 }
@@ -108,7 +108,7 @@ const occupier = "test:waits"
 
 // PrepareOccupy makes a worker accept Occupy's tasks. It must not be called after Start. Each task
 // holds its slot until release is closed, and calls begun when it first runs: the queue repeats a
-// task whose lease it could not extend in time.
+// task if it could not extend the task's lease in time.
 func (w *Worker) PrepareOccupy(begun func(), release <-chan struct{}) {
 	var first sync.Map
 	w.queue.Handle(occupier, func(_ context.Context, payload []byte) error {

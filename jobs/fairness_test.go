@@ -77,9 +77,8 @@ func deadReceiver(tb testing.TB) (url string, calls func() int) {
 	return "https://" + l.Addr().String(), func() int { return len(accepted) }
 }
 
-// TestDeadReceiverDelaysNoOther: while thousands of deliveries wait for a receiver that does not
-// respond, those of other sites are made. Until then the dead one gets no more calls than its lane
-// has slots.
+// TestDeadReceiverDelaysNoOther checks that deliveries of other sites are made while thousands wait
+// for an unresponsive receiver. Meanwhile that receiver gets no more calls than its lane has slots.
 func TestDeadReceiverDelaysNoOther(t *testing.T) {
 	t.Parallel()
 
@@ -157,8 +156,8 @@ func BenchmarkDeadReceiver(b *testing.B) {
 	})
 }
 
-// startCrowded starts a worker of which only some slots are free until the test ends. Its calls
-// have a long timeout; answer ends those of receivers that do not respond.
+// startCrowded starts a worker with only the given number of free slots until the test ends. Its
+// calls have a long timeout; answer ends the calls of unresponsive receivers.
 func startCrowded(t *testing.T, d *db.DB, a *authority, slots int, answer func()) *clock {
 	t.Helper()
 
@@ -185,7 +184,7 @@ func endless(s *jobs.Settings) {
 	jobs.AttemptTimeout(2 * patience)(s)
 }
 
-// silentReceiver accepts calls and responds to none before answer is called.
+// silentReceiver accepts calls, and responds only after answer is called.
 func silentReceiver(tb testing.TB, a *authority) (r *receiver, answer func()) {
 	tb.Helper()
 	hold := make(chan struct{})
@@ -195,8 +194,8 @@ func silentReceiver(tb testing.TB, a *authority) (r *receiver, answer func()) {
 	return r, answer
 }
 
-// silentSites makes n sites of the account of site, each with deliveries of the kind that are due
-// at noon, and whose receiver is r.
+// silentSites makes n sites of the account of site. Each has deliveries of the kind to r that are
+// due at noon.
 func silentSites(t *testing.T, d *db.DB, site *model.Site, r *receiver, n int, kind, body string, deliveries int) {
 	t.Helper()
 
@@ -254,8 +253,8 @@ func checkServed(t *testing.T, d *db.DB, silent *receiver, now *clock, site *mod
 	}
 }
 
-// TestManyDeadReceivers: while more sites than a worker has slots for wait for receivers that do
-// not respond, deliveries of a site whose receiver responds are made.
+// TestManyDeadReceivers checks that a site with a responsive receiver gets its deliveries while
+// more sites than a worker has slots wait for unresponsive receivers.
 func TestManyDeadReceivers(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)

@@ -24,9 +24,9 @@ import (
 // faultRounds is the number of faults on each database.
 const faultRounds = 55
 
-// TestFaultsRealRedis: whatever happens to Redis and to the workers, no due delivery is lost, and
-// none is sent more often than the schedule allows. Two workers, each with its own schedule, run
-// all the time.
+// TestFaultsRealRedis checks that faults of Redis and of the workers lose no due delivery, and that
+// no delivery is sent more often than the schedule allows. Two workers, each with its own schedule,
+// run all the time.
 func TestFaultsRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -183,8 +183,8 @@ func TestPausedWorkerRealRedis(t *testing.T) {
 	})
 }
 
-// TestClockSteps: a clock that is set by an hour and back while deliveries are in progress loses
-// none and repeats none.
+// TestClockSteps sets the clock by an hour and back while deliveries are in progress, and checks
+// that each delivery is made once.
 func TestClockSteps(t *testing.T) {
 	t.Parallel()
 
@@ -205,7 +205,7 @@ func TestClockSteps(t *testing.T) {
 
 		startQuick(t, d, a, clock.Now, jobs.Quick(50*time.Millisecond, time.Minute))
 		awaitThat(t, func() (string, bool) {
-			// The last step must not be one back.
+			// The last step must not set the clock back.
 			clock.add(time.Hour)
 			backlog, err := outbox.New(d).DeliveryBacklog(t.Context(), model.At(noon.AddDate(1, 0, 0)))
 			return fmt.Sprintf("%+v, %v", backlog, err), err == nil && backlog.Pending == 0
@@ -219,10 +219,9 @@ func TestClockSteps(t *testing.T) {
 	})
 }
 
-// TestLostInACallRealRedis: a Redis that is lost during a call and returns empty ends neither the
-// call nor its claim, and neither does asynq when it cancels the call's task. No delivery is lost
-// or made twice: not that one, and none of those that became due during the outage and were made
-// without Redis.
+// TestLostInACallRealRedis loses Redis during a call, and restarts it empty. Neither this nor
+// asynq, which cancels the call's task, must end the call or its claim. No delivery is lost or made
+// twice, including deliveries that became due during the outage and were made without Redis.
 func TestLostInACallRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -282,9 +281,9 @@ func TestLostInACallRealRedis(t *testing.T) {
 	})
 }
 
-// TestSecretThatDoesNotOpen: a delivery whose secret was encrypted with another key is never sent
-// unsigned. It fails after five attempts of the class internal, and the owner gets a mail; other
-// sites' deliveries are not delayed. With a new secret it can be sent again.
+// TestSecretThatDoesNotOpen checks that a delivery is never sent unsigned if its secret was
+// encrypted with another key. It fails after five attempts of the class internal, and the owner
+// gets a mail; other sites' deliveries are not delayed. With a new secret it can be sent again.
 func TestSecretThatDoesNotOpen(t *testing.T) {
 	t.Parallel()
 

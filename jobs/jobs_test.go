@@ -376,7 +376,7 @@ func TestRestartRealRedis(t *testing.T) {
 			ping()
 		}
 
-		// The second message is the library's own. Housekeeping may log what it removed meanwhile.
+		// The library writes the second message. Housekeeping may log its deletions meanwhile.
 		outages, others := logged.of("the queue is unavailable; workers take due work from the database"), logged.of("queue")
 		if outages != 1 || others > 1 {
 			t.Errorf("%d log lines about the outage and %d of the queue's library, want 1 and at most 1", outages, others)
@@ -416,7 +416,7 @@ func TestTwoWorkersRealRedis(t *testing.T) {
 
 		await(t, d, clean)
 
-		// A task is logged after it is done: Stop waits for that.
+		// A task is logged after its end. Stop waits for that.
 		for _, j := range workers {
 			if err := j.Stop(t.Context()); err != nil {
 				t.Fatal(err)

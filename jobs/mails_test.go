@@ -575,9 +575,9 @@ func TestQuotaMails(t *testing.T) {
 	})
 }
 
-// TestQuotaMailsOfALoweredPlan: an account whose plan is lowered below its usage gets the mails of
-// 80 % and 100 %, although its quota is used up and nothing is counted any more. Two workers send
-// each mail once.
+// TestQuotaMailsOfALoweredPlan lowers an account's plan below its usage. The account gets the mails
+// of 80 % and 100 %, although its quota is used up and nothing is counted any more. Two workers
+// send each mail once.
 func TestQuotaMailsOfALoweredPlan(t *testing.T) {
 	t.Parallel()
 
@@ -632,7 +632,7 @@ func verifyCaptchas(t *testing.T, d *db.DB, accountID int64, plan model.CaptchaP
 		t.Fatal(err)
 	}
 
-	store := ingest.New(dbtest.SitesCell(t, d)).ClaimStore()
+	store := ingest.NewClaimStore(dbtest.SitesCell(t, d))
 	defer store.Close()
 
 	key := model.CaptchaUsageKey{AccountID: accountID, Month: 202611}
@@ -657,8 +657,8 @@ func verifyCaptchas(t *testing.T, d *db.DB, accountID int64, plan model.CaptchaP
 	}
 }
 
-// TestMailsOfAnOlderVersion: mails that were queued before the tables had languages and the data ids are
-// sent, in English.
+// TestMailsOfAnOlderVersion: mails that were queued before the tables had languages and the data
+// ids are sent, in English.
 func TestMailsOfAnOlderVersion(t *testing.T) {
 	t.Parallel()
 

@@ -13,7 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports"
 )
 
-// measureTimeout bounds what a scrape waits for the database. Prometheus waits for 10 s.
+// measureTimeout bounds how long a scrape waits for the database. Prometheus waits for 10 s.
 const measureTimeout = 5 * time.Second
 
 // Measure registers the metrics of the worker. A scrape reads what waits in the database and in the
@@ -124,7 +124,7 @@ func gauge(desc *prometheus.Desc, value float64, labels ...string) prometheus.Me
 	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 }
 
-// secondsSince returns how long ago a time was, and 0 for none.
+// secondsSince returns the seconds from at to now, and 0 if at is 0.
 func secondsSince(now, at model.Instant) float64 {
 	if at == 0 {
 		return 0
@@ -201,6 +201,8 @@ func (m *taskMetrics) measured(name string, run func(context.Context) error) fun
 
 		if err != nil {
 			failed.Inc()
+
+			// Traces contain no error texts, see docs/operations.md.
 			span.SetStatus(codes.Error, "")
 			return err
 		}

@@ -25,8 +25,8 @@ func TestMetricsOfCells(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// One row of each kind in the first cell, which is due for a minute, and two in the second one, of which the
-		// oldest is due for an hour.
+		// The first cell has a row of each kind that is due for a minute. The second cell has two;
+		// the oldest is due for an hour.
 		at := int64(model.At(now))
 		const minute = int64(time.Minute / time.Microsecond)
 		for _, statement := range []string{

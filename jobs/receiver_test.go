@@ -91,7 +91,7 @@ func (a *authority) certificate(tb testing.TB, names ...string) tls.Certificate 
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
 }
 
-// received is one call that a receiver got.
+// received is a call that a receiver got.
 type received struct {
 	header http.Header
 	body   string
@@ -196,7 +196,7 @@ func (c *fastClock) add(d time.Duration) {
 	c.step += d
 }
 
-// newSite creates an account with a site whose conversion webhook is url, signed with secret.
+// newSite creates an account with a site. Its conversion webhook is url, signed with secret.
 func newSite(tb testing.TB, d *db.DB, domain, url, secret string) *model.Site {
 	tb.Helper()
 

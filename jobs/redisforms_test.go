@@ -75,8 +75,8 @@ func TestSentinelRealRedis(t *testing.T) {
 	})
 }
 
-// TestToolsRealRedis: asynq's inspector, on which its tools are built, lists the queues, also after
-// Redis lost its data, and can pause and resume a queue.
+// TestToolsRealRedis checks that asynq's inspector, which its tools use, lists the queues, also
+// after Redis lost its data, and can pause and resume a queue.
 func TestToolsRealRedis(t *testing.T) {
 	t.Parallel()
 

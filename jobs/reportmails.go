@@ -9,21 +9,23 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// ReportFigures returns the figures of report mails. They equal those of a report of the same days.
+// ReportFigures returns the figures of report mails. They equal the figures of a report of the same
+// days.
 type ReportFigures interface {
-	// Summary returns the figures of the days from and to of the site's time zone, and of those in
-	// between, and of as many days before.
+	// Summary returns the figures of the days between from and to, both included, in the site's
+	// time zone, and of as many days before.
 	Summary(ctx context.Context, site *model.Site, from, to model.Day) (*model.ReportSummary, error)
 
 	// LiveVisitors returns how many visitors were on the site in the last 5 minutes.
 	LiveVisitors(ctx context.Context, site *model.Site, now model.Instant) (int64, error)
 }
 
-// reportPlanner queues the report mails that are due. Its cost follows what is due. A mail and the next
-// time of its subscription are stored in one transaction, so that two planners send one mail.
+// reportPlanner queues the report mails that are due. Its cost follows the number of due mails. A
+// mail and the next time of its subscription are stored in one transaction, so that two planners
+// send one mail.
 type reportPlanner struct {
 	store   *sites.Store
-	figures ReportFigures // nil: no mail is queued, and those that are due stay due
+	figures ReportFigures // nil: no mail is queued, and due mails stay due
 }
 
 const (
@@ -31,8 +33,8 @@ const (
 	reportRetry = 10 * time.Minute // pause after an error
 )
 
-// plan queues the mails that are due and returns their number. A subscription whose figures fail is
-// due again after reportRetry, so that it delays no other.
+// plan queues the due mails and returns their number. A subscription without figures because of an
+// error is due again after reportRetry, so that it delays no other.
 func (p *reportPlanner) plan(ctx context.Context, now model.Instant) (int64, error) {
 	if p.figures == nil {
 		return 0, nil
@@ -102,8 +104,8 @@ func (p *reportPlanner) send(ctx context.Context, was model.ReportMail, now mode
 	return kind != "" && err == nil, err
 }
 
-// compose returns the kind and the data of the mail of a subscription; no kind if there is nothing to
-// report.
+// compose returns the kind and the data of a subscription's mail. The kind is empty if there is
+// nothing to report.
 func (p *reportPlanner) compose(
 	ctx context.Context, site *model.Site, mail *model.ReportMail, now model.Instant,
 ) (string, any, error) {

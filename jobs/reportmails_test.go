@@ -49,8 +49,8 @@ func (f *figures) LiveVisitors(context.Context, *model.Site, model.Instant) (int
 	return f.live, nil
 }
 
-// TestReportMails: concurrent planners send each summary and each alert once, at 6:00 in the site's
-// time zone, and a site whose figures fail delays no other.
+// TestReportMails checks that concurrent planners send each summary and each alert once, at 6:00 in
+// the site's time zone, and that a site with failing figures delays no other.
 func TestReportMails(t *testing.T) {
 	t.Parallel()
 

@@ -41,7 +41,8 @@ SELECT ?0, ?2, ?3, 1, 1, 0, false, '/'`,
 		options := jobs.Options{DB: d, Now: clock.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), RetentionMonths: 120}
 		builder := startWorkerWith(t, options)
 		awaitThat(t, func() (string, bool) {
-			// A day whose builder stops is due again after minutes, which this clock does not reach.
+			// After a builder stops, its day is due again after minutes. This clock does not reach
+			// them.
 			days, err := dbtest.Rows[struct{ Built, Merged int64 }](d, `
 SELECT count(*) AS built, count(CASE state WHEN 2 THEN 1 END) AS merged FROM report_days WHERE built_at > 0`)
 			if err != nil {

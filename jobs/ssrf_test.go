@@ -160,7 +160,7 @@ func TestBlockedAtConnect(t *testing.T) {
 }
 
 // twoListeners listens on one port of 127.0.0.1 and 127.0.0.2. It tries several ports, since other
-// tests may use one of the two.
+// tests may use either address.
 func twoListeners(t *testing.T) (here, there net.Listener, port string) {
 	t.Helper()
 
@@ -183,7 +183,7 @@ func twoListeners(t *testing.T) (here, there net.Listener, port string) {
 }
 
 // TestRebinding: the address that is connected to is checked, even if a name changes between two
-// queries. Of several addresses only permitted ones are called.
+// queries. Of several addresses, only the permitted addresses are called.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 

@@ -316,7 +316,7 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 }
 
 // TestSignatures: both signatures are right, with a secret of either form, at each attempt and for
-// a manual redelivery. The library of Standard Webhooks checks the second one.
+// a manual redelivery. The library of Standard Webhooks checks the second signature.
 func TestSignatures(t *testing.T) {
 	t.Parallel()
 
@@ -558,8 +558,8 @@ func TestTestWebhook(t *testing.T) {
 	})
 }
 
-// TestWaitsForAddress: what is due for an address that was removed waits without an attempt, and
-// arrives when the site has one again.
+// TestWaitsForAddress checks that deliveries to a removed address wait without an attempt, and
+// arrive when the site has an address again.
 func TestWaitsForAddress(t *testing.T) {
 	t.Parallel()
 
@@ -600,9 +600,9 @@ func TestWaitsForAddress(t *testing.T) {
 	})
 }
 
-// TestOwnersRequests: through Redis, failed deliveries that are sent again keep their message ids, a
-// day that is sent again has new ones and the rows of the day, and a test reaches the webhook that it
-// is for.
+// TestOwnersRequests: through Redis, failed deliveries that are sent again keep their message ids,
+// a day that is sent again has new message ids and the rows of the day, and a test reaches the
+// webhook that it is for.
 func TestOwnersRequests(t *testing.T) {
 	t.Parallel()
 

@@ -1,9 +1,9 @@
-// Package jobs is the worker role: what happens after a request, or without one. It decides what
+// Package jobs is the worker role: work that runs after a request or without any. It decides what
 // runs when. Package queue carries the tasks through Redis, webhook makes the deliveries and mail
 // sends the mails.
 //
-// What must happen follows from rows in the database and from the clock, so that an empty or absent
-// Redis loses no work. The program starts and stops a Worker; requests never wait for it.
+// Rows in the database and the clock determine the due work, so that an empty or absent Redis loses
+// no work. The program starts and stops a Worker; requests never wait for it.
 package jobs
 
 import (
@@ -42,7 +42,7 @@ const (
 	sweepTimeout  = 2 * time.Minute // for one sweep, against a database that does not answer
 )
 
-// Options are what a Worker works with. DB, Now and Log are required.
+// Options configure a Worker. DB, Now and Log are required.
 type Options struct {
 	DB       *db.DB
 	RedisURL string // see queue.Options; "": a queue inside this process
@@ -50,9 +50,9 @@ type Options struct {
 	Log      *slog.Logger
 
 	WebhookNets        []netip.Prefix // webhooks may call them in addition to hosts on the internet
-	WebhookAuthorities *x509.CertPool // sign the webhooks' certificates; nil: those that the system trusts
+	WebhookAuthorities *x509.CertPool // sign the webhooks' certificates; nil: the system's authorities
 	Mail               *mail.Server   // nil: mails are logged and not sent
-	Reports            ReportFigures  // of report mails; nil: none are sent
+	Reports            ReportFigures  // of report mails; nil: no report mails are sent
 	Tracer             trace.Tracer   // traces deliveries, mails and periodic tasks; nil: nothing is traced
 	BaseURL            string         // origin of the control plane, which mails name and link to; "": they do not
 
@@ -172,8 +172,8 @@ func (w *Worker) begin() error {
 }
 
 // oneAtATime returns a handler that does nothing while the task still runs in this process for an
-// earlier period. Tasks that wait for a lock would each hold a connection to the database, until none
-// is left for the deliveries.
+// earlier period. Tasks that wait for a lock would each hold a connection to the database, and
+// leave no connection for the deliveries.
 func oneAtATime(task func(context.Context) error) queue.Handler {
 	var running atomic.Bool
 
@@ -216,7 +216,7 @@ func (w *Worker) submitSchedule() {
 	w.queue.SubmitPeriodic(w.schedule)
 }
 
-// sweep submits tasks for what is due. Deliveries and mails have a loop each, so that neither waits
+// sweep submits tasks for due work. Deliveries and mails have a loop each, so that neither waits
 // for the other or misses its sweep through the other's error.
 func (w *Worker) sweep(what string, submit func(context.Context, model.Instant) error) {
 	ctx, cancel := context.WithTimeout(w.ctx, sweepTimeout)
@@ -236,7 +236,7 @@ func (w *Worker) sweep(what string, submit func(context.Context, model.Instant) 
 func (w *Worker) Ping(ctx context.Context) error { return w.queue.Ping(ctx) }
 
 // Notify asks for the first attempts of deliveries that were just committed, so that these do not
-// wait for the next sweep. It never waits, and drops what the queue does not take.
+// wait for the next sweep. It never waits, and drops deliveries if the queue is full.
 func (w *Worker) Notify(deliveries []model.Delivery) { webhook.Notify(w.queue.Notify, deliveries) }
 
 // QueueWarning returns a sentence for the operator while the queue is unavailable, else "".
@@ -246,7 +246,7 @@ func (w *Worker) QueueWarning() string { return w.queue.Warning() }
 // certain, else "".
 func (w *Worker) ClockWarning() string { return w.clock.Warning() }
 
-// Stop takes no more tasks, and waits for those in progress. A task that takes longer than 15 s is
+// Stop takes no more tasks, and waits for tasks in progress. A task that takes longer than 15 s is
 // returned to the queue, or canceled if it runs without the queue. If ctx ends first, Stop returns
 // its error, and the worker continues to stop. Stop may be called again, and without Start.
 func (w *Worker) Stop(ctx context.Context) error {

@@ -70,7 +70,7 @@ func TestCertainWithoutTime(t *testing.T) {
 	}
 }
 
-// blocked is a worker on a real Redis whose only task blocks until it is released.
+// blocked is a worker on a real Redis. Its only task blocks until it is released.
 type blocked struct {
 	*Worker
 	running  chan context.Context // of the task that began

@@ -31,8 +31,7 @@ import (
 // fateVariable is the environment variable that makes the test binary a worker process.
 const fateVariable = "TALLYGATE_TEST_WORKER"
 
-// fate is what a worker process works with and how it ends. The counts are of deliveries; 0 means
-// never.
+// fate configures a worker process and its end. The counts are of deliveries; 0 means never.
 type fate struct {
 	DatabaseURL, RedisURL string
 	CA                    []byte
@@ -79,8 +78,8 @@ func work(text string) {
 		case f.DieBefore:
 			signal(syscall.SIGKILL)
 		case f.StopBefore:
-			// The signal stops the process some time after the system call: what follows waits
-			// until it continues.
+			// The signal stops the process some time after the system call: later steps wait until
+			// it continues.
 			resumed := make(chan os.Signal, 1)
 			ossignal.Notify(resumed, syscall.SIGCONT)
 
@@ -113,8 +112,8 @@ func work(text string) {
 	select {}
 }
 
-// faultyStore calls a function after each claim, and another one before the outcome of its attempt
-// is recorded.
+// faultyStore calls a function after each claim, and another function before the outcome of its
+// attempt is recorded.
 type faultyStore struct {
 	webhook.Store
 	claimed, sent func()
@@ -164,7 +163,7 @@ var workerProgram = sync.OnceValues(func() (string, error) {
 
 	file := filepath.Join(workerFolder, "worker")
 	cmd := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", file, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // so that all tests share what is compiled
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // so that all tests share the compiled packages
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the worker: %w\n%s", err, out)
@@ -230,7 +229,8 @@ func describe(attempts []*model.DeliveryAttempt) string {
 
 // checkOutcome checks what holds at the end of every fault test. Each delivery was made, or failed
 // after exactly five attempts. No receiver got it twice, unless a worker died before it recorded
-// the first call, or that call timed out. It returns how many deliveries there are and how many arrived twice.
+// the first call, or that call timed out. It returns how many deliveries there are and how many
+// arrived twice.
 func checkOutcome(
 	t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succeeded func(received) bool,
 ) (all, twice int) {

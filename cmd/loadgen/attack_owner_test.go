@@ -31,7 +31,7 @@ func TestAttackOwner(t *testing.T) {
 		t.Log(out.String())
 
 		if o.Attacked.FailedShare() > 0 || o.Attacked.Sent() < 200 {
-			t.Errorf("%d hits, %s of them refused; want some 250, none refused",
+			t.Errorf("%d hits, %s of them refused; want some 250 and no refusal",
 				o.Attacked.Sent(), report.Percent(o.Attacked.FailedShare()))
 		}
 		if o.Changes == 0 || o.Refused == 0 || o.Unanswered > 0 {

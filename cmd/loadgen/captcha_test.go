@@ -115,7 +115,7 @@ func TestCaptchaOfOthers(t *testing.T) {
 }
 
 // TestCaptchaFaults changes rows and counters in the database, and checks that each fault is
-// reported as what it is.
+// reported as its kind.
 func TestCaptchaFaults(t *testing.T) {
 	eachInstance(t, func(t *testing.T, b *instance.Instance) {
 		c := captchaSetup(t, b)
@@ -129,7 +129,7 @@ func TestCaptchaFaults(t *testing.T) {
 			t.Fatalf("%+v, %v", v, err)
 		}
 
-		// A token whose row is deleted is accepted again; an unexpected row refuses a token.
+		// A token is accepted again after its row is deleted; an unexpected row refuses a token.
 		execSQL(t, b, "DELETE FROM captcha_spent")
 		c.Run.Redeem(t.Context(), captcha.Once(tickets[:20]))
 

@@ -9,8 +9,8 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/cells"
 )
 
-// TestCellsCommand measures one cell and four on PostgreSQL, and on a Citus cluster if the tests have one.
-// It checks the counted round trips, and that nothing is lost.
+// TestCellsCommand measures one cell and four on PostgreSQL, and on a Citus cluster if the tests
+// have one. It checks the counted round trips, and that nothing is lost.
 func TestCellsCommand(t *testing.T) {
 	t.Parallel()
 

@@ -24,15 +24,15 @@ import (
 
 // The tests of this file run the commands of docs/backup.md.
 
-// restored is an instance whose backups are restored. Each run of its traffic has sites of its own, so
-// that it can be verified while others go on.
+// restored is an instance that is restored from backups. Each run of its traffic has sites of its
+// own, so that it can be verified while others continue.
 type restored struct {
 	*testing.T
 	*instance.Instance
 	first *traffic.Session // nil before the first run
 }
 
-// drive sends hits and returns the journal of the acknowledged ones.
+// drive sends hits and returns the journal of the acknowledged hits.
 func (r *restored) drive(name string) string {
 	r.Helper()
 	journal := filepath.Join(r.TempDir(), name)
@@ -43,8 +43,8 @@ func (r *restored) drive(name string) string {
 	return journal
 }
 
-// wantVisitors sends hits of the first run's visitors to its sites again, and verifies them. Their visits
-// of before the restore end: the day has a new salt.
+// wantVisitors sends hits of the first run's visitors to its sites again, and verifies them. Their
+// visits of before the restore end: the day has a new salt.
 func (r *restored) wantVisitors() {
 	r.Helper()
 	journal := filepath.Join(r.TempDir(), "again")
@@ -137,8 +137,8 @@ func mustRun(t *testing.T, cmd *exec.Cmd) string {
 	return string(out)
 }
 
-// TestRestoreSQLite: a copy that "admin backup" made while hits arrived has all hits acknowledged before,
-// and no salt. The service continues on it after the data folder was lost.
+// TestRestoreSQLite: a copy that "admin backup" made while hits arrived has all hits acknowledged
+// before, and no salt. The service continues on it after the data folder was lost.
 func TestRestoreSQLite(t *testing.T) {
 	t.Parallel()
 
@@ -237,8 +237,8 @@ func TestRestoreDump(t *testing.T) {
 	r.wantVisitors()
 }
 
-// TestRestoreBaseBackup: a base backup with the archived write-ahead log has the hits acknowledged before
-// the backup and those after it, and no salt. The service continues on it after the server was lost.
+// TestRestoreBaseBackup: a base backup with the archived write-ahead log has the hits acknowledged
+// before and after the backup, and no salt. The service continues on it after the server was lost.
 func TestRestoreBaseBackup(t *testing.T) {
 	t.Parallel()
 

@@ -124,7 +124,7 @@ func mustVerify(t *testing.T, a *target.Account, journal string) *verify.Verdict
 }
 
 // TestOwnSession checks that a refused feature is noted with any server, and an error with a
-// private one.
+// private server.
 func TestOwnSession(t *testing.T) {
 	t.Parallel()
 

@@ -16,11 +16,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/recount"
 	"github.com/tallygate/tallygate/db/reports/scan"
 )
@@ -175,18 +177,15 @@ func filterOf(text string) (scan.Filter, error) {
 	operator, value, ok := strings.Cut(rest, " ")
 	name, property, _ := strings.Cut(dimension, ":")
 	by, known := dimensions[name]
-	positive, not := strings.CutSuffix(operator, "_NOT")
-
-	matches := map[string]func(string) bool{
-		"IS":       func(s string) bool { return s == value },
-		"CONTAINS": func(s string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(value)) },
-		"MATCHES":  func(s string) bool { return matchPattern(value, s) },
-	}[positive]
-	if !ok || !known || matches == nil || (by == scan.Property) != (property != "") {
+	f := scan.Filter{
+		Breakdown: scan.Breakdown{By: by, Property: property},
+		Operator:  model.ReportOperator(operator), Values: []string{value},
+	}
+	ok = ok && known && slices.Contains(model.ReportOperators, f.Operator)
+	if !ok || (by == scan.Property) != (property != "") {
 		return scan.Filter{}, fmt.Errorf("%q is not DIMENSION OPERATOR VALUE", text)
 	}
-	return scan.Filter{Breakdown: scan.Breakdown{By: by, Property: property}, Not: not,
-		None: value == "", Match: matches}, nil
+	return f, nil
 }
 
 // funnelOf converts the steps of the command line.
@@ -195,7 +194,7 @@ func funnelOf(texts []string) (funnel scan.Funnel, err error) {
 		kind, value, _ := strings.Cut(text, " ")
 		switch {
 		case kind == "PAGE" && value != "":
-			funnel.Steps = append(funnel.Steps, scan.Step{Page: func(path string) bool { return matchPattern(value, path) }})
+			funnel.Steps = append(funnel.Steps, scan.Step{Page: value})
 		case kind == "EVENT" && value != "":
 			funnel.Steps = append(funnel.Steps, scan.Step{Event: value})
 		default:
@@ -203,26 +202,4 @@ func funnelOf(texts []string) (funnel scan.Funnel, err error) {
 		}
 	}
 	return funnel, nil
-}
-
-// matchPattern reports whether a text matches a pattern in which * is any text without a slash and
-// ** any text.
-func matchPattern(pattern, text string) bool {
-	before, after, found := strings.Cut(pattern, "*")
-	rest, ok := strings.CutPrefix(text, before)
-	if !found || !ok {
-		return text == pattern
-	}
-
-	remaining := strings.TrimLeft(after, "*")
-	crosses := len(remaining) < len(after)
-	for end := 0; end <= len(rest); end++ {
-		if matchPattern(remaining, rest[end:]) {
-			return true
-		}
-		if end < len(rest) && rest[end] == '/' && !crosses {
-			break
-		}
-	}
-	return false
 }

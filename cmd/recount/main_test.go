@@ -189,7 +189,7 @@ func randomReport(random *rand.Rand, first model.Day) (*scan.Query, []string) {
 			step := []string{"PAGE /*", "PAGE /a", "PAGE /b", "EVENT signup", "EVENT scroll"}[random.IntN(5)]
 			args = append(args, "--step", step)
 			if pattern, ok := strings.CutPrefix(step, "PAGE "); ok {
-				funnel.Steps = append(funnel.Steps, scan.Step{Page: model.PatternMatcher(pattern)})
+				funnel.Steps = append(funnel.Steps, scan.Step{Page: pattern})
 				continue
 			}
 			funnel.Steps = append(funnel.Steps, scan.Step{Event: strings.TrimPrefix(step, "EVENT ")})
@@ -210,9 +210,10 @@ func randomReport(random *rand.Rand, first model.Day) (*scan.Query, []string) {
 		}
 		args = append(args, "--filter", strings.Join([]string{dimension, operator, value}, " "))
 
-		f := model.ReportFilter{Operator: model.ReportOperator(operator), Values: []string{value}}
-		q.Filters = append(q.Filters, scan.Filter{Breakdown: scan.Breakdown{By: dimensions[by], Property: property},
-			Not: f.Operator.IsNegative(), None: f.MatchesNone(), Match: f.Matcher()})
+		q.Filters = append(q.Filters, scan.Filter{
+			Breakdown: scan.Breakdown{By: dimensions[by], Property: property},
+			Operator:  model.ReportOperator(operator), Values: []string{value},
+		})
 	}
 	return q, args
 }
@@ -269,7 +270,7 @@ func TestMatchPattern(t *testing.T) {
 		{"*.pdf", "a.pdf", true}, {"*.pdf", "a.pdf.gz", false}, {"/*/x", "/a/x", true}, {"/*/x", "/a/b/x", false},
 		{"/***/x", "/a/b/x", true}, {"a.c", "abc", false},
 	} {
-		if got := matchPattern(test.pattern, test.text); got != test.want {
+		if got := recount.MatchPattern(test.pattern, test.text); got != test.want {
 			t.Errorf("%q of %q: %v", test.pattern, test.text, got)
 		}
 	}

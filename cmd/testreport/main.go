@@ -13,8 +13,8 @@
 //
 // The exit status is 1 if anything failed or nothing ran. With CI=true, where everything must be
 // present, it is also 1 if a test was skipped or one of the four counts is zero. The last line is
-// always "N passed, N failed, N skipped". With TALLYGATE_TEST_CELL=citus it counts the tests on Citus
-// instead of the four, and with "routed" those in a second cell.
+// always "N passed, N failed, N skipped". With TALLYGATE_TEST_CITUS_URL it counts the tests on
+// Citus instead of the four.
 //
 // On Linux the tests' temporary files are in memory, below /dev/shm, if it has enough free space and
 // neither TMPDIR nor GOTMPDIR is set. They are removed at the end, and after SIGINT, SIGTERM and
@@ -56,7 +56,7 @@ func run(ctx context.Context, scratch string, args []string, stdout, stderr io.W
 		env = append(os.Environ(), "TMPDIR="+scratch)
 	}
 
-	r := newReport(stdout, kindsOf(os.Getenv("TALLYGATE_TEST_CELL")))
+	r := newReport(stdout, kindsOf(os.Getenv("TALLYGATE_TEST_CITUS_URL")))
 	err := goTest(ctx, args, env, stderr, r)
 
 	if scratch != "" {

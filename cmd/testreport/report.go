@@ -48,14 +48,11 @@ type kind struct {
 	contains func(test string) bool // by the test's full name, such as TestHits/sqlite/quota
 }
 
-// kindsOf returns the groups of a run with a value of TALLYGATE_TEST_CELL (see package dbtest): a run on a
-// Citus cluster, or with all sites in a second cell, is for the tests that use it.
-func kindsOf(cell string) []kind {
-	switch cell {
-	case "citus":
+// kindsOf returns the groups of a run with a value of TALLYGATE_TEST_CITUS_URL (see package dbtest): a run
+// on a Citus cluster is for the tests that use it.
+func kindsOf(citus string) []kind {
+	if citus != "" {
 		return []kind{{"on Citus", segment("postgres")}}
-	case "routed":
-		return []kind{{"in a second cell", segment("postgres")}}
 	}
 	return kinds
 }

@@ -34,13 +34,13 @@ import (
 // Options configure a Service. The fields of the first group are required, but of the keys only
 // Secret, or else UserIDKey and VisitorKey.
 type Options struct {
-	DB         *db.DB
+	Cell       *db.Cell       // of Stores; the writers of other cells are started when needed
 	Secret     []byte         // application key, from which the other keys are derived unless they are set
 	UserIDKey  []byte         // under which pseudonymous user ids are hashed
 	VisitorKey visitor.Secret // returns the secret of a day for visitor ids
 	ClientAddr func(*http.Request) netip.Addr
 	Now        func() time.Time
-	Stores     []HitStore // of the cell of DB: at least one, each with a writer; the service closes them
+	Stores     []HitStore // at least one, each with a writer; the service closes them
 	Log        *slog.Logger
 
 	// IsShared reports whether many clients share the client address, so that the flood limit must
@@ -89,8 +89,12 @@ type Service struct {
 	cancel     context.CancelFunc // ends the background work
 }
 
-// New returns a service that stores hits after Start.
-func New(o Options) *Service {
+// New returns a service that stores hits after Start. It fails without a store: otherwise each hit would,
+// and only then.
+func New(o Options) (*Service, error) {
+	if len(o.Stores) == 0 {
+		return nil, errors.New("analytics: Options.Stores is empty")
+	}
 	if o.IsShared == nil {
 		o.IsShared = func(*http.Request) bool { return false }
 	}
@@ -103,25 +107,22 @@ func New(o Options) *Service {
 		o.VisitorKey = func(context.Context, model.Day) ([]byte, error) { return key, nil }
 	}
 
-	store := ingest.New(o.DB)
+	d := o.Cell.Common
+	store := ingest.New(d)
 
-	var lanes *cellLanes
-	metrics := newMetrics(func() int { return lanes.Len() }, o.Tracer)
-	lanes = newCellLanes(o.DB, o.Stores, o.Notify, metrics.batches)
-
-	return &Service{
+	s := &Service{
 		clientAddr: o.ClientAddr,
 		isShared:   o.IsShared,
 		now:        o.Now,
 		log:        o.Log,
 		userKey:    o.UserIDKey,
-		bySiteKey:  rulecache.New(loadSite(sites.New(o.DB).SiteRulesByKey), o.Now),
+		bySiteKey:  rulecache.New(loadSite(sites.New(d).SiteRulesByKey), o.Now),
 		bySecret: rulecache.New(loadSite(func(ctx context.Context, hash string) (*model.SiteRules, error) {
-			return sites.New(o.DB).SiteRulesByServerSecret(ctx, []byte(hash))
+			return sites.New(d).SiteRulesByServerSecret(ctx, []byte(hash))
 		}), o.Now),
-		watch: sites.New(o.DB).WatchSites,
+		watch: sites.New(d).WatchSites,
 
-		compareClock: o.DB.CompareClock,
+		compareClock: d.CompareClock,
 
 		visitorKeys: visitor.NewKeys(store, o.VisitorKey),
 		rejections:  counter.New(store.AddRejections, counter.Options{Log: o.Log, What: "refused calls"}),
@@ -129,13 +130,13 @@ func New(o Options) *Service {
 			counter.Options{Log: o.Log, What: "unknown events"}),
 		flood:       flood.New(o.FloodBurst, o.FloodRate),
 		serverFlood: flood.New(o.ServerFloodBurst, o.ServerFloodRate),
-		lanes:       lanes,
-		metrics:     metrics,
-
-		isTraced: o.Tracer != nil,
+		isTraced:    o.Tracer != nil,
 
 		cancel: func() {},
 	}
+	s.metrics = newMetrics(func() int { return s.lanes.Len() }, o.Tracer)
+	s.lanes = s.newCellLanes(o.Cell, o.Stores, o.Notify, s.metrics.batches)
+	return s, nil
 }
 
 // visitorKeyPeriod is the period in which cached visitor keys are compared with the database and
@@ -241,44 +242,25 @@ func (s *Service) store(r *http.Request, h *hit) (ignored string, err error) {
 		ctx = context.WithoutCancel(r.Context())
 	}
 
-	for site := h.site; ; {
-		h.slots = site.slots
-		result, err := s.storeIn(ctx, site.cell, h)
-		if err != nil {
-			return "", errUnavailable(err)
-		}
-		if result != siteMoved || time.Until(h.deadline) <= movePoll {
-			return result.ignored(), result.err()
-		}
-
-		time.Sleep(movePoll)
-		if site, err = s.findSite(h); err != nil {
-			return "", err
-		}
-	}
-}
-
-// movePoll is the pause before a hit of a site that is moved is tried again.
-const movePoll = 100 * time.Millisecond
-
-// errMoved is the cause of a 503 when a site is moved for longer than a request waits.
-var errMoved = errors.New("analytics: the site is being moved to another cell")
-
-// storeIn waits until the hit is committed in a cell.
-func (s *Service) storeIn(ctx context.Context, cell int64, h *hit) (outcome, error) {
-	lanes, err := s.lanes.Of(ctx, cell)
+	h.cell, h.slots = h.site.cell, h.site.slots
+	result, err := s.lanes.Do(ctx, h)
 	if err != nil {
-		return stored, err
+		return "", unavailable(err)
 	}
-	return lanes.of(h.site.id, h.slot()).DoBefore(ctx, h.deadline, h, h.size)
+	return result.ignored(), result.err()
 }
 
-// findSite reads the rules of a site again that was found to be in another cell or to have another
+// findSite reads the rules of a hit's site again that was found to be in another cell or to have another
 // number of slots.
-func (s *Service) findSite(h *hit) (*site, error) {
+func (s *Service) findSite(h *hit) error {
 	s.bySiteKey.Changed(h.site.id)
 	s.bySecret.Changed(h.site.id)
-	return s.siteOf(h.deadline, h.site.key)
+	site, err := s.siteOf(h.deadline, h.site.key)
+	if err != nil {
+		return err
+	}
+	h.cell, h.slots = site.cell, site.slots
+	return nil
 }
 
 // count adds a refused or ignored call to the site's daily counters.

@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"errors"
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
@@ -27,6 +28,14 @@ const codeUnavailable = "unavailable"
 // errUnavailable returns the error for a temporary internal fault.
 func errUnavailable(cause error) error {
 	return &model.Error{Kind: model.Unavailable, Code: codeUnavailable, RetryAfter: time.Second, Cause: cause}
+}
+
+// unavailable is errUnavailable, but for an error that is for the caller already.
+func unavailable(err error) error {
+	if own, ok := errors.AsType[*model.Error](err); ok {
+		return own
+	}
+	return errUnavailable(err)
 }
 
 // The reasons to ignore a call. An ignored call is accepted, but neither stored nor counted against

@@ -23,6 +23,7 @@ type hit struct {
 	userID   []byte          // keyed hash of the pseudonymous user id, or nil
 	entry    entry
 	size     int   // of the body, in bytes
+	cell     int64 // of the site, as far as the site's rules say
 	slots    int16 // of the site's usage; 0 counts as 1
 
 	pageview   *model.Pageview // At, Visitor and N are set by the writer
@@ -31,6 +32,10 @@ type hit struct {
 	onPageview *int64 // id of the page view that a browser's event names, or nil
 	engagement *model.Engagement
 }
+
+// Cell and Deadline implement batch.Item.
+func (h *hit) Cell() int64         { return h.cell }
+func (h *hit) Deadline() time.Time { return h.deadline }
 
 func (h *hit) usageKey() model.UsageKey {
 	return model.UsageKey{SiteID: h.site.id, Month: h.at.Month(), Slot: h.slot(), Slots: h.slots}

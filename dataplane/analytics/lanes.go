@@ -12,25 +12,27 @@ import (
 )
 
 // cellLanes are the lanes of each cell.
-type cellLanes = batch.Cells[lanes]
+type cellLanes = batch.Cells[*hit, outcome, lanes]
 
-func newCellLanes(
-	d *db.DB, stores []HitStore, notify func([]model.Delivery), observer *batch.Observer,
+// newCellLanes returns the lanes of the own cell, whose stores are given, and of the others.
+func (s *Service) newCellLanes(
+	own *db.Cell, stores []HitStore, notify func([]model.Delivery), observer *batch.Observer,
 ) *cellLanes {
-	return batch.NewCells(d.CellID(), newLanes(stores, notify, observer),
-		func(ctx context.Context, cell int64) (lanes, error) {
-			in, err := d.InCell(ctx, cell)
-			if err != nil {
-				return nil, err
-			}
+	open := func(ctx context.Context, id int64) (lanes, error) {
+		cell, err := own.Common.Cell(ctx, id)
+		if err != nil {
+			return nil, err
+		}
 
-			// The stores connect with their first batch, so that those not needed have nothing to close.
-			opened := make([]HitStore, len(stores))
-			for i := range opened {
-				opened[i] = ingest.New(in).HitStore()
-			}
-			return newLanes(opened, notify, observer), nil
-		})
+		// The stores connect with their first batch, so that those not needed have nothing to close.
+		opened := make([]HitStore, len(stores))
+		for i := range opened {
+			opened[i] = ingest.NewHitStore(cell)
+		}
+		return newLanes(opened, notify, observer), nil
+	}
+	return batch.NewCells(own.ID, newLanes(stores, notify, observer),
+		batch.CellRules[*hit, outcome, lanes]{Open: open, Moved: siteMoved, Find: s.findSite})
 }
 
 // lanes are the writers of hits. Each commits its own batches, so that several of them use several
@@ -38,18 +40,18 @@ func newCellLanes(
 // no lock that two lanes would wait for.
 type lanes []*writer
 
-// newLanes returns a lane for each store, of which there must be one at least; see newWriter.
+// newLanes returns a lane for each store, see newWriter.
 func newLanes(stores []HitStore, notify func([]model.Delivery), observer *batch.Observer) lanes {
-	if len(stores) == 0 {
-		// Otherwise each hit would fail, and only then.
-		panic("analytics: Options.Stores is empty")
-	}
-
 	l := make(lanes, len(stores))
 	for i, store := range stores {
 		l[i] = newWriter(store, notify, observer)
 	}
 	return l
+}
+
+// Do stores a hit with the lane of its site's slot.
+func (l lanes) Do(ctx context.Context, h *hit) (outcome, error) {
+	return l.of(h.site.id, h.slot()).DoBefore(ctx, h.deadline, h, h.size)
 }
 
 // of returns the lane of a site's slot. Consecutive ids are spread evenly, and the slots of a site have

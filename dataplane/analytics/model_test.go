@@ -103,7 +103,7 @@ func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand, batches, larges
 // storeOf returns a store of the cell of the sites.
 func storeOf(t testing.TB, d *db.DB) HitStore {
 	t.Helper()
-	return ingest.New(dbtest.SitesCell(t, d)).HitStore()
+	return ingest.NewHitStore(dbtest.SitesCell(t, d))
 }
 
 // modelSite creates a site with a quota.

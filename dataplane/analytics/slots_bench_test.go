@@ -62,7 +62,7 @@ func benchSlots(b *testing.B, d *db.DB, c slotsCase, slots int) {
 	for i := range all {
 		stores := make([]HitStore, c.lanes)
 		for lane := range stores {
-			stores[lane] = &countedStore{ingest.New(d).HitStore(), &batches}
+			stores[lane] = &countedStore{ingest.NewHitStore(dbtest.SitesCell(b, d)), &batches}
 		}
 		all[i] = newLanes(stores, nil, nil)
 		all[i].Start()

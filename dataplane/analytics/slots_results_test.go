@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/exports"
@@ -136,7 +137,8 @@ func (g *giant) noteReports(first model.Day, days int) {
 		if i == 0 {
 			q = recount.Dashboard(time.UTC, first, days)
 		}
-		answer, err := store.Answer(g.t.Context(), reports.Request{SiteID: g.site.id, Now: g.now, Periods: []*scan.Query{q}, Matchers: fmt.Sprint(i)}, free{})
+		request := reports.Request{SiteID: g.site.id, Now: g.now, Periods: []*scan.Query{q}}
+		answer, err := store.Answer(g.t.Context(), request, free{})
 		if err != nil {
 			g.t.Fatal(err)
 		}
@@ -165,11 +167,7 @@ func (g *giant) noteUsage() {
 	g.note("count days", nil, err)
 	days, err := sites.New(g.d).UsageByDay(g.t.Context(), ids, 0)
 	g.note("days", days, err)
-	home, err := g.d.InCell(g.t.Context(), db.DefaultCell)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	accounts, err := accounts.New(home).Overviews(g.t.Context(), accounts.OverviewPage{Limit: 10}, month)
+	accounts, err := accounts.New(g.d).Overviews(g.t.Context(), accounts.OverviewPage{Limit: 10}, month)
 	g.note("accounts", accounts, err)
 	n, err := outbox.New(g.d).NoteSiteQuotas(g.t.Context(), g.now)
 	g.note("quotas", n, err)
@@ -273,7 +271,7 @@ func followGiant(g *giant) []string {
 	if _, err = eraser.PurgeDeletedSites(ctx, g.now); err != nil {
 		g.t.Fatal(err)
 	}
-	for _, table := range db.SiteTables {
+	for _, table := range celllist.SiteTables {
 		if n, err := dbtest.Count(g.d, table); n != 0 || err != nil {
 			g.t.Errorf("%d rows are left in %s, error %v", n, table, err)
 		}

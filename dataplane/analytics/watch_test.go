@@ -25,14 +25,17 @@ func TestWithoutNotifications(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := modelSite(t, d, "example.com", 100)
 		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-		s := New(Options{
-			DB:         d,
+		s, err := New(Options{
+			Cell:       dbtest.SitesCell(t, d),
 			Secret:     []byte("a secret for tests, 32 bytes or more"),
 			ClientAddr: func(*http.Request) netip.Addr { return netip.Addr{} },
 			Now:        func() time.Time { return now },
-			Stores:     []HitStore{ingest.New(d).HitStore()},
+			Stores:     []HitStore{ingest.NewHitStore(dbtest.SitesCell(t, d))},
 			Log:        slog.New(slog.DiscardHandler),
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
 
 		reported := make(chan struct{})
 		s.watch = func(ctx context.Context, _ func(int64), synced func(error)) error {

@@ -18,7 +18,7 @@ const (
 	stored               outcome = iota // committed; an engagement report may also be dropped, see engage
 	overQuota                           // the site's month is used up
 	siteDeleted                         // the site was deleted after it was cached
-	siteMoved                           // the site is moved to another cell, or has another number of slots, see Service.store
+	siteMoved                           // the site is moved to another cell, or has another number of slots, see batch.Cells.Do
 	duplicatePageview                   // a manual page view that repeats an automatic one
 	duplicateTransaction                // a refund that is recorded already, or a purchase under any recorded id
 	badTransaction                      // a refund under a purchase's id
@@ -31,8 +31,6 @@ func (o outcome) err() error {
 		return errQuota
 	case siteDeleted:
 		return errUnknownSite
-	case siteMoved:
-		return errUnavailable(errMoved)
 	case badTransaction:
 		return event.ErrBad
 	}

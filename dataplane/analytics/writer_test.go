@@ -72,14 +72,17 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 		store := &heldStore{HitStore: storeOf(t, d), held: make(chan struct{}), release: make(chan struct{})}
 		site := modelSite(t, d, "example.com", 100)
 		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-		s := New(Options{
-			DB:         dbtest.SitesCell(t, d), // whose lanes get the store
+		s, err := New(Options{
+			Cell:       dbtest.SitesCell(t, d),
 			Secret:     []byte("a secret for tests, 32 bytes or more"),
 			ClientAddr: func(*http.Request) netip.Addr { return netip.MustParseAddr("203.0.113.1") },
 			Now:        func() time.Time { return now },
 			Stores:     []HitStore{store},
 			Log:        slog.New(slog.DiscardHandler),
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
 
 		s.Start()
 		var wg sync.WaitGroup

@@ -20,7 +20,6 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/tallygate/tallygate/dataplane/batch"
 	"github.com/tallygate/tallygate/dataplane/captcha/difficulty"
 	"github.com/tallygate/tallygate/dataplane/counter"
 	"github.com/tallygate/tallygate/dataplane/rulecache"
@@ -33,13 +32,13 @@ import (
 // Options configure a Service. All fields but Rotation, IsShared, Timeout, Tracer and NoTestSitekey are
 // required.
 type Options struct {
-	DB         *db.DB
+	Cell       *db.Cell           // of Store; the writers of other cells are started when needed
 	Secret     []byte             // application key, at least 16 bytes; those of challenges and tokens derive from it
 	Rotation   *model.KeyRotation // of the application key; nil without a previous one
 	ClientAddr func(*http.Request) netip.Addr
 	Difficulty uint32 // base difficulty in expected hashes; see difficulty.Min
 	Now        func() time.Time
-	Store      ClaimStore // of the database's own cell; the service closes it
+	Store      ClaimStore // the service closes it
 	Log        *slog.Logger
 
 	// IsShared reports whether many clients share the client address, so that nothing may depend on
@@ -70,8 +69,7 @@ type Service struct {
 	bySitekey  *rulecache.Cache[sitekey]
 	bySecret   *rulecache.Cache[sitekey] // keys are the bytes of a secret's hash
 	watch      rulecache.Watch
-	db         *db.DB
-	writers    *batch.Cells[*writer]                    // of each cell
+	lanes      *cellLanes
 	counts     *counter.Counter[ingest.CaptchaCountKey] // by sitekey and day, for owners
 	metrics    *metrics
 
@@ -92,11 +90,8 @@ func New(o Options) (*Service, error) {
 		o.Timeout = StoreTimeout
 	}
 
-	var writers *batch.Cells[*writer]
-	metrics := newMetrics(func() int { return writers.Len() }, o.Tracer)
-	writers = newWriters(o.DB, o.Store, o.Timeout, metrics.batches)
-
-	return &Service{
+	d := o.Cell.Common
+	s := &Service{
 		clientAddr:    o.ClientAddr,
 		isShared:      o.IsShared,
 		noTestSitekey: o.NoTestSitekey,
@@ -105,17 +100,17 @@ func New(o Options) (*Service, error) {
 		log:           o.Log,
 		keys:          keys,
 		difficulty:    difficulty.New(o.Difficulty),
-		bySitekey:     rulecache.New(loadSitekey(sites.New(o.DB).SitekeyByKey), o.Now),
+		bySitekey:     rulecache.New(loadSitekey(sites.New(d).SitekeyByKey), o.Now),
 		bySecret: rulecache.New(loadSitekey(func(ctx context.Context, hash string) (*model.Sitekey, error) {
-			return sites.New(o.DB).SitekeyBySecret(ctx, []byte(hash))
+			return sites.New(d).SitekeyBySecret(ctx, []byte(hash))
 		}), o.Now),
-		watch:   sites.New(o.DB).WatchSitekeys,
-		db:      o.DB,
-		writers: writers,
-		metrics: metrics,
-		counts:  counter.New(ingest.New(o.DB).AddCaptchaCounts, counter.Options{Log: o.Log, What: "captcha calls"}),
-		cancel:  func() {},
-	}, nil
+		watch:  sites.New(d).WatchSitekeys,
+		counts: counter.New(ingest.New(d).AddCaptchaCounts, counter.Options{Log: o.Log, What: "captcha calls"}),
+		cancel: func() {},
+	}
+	s.metrics = newMetrics(func() int { return s.lanes.Len() }, o.Tracer)
+	s.lanes = s.newLanes(o.Cell, o.Store, o.Timeout, s.metrics.batches)
+	return s, nil
 }
 
 // deadline returns when a request that waits for the database from now on gives up.
@@ -124,7 +119,7 @@ func (s *Service) deadline() time.Time { return time.Now().Add(s.timeout) }
 // Start starts the writers, the flushing of counters, and the watch for changed sitekeys. It is called
 // once.
 func (s *Service) Start() {
-	s.writers.Start()
+	s.lanes.Start()
 	s.counts.Start()
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -135,7 +130,7 @@ func (s *Service) Start() {
 // Stop commits accepted claims and ends all that Start began. Later requests are answered with 503
 // unavailable.
 func (s *Service) Stop(ctx context.Context) error {
-	err := s.writers.Stop(ctx)
+	err := s.lanes.Stop(ctx)
 	s.cancel()
 	s.background.Wait()
 	return errors.Join(err, s.counts.Stop(ctx))

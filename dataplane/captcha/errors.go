@@ -59,3 +59,11 @@ func errUnavailable(cause error) error {
 	return &model.Error{Kind: model.Unavailable, Code: codeUnavailable, RetryAfter: time.Second, Cause: cause,
 		Message: "The service is temporarily unavailable: try again."}
 }
+
+// unavailable is errUnavailable, but for an error that is for the caller already.
+func unavailable(err error) error {
+	if own, ok := errors.AsType[*model.Error](err); ok {
+		return own
+	}
+	return errUnavailable(err)
+}

@@ -3,7 +3,6 @@ package captcha
 import (
 	"context"
 	"crypto/subtle"
-	"errors"
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/captcha/token"
@@ -97,17 +96,21 @@ func (s *Service) sitekeyOf(deadline time.Time, text string) (*sitekey, error) {
 	return key, nil
 }
 
-// findCell reads a sitekey again whose account was found to be in another cell. It returns nil for one
-// that was deleted.
-func (s *Service) findCell(deadline time.Time, key *sitekey) (*sitekey, error) {
-	s.bySitekey.Changed(key.id)
-	s.bySecret.Changed(key.id)
+// findCell reads a claim's sitekey again whose account was found to be in another cell. It fails with
+// errSitekey for one that was deleted, and with errSuspended for a token of a suspended account.
+func (s *Service) findCell(c *claim) error {
+	s.bySitekey.Changed(c.sitekey.id)
+	s.bySecret.Changed(c.sitekey.id)
 
-	found, err := s.sitekeyOf(deadline, key.text)
-	if errors.Is(err, errSitekey) {
-		return nil, nil
+	found, err := s.sitekeyOf(c.deadline, c.sitekey.text)
+	if err != nil {
+		return err
 	}
-	return found, err
+	if found.suspended && c.isToken {
+		return errSuspended
+	}
+	c.setSitekey(found)
+	return nil
 }
 
 // sitekeyOfSecret returns the sitekey with a secret, or nil for an unknown secret.

@@ -26,6 +26,10 @@ const (
 
 // claim is the request to consume a challenge or a token.
 type claim struct {
+	sitekey  *sitekey
+	deadline time.Time
+	isToken  bool
+
 	key     model.ConsumedKey
 	account int64 // whose quota it counts against
 	at      model.Instant
@@ -35,6 +39,23 @@ type claim struct {
 	elsewhere int64
 	schema    string
 }
+
+// setSitekey sets what depends on the sitekey.
+func (c *claim) setSitekey(key *sitekey) {
+	c.sitekey, c.key.AccountID, c.account = key, key.claims, key.accountID
+	c.counted = c.isToken && key.isCounted()
+}
+
+// Cell returns the cell of the usage. Without usage it is a transaction of the claim's cell alone.
+func (c *claim) Cell() int64 {
+	if c.counted {
+		return c.sitekey.cell
+	}
+	return c.sitekey.claimCell
+}
+
+// Deadline implements batch.Item.
+func (c *claim) Deadline() time.Time { return c.deadline }
 
 func (c *claim) usageKey() model.CaptchaUsageKey {
 	return model.CaptchaUsageKey{AccountID: c.account, Month: c.at.Month()}
@@ -54,69 +75,47 @@ const (
 	accountMoved                      // the account is in another cell than the sitekey says, or is being moved
 )
 
-// movePoll is the pause before a claim of an account that is moved is tried again.
-const movePoll = 100 * time.Millisecond
-
-// errMoved is the cause of a 503 when an account is moved for longer than a request waits.
-var errMoved = errors.New("captcha: the account is being moved to another cell")
-
 // claim consumes a challenge of the sitekey or, if counted, a token, and waits until that is committed.
 // A request that ends before the writer took its claim withdraws it. After that, its challenge or token
 // is consumed. While the account is moved to another cell, the claim waits until its deadline.
 func (s *Service) claim(
 	ctx context.Context, deadline time.Time, key *sitekey, id [16]byte, issued time.Time, now time.Time, isToken bool,
 ) (outcome, error) {
-	for {
-		result, err := s.claimOf(ctx, deadline, key, &claim{
-			key:     model.ConsumedKey{AccountID: key.claims, IssuedAt: model.At(issued), ID: id},
-			account: key.accountID,
-			at:      model.At(now),
-			counted: isToken && key.isCounted(),
-		})
-		if err != nil {
-			return notOurs, errUnavailable(err)
-		}
-		if result != accountMoved {
-			return result, nil
-		}
-		if time.Until(deadline) <= movePoll {
-			return notOurs, errUnavailable(errMoved)
-		}
-
-		time.Sleep(movePoll)
-		if key, err = s.findCell(deadline, key); err != nil {
-			return notOurs, err
-		}
-		switch {
-		case key == nil:
-			return accountDeleted, nil
-		case key.suspended && isToken:
-			return accountSuspended, nil
-		}
+	c := &claim{
+		deadline: deadline, isToken: isToken, at: model.At(now), key: model.ConsumedKey{IssuedAt: model.At(issued), ID: id},
 	}
+	c.setSitekey(key)
+
+	result, err := s.lanes.Do(ctx, c)
+	switch {
+	case errors.Is(err, errSitekey):
+		return accountDeleted, nil
+	case errors.Is(err, errSuspended):
+		return accountSuspended, nil
+	case err != nil:
+		return notOurs, unavailable(err)
+	}
+	return result, nil
 }
 
-// claimOf waits until the claim is decided and committed in the cells of the sitekey.
-func (s *Service) claimOf(ctx context.Context, deadline time.Time, key *sitekey, c *claim) (outcome, error) {
-	// Without usage it is a transaction of the claim's cell alone.
-	cell := key.claimCell
-	if c.counted {
-		cell = key.cell
-	}
+// lane is the writer of claims of a cell.
+type lane struct {
+	*writer
+	db *db.DB
+}
 
-	writer, err := s.writers.Of(ctx, cell)
-	if err != nil {
-		return notOurs, err
-	}
-	if cell != key.claimCell {
-		in, err := s.db.InCell(ctx, key.claimCell)
+// Do stores a claim. Its key can be in another cell than its usage.
+func (l lane) Do(ctx context.Context, c *claim) (outcome, error) {
+	c.elsewhere, c.schema = 0, ""
+	if c.Cell() != c.sitekey.claimCell {
+		in, err := l.db.Cell(ctx, c.sitekey.claimCell)
 		if err != nil {
 			return notOurs, err
 		}
-		c.elsewhere, c.schema = key.claimCell, in.CellSchema()
+		c.elsewhere, c.schema = in.ID, in.QuotedSchema()
 	}
 
-	return writer.DoBefore(ctx, deadline, c, claimSize)
+	return l.DoBefore(ctx, c.deadline, c, claimSize)
 }
 
 // ClaimStore claims challenges and tokens in batches; see ingest.Batches.
@@ -133,17 +132,21 @@ func newWriter(store ClaimStore, timeout time.Duration, observer *batch.Observer
 	}, batch.Options{Timeout: timeout / 2, Isolate: db.IsBadData, Observer: observer})
 }
 
-// newWriters returns the writers of each cell.
-func newWriters(d *db.DB, store ClaimStore, timeout time.Duration, observer *batch.Observer) *batch.Cells[*writer] {
-	return batch.NewCells(d.CellID(), newWriter(store, timeout, observer),
-		func(ctx context.Context, cell int64) (*writer, error) {
-			in, err := d.InCell(ctx, cell)
-			if err != nil {
-				return nil, err
-			}
-			return newWriter(ingest.New(in).ClaimStore(), timeout, observer), nil
-		})
+// newLanes returns the lanes of each cell; the store is for the own one.
+func (s *Service) newLanes(own *db.Cell, store ClaimStore, timeout time.Duration, observer *batch.Observer) *cellLanes {
+	open := func(ctx context.Context, id int64) (lane, error) {
+		cell, err := own.Common.Cell(ctx, id)
+		if err != nil {
+			return lane{}, err
+		}
+		return lane{newWriter(ingest.NewClaimStore(cell), timeout, observer), own.Common}, nil
+	}
+	return batch.NewCells(own.ID, lane{newWriter(store, timeout, observer), own.Common},
+		batch.CellRules[*claim, outcome, lane]{Open: open, Moved: accountMoved, Find: s.findCell})
 }
+
+// cellLanes are the lanes of each cell.
+type cellLanes = batch.Cells[*claim, outcome, lane]
 
 // keysOf lists what a batch locks and claims, each key once and in order.
 func keysOf(claims []*claim) ingest.ClaimKeys {

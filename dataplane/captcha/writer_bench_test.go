@@ -30,7 +30,7 @@ func BenchmarkCommit(b *testing.B) {
 		for _, counted := range []bool{true, false} {
 			for _, n := range []int{1, 64, 512} {
 				b.Run(fmt.Sprintf("%s/%d", map[bool]string{true: "tokens", false: "challenges"}[counted], n), func(b *testing.B) {
-					w := newWriter(ingest.New(d).ClaimStore(), StoreTimeout, nil)
+					w := newWriter(ingest.NewClaimStore(dbtest.SitesCell(b, d)), StoreTimeout, nil)
 					defer w.Stop(context.Background())
 
 					claims := make([]*claim, n)

@@ -20,7 +20,8 @@ var ErrSignupsClosed = &model.Error{
 
 // SignUp stores an account and its first user, and returns the user with the account and both ids.
 // The first user of an installation becomes its operator. An account without a captcha plan gets
-// the free one, and a user without a language English. It fails with ErrSignupsClosed, or with the Conflict email_taken.
+// the free one, and a user without a language English. It fails with ErrSignupsClosed, or with the
+// Conflict email_taken.
 func (s *Store) SignUp(
 	ctx context.Context, policy model.SignupPolicy, account model.Account, user model.User,
 ) (*model.User, error) {
@@ -80,8 +81,8 @@ func createAccount(
 	})
 }
 
-// addMembership stores a membership of a user, whose row is new or locked, and makes the user a
-// member of its account.
+// addMembership stores a membership of a user with a new or locked row, and makes the user a member
+// of its account.
 func addMembership(ctx context.Context, tx *db.Tx, user *model.User, m *model.Membership) error {
 	m.UserID, m.User = user.ID, user
 	if _, err := tx.NewInsert().Model(m).Exec(ctx); err != nil {

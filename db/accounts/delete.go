@@ -13,11 +13,11 @@ import (
 	"github.com/tallygate/tallygate/db/watch"
 )
 
-// accountRows are the tables whose rows refer to an account without a foreign key that deletes
-// them. DeleteAccount empties them after it deleted the account's row, in this order. It is the
+// accountRows are the tables that refer to an account without a foreign key that deletes their
+// rows. DeleteAccount empties them after it deleted the account's row, in this order. It is the
 // lock order of their writers: a mail is written under a lock on its user, a captcha quota notice
-// under one on the month's usage. Entries of the audit log are written under the lock on their object.
-// The table of consumed challenges and tokens is not listed because it may be large: DeleteConsumed of
+// under a lock on the month's usage, and an entry of the audit log under a lock on its object. The
+// table of consumed challenges and tokens is not listed because it may be large: DeleteConsumed of
 // package retention deletes its rows within model.ConsumedRetention.
 var accountRows = []string{"mails", "captcha_usage", "quota_notices", "audit_log", "account_moves"}
 
@@ -61,6 +61,8 @@ func (s *Store) DeleteAccount(ctx context.Context, by *model.User, now model.Ins
 // account, and that the installation keeps an operator.
 func mayDelete(ctx context.Context, tx *db.Tx, by *model.User) error {
 	var locked []int64
+
+	// In the order of ids, so that two transactions never wait for each other.
 	users := tx.NewSelect().Model((*model.User)(nil)).Column("id").
 		Where("id IN (SELECT user_id FROM memberships WHERE account_id = ?)", by.AccountID).Order("id")
 	tx.Lock(users, "UPDATE")
@@ -95,8 +97,8 @@ func mayDelete(ctx context.Context, tx *db.Tx, by *model.User) error {
 const onlyMembers = "users.id IN (SELECT user_id FROM memberships WHERE account_id = ?) AND " +
 	"NOT EXISTS (SELECT 1 FROM memberships other WHERE other.user_id = users.id AND other.account_id <> ?)"
 
-// deleteAccount deletes an account whose row and whose users' rows are locked, with everything that
-// belongs to it, and notifies the watchers of its sites and sitekeys.
+// deleteAccount deletes an account with everything that belongs to it. The rows of the account and
+// its users must be locked. It notifies the watchers of its sites and sitekeys.
 func deleteAccount(ctx context.Context, tx *db.Tx, accountID int64, now model.Instant) error {
 	siteIDs, err := lockIDs(ctx, tx, "sites", accountID)
 	if err != nil {
@@ -132,11 +134,12 @@ func deleteAccount(ctx context.Context, tx *db.Tx, accountID int64, now model.In
 	if err := deleteMoved(ctx, tx, accountID); err != nil {
 		return err
 	}
-	if err := tx.EnterCell(ctx, cell); err != nil {
+	in, err := tx.EnterCell(ctx, cell)
+	if err != nil {
 		return err
 	}
 	for _, table := range accountRows {
-		_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE account_id = ?", bun.Ident(table), accountID)
+		_, err := in.ExecContext(ctx, "DELETE FROM ? WHERE account_id = ?", bun.Ident(table), accountID)
 		if err != nil {
 			return err
 		}
@@ -145,8 +148,8 @@ func deleteAccount(ctx context.Context, tx *db.Tx, accountID int64, now model.In
 	return nil
 }
 
-// keepClaims returns the cell of an account that is being deleted. If another account has a sitekey
-// whose challenges and tokens are claimed under the account's number, they still are in this cell.
+// keepClaims returns the cell of an account that is being deleted. It records the cell if another
+// account has sitekeys that still claim challenges and tokens under the account's number.
 func keepClaims(ctx context.Context, tx *db.Tx, accountID int64) (cell int64, err error) {
 	if err := tx.NewSelect().Table("accounts").Column("cell").Where("id = ?", accountID).Scan(ctx, &cell); err != nil {
 		return 0, err
@@ -168,10 +171,11 @@ func deleteMoved(ctx context.Context, tx *db.Tx, accountID int64) error {
 	}
 
 	for _, cell := range cells {
-		if err := tx.EnterCell(ctx, cell); err != nil {
+		in, err := tx.EnterCell(ctx, cell)
+		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM captcha_usage WHERE account_id = ?", accountID); err != nil {
+		if _, err := in.ExecContext(ctx, "DELETE FROM captcha_usage WHERE account_id = ?", accountID); err != nil {
 			return err
 		}
 	}
@@ -190,8 +194,7 @@ func lockIDs(ctx context.Context, tx *db.Tx, table string, accountID int64) (ids
 	return ids, err
 }
 
-// needOtherOperator fails unless one of the other users is an operator, or there are no other
-// users.
+// needOtherOperator fails if there are other users, but no operator among them.
 func needOtherOperator(ctx context.Context, tx *db.Tx, others func(*bun.SelectQuery)) error {
 	count := func(operators bool) (int64, error) {
 		q := tx.NewSelect().Table("users")

@@ -27,9 +27,9 @@ type EmailChange struct {
 // to the new address and a notice to the old one. It revokes an earlier secret. The user's password
 // must have been checked; it fails with model.ErrStale when it has changed since.
 //
-// If a user has the new address, that address gets the mail Known, which has no secret. Both cases run
-// the same statements, so that neither the answer nor the response time reveals which addresses have
-// users.
+// If the new address has a user already, it gets the mail Known, which has no secret. Both cases
+// run the same statements, so that neither the answer nor the response time reveals which addresses
+// have users.
 func (s *Store) RequestEmailChange(ctx context.Context, by *model.User, change EmailChange) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUnchanged(ctx, tx, by.ID, by.PasswordHash)

@@ -11,12 +11,13 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// Invite stores an invitation and the mail that carries its secret (nil for none), and returns the
-// invitation with its id. It revokes an earlier invitation to the same address. An account has at
-// most model.MaxMembers members and invitations together. It mails at most 100 invitations a day;
-// another one fails with the RateLimited rate_limited.
+// Invite stores an invitation and the mail that carries its secret (mail may be nil), and returns
+// the invitation with its id. It revokes an earlier invitation to the same address. An account has
+// at most model.MaxMembers members and invitations together. It mails at most 100 invitations a
+// day; another one fails with the RateLimited rate_limited.
 func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *model.Mail) (*model.Invitation, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// mayInvite counts under this lock, so that concurrent invitations keep the limit.
 		if err := tx.LockRow(ctx, "accounts", invitation.AccountID); err != nil {
 			return err
 		}
@@ -49,6 +50,8 @@ func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *m
 		}
 
 		mail := *mail
+
+		// A user reads mails in the language of the user's settings.
 		if known {
 			mail.Language = language
 		}
@@ -63,8 +66,8 @@ func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *m
 	return &invitation, nil
 }
 
-// mayInvite deletes the account's expired invitations and an earlier one to the same address. It
-// returns an error for a member, and if the account has no room for another one.
+// mayInvite deletes the account's expired invitations and an earlier invitation to the same
+// address. It returns an error for a member, and if the account is full.
 func mayInvite(ctx context.Context, tx *db.Tx, invitation model.Invitation) error {
 	member, err := tx.NewSelect().Table("users").Where("email = ?", invitation.Email).
 		Where("id IN (SELECT user_id FROM memberships WHERE account_id = ?)", invitation.AccountID).Exists(ctx)
@@ -162,8 +165,8 @@ var ErrInvalidToken = &model.Error{
 	Message: "This link is wrong, was used already, or is too old.",
 }
 
-// Invited returns the valid invitation with this secret, and the user who has its address: nil if
-// there is none. It fails with ErrInvalidToken for an invalid secret.
+// Invited returns the valid invitation with this secret, and the user who has its address, if any.
+// It fails with ErrInvalidToken for an invalid secret.
 func (s *Store) Invited(
 	ctx context.Context, tokenHash []byte, now model.Instant,
 ) (*model.Invitation, *model.User, error) {
@@ -201,9 +204,9 @@ func (s *Store) Accept(
 	return user, err
 }
 
-// AcceptAs consumes an invitation of a user, whose session or password the caller has checked: it
-// adds the membership. It fails with ErrInvalidToken for an invalid secret or another person's
-// invitation, with model.ErrStale when the password has changed since, with the Conflict
+// AcceptAs consumes an invitation of a user and adds the membership. The caller must have checked
+// the user's session or password. It fails with ErrInvalidToken for an invalid secret or another
+// person's invitation, with model.ErrStale when the password has changed since, with the Conflict
 // already_member, and with the Conflict too_many_accounts.
 func (s *Store) AcceptAs(
 	ctx context.Context, tokenHash []byte, as *model.User, now model.Instant,
@@ -213,6 +216,7 @@ func (s *Store) AcceptAs(
 		switch {
 		case err != nil:
 			return nil, err
+		// The same answer as for an unknown secret, see accept.
 		case locked.Email != invitation.Email:
 			return nil, model.ErrNotFound
 		}
@@ -248,6 +252,8 @@ func (s *Store) accept(
 ) (*model.User, error) {
 	var user *model.User
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// Read the account without a lock, because its row comes first in the order of locks. The
+		// DELETE below decides which of two callers consumes the invitation.
 		var invitation model.Invitation
 		if err := tx.NewSelect().Model(&invitation).Where("token_hash = ?", tokenHash).Scan(ctx); err != nil {
 			return db.OrNotFound(err)

@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// TestMailsHaveTheRecipientsLanguage checks the language of each mail to a user, who may have changed
-// it, and that of mails to addresses without a user.
+// TestMailsHaveTheRecipientsLanguage checks that each mail to a user has the user's current
+// language, and which language mails to addresses without a user have.
 func TestMailsHaveTheRecipientsLanguage(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx, store := t.Context(), accounts.New(d)

@@ -16,8 +16,8 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// TestDeadlockedTransactionRunsAgain checks that of two transactions that wait for each other, the
-// database ends one, and that one runs again.
+// TestDeadlockedTransactionRunsAgain checks that the database ends one of two transactions that
+// wait for each other, and that this transaction runs again.
 func TestDeadlockedTransactionRunsAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dbtest.NewUser(t, d, "a@example.com")
@@ -108,7 +108,7 @@ func linkMail(accountID int64, kind, recipient string) model.Mail {
 }
 
 // TestTransactionsOnAccountsLockInOneOrder runs pairs of transactions that lock the same rows but
-// start from different ones. It checks that they never deadlock, and that the second one fails with
+// start from different rows. It checks that they never deadlock, and that the second one fails with
 // the right error.
 func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 	type step func(w *lockWorld, ctx context.Context) error
@@ -179,15 +179,15 @@ func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 					func() error { return test.first(w, t.Context()) },
 					func() error { return test.second(w, t.Context()) })
 				if first != nil || !errors.Is(second, test.tooLate) {
-					t.Errorf("errors %v and %v, want none and %v", first, second, test.tooLate)
+					t.Errorf("errors %v and %v, want nil and %v", first, second, test.tooLate)
 				}
 			})
 		})
 	}
 }
 
-// TestTheLastOperatorStays checks that of two operators who are removed at the same time, in any
-// way, one stays.
+// TestTheLastOperatorStays removes two operators at the same time, in each way, and checks that one
+// stays.
 func TestTheLastOperatorStays(t *testing.T) {
 	type step func(d *db.DB, ctx context.Context, user *model.User) error
 	deleteAccount := func(d *db.DB, ctx context.Context, user *model.User) error {
@@ -230,15 +230,15 @@ func TestTheLastOperatorStays(t *testing.T) {
 					func() error { return test.first(d, t.Context(), operators[0]) },
 					func() error { return test.second(d, t.Context(), operators[1]) })
 				if first != nil || !errors.Is(second, accounts.ErrLastOperator) {
-					t.Errorf("errors %v and %v, want none and that the second is the last one", first, second)
+					t.Errorf("errors %v and %v, want nil and ErrLastOperator", first, second)
 				}
 			})
 		})
 	}
 }
 
-// TestRevocationMeetsAcceptance checks that of revoking and accepting an invitation at the same
-// time, one fails.
+// TestRevocationMeetsAcceptance revokes and accepts an invitation at the same time, and checks that
+// one of the two fails.
 func TestRevocationMeetsAcceptance(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newLockWorld(t, d)
@@ -252,7 +252,7 @@ func TestRevocationMeetsAcceptance(t *testing.T) {
 				return err
 			})
 		if revoked != nil || !errors.Is(accepted, accounts.ErrInvalidToken) {
-			t.Errorf("errors %v and %v, want none and that the link is not good any more", revoked, accepted)
+			t.Errorf("errors %v and %v, want nil and an invalid link", revoked, accepted)
 		}
 		if _, err := accounts.New(d).DeleteInvitation(t.Context(), w.owner.AccountID,
 			w.invitation.ID); !errors.Is(err, model.ErrNotFound) {
@@ -291,7 +291,7 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 
 	verify := func(month model.Month) step {
 		return func(t *testing.T, d *db.DB, owner *model.User) error {
-			store := ingest.New(d).ClaimStore()
+			store := ingest.NewClaimStore(dbtest.SitesCell(t, d))
 			defer store.Close()
 
 			key := model.CaptchaUsageKey{AccountID: owner.AccountID, Month: month}
@@ -377,7 +377,7 @@ func TestDeleteAccountChecksTheOwnerAgain(t *testing.T) {
 			},
 			func() error { return accounts.New(d).DeleteAccount(t.Context(), second, dbtest.Start) })
 		if demoted != nil || !errors.Is(deleted, model.ErrForbidden) {
-			t.Errorf("errors %v and %v, want none and forbidden", demoted, deleted)
+			t.Errorf("errors %v and %v, want nil and forbidden", demoted, deleted)
 		}
 		if err := accounts.New(d).DeleteAccount(t.Context(), third, dbtest.Start); !errors.Is(err, model.ErrStale) {
 			t.Errorf("with an earlier password: %v", err)

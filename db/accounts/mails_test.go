@@ -15,7 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 )
 
-// mails returns state, recipient, kind and data of all mails except those about a changed password,
+// mails returns state, recipient, kind and data of all mails except mails about a changed password,
 // in the order of their ids.
 func mails(t *testing.T, d *db.DB) string {
 	t.Helper()

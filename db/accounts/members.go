@@ -122,7 +122,7 @@ func (s *Store) DeleteMember(ctx context.Context, accountID, userID int64) error
 	})
 }
 
-// deleteMembership deletes a membership with what the user has in the account.
+// deleteMembership deletes a membership and everything that the user has in the account.
 func deleteMembership(ctx context.Context, tx *db.Tx, accountID, userID int64) error {
 	for _, statement := range []string{
 		"DELETE FROM memberships WHERE user_id = ? AND account_id = ?",
@@ -159,6 +159,7 @@ func (s *Store) changeMember(
 	change func(tx *db.Tx, was *model.User) error,
 ) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// deleteUser needs this lock, because the user could be the last operator.
 		if becomes == "" {
 			if err := tx.LockInstallation(ctx); err != nil {
 				return err

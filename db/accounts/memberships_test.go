@@ -17,7 +17,7 @@ func TestMembershipsChangeAtTheSameTime(t *testing.T) {
 	type world struct {
 		store  *accounts.Store
 		a, b   *model.User // the owners of two accounts
-		person *model.User // a member of the first one and, with both, of the second one
+		person *model.User // a member of the first account and, with both, of the second
 	}
 	type step func(ctx context.Context, w *world) error
 
@@ -90,7 +90,7 @@ func TestMembershipsChangeAtTheSameTime(t *testing.T) {
 					func() error { return test.first(t.Context(), w) },
 					func() error { return test.second(t.Context(), w) })
 				if one != nil || !errors.Is(two, test.tooLate) {
-					t.Errorf("errors %v and %v, want none and %v", one, two, test.tooLate)
+					t.Errorf("errors %v and %v, want nil and %v", one, two, test.tooLate)
 				}
 
 				rows, err := dbtest.Rows[struct{ Users, Memberships, Tokens int }](d, "SELECT "+
@@ -149,7 +149,7 @@ func TestTheAddressChangesAtTheSameTime(t *testing.T) {
 					func() error { return test.first(t.Context(), store, user) },
 					func() error { return test.second(t.Context(), store, user) })
 				if first != nil || !errors.Is(second, test.tooLate) {
-					t.Errorf("errors %v and %v, want none and %v", first, second, test.tooLate)
+					t.Errorf("errors %v and %v, want nil and %v", first, second, test.tooLate)
 				}
 			})
 		})

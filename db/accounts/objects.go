@@ -11,8 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// objectTables are the tables of objects with an account_id, and siteObjectTables those of objects
-// with a site_id.
+// objectTables are the tables with an account_id, and siteObjectTables the tables with a site_id.
 var (
 	objectTables = map[model.NodeKind]string{
 		model.NodeSite: "sites", model.NodeSitekey: "sitekeys", model.NodeInvitation: "invitations",
@@ -27,8 +26,8 @@ var (
 // use that account in the condition of the query that reads or changes the object. It returns
 // model.ErrNotFound for an object of an account that the user does not belong to, and
 // model.ErrSecondFactorRequired if that account requires a second factor that the user does not have.
-// Through an API token that is restricted to sites, only those and their objects are found. For a user
-// of one account without such a token it makes no query.
+// Through an API token that is restricted to sites, only these sites and their objects are found.
+// For a user of one account without such a token it makes no query.
 func (s *Store) MemberFor(ctx context.Context, user *model.User, kind model.NodeKind, id int64) (*model.User, error) {
 	if user.IsRestricted() {
 		if err := s.checkSite(ctx, user, kind, id); err != nil {
@@ -66,8 +65,8 @@ func unlessBarred(member *model.User) (*model.User, error) {
 	return member, nil
 }
 
-// checkSite returns model.ErrNotFound unless an object is or belongs to one of the sites that the user
-// is restricted to.
+// checkSite returns model.ErrNotFound unless the user's restriction to sites includes the object,
+// or the site that the object belongs to.
 func (s *Store) checkSite(ctx context.Context, user *model.User, kind model.NodeKind, id int64) error {
 	siteID := id
 	if table, ok := siteObjectTables[kind]; ok {

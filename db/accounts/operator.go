@@ -16,6 +16,7 @@ import (
 // users.
 func (s *Store) SetOperator(ctx context.Context, email string, operator bool) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// Two revocations at the same time must not remove the last two operators.
 		if err := tx.LockInstallation(ctx); err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Overview is what an operator sees of an account.
+// Overview is an account as an operator sees it.
 type Overview struct {
 	ID            int64
 	Name          string
@@ -30,11 +30,11 @@ type OverviewPage struct {
 	Search        string // part of the name, of an owner's address or of a site's domain; "": all
 	Oldest        bool   // order; false: newest first
 	After, Before int64  // accounts between which the page lies; 0: the end of the list
-	Last          bool   // the last Limit accounts instead of the first ones
+	Last          bool   // the last Limit accounts instead of the first
 	Limit         int
 }
 
-// searchedAccounts is how many accounts a search reads, the newest ones.
+// searchedAccounts is how many of the newest accounts a search reads.
 const searchedAccounts = 50_000
 
 // Overviews returns a page of accounts. The caller must have checked that the user is an operator.
@@ -109,7 +109,7 @@ func (s *Store) overviewsOf(ctx context.Context, ids []int64, month model.Month)
 	}
 
 	var rows []*Overview
-	err := s.db.Read.NewRaw(`
+	err := s.db.DefaultCell().Read.NewRaw(`
 SELECT a.id, a.name, a.captcha_plan, a.created_at,
   (SELECT count(*) FROM sites WHERE account_id = a.id AND deleted_at = 0) AS sites,
   (SELECT count(*) FROM sitekeys WHERE account_id = a.id) AS sitekeys,
@@ -132,8 +132,8 @@ FROM accounts a WHERE a.id IN ?`, month, db.DefaultCell, month, db.DefaultCell, 
 // addOtherCells adds the page views of sites, and the verifications of accounts, that are not in the
 // default cell.
 func (s *Store) addOtherCells(ctx context.Context, rows []*Overview, ids []int64, month model.Month) error {
-	return s.db.EachCell(ctx, func(in *db.DB) error {
-		if in.CellID() == db.DefaultCell {
+	return s.db.EachCell(ctx, func(in *db.Cell) error {
+		if in.ID == db.DefaultCell {
 			return nil
 		}
 
@@ -144,7 +144,7 @@ FROM sites s JOIN site_usage u ON u.site_id = s.id AND u.month = ?0
 WHERE s.account_id IN ?1 AND s.cell = ?2 GROUP BY s.account_id
 UNION ALL
 SELECT a.id, 0, u.used FROM accounts a JOIN captcha_usage u ON u.account_id = a.id AND u.month = ?0
-WHERE a.id IN ?1 AND a.cell = ?2`, month, bun.Tuple(ids), in.CellID()).Scan(ctx, &sums)
+WHERE a.id IN ?1 AND a.cell = ?2`, month, bun.Tuple(ids), in.ID).Scan(ctx, &sums)
 		if err != nil {
 			return err
 		}

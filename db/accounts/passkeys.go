@@ -33,10 +33,10 @@ func (s *Store) Passkey(ctx context.Context, userID, id int64) (*model.Passkey, 
 	return &passkey, nil
 }
 
-// CreatePasskey stores a passkey of a user and consumes the challenge that it has answered. If it is the
-// user's first second factor, it stores the hashes of recovery codes, ends the user's other sessions,
-// and returns true. It fails with ErrChallengeUsed, and with the Conflicts too_many_passkeys and
-// passkey_exists.
+// CreatePasskey stores a passkey of a user and consumes the challenge that it has answered. If it
+// is the user's first second factor, it stores the hashes of recovery codes, ends the user's other
+// sessions, and returns true. It fails with ErrChallengeUsed, and with the Conflicts
+// too_many_passkeys and passkey_exists.
 func (s *Store) CreatePasskey(
 	ctx context.Context, passkey model.Passkey, answered Challenge, codes [][]byte, change FactorChange,
 ) (made *model.Passkey, first bool, err error) {
@@ -85,9 +85,10 @@ func (s *Store) CreatePasskey(
 	return made, first, nil
 }
 
-// UsePasskey records the use of a passkey, whose new counter and flags are set in used, and consumes
-// the challenge that it has answered. It fails with ErrChallengeUsed. It fails with model.ErrNotFound
-// if the passkey was deleted, or its counter did not grow since its last use: it may be a copy.
+// UsePasskey records the use of a passkey, with the new counter and flags set in used, and consumes
+// the challenge that it has answered. It fails with ErrChallengeUsed. It fails with
+// model.ErrNotFound if the passkey was deleted, or its counter did not grow since its last use: it
+// may be a copy.
 func (s *Store) UsePasskey(ctx context.Context, used *model.Passkey, answered Challenge, now model.Instant) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := consume(ctx, tx, answered); err != nil {
@@ -100,7 +101,8 @@ func (s *Store) UsePasskey(ctx context.Context, used *model.Passkey, answered Ch
 	return db.Wrap(err, "use passkey %d", used.ID)
 }
 
-// consume records that a challenge was answered. It fails with ErrChallengeUsed for an earlier one.
+// consume records that a challenge was answered. It fails with ErrChallengeUsed if the challenge
+// was answered before.
 func consume(ctx context.Context, tx *db.Tx, answered Challenge) error {
 	err := db.NeedRow(tx.ExecContext(ctx, "INSERT INTO used_challenges (challenge_hash, expires_at) VALUES (?, ?) "+
 		"ON CONFLICT (challenge_hash) DO NOTHING", answered.Hash, answered.ExpiresAt))

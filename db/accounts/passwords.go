@@ -75,7 +75,7 @@ func (s *Store) RequestPasswordReset(
 	return nil
 }
 
-// PasswordChange holds a new password and what the mail about it reports.
+// PasswordChange holds a new password and the facts for the mail about it.
 type PasswordChange struct {
 	Hash string // argon2id in PHC string form
 	At   model.Instant
@@ -87,6 +87,8 @@ type PasswordChange struct {
 func (s *Store) ResetPassword(ctx context.Context, tokenHash []byte, change PasswordChange) ([]*model.APIToken, error) {
 	var tokens []*model.APIToken
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// Read the user without a lock, because the user's row comes first in the order of locks.
+		// The DELETE below decides which of two callers consumes the secret.
 		var userID int64
 		err := tx.NewRaw("SELECT user_id FROM password_resets WHERE token_hash = ?", tokenHash).Scan(ctx, &userID)
 		if err != nil {
@@ -118,7 +120,7 @@ func (s *Store) ResetPassword(ctx context.Context, tokenHash []byte, change Pass
 }
 
 // ChangePassword changes a user's password, ends all sessions, mails the user, and returns the API
-// tokens that stay valid. The caller must have checked the old password, whose hash is was. It
+// tokens that stay valid. The caller must have checked the old password against the hash was. It
 // fails with model.ErrStale when the hash has changed since.
 func (s *Store) ChangePassword(
 	ctx context.Context, userID int64, was string, change PasswordChange,
@@ -152,9 +154,9 @@ func (s *Store) SetPasswordHash(ctx context.Context, userID int64, was, hash str
 	return n > 0, err
 }
 
-// changePassword changes the password of a user whose row is locked. It deletes the user's password
-// resets and a requested change of the address. The new generation also invalidates what browsers
-// remember of earlier sign-ins.
+// changePassword changes the password of a user; the user's row must be locked. It deletes the
+// user's password resets and a requested change of the address. The new generation also invalidates
+// the sign-ins that browsers remember.
 func changePassword(
 	ctx context.Context, tx *db.Tx, user *model.User, change PasswordChange,
 ) ([]*model.APIToken, error) {
@@ -169,6 +171,7 @@ func changePassword(
 		}
 	}
 
+	// The secrets are deleted, so a mail in the queue would have an invalid link.
 	if err := outbox.DeleteUnsentLink(ctx, tx, model.MailPasswordReset, user.AccountID, user.Email); err != nil {
 		return nil, err
 	}

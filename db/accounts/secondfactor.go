@@ -17,7 +17,8 @@ import (
 )
 
 var (
-	// ErrSetupExpired is returned when the setup of an authenticator app was not started, or too long ago.
+	// ErrSetupExpired is returned when the setup of an authenticator app was not started, or too
+	// long ago.
 	ErrSetupExpired = &model.Error{
 		Kind: model.Conflict, Code: "setup_expired", Message: "Start the setup again: it was not started, or too long ago.",
 	}
@@ -27,7 +28,8 @@ var (
 		Kind: model.Conflict, Code: "no_second_factor", Message: "You have no such second factor. Set one up first.",
 	}
 
-	// ErrSecondFactorNeeded prevents removing the last second factor of a user whose account requires one.
+	// ErrSecondFactorNeeded prevents removing a user's last second factor while one of the user's
+	// accounts requires it.
 	ErrSecondFactorNeeded = &model.Error{
 		Kind: model.Conflict, Code: "second_factor_needed",
 		Message: "Your account requires a second factor. Set up another one first.",
@@ -72,8 +74,8 @@ func (s *Store) SecondFactors(ctx context.Context, userID int64) (*model.SecondF
 }
 
 // StartTOTP stores the secret of an authenticator app that waits for its first code. It replaces an
-// earlier one that waits. The caller must have checked the password, whose hash is passwordHash. It
-// fails with model.ErrStale when the password has changed since.
+// earlier app that waits. The caller must have checked the password against passwordHash. It fails
+// with model.ErrStale when the password has changed since.
 func (s *Store) StartTOTP(
 	ctx context.Context, userID int64, passwordHash string, secret []byte, now model.Instant,
 ) error {
@@ -104,8 +106,8 @@ func (s *Store) StartTOTP(
 	return db.Wrap(err, "start TOTP of user %d", userID)
 }
 
-// TOTP returns the decrypted secret of a user's authenticator app, the one in use or the one that
-// waits for its first code, or model.ErrNotFound. An app that waits too long is unknown.
+// TOTP returns the decrypted secret of a user's authenticator app, either the app in use or the app
+// that waits for its first code, or model.ErrNotFound. An app that waits too long is unknown.
 func (s *Store) TOTP(ctx context.Context, userID int64, confirmed bool, now model.Instant) ([]byte, error) {
 	var row model.TOTPSecret
 	q := s.db.Read.NewSelect().Model(&row).Where("user_id = ?", userID).Where("confirmed = ?", confirmed)
@@ -119,9 +121,9 @@ func (s *Store) TOTP(ctx context.Context, userID int64, confirmed bool, now mode
 	return keys.New(s.db).OpenTOTP(userID, row.Secret)
 }
 
-// ConfirmTOTP puts an authenticator app in use, whose first code was of the period step. It replaces
-// an earlier app. If it is the user's first second factor, it stores the hashes of recovery codes, ends
-// the user's other sessions, and returns true. It fails with ErrSetupExpired.
+// ConfirmTOTP puts an authenticator app in use after its first code, which was of the period step.
+// It replaces an earlier app. If it is the user's first second factor, it stores the hashes of
+// recovery codes, ends the user's other sessions, and returns true. It fails with ErrSetupExpired.
 func (s *Store) ConfirmTOTP(
 	ctx context.Context, userID, step int64, codes [][]byte, change FactorChange,
 ) (first bool, err error) {
@@ -131,6 +133,7 @@ func (s *Store) ConfirmTOTP(
 			return err
 		}
 
+		// The key of a row is the user and confirmed, so the earlier app must make room first.
 		if _, err := tx.ExecContext(ctx, "DELETE FROM totp_secrets WHERE user_id = ? AND confirmed", userID); err != nil {
 			return err
 		}
@@ -157,8 +160,8 @@ func (s *Store) ConfirmTOTP(
 	return first, nil
 }
 
-// UseTOTP records that the code of a period was used. It fails with model.ErrNotFound if that code, or
-// one of a later period, was used before.
+// UseTOTP records that the code of a period was used. It fails with model.ErrNotFound if that code,
+// or the code of a later period, was used before.
 func (s *Store) UseTOTP(ctx context.Context, userID, step int64) error {
 	return db.NeedRow(s.db.Write.ExecContext(ctx,
 		"UPDATE totp_secrets SET last_step = ? WHERE user_id = ? AND confirmed AND last_step < ?", step, userID, step))
@@ -209,8 +212,9 @@ func (s *Store) RenewRecoveryCodes(ctx context.Context, userID int64, passwordHa
 	return db.Wrap(err, "renew recovery codes of user %d", userID)
 }
 
-// DeleteTOTP removes a user's authenticator app, and one that waits for its first code. The caller must
-// have checked the password. It fails with model.ErrStale, ErrNoSecondFactor and ErrSecondFactorNeeded.
+// DeleteTOTP removes a user's authenticator app, and an app that waits for its first code. The
+// caller must have checked the password. It fails with model.ErrStale, ErrNoSecondFactor and
+// ErrSecondFactorNeeded.
 func (s *Store) DeleteTOTP(ctx context.Context, userID int64, passwordHash string, change FactorChange) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUnchanged(ctx, tx, userID, passwordHash)
@@ -278,10 +282,10 @@ func (s *Store) ResetSecondFactor(ctx context.Context, email string, change Fact
 	return nil
 }
 
-// SetAccountSecurity sets whether an account requires a second factor of its members, and returns the
-// account. The caller must have checked the password of the user by, a member of that account. It fails
-// with model.ErrStale, with model.ErrForbidden for a user who is no owner, and with ErrNoSecondFactor if
-// an owner without one requires it.
+// SetAccountSecurity sets whether an account requires a second factor of its members, and returns
+// the account. The caller must have checked the password of the user by, a member of that account.
+// It fails with model.ErrStale, with model.ErrForbidden for a user who is no owner, and with
+// ErrNoSecondFactor if an owner without one requires it.
 func (s *Store) SetAccountSecurity(
 	ctx context.Context, by *model.User, requireSecondFactor bool,
 ) (*model.Account, error) {
@@ -295,6 +299,7 @@ func (s *Store) SetAccountSecurity(
 		switch {
 		case err != nil:
 			return err
+		// The account would bar its own owner.
 		case requireSecondFactor && !user.SecondFactor:
 			return ErrNoSecondFactor
 		}
@@ -331,9 +336,9 @@ func (s *Store) SetAccountSecurity(
 	return account, nil
 }
 
-// addFactor records that a user, whose row is locked, has a new second factor: a passkey with this name,
-// or an authenticator app. For the first one it stores recovery codes and ends the user's other
-// sessions, which were started without a second factor.
+// addFactor records that a user has a new second factor: a passkey with this name, or an
+// authenticator app. For the first factor it stores recovery codes and ends the user's other
+// sessions, which were started without a second factor. The user's row must be locked.
 func addFactor(
 	ctx context.Context, tx *db.Tx, user *model.User, passkey string, codes [][]byte, change FactorChange,
 ) (first bool, err error) {
@@ -342,6 +347,7 @@ func addFactor(
 			return false, err
 		}
 
+		// Without a session pass an empty value: a comparison with NULL selects no row.
 		_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE user_id = ? AND id_hash <> ?", user.ID,
 			append([]byte{}, change.Session...))
 		if err != nil {
@@ -356,8 +362,9 @@ func addFactor(
 		model.SecondFactorMail{At: change.At, Passkey: passkey, Added: true})
 }
 
-// removeFactor records that a user, whose row is locked, has lost a second factor. Without any other
-// one it deletes the recovery codes, or fails with ErrSecondFactorNeeded if the user needs one.
+// removeFactor records that a user has lost a second factor. Without another factor it deletes the
+// recovery codes, or fails with ErrSecondFactorNeeded if the user needs a factor. The user's row
+// must be locked.
 func removeFactor(ctx context.Context, tx *db.Tx, user *model.User, passkey string, change FactorChange) error {
 	var others int
 	err := tx.NewRaw("SELECT (SELECT count(*) FROM passkeys WHERE user_id = ?) + "+
@@ -403,7 +410,7 @@ func setSecondFactor(ctx context.Context, tx *db.Tx, userID int64, has bool) err
 	return err
 }
 
-// replaceRecoveryCodes stores the hashes of new recovery codes instead of the old ones.
+// replaceRecoveryCodes replaces the hashes of the recovery codes.
 func replaceRecoveryCodes(ctx context.Context, tx *db.Tx, userID int64, codes [][]byte) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM recovery_codes WHERE user_id = ?", userID); err != nil {
 		return err
@@ -424,8 +431,8 @@ func countRecoveryCodes(ctx context.Context, idb bun.IDB, userID int64) (n int, 
 	return n, err
 }
 
-// mailFactor mails the user about second factors, at most model.MaxSecondFactorMails of a kind within an
-// hour.
+// mailFactor mails the user about second factors, at most model.MaxSecondFactorMails of a kind
+// within an hour.
 func mailFactor(
 	ctx context.Context, tx *db.Tx, user *model.User, kind string, now model.Instant, data any,
 ) error {

@@ -54,7 +54,7 @@ func TestNoSessionWithoutTheSecondFactor(t *testing.T) {
 			t.Errorf("a session with the second factor: %v", err)
 		}
 
-		// A code counts once, and so do those of the periods before it.
+		// A used code is refused, and so are the codes of earlier periods.
 		for step, want := range map[int64]error{6: model.ErrNotFound, 7: model.ErrNotFound} {
 			if err := store.UseTOTP(ctx, user.ID, step); !errors.Is(err, want) {
 				t.Errorf("period %d: %v, want %v", step, err, want)

@@ -12,19 +12,15 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The lifetimes of a session: without use, and in all. The last use is written at most once per
-// sessionTouch, so that most requests write nothing.
-const (
-	SessionIdle     = 14 * 24 * time.Hour
-	SessionLifetime = 90 * 24 * time.Hour
-	sessionTouch    = time.Minute
-)
+// sessionTouch is the least time between two writes of a session's last use, so that most requests write
+// nothing.
+const sessionTouch = time.Minute
 
 // SessionStart is a session to create.
 type SessionStart struct {
 	model.Session
 	PasswordHash string // of the user's checked password
-	Replaced     []byte // the session that it replaces; nil for none
+	Replaced     []byte // the session that it replaces; may be nil
 	Proved       bool   // the user has proved a second factor; no session starts without it if the user has one
 	SignIn       bool   // its start is an entry of the audit log, and not a part of another change
 }
@@ -62,7 +58,8 @@ func (s *Store) CreateSession(ctx context.Context, start SessionStart) error {
 }
 
 // SessionUser returns the user of a valid session as a member of the default account, with all
-// memberships, and records the use of the session. It returns model.ErrNotFound for an ended, expired or unknown session.
+// memberships, and records the use of the session. It returns model.ErrNotFound for an ended,
+// expired or unknown session.
 func (s *Store) SessionUser(ctx context.Context, idHash []byte, now model.Instant) (*model.User, error) {
 	var session model.Session
 	err := s.db.Read.NewSelect().Model(&session).Where("id_hash = ?", idHash).Where("expires_at > ?", now).Scan(ctx)
@@ -90,7 +87,7 @@ func (s *Store) SessionUser(ctx context.Context, idHash []byte, now model.Instan
 
 // sessionExpiry returns when a session ends unless it is used again: the earlier of both limits.
 func sessionExpiry(created, seen model.Instant) model.Instant {
-	return min(seen.Add(SessionIdle), created.Add(SessionLifetime))
+	return min(seen.Add(model.SessionIdle), created.Add(model.SessionLifetime))
 }
 
 // DeleteSession ends a session. It succeeds for a session that does not exist.
@@ -145,7 +142,7 @@ func (s *Store) DeleteExpiredSessions(ctx context.Context, now model.Instant) (i
 	return res.RowsAffected()
 }
 
-// Sessions returns the user's valid sessions, the one used last first, at most model.MaxSessions.
+// Sessions returns the user's valid sessions, most recently used first, at most model.MaxSessions.
 func (s *Store) Sessions(ctx context.Context, userID int64, now model.Instant) ([]*model.Session, error) {
 	var list []*model.Session
 	err := s.db.Read.NewSelect().Model(&list).Where("user_id = ?", userID).Where("expires_at > ?", now).

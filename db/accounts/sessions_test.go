@@ -74,12 +74,12 @@ func TestSessionLifetimes(t *testing.T) {
 		uses []time.Duration // after its start; each must find the session
 		dead time.Duration
 	}{
-		{"never used", nil, accounts.SessionIdle},
-		{"last instant", []time.Duration{accounts.SessionIdle - tick}, 2*accounts.SessionIdle - tick},
-		{"used within a minute is not written", []time.Duration{time.Minute - tick}, accounts.SessionIdle},
-		{"used after a minute", []time.Duration{time.Minute}, accounts.SessionIdle + time.Minute},
-		{"clock stepped back", []time.Duration{time.Hour, -time.Hour}, accounts.SessionIdle + time.Hour},
-		{"used every ten days", days(10, 20, 30, 40, 50, 60, 70, 80), accounts.SessionLifetime},
+		{"never used", nil, model.SessionIdle},
+		{"last instant", []time.Duration{model.SessionIdle - tick}, 2*model.SessionIdle - tick},
+		{"used within a minute is not written", []time.Duration{time.Minute - tick}, model.SessionIdle},
+		{"used after a minute", []time.Duration{time.Minute}, model.SessionIdle + time.Minute},
+		{"clock stepped back", []time.Duration{time.Hour, -time.Hour}, model.SessionIdle + time.Hour},
+		{"used every ten days", days(10, 20, 30, 40, 50, 60, 70, 80), model.SessionLifetime},
 	}
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -166,7 +166,7 @@ func TestExpiredSessionsAreCleanedUp(t *testing.T) {
 		old := newSession(t, d, user, "old", dbtest.Start)
 		young := newSession(t, d, user, "young", dbtest.Start.Add(time.Microsecond))
 
-		now := dbtest.Start.Add(accounts.SessionIdle)
+		now := dbtest.Start.Add(model.SessionIdle)
 		if n, err := accounts.New(d).DeleteExpiredSessions(t.Context(), now); err != nil || n != 1 {
 			t.Fatalf("deleted %d, error %v; want 1", n, err)
 		}

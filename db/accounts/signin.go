@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// signInMemory is how long failed sign-ins are remembered after the last attempt, including a
-// successful one.
+// signInMemory is how long failed sign-ins are remembered after the last attempt, successful or
+// not.
 const signInMemory = 24 * time.Hour
 
 // The bound of the table of failures. An attempt inserts up to four rows, and an attacker can
@@ -31,7 +31,7 @@ const (
 // An attempt during the wait is refused before its password is checked, and does not extend the
 // wait.
 type SignInLimit struct {
-	Key   []byte // keyed hash of what is counted: the address itself is not stored
+	Key   []byte // keyed hash: the email address or network itself is not stored
 	Free  int
 	Cap   time.Duration
 	Clear bool // a correct password sets the counter to zero, instead of only removing its own attempt
@@ -46,9 +46,9 @@ type signInFailures struct {
 	LastAt   model.Instant `bun:",notnull"`
 }
 
-// wait returns how long the next attempt must wait from now; 0 for one that may go on.
+// wait returns how long the next attempt must wait from now, or 0.
 func (l SignInLimit) wait(f signInFailures, now model.Instant) time.Duration {
-	// Count a failure in the future as one of now.
+	// Count a failure in the future as a failure now: another process may have a clock ahead.
 	passed := max(0, now.Sub(f.LastAt))
 	n := int(f.Failures) - l.Free
 	if n < 0 || passed >= signInMemory {
@@ -149,6 +149,7 @@ func (s *Store) countSignIn(
 			return err
 		}
 
+		// The transaction runs again after a conflict.
 		wait = 0
 		for i, l := range limits {
 			if now.Sub(rows[i].LastAt) >= signInMemory {
@@ -158,6 +159,7 @@ func (s *Store) countSignIn(
 			wait = max(wait, l.wait(rows[i], now))
 		}
 
+		// A refused attempt does not count: errWait rolls the transaction back.
 		if wait > 0 {
 			return errWait
 		}
@@ -214,10 +216,10 @@ func (s *Store) boundSignInFailures(ctx context.Context, made int) error {
 	return err
 }
 
-// dropSignInFailures deletes the rows over maxSignInFailures: those with the fewest failures first,
-// and among these the oldest. So made-up addresses and unused networks, which have one failure,
-// displace each other. To displace the counter of an address with n failures, an attacker needs
-// 100,000 other counters with n failures each, and gains a few guesses.
+// dropSignInFailures deletes the rows over maxSignInFailures, first the oldest with the fewest
+// failures. So made-up addresses and unused networks, which have one failure, displace each other.
+// To displace the counter of an address with n failures, an attacker needs 100,000 other counters
+// with n failures each, and gains a few guesses.
 func (s *Store) dropSignInFailures(ctx context.Context) (int64, error) {
 	rows, err := s.db.Read.NewSelect().Model((*signInFailures)(nil)).Count(ctx)
 	if err != nil || rows <= maxSignInFailures {
@@ -239,8 +241,8 @@ func (s *Store) dropSignInFailures(ctx context.Context) (int64, error) {
 	return res.RowsAffected()
 }
 
-// SignInSucceeded removes an attempt with a correct password from the counters, or resets those
-// with Clear.
+// SignInSucceeded removes an attempt with a correct password from the counters, or resets the
+// counters with Clear.
 func (s *Store) SignInSucceeded(ctx context.Context, limits ...SignInLimit) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for _, l := range inKeyOrder(limits) {
@@ -266,7 +268,7 @@ func (s *Store) SignInSucceeded(ctx context.Context, limits ...SignInLimit) erro
 	return nil
 }
 
-// CancelSignIn removes an attempt from the counters whose password was never checked.
+// CancelSignIn removes an attempt from the counters, because its password was never checked.
 func (s *Store) CancelSignIn(ctx context.Context, limits ...SignInLimit) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for _, l := range inKeyOrder(limits) {
@@ -290,9 +292,9 @@ func uncount(ctx context.Context, tx *db.Tx, key []byte) error {
 	return err
 }
 
-// DeleteOldSignInFailures deletes the counters that no longer throttle any attempt and those over
-// the bound of the table, and returns their number. It sets the times of failures in the future to
-// now, so that they expire as well. Housekeeping calls it.
+// DeleteOldSignInFailures deletes the counters that no longer throttle any attempt and the counters
+// over the bound of the table, and returns their number. It sets the times of failures in the
+// future to now, so that they expire as well. Housekeeping calls it.
 func (s *Store) DeleteOldSignInFailures(ctx context.Context, now model.Instant) (int64, error) {
 	var old int64
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {

@@ -36,7 +36,7 @@ func TestSignInWaitsDoubleUpToTheCap(t *testing.T) {
 		now := dbtest.Start
 		for i := range 5 {
 			if wait := attempt(t, d, now, byAccount); wait != 0 {
-				t.Fatalf("attempt %d must wait %v, want none", i+1, wait)
+				t.Fatalf("attempt %d must wait %v, want 0", i+1, wait)
 			}
 		}
 
@@ -55,7 +55,7 @@ func TestSignInWaitsDoubleUpToTheCap(t *testing.T) {
 
 			now = now.Add(want)
 			if wait := attempt(t, d, now, byAccount); wait != 0 {
-				t.Fatalf("after %v: wait %v, want none", want, wait)
+				t.Fatalf("after %v: wait %v, want 0", want, wait)
 			}
 
 			want = min(2*want, 15*time.Minute)
@@ -89,7 +89,7 @@ func TestSignInCountsAccountAndNetwork(t *testing.T) {
 			t.Errorf("the account: wait %v, want 1s", wait)
 		}
 		if wait := attempt(t, d, dbtest.Start, another, byNetwork); wait != 0 {
-			t.Errorf("another account from the same network: wait %v, want none", wait)
+			t.Errorf("another account from the same network: wait %v, want 0", wait)
 		}
 
 		// Six attempts are counted so far; the refused one is not.
@@ -280,7 +280,7 @@ func TestNoStepOfTheClockLocksOut(t *testing.T) {
 			}
 		}
 
-		// Housekeeping under the correct clock also ends failures of a wrong one.
+		// Housekeeping under the correct clock also ends failures of a wrong clock.
 		attempt(t, d, now.Add(1000*24*time.Hour), accounts.SignInLimit{Key: []byte("ahead"), Free: 5, Cap: time.Minute})
 
 		for range 2 {
@@ -337,7 +337,7 @@ func TestTheTableOfFailuresIsBounded(t *testing.T) {
 
 		n, err := dbtest.Count(d, "signin_failures")
 		if err != nil || n > bound+100 {
-			t.Errorf("%d counters, %v; want at most %d and those of the last attempt", n, err, bound)
+			t.Errorf("%d counters, %v; want at most %d, including the last attempt", n, err, bound)
 		}
 		if wait := attempt(t, d, now, byAccount); wait == 0 {
 			t.Error("the flood pushed out the counter of the address")

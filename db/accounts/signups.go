@@ -83,6 +83,7 @@ func boundSignUps(ctx context.Context, tx *db.Tx, email string, now model.Instan
 		return errManySignUps
 	}
 
+	// The caller inserts one more.
 	newest := tx.NewSelect().Model((*model.PendingSignUp)(nil)).Column("id").Where("email = ?", email).
 		Order("id DESC").Limit(maxPendingSignUpsAddress - 1)
 
@@ -118,6 +119,7 @@ func (s *Store) ConfirmSignUp(
 ) (*model.User, error) {
 	var user *model.User
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// Exactly one sign-up can be the first, which makes its user the operator.
 		if err := tx.LockInstallation(ctx); err != nil {
 			return err
 		}
@@ -164,8 +166,8 @@ func (s *Store) ConfirmSignUp(
 	return user, nil
 }
 
-// ownSignUpMails deletes the unsent mails of the user's address, whose links are now invalid, and
-// assigns the sent ones to the account, so that they are deleted with it.
+// ownSignUpMails deletes the unsent mails to the user's address, because their links are now
+// invalid. It assigns the sent mails to the account, so that they are deleted with it.
 func ownSignUpMails(ctx context.Context, tx *db.Tx, user *model.User) error {
 	if err := outbox.DeleteUnsentLink(ctx, tx, model.MailSignUp, 0, user.Email); err != nil {
 		return err

@@ -16,10 +16,11 @@ var ErrOperatorsAccount = &model.Error{
 	Message: "The installation's only operator belongs to this account.",
 }
 
-// Suspend suspends an account, for a reason that its users see: its sites and sitekeys refuse calls, its
-// deliveries wait, and its users can change nothing. Its owners get a mail. One that is suspended already
-// keeps the time, gets the reason and no mail. Suspend returns the account. The caller must have checked
-// that the user is an operator. It fails with ErrOperatorsAccount if all operators belong to the account.
+// Suspend suspends an account, for a reason that its users see: its sites and sitekeys refuse
+// calls, its deliveries wait, and its users can change nothing. Its owners get a mail. A repeated
+// call changes only the reason, and sends no mail. Suspend returns the account. The caller must
+// have checked that the user is an operator. It fails with ErrOperatorsAccount if all operators
+// belong to the account.
 func (s *Store) Suspend(ctx context.Context, accountID int64, reason string, now model.Instant) (*model.Account, error) {
 	reason, err := model.ParseReason("reason", reason)
 	if err != nil {
@@ -64,6 +65,7 @@ func (s *Store) changeSuspension(
 ) (*model.Account, error) {
 	var account model.Account
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// mayBeSuspended needs this lock, so that an operator remains outside of the account.
 		if err := tx.LockInstallation(ctx); err != nil {
 			return err
 		}
@@ -107,8 +109,8 @@ func suspensionValues(a *model.Account) audit.Values {
 	return audit.Values{"suspended": a.SuspendedAt != 0, "suspensionReason": a.SuspensionReason}
 }
 
-// notifyAll notifies the watchers of all sites and sitekeys of an account. None is added meanwhile: tx
-// has locked the account's row.
+// notifyAll notifies the watchers of all sites and sitekeys of an account. No other process adds
+// any meanwhile, because tx has locked the account's row.
 func notifyAll(ctx context.Context, tx *db.Tx, accountID int64) error {
 	for table, channel := range map[string]watch.Channel{"sites": watch.Sites, "sitekeys": watch.Sitekeys} {
 		var ids []int64

@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestSuspensionMailsTheOwners: the owners of an account, and no other members, get a mail when it is
-// suspended and when it is resumed, but none for another reason or a repeated call.
+// TestSuspensionMailsTheOwners checks that only the owners of an account get a mail when it is
+// suspended and when it is resumed. Another reason or a repeated call sends no mail.
 func TestSuspensionMailsTheOwners(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		operator, owner := dbtest.NewUser(t, d, "operator@example.com"), dbtest.NewUser(t, d, "owner@example.com")

@@ -20,9 +20,9 @@ import (
 const tokenTouch = time.Minute
 
 // CreateAPIToken stores a token and returns it with its id. A user has at most model.MaxAPITokens,
-// those that have expired not counted: they are deleted when there is no room. A site that the token is
-// restricted to must belong to its account, else the error is a *model.Error of kind NotFound in the
-// field siteIds.
+// not counting expired tokens, which are deleted when there is no room. A site that the token is
+// restricted to must belong to its account, else the error is a *model.Error of kind NotFound in
+// the field siteIds.
 func (s *Store) CreateAPIToken(ctx context.Context, token model.APIToken) (*model.APIToken, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		// Lock the account before the user, as deleting the account does.
@@ -90,7 +90,8 @@ func makeRoomForToken(ctx context.Context, tx *db.Tx, userID int64, now model.In
 	}
 }
 
-// checkTokenSites returns an error unless all sites that a token is restricted to belong to its account.
+// checkTokenSites returns an error unless all sites that a token is restricted to belong to its
+// account.
 func checkTokenSites(ctx context.Context, tx *db.Tx, token *model.APIToken) error {
 	if token.SiteIDs == nil {
 		return nil
@@ -145,7 +146,7 @@ func (s *Store) APITokensOfAccount(ctx context.Context, accountID int64) ([]*mod
 		users[member.ID] = member
 	}
 
-	// A token whose user has left since belongs to no one any more.
+	// The user may have left the account since the tokens were read.
 	return slices.DeleteFunc(tokens, func(token *model.APIToken) bool {
 		token.User = users[token.UserID]
 		return token.User == nil
@@ -222,7 +223,8 @@ func (s *Store) MailExpiringTokens(ctx context.Context, now model.Instant) (int6
 	return all, nil
 }
 
-// mailExpiringToken queues the mail after the given number of earlier ones, unless another process has.
+// mailExpiringToken queues the mail that follows the given number of earlier mails, unless another
+// process has.
 func (s *Store) mailExpiringToken(ctx context.Context, id int64, earlier int32, now model.Instant) (mailed bool, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		mailed = false

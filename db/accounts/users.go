@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// lockUser locks the user whose column has the value, and returns the user as read under the lock,
-// with the id of the default account only. It returns model.ErrNotFound when there is none.
+// lockUser locks the user with the value in the column, and returns the user as read under the
+// lock, with the id of the default account only. It returns model.ErrNotFound for an unknown value.
 func lockUser(ctx context.Context, tx *db.Tx, column string, value any) (*model.User, error) {
 	var user model.User
 	q := tx.NewSelect().Model(&user).Where("? = ?", bun.Ident(column), value)
@@ -38,8 +38,8 @@ func defaultAccount(ctx context.Context, idb bun.IDB, userID int64) (int64, erro
 	return ids[0], nil
 }
 
-// members returns a query of memberships with their users and accounts. Those of one user come with
-// the default account first.
+// members returns a query of memberships with their users and accounts. The memberships of one user
+// begin with the default account.
 func members(idb bun.IDB, rows *[]*model.Membership) *bun.SelectQuery {
 	return idb.NewSelect().Model(rows).Relation("User").Relation("Account").
 		OrderExpr("?TableAlias.user_id, ?TableAlias.created_at, ?TableAlias.account_id")
@@ -47,7 +47,7 @@ func members(idb bun.IDB, rows *[]*model.Membership) *bun.SelectQuery {
 
 // userWhere returns the user with a value in a column of memberships or, with the prefix "user.", of
 // users. The user has all memberships that match, and is a member of the first one's account. It
-// returns model.ErrNotFound when there is none.
+// returns model.ErrNotFound without a match.
 func userWhere(ctx context.Context, idb bun.IDB, condition string, args ...any) (*model.User, error) {
 	var rows []*model.Membership
 	if err := members(idb, &rows).Where(condition, args...).Scan(ctx); err != nil {
@@ -82,7 +82,7 @@ func (s *Store) UserByID(ctx context.Context, id int64) (*model.User, error) {
 	return userByID(ctx, s.db.Read, id)
 }
 
-// lockUnchanged locks a user whose password the caller has checked, with the hash passwordHash. It
+// lockUnchanged locks a user after the caller has checked the password against passwordHash. It
 // fails with model.ErrStale when the password has changed since, or the user was deleted.
 func lockUnchanged(ctx context.Context, tx *db.Tx, userID int64, passwordHash string) (*model.User, error) {
 	user, err := lockUser(ctx, tx, "id", userID)
@@ -92,7 +92,7 @@ func lockUnchanged(ctx context.Context, tx *db.Tx, userID int64, passwordHash st
 	return user, err
 }
 
-// languageOf returns the language of the user with the address, and whether there is one.
+// languageOf returns the language of the user with the address, and whether there is such a user.
 func languageOf(ctx context.Context, tx *db.Tx, email string) (language model.Language, ok bool, err error) {
 	var languages []model.Language
 	err = tx.NewSelect().Model((*model.User)(nil)).Column("language").Where("email = ?", email).Scan(ctx, &languages)
@@ -107,7 +107,7 @@ type UserUpdate struct {
 	Language *model.Language // of mails to the user
 }
 
-// UpdateUser changes settings of a user, and returns model.ErrNotFound for a deleted one.
+// UpdateUser changes settings of a user, and returns model.ErrNotFound for a deleted user.
 func (s *Store) UpdateUser(ctx context.Context, userID int64, u UserUpdate) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUser(ctx, tx, "id", userID)

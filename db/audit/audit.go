@@ -2,7 +2,7 @@
 // transaction of the change: without its row, no change is committed. The control plane and the
 // command line name the actor once, in the context that they pass to the stores. Owners read the log.
 //
-// A change that sets the value that was stored already has a row too. A refused change has none.
+// A change to the value already stored has a row too. A refused change has no row.
 package audit
 
 import (
@@ -48,7 +48,7 @@ func WithActor(ctx context.Context, actor Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, actor)
 }
 
-// actorOf returns the context's actor. Without one, it is the service itself.
+// actorOf returns the context's actor. Without an actor it is the service itself.
 func actorOf(ctx context.Context) Actor {
 	actor, ok := ctx.Value(actorKey{}).(Actor)
 	if !ok {
@@ -63,7 +63,7 @@ func actorOf(ctx context.Context) Actor {
 // Values are values of an object by name, as JSON can write them. They must not include secrets.
 type Values map[string]any
 
-// Object is what was changed. The name is the one at that time.
+// Object is the row that an action changed. Name is its name at that time.
 type Object struct {
 	Kind   model.NodeKind
 	ID     int64
@@ -71,9 +71,9 @@ type Object struct {
 	Name   string
 }
 
-// Change is a change of an object. Before is nil for a new object, After for a deleted one.
+// Change is a change of an object. Before is nil for a new object, After for a deleted object.
 type Change struct {
-	AccountID     int64 // whose log gets the row
+	AccountID     int64 // the account with the log
 	IsKnown       bool  // the transaction has read a site of the account
 	Object        Object
 	Before, After Values
@@ -102,8 +102,8 @@ func Write(ctx context.Context, tx bun.IDB, c Change) error {
 		return err
 	}
 
-	// A statement that reads accounts locks all of them on Citus. After the lock of a site that would be
-	// against the order of locks.
+	// A statement that reads accounts locks all of them on Citus. After the lock of a site that
+	// would be against the order of locks.
 	condition := " WHERE EXISTS (SELECT 1 FROM accounts WHERE id = ?)"
 	if c.IsKnown {
 		condition = " WHERE ? > 0"

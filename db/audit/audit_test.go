@@ -35,7 +35,7 @@ func TestWrite(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		user := dbtest.NewUser(t, d, "owner@example.com")
 		other := &model.User{ID: user.ID + 1, Email: "other@example.com"}
-		// After the entry of the sign-up, whose time is the machine's.
+		// After the entry of the sign-up, which has the machine's time.
 		at := model.At(time.Date(2090, 1, 1, 0, 0, 0, 0, time.UTC))
 		object := audit.Object{Kind: model.NodeSite, ID: 7, Name: "example.com"}
 		as := func(kind audit.Kind) context.Context {

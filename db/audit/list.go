@@ -32,7 +32,7 @@ type Entry struct {
 
 // Filter selects entries. A zero field selects all.
 type Filter struct {
-	Actions    []string // one of them; at most MaxActions
+	Actions    []string // any of these; at most MaxActions
 	UserID     int64    // the user, also through an API token
 	ObjectKind model.NodeKind
 	ObjectID   int64
@@ -42,8 +42,8 @@ type Filter struct {
 }
 
 // Entries returns at most limit entries of the account with ids below before (0 for the first page),
-// newest first. An index finds the entries of one condition in the order of ids, so a page costs what
-// it returns. Several actions are read one by one and merged.
+// newest first. An index finds the entries of one condition in the order of ids, so the cost of a
+// page follows its length. Several actions are read one by one and merged.
 func (s *Store) Entries(
 	ctx context.Context, accountID int64, filter Filter, before int64, limit int,
 ) ([]*Entry, error) {

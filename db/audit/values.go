@@ -16,8 +16,8 @@ const (
 	maxText   = 100  // bytes of a text in such an object
 )
 
-// encode returns values as JSON; "" for none. Values of more than maxValues bytes are cut, with a
-// mark of what is missing.
+// encode returns values as JSON, and "" if values is empty. Values of more than maxValues bytes are
+// cut and end with a mark.
 func encode(values Values) (string, error) {
 	if values == nil {
 		return "", nil
@@ -28,7 +28,7 @@ func encode(values Values) (string, error) {
 		return string(text), err
 	}
 
-	// Cut what is long in the form that a reader gets: lists, objects and texts.
+	// Cut long values in the form that a reader gets: lists, objects and texts.
 	var plain map[string]any
 	if err := json.Unmarshal(text, &plain); err != nil {
 		return "", err
@@ -37,7 +37,7 @@ func encode(values Values) (string, error) {
 		plain[name] = cut(value)
 	}
 
-	// Values that are still too large are left out, the last ones first.
+	// Values that are still too large are left out, from the last to the first.
 	for names := slices.Sorted(maps.Keys(plain)); len(names) > 0; names = names[:len(names)-1] {
 		text, err = json.Marshal(plain)
 		if err != nil || len(text) <= maxValues {

@@ -21,10 +21,16 @@ import (
 // captchaTables are the tables of a cell with rows of accounts.
 var captchaTables = []string{"captcha_usage", "captcha_spent"}
 
-// exec runs a statement of a test.
+// exec runs a statement of a test on the common tables or those of the default cell.
 func exec(t *testing.T, d *db.DB, statement string, args ...any) {
 	t.Helper()
-	if _, err := d.Write.ExecContext(t.Context(), statement, args...); err != nil {
+	execIn(t, d.DefaultCell(), statement, args...)
+}
+
+// execIn is exec on the tables of a cell.
+func execIn(t *testing.T, cell *db.Cell, statement string, args ...any) {
+	t.Helper()
+	if _, err := cell.Write.ExecContext(t.Context(), statement, args...); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
 }
@@ -50,10 +56,10 @@ func fillAccount(t *testing.T, d *db.DB, cell, account int64) {
 	t.Helper()
 	c := in(t, d, cell)
 	for i, month := range []model.Month{202609, 202610, now.Month()} {
-		exec(t, c, "INSERT INTO captcha_usage VALUES (?, ?, ?, ?, ?, ?)", account, month, 9000+i, 10+i, 20+i, 80)
+		execIn(t, c, "INSERT INTO captcha_usage VALUES (?, ?, ?, ?, ?, ?)", account, month, 9000+i, 10+i, 20+i, 80)
 	}
-	exec(t, c, claim, account, now.Add(-time.Minute), 1, 2_000)
-	exec(t, c, claim, account, now.Add(-2*model.ConsumedRetention), 1, 1)
+	execIn(t, c, claim, account, now.Add(-time.Minute), 1, 2_000)
+	execIn(t, c, claim, account, now.Add(-2*model.ConsumedRetention), 1, 1)
 }
 
 // captchaIn returns an account's rows in each table of a cell.
@@ -143,7 +149,7 @@ func TestAccountMoveIsContinued(t *testing.T) {
 	if n, err := cells.New(d).Continue(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d moves finished at once, error %v; want none", n, err)
 	}
-	exec(t, in(t, d, 2), claim, moved, now.Add(-2*time.Minute), 1, 11_000)
+	execIn(t, in(t, d, 2), claim, moved, now.Add(-2*time.Minute), 1, 11_000)
 	dbtest.SetClock(d, now.Add(2*time.Minute).Time)
 	if done, err := cells.New(d).AdvanceAccount(t.Context(), moved); done || err != nil {
 		t.Errorf("the first part of the rows: done %v, %v", done, err)
@@ -248,7 +254,7 @@ func TestAccountMoveWaits(t *testing.T) {
 				"captcha_spent": fmt.Sprintf("INSERT INTO captcha_spent VALUES (%d, %d, '0123456789abcdef')", ids[0], now),
 			}[table]
 			moved := make(chan error, 1)
-			err := cell.InTx(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			err := cell.InTx(t.Context(), func(ctx context.Context, tx *db.CellTx) error {
 				if _, err := tx.ExecContext(ctx, late); err != nil {
 					return err
 				}
@@ -263,7 +269,7 @@ func TestAccountMoveWaits(t *testing.T) {
 
 				// Later transactions come and go.
 				for i := range 30 {
-					exec(t, cell, claim, ids[1], now, i, i)
+					execIn(t, cell, claim, ids[1], now, i, i)
 					select {
 					case err := <-moved:
 						t.Errorf("the move did not wait: %v", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 )
@@ -30,7 +31,7 @@ var ErrSQLite = errors.New("SQLite has one cell; more of them need PostgreSQL")
 
 // Info describes a cell.
 type Info struct {
-	db.Cell
+	celllist.Cell
 	Node     string // of Citus that has the tables; empty: the server itself
 	Sites    int64
 	Accounts int64 // whose captcha is in the cell
@@ -92,7 +93,7 @@ SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS 
 WHERE c.relkind IN ('r', 'p') AND c.relnamespace = coalesce(to_regnamespace(nullif(?, '')), current_schema()::regnamespace)
 AND EXISTS (SELECT 1 FROM unnest(ARRAY[?]) AS t (name)
   WHERE c.relname = t.name OR c.relname ~ ('^(detached_)?' || t.name || '_([0-9]{6}|default)$'))`,
-		info.Schema, bun.List(db.CellTables)).Scan(ctx, &info.Bytes)
+		info.Schema, bun.List(celllist.Tables)).Scan(ctx, &info.Bytes)
 }
 
 // layout creates the tables of a cell in the first schema of the search_path.
@@ -103,31 +104,31 @@ var layout string
 // firstProgram is the newest migration that a program must know to serve a database with several cells.
 const firstProgram = "20261123_000045_captcha_in_cells"
 
-// Add creates a cell and returns it. It takes new sites after db.CellDelay, when all processes know it.
+// Add creates a cell and returns it. It takes new sites after celllist.Delay, when all processes know it.
 // Older programs refuse to start from then on. On Citus it becomes a distributed schema on the node with
 // the fewest of them.
-func (s *Store) Add(ctx context.Context, now model.Instant) (db.Cell, error) {
+func (s *Store) Add(ctx context.Context, now model.Instant) (celllist.Cell, error) {
 	if !s.db.IsPostgres() {
-		return db.Cell{}, ErrSQLite
+		return celllist.Cell{}, ErrSQLite
 	}
 
 	isCitus, err := s.db.IsCitus(ctx)
 	if err != nil {
-		return db.Cell{}, err
+		return celllist.Cell{}, err
 	}
 	if isCitus {
 		if err := s.distributeCommon(ctx); err != nil {
-			return db.Cell{}, err
+			return celllist.Cell{}, err
 		}
 	}
 
-	var cell db.Cell
+	var cell celllist.Cell
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		cell, err = s.create(ctx, tx, isCitus)
 		return err
 	})
 	if err != nil {
-		return db.Cell{}, fmt.Errorf("add a cell: %w", err)
+		return celllist.Cell{}, fmt.Errorf("add a cell: %w", err)
 	}
 
 	s.db.ForgetCells()
@@ -138,7 +139,7 @@ func (s *Store) Add(ctx context.Context, now model.Instant) (db.Cell, error) {
 }
 
 // create creates the schema of a cell with its tables.
-func (s *Store) create(ctx context.Context, tx *db.Tx, isCitus bool) (cell db.Cell, err error) {
+func (s *Store) create(ctx context.Context, tx *db.Tx, isCitus bool) (cell celllist.Cell, err error) {
 	// No migration runs between the check of the schema and the creation.
 	if err := tx.LockKey(ctx, db.MigrationLock); err != nil {
 		return cell, err
@@ -175,7 +176,7 @@ RETURNING created_at`, cell.ID, cell.Schema).Scan(ctx, &cell.CreatedAt)
 		return cell, err
 	}
 
-	_, err = tx.ExecContext(ctx, "SET LOCAL search_path = ?, ?", bun.Ident(cell.Schema), bun.Safe(s.db.CellSchema()))
+	_, err = tx.ExecContext(ctx, "SET LOCAL search_path = ?, ?", bun.Ident(cell.Schema), bun.Safe(s.db.CommonSchema()))
 	if err != nil {
 		return cell, err
 	}

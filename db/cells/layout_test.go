@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
@@ -65,7 +65,7 @@ func TestLayout(t *testing.T) {
 
 // ofCell reports whether a line is about a table of a cell.
 func ofCell(line string) bool {
-	return slices.ContainsFunc(db.CellTables, func(table string) bool {
+	return slices.ContainsFunc(celllist.Tables, func(table string) bool {
 		rest, ok := cutPrefix(line, table)
 		return ok && (rest == ":" || rest == "_")
 	})

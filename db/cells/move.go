@@ -164,10 +164,11 @@ func (s *Store) clean(ctx context.Context, m *move) (done bool, err error) {
 	for table := 0; goesOn && err == nil && table < retention.CellTables; {
 		last := false
 		goesOn, err = s.during(ctx, m, func(ctx context.Context, tx *db.Tx) (err error) {
-			if err := tx.EnterCell(ctx, m.FromCell); err != nil {
+			in, err := tx.EnterCell(ctx, m.FromCell)
+			if err != nil {
 				return err
 			}
-			last, err = retention.PurgeLeft(ctx, tx, table, m.SiteID)
+			last, err = retention.PurgeLeft(ctx, in, table, m.SiteID)
 			return err
 		})
 		if last {

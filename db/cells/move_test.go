@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/exports"
@@ -30,13 +31,13 @@ func open(t *testing.T, databaseURL string) *db.DB {
 	t.Helper()
 	d := dbtest.Open(t, databaseURL)
 	dbtest.SetClock(d, now.Time)
-	return in(t, d, db.DefaultCell)
+	return d
 }
 
-// in returns the database of a cell.
-func in(t *testing.T, d *db.DB, id int64) *db.DB {
+// in returns a cell.
+func in(t *testing.T, d *db.DB, id int64) *db.Cell {
 	t.Helper()
-	cell, err := d.InCell(t.Context(), id)
+	cell, err := d.Cell(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,10 +75,10 @@ func fill(t *testing.T, d *db.DB, site *model.Site) {
 }
 
 // rowsIn returns a site's rows in each table of a cell, without tables that have none.
-func rowsIn(t *testing.T, cell *db.DB, site *model.Site) map[string][]string {
+func rowsIn(t *testing.T, cell *db.Cell, site *model.Site) map[string][]string {
 	t.Helper()
 	all := make(map[string][]string)
-	for _, table := range db.SiteTables {
+	for _, table := range celllist.SiteTables {
 		var rows []map[string]any
 		if err := cell.Read.NewSelect().Table(table).Where("site_id = ?", site.ID).Scan(t.Context(), &rows); err != nil {
 			t.Fatal(err)
@@ -100,7 +101,7 @@ func TestMoveIsContinued(t *testing.T) {
 	fill(t, d, moved)
 	fill(t, d, other)
 	before, others := rowsIn(t, in(t, d, moved.Cell), moved), rowsIn(t, in(t, d, other.Cell), other)
-	if len(before) != len(db.SiteTables) {
+	if len(before) != len(celllist.SiteTables) {
 		t.Fatalf("rows in %v, want some in each table", slices.Sorted(maps.Keys(before)))
 	}
 
@@ -365,7 +366,7 @@ func TestStoresFindTheCell(t *testing.T) {
 	}
 
 	// A hit of a site in another cell is not stored.
-	hits := ingest.New(d).HitStore()
+	hits := ingest.NewHitStore(dbtest.SitesCell(t, d))
 	defer hits.Close()
 	key := model.UsageKey{SiteID: second.ID, Month: now.Month()}
 	err = hits.Update(t.Context(), ingest.HitKeys{Since: now.Day().Start(), Until: (now.Day() + 1).Start(), Usage: []model.UsageKey{key}},
@@ -393,7 +394,7 @@ func TestStoresFindTheCell(t *testing.T) {
 	if left := rowsIn(t, in(t, d, 2), second); len(left) != 0 {
 		t.Errorf("the deleted site still has %v", left)
 	}
-	if left := rowsIn(t, in(t, d, 1), first); len(left) != len(db.SiteTables) {
+	if left := rowsIn(t, in(t, d, 1), first); len(left) != len(celllist.SiteTables) {
 		t.Errorf("the other site has rows in %v only", slices.Sorted(maps.Keys(left)))
 	}
 }

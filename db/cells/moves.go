@@ -11,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -108,7 +109,7 @@ func (s *Store) beginTx(
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(list, func(cell db.Cell) bool { return cell.ID == toCell }) {
+	if !slices.ContainsFunc(list, func(cell celllist.Cell) bool { return cell.ID == toCell }) {
 		return fmt.Errorf("there is no cell %d", toCell)
 	}
 
@@ -123,7 +124,7 @@ func (s *Store) beginTx(
 			return err
 		}
 		if !isKnown {
-			return fmt.Errorf("the cell is new: try again in %v, when all processes know it", db.CellDelay)
+			return fmt.Errorf("the cell is new: try again in %v, when all processes know it", celllist.Delay)
 		}
 		return record(ctx, tx, now)
 	})
@@ -159,11 +160,11 @@ func (s *Store) schemas(ctx context.Context, r route) (in schemas, err error) {
 	}
 
 	for id, schema := range map[int64]*string{r.FromCell: &in.from, r.ToCell: &in.to} {
-		cell, err := s.db.InCell(ctx, id)
+		cell, err := s.db.Cell(ctx, id)
 		if err != nil {
 			return in, err
 		}
-		*schema = cell.CellSchema()
+		*schema = cell.QuotedSchema()
 	}
 	return in, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -31,12 +32,15 @@ func TestCellWithoutRights(t *testing.T) {
 		d := dbtest.Open(t, restricted)
 
 		each := func() error {
-			return d.EachCell(t.Context(), func(in *db.DB) error { return dbtest.Exec(in, "DELETE FROM transactions") })
+			return d.EachCell(t.Context(), func(in *db.Cell) error {
+				_, err := in.Write.ExecContext(t.Context(), "DELETE FROM transactions")
+				return err
+			})
 		}
-		if _, err := d.InCell(t.Context(), cell.ID); !errors.Is(err, db.ErrCellDenied) {
+		if _, err := d.Cell(t.Context(), cell.ID); !errors.Is(err, celllist.ErrDenied) {
 			t.Errorf("InCell without the right: %v", err)
 		}
-		if err := each(); !errors.Is(err, db.ErrCellDenied) {
+		if err := each(); !errors.Is(err, celllist.ErrDenied) {
 			t.Errorf("EachCell without the right: %v", err)
 		}
 
@@ -53,7 +57,7 @@ func TestCellWithoutRights(t *testing.T) {
 
 		// A process that stores hits does not list the cells.
 		d.ForgetCells()
-		if _, err := d.InCell(t.Context(), cell.ID); err != nil {
+		if _, err := d.Cell(t.Context(), cell.ID); err != nil {
 			t.Errorf("InCell with the right: %v", err)
 		}
 		if err := each(); err != nil {

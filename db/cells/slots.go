@@ -72,10 +72,11 @@ func (s *Store) SetSlots(ctx context.Context, siteID int64, slots int) error {
 			return err
 		}
 
-		if err := tx.EnterCell(ctx, site.Cell); err != nil {
+		in, err := tx.EnterCell(ctx, site.Cell)
+		if err != nil {
 			return err
 		}
-		if err := divideUsage(ctx, tx, siteID, slots); err != nil {
+		if err := divideUsage(ctx, in, siteID, slots); err != nil {
 			return err
 		}
 		return tx.Notify(ctx, watch.Sites, siteID)
@@ -84,7 +85,7 @@ func (s *Store) SetSlots(ctx context.Context, siteID int64, slots int) error {
 }
 
 // divideUsage replaces the usage rows of a site by those of a number of slots.
-func divideUsage(ctx context.Context, tx *db.Tx, siteID int64, slots int) error {
+func divideUsage(ctx context.Context, tx *db.CellTx, siteID int64, slots int) error {
 	if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", usageLockWait.Milliseconds()); err != nil {
 		return err
 	}

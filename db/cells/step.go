@@ -7,6 +7,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/watch"
 )
@@ -71,7 +72,7 @@ func (s *step) exec(ctx context.Context, statement, table string, args ...any) e
 
 // clear deletes what an earlier move may have left of the site in its new cell.
 func (s *step) clear(ctx context.Context) error {
-	for _, table := range db.SiteTables {
+	for _, table := range celllist.SiteTables {
 		if err := s.exec(ctx, "DELETE FROM ?to.?table WHERE site_id = ?id", table); err != nil {
 			return err
 		}

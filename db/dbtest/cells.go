@@ -6,34 +6,26 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/peterldowns/pgtestdb"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Sites of tests can be in a second cell of PostgreSQL: package by package with RunWithCell, or in every
-// test with a variable. All new sites are then in that cell.
-
-// cellVariable chooses the database of the subtests "postgres":
-//
-//	(empty)  one with the default cell
-//	second   one with a second cell; Open returns the database of that cell
-//	citus    like second, on the cluster of citusVariable, where the cell is a distributed schema
-//	routed   like second, but Open returns that of the default cell, so that each store must find the
-//	         cell; the functions of this package that run a test's own statements mean the second one
-const cellVariable = "TALLYGATE_TEST_CELL"
+// Sites of tests can be in a second cell of PostgreSQL, which each store must find: package by package with
+// RunWithCell, or in every test, on the cluster of citusVariable. All new sites are then in that cell, and the
+// functions of this package that run a test's own statements run them there.
 
 // withCell makes Each run tests with a second cell as well.
 var withCell bool
 
 // RunWithCell is Run for a package whose tests with Each also run with all sites in a second cell of
-// PostgreSQL, as subtests named "cell". They get the database of that cell.
+// PostgreSQL, as subtests named "cell".
 func RunWithCell(m *testing.M) int {
 	withCell = true
 	return Run(m)
@@ -42,7 +34,7 @@ func RunWithCell(m *testing.M) int {
 // CellURL is PostgresURL for a database with a second cell, which has all new sites.
 func CellURL(tb testing.TB) string {
 	tb.Helper()
-	if os.Getenv(cellVariable) == "citus" {
+	if onCitus() {
 		return citusURL(tb)
 	}
 	return postgresURL(tb, withSlots(tb, cellMigrator{}))
@@ -52,7 +44,7 @@ func CellURL(tb testing.TB) string {
 // CellURL: those of the workers on Citus.
 func CellNodes(t *testing.T, databaseURL string) []string {
 	t.Helper()
-	if os.Getenv(cellVariable) != "citus" {
+	if !onCitus() {
 		return []string{databaseURL}
 	}
 
@@ -68,59 +60,23 @@ func CellNodes(t *testing.T, databaseURL string) []string {
 	return nodes
 }
 
-// openCell returns the database of a second cell, which has all new sites.
-func openCell(tb testing.TB) *db.DB {
-	tb.Helper()
-	in, err := newest(context.Background(), Open(tb, CellURL(tb)))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return in
-}
-
-// switched returns the address of a database as the variable demands.
-func switched(tb testing.TB) string {
-	tb.Helper()
-	switch which := os.Getenv(cellVariable); which {
-	case "":
-		return DefaultCellURL(tb)
-	case "second", "routed", "citus":
-		return CellURL(tb)
-	default:
-		tb.Fatalf("%s is %q: only second, citus and routed are known", cellVariable, which)
-		return ""
-	}
-}
-
-// bound returns the database that Open returns.
-func bound(tb testing.TB, d *db.DB) *db.DB {
-	if which := os.Getenv(cellVariable); which != "second" && which != "citus" {
-		return d
-	}
-	in, err := newest(tb.Context(), d)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return in
-}
-
-// newest returns the database with the tables of the last cell.
-func newest(ctx context.Context, d *db.DB) (*db.DB, error) {
-	if !d.IsPostgres() || os.Getenv(cellVariable) == "" && !withCell {
-		return d, nil
+// newest returns the last cell.
+func newest(ctx context.Context, d *db.DB) (*db.Cell, error) {
+	if !d.IsPostgres() || !onCitus() && !withCell {
+		return d.DefaultCell(), nil
 	}
 
 	list, err := d.Cells(ctx)
 	if err != nil {
 		// A database that was never migrated.
-		return d, nil //nolint:nilerr // the statement reports what is wrong
+		return d.DefaultCell(), nil //nolint:nilerr // the statement reports what is wrong
 	}
-	return d.InCell(ctx, list[len(list)-1].ID)
+	return d.Cell(ctx, list[len(list)-1].ID)
 }
 
-// SitesCell returns the database with the tables of the cell that has all sites. Tests of a store of one
-// cell need it, and those that give a data plane a store of their own: it is that of the plane's cell.
-func SitesCell(tb testing.TB, d *db.DB) *db.DB {
+// SitesCell returns the cell that has all sites. Tests of a store of one cell need it, and those that
+// give a data plane a store of their own.
+func SitesCell(tb testing.TB, d *db.DB) *db.Cell {
 	tb.Helper()
 	in, err := newest(tb.Context(), d)
 	if err != nil {
@@ -130,7 +86,7 @@ func SitesCell(tb testing.TB, d *db.DB) *db.DB {
 }
 
 // AddCell adds a cell that takes sites at once, and makes it the only one that takes new ones.
-func AddCell(ctx context.Context, d *db.DB, now model.Instant) (db.Cell, error) {
+func AddCell(ctx context.Context, d *db.DB, now model.Instant) (celllist.Cell, error) {
 	cell, err := cells.New(d).Add(ctx, now)
 	if err != nil {
 		return cell, err

@@ -19,10 +19,12 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// citusVariable is the address of a database of the coordinator of a Citus cluster, which the value
-// "citus" of cellVariable needs. All workers have a database of that name, also with the extension.
-// The user may create databases on all nodes.
+// citusVariable is the address of a database of the coordinator of a Citus cluster, on which the subtests
+// "postgres" run then: their second cell is a distributed schema. All workers have a database of that name,
+// also with the extension. The user may create databases on all nodes.
 const citusVariable = "TALLYGATE_TEST_CITUS_URL"
+
+func onCitus() bool { return os.Getenv(citusVariable) != "" }
 
 // citusCluster is a cluster, with the databases of this process.
 //
@@ -57,13 +59,8 @@ type citusDatabase struct {
 // citusURL returns the address of a fresh database of the cluster.
 func citusURL(tb testing.TB) string {
 	tb.Helper()
-	coordinator := os.Getenv(citusVariable)
-	if coordinator == "" {
-		Missing(tb, citusVariable+" names no Citus cluster")
-	}
-
 	c := &citus
-	c.once.Do(func() { c.err = c.prepare(tb.Context(), coordinator) })
+	c.once.Do(func() { c.err = c.prepare(tb.Context(), os.Getenv(citusVariable)) })
 	if c.err != nil {
 		tb.Fatalf("prepare the Citus cluster: %v", c.err)
 	}

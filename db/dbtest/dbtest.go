@@ -31,7 +31,7 @@ func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	EachURL(t, func(t *testing.T, databaseURL string) { test(t, Open(t, databaseURL)) })
 	if withCell {
-		t.Run("cell", func(t *testing.T) { test(t, openCell(t)) })
+		t.Run("cell", func(t *testing.T) { test(t, Open(t, CellURL(t))) })
 	}
 }
 
@@ -101,12 +101,15 @@ var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
 // skips the test, or fails it when CI=true.
 func PostgresURL(tb testing.TB) string {
 	tb.Helper()
-	return switched(tb)
+	if onCitus() {
+		return CellURL(tb)
+	}
+	return DefaultCellURL(tb)
 }
 
-// DefaultCellURL is PostgresURL for a database whose only cell is the default one, whatever the variable
-// TALLYGATE_TEST_CELL demands. It is for tests that add cells, or that look at what only the server of a
-// single cell has: its statistics and plans.
+// DefaultCellURL is PostgresURL for a database whose only cell is the default one, also on
+// Citus. It is for tests that add cells, or that look at what only the server of a single cell has: its
+// statistics and plans.
 func DefaultCellURL(tb testing.TB) string {
 	tb.Helper()
 	return postgresURL(tb, withSlots(tb, migrator{}))
@@ -194,7 +197,7 @@ func Open(tb testing.TB, databaseURL string) *db.DB {
 		}
 	})
 
-	return bound(tb, d)
+	return d
 }
 
 // SetClock makes d take the time from a function instead of from its server or machine, and trust
@@ -217,11 +220,11 @@ func Exec(d *db.DB, statement string, args ...any) error {
 
 // ExecContext is Exec until ctx ends.
 func ExecContext(ctx context.Context, d *db.DB, statement string, args ...any) error {
-	d, err := newest(ctx, d)
+	cell, err := newest(ctx, d)
 	if err != nil {
 		return err
 	}
-	_, err = d.Write.ExecContext(ctx, statement, args...)
+	_, err = cell.Write.ExecContext(ctx, statement, args...)
 	return err
 }
 

@@ -115,7 +115,11 @@ func isWaiting(d *db.DB) (waiting bool, err error) {
 
 // Transaction runs statements in one transaction, in the way the product does.
 func Transaction(ctx context.Context, d *db.DB, statements ...string) error {
-	return d.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	cell, err := newest(ctx, d)
+	if err != nil {
+		return err
+	}
+	return cell.InTx(ctx, func(ctx context.Context, tx *db.CellTx) error {
 		for _, statement := range statements {
 			if _, err := tx.ExecContext(ctx, statement); err != nil {
 				return err

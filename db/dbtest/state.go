@@ -28,21 +28,21 @@ func Quiet(d *db.DB, call func()) error {
 	return nil
 }
 
-// IsBusy reports whether all pooled connections are in use.
-func IsBusy(d *db.DB) bool {
-	stats := d.Write.Stats()
+// IsBusy reports whether all pooled connections of a cell are in use.
+func IsBusy(cell *db.Cell) bool {
+	stats := cell.Write.Stats()
 	return stats.InUse >= max(stats.MaxOpenConnections, 1)
 }
 
 // Rows reads rows with a query, for tests of what the product itself does not return.
 func Rows[Row any](d *db.DB, query string, args ...any) ([]Row, error) {
-	d, err := newest(context.Background(), d)
+	cell, err := newest(context.Background(), d)
 	if err != nil {
 		return nil, err
 	}
 
 	var rows []Row
-	err = d.Read.NewRaw(query, args...).Scan(context.Background(), &rows)
+	err = cell.Read.NewRaw(query, args...).Scan(context.Background(), &rows)
 	return rows, err
 }
 
@@ -83,8 +83,10 @@ func hook(d *db.DB, hook statementHook) {
 	// A pool can serve two purposes.
 	hooked := make(map[*bun.DB]*bun.DB)
 	pools := []**bun.DB{&d.Write, &d.Read, &d.DataWrite, &d.DataRead}
-	if in, err := newest(context.Background(), d); err == nil && in != d {
-		pools = append(pools, &in.Write, &in.Read, &in.DataWrite, &in.DataRead)
+	if cell, err := newest(context.Background(), d); err == nil && cell.ID != db.DefaultCell {
+		if in, err := d.Connect(context.Background(), cell.ID); err == nil {
+			pools = append(pools, &in.Pool)
+		}
 	}
 
 	for _, pool := range pools {
@@ -143,13 +145,13 @@ func Dump(d *db.DB, table string) ([]string, error) { return DumpWhere(d, table,
 
 // DumpWhere is Dump for the rows that meet a condition.
 func DumpWhere(d *db.DB, table, condition string) ([]string, error) {
-	d, err := newest(context.Background(), d)
+	cell, err := newest(context.Background(), d)
 	if err != nil {
 		return nil, err
 	}
 
 	var rows []map[string]any
-	if err := d.Read.NewSelect().Table(table).Where(condition).Scan(context.Background(), &rows); err != nil {
+	if err := cell.Read.NewSelect().Table(table).Where(condition).Scan(context.Background(), &rows); err != nil {
 		return nil, err
 	}
 
@@ -164,12 +166,12 @@ func DumpWhere(d *db.DB, table, condition string) ([]string, error) {
 
 // Count returns the number of rows of a table.
 func Count(d *db.DB, table string) (int, error) {
-	d, err := newest(context.Background(), d)
+	cell, err := newest(context.Background(), d)
 	if err != nil {
 		return 0, err
 	}
 
-	n, err := d.Read.NewSelect().Table(table).Count(context.Background())
+	n, err := cell.Read.NewSelect().Table(table).Count(context.Background())
 	return int(n), err
 }
 
@@ -200,7 +202,7 @@ func PagesRead(d *db.DB) (pages int, err error) {
 // snapshot calls read with one snapshot of the database for all its queries.
 func snapshot(d *db.DB, read func(rows func(into any, query string, args ...any) error) error) error {
 	ctx := context.Background()
-	d, err := newest(ctx, d)
+	cell, err := newest(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -211,7 +213,7 @@ func snapshot(d *db.DB, read func(rows func(into any, query string, args ...any)
 		options.Isolation = sql.LevelRepeatableRead
 	}
 
-	return d.Read.RunInTx(ctx, options, func(ctx context.Context, tx bun.Tx) error {
+	return cell.Read.RunInTx(ctx, options, func(ctx context.Context, tx bun.Tx) error {
 		return read(func(into any, query string, args ...any) error { return tx.NewRaw(query, args...).Scan(ctx, into) })
 	})
 }

@@ -28,8 +28,8 @@ func TestExportEngagement(t *testing.T) {
 				site.ID, day, id, ms, scroll, repeatedAt)
 		}
 
-		// Each day has a visit with three page views: the ids -n and 1000 + n are those of the n-th day
-		// only, and 7 is that of each day.
+		// Each day has a visit with three page views: the ids -n and 1000 + n occur on the n-th day
+		// only, and 7 occurs on each day.
 		type views [3]int32
 		want := make([]views, days)
 		for n := range days {
@@ -56,7 +56,7 @@ func TestExportEngagement(t *testing.T) {
 
 		report(first+9, 1009, 5, 5, (first + 9).Start().Add(2*time.Hour)) // repeated by that page view itself
 		want[9][2] = 5
-		report(first+11, 1010, 5, 5, (first + 11).Start()) // by a later one
+		report(first+11, 1010, 5, 5, (first + 11).Start()) // by a later page view
 		report(first+14, 1012, 90_000_000, 100, nil)       // more than a day
 		want[12][2] = int32(model.MaxEngagement.Milliseconds())
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -23,11 +24,11 @@ type Cursor struct {
 	ID int64
 }
 
-// The bounds of a page, the rows that are read at once. No connection is held between two pages, so that
-// a slow reader delays no other process. Its page stays in memory meanwhile.
+// The bounds of a page, the rows that are read at once. No connection is held between two pages, so
+// that a slow reader delays no other process. Its page stays in memory meanwhile.
 const (
 	exportPage = 1_000   // rows
-	pageBytes  = 2 << 20 // of texts. The row that exceeds it is the last one of its page
+	pageBytes  = 2 << 20 // of texts. The row that exceeds it is the last on its page
 	pageVisits = 500     // of different visits. PostgreSQL reads them after the rows
 )
 
@@ -63,11 +64,12 @@ func exportPages[Row any](ctx context.Context, s *Store, e *exported[Row], r Ran
 
 	p := newPage(e)
 	for r.Limit > 0 {
-		in, err := s.ofSite(ctx, r.SiteID)
+		// The next page may be in another cell.
+		cell, err := s.db.OfSite(ctx, r.SiteID)
 		if err != nil {
 			return err
 		}
-		if err := p.read(ctx, in, r); err != nil {
+		if err := p.read(ctx, cell, r); err != nil {
 			return err
 		}
 
@@ -92,7 +94,7 @@ func exportPages[Row any](ctx context.Context, s *Store, e *exported[Row], r Ran
 	return nil
 }
 
-// behind returns the range after one of its rows. The lower bound of time follows from After, but
+// behind returns the part of the range after a row. The lower bound of time follows from After, but
 // PostgreSQL does not derive from a comparison of pairs which partitions to skip.
 func (r Range) behind(row Cursor) Range {
 	r.After, r.From = &row, max(r.From, row.At)
@@ -103,14 +105,14 @@ func (r Range) behind(row Cursor) Range {
 func (s *Store) lastSkipped(ctx context.Context, table string, r Range) (*Cursor, error) {
 	for left := r.Offset; ; {
 		step := min(left, skipStep)
-		in, err := s.ofSite(ctx, r.SiteID)
+		cell, err := s.db.OfSite(ctx, r.SiteID)
 		if err != nil {
 			return nil, err
 		}
 
 		var rows []Cursor
-		q := in.rangeQuery(table, r).ColumnExpr("r.at, r.id").Limit(1).Offset(int64(step) - 1)
-		err = in.exportRows(ctx, func(ctx context.Context, tx bun.Tx, _ bun.Conn) error { return q.Conn(tx).Scan(ctx, &rows) })
+		q := rangeQuery(cell, table, r).ColumnExpr("r.at, r.id").Limit(1).Offset(int64(step) - 1)
+		err = exportRows(ctx, cell, func(ctx context.Context, tx bun.Tx, _ bun.Conn) error { return q.Conn(tx).Scan(ctx, &rows) })
 		if err != nil || len(rows) == 0 {
 			return nil, err
 		}
@@ -123,8 +125,8 @@ func (s *Store) lastSkipped(ctx context.Context, table string, r Range) (*Cursor
 }
 
 // rangeQuery returns the query for all rows of the range, in order. The table's alias is r.
-func (s *Store) rangeQuery(table string, r Range) *bun.SelectQuery {
-	q := s.db.Read.NewSelect().TableExpr("? AS r", bun.Ident(table)).
+func rangeQuery(cell *db.Cell, table string, r Range) *bun.SelectQuery {
+	q := cell.Read.NewSelect().TableExpr("? AS r", bun.Ident(table)).
 		Where("r.site_id = ?", r.SiteID).
 		Where("r.at >= ? AND r.at < ?", r.From, r.To).
 		OrderExpr("r.at, r.id")
@@ -137,6 +139,6 @@ func (s *Store) rangeQuery(table string, r Range) *bun.SelectQuery {
 }
 
 // exportRows runs queries of a range's rows, which see the same rows.
-func (s *Store) exportRows(ctx context.Context, read func(context.Context, bun.Tx, bun.Conn) error) error {
-	return s.db.Snapshot(ctx, pgExportInOrder, read)
+func exportRows(ctx context.Context, cell *db.Cell, read func(context.Context, bun.Tx, bun.Conn) error) error {
+	return cell.Snapshot(ctx, pgExportInOrder, read)
 }

@@ -389,8 +389,8 @@ func TestPagesAreBounded(t *testing.T) {
 	}
 }
 
-// TestJSONEscapesLittle checks that a row as JSON has about the length of its texts, whatever they contain,
-// and that it has the same values as json.Marshal's.
+// TestJSONEscapesLittle checks that a row as JSON has about the length of its texts, whatever they
+// contain, and that it has the same values as json.Marshal's.
 func TestJSONEscapesLittle(t *testing.T) {
 	for _, text := range []string{"<>&", "a\u2028b\u2029", "\u00e4\u65e5\U0001f600", "\x7f", `"\`, "\t\n\x01", "a\xffb"} {
 		properties, err := json.Marshal(map[string]string{"k": text})

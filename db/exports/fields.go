@@ -87,7 +87,7 @@ func text(s string) any {
 	return s
 }
 
-// money returns the amount, or nil if there is none.
+// money returns the amount, or nil.
 func money(m *model.Money) any {
 	if m == nil {
 		return nil
@@ -95,7 +95,7 @@ func money(m *model.Money) any {
 	return *m
 }
 
-// object returns a stored JSON object, or nil if there is none.
+// object returns a stored JSON object, or nil for "".
 func object(s string) any {
 	if s == "" {
 		return nil

@@ -13,12 +13,12 @@ const (
 	PageVisits = pageVisits
 )
 
-// PageSize is what a page of events holds in memory.
+// PageSize is the content of a page of events in memory.
 type PageSize struct{ Rows, Bytes, Visits int }
 
 // EventPages returns the size of each page of an export of events.
 func EventPages(ctx context.Context, d *db.DB, r Range) (sizes []PageSize, err error) {
-	in, err := New(d).ofSite(ctx, r.SiteID)
+	in, err := d.OfSite(ctx, r.SiteID)
 	if err != nil {
 		return nil, err
 	}

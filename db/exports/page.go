@@ -6,15 +6,17 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/rawrows"
 	"github.com/tallygate/tallygate/db/tables"
 )
 
-// Both databases must follow the index on site and time, which is the order of the export up to rows
-// of one microsecond, and then look up the visit and the engagement of each row of the page. Any
-// other plan reads or sorts the whole range for every page. SQLite joins the tables in the order in
-// which they are written, so the page is a query of its own within the joins. On PostgreSQL the lookups
-// are queries of their own, and pgExportInOrder prevents a sort of the range.
+// Both databases must follow the index on site and time, which is the order of the export except
+// within one microsecond, and then look up the visit and the engagement of each row of the page.
+// Any other plan reads or sorts the whole range for every page. SQLite joins the tables in the
+// order in which they are written, so the page is a query of its own within the joins. On
+// PostgreSQL the lookups are queries of their own, and pgExportInOrder prevents a sort of the
+// range.
 const sqliteExportVisit = `LEFT JOIN visits AS v ON v.site_id = r.site_id AND v.day = r.at / 86400000000
   AND v.visitor = r.visitor AND v.n = r.n`
 
@@ -37,36 +39,36 @@ func newPage[Row any](of *exported[Row]) *page[Row] {
 	return &page[Row]{of: of, visits: make(map[visitKey]struct{})}
 }
 
-// read reads the first rows of a range in place of the page's. All of them are of one state of the
-// database. A row whose visit is missing, because it is being deleted, has no columns of it.
-func (p *page[Row]) read(ctx context.Context, s *Store, r Range) error {
+// read replaces the page with the first rows of a range, all from one snapshot of the database. A
+// row without a visit, which is being deleted, has no visit columns.
+func (p *page[Row]) read(ctx context.Context, cell *db.Cell, r Range) error {
 	// Without their texts, the rows of the last page keep no memory.
 	clear(p.rows)
 	clear(p.visits)
 	p.rows, p.bytes, p.full = p.rows[:0], 0, false
 
 	limit := min(r.Limit, exportPage)
-	q := s.rangeQuery(p.of.table, r).Limit(int64(limit))
-	hold, err := s.db.HoldPartitions(ctx)
+	q := rangeQuery(cell, p.of.table, r).Limit(int64(limit))
+	hold, err := cell.HoldPartitions(ctx)
 	if err != nil {
 		return err
 	}
 
-	err = s.db.LongConn(ctx, func(driverConn any) error {
-		if s.db.IsPostgres() {
+	err = cell.LongConn(ctx, func(driverConn any) error {
+		if cell.Common.IsPostgres() {
 			settings := slices.Concat(hold, pgExportInOrder)
 			query := q.ColumnExpr(p.of.own.list("r.")).String()
 			return p.readPostgres(ctx, driverConn, r.SiteID, settings, query)
 		}
-		return p.readSQLite(ctx, driverConn, s.joined(p.of.own.list("r."), p.of.setEngaged != nil, q))
+		return p.readSQLite(ctx, driverConn, joined(cell, p.of.own.list("r."), p.of.setEngaged != nil, q))
 	})
 	p.more = p.full || len(p.rows) == limit
 	return err
 }
 
 // joined returns SQLite's query for a page with the visits and the engagement of its rows.
-func (s *Store) joined(columns string, engagement bool, page *bun.SelectQuery) string {
-	q := s.db.Read.NewSelect().TableExpr("(?) AS r", page.ColumnExpr("r.*")).Join(sqliteExportVisit).
+func joined(cell *db.Cell, columns string, engagement bool, page *bun.SelectQuery) string {
+	q := cell.Read.NewSelect().TableExpr("(?) AS r", page.ColumnExpr("r.*")).Join(sqliteExportVisit).
 		ColumnExpr(columns).ColumnExpr(exportedVisits.list("v.")).
 		OrderExpr("r.at, r.id")
 

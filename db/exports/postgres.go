@@ -23,8 +23,8 @@ CROSS JOIN LATERAL (
   WHERE site_id = %[2]d AND day = key.day AND visitor = key.visitor AND n = key.n AND day >= %[3]d AND day <= %[4]d
   OFFSET 0) AS v`
 
-	// pgEngagement looks up, on each of some days, the reports on a slice of the page view ids $4. A day on
-	// which the site has no reports, such as one to come, costs one lookup.
+	// pgEngagement looks up, on each of some days, the reports on a slice of the page view ids $4.
+	// A day without reports, for example a future day, costs one lookup.
 	pgEngagement = `
 SELECT days.first + key.i, e.ms, e.scroll, e.repeated_at
 FROM (
@@ -39,8 +39,8 @@ CROSS JOIN LATERAL (
   OFFSET 0) AS e`
 )
 
-// readPostgres reads the rows of a query in a first round trip, and their visits and engagement in a
-// second one. settings are the statements that run first.
+// readPostgres reads the rows of a query in a first round trip, and their visits and engagement in
+// a second. settings are the statements that run first.
 func (p *page[Row]) readPostgres(
 	ctx context.Context, driverConn any, siteID int64, settings []string, query string,
 ) error {
@@ -84,7 +84,7 @@ type visitLookup struct {
 	numbers  []int16
 	rows     []int32 // the numbers of these rows
 
-	of []int32 // for each row of the page, the number of the first one with its visit
+	of []int32 // for each row of the page, the number of the first row with the same visit
 }
 
 type visitKey struct {
@@ -114,8 +114,8 @@ func newVisitLookup[Row any](e *exported[Row], rows []Row) *visitLookup {
 	return l
 }
 
-// query returns the query for the visits; visit returns that of a row by its number. Days are in order,
-// because rows are.
+// query returns the query for the visits; visit returns a row's visit by the row's number. Days are
+// in order, because rows are.
 func (l *visitLookup) query(siteID int64, visit func(row int32) *Visit) rawrows.Query {
 	return rawrows.Query{
 		Text:   fmt.Sprintf(pgVisits, exportedVisits.list("v."), siteID, l.days[0], l.days[len(l.days)-1]),
@@ -134,6 +134,8 @@ func (e *exported[Row]) engagementQuery(siteID int64, rows []Row, engaged []mode
 		row := e.cursor(&rows[i])
 		ids[i] = row.ID
 		day := int32(row.At.Day())
+
+		// Rows are in the order of time, so the rows of a day are one slice of ids.
 		if i == 0 || days[len(days)-tables.EngagementDays] != day {
 			for n := range int32(tables.EngagementDays) {
 				days, first, last = append(days, day+n), append(first, int32(i)+1), append(last, 0)

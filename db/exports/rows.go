@@ -34,7 +34,7 @@ type Event struct {
 	Value         *model.Money // negative for a refund; nil: the event has no value
 	Currency      string       // empty: the event has no value
 	TransactionID string       // of a purchase or refund; otherwise empty
-	Properties    string       // JSON object; empty for none
+	Properties    string       // JSON object; may be empty
 	Visit
 }
 
@@ -46,19 +46,19 @@ type Visit struct {
 	LastPageviewAt model.Instant // meaningless while Pageviews is 0
 	Pageviews      int32
 	Channel        model.Channel
-	UserID         []byte // empty for none
+	UserID         []byte // may be empty
 	Referrer       string
 	model.Campaign
 }
 
-// ID returns the id of the visit among those of all sites and days. Callers compare
-// ids and read nothing from them.
+// ID returns an id of the visit that is unique among all sites and days. Callers compare ids and
+// read nothing from them.
 func (v *Visit) ID() string {
 	day, n := strconv.FormatInt(int64(v.StartedAt.Day()), 36), strconv.FormatInt(int64(v.N), 36)
 	return day + hex.EncodeToString(v.Visitor[:]) + n
 }
 
-// exported is a table whose rows are exported, each with its visit.
+// exported is a table with exported rows. Each row has its visit.
 type exported[Row any] struct {
 	table      string
 	own        columns[Row] // of the table
@@ -145,7 +145,7 @@ var visitReaders = readers[Visit]{
 	},
 }
 
-// newExported adds the table's columns, of which some are of the visit's key.
+// newExported adds the table's columns, including the visit's key.
 func newExported[Row any](e exported[Row], names []string, own readers[Row]) exported[Row] {
 	for name, read := range visitReaders {
 		if own[name] == nil {
@@ -174,7 +174,7 @@ func (c *columns[Row]) list(prefix string) string {
 	return prefix + strings.Join(c.names, ", "+prefix)
 }
 
-// scan reads the columns of the current row, the first of which has a number.
+// scan reads the columns of the current row. The first column has the number first.
 func (c *columns[Row]) scan(to *Row, from rawrows.Row, first int) {
 	for i, read := range c.read {
 		read(to, from, first+i)

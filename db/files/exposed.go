@@ -8,7 +8,7 @@ import (
 )
 
 // Exposed returns the files of an embedded database, and its folder, that other users of the
-// machine can read. On PostgreSQL there are none.
+// machine can read. On PostgreSQL the list is empty.
 func Exposed(databaseURL string) []string {
 	path, ok := db.SQLiteFile(databaseURL)
 	if !ok {

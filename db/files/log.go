@@ -17,7 +17,7 @@ import (
 
 // SQLite's write-ahead log holds commits that are not yet copied into the database file. A killed
 // process leaves the log behind, and the next process reads it. SQLite does not detect a log that
-// was removed or replaced by an older copy in between: it starts with what is left.
+// was removed or replaced by an older copy in between: it starts with the remaining commits.
 //
 // The log's shared index (-shm) detects it. Each commit writes the number of the last frame, its
 // checksum and the log's salts to the index's header, and the mapped file survives the process. So
@@ -241,7 +241,7 @@ func hasFrames(log io.Reader, header [logHeaderSize]byte, index *logIndex) bool 
 }
 
 // SetLogAside renames a stale log, which SQLite would otherwise apply, and removes its index. It
-// returns the log's new name, or "" if there was none. No process must have the database open.
+// returns the log's new name, or "" without a log. No process must have the database open.
 func SetLogAside(databaseURL string, now time.Time) (name string, err error) {
 	path, ok := db.SQLiteFile(databaseURL)
 	if !ok {

@@ -22,7 +22,7 @@ const (
 //
 // SQLite restarts the log only when a write finds all of it copied, which a busy writer never does.
 // So the pages written during a pass are copied on the writer's own connection, between two
-// batches. Later passes make up for one that fails; in the end the writer itself does, at the
+// batches. Later passes make up for a failed pass. In the end the writer itself does, at the
 // wal_autocheckpoint of package sqlitefile.
 func (s *Store) WriteBack(ctx context.Context) {
 	if s.db.IsPostgres() {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
@@ -72,7 +73,7 @@ func TestCellAddress(t *testing.T) {
 	for i, node := range dbtest.CellNodes(t, databaseURL) {
 		r := newRelay(t, node)
 		home := openWith(t, databaseURL, map[int64]string{site.Cell: r.url})
-		d, err := home.InCell(t.Context(), site.Cell)
+		cell, err := home.Cell(t.Context(), site.Cell)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,14 +82,14 @@ func TestCellAddress(t *testing.T) {
 		}
 
 		r.connections.Store(0)
-		hits := ingest.New(d).HitStore()
+		hits := ingest.NewHitStore(cell)
 		defer hits.Close()
 		count(t, hits, site, 7)
-		if err := home.Ping(t.Context()); err != nil || used(t, d, site) != int64(i+1)*7 {
-			t.Errorf("ping: %v, %d used", err, used(t, d, site))
+		if err := home.Ping(t.Context()); err != nil || used(t, home, site) != int64(i+1)*7 {
+			t.Errorf("ping: %v, %d used", err, used(t, home, site))
 		}
 		if n := r.connections.Load(); n != 1 {
-			t.Errorf("%d connections to the address of the cell, want that of the writer", n)
+			t.Errorf("%d connections to the address of the cell, want the writer's", n)
 		}
 	}
 }
@@ -103,8 +104,8 @@ func openWith(t *testing.T, databaseURL string, addresses map[int64]string) *db.
 	return d
 }
 
-// TestClaimsAtCellAddress stores batches of claims through the address of a cell, unless a batch claims in
-// the default cell, whose tables a worker of Citus does not have.
+// TestClaimsAtCellAddress stores batches of claims through the address of a cell, unless a batch
+// claims in the default cell, because a worker of Citus does not have its tables.
 func TestClaimsAtCellAddress(t *testing.T) {
 	databaseURL := dbtest.CellURL(t)
 	home := dbtest.Open(t, databaseURL)
@@ -115,11 +116,11 @@ func TestClaimsAtCellAddress(t *testing.T) {
 
 	for i, node := range dbtest.CellNodes(t, databaseURL) {
 		r := newRelay(t, node)
-		in, err := openWith(t, databaseURL, map[int64]string{2: r.url}).InCell(t.Context(), 2)
+		in, err := openWith(t, databaseURL, map[int64]string{2: r.url}).Cell(t.Context(), 2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		store := ingest.New(in).ClaimStore()
+		store := ingest.NewClaimStore(in)
 		defer store.Close()
 
 		at := model.Instant(i)
@@ -168,25 +169,25 @@ func TestWrongCellAddress(t *testing.T) {
 		site.Cell: dbtest.CellNodes(t, otherURL)[0], 8: dbtest.CellNodes(t, databaseURL)[0], 9: databaseURL,
 	})
 	faults, err := d.CheckCellAddresses(t.Context())
-	if err != nil || len(faults) != 3 || !errors.Is(faults[site.Cell], db.ErrOtherDatabase) ||
-		!errors.Is(faults[8], db.ErrNoCellTables) || !errors.Is(faults[9], db.ErrUnknownCell) {
+	if err != nil || len(faults) != 3 || !errors.Is(faults[site.Cell], celllist.ErrOtherDatabase) ||
+		!errors.Is(faults[8], celllist.ErrNoCellTables) || !errors.Is(faults[9], celllist.ErrUnknownCell) {
 		t.Errorf("faults %v, error %v", faults, err)
 	}
 
-	in, err := d.InCell(t.Context(), site.Cell)
+	in, err := d.Cell(t.Context(), site.Cell)
 	if err != nil {
 		t.Fatal(err)
 	}
-	hits := ingest.New(in).HitStore()
+	hits := ingest.NewHitStore(in)
 	defer hits.Close()
 	err = hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}},
 		func(*ingest.HitState) *ingest.HitChanges { return new(ingest.HitChanges) })
-	if !errors.Is(err, db.ErrOtherDatabase) {
-		t.Errorf("the batch: %v, want %v", err, db.ErrOtherDatabase)
+	if !errors.Is(err, celllist.ErrOtherDatabase) {
+		t.Errorf("the batch: %v, want %v", err, celllist.ErrOtherDatabase)
 	}
 }
 
-// TestUnreachableCellAddress checks that a cell whose server does not respond stops its own sites alone.
+// TestUnreachableCellAddress checks that an unresponsive server of a cell stops only its own sites.
 func TestUnreachableCellAddress(t *testing.T) {
 	databaseURL := dbtest.CellURL(t)
 	d := openWith(t, databaseURL, map[int64]string{2: "postgres://tallygate:hunter2@127.0.0.1:1/x"})
@@ -199,7 +200,7 @@ func TestUnreachableCellAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	site := dbtest.NewOwnSite(t, d, "a.example")
-	hits := ingest.New(d).HitStore()
+	hits := ingest.NewHitStore(d.DefaultCell())
 	defer hits.Close()
 	count(t, hits, site, 7)
 

@@ -15,26 +15,26 @@ import (
 // Update returns nil when the batch is on disk, and never stores a batch twice. The reasons are the
 // same for hits and claims:
 //
-//   - Locked are the usage rows that the keys name: one per site (or account) and month, or one per
-//     slot of a site with several, whose quota is then leased to the slots (slots.go). All
-//     writers take them in the order of their keys, so that no two wait for each other. On SQLite
-//     the transaction begins with the database's write lock, which includes them.
+//   - Locked are the usage rows that the keys name: one per site (or account) and month. A site
+//     with several slots has one per slot, and its quota is leased to the slots (slots.go). All
+//     writers take them in the order of their keys, so that they never deadlock. On SQLite the
+//     transaction begins with the database's write lock, which includes them.
 //   - Read under these locks are quota, visits, transactions and claims. Only a holder of a site's
-//     usage row (of the slot's) changes them, and READ COMMITTED lets every statement after the lock see what its
-//     last holder committed. What decide sees is therefore still true when its changes are
-//     committed. A claim without a usage row (a challenge) relies on its primary key: PostgreSQL
-//     waits for another transaction that inserts the same key.
+//     usage row (of the slot's) changes them, and READ COMMITTED lets every statement after the
+//     lock see the last holder's commit. So the state that decide sees is still true when its
+//     changes are committed. A claim without a usage row (a challenge) relies on its primary key:
+//     PostgreSQL waits for another transaction that inserts the same key.
 //   - Missing usage rows, in the first batch of a month, are added in a transaction of their own
-//     before the batch begins again. A transaction that holds locks and waited to insert a row that
-//     another one inserts could deadlock.
+//     before the batch begins again. A transaction that holds locks must not wait for another one
+//     to insert the same row: both could deadlock.
 //   - Acknowledged means committed: PostgreSQL commits with synchronous_commit = on, SQLite with
 //     synchronous = FULL. Both return from COMMIT after the log is on disk.
-//   - Retried are only transactions that are known to be rolled back: one that lost to another one
-//     (serialization failure, deadlock, busy), one that violated a unique key, and one whose idle
-//     connection was found closed before COMMIT was sent. Any other error of COMMIT is returned:
-//     the batch is stored or not, and its requests are answered with an error.
-//   - A retry begins with the locks and runs decide again on what it reads then, so it depends on
-//     nothing of the attempt before it. Ids are partly random: a retry makes new ones, which
+//   - Retried are only transactions that are known to be rolled back: after a conflict with another
+//     transaction (serialization failure, deadlock, busy), after a violated unique key, and after
+//     an idle connection was found closed before COMMIT was sent. Any other error of COMMIT is
+//     returned: the batch is stored or not, and its requests are answered with an error.
+//   - A retry begins with the locks and runs decide again on the rows that it reads then, so it
+//     does not depend on the previous attempt. Ids are partly random: a retry makes new ids, which
 //     resolves a collision.
 type Batches[Keys, State, Changes any] struct {
 	engine     engine
@@ -42,12 +42,12 @@ type Batches[Keys, State, Changes any] struct {
 	statements statements[Keys, State, Changes]
 }
 
-// statements are what a batch of one kind reads and writes.
+// statements are the reads and writes of one kind of batch.
 type statements[Keys, State, Changes any] interface {
 	// needsCommon reports whether a batch changes tables that the address of a cell may not have.
 	needsCommon(Keys) bool
 
-	// read returns the steps that lock the usage rows and read what the keys name, and the state
+	// read returns the steps that lock the usage rows and read the rows of the keys, and the state
 	// that they fill.
 	read(Keys) (*State, []step)
 
@@ -59,7 +59,7 @@ type statements[Keys, State, Changes any] interface {
 	add(Keys) []step
 
 	// widen returns the steps that begin the transaction again with more locks, and the state that
-	// they fill; none if the locks suffice.
+	// they fill. It returns no steps if the locks suffice.
 	widen(Keys, *State) (*State, []step)
 
 	// complete returns the steps that read what read left out by an assumption that proved wrong.
@@ -73,9 +73,9 @@ type statements[Keys, State, Changes any] interface {
 // the changes that decide returns. On an error they are not stored, unless the connection was lost,
 // or ctx ended, during the commit.
 //
-// A transaction that lost to another one, or violated a unique key, runs again, up to 4 times in all.
-// Each of them runs twice if the connection was found closed. So decide may be called several times:
-// the last call is the one that counts.
+// After a conflict with another transaction, or a violated unique key, the transaction runs again,
+// up to 4 times in all. Each attempt runs twice if the connection was found closed. So decide may
+// be called several times, and only its last result is stored.
 func (b *Batches[Keys, State, Changes]) Update(ctx context.Context, keys Keys, decide func(*State) *Changes) error {
 	engine := b.engine
 	if b.common != nil && b.statements.needsCommon(keys) {
@@ -101,6 +101,7 @@ func (b *Batches[Keys, State, Changes]) read(ctx context.Context, tx transaction
 	}
 
 	if b.statements.missing(keys, state) {
+		// Not in this transaction: it must not wait for an insert while it holds locks.
 		if err := tx.apart(ctx, b.statements.add(keys)); err != nil {
 			return nil, err
 		}
@@ -145,8 +146,7 @@ type engine interface {
 	close() error
 }
 
-// transaction runs steps in order and skips nil ones. PostgreSQL takes one round trip for each
-// call.
+// transaction runs steps in order and skips nil. PostgreSQL takes one round trip for each call.
 type transaction interface {
 	// begin begins the transaction and runs steps in it.
 	begin(context.Context, []step) error
@@ -154,28 +154,28 @@ type transaction interface {
 	// run runs further steps.
 	run(context.Context, []step) error
 
-	// again rolls the transaction back, and begins one with these steps.
+	// again rolls the transaction back, and begins another one with these steps.
 	again(context.Context, []step) error
 
-	// apart rolls the transaction back and runs steps in one of their own.
+	// apart rolls the transaction back and runs steps in a transaction of their own.
 	apart(context.Context, []step) error
 
 	// commit runs the last steps and commits.
 	commit(context.Context, []step) error
 }
 
-// newEngine returns an engine at the address of d's cell.
-func newEngine(d *db.DB) engine {
-	if d.IsPostgres() {
-		return &postgres{config: d.BatchPostgres(), isCitus: d.IsCitus}
+// newEngine returns an engine at the address of a cell.
+func newEngine(cell *db.Cell) engine {
+	if cell.Common.IsPostgres() {
+		return &postgres{config: cell.BatchPostgres(), isCitus: cell.Common.IsCitus}
 	}
-	return sqlite{db: d}
+	return sqlite{db: cell.Common}
 }
 
 // newCommon returns an engine at the common address, or nil if newEngine does.
-func newCommon(d *db.DB) engine {
-	if d.HasOwnAddress() {
-		return &postgres{config: d.Postgres(), isCitus: d.IsCitus}
+func newCommon(cell *db.Cell) engine {
+	if cell.HasOwnAddress() {
+		return &postgres{config: cell.Postgres(), isCitus: cell.Common.IsCitus}
 	}
 	return nil
 }

@@ -7,37 +7,37 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// ClaimKeys names what a batch of captcha claims reads and claims. Each list is sorted and has no
-// duplicates, so that all writers lock in one order.
+// ClaimKeys contains the keys that a batch of captcha claims reads and claims. Each list is sorted
+// and has no duplicates, so that all writers lock in one order.
 type ClaimKeys struct {
 	Usage    []model.CaptchaUsageKey
 	Consumed []model.ConsumedKey
 
-	// Elsewhere names what is claimed in other cells, in the order of their numbers. After the transfer
-	// of a sitekey its challenges and tokens are claimed in the cell of its first account, see
-	// model.Sitekey.Claims.
+	// Elsewhere contains the keys that are claimed in other cells, in the order of the cells'
+	// numbers. After the transfer of a sitekey its challenges and tokens are claimed in the cell of
+	// its first account, see model.Sitekey.Claims.
 	Elsewhere []ClaimsInCell
 }
 
-// ClaimsInCell are the claims of a batch in a cell that is not the batch's own.
+// ClaimsInCell are the claims of a batch in another cell than its own.
 type ClaimsInCell struct {
 	Cell     int64
-	Schema   string // see db.DB.CellSchema
+	Schema   string // see db.Cell.QuotedSchema
 	Consumed []model.ConsumedKey
 }
 
-// ClaimState is what a batch read and claimed under its locks.
+// ClaimState holds the rows that a batch read and claimed under its locks.
 type ClaimState struct {
-	Usage   map[model.CaptchaUsageKey]model.CaptchaUsage // a key without an entry belongs to an account of Moved or a deleted one
+	Usage   map[model.CaptchaUsageKey]model.CaptchaUsage // no entry: the account is in Moved, or deleted
 	Moved   map[int64]bool                               // accounts that are in another cell, or moved to one
 	Claimed map[model.ConsumedKey]bool                   // this batch is the first to claim it
 
-	// Astray are the keys that nothing can claim in the cell where the batch tried: their account was or
-	// is being moved to another cell, or deleted.
+	// Astray are the keys that nothing can claim in the cell where the batch tried: their account
+	// was or is being moved to another cell, or deleted.
 	Astray map[model.ConsumedKey]bool
 }
 
-// ClaimChanges is what a batch writes.
+// ClaimChanges are the writes of a batch.
 type ClaimChanges struct {
 	Release []model.ConsumedKey // claimed by this batch but not consumed; sorted
 	Usage   map[model.CaptchaUsageKey]model.CaptchaUsage
@@ -69,8 +69,8 @@ func (c *claims) in(schema string) claimStatements {
 	return s
 }
 
-// needsCommon reports whether a batch claims in the default cell. Its tables are local to the coordinator
-// of Citus; those of all other cells can be used at each worker.
+// needsCommon reports whether a batch claims in the default cell. Its tables are local to the
+// coordinator of Citus. Each worker can use the tables of all other cells.
 func (*claims) needsCommon(keys ClaimKeys) bool {
 	return len(keys.Elsewhere) > 0 && keys.Elsewhere[0].Cell == db.DefaultCell
 }
@@ -108,8 +108,8 @@ func (c *claims) add(keys ClaimKeys) []step { return []step{addCaptchaUsage.rows
 
 func (*claims) widen(ClaimKeys, *ClaimState) (*ClaimState, []step) { return nil, nil }
 
-// complete reads whether accounts without usage, and those of keys that were not claimed, are in other
-// cells. It reads after the claims, so that a key that is not astray was consumed before.
+// complete reads whether accounts without usage, and the accounts of keys that were not claimed,
+// are in other cells. It reads after the claims. So a key that is not astray was consumed earlier.
 func (c *claims) complete(keys ClaimKeys, state *ClaimState) (steps []step) {
 	if c.missing(keys, state) {
 		state.Moved = make(map[int64]bool)

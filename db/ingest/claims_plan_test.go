@@ -15,7 +15,7 @@ import (
 func TestCaptchaPlansDoNotGrow(t *testing.T) {
 	const rows, batches = 3_000, 20
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
-	cell := dbtest.SitesCell(t, d).CellID()
+	cell := dbtest.SitesCell(t, d).ID
 	if err := dbtest.Exec(d, "INSERT INTO accounts (id, name, created_at, cell) SELECT n, '-', 0, ? FROM generate_series(1, 2) n", cell); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestCaptchaPlansDoNotGrow(t *testing.T) {
 		batch(1, 2)
 	}
 
-	// Closing makes PostgreSQL add up what the connection read.
+	// PostgreSQL publishes a connection's statistics when it closes.
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}

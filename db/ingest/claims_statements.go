@@ -8,7 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db/tables"
 )
 
-// planUsage is what a batch reads of an account's usage.
+// planUsage is an account's usage and plan, as read by a batch.
 type planUsage struct {
 	plan  model.CaptchaPlan
 	usage model.CaptchaUsage
@@ -92,9 +92,9 @@ JOIN accounts a ON a.id = k.account_id AND (a.cell <> $3 OR a.cell_closed)`,
 	})
 )
 
-// astray completes a selection of rows k: it leaves only those with the number of an account that is not
-// in the cell that all keys share, or is closed because its rows are moved to another one. The cells of
-// numbers without an account are in claim_spaces. SQLite has one cell.
+// astray completes a selection of rows k: it leaves only rows of accounts that are in another cell
+// than the keys' cell ($4), or are closed because their rows are being moved. The cells of numbers
+// without an account are in claim_spaces. SQLite has one cell.
 const astray = `
 LEFT JOIN accounts a ON a.id = k.account_id
 WHERE (coalesce(a.cell, (SELECT s.cell FROM claim_spaces s WHERE s.id = k.account_id)) = $4 AND a.cell_closed IS NOT TRUE)
@@ -108,9 +108,9 @@ var readAstray = newRead(tables.Consumed.Columns, tables.Columns[struct{}]{}, te
 
 // claimStatements change the claims of one cell.
 type claimStatements struct {
-	// claim inserts keys. On PostgreSQL it waits for another transaction that claims the same key. The
-	// usage that it looks for never exists: see insertPostgres for the reason to read a table of the cell.
-	// NOT IN looks for each account once, and its result is a hash table.
+	// claim inserts keys. On PostgreSQL it waits for another transaction that claims the same key.
+	// The usage that it looks for never exists: see insertPostgres for the reason to read a table
+	// of the cell. NOT IN looks for each account once, and its result is a hash table.
 	claim *insertNew[model.ConsumedKey]
 
 	release *write[model.ConsumedKey]
@@ -119,8 +119,8 @@ type claimStatements struct {
 // ownClaims are the statements for the cell of a writer's connection.
 var ownClaims = newClaimStatements("")
 
-// newClaimStatements returns the statements for a schema, quoted and with a dot, or for the first one
-// with the tables.
+// newClaimStatements returns the statements for a schema, quoted and with a dot. Without a schema
+// they use the first one that has the tables.
 func newClaimStatements(schema string) claimStatements {
 	in := strings.NewReplacer("@cell.", schema)
 	return claimStatements{

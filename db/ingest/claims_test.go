@@ -20,7 +20,7 @@ func consumed(account int64, at model.Instant, id byte) model.ConsumedKey {
 	return model.ConsumedKey{AccountID: account, IssuedAt: at, ID: [16]byte{id, 0, 0xff}}
 }
 
-// update runs one transaction of a store and returns what it found.
+// update runs one transaction of a store and returns the state that it found.
 func update(
 	t *testing.T, store *ingest.ClaimStore, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges,
 ) *ingest.ClaimState {
@@ -41,14 +41,15 @@ func update(
 	return found
 }
 
-// addAccounts adds the accounts 1 and 2, and puts the number 0 of the test sitekey, in the cell of the sites.
+// addAccounts adds the accounts 1 and 2, and puts the number 0 of the test sitekey, in the cell of
+// the sites.
 func addAccounts(t *testing.T, d *db.DB) {
 	t.Helper()
 	for _, statement := range []string{
 		"INSERT INTO accounts (id, name, created_at, cell) VALUES (1, '-', 0, ?0), (2, '-', 0, ?0)",
 		"UPDATE claim_spaces SET cell = ?0",
 	} {
-		if err := dbtest.Exec(d, statement, dbtest.SitesCell(t, d).CellID()); err != nil {
+		if err := dbtest.Exec(d, statement, dbtest.SitesCell(t, d).ID); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// largeBatch returns a batch of one site, large enough for COPYs, whose page views have paths with
-// all bytes that formats of rows could treat in another way.
+// largeBatch returns a batch of one site, large enough for COPYs. The paths of its page views have
+// all bytes that a row format could treat specially.
 func largeBatch(site *model.Site, at model.Instant, size int) *ingest.HitChanges {
 	changes := &ingest.HitChanges{Used: map[model.UsageKey]int64{keyOf(site): 1}}
 	for i := range size {
@@ -52,8 +52,8 @@ func storedPageviews(t *testing.T, d *db.DB) []storedPageview {
 	return rows
 }
 
-// copiedStore returns a store whose connection has prepared the statements of a batch, and a function
-// that stores changes.
+// copiedStore prepares the statements of a batch on the connection of a new store, and returns a
+// function that stores changes.
 func copiedStore(t *testing.T, d *db.DB, site *model.Site) func(context.Context, func() *ingest.HitChanges) error {
 	t.Helper()
 	store := hitStore(t, d)
@@ -71,7 +71,7 @@ func copiedStore(t *testing.T, d *db.DB, site *model.Site) func(context.Context,
 // november is the first time of the batches, of the month of keyOf.
 var november = model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 
-// TestLargeBatches checks that the rows of large batches are stored as those of small ones.
+// TestLargeBatches checks that large batches store the same rows as small ones.
 func TestLargeBatches(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -101,7 +101,7 @@ func TestLargeBatches(t *testing.T) {
 }
 
 // TestLargeBatchesAreCopied checks that PostgreSQL gets large batches as a COPY, which follows no
-// rule for inserts, and small ones as inserts. Citus gets none.
+// rule for inserts, and small ones as inserts. Citus gets no COPY.
 func TestLargeBatchesAreCopied(t *testing.T) {
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	site := dbtest.NewOwnSite(t, d, "example.com")

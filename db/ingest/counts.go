@@ -31,7 +31,7 @@ type captchaCount struct {
 	Count           int64
 }
 
-// AddCaptchaCounts adds counts to the stored ones: all of them or, with an error, none. Counts of
+// AddCaptchaCounts adds all counts to the stored counts. With an error it adds nothing. Counts of
 // deleted sitekeys are left out.
 func (s *Store) AddCaptchaCounts(ctx context.Context, counts map[CaptchaCountKey]int64) error {
 	return addCounts(ctx, s, counts, CaptchaCountKey.Compare, func(key CaptchaCountKey) captchaCount {
@@ -70,8 +70,8 @@ type unknownEvent struct {
 // exceed it by the names that they add at the same time.
 const maxUnknownEvents = 100
 
-// AddUnknownEvents adds counts to the stored ones: all of them or, with an error, none. Names beyond
-// maxUnknownEvents of a site and day are left out, as are counts of deleted sites.
+// AddUnknownEvents adds all counts to the stored counts. With an error it adds nothing. Names
+// beyond maxUnknownEvents of a site and day are left out, as are counts of deleted sites.
 func (s *Store) AddUnknownEvents(ctx context.Context, counts map[UnknownEventKey]int64) error {
 	return addCounts(ctx, s, counts, UnknownEventKey.Compare, func(key UnknownEventKey) unknownEvent {
 		return unknownEvent{key, counts[key]}

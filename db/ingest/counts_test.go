@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// TestUnknownEventsAreBounded: a site has 100 names for a day, known ones count on, and another site
-// or day has its own.
+// TestUnknownEventsAreBounded: a site has 100 names for a day, known names count on, and another
+// site or day has its own.
 func TestUnknownEventsAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
@@ -65,7 +65,8 @@ func TestUnknownEventsAreBounded(t *testing.T) {
 	})
 }
 
-// TestCaptchaCountsOfASitekey: counts add up by sitekey, day and name, and a deleted sitekey gets none.
+// TestCaptchaCountsOfASitekey checks that counts add up by sitekey, day and name, and that a
+// deleted sitekey gets no counts.
 func TestCaptchaCountsOfASitekey(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")

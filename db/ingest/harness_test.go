@@ -12,13 +12,13 @@ import (
 // hitStore returns a store of the cell of the sites.
 func hitStore(t *testing.T, d *db.DB) *ingest.HitStore {
 	t.Helper()
-	return ingest.New(dbtest.SitesCell(t, d)).HitStore()
+	return ingest.NewHitStore(dbtest.SitesCell(t, d))
 }
 
-// claimStore returns a store of the cell of the accounts, which is that of the sites.
+// claimStore returns a store of the accounts' cell, which is the sites' cell too.
 func claimStore(t *testing.T, d *db.DB) *ingest.ClaimStore {
 	t.Helper()
-	return ingest.New(dbtest.SitesCell(t, d)).ClaimStore()
+	return ingest.NewClaimStore(dbtest.SitesCell(t, d))
 }
 
 // used returns the site's count of the month.

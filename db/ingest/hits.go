@@ -9,17 +9,17 @@ import (
 
 type usageKey = model.UsageKey
 
-// HitKeys names what a batch of hits reads. Each list is sorted and has no duplicates, so that all
-// writers lock in one order.
+// HitKeys contains the keys that a batch of hits reads. Each list is sorted and has no duplicates,
+// so that all writers lock in one order.
 //
-// For a site whose quota is used up, a batch reads only the usage, what identifies duplicates
-// (Transactions, and the visits of Manual), and Reported. Duplicates are ignored and not refused.
+// For a site with an exhausted quota, a batch reads only the usage, Transactions, the visits of
+// Manual, and Reported. They identify duplicates, which are ignored and not refused.
 type HitKeys struct {
 	Since, Until model.Instant // the batch's days, Until exclusive: no visit of its visitors lies outside
 	Usage        []model.UsageKey
-	Visitors     []model.VisitorKey     // whose newest visits are needed
-	Manual       []model.VisitorKey     // those of Visitors with a manual page view
-	Reported     []model.EngagementKey  // what engagement reports add to
+	Visitors     []model.VisitorKey     // the batch needs their newest visits
+	Manual       []model.VisitorKey     // the Visitors with a manual page view
+	Reported     []model.EngagementKey  // engagement reports add to these
 	Transactions []model.TransactionKey // purchases and refunds that may be recorded already
 
 	// Counting is how many page views and events the batch has for each key of a site with several
@@ -27,29 +27,30 @@ type HitKeys struct {
 	Counting map[model.UsageKey]int64
 }
 
-// HitState is what a batch of hits read under its locks.
+// HitState holds the rows that a batch of hits read under its locks.
 type HitState struct {
-	Usage        map[model.UsageKey]Usage           // a key without an entry belongs to a site of Moved or a deleted one
-	Whole        map[model.UsageKey]Usage           // sums of the months whose slots are all locked, by the first slot's key
+	Usage        map[model.UsageKey]Usage           // no entry: the site is in Moved, or deleted
+	Whole        map[model.UsageKey]Usage           // sums of the months with all slots locked, by the first slot's key
 	Moved        map[int64]bool                     // sites that are in another cell or moved to one, or have another number of slots
 	Visits       map[model.VisitorKey][]model.Visit // newest first
-	Reported     map[model.EngagementKey]bool       // true for those that have a row
-	Transactions map[model.TransactionKey]string    // the event, purchase or refund, of those that are recorded
+	Reported     map[model.EngagementKey]bool       // true if the key has a row
+	Transactions map[model.TransactionKey]string    // purchase or refund, for recorded transactions
 }
 
 // Usage is how many page views and events a site had in a month, its quota, and how many rows of
 // engagement the month's reports have added; or a slot's share of these, with the site's quota.
 type Usage struct {
 	Used, Quota, Reports int64
-	Reached              int16 // the one of model.QuotaThresholds that a batch saw reached last; 0: none
+	Reached              int16 // the last of model.QuotaThresholds that a batch saw reached; or 0
 
 	// Of a slot: the count up to which it may store, or usedUp, and the quota for which that was so.
 	lease, leaseQuota int64
 	isSlot            bool
 }
 
-// Exhausted reports whether no hit can be stored: the quota is used up, or the slot's lease. A batch has
-// the sums of the month in addition (HitState.Whole) if the leases of its slots do not suffice.
+// Exhausted reports whether no hit can be stored: the quota is used up, or the slot's lease. A
+// batch has the sums of the month in addition (HitState.Whole) if the leases of its slots do not
+// suffice.
 func (u Usage) Exhausted() bool {
 	if u.isSlot {
 		return u.Used >= u.limit()
@@ -57,16 +58,16 @@ func (u Usage) Exhausted() bool {
 	return u.Used >= u.Quota
 }
 
-// HitChanges is what a batch of hits writes.
+// HitChanges are the writes of a batch of hits.
 type HitChanges struct {
 	NewVisits    []model.Visit
 	Continued    []model.Visit // stored visits, with new values in tables.VisitChanging
 	Pageviews    []model.Pageview
-	Engagement   []model.Engagement // at most one per key; added to what is stored under it
+	Engagement   []model.Engagement // at most one per key; added to the stored row
 	Events       []model.Event
 	Transactions []model.Transaction
 	Deliveries   []model.Delivery
-	Used         map[model.UsageKey]int64 // new counts, which are never below the stored ones
+	Used         map[model.UsageKey]int64 // new counts, never below the stored counts
 	Reports      map[model.UsageKey]int64 // how many rows Engagement adds
 	Reached      map[model.UsageKey]int16 // thresholds of the quota that the batch reaches, see decision.markQuota
 }
@@ -82,8 +83,8 @@ func (k *HitKeys) days() iter.Seq[model.Day] {
 	}
 }
 
-// without returns the keys without the visits of sites whose quota is exhausted in every month of
-// the batch, apart from those of Manual.
+// without drops the visits of sites with an exhausted quota in every month of the batch, and keeps
+// the visits of Manual.
 func (k HitKeys) without(exhausted map[model.UsageKey]bool) HitKeys {
 	if !slices.ContainsFunc(k.Usage, func(key model.UsageKey) bool { return exhausted[key] }) {
 		return k
@@ -136,9 +137,9 @@ func (s *HitState) addVisit(key *model.VisitorKey, found *model.Visit) {
 // hits are the statements of a batch of hits.
 type hits struct {
 	cell      int64
-	exhausted map[model.UsageKey]bool // months whose quota was used up when they were last read
+	exhausted map[model.UsageKey]bool // months with the quota used up when they were last read
 
-	whole map[model.UsageKey]*wholeMonth // the months whose slots the batch has all locked, by the first slot's key
+	whole map[model.UsageKey]*wholeMonth // the months with all slots locked by the batch, by the first slot's key
 }
 
 // maxExhausted bounds the months that a writer remembers as used up. After forgetting them, the
@@ -205,7 +206,7 @@ func (h *hits) noteExhausted(state *HitState) (reopened bool) {
 	return reopened
 }
 
-// readHits reads what the keys name, except the usage.
+// readHits reads the rows of the keys, except the usage.
 func readHits(keys HitKeys, state *HitState) (steps []step) {
 	first, last := keys.Since.Day(), (keys.Until - 1).Day()
 
@@ -243,6 +244,7 @@ func (c *HitChanges) usage() []siteUsed {
 		rows = append(rows, siteUsed{key, n, c.Reports[key], c.Reached[key]})
 	}
 
+	// Each key has one row, because UPDATE … FROM changes a row only once.
 	for key, n := range c.Reports {
 		if _, counted := c.Used[key]; !counted {
 			rows = append(rows, siteUsed{key, 0, n, c.Reached[key]})

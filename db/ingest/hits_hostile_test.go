@@ -12,8 +12,8 @@ import (
 
 const hostileRows, hostileBatches = 3_000, 20
 
-// hostile is a database with many rows of one visitor of an open site, one of an exhausted site,
-// and another site. Any client can cause them.
+// hostile is a database with many rows of one visitor of an open site, of one visitor of an
+// exhausted site, and of another site. Any client can cause them.
 type hostile struct {
 	t        *testing.T
 	d        *db.DB
@@ -96,7 +96,7 @@ func (h *hostile) update(decide func(*ingest.HitState) *ingest.HitChanges) {
 }
 
 // hit stores one hit of each kind. The visit continues, and events and engagement arrive for the
-// page view id that the open site repeats, and for the one that only the other site has.
+// page view id that the open site repeats, and for an id that only the other site has.
 func (h *hostile) hit() {
 	h.t.Helper()
 
@@ -159,7 +159,7 @@ func TestHostileVisitor(t *testing.T) {
 			h.hit()
 		}
 
-		// Closing makes PostgreSQL add up what the connection read.
+		// PostgreSQL publishes a connection's statistics when it closes.
 		if err := h.store.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestExhaustedSite(t *testing.T) {
 			h.keys.Manual = []model.VisitorKey{h.visitors[1]}
 			h.update(func(state *ingest.HitState) *ingest.HitChanges {
 				if _, ok := state.Visits[h.visitors[1]]; !ok || len(state.Visits) != 3 {
-					t.Errorf("%d visits were read, want 3 with that of the manual page view", len(state.Visits))
+					t.Errorf("%d visits were read, want 3 with the manual page view's visit", len(state.Visits))
 				}
 				return &ingest.HitChanges{}
 			})

@@ -80,7 +80,7 @@ SELECT ?, 'other' || n, n || '.example', '', 'small', 1, 0, ? FROM generate_seri
 		again()
 	}
 
-	// Closing makes PostgreSQL add up what the connection read.
+	// PostgreSQL publishes a connection's statistics when it closes.
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}

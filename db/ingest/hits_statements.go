@@ -9,14 +9,14 @@ import (
 
 // The statements of hits, both dialects side by side.
 //
-// PostgreSQL has no statistics of a new table: its planner takes any index that a condition fits.
-// Each lookup names all columns of a key up to the one that it orders by. Conditions on the day that
-// all rows share leave out the partitions of other months before a statement runs.
+// PostgreSQL has no statistics of a new table: its planner takes any index that fits a condition.
+// Each lookup names all columns of a key up to the column that it orders by. Conditions on the day
+// that all rows share leave out the partitions of other months before a statement runs.
 //
-// A LIMIT bounds what is read whatever the visitor did.
+// A LIMIT bounds the rows that a visitor can make a batch read.
 
-// siteUsed is the new count of a site (or slot) and month, 0 if it stays, how many rows its reports add, and the
-// threshold of the quota that is reached, 0 if it stays.
+// siteUsed is the new count of a site (or slot) and month, 0 if it stays, how many rows its reports
+// add, and the threshold of the quota that is reached, 0 if it stays.
 type siteUsed struct {
 	key           model.UsageKey
 	used, reports int64
@@ -26,8 +26,9 @@ type siteUsed struct {
 var (
 	// The number of slots is part of the condition: a process with another one would use other locks.
 	//
-	// OFFSET 0 makes each lookup a query of its own, and "+ 0" leaves it one index: without statistics of
-	// the sites the planner would otherwise read all of them. Rows are locked in the order of the keys.
+	// OFFSET 0 makes each lookup a query of its own, and "+ 0" leaves it one index: without
+	// statistics of the sites the planner would otherwise read all of them. Rows are locked in the
+	// order of the keys.
 	lockUsage = newRead(tables.PlacedUsageKey, tables.Columns[Usage]{
 		tables.Bigint("used", func(u *Usage) *int64 { return &u.Used }),
 		tables.Bigint("monthly_pageviews", func(u *Usage) *int64 { return &u.Quota }),
@@ -53,7 +54,8 @@ FROM site_usage u JOIN sites s ON s.id = u.site_id AND s.deleted_at = 0
 WHERE u.site_id = ?1 AND u.month = ?2 AND u.slot = ?3 AND s.usage_slots = max(?4, 1) AND s.cell = ?5`,
 	})
 
-	// On PostgreSQL it waits for a site that is being deleted. The keys are those of first slots.
+	// On PostgreSQL it waits for a site that is being deleted. The keys are the keys of first
+	// slots.
 	addUsage = newWrite(tables.PlacedUsageKey, text{
 		postgres: `
 INSERT INTO site_usage (site_id, month, used, slot)
@@ -72,8 +74,8 @@ SELECT id, ?2, 0, ?3 FROM sites WHERE id = ?1 AND deleted_at = 0 AND usage_slots
 ON CONFLICT DO NOTHING`,
 	})
 
-	// A count never decreases, so the larger value is the new one. A threshold may be lower than the stored
-	// one, of a smaller quota. It has no notice yet.
+	// A count never decreases, so the larger value is newer. A threshold may be lower than the
+	// stored threshold of a smaller quota. It has no notice yet.
 	setUsage = newWrite(tables.Within(func(u *siteUsed) *model.UsageKey { return &u.key }, tables.UsageKey).With(
 		tables.Bigint("used", func(u *siteUsed) *int64 { return &u.used }),
 		tables.Bigint("reports", func(u *siteUsed) *int64 { return &u.reports }),
@@ -119,8 +121,8 @@ WHERE id = ?1 AND ?2 > 0 AND ?3 >= 0 AND deleted_at = 0 AND (usage_slots <> max(
 })
 
 // maxVisitsRead is how many of a visitor's visits of a day are read. The last one decides where a
-// page view belongs. The others may await page views of pages that were opened together with it,
-// whose events came first.
+// page view belongs. The others may await page views of pages that were opened together, if their
+// events came first.
 const maxVisitsRead = "4"
 
 var (
@@ -170,15 +172,15 @@ var (
 		sqlite:   tables.Visits.InsertSQLite() + setChanging,
 	})
 
-	// addEngagement adds to what was reported earlier. Time adds up, the deepest scroll counts, and
-	// so does the newest page view that repeats an id.
+	// addEngagement adds to earlier reports. Time adds up, the deepest scroll counts, and so does
+	// the newest page view that repeats an id.
 	addEngagement = newWrite(tables.Engagement.Columns, text{
 		postgres: addedEngagement(insertPostgres(tables.Engagement), "least", "greatest"),
 		sqlite:   addedEngagement(tables.Engagement.InsertSQLite(), "min", "max"),
 	})
 )
 
-// setChanging completes an insert of visits: those that exist get the values of the columns that
+// setChanging completes an insert of visits: existing visits get the new values of the columns that
 // change.
 var setChanging = " ON CONFLICT (" + tables.VisitKey.List("") + ") DO UPDATE SET (" + tables.VisitChanging.List("") +
 	") = (" + tables.VisitChanging.List("excluded.") + ")"

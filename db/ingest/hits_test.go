@@ -224,8 +224,8 @@ func TestHitStoreIsBounded(t *testing.T) {
 	})
 }
 
-// TestVisitsAreReadBack checks that a batch reads visits as an earlier one wrote or continued them,
-// and only those of its days.
+// TestVisitsAreReadBack checks that a batch reads visits as an earlier batch wrote or continued
+// them, and only the visits of its days.
 func TestVisitsAreReadBack(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -277,7 +277,7 @@ func TestVisitsAreReadBack(t *testing.T) {
 			t.Errorf("the transaction is a %q", got)
 		}
 
-		// What began a visit stays, the rest changes.
+		// The values of the visit's start stay, the rest changes.
 		full.LastPageviewAt, full.Pageviews, full.Recent, full.Awaited, full.Viewed, full.UserID = at+2, 4, []model.RecentView{{At: at - 7, Path: 8}, {At: at + 9, Path: 9}}, nil, []byte{9}, nil
 		again := full
 		again.Channel, again.Source, again.StartedAt = "email", "other", at+5

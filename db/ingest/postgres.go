@@ -29,8 +29,8 @@ type postgres struct {
 // closeTimeout bounds the closing of a connection.
 const closeTimeout = 3 * time.Second
 
-// pgSession is what the connection needs beyond the server's defaults. A statement sets it: poolers
-// refuse it as a parameter of the connection.
+// pgSession has the connection's settings beyond the server's defaults. A statement sets it:
+// poolers refuse it as a parameter of the connection.
 //   - A commit is durable even where the server's default is not.
 //   - Every statement looks up the keys of a few arrays by index. The planner must not choose
 //     another plan for a table that was small when it made the plan, nor plan again for each batch.
@@ -175,8 +175,9 @@ func (t *postgresTx) commit(ctx context.Context, steps []step) error {
 }
 
 // write runs the steps and commits. Large inserts are COPYs before the other statements, unless one
-// of these is new to the connection: pgx then reads answers before the batch is sent, and expects none
-// of a COPY. A coordinator of Citus commits a COPY in two phases, so there is none.
+// of these is new to the connection: pgx then reads answers before the batch is sent, and does not
+// expect the answer of a COPY. Citus gets no COPY, because its coordinator would commit it in two
+// phases.
 func (t *postgresTx) write(ctx context.Context, steps []step) error {
 	var b pgx.Batch
 	var copies []copier
@@ -200,8 +201,8 @@ func (t *postgresTx) write(ctx context.Context, steps []step) error {
 }
 
 // sendCopies sends COPYs and then the batch in one round trip. After a COPY that fails the server
-// runs no statement of the batch. pgx has no COPY in a pipeline: the messages are put before its own,
-// and their answers are read before it reads those to its own.
+// runs no statement of the batch. pgx has no COPY in a pipeline: the messages of COPY are put
+// before its own messages, and their answers are read before it reads its own answers.
 func (t *postgresTx) sendCopies(ctx context.Context, copies []copier, b *pgx.Batch) error {
 	frontend := t.conn.PgConn().Frontend()
 	for _, c := range copies {
@@ -223,7 +224,7 @@ func (t *postgresTx) sendCopies(ctx context.Context, copies []copier, b *pgx.Bat
 		refused = cmp.Or(refused, err)
 	}
 
-	// The failure of the COPY is the reason for that of the batch.
+	// A failed COPY makes the batch fail, too: return its error first.
 	return cmp.Or(refused, results.Close())
 }
 

@@ -31,7 +31,7 @@ func (k RejectionKey) Compare(other RejectionKey) int {
 		cmp.Compare(k.Endpoint, other.Endpoint), cmp.Compare(k.Code, other.Code))
 }
 
-// AddRejections adds counts to the stored ones: all of them or, with an error, none. Counts of
+// AddRejections adds all counts to the stored counts. With an error it adds nothing. Counts of
 // deleted sites are left out.
 func (s *Store) AddRejections(ctx context.Context, counts map[RejectionKey]int64) error {
 	return addCounts(ctx, s, counts, RejectionKey.Compare, func(key RejectionKey) Rejection {

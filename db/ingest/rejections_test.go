@@ -61,7 +61,8 @@ func TestRejections(t *testing.T) {
 	})
 }
 
-// TestRejectionsAllOrNone checks that counts that take several statements are added all or none.
+// TestRejectionsAllOrNone checks that counts in several statements are added together or not at
+// all.
 func TestRejectionsAllOrNone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -79,7 +80,7 @@ func TestRejectionsAllOrNone(t *testing.T) {
 			t.Errorf("error %v, want a unique violation", err)
 		}
 		if n, err := dbtest.Count(d, "rejections"); err != nil || n != 0 {
-			t.Errorf("%d rows, %v; want none", n, err)
+			t.Errorf("%d rows, %v; want 0", n, err)
 		}
 		if err := dbtest.Exec(d, "DROP INDEX fault"); err != nil {
 			t.Fatal(err)
@@ -162,7 +163,7 @@ func TestRejectionsOfProcesses(t *testing.T) {
 // one statement, and a different set, so that their statements end at different keys.
 func flushesRejection(process, key int) bool { return key%10 != process }
 
-// flushRejections runs one of those processes.
+// flushRejections runs one of these processes.
 func flushRejections(t *testing.T, databaseURL string) {
 	d := dbtest.Open(t, databaseURL)
 	var process int

@@ -13,7 +13,7 @@ import (
 // keep salts apart from everything else: SQLite in one small file per day (package saltfile),
 // PostgreSQL in unlogged tables (salts_postgres.go).
 type salts interface {
-	// Read returns a day's salt, nil when there is none.
+	// Read returns a day's salt, or nil.
 	Read(context.Context, model.Day) ([]byte, error)
 
 	// create returns a day's salt, and creates it unless another process was faster.

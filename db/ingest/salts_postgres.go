@@ -21,13 +21,13 @@ import (
 //
 // The price: a crash of the server empties the tables. KeepDaySalt then restores the salt from the
 // memory of any process that has it. Without such a process the rest of the day gets another salt,
-// and its visitors are counted a second time. A setting, which survives a crash, names the days whose
-// salts were destroyed: those are not restored.
+// and its visitors are counted a second time. A setting, which survives a crash, names the days
+// with destroyed salts, which are not restored.
 
 // saltTables is the number of tables. At most three days have a salt at a time.
 const saltTables = 4
 
-// destroyedBefore is the setting of the first day whose salt was not destroyed.
+// destroyedBefore is the setting with the first day after all destroyed salts.
 const destroyedBefore = "salts_destroyed_before"
 
 func saltTable(day model.Day) string { return fmt.Sprintf("day_salts_%d", day%saltTables) }
@@ -133,6 +133,7 @@ func (s postgresSalts) Destroy(ctx context.Context, day model.Day) error {
 			return err
 		}
 
+		// Record the day, so that no process restores its salt from memory.
 		_, err := tx.ExecContext(ctx, `
 INSERT INTO settings (name, value) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET value = greatest(settings.value::int, excluded.value::int)::text`,
@@ -142,6 +143,8 @@ ON CONFLICT (name) DO UPDATE SET value = greatest(settings.value::int, excluded.
 		}
 
 		salt, err := readSalt(ctx, tx, day)
+
+		// Otherwise the table is empty, or has the salt of another day.
 		if err == nil && salt != nil {
 			_, err = tx.ExecContext(ctx, "TRUNCATE ?", bun.Ident(saltTable(day)))
 		}

@@ -32,5 +32,5 @@ func (s sqliteSalts) create(ctx context.Context, day model.Day) (salt []byte, er
 	return salt, err
 }
 
-// restore does nothing: a file survives a crash, so a missing one was destroyed.
+// restore does nothing: a file survives a crash, so a missing file was destroyed.
 func (sqliteSalts) restore(context.Context, model.Day, []byte) error { return nil }

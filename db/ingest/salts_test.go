@@ -202,8 +202,8 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 }
 
 // TestSaltAfterACrash checks salts after a crash of PostgreSQL, which empties their tables. A
-// process that has the salt in memory restores it. Without one, the day gets another salt for all
-// processes. A destroyed salt is not restored.
+// process that has the salt in memory restores it. Without such a process, the day gets another
+// salt for all processes. A destroyed salt is not restored.
 func TestSaltAfterACrash(t *testing.T) {
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
@@ -227,7 +227,7 @@ func TestSaltAfterACrash(t *testing.T) {
 		t.Fatal("the crash did not empty the table: this test shows nothing")
 	}
 	if kept, err := ingest.New(d).KeepDaySalt(t.Context(), saltDay, salt); err != nil || !bytes.Equal(kept, other) {
-		t.Errorf("kept %x, error %v; want that of the other process, %x", kept, err, other)
+		t.Errorf("kept %x, error %v; want the other process's, %x", kept, err, other)
 	}
 
 	if n, err := ingest.New(d).DestroyDaySalts(t.Context(), saltDay+1); n != 1 || err != nil {
@@ -237,7 +237,7 @@ func TestSaltAfterACrash(t *testing.T) {
 		t.Error(err)
 	}
 	if days, err := ingest.New(d).SaltDays(t.Context()); err != nil || len(days) != 0 {
-		t.Errorf("salts of %v, error %v; want none", days, err)
+		t.Errorf("salts of %v, error %v; want no salts", days, err)
 	}
 }
 

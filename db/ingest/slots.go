@@ -7,21 +7,21 @@ import (
 )
 
 // A site with several slots has a usage row for each slot and month, so that batches with hits of
-// different slots wait neither for each other's locks nor for each other's commits. The quota is leased
-// to the slots: a batch may store hits up to the leases of the slots that it has locked. If these do not
-// suffice, it begins again with the locks of all slots of the month, decides by the sum of their counts,
-// and leases what is left to all of them equally.
+// different slots wait neither for each other's locks nor for each other's commits. The quota is
+// leased to the slots: a batch may store hits up to the leases of the slots that it has locked. If
+// these do not suffice, it begins again with the locks of all slots of the month, decides by the
+// sum of their counts, and leases the remainder to all of them equally.
 //
 //   - The sum of the leases is below the next threshold of the quota (model.QuotaThresholds). So the
 //     sum of the counts cannot exceed the quota, and the batch that reaches a threshold has all locks:
 //     it sees that, and notes it in the row of the first slot.
-//   - A lease is valid for one quota. After a change of the site's plan the next batch of each slot needs
-//     all locks.
+//   - A lease is valid for one quota. After a change of the site's plan the next batch of each slot
+//     needs all locks.
 //   - When the quota is used up, each slot has the lease usedUp. A slot refuses hits only with that
-//     lease or with all locks. So a refused hit costs one lookup, and none is refused while the sum of
-//     the counts is below the quota.
+//     lease or with all locks. So a refused hit costs one lookup, and no hit is refused while the
+//     sum of the counts is below the quota.
 
-// usedUp is the lease of a slot of a site whose quota is used up.
+// usedUp is the lease of every slot after the site's quota is used up.
 const usedUp = -1
 
 // limit returns the count up to which a slot may store.
@@ -46,10 +46,10 @@ func (h *hits) isUsedUp(state *HitState, key model.UsageKey, usage Usage) bool {
 	return usage.isUsedUp()
 }
 
-// wholeMonth is a month of a site whose slots a batch has all locked.
+// wholeMonth is a month of a site with all slots locked by the batch.
 type wholeMonth struct {
 	quota int64
-	used  map[int16]int64 // by slot, of those that have a row
+	used  map[int16]int64 // by slot, for slots with a row
 }
 
 // widen begins again with the locks of all slots of the months for which the leases do not suffice.
@@ -57,6 +57,8 @@ func (h *hits) widen(keys HitKeys, state *HitState) (*HitState, []step) {
 	h.whole = nil
 	for key, n := range keys.Counting {
 		usage, ok := state.Usage[key]
+
+		// More locks do not help after the quota is used up.
 		if !ok || usage.isUsedUp() || usage.Used+n <= usage.limit() {
 			continue
 		}
@@ -99,7 +101,7 @@ func (h *hits) addToWhole(state *HitState, key model.UsageKey, usage Usage) {
 	state.Whole[key.First()] = sum
 }
 
-// withAllSlots returns keys with those of all slots of the whole months, in their order.
+// withAllSlots returns keys together with the keys of all slots of the whole months, sorted.
 func (h *hits) withAllSlots(keys []model.UsageKey) []model.UsageKey {
 	all := slices.Clone(keys)
 	for key := range h.whole {
@@ -118,7 +120,7 @@ type slotLease struct {
 	lease, quota int64
 }
 
-// leases divides what is left of the quotas of the whole months among their slots.
+// leases divides the remaining quotas of the whole months among their slots.
 func (h *hits) leases(changes *HitChanges) []slotLease {
 	var all []slotLease
 	for key, month := range h.whole {

@@ -79,7 +79,7 @@ func (t *sqliteTx) commit(ctx context.Context, steps []step) error {
 		return err
 	}
 
-	// The requests of a batch whose deadline has passed have already been answered with an error.
+	// After the batch's deadline its requests have already been answered with an error.
 	if err := ctx.Err(); err != nil {
 		return err
 	}

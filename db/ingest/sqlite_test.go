@@ -16,7 +16,7 @@ import (
 // and that a batch on the next connection prepares its own.
 func TestSQLiteConnectionIsReplaced(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	store, claims := ingest.New(d).HitStore(), ingest.New(d).ClaimStore()
+	store, claims := ingest.NewHitStore(dbtest.SitesCell(t, d)), ingest.NewClaimStore(dbtest.SitesCell(t, d))
 	defer store.Close()
 	defer claims.Close()
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/sqlitestmt"
 	"github.com/tallygate/tallygate/db/tables"
 )
@@ -52,11 +52,12 @@ func insert[Row any](t tables.Table[Row]) *write[Row] {
 	return &write[Row]{text: text{postgres: insertPostgres(t), sqlite: t.InsertSQLite()}, columns: t.Columns}
 }
 
-// insertPostgres returns the statement that inserts all rows of a batch. In a table of a cell it reads a
-// table of the cell as well, which always has a row by then: Citus sends such a statement to the cell's
-// node as it is, and would otherwise evaluate the rows on the coordinator and copy them.
+// insertPostgres returns the statement that inserts all rows of a batch. In a table of a cell it
+// reads a table of the cell as well, which always has a row by then: Citus sends such a statement
+// to the cell's node as it is, and would otherwise evaluate the rows on the coordinator and copy
+// them.
 func insertPostgres[Row any](t tables.Table[Row]) string {
-	if !db.IsCellTable(t.Name) {
+	if !celllist.HasTable(t.Name) {
 		return t.InsertPostgres()
 	}
 	return t.InsertPostgres() + " WHERE EXISTS (SELECT 1 FROM site_usage)"
@@ -110,7 +111,7 @@ func (c *copying[Row]) copyIn() (statement string, rows []byte) {
 	return c.statement, c.columns.AppendCopy(buf, c.writing.rows)
 }
 
-// insertMissing is the statement that inserts rows and leaves out those whose key exists.
+// insertMissing is the statement that inserts rows and skips existing keys.
 func insertMissing[Row any](t tables.Table[Row]) *write[Row] {
 	w := insert(t)
 	w.postgres += skipExisting
@@ -118,7 +119,7 @@ func insertMissing[Row any](t tables.Table[Row]) *write[Row] {
 	return w
 }
 
-// skipExisting makes an insert leave out rows whose key exists.
+// skipExisting makes an insert skip existing keys.
 const skipExisting = " ON CONFLICT DO NOTHING"
 
 // rows returns the step that runs the statement for rows; nil without any.
@@ -214,8 +215,7 @@ func (r *reading[Key, Row]) run(ctx context.Context, statements *sqlitestmt.Cach
 	return each(ctx, statements, r.sqlite, r.keys, r.wanted, r.shared, query)
 }
 
-// insertNew is a statement that inserts rows, leaves out those whose key exists, and returns the rows
-// it inserted.
+// insertNew is a statement that inserts rows, skips existing keys, and returns the inserted rows.
 type insertNew[Row any] struct{ write[Row] }
 
 func newInsertNew[Row any](columns tables.Columns[Row], t text) *insertNew[Row] {

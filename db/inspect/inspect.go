@@ -67,9 +67,9 @@ SELECT current_setting('server_version_num')::int AS version, current_setting('s
 	return server, nil
 }
 
-// schemas returns the schema of the common tables and those of further cells, none of these if the
-// database was not migrated yet. It does not use the list of cells of package db, because the schema
-// may be that of another program.
+// schemas returns the schema of the common tables and the schemas of further cells, if the database
+// was migrated. It does not use the list of cells of package db, because another program may have
+// made the schema.
 func (s *Store) schemas(ctx context.Context) ([]string, error) {
 	var common string
 	var isListed bool
@@ -91,7 +91,7 @@ coalesce(has_table_privilege(to_regclass('cells'), 'SELECT'), false)`).Scan(ctx,
 const inSchema = "CASE n.nspname WHEN current_schema() THEN '' ELSE n.nspname || '.' END || c.relname"
 
 // DeniedTables returns the service's tables, without partitions, that the role cannot read and write.
-// Without USAGE of a cell's schema the names of all its tables mean those of the default cell.
+// Without USAGE of a cell's schema all its table names resolve to tables of the default cell.
 func (s *Store) DeniedTables(ctx context.Context) ([]string, error) {
 	schemas, err := s.schemas(ctx)
 	if err != nil {
@@ -121,7 +121,7 @@ type identity struct {
 
 const identityQuery = "SELECT pg_postmaster_start_time() AS started, (SELECT oid FROM pg_database WHERE datname = current_database())::bigint AS oid"
 
-// Addresses compares the two addresses of a database: that of the pools and the direct one.
+// Addresses compares the address of the pools with the direct address of a database.
 type Addresses struct {
 	IsDirectPooled bool // the direct address leads through a connection pooler
 	IsOther        bool // the direct address leads to another database
@@ -156,8 +156,8 @@ func (s *Store) Addresses(ctx context.Context) (Addresses, error) {
 	}, err
 }
 
-// Notifications waits until a process would learn of changes. It returns watch.ErrNoNotifications if the
-// server confirms that it listens and a notification does not arrive.
+// Notifications waits until a process would learn of changes. It returns watch.ErrNoNotifications
+// if the server confirms that it listens and a notification does not arrive.
 func (s *Store) Notifications(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -179,7 +179,7 @@ func (s *Store) Notifications(ctx context.Context) error {
 	return err
 }
 
-// IsPooler reports whether an error of Notifications is what a connection pooler causes.
+// IsPooler reports whether a connection pooler may have caused an error of Notifications.
 func IsPooler(err error) bool { return errors.Is(err, watch.ErrNoNotifications) }
 
 // MissingPartitions returns the partitioned tables, of all cells, that have no partition for a month,

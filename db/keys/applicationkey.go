@@ -22,7 +22,7 @@ const (
 	settingRotation    = "secret_rotation"    // JSON of keyHistory
 )
 
-// The uses for which keys are derived. Changing one makes stored data unreadable.
+// The uses of derived keys. A changed name makes stored data unreadable.
 const (
 	useWebhookSecrets = "webhook secrets"
 	useStoredKeys     = "stored keys"
@@ -40,7 +40,7 @@ type heldKey struct {
 	totp        cipher.AEAD // secrets of authenticator apps
 }
 
-// keyHistory is what an installation stores about its earlier application keys.
+// keyHistory is an installation's record of earlier application keys.
 type keyHistory struct {
 	RotatedAt model.Instant `json:"rotatedAt,omitempty"` // time of the last rotation; 0: never
 	Previous  string        `json:"previous,omitempty"`  // fingerprint of the key before the current one
@@ -55,7 +55,7 @@ type storedKey struct {
 	Sealed []byte    `json:"sealed"`
 }
 
-// keyRing holds the keys of this process: the current one, then a previous one. It is empty before
+// keyRing holds the keys of this process: the current key, then a previous key. It is empty before
 // db.UseApplicationKey.
 type keyRing []*heldKey
 
@@ -115,8 +115,8 @@ type KeyState struct {
 	RotatedAt model.Instant // 0: never
 }
 
-// ClaimApplicationKey records the given key as the installation's if none is recorded, and returns
-// the recorded state. If several processes call it at once, the first one's key is recorded.
+// ClaimApplicationKey records the given key as the installation's if no key is recorded, and
+// returns the recorded state. If several processes call it at once, the first key is recorded.
 func (s *Store) ClaimApplicationKey(ctx context.Context, key model.ApplicationKey) (KeyState, error) {
 	if _, err := s.db.Setting(ctx, settingFingerprint, key.Fingerprint()); err != nil {
 		return KeyState{}, err
@@ -173,7 +173,7 @@ func (r keyRing) held(fingerprint string) (*heldKey, error) {
 	return nil, ErrOtherKey
 }
 
-// sealingKey returns the key that a transaction encrypts with: the one the database uses now. On
+// sealingKey returns the key that the database uses now, for encryption in a transaction. On
 // PostgreSQL it locks the setting's row against RotateApplicationKey, so that no transaction
 // encrypts with a key that is replaced at the same time.
 func (s *Store) sealingKey(ctx context.Context, tx *db.Tx) (*heldKey, error) {
@@ -232,8 +232,8 @@ func (s *Store) readRing(ctx context.Context) (ring keyRing, current string, his
 	return ring, current, history, err
 }
 
-// keyInUse returns a derived key: the stored one if there is one, otherwise one derived from the
-// current application key.
+// keyInUse returns the stored derived key. Without a stored key it derives one from the current
+// application key.
 func (r keyRing) keyInUse(current string, stored *storedKey, use string) ([]byte, error) {
 	if stored == nil {
 		k, err := r.held(current)
@@ -244,8 +244,8 @@ func (r keyRing) keyInUse(current string, stored *storedKey, use string) ([]byte
 		return k.key.Derive(use), nil
 	}
 
-	// A process that was not restarted yet holds the earlier key itself, and cannot open what the
-	// new one encrypted.
+	// A process that was not restarted yet holds the earlier key itself, and cannot decrypt with
+	// the new key.
 	if k, err := r.held(stored.Of); err == nil {
 		return k.key.Derive(use), nil
 	}

@@ -203,7 +203,8 @@ func TestRotationReseals(t *testing.T) {
 	})
 }
 
-// totpUser stores a user with an authenticator app in use and another one that waits for its first code.
+// totpUser stores a user with an authenticator app in use and another app that waits for its first
+// code.
 func totpUser(t *testing.T, d *db.DB, now model.Instant) int64 {
 	t.Helper()
 

@@ -11,7 +11,7 @@ import (
 )
 
 // TestNodeIDsAreShared checks that processes that start at the same time return the same ids, and
-// so does one that starts later, whatever its application key.
+// so does a process that starts later with any application key.
 func TestNodeIDsAreShared(t *testing.T) {
 	const processes = 8
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {

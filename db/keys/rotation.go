@@ -15,19 +15,19 @@ import (
 // Rotation is the result of RotateApplicationKey.
 type Rotation struct {
 	Resealed   int     // number of webhook secrets that were encrypted with the new key
-	Unreadable []int64 // sites whose webhook secret neither key decrypts; they are unchanged
+	Unreadable []int64 // unchanged sites: neither key decrypts their webhook secret
 	Already    bool    // the database already used the new key
 
 	ResealedTOTP    int     // number of TOTP secrets that were encrypted with the new key
-	UnreadableUsers []int64 // users whose TOTP secret neither key decrypts; they are unchanged
+	UnreadableUsers []int64 // unchanged users: neither key decrypts their TOTP secret
 }
 
 // RotateApplicationKey replaces the previous key with the current one, as given to
-// UseApplicationKey, in one transaction. It encrypts webhook and TOTP secrets again, keeps the key of user
-// ids, keeps the key of visitor ids for the rest of the day, deletes the sign-in throttles, whose
-// rows cannot be found under the new key, and replaces the fingerprint. It can be repeated: it then
-// encrypts only what a process without the new key has stored since. It returns ErrOtherKey if the
-// database uses neither key.
+// UseApplicationKey, in one transaction. It encrypts webhook and TOTP secrets again, keeps the key
+// of user ids, keeps the key of visitor ids for the rest of the day, deletes the sign-in throttles,
+// because the new key cannot find their rows, and replaces the fingerprint. It can be repeated.
+// Then it encrypts only secrets that a process without the new key has stored since. It returns
+// ErrOtherKey if the database uses neither key.
 func (s *Store) RotateApplicationKey(ctx context.Context, now model.Instant) (Rotation, error) {
 	ring, err := s.keyRing()
 	if err != nil {
@@ -108,8 +108,8 @@ func lockFingerprint(ctx context.Context, tx *db.Tx) error {
 	return q.Scan(ctx, &locked)
 }
 
-// rotationMargin is the time before midnight from which a rotation counts as one of the next day:
-// processes whose clock is ahead can have derived visitor ids of that day already.
+// rotationMargin is the time before midnight from which a rotation counts as a rotation of the next
+// day: processes with a clock ahead can have derived visitor ids of that day already.
 const rotationMargin = 5 * time.Minute
 
 // keepDerivedKeys encrypts the derived keys that must outlive the previous application key.
@@ -119,7 +119,7 @@ func (r keyRing) keepDerivedKeys(history *keyHistory, now model.Instant) error {
 
 	kept := history.Visitors[:0]
 	for _, stored := range history.Visitors {
-		// A process whose clock is behind can still derive yesterday's ids.
+		// A process with a clock behind can still derive yesterday's ids.
 		if stored.Until >= today {
 			kept = append(kept, stored)
 		}
@@ -191,8 +191,8 @@ func (r keyRing) resealSecrets(ctx context.Context, tx *db.Tx, result *Rotation)
 	return nil
 }
 
-// resealSite encrypts one site's webhook secret, and the old one that signs in addition, with the new
-// key, unless they are already.
+// resealSite encrypts one site's webhook secret, and the old secret that signs in addition, with
+// the new key, unless they already are.
 func (r keyRing) resealSite(ctx context.Context, tx *db.Tx, site *model.Site, result *Rotation) error {
 	unreadable := false
 
@@ -233,8 +233,8 @@ func (r keyRing) resealSite(ctx context.Context, tx *db.Tx, site *model.Site, re
 	return nil
 }
 
-// reseal encrypts with the new key what the previous one sealed. It returns nil for what the new key
-// has sealed already, and an error if neither key opens it.
+// reseal decrypts a secret with the previous key and encrypts it with the new key. It returns nil
+// for a secret under the new key, and an error if neither key opens it.
 func (r keyRing) reseal(sealed, context []byte) ([]byte, error) {
 	if _, err := open(r[0].secrets, sealed, context); err == nil {
 		return nil, nil

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Account owns sites and captcha sitekeys. Every tenant row belongs to one.
+// Account owns sites and captcha sitekeys. Every tenant row belongs to an account.
 type Account struct {
 	ID          int64       `bun:",pk,autoincrement"`
 	Name        string      `bun:",notnull"`
@@ -21,7 +21,7 @@ type Account struct {
 	SuspendedAt      Instant `bun:",notnull"` // 0: not suspended
 	SuspensionReason string  `bun:",notnull"` // shown to the account's users
 
-	Cell       int64 `bun:",notnull"` // whose tables have its captcha, see db.Cell
+	Cell       int64 `bun:",notnull"` // the cell that stores its captcha, see db.Cell
 	CellClosed bool  `bun:",notnull"` // its captcha is being moved to another cell: no claim is stored
 }
 
@@ -32,7 +32,7 @@ type User struct {
 	Email              string   `bun:",notnull"` // normalised, see ParseEmail; unique in the installation
 	PasswordHash       string   `bun:",notnull"` // argon2id in PHC string form
 	PasswordGeneration int32    `bun:",notnull"` // how often the password was changed
-	Operator           bool     `bun:",notnull"` // may set plans; the first user of an installation is one
+	Operator           bool     `bun:",notnull"` // may set plans; the first user of an installation is an operator
 	Language           Language `bun:",notnull"` // of mails to the user
 	CreatedAt          Instant  `bun:",notnull"`
 	SecondFactor       bool     `bun:",notnull"` // has an authenticator app or a passkey
@@ -62,16 +62,16 @@ type Membership struct {
 // MaxMemberships is how many accounts a user can belong to.
 const MaxMemberships = 20
 
-// NewMember returns a user with these memberships, as a member of the first one's account. The
-// memberships must have their users and accounts, and there must be one at least.
+// NewMember returns a user with these memberships, as a member of the first one's account.
+// memberships must not be empty, and must have their users and accounts.
 func NewMember(memberships []*Membership) *User {
 	user := memberships[0].User
 	user.Memberships = memberships
 	return user.In(memberships[0].AccountID)
 }
 
-// Default returns the user as a member of the default account: the one that the user joined first, of
-// those that the user was read with.
+// Default returns the user as a member of the default account, which is the first that the user
+// joined among the accounts that were read.
 func (u *User) Default() *User { return u.In(u.Memberships[0].AccountID) }
 
 // In returns the user as a member of one of the user's accounts; nil for any other account.
@@ -171,7 +171,7 @@ func ParseName(field, s string) (string, error) {
 	return s, nil
 }
 
-// CheckSuspended returns an error if the account is suspended and the permission is one to change it.
+// CheckSuspended returns an error if the account is suspended and the permission is for changes.
 func (a *Account) CheckSuspended(p Permission) error {
 	switch p {
 	case MayConfigure, MaySendOut, MayErase, MayManage:
@@ -202,7 +202,7 @@ func ParseReason(field, s string) (string, error) {
 // Role is the set of permissions of a user in an account.
 type Role string
 
-// The roles. Each one includes the permissions of those after it.
+// The roles. Each role includes the permissions of the roles after it.
 const (
 	RoleOwner  Role = "OWNER"  // members, deletions
 	RoleMember Role = "MEMBER" // creates and configures
@@ -222,7 +222,7 @@ const (
 // IsScope reports whether s is one of the scopes.
 func (s Scope) IsScope() bool { return s == ScopeRead || s == ScopeWrite || s == ScopeExport }
 
-// Permission is what a request requires.
+// Permission is a right that a request requires.
 type Permission uint8
 
 // The permissions.

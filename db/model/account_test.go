@@ -42,7 +42,7 @@ func TestMay(t *testing.T) {
 	}
 
 	if owner.May(200, nil) || owner.May(200, everything) || (&model.User{}).May(model.MayConfigure, nil) || (&model.User{Role: "ADMIN"}).May(model.MayManage, nil) {
-		t.Error("what is unknown is allowed")
+		t.Error("an unknown permission is allowed")
 	}
 
 	for _, scopes := range [][]model.Scope{{model.ScopeWrite}, {model.ScopeExport}, {model.ScopeRead, model.ScopeWrite}, {model.ScopeRead, model.ScopeExport}} {

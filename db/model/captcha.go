@@ -32,7 +32,7 @@ var captchaQuotas = map[CaptchaPlan]int64{
 	CaptchaPlanEnterprise: Unlimited,
 }
 
-// Unlimited is the quota of a plan that has none.
+// Unlimited is the quota of a plan without a quota.
 const Unlimited int64 = -1
 
 // Quota returns how many verifications the plan includes in a UTC month, for all sitekeys of the
@@ -84,10 +84,10 @@ func (k CaptchaUsageKey) Compare(other CaptchaUsageKey) int {
 // CaptchaUsage is how much of a month's quota an account has used.
 type CaptchaUsage struct {
 	Quota       int64   // of the account's plan now, or Unlimited
-	Used        int64   // successful verifications, those from the reserve included
+	Used        int64   // successful verifications, including the reserve's
 	ReserveFrom Instant // time of the first verification after the quota; 0 before it
 	OverQuota   int64   // the quota in force at ReserveFrom
-	Noticed     int     // highest threshold in percent that Count has returned, of any quota; 0 for none
+	Noticed     int     // highest threshold in percent that Count has returned, of any quota; 0 before the first
 }
 
 // The reserve (captcha contract, section 3): a tenth of the quota, for at most 7 days from the
@@ -158,7 +158,7 @@ func (u *CaptchaUsage) Count(at Instant) (threshold int) {
 }
 
 // ConsumedRetention is how long a used challenge or token is stored after its issue. It exceeds the
-// validity of both, with a margin for processes whose clocks differ.
+// validity of both, with a margin for different clocks of processes.
 const ConsumedRetention = time.Hour
 
 // ConsumedKey identifies a used challenge or token. It includes the time of issue, so that rows are
@@ -188,7 +188,8 @@ type Sitekey struct {
 	SecretHint string   `bun:",notnull"` // the last characters of the secret
 	CreatedAt  Instant  `bun:",notnull"`
 
-	// The secret that a rotation replaced and that is valid until a time; nil and 0 without one.
+	// The secret that a rotation replaced and that is valid until a time; nil and 0 without such a
+	// secret.
 	OldSecretHash  []byte  `bun:",nullzero"` // SHA-256
 	OldSecretHint  string  `bun:",nullzero"`
 	OldSecretUntil Instant `bun:",nullzero"`
@@ -198,7 +199,7 @@ type Sitekey struct {
 	// The rest is set only for the data plane.
 	Suspended bool  `bun:",scanonly"` // the account is
 	Cell      int64 `bun:",scanonly"` // of the account
-	ClaimCell int64 `bun:",scanonly"` // in which challenges and tokens are claimed; Cell before the first transfer
+	ClaimCell int64 `bun:",scanonly"` // stores the claims of challenges and tokens; Cell before the first transfer
 }
 
 // Claims returns the number under which the sitekey's consumed challenges and tokens are stored: the
@@ -211,7 +212,7 @@ func (k *Sitekey) Claims() int64 {
 	return k.AccountID
 }
 
-// Limits of sitekeys. The contract sets none.
+// Limits of sitekeys. The contract does not limit them.
 const (
 	MaxSitekeys       = 1_000 // of an account
 	MaxSitekeyDomains = 50    // that a sitekey may be bound to
@@ -253,7 +254,7 @@ const (
 	TestSitekeySecret = "svcc_TestTestTestTestTestTestTestTe0kP4So"
 )
 
-// The names of the counters of a sitekey and day, in addition to those of CaptchaRefusal and
+// The names of the counters of a sitekey and day, in addition to the counters of CaptchaRefusal and
 // CaptchaWork.
 const (
 	CaptchaChallenge = "challenge" // issued

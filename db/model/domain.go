@@ -101,9 +101,9 @@ func PageAddress(value string) (host string, address *url.URL, ok bool) {
 	return host, u, ok
 }
 
-// HostBelongs reports whether host is one of the domains or a subdomain of one (analytics contract,
-// section 5, rules 1 and 2). Both arguments must be normalised. Addresses and localhost never
-// belong (rule 4).
+// HostBelongs reports whether host is one of the domains or their subdomains: for example,
+// www.example.org belongs to example.org (analytics contract, section 5, rules 1 and 2). Both
+// arguments must be normalised. Addresses and localhost never belong (rule 4).
 func HostBelongs(host string, domains []string) bool {
 	if host == "localhost" || isAddress(host) {
 		return false
@@ -174,6 +174,7 @@ func isPlainHost(s string) bool {
 			return false
 		}
 
+		// DNS limits a label to 63 bytes (RFC 1035, section 2.3.4).
 		if label > 63 {
 			return false
 		}
@@ -190,8 +191,8 @@ func hasPunycode(s string) bool {
 
 func isLocal(host string) bool { return host == "localhost" || strings.HasSuffix(host, ".localhost") }
 
-// isAddress reports whether host is an IP address. A name whose last label is a number counts as
-// one: browsers read "127.1" and "0x7f.1" as addresses.
+// isAddress reports whether host is an IP address. A name with a number as its last label counts as
+// an address: browsers read "127.1" and "0x7f.1" as addresses.
 func isAddress(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
@@ -226,7 +227,7 @@ func ParseNetwork(s string) netip.Prefix {
 
 // UnmapNetwork returns the IPv4 network of an IPv4-mapped network such as ::ffff:10.0.0.0/104, and
 // any other network unchanged. Clients' addresses are unmapped before they are compared, so that a
-// mapped network would contain none of them. A mapped network with a prefix shorter than 96 bits
+// mapped network would not contain any of them. A mapped network with a prefix shorter than 96 bits
 // contains more than IPv4: it returns the zero Prefix, which is invalid.
 func UnmapNetwork(network netip.Prefix) netip.Prefix {
 	const mappedBits = 96

@@ -23,7 +23,7 @@ const (
 	Unavailable
 )
 
-// Error is an error whose Code and Message can be shown to the caller. Cause is only logged.
+// Error is an error with a Code and Message that can be shown to the caller. Cause is only logged.
 type Error struct {
 	Kind       Kind
 	Code       string        // stable, machine-readable, for instance "bad_path"
@@ -83,13 +83,14 @@ var ErrForbidden = &Error{
 	Kind: Forbidden, Code: "forbidden", Message: "Your role, or the scopes of your API token, do not allow this.",
 }
 
-// ErrSecondFactorRequired is returned to a user without a second factor whose account requires one.
+// ErrSecondFactorRequired is returned to a user without a second factor if the account requires it.
 var ErrSecondFactorRequired = &Error{
 	Kind: Forbidden, Code: "second_factor_required",
 	Message: "This account requires a second factor. Set one up first.",
 }
 
-// Joined returns all errors joined in err, at any level: err itself if none are, and nil for nil.
+// Joined returns all errors joined in err, at any level: only err if it joins no errors, and nil
+// for nil.
 func Joined(err error) (list []error) {
 	if err == nil {
 		return nil

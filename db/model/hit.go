@@ -55,8 +55,8 @@ type ViewKey struct {
 	PageviewID int64
 }
 
-// Visit is a sequence of page views by one visitor on one UTC day. Its attribution is that of its
-// first page view. Site, day, visitor and N identify it.
+// Visit is a sequence of page views by one visitor on one UTC day. Its first page view sets its
+// attribution. Site, day, visitor and N identify it.
 type Visit struct {
 	SiteID         int64
 	Visitor        VisitorID
@@ -64,16 +64,17 @@ type Visit struct {
 	N              int16   // number of the visit among the visitor's visits of the UTC day, from 1
 	LastPageviewAt Instant // of a visit without page views, its start if it awaits one, or 0; never decreases
 	Pageviews      int32
-	Recent         []RecentView // latest automatic page views, see visit.Remember; nil for none
-	Awaited        []byte       // page views known only from their events, see visit.Await; nil for none
-	Viewed         []byte       // ids of the latest page views, see visit.Add; nil for none
-	UserID         []byte       // keyed hash of the owner's pseudonymous user id, 16 bytes; nil for none
-	Referrer       string       // host and path of another site's page; empty for none
+	Recent         []RecentView // latest automatic page views, see visit.Remember; may be nil
+	Awaited        []byte       // page views known only from their events, see visit.Await; may be nil
+	Viewed         []byte       // ids of the latest page views, see visit.Add; may be nil
+	UserID         []byte       // keyed hash of the owner's pseudonymous user id, 16 bytes; nil without an id
+	Referrer       string       // host and path of another site's page; may be empty
 	Channel        Channel
 	Campaign
 }
 
-// RecentView is what a visit keeps of an automatic page view, which a manual one may repeat.
+// RecentView is an automatic page view that a visit remembers, because a manual page view may
+// repeat it.
 type RecentView struct {
 	At   Instant
 	Path uint32 // hash of its path
@@ -82,9 +83,9 @@ type RecentView struct {
 // recentPathSize is the size of the hash of a path in a stored list of recent views.
 const recentPathSize = 4
 
-// PackRecent returns a visit's recent views as the bytes that databases store: of each the hash of its
-// path and the difference of its time from base, the time of the visit's last page view. Nearly always
-// that is 5 bytes in all, because there is one view and it is the last.
+// PackRecent returns a visit's recent views as the bytes that databases store. Each view has the
+// hash of its path and its time relative to base, the time of the visit's last page view. Most
+// visits take 5 bytes, because their only recent view is the last.
 func PackRecent(views []RecentView, base Instant) []byte {
 	packed := make([]byte, 0, len(views)*(recentPathSize+binary.MaxVarintLen32))
 	for _, v := range views {
@@ -94,8 +95,8 @@ func PackRecent(views []RecentView, base Instant) []byte {
 	return packed
 }
 
-// UnpackRecent returns the recent views of stored bytes; nil for none. It ends before the first one
-// that it cannot read.
+// UnpackRecent returns the recent views of stored bytes, and nil for empty bytes. It stops at the
+// first view that it cannot read.
 func UnpackRecent(packed []byte, base Instant) (views []RecentView) {
 	for len(packed) > recentPathSize {
 		after, size := binary.Varint(packed[recentPathSize:])
@@ -162,7 +163,7 @@ type Event struct {
 	Value         Money  // of an e-commerce event; negative for a refund
 	Currency      string // three capital letters; empty: the event has no value
 	TransactionID string // of a purchase or refund
-	Properties    string // JSON object without the values that have their own fields; empty for none
+	Properties    string // JSON object without the values that have their own fields; may be empty
 }
 
 // Transaction is the record that makes each purchase or refund count only once.
@@ -179,7 +180,7 @@ type TransactionKey struct {
 	TransactionID string
 }
 
-// EngagementKey identifies what was reported on a page view id on one UTC day.
+// EngagementKey identifies the engagement reported for a page view id on one UTC day.
 type EngagementKey struct {
 	SiteID     int64
 	Day        Day
@@ -193,17 +194,17 @@ func (k EngagementKey) Compare(other EngagementKey) int {
 }
 
 // Engagement adds time in view and scroll depth to a page view id. The page view need not be
-// stored: it is looked up when rows are read. It receives what was reported on its UTC day and the
-// two after it.
+// stored: it is looked up when rows are read. It receives the reports of its UTC day and of the two
+// days after it.
 type Engagement struct {
 	EngagementKey
 	MS         int32   // 0 to 24 h in milliseconds
 	Scroll     int16   // 0 to 100 percent
-	RepeatedAt Instant // of the newest page view that repeats the id of another one; 0 for none
+	RepeatedAt Instant // time of the newest page view that repeats this id; 0 if no page view does
 }
 
-// UsageKey identifies a site's count of page views and events in one month, or that of one of the
-// site's slots.
+// UsageKey identifies a site's count of page views and events in one month, or the count of one
+// slot of the site.
 type UsageKey struct {
 	SiteID int64
 	Month  Month
@@ -229,7 +230,7 @@ func UsageSlot(of uint64, slots int16) int16 {
 	return int16(Spread(of) % uint64(slots))
 }
 
-// Spread turns consecutive numbers into evenly spread ones, below 2^32.
+// Spread maps consecutive numbers to evenly spread numbers below 2^32.
 func Spread(n uint64) uint64 {
 	const golden = 0x9e37_79b9_7f4a_7c15 // 2^64 divided by the golden ratio
 	return n * golden >> 32
@@ -424,8 +425,8 @@ var rejectionAdvice = map[string]string{
 	"own_link": "These clicks led to your own domains: nothing to do.",
 }
 
-// Channel is one of the contract's thirteen values of how a visitor came to the site; see package
-// channel. Databases store its number.
+// Channel is the way in which a visitor came to the site, one of the contract's thirteen values;
+// see package channel. Databases store its number.
 type Channel string
 
 // channels holds the values by their numbers. Stored numbers never change: new values come last.
@@ -434,7 +435,7 @@ var channels = []Channel{
 	"email", "referral", "display", "affiliates", "other paid", "unassigned",
 }
 
-// Number returns the number under which the channel is stored. An unknown channel has that of
+// Number returns the stored number of the channel. An unknown channel has the number of
 // "unassigned".
 func (c Channel) Number() int16 {
 	if i := slices.Index(channels, c); i >= 0 {
@@ -474,7 +475,7 @@ func (c *Channel) Scan(stored any) error {
 const attributionSeparator = "\x1f"
 
 // attributionTexts returns the texts of an attribution in the order in which they are stored. The
-// last ones are the rarest, because empty texts at the end take no space.
+// rarest texts are last, because empty texts at the end take no space.
 func attributionTexts(referrer *string, c *Campaign) [11]*string {
 	return [...]*string{referrer, &c.Source, &c.Medium, &c.Name, &c.Gclid, &c.Fbclid, &c.Msclkid, &c.Content, &c.Term,
 		&c.Gbraid, &c.Wbraid}

@@ -199,8 +199,8 @@ type SuspendedMail struct {
 	Reason string  `json:"reason"` // for the users, see ParseReason
 }
 
-// LinkMail is the data of invitation, password_reset, email_change and the sign-ups. The link contains a
-// secret, so the data is deleted when the mail reaches a final state.
+// LinkMail is the data of invitation, password_reset, email_change and the sign-ups. The link
+// contains a secret, so the data is deleted when the mail reaches a final state.
 type LinkMail struct {
 	URL string `json:"url"`
 }
@@ -261,8 +261,8 @@ func LocalDay(at Instant, zone *time.Location) Day {
 	return At(time.Date(y, m, d, 0, 0, 0, 0, time.UTC)).Day()
 }
 
-// CatchUp moves a mail that is due to the last period that is over at the time at, so that of periods
-// that were missed only the last one is mailed.
+// CatchUp moves a due mail to the last period that ended before at, so that only the last of
+// several missed periods is mailed.
 func (m *ReportMail) CatchUp(at Instant, zone *time.Location) {
 	for day := LocalDay(at, zone); day > m.Day; day-- {
 		if m.Kind.startsOn(day) && reportTime(day, zone) <= at {
@@ -286,7 +286,8 @@ func (m *ReportMail) Schedule(at Instant, zone *time.Location) {
 	}
 }
 
-// startsOn reports whether a period of the kind begins on the day, so that the one before is over.
+// startsOn reports whether a period of the kind begins on the day, so that the previous period is
+// over.
 func (k ReportMailKind) startsOn(day Day) bool {
 	switch date := day.Start().Time(); k {
 	case ReportWeekly:
@@ -329,7 +330,7 @@ type ReportRow struct {
 	Visitors int64  `json:"visitors"`
 }
 
-// ReportSummary is what a summary shows of a period.
+// ReportSummary contains the figures of one period.
 type ReportSummary struct {
 	Figures  ReportFigures `json:"figures"`
 	Previous ReportFigures `json:"previous"` // of as many days before

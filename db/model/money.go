@@ -36,6 +36,7 @@ func ParseMoney(text string) (Money, bool) {
 
 	limit := uint64(math.MaxInt64)
 
+	// The smallest int64 has no positive counterpart.
 	if negative {
 		limit++
 	}
@@ -49,7 +50,7 @@ func ParseMoney(text string) (Money, bool) {
 	return Money(n), ok
 }
 
-// cutExponent splits 12.5e-3 into 12.5 and -3. The exponent is 0 if there is none.
+// cutExponent splits 12.5e-3 into 12.5 and -3. A number without an exponent has exponent 0.
 func cutExponent(number string) (mantissa string, exponent int, ok bool) {
 	i := strings.IndexAny(number, "eE")
 	if i < 0 {

@@ -10,8 +10,8 @@ import (
 	"math"
 )
 
-// NodeKind is what an opaque id identifies: an object of a type, or a position in a list. The
-// values are part of ids that clients store, and never change.
+// NodeKind is the kind of row that an opaque id identifies: an object of a type, or a position in a
+// list. The values are part of ids that clients store, and never change.
 type NodeKind byte
 
 // The kinds of objects and, from AfterSite on, of positions in lists: after an object in the order
@@ -44,7 +44,7 @@ const (
 	AfterAuditEntry NodeKind = 80
 	AfterAccount    NodeKind = 81
 
-	// Positions of lists in other orders than that of their first kind. Those of text orders are
+	// Positions in lists with another order than their first kind. A position in a text order is
 	// followed by the text, see package resolver.
 	AfterNewestSite       NodeKind = 90
 	AfterSiteName         NodeKind = 91
@@ -135,8 +135,8 @@ func (n *NodeIDs) Of(kind NodeKind, id int64) string { return n.seal(kind, 0, id
 // OfDelivery returns the id of a delivery, which is also its webhook-id.
 func (n *NodeIDs) OfDelivery(siteID, id int64) string { return n.seal(NodeDelivery, siteID, id) }
 
-// Parse decodes the id of a row of the given kind. It accepts only ids that Of returns for a
-// positive number.
+// Parse decodes the id of a row of the given kind. It accepts only the results of Of for positive
+// numbers.
 func (n *NodeIDs) Parse(kind NodeKind, s string) (id int64, ok bool) {
 	got, siteID, id, ok := n.open(s)
 	return id, ok && got == kind && siteID == 0 && id > 0

@@ -8,8 +8,9 @@ import (
 )
 
 // PatternMatcher returns the function that reports whether a whole text matches one of the patterns,
-// in which * is any text without a slash and ** any text. A longer run of asterisks is the same as
-// two. Texts compare exactly. Without a pattern nothing matches.
+// in which * is any text without a slash and ** any text. For example, /blog/* matches /blog/2026,
+// and /blog/** also matches /blog/2026/11. A longer run of asterisks is the same as two. Texts
+// compare exactly. Without a pattern nothing matches.
 //
 // A call allocates nothing. It costs one lookup for all patterns without a wildcard, one comparison of
 // both ends and one search for a slash for each pattern with one wildcard, and one step of search for
@@ -64,7 +65,7 @@ func containsMatcher(values []string) func(text string) bool {
 	return func(text string) bool { return search != nil && search.match(text) }
 }
 
-// wildcard is what a text can have between two characters of a sequence.
+// wildcard says which text is allowed between two characters of a sequence.
 type wildcard uint8
 
 // The wildcards.
@@ -126,7 +127,7 @@ func (s *sequence) affixes() affixes {
 	return affixes{string(s.text[:at]), string(s.text[at:]), s.wild[at]}
 }
 
-// commonPrefix returns the longest text with which all prefixes begin.
+// commonPrefix returns the longest common start of all prefixes.
 func commonPrefix(list []affixes) string {
 	if len(list) == 0 {
 		return ""
@@ -165,10 +166,10 @@ type search struct {
 	rowsOfPages [][256]uint16 // number of a row by character % 256; 0 for otherRow; the first page is empty
 }
 
-// cell is a word of a row, which is what a character does.
+// cell is one word of a row. A row says what a character does to the places.
 type cell struct {
-	move uint64 // the places that it leads to from the one before
-	keep uint64 // the places at whose wildcard it can be
+	move uint64 // the places that it reaches from the previous place
+	keep uint64 // the places with a wildcard that accepts it
 }
 
 // otherRow is the row of characters that are in no sequence. ASCII characters have the rows before.
@@ -242,8 +243,8 @@ func spellings(r rune, anyCase bool) []rune {
 	return append([]rune{r}, upperCases()[r]...)
 }
 
-// upperCases returns the characters whose lower case is another one, by that one. They are not all
-// simple foldings: the lower case of U+0130 is i.
+// upperCases maps a character to all characters that have it as their lower case. Not all are
+// simple foldings: for example, the lower case of U+0130 is i.
 var upperCases = sync.OnceValue(func() map[rune][]rune {
 	upper := make(map[rune][]rune)
 	for _, of := range unicode.CaseRanges {
@@ -309,6 +310,7 @@ func (s *search) match(text string) bool {
 			alive |= moved
 		}
 
+		// Without a place the rest of the text cannot match.
 		if alive == 0 {
 			return false
 		}

@@ -76,8 +76,8 @@ func words(alphabet string, longest int) []string {
 	return all
 }
 
-// TestAllShortPatterns compares every pattern of up to 6 characters with every text of up to 7, and
-// with two letters those of up to 4 and 6.
+// TestAllShortPatterns compares every pattern of up to 6 characters with every text of up to 7.
+// With two letters the limits are 4 and 6.
 func TestAllShortPatterns(t *testing.T) {
 	for _, size := range []struct {
 		alphabet      string
@@ -217,7 +217,7 @@ func FuzzContains(f *testing.F) {
 	})
 }
 
-// TestMatchersAllocateNothing checks the longest search that a report can have, and usual ones.
+// TestMatchersAllocateNothing checks the longest search that a report can have, and usual searches.
 func TestMatchersAllocateNothing(t *testing.T) {
 	for name, match := range map[string]func(string) bool{
 		"exact":    model.PatternMatcher("/a", "/b"),

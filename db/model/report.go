@@ -45,7 +45,7 @@ var ReportDimensions = []ReportDimension{
 // ReportOperator is how a filter compares a value with its own.
 type ReportOperator string
 
-// The operators. The negative ones drop the visits that the positive ones keep.
+// The operators. Negative operators drop the visits that positive operators keep.
 const (
 	OperatorIs          ReportOperator = "IS"
 	OperatorIsNot       ReportOperator = "IS_NOT"
@@ -65,7 +65,7 @@ func (o ReportOperator) IsNegative() bool {
 	return o == OperatorIsNot || o == OperatorContainsNot || o == OperatorMatchesNot
 }
 
-// Limits of filters and funnels. The contract sets none.
+// Limits of filters and funnels. The contract does not limit them.
 const (
 	MaxReportFilters = 10
 	MaxFilterValues  = 50
@@ -76,8 +76,8 @@ const (
 
 	// All filters and funnels of a report together, see CheckReportSearch.
 	MaxReportWildcards = 100   // runs of asterisks in patterns
-	MaxReportSearch    = 1_024 // characters of what a report searches for
-	reportSearchUnit   = 64    // characters; what each filter and each step searches for is rounded up to it
+	MaxReportSearch    = 1_024 // characters of all searched texts
+	reportSearchUnit   = 64    // characters; the searched text of each filter and each step is rounded up to it
 )
 
 // ReportFilter keeps or drops whole visits. DimensionPage, DimensionEvent and DimensionProperty keep
@@ -85,7 +85,7 @@ const (
 type ReportFilter struct {
 	Dimension ReportDimension `json:"dimension"`
 	Operator  ReportOperator  `json:"operator"`
-	Values    []string        `json:"values"` // of which one must match; the empty text means "none"
+	Values    []string        `json:"values"` // any of these must match; the empty text matches "no value"
 
 	// Property is the name of the property of DimensionProperty, and Event the name of the events
 	// that it is of; empty for all events.
@@ -179,7 +179,7 @@ func patternCost(patterns ...string) (cost searchCost) {
 	return cost
 }
 
-// problem returns what is wrong with the filter as a sentence, or "".
+// problem describes the filter's first fault in a sentence. It returns "" for a valid filter.
 func (f *ReportFilter) problem() string {
 	switch {
 	case !slices.Contains(ReportDimensions, f.Dimension):
@@ -268,7 +268,7 @@ func CheckFunnelSteps(field string, steps []FunnelStep) error {
 // Name returns the label of the step, or else its page or event.
 func (s *FunnelStep) Name() string { return cmp.Or(s.Label, s.Page, s.Event) }
 
-// problem returns what is wrong with the step as a sentence, or "".
+// problem describes the step's first fault in a sentence. It returns "" for a valid step.
 func (s *FunnelStep) problem() string {
 	switch {
 	case (s.Page == "") == (s.Event == ""):
@@ -283,7 +283,7 @@ func (s *FunnelStep) problem() string {
 	return ""
 }
 
-// Limits of what a site's owner stores for reports. The contract sets none.
+// Limits of what a site's owner stores for reports. The contract does not limit it.
 const (
 	MaxAnnotations     = 1_000
 	MaxSegments        = 50
@@ -343,7 +343,7 @@ type SharedLink struct {
 	TokenHash    []byte  `bun:",notnull"`  // SHA-256, see HashToken
 	TokenHint    string  `bun:",notnull"`  // the last characters
 	PasswordHash string  `bun:",nullzero"` // argon2id in PHC string form; empty without a password
-	SegmentID    int64   `bun:",nullzero"` // whose filters apply to every report; 0 without one
+	SegmentID    int64   `bun:",nullzero"` // its filters apply to every report; 0 without a segment
 	CreatedAt    Instant `bun:",notnull"`
 	ExpiresAt    Instant `bun:",nullzero"` // 0: never
 	LastUsedAt   Instant `bun:",nullzero"` // to the minute; 0 before the first use

@@ -2,7 +2,7 @@ package model
 
 import "slices"
 
-// ImportSource is the service whose reports were imported.
+// ImportSource is the service that exported the reports.
 type ImportSource string
 
 // The sources.
@@ -13,7 +13,7 @@ const (
 	ImportGA4         ImportSource = "ga4"
 )
 
-// Limits of imports. The contract sets none.
+// Limits of imports. The contract does not limit them.
 const (
 	MaxImports       = 10        // of a site
 	MaxImportFigures = 2_000_000 // daily sums of one import

@@ -33,7 +33,7 @@ type TOTPSecret struct {
 	UserID    int64   `bun:",pk"`
 	Confirmed bool    `bun:",pk"`      // false: waits for its first code
 	Secret    []byte  `bun:",notnull"` // encrypted, see keys.SealTOTP
-	LastStep  int64   `bun:",notnull"` // the newest period whose code was used; 0: none
+	LastStep  int64   `bun:",notnull"` // the newest period with a used code; 0 before the first
 	CreatedAt Instant `bun:",notnull"`
 }
 
@@ -55,10 +55,10 @@ type Passkey struct {
 type SecondFactors struct {
 	TOTPSince     Instant // 0: no authenticator app
 	Passkeys      []*Passkey
-	RecoveryCodes int // unused ones
+	RecoveryCodes int // unused codes
 }
 
-// Any reports whether the user has a second factor. Recovery codes alone are none.
+// Any reports whether the user has a second factor. Recovery codes alone do not count.
 func (f *SecondFactors) Any() bool { return f.TOTPSince != 0 || len(f.Passkeys) > 0 }
 
 // Methods returns the ways in which the user can prove a second factor.

@@ -47,7 +47,7 @@ func IsSecret(prefix, s string) bool {
 	return checksum62(s[:end]) == s[end:]
 }
 
-// SecretHint returns the last 4 characters of a secret, by which its owner recognises it. They
+// SecretHint returns the last 4 characters of a secret, so that its owner recognises it. They
 // belong to the checksum. It returns "" for text that is too short to be a secret.
 func SecretHint(s string) string {
 	if len(s) < secretRandom+secretChecksum {
@@ -93,7 +93,7 @@ func isBase62(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
-// Overlaps of a replaced secret with the new one.
+// Overlaps of a replaced secret with the new secret.
 const (
 	MaxKeepOldDays = 7              // of a server secret or a sitekey's secret, as its owner chooses
 	WebhookOverlap = 24 * time.Hour // of a webhook secret, always
@@ -131,7 +131,13 @@ const (
 	SignUpLifetime      = 24 * time.Hour
 )
 
-// Limits of one account and one user. The contract sets none.
+// Lifetimes of a session: without use, and in all.
+const (
+	SessionIdle     = 14 * 24 * time.Hour
+	SessionLifetime = 90 * 24 * time.Hour
+)
+
+// Limits of one account and one user. The contract does not limit them.
 const (
 	MaxMembers       = 100 // including invitations
 	MaxAPITokens     = 50  // of one user
@@ -174,7 +180,7 @@ const MaxTokenDays = 3_650
 var TokenMailTimes = []time.Duration{14 * 24 * time.Hour, 24 * time.Hour}
 
 // TokenExpiry returns when a token that is created now expires, after 1 to MaxTokenDays days. A token
-// with a short life skips the mails whose times have passed at its creation.
+// with a short life skips the mails that would have been due before its creation.
 func TokenExpiry(days int, now Instant) (at Instant, skippedMails int32, err error) {
 	if days < 1 || days > MaxTokenDays {
 		return 0, 0, InvalidField("expiresInDays", "invalid_duration",
@@ -200,8 +206,8 @@ func (t *APIToken) String() string {
 	return fmt.Sprintf("%q (%s, …%s)", t.Name, strings.Join(scopes, " "), t.TokenHint)
 }
 
-// ParseScopes returns the scopes sorted, without duplicates. It returns an error if there are none
-// or one is unknown.
+// ParseScopes returns the scopes sorted, without duplicates. It returns an error if scopes is empty
+// or contains an unknown scope.
 func ParseScopes(scopes []Scope) ([]Scope, error) {
 	sorted := slices.Compact(slices.Sorted(slices.Values(scopes)))
 	if len(sorted) == 0 || slices.ContainsFunc(sorted, func(s Scope) bool { return !s.IsScope() }) {
@@ -229,7 +235,7 @@ func NewInvitation(accountID int64, email string, role Role, secret string, now 
 	}
 }
 
-// PendingSignUp is a sign-up whose address is not verified yet.
+// PendingSignUp is a sign-up with an unverified address.
 type PendingSignUp struct {
 	ID           int64   `bun:",pk,autoincrement"`
 	Email        string  `bun:",notnull"` // normalised, see ParseEmail

@@ -20,7 +20,7 @@ type Site struct {
 	Name             string  `bun:",notnull"`
 	Plan             Plan    `bun:",notnull"`
 	MonthlyPageviews int64   `bun:",notnull"` // quota of page views and events per UTC month
-	TimeZone         string  `bun:",notnull"` // IANA name, see ParseTimeZone; its days are those of reports
+	TimeZone         string  `bun:",notnull"` // IANA name, see ParseTimeZone; reports use its days
 	CreatedAt        Instant `bun:",notnull"`
 
 	MeasureSiteSearch       bool   // site_search events are accepted
@@ -34,7 +34,8 @@ type Site struct {
 	DailyExportURL          string `bun:"daily_export_url,nullzero"`
 	DailyExportDay          Day    // the next day to export; meaningless without a URL
 
-	// Secrets that a rotation replaced and that are valid until a time; nil and 0 without one.
+	// Secrets that a rotation replaced and that are valid until a time; nil and 0 without such a
+	// secret.
 	OldServerSecretHash   []byte  `bun:",nullzero"` // SHA-256
 	OldServerSecretHint   string  `bun:",nullzero"`
 	OldServerSecretUntil  Instant `bun:",nullzero"`
@@ -43,10 +44,10 @@ type Site struct {
 
 	PausedAt  Instant `bun:",notnull"` // 0: not paused
 	DeletedAt Instant `bun:",notnull"` // 0: not deleted
-	Purged    bool    `bun:"-"`        // the deletion is for good; set only in what the deletion returns
+	Purged    bool    `bun:"-"`        // deleted permanently; set only in results of a deletion
 
-	Cell       int64 `bun:",notnull"` // whose tables have its hits, see db.Cell
-	CellClosed bool  `bun:",notnull"` // its hits are being moved to another cell: none is stored
+	Cell       int64 `bun:",notnull"` // the cell that stores its hits, see db.Cell
+	CellClosed bool  `bun:",notnull"` // its hits are being moved to another cell, and no hit is stored
 
 	UsageSlots int16 `bun:",notnull"` // 1 to MaxUsageSlots, see UsageKey
 }
@@ -60,7 +61,7 @@ func (s *Site) WebhookURL(webhook string) string {
 	return s.ConversionWebhookURL
 }
 
-// SiteState is what a site does with its hits, unless its account is suspended.
+// SiteState says whether a site stores its hits, unless its account is suspended.
 type SiteState string
 
 // The states. A deleted site keeps its data for RestorePeriod.
@@ -86,8 +87,8 @@ func (s *Site) State() SiteState {
 // and all its rows.
 const RestorePeriod = 7 * 24 * time.Hour
 
-// RestorableUntil returns when a deleted site can no longer be restored; 0 for a site that cannot be restored
-// or is not deleted.
+// RestorableUntil returns when a deleted site can no longer be restored; 0 for a site that cannot
+// be restored or is not deleted.
 func (s *Site) RestorableUntil() Instant {
 	if s.DeletedAt == 0 || s.Purged {
 		return 0
@@ -96,7 +97,7 @@ func (s *Site) RestorableUntil() Instant {
 }
 
 // MaxDeletedSites is how many deleted sites an account keeps for their restoration. Housekeeping
-// deletes those beyond it for good, longest deleted first.
+// permanently deletes further sites, longest deleted first.
 const MaxDeletedSites = 1_000
 
 // MaxSites is how many sites an account can have. The contract sets no limit.
@@ -137,7 +138,7 @@ func (s *SiteRules) Stopped() string {
 	return ""
 }
 
-// Domains returns every domain whose pages can send hits for the site; subdomains are implied.
+// Domains returns every domain with pages that can send hits for the site; subdomains are implied.
 func (s *SiteRules) Domains() []string { return append([]string{s.Domain}, s.ExtraDomains...) }
 
 // Zone returns the site's time zone. It fails for a zone that this machine does not know, which a
@@ -263,7 +264,8 @@ func NextThreshold(used, quota int64) int64 {
 	return quota
 }
 
-// QuotaReached returns the highest of QuotaThresholds that a use reaches; 0 for none, or without any use.
+// QuotaReached returns the highest of QuotaThresholds that a use reaches; 0 below the lowest, or
+// without any use.
 func QuotaReached(used, quota int64) int16 {
 	for _, percent := range slices.Backward(QuotaThresholds) {
 		if used > 0 && used*100 >= quota*int64(percent) {

@@ -55,8 +55,8 @@ func Storable(s string, limit int) string {
 	return cut(s, limit)
 }
 
-// Fold returns s in the form in which texts are compared without regard to case: in lower case, by the
-// rules of Unicode and of no language. It does not remove accents.
+// Fold returns s in lower case, so that texts compare without regard to case. It follows Unicode,
+// not the rules of a language. It does not remove accents.
 func Fold(s string) string { return strings.ToLower(s) }
 
 // cut returns the first limit characters of s.
@@ -77,8 +77,8 @@ func cut(s string, limit int) string {
 	return s
 }
 
-// IsVisible reports whether s contains at least one visible character and no invisible ones: no
-// control characters, direction overrides or others that change how text is displayed. The two
+// IsVisible reports whether s contains at least one visible character and no invisible characters:
+// no control characters, direction overrides or others that change how text is displayed. The two
 // joiners are allowed between characters beyond ASCII: Persian, Indian languages and emoji need
 // them.
 func IsVisible(s string) bool {
@@ -109,7 +109,7 @@ func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// errConfirmation is returned for a name that is not that of the object to be deleted.
+// errConfirmation is returned for a name that differs from the name of the object to be deleted.
 var errConfirmation = InvalidField("confirm", "confirmation_mismatch",
 	"This is not the name of what is to be deleted: enter the domain of a site, or the name of a sitekey or account.")
 

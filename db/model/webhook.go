@@ -39,7 +39,7 @@ const StandardSecretPrefix = "whsec_"
 var webhookPorts = []uint16{443, 8443}
 
 // notPublic are the networks of IPv4, and of IPv6 within 2000::/3, that do not contain hosts on the
-// internet, or whose addresses embed other addresses. All of IPv6 outside 2000::/3 is refused
+// internet, or with addresses that embed other addresses. All of IPv6 outside 2000::/3 is refused
 // without a list.
 var notPublic = prefixes(
 	"0.0.0.0/8",         // this network
@@ -141,8 +141,8 @@ func CheckWebhookURL(field, address string, allowed []netip.Prefix) error {
 	return nil
 }
 
-// CheckWebhookSecret checks a secret that signs webhooks; nil and "" mean none. Its error is for
-// the field secret.
+// CheckWebhookSecret checks a secret that signs webhooks; nil and "" mean no secret. Its error is
+// for the field secret.
 func CheckWebhookSecret(secret *string) error {
 	if secret == nil || *secret == "" {
 		return nil
@@ -226,7 +226,7 @@ type Delivery struct {
 	Body              string // JSON, sent unchanged by each attempt; a DailyPart for a daily export
 	Attempts          int32  `bun:"tries"` // all attempts, including manual ones
 	ClaimedUntil      Instant
-	ResumeState       string `bun:"fallback"` // the state before a manual redelivery; empty if none is pending
+	ResumeState       string `bun:"fallback"` // the state before a pending manual redelivery, otherwise empty
 	CalledURL         string `bun:"url"`      // address of the last attempt; empty before the first one
 }
 
@@ -260,8 +260,8 @@ func (d *Delivery) Webhook() string {
 // MaxAddressWait is how long after its event a delivery waits for the site to get an address.
 const MaxAddressWait = 7 * 24 * time.Hour
 
-// MayWait reports whether a delivery that meets a site without an address waits for one. A test, an
-// old delivery, and one that was sent again after its end do not.
+// MayWait reports whether a delivery waits while its site has no address. A test, an old delivery,
+// and a delivery that was sent again after its end do not.
 func (d *Delivery) MayWait(now Instant) bool {
 	repeated := d.ResumeState == DeliveryDelivered || d.ResumeState == DeliveryFailed
 	return d.Kind != DeliveryTest && !repeated && d.CreatedAt > now.Add(-MaxAddressWait)
@@ -297,8 +297,7 @@ func AttemptsOf(kind string) int32 {
 	return MaxAttempts
 }
 
-// Lane identifies the queue of one site and kind. Deliveries of one lane never delay those of
-// another.
+// Lane identifies the queue of one site and kind. Deliveries of one lane never delay another lane.
 type Lane struct {
 	SiteID int64  `json:"site"`
 	Kind   string `json:"kind"`
@@ -353,8 +352,8 @@ var retryDelays = [MaxAttempts - 1]time.Duration{5 * time.Second, 5 * time.Minut
 // MaxRetryPause is the longest pause of the schedule, without its jitter.
 const MaxRetryPause = 10 * time.Hour
 
-// retryJitter is the largest fraction by which a pause is lengthened or shortened. It spreads the
-// retries of deliveries that failed at the same time.
+// retryJitter is the largest change of a pause, as a fraction. It spreads the retries of deliveries
+// that failed at the same time.
 const retryJitter = 0.1
 
 // RetryDelay returns the pause after the given number of failed attempts, 1 to MaxAttempts-1, of

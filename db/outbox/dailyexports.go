@@ -19,17 +19,17 @@ import (
 // are skipped.
 const MaxDailyCatchUp = 30
 
-// planTimeout bounds the planning of one site's day, most of which is counting its events.
+// planTimeout bounds the planning of one site's day, which takes most of its time to count the
+// events.
 const planTimeout = 2 * time.Minute
 
 // PlanDailyExports writes the deliveries of all unsent days before the given one, for each site
-// with a daily export URL that is not held. It divides a day's events into parts of model.DailyPartRows and returns
-// the number of parts. Several processes can call it at once: a day is planned once. Memory does
-// not grow with the number of events.
+// with a daily export URL that is not held. It divides a day's events into parts of
+// model.DailyPartRows and returns the number of parts. Several processes can call it at once: a day
+// is planned once. Memory does not grow with the number of events.
 //
 // It passes a site that cannot be planned to failed, with the reason, and skips it: the next call
-// tries again. The returned error is one that concerns no single site, such as a lost database
-// connection.
+// tries again. The returned error concerns all sites, for example a lost database connection.
 func (s *Store) PlanDailyExports(
 	ctx context.Context, before model.Day, now model.Instant, failed func(siteID int64, err error),
 ) (int, error) {
@@ -62,7 +62,7 @@ type dueExport struct {
 }
 
 // nextDueExport returns the first due export after last, ordered by day and site, or nil. A planned
-// site is due again after last if more of its days are over; a failed one is not.
+// site is due again after last if more of its days are over; a failed site is not.
 func (s *Store) nextDueExport(ctx context.Context, before model.Day, last dueExport) (*dueExport, error) {
 	var due []dueExport
 	err := s.db.Read.NewSelect().Table("sites").Column("daily_export_day", "id").
@@ -123,7 +123,7 @@ func (s *Store) planDailyExport(ctx context.Context, siteID int64, before model.
 	}
 
 	parts := 0
-	err = s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
+	err = s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 		result, err := tx.NewUpdate().Table("sites").Set("daily_export_day = ?", day+1).
 			Where("id = ? AND daily_export_day = ? AND daily_export_url IS NOT NULL", siteID, site.DailyExportDay).
 			Where("deleted_at = 0").
@@ -145,12 +145,12 @@ func (s *Store) planDailyExport(ctx context.Context, siteID int64, before model.
 	return parts, err
 }
 
-// ResendDailyExport writes the deliveries of a day that the regular plan has passed again, from the
-// rows that are stored now, and returns them. They are new messages: their receiver gets other
-// message ids. The regular plan does not change. It fails with no_webhook, with invalid_day for a day
-// that is not planned yet or of which nothing is stored, with the Conflict delivery_in_progress while
-// a part of the day is pending or waiting, and with too_many_redeliveries after
-// model.MaxExportParts in an hour.
+// ResendDailyExport writes the deliveries of a day again, from the rows that are stored now, and
+// returns them. The regular plan must have passed the day. They are new messages: their receiver
+// gets other message ids. The regular plan does not change. It fails with no_webhook, with
+// invalid_day for a day that is not planned yet or has no stored rows, with the Conflict
+// delivery_in_progress while a part of the day is pending or waiting, and with
+// too_many_redeliveries after model.MaxExportParts in an hour.
 func (s *Store) ResendDailyExport(
 	ctx context.Context, accountID, siteID int64, day model.Day, now model.Instant,
 ) ([]model.Delivery, error) {
@@ -175,7 +175,7 @@ func (s *Store) ResendDailyExport(
 			return err
 		}
 
-		return s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
+		return s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 			if err := mayResend(ctx, tx, siteID, day, now); err != nil {
 				return err
 			}
@@ -223,7 +223,7 @@ WHERE at IS NOT NULL HAVING count(*) > 0`, site.ID).Scan(ctx, &first)
 
 // mayResend locks the site and returns an error while a part of the day is in progress, and after too
 // many parts in an hour.
-func mayResend(ctx context.Context, tx *db.Tx, siteID int64, day model.Day, now model.Instant) error {
+func mayResend(ctx context.Context, tx *db.CellTx, siteID int64, day model.Day, now model.Instant) error {
 	if err := tx.LockRow(ctx, "sites", siteID); err != nil {
 		return err
 	}
@@ -254,7 +254,7 @@ func mayResend(ctx context.Context, tx *db.Tx, siteID int64, day model.Day, now 
 	return err
 }
 
-// dailyDeliveries divides a day's events into parts. Their ids are those of idsAt and the
+// dailyDeliveries divides a day's events into parts. Their ids are made from idsAt and the
 // microseconds after it.
 func (s *Store) dailyDeliveries(
 	ctx context.Context, siteID int64, day model.Day, idsAt, now model.Instant,
@@ -264,6 +264,7 @@ func (s *Store) dailyDeliveries(
 		return nil, err
 	}
 
+	// A day without events is one part without rows.
 	deliveries := make([]model.Delivery, max(1, len(ends)))
 	for i := range deliveries {
 		part := model.DailyPart{Day: day, Part: i + 1, Parts: len(deliveries)}

@@ -56,8 +56,8 @@ func noFailedPlan(t testing.TB) func(siteID int64, err error) {
 	return func(siteID int64, err error) { t.Errorf("plan the daily export of site %d: %v", siteID, err) }
 }
 
-// TestFailingPlan checks that a site whose exports cannot be planned is skipped and reported once
-// by each call, while all days of other sites are planned. The next call tries it again.
+// TestFailingPlan checks that each call skips a site that fails to be planned and reports it once,
+// while all days of other sites are planned. The next call tries it again.
 func TestFailingPlan(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		today := dbtest.Noon.Day()

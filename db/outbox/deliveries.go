@@ -17,8 +17,8 @@ import (
 
 // The worker's view of deliveries. A delivery is pending until it is delivered or failed, and due
 // when next_attempt_at has passed. A claim sets next_attempt_at to the end of its lease, so that a
-// delivery whose worker died becomes due again without cleanup. Without an address it waits, see
-// waiting.go.
+// delivery becomes due again without cleanup after its worker died. Without an address it waits,
+// see waiting.go.
 
 // DueDelivery is a due delivery as passed to the queue of its lane.
 type DueDelivery struct {
@@ -29,8 +29,8 @@ type DueDelivery struct {
 	NextAttemptAt model.Instant
 }
 
-// heldSites selects the sites whose deliveries wait: deleted ones that can be restored, and those of
-// suspended accounts. The first part has an index of its own, and suspended accounts are few.
+// heldSites selects the sites with held deliveries: deleted sites that can be restored, and sites
+// of suspended accounts. The first part has an index of its own, and suspended accounts are few.
 const heldSites = `SELECT id FROM sites WHERE deleted_at > 0
 UNION ALL SELECT s.id FROM accounts a JOIN sites s ON s.account_id = a.id WHERE a.suspended_at > 0`
 
@@ -43,12 +43,12 @@ WHERE s.id = ? AND (s.deleted_at > 0 OR a.suspended_at > 0))`
 const fewDue = 2_000
 
 // DueLanes returns at most limit lanes with due deliveries, of sites after the given one, ordered
-// by site and kind. Lanes of held sites are left out. Its cost follows what is due: deliveries that wait
-// for a later attempt cost nothing until more than fewDue are due.
+// by site and kind. Lanes of held sites are left out. Its cost follows the due deliveries:
+// deliveries that wait for a later attempt cost nothing until more than fewDue are due.
 func (s *Store) DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error) {
 	var lanes []model.Lane
-	err := s.db.EachCell(ctx, func(in *db.DB) error {
-		due, err := s.in(in).dueLanes(ctx, now, afterSite, limit)
+	err := s.db.EachCell(ctx, func(in *db.Cell) error {
+		due, err := cell{in}.dueLanes(ctx, now, afterSite, limit)
 		lanes = append(lanes, due...)
 		return err
 	})
@@ -66,10 +66,10 @@ func (s *Store) DueLanes(ctx context.Context, now model.Instant, afterSite int64
 }
 
 // dueLanes is DueLanes for one cell.
-func (s *Store) dueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error) {
-	lanes, all, err := s.lanesOfFewDue(ctx, now)
+func (c cell) dueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error) {
+	lanes, all, err := c.lanesOfFewDue(ctx, now)
 	if err == nil && !all {
-		lanes, err = s.lanesOfSites(ctx, now, afterSite, limit)
+		lanes, err = c.lanesOfSites(ctx, now, afterSite, limit)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look for due deliveries: %w", err)
@@ -83,7 +83,7 @@ func (s *Store) dueLanes(ctx context.Context, now model.Instant, afterSite int64
 
 // lanesOfFewDue returns the lanes with due deliveries, ordered by site and kind. all is false, and the
 // lanes are not complete, if more than fewDue are due.
-func (s *Store) lanesOfFewDue(ctx context.Context, now model.Instant) (lanes []model.Lane, all bool, err error) {
+func (c cell) lanesOfFewDue(ctx context.Context, now model.Instant) (lanes []model.Lane, all bool, err error) {
 	const text = `
 SELECT due.site_id, due.kind, count(*) AS deliveries, due.site_id IN (` + heldSites + `) AS held
 FROM (SELECT site_id, kind FROM deliveries WHERE state = 'pending' AND next_attempt_at <= ?
@@ -96,10 +96,11 @@ GROUP BY due.site_id, due.kind ORDER BY due.site_id, due.kind`
 		Deliveries int
 		Held       bool
 	}
-	if err := s.db.Read.NewRaw(text, now, fewDue+1).Scan(ctx, &rows); err != nil {
+	if err := c.Read.NewRaw(text, now, fewDue+1).Scan(ctx, &rows); err != nil {
 		return nil, false, err
 	}
 
+	// The query reads one row beyond fewDue, which shows that more are due.
 	read := 0
 	for _, row := range rows {
 		read += row.Deliveries
@@ -112,7 +113,7 @@ GROUP BY due.site_id, due.kind ORDER BY due.site_id, due.kind`
 }
 
 // lanesOfSites is DueLanes if many deliveries are due.
-func (s *Store) lanesOfSites(
+func (c cell) lanesOfSites(
 	ctx context.Context, now model.Instant, afterSite int64, limit int,
 ) (lanes []model.Lane, err error) {
 	// The recursion takes one step per site with pending deliveries, and one index lookup for each
@@ -132,7 +133,7 @@ WHERE p.site_id IS NOT NULL AND (
   LIMIT 1) IS NOT NULL AND p.site_id NOT IN (` + heldSites + `)
 ORDER BY p.site_id, k.kind LIMIT ?`
 
-	err = s.db.Read.NewRaw(text, afterSite, model.DeliveryConversion, model.DeliveryDailyExport, model.DeliveryTest,
+	err = c.Read.NewRaw(text, afterSite, model.DeliveryConversion, model.DeliveryDailyExport, model.DeliveryTest,
 		now, limit).Scan(ctx, &lanes)
 	return lanes, err
 }
@@ -159,18 +160,18 @@ func (s *Store) DueDeliveries(
 
 	slices.Sort(sites)
 	due := make(map[model.Lane][]DueDelivery, len(pages))
-	err := s.db.PerCell(ctx, slices.Compact(sites), func(in *db.DB, sites []int64) error {
+	err := s.db.PerCell(ctx, slices.Compact(sites), func(in *db.Cell, sites []int64) error {
 		ofCell := slices.DeleteFunc(slices.Clone(pages), func(page LanePage) bool {
 			_, has := slices.BinarySearch(sites, page.SiteID)
 			return !has
 		})
-		return s.in(in).addDue(ctx, ofCell, now, due)
+		return cell{in}.addDue(ctx, ofCell, now, due)
 	})
 	return due, err
 }
 
 // addDue adds the due deliveries of the lanes of one cell.
-func (s *Store) addDue(
+func (c cell) addDue(
 	ctx context.Context, pages []LanePage, now model.Instant, due map[model.Lane][]DueDelivery,
 ) error {
 	selects := make([]string, len(pages))
@@ -183,7 +184,7 @@ ORDER BY next_attempt_at, id LIMIT ?) AS of_lane_%d`, i)
 	}
 
 	var rows []DueDelivery
-	err := s.db.Read.NewRaw(strings.Join(selects, " UNION ALL ")+" ORDER BY next_attempt_at, id", args...).Scan(ctx, &rows)
+	err := c.Read.NewRaw(strings.Join(selects, " UNION ALL ")+" ORDER BY next_attempt_at, id", args...).Scan(ctx, &rows)
 	if err != nil {
 		return fmt.Errorf("list due deliveries of %d lanes: %w", len(pages), err)
 	}
@@ -196,7 +197,7 @@ ORDER BY next_attempt_at, id LIMIT ?) AS of_lane_%d`, i)
 }
 
 // LeaseSlack exceeds every lease of a delivery. A lease that ends later was written by a process
-// whose clock was ahead.
+// with a clock ahead.
 const LeaseSlack = 24 * time.Hour
 
 // Claim is an attempt in progress, with the site's current webhook settings.
@@ -207,8 +208,8 @@ type Claim struct {
 	SiteKey   string
 	URL       string // empty: the site no longer has one
 	Secret    string // empty: the call is not signed
-	OldSecret string // signs in addition to Secret, in an overlap; empty: there is none
-	Fault     error  // internal error that prevents a correct call; nil if there is none
+	OldSecret string // signs in addition to Secret, in an overlap; otherwise empty
+	Fault     error  // internal error that prevents a correct call, or nil
 }
 
 // ClaimDelivery begins an attempt of the lane's longest due delivery: it counts the attempt and
@@ -229,7 +230,7 @@ func (s *Store) ClaimDelivery(
 	for {
 		var claim *Claim
 		again := false
-		err := s.db.InSiteTx(ctx, lane.SiteID, func(ctx context.Context, tx *db.Tx) error {
+		err := s.db.InSiteTx(ctx, lane.SiteID, func(ctx context.Context, tx *db.CellTx) error {
 			var err error
 			claim, again, err = s.claimDelivery(ctx, tx, lane, except, now, lease)
 			return err
@@ -247,10 +248,10 @@ func (s *Store) ClaimDelivery(
 	}
 }
 
-// claimDelivery claims a due delivery of a lane; nil if there is none. It reports again if it ended
-// one that may not be tried again instead.
+// claimDelivery claims a due delivery of a lane, or returns nil. again reports that it ended a
+// delivery instead, which must not be tried again.
 func (s *Store) claimDelivery(
-	ctx context.Context, tx *db.Tx, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
+	ctx context.Context, tx *db.CellTx, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
 ) (_ *Claim, again bool, _ error) {
 	var due []model.Delivery
 	q := tx.NewSelect().Model(&due).
@@ -309,7 +310,7 @@ func (s *Store) claimDelivery(
 }
 
 // readWebhook reads the URL of the claim's delivery, and the secrets that sign it now.
-func (s *Store) readWebhook(ctx context.Context, tx *db.Tx, c *Claim, now model.Instant) error {
+func (s *Store) readWebhook(ctx context.Context, tx *db.CellTx, c *Claim, now model.Instant) error {
 	var site model.Site
 	err := tx.NewSelect().Model(&site).Where("id = ?", c.SiteID).Scan(ctx)
 	if errors.Is(db.OrNotFound(err), model.ErrNotFound) {
@@ -327,7 +328,7 @@ func (s *Store) readWebhook(ctx context.Context, tx *db.Tx, c *Claim, now model.
 	}
 
 	// A secret that cannot be opened is not an error here: the attempt counts, so that the delivery
-	// does not block those after it forever.
+	// does not block later deliveries forever.
 	return nil
 }
 
@@ -338,14 +339,14 @@ type AttemptResult struct {
 	Error      string        // a class of model.DeliveryAttempt; empty: delivered
 	Reason     string        // more specific than Error, for metrics only; empty: the same
 	Answer     string        // beginning of the response body
-	RetryAfter time.Duration // the receiver's Retry-After; 0: none
+	RetryAfter time.Duration // the receiver's Retry-After, or 0
 }
 
 // FinishAttempt records the outcome of an attempt and the new state of its delivery. It mails the
-// site's owners about the final failure of a delivery, once a day. A late result, of an attempt
-// whose claim another one has taken over, counts only if the delivery was made.
+// site's owners about the final failure of a delivery, once a day. A late result, after another
+// attempt has taken over the claim, counts only if the delivery was made.
 func (s *Store) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, now model.Instant) error {
-	err := s.db.InSiteTx(ctx, c.SiteID, func(ctx context.Context, tx *db.Tx) error {
+	err := s.db.InSiteTx(ctx, c.SiteID, func(ctx context.Context, tx *db.CellTx) error {
 		_, err := tx.NewUpdate().Table("delivery_attempts").
 			Set("duration_ms = ?, status = ?, error = ?, answer = ?", r.Duration.Milliseconds(), r.Status, r.Error,
 				model.Clean(r.Answer, model.MaxAnswer)).
@@ -357,6 +358,8 @@ func (s *Store) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, no
 			return s.fail(ctx, tx, &c.Delivery, c.Attempts, r.Error, r.RetryAfter, now)
 		}
 
+		// No condition on the claim: the receiver has the message, even if another worker holds the
+		// claim.
 		_, err = tx.NewUpdate().Table("deliveries").
 			Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryDelivered).
 			Where("site_id = ? AND id = ?", c.SiteID, c.ID).Exec(ctx)
@@ -373,7 +376,7 @@ func (s *Store) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, no
 // fail records the failure of a delivery's given attempt, unless another attempt has begun since.
 // The delivery is as it was when the attempt began.
 func (s *Store) fail(
-	ctx context.Context, tx *db.Tx, delivery *model.Delivery, attempt int32, class string,
+	ctx context.Context, tx *db.CellTx, delivery *model.Delivery, attempt int32, class string,
 	retryAfter time.Duration, now model.Instant,
 ) error {
 	state, next := delivery.AfterFailure(class, retryAfter, now)
@@ -381,6 +384,9 @@ func (s *Store) fail(
 		Set("state = ?, next_attempt_at = ?, claimed_until = 0, fallback = ''", state, next).
 		Where("site_id = ? AND id = ? AND tries = ? AND state = 'pending'", delivery.SiteID, delivery.ID, attempt).
 		Exec(ctx)
+
+	// Only the end of a schedule is mailed, and neither a manual attempt, a test nor a missing
+	// address.
 	if err != nil || state != model.DeliveryFailed || delivery.ResumeState != "" ||
 		delivery.Kind == model.DeliveryTest || class == model.AttemptNoWebhook {
 		return err
@@ -389,25 +395,26 @@ func (s *Store) fail(
 		return err
 	}
 
-	return queueFailureMail(ctx, tx, delivery, class, now)
+	return queueFailureMail(ctx, tx.Tx, delivery, class, now)
 }
 
-// maxBacklog is how many deliveries a Backlog counts, those due first, so that it costs no more than some
-// tens of milliseconds whatever waits.
+// maxBacklog is how many deliveries a Backlog counts, first due first, so that a long backlog costs
+// no more than some tens of milliseconds.
 const maxBacklog = 100_000
 
-// Backlog counts the pending deliveries at one time, at most 100,000 of them in each cell, those due first.
+// Backlog counts the pending deliveries at one time, at most 100,000 of them in each cell, first
+// due first.
 type Backlog struct {
 	Pending int64
 	Due     int64
-	Oldest  model.Instant // when the longest due delivery became due; 0 if none is
+	Oldest  model.Instant // when the longest due delivery became due, or 0
 }
 
-// DeliveryBacklog counts the pending deliveries, without those of held sites.
+// DeliveryBacklog counts the pending deliveries of all sites that are not held.
 func (s *Store) DeliveryBacklog(ctx context.Context, now model.Instant) (Backlog, error) {
 	var all Backlog
-	err := s.db.EachCell(ctx, func(in *db.DB) error {
-		backlog, err := s.in(in).backlog(ctx, now)
+	err := s.db.EachCell(ctx, func(in *db.Cell) error {
+		backlog, err := cell{in}.backlog(ctx, now)
 		all.Pending, all.Due = all.Pending+backlog.Pending, all.Due+backlog.Due
 		if backlog.Oldest != 0 && (all.Oldest == 0 || backlog.Oldest < all.Oldest) {
 			all.Oldest = backlog.Oldest
@@ -418,9 +425,9 @@ func (s *Store) DeliveryBacklog(ctx context.Context, now model.Instant) (Backlog
 }
 
 // backlog is DeliveryBacklog for one cell.
-func (s *Store) backlog(ctx context.Context, now model.Instant) (Backlog, error) {
+func (c cell) backlog(ctx context.Context, now model.Instant) (Backlog, error) {
 	var backlog Backlog
-	err := s.db.Read.NewRaw(`
+	err := c.Read.NewRaw(`
 SELECT count(*) AS pending, coalesce(sum(CASE WHEN next_attempt_at <= ?0 THEN 1 ELSE 0 END), 0) AS due,
 coalesce(min(CASE WHEN next_attempt_at <= ?0 THEN next_attempt_at END), 0) AS oldest
 FROM (SELECT site_id, next_attempt_at FROM deliveries WHERE state = 'pending' ORDER BY next_attempt_at LIMIT ?1) waiting

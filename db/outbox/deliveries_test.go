@@ -321,8 +321,8 @@ func TestDueLanes(t *testing.T) {
 	})
 }
 
-// TestManyDueLanes checks that DueLanes finds the same lanes while more deliveries are due than it reads
-// in the order of time.
+// TestManyDueLanes checks that DueLanes finds the same lanes while more deliveries are due than it
+// reads in the order of time.
 func TestManyDueLanes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		want := "1 conversion, 2 daily_export, 3 conversion, 3 daily_export"
@@ -373,8 +373,8 @@ number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < ?)
 SELECT site.id, n, 'conversion', 'lead', 'pending', 0, 0, ?, '{}' FROM site, number`, first, last, n, at)
 }
 
-// TestDueLanesReadWhatIsDue checks with 200,000 sites whose deliveries wait for a later attempt that the
-// search for due ones reads the index by time and asks no other site.
+// TestDueLanesReadWhatIsDue stores deliveries of 200,000 sites that wait for a later attempt. It
+// checks that the search for due deliveries reads the index by time and queries no other site.
 func TestDueLanesReadWhatIsDue(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		if err := addPending(d, 1, 200_000, 1, dbtest.Noon.Add(time.Hour)); err != nil {

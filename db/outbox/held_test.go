@@ -9,8 +9,8 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// TestHeldSitesWait: the deliveries and daily exports of a deleted site, and of a suspended account's,
-// wait and are made afterwards. Those of a paused site are made.
+// TestHeldSitesWait checks that the deliveries and daily exports of a deleted site and of a
+// suspended account's site wait and are made afterwards. A paused site's deliveries are made.
 func TestHeldSitesWait(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")

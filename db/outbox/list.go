@@ -14,7 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// What owners read of deliveries: lists, counts, bodies and attempts.
+// Deliveries as owners read them: lists, counts, bodies and attempts.
 
 // shownColumns are all columns except the body, which can be long.
 const shownColumns = "site_id, id, kind, event, state, attempts, created_at, next_attempt_at, tries, claimed_until, " +
@@ -50,9 +50,9 @@ type condition struct {
 	args []any
 }
 
-// conditions returns the conditions on deliveries of one site, of which each row that the filter
-// selects meets one. Each is a range of an index whose last column is the id, so that a page costs
-// the same whatever the other rows are.
+// conditions returns the filter as conditions on deliveries of one site. Each selected row meets
+// exactly one. Each condition is a range of an index that ends with the id, so that a page costs
+// the same however many other rows there are.
 func (f DeliveryFilter) conditions() []condition {
 	kinds, states := deliveryKinds, deliveryStates
 	if f.Kind != "" {
@@ -136,8 +136,8 @@ func (s *Store) DeliveriesOfSites(
 
 	// Each condition may return a whole page of a site.
 	bySite := make(map[int64][]*model.Delivery, len(siteIDs))
-	err := s.db.PerCell(ctx, siteIDs, func(in *db.DB, siteIDs []int64) error {
-		deliveries, err := s.in(in).deliveriesOfSites(ctx, siteIDs, page, above, below)
+	err := s.db.PerCell(ctx, siteIDs, func(in *db.Cell, siteIDs []int64) error {
+		deliveries, err := cell{in}.deliveriesOfSites(ctx, siteIDs, page, above, below)
 		for _, delivery := range deliveries {
 			if of := bySite[delivery.SiteID]; len(of) < page.Limit {
 				bySite[delivery.SiteID] = append(of, delivery)
@@ -158,7 +158,7 @@ func (s *Store) DeliveriesOfSites(
 
 // deliveriesOfSites returns a page of deliveries for each condition and site of one cell, all in the
 // list's order.
-func (s *Store) deliveriesOfSites(
+func (c cell) deliveriesOfSites(
 	ctx context.Context, siteIDs []int64, page DeliveryPage, above, below int64,
 ) (deliveries []*model.Delivery, err error) {
 	var parts []string
@@ -174,7 +174,7 @@ func (s *Store) deliveriesOfSites(
 		}
 	}
 
-	err = s.db.Read.NewRaw(strings.Join(parts, " UNION ALL ")+" ORDER BY "+page.Order("id"), args...).
+	err = c.Read.NewRaw(strings.Join(parts, " UNION ALL ")+" ORDER BY "+page.Order("id"), args...).
 		Scan(ctx, &deliveries)
 	return deliveries, err
 }
@@ -203,7 +203,7 @@ func (s *Store) DeliveryCounts(
 		N  int
 	}
 	query := "SELECT s.id, " + strings.Join(counts, " + ") + " AS n FROM sites s WHERE s.id IN ?"
-	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.DB, siteIDs []int64, rows *[]count) error {
+	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.Cell, siteIDs []int64, rows *[]count) error {
 		return in.Read.NewRaw(query, append(slices.Clone(args), bun.Tuple(siteIDs))...).Scan(ctx, rows)
 	})
 	if err != nil {
@@ -260,7 +260,7 @@ func (s *Store) LastAttempts(
 	}
 
 	sites, ids, wanted := rowsOf(deliveries)
-	rows, err := db.RowsPerCell(ctx, s.db, sites, func(in *db.DB, sites []int64, rows *[]*model.DeliveryAttempt) error {
+	rows, err := db.RowsPerCell(ctx, s.db, sites, func(in *db.Cell, sites []int64, rows *[]*model.DeliveryAttempt) error {
 		return in.Read.NewSelect().Model(rows).ModelTableExpr("delivery_attempts AS a").ColumnExpr("a.*").
 			Join("JOIN deliveries AS d ON d.site_id = a.site_id AND d.id = a.delivery_id").
 			Where("a.site_id IN ?", bun.Tuple(sites)).Where("a.delivery_id IN ?", bun.Tuple(ids)).
@@ -290,7 +290,7 @@ func (s *Store) DeliveryBodies(ctx context.Context, deliveries []DeliveryKey) (m
 	}
 
 	sites, ids, wanted := rowsOf(deliveries)
-	rows, err := db.RowsPerCell(ctx, s.db, sites, func(in *db.DB, sites []int64, rows *[]model.Delivery) error {
+	rows, err := db.RowsPerCell(ctx, s.db, sites, func(in *db.Cell, sites []int64, rows *[]model.Delivery) error {
 		return in.Read.NewSelect().Model(rows).Column("site_id", "id", "body").
 			Where("site_id IN ?", bun.Tuple(sites)).Where("id IN ?", bun.Tuple(ids)).Scan(ctx)
 	})
@@ -299,6 +299,8 @@ func (s *Store) DeliveryBodies(ctx context.Context, deliveries []DeliveryKey) (m
 	}
 
 	bodies := make(map[DeliveryKey]string, len(deliveries))
+
+	// The statement selects each site with each id, so drop pairs that are not wanted.
 	for _, row := range rows {
 		if key := (DeliveryKey{row.SiteID, row.ID}); wanted[key] {
 			bodies[key] = row.Body

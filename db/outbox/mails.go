@@ -102,7 +102,7 @@ func (s *Store) ClaimMail(ctx context.Context, id int64, now model.Instant, leas
 	return mail, nil
 }
 
-// accountName returns the name of an account; "" for none, and for a deleted one.
+// accountName returns the name of an account; "" for the id 0 and for a deleted account.
 func accountName(ctx context.Context, tx *db.Tx, accountID int64) (string, error) {
 	if accountID == 0 {
 		return "", nil
@@ -117,8 +117,8 @@ func accountName(ctx context.Context, tx *db.Tx, accountID int64) (string, error
 }
 
 // FinishMail records the State of a claimed mail and, if it is pending, its NextAttemptAt. It
-// deletes the data of a mail in a final state. It ignores a late result, of an attempt whose claim
-// another one has taken over.
+// deletes the data of a mail in a final state. It ignores a late result, after another attempt has
+// taken over the claim.
 func (s *Store) FinishMail(ctx context.Context, m *model.Mail) error {
 	if m.State != model.MailPending {
 		m.End(m.State)
@@ -133,7 +133,7 @@ func (s *Store) FinishMail(ctx context.Context, m *model.Mail) error {
 	return nil
 }
 
-// DeleteUnsentLink deletes an unsent mail whose link was revoked.
+// DeleteUnsentLink deletes an unsent mail with a revoked link.
 func DeleteUnsentLink(ctx context.Context, tx *db.Tx, kind string, accountID int64, recipient string) error {
 	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).
 		Where("recipient = ?", recipient).
@@ -213,8 +213,8 @@ func mailNotice(ctx context.Context, tx *db.Tx, accountID int64, kind string, da
 	})
 }
 
-// MailMember queues a mail to one user of the account, with the limit of mailNotice. It queues none
-// if the user was removed.
+// MailMember queues a mail to one user of the account, with the limit of mailNotice. It does
+// nothing if the user was removed.
 func MailMember(
 	ctx context.Context, tx *db.Tx, accountID, userID int64, kind, data string, now model.Instant,
 ) error {
@@ -295,14 +295,15 @@ func DeleteMailsTo(ctx context.Context, tx *db.Tx, accountID int64, email string
 	return err
 }
 
-// MailState is what the stored mails show about the mail server. A time is 0 if there is no such mail.
+// MailState is the state of the mail server according to the stored mails. A time is 0 without such
+// a mail.
 type MailState struct {
 	LastSent   model.Instant // when the newest sent mail was queued
 	LastFailed model.Instant // when the newest mail was queued that was given up
 	Retrying   int64         // mails with a failed attempt that are sent again
 }
 
-// MailState reads the state of the mails of the last 30 days. Older ones are deleted.
+// MailState reads the state of the mails of the last 30 days. Older mails are deleted.
 func (s *Store) MailState(ctx context.Context) (MailState, error) {
 	var state MailState
 	err := s.db.Read.NewRaw(`

@@ -1,6 +1,6 @@
-// Package outbox stores what is to be sent: webhook deliveries with their attempts, daily exports,
-// mails, and quota notices. The rows are written in the transactions of the facts that they report.
-// The worker claims and finishes them; an owner lists and repeats them through GraphQL. The package
+// Package outbox stores outgoing messages: webhook deliveries with their attempts, daily exports,
+// mails, and quota notices. Each row is written in the transaction of the fact that it reports. The
+// worker claims and finishes them; an owner lists and repeats them through GraphQL. The package
 // itself sends nothing.
 package outbox
 
@@ -20,7 +20,5 @@ type Store struct {
 // New returns the outbox of a database.
 func New(d *db.DB) *Store { return &Store{db: d, keys: keys.New(d), exports: exports.New(d)} }
 
-// in returns the outbox of a cell.
-func (s *Store) in(cell *db.DB) *Store {
-	return &Store{db: cell, keys: s.keys, exports: s.exports}
-}
+// cell reads and changes the outbox of one cell.
+type cell struct{ *db.Cell }

@@ -12,7 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// What owners request: to send deliveries again, and to test a webhook.
+// Owners' requests to send deliveries again and to test a webhook.
 
 // Redeliver schedules one manual attempt of a delivery at once, whatever its state, and returns the
 // changed delivery. The attempt has the same message id and body and does not count among the five.
@@ -23,7 +23,7 @@ func (s *Store) Redeliver(
 	ctx context.Context, accountID, siteID, id int64, now model.Instant,
 ) (*model.Delivery, error) {
 	var delivery model.Delivery
-	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
+	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 		q := tx.NewSelect().Model(&delivery).ExcludeColumn("body").Where("site_id = ? AND id = ?", siteID, id).
 			Where("site_id IN (SELECT id FROM sites WHERE account_id = ? AND deleted_at = 0)", accountID)
 
@@ -70,7 +70,7 @@ func (s *Store) Redeliver(
 }
 
 // auditDelivery records that a caller requested a delivery.
-func auditDelivery(ctx context.Context, tx *db.Tx, accountID int64, delivery *model.Delivery) error {
+func auditDelivery(ctx context.Context, tx *db.CellTx, accountID int64, delivery *model.Delivery) error {
 	return audit.Write(ctx, tx, audit.Change{
 		AccountID: accountID,
 		Object: audit.Object{
@@ -81,14 +81,14 @@ func auditDelivery(ctx context.Context, tx *db.Tx, accountID int64, delivery *mo
 }
 
 // auditRequest records that a caller requested several deliveries of a site.
-func auditRequest(ctx context.Context, tx *db.Tx, site *model.Site, what audit.Values) error {
+func auditRequest(ctx context.Context, tx *db.CellTx, site *model.Site, what audit.Values) error {
 	return audit.Write(ctx, tx, audit.Change{
 		AccountID: site.AccountID, Object: audit.Object{Kind: model.NodeSite, ID: site.ID, Name: site.Domain}, After: what,
 	})
 }
 
-// needAddress fails with no_webhook if the site has none of the webhooks.
-func needAddress(ctx context.Context, tx *db.Tx, siteID int64, field string, webhooks ...string) error {
+// needAddress fails with no_webhook if the site has no address for any of the webhooks.
+func needAddress(ctx context.Context, tx *db.CellTx, siteID int64, field string, webhooks ...string) error {
 	var site model.Site
 	if err := tx.NewSelect().Model(&site).Where("id = ?", siteID).Scan(ctx); err != nil {
 		return db.OrNotFound(err)
@@ -107,18 +107,19 @@ func needAddress(ctx context.Context, tx *db.Tx, siteID int64, field string, web
 type Redelivered struct {
 	Count int
 	More  bool             // further failed deliveries remain
-	First []model.Delivery // the first one of each lane, without its body
+	First []model.Delivery // the first delivery of each lane, without its body
 }
 
 // RedeliverFailed schedules one manual attempt of each failed delivery of a site since a time, as
 // Redeliver does, oldest first and at most model.MaxRedeliveredAtOnce. A repeated call finds only
-// those that remain. It leaves out deliveries of a webhook without an address, and those that had
-// model.MaxRedeliveries manual attempts. It fails with no_webhook if the site has no webhook at all.
+// the remaining deliveries. It leaves out deliveries of a webhook without an address, and
+// deliveries that had model.MaxRedeliveries manual attempts. It fails with no_webhook if the site
+// has no webhook at all.
 func (s *Store) RedeliverFailed(
 	ctx context.Context, accountID, siteID int64, since, now model.Instant,
 ) (*Redelivered, error) {
 	var result *Redelivered
-	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
+	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 		result = &Redelivered{}
 
 		var site model.Site
@@ -167,8 +168,9 @@ var testEvents = map[string]string{
 // redeliverLane is RedeliverFailed for one lane, and for some events if these are given. It adds to
 // the result.
 func redeliverLane(
-	ctx context.Context, tx *db.Tx, lane model.Lane, events []string, since, now model.Instant, result *Redelivered,
+	ctx context.Context, tx *db.CellTx, lane model.Lane, events []string, since, now model.Instant, result *Redelivered,
 ) error {
+	// One row beyond the limit shows that more remain.
 	most := model.MaxRedeliveredAtOnce - result.Count
 	var failed []model.Delivery
 	q := tx.NewSelect().Model(&failed).ExcludeColumn("body").
@@ -224,7 +226,7 @@ func (s *Store) QueueTestWebhook(
 		State: model.DeliveryPending, CreatedAt: now, NextAttemptAt: now,
 	}
 
-	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
+	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 		if err := tx.LockRow(ctx, "sites", siteID); err != nil {
 			return err
 		}
@@ -237,6 +239,8 @@ func (s *Store) QueueTestWebhook(
 		if site.WebhookURL(webhook) == "" {
 			return model.InvalidField("siteId", "no_webhook", "The site has no address for this webhook. Set one first.")
 		}
+
+		// The lock on the site makes concurrent tests keep the limit.
 		if err := mayTest(ctx, tx, siteID, now); err != nil {
 			return err
 		}
@@ -257,7 +261,7 @@ func (s *Store) QueueTestWebhook(
 
 // mayTest returns an error while a test of the site is pending, and after too many tests in an
 // hour.
-func mayTest(ctx context.Context, tx *db.Tx, siteID int64, now model.Instant) error {
+func mayTest(ctx context.Context, tx *db.CellTx, siteID int64, now model.Instant) error {
 	tests := func() *bun.SelectQuery {
 		return tx.NewSelect().Table("deliveries").Where("site_id = ? AND kind = ?", siteID, model.DeliveryTest)
 	}

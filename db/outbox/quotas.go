@@ -24,8 +24,8 @@ type QuotaNotice struct {
 	Quota     int64         // 0: written by an earlier version
 }
 
-// quotaMark is a month of a site that reached a threshold of its quota which has no notice yet. It is in
-// the row of the site's first slot.
+// quotaMark is a month of a site that reached a threshold of its quota, without a notice yet. It is
+// stored in the row of the site's first slot.
 type quotaMark struct {
 	SiteID         int64
 	Month          model.Month
@@ -39,8 +39,8 @@ const quotaMarkPage = 100
 // the data plane marks, and returns their number. It reads the new marks only. A repeat after a
 // failure adds nothing twice.
 func (s *Store) NoteSiteQuotas(ctx context.Context, now model.Instant) (all int64, err error) {
-	err = s.db.EachCell(ctx, func(in *db.DB) error {
-		n, err := s.in(in).noteSiteQuotas(ctx, now)
+	err = s.db.EachCell(ctx, func(in *db.Cell) error {
+		n, err := cell{in}.noteSiteQuotas(ctx, now)
 		all += n
 		return err
 	})
@@ -48,15 +48,15 @@ func (s *Store) NoteSiteQuotas(ctx context.Context, now model.Instant) (all int6
 }
 
 // noteSiteQuotas is NoteSiteQuotas for one cell.
-func (s *Store) noteSiteQuotas(ctx context.Context, now model.Instant) (all int64, err error) {
+func (c cell) noteSiteQuotas(ctx context.Context, now model.Instant) (all int64, err error) {
 	for {
-		marks, err := s.quotaMarks(ctx)
+		marks, err := c.quotaMarks(ctx)
 		if err != nil {
 			return all, fmt.Errorf("read which quotas are used: %w", err)
 		}
 
 		for i := range marks {
-			n, err := s.noteSiteQuota(ctx, &marks[i], now)
+			n, err := c.noteSiteQuota(ctx, &marks[i], now)
 			if err != nil {
 				return all, fmt.Errorf("note the quota of site %d: %w", marks[i].SiteID, err)
 			}
@@ -71,17 +71,18 @@ func (s *Store) noteSiteQuotas(ctx context.Context, now model.Instant) (all int6
 }
 
 // quotaMarks reads a page of marks, by an index that has nothing else.
-func (s *Store) quotaMarks(ctx context.Context) (marks []quotaMark, err error) {
-	err = s.db.Write.NewSelect().Table("site_usage").Column("site_id", "month", "reached", "noted").
+func (c cell) quotaMarks(ctx context.Context) (marks []quotaMark, err error) {
+	err = c.Write.NewSelect().Table("site_usage").Column("site_id", "month", "reached", "noted").
 		Where("reached > noted").OrderExpr("site_id, month").Limit(quotaMarkPage).Scan(ctx, &marks)
 	return marks, err
 }
 
-// noteSiteQuota writes the notices of a mark, none for a deleted site, and then clears the mark. The mark
-// does not state its quota, which may have changed since. So the thresholds of the present quota count.
-func (s *Store) noteSiteQuota(ctx context.Context, m *quotaMark, now model.Instant) (all int64, err error) {
+// noteSiteQuota writes the notices of a mark and then clears the mark. A deleted site gets no
+// notice. The mark does not contain the quota, which may have changed since, so the thresholds of
+// the present quota count.
+func (c cell) noteSiteQuota(ctx context.Context, m *quotaMark, now model.Instant) (all int64, err error) {
 	var slots []int64
-	err = s.db.Write.NewSelect().Table("site_usage").Column("used").
+	err = c.Write.NewSelect().Table("site_usage").Column("used").
 		Where("site_id = ? AND month = ?", m.SiteID, m.Month).Scan(ctx, &slots)
 	if err != nil {
 		return 0, err
@@ -96,7 +97,7 @@ func (s *Store) noteSiteQuota(ctx context.Context, m *quotaMark, now model.Insta
 			continue
 		}
 
-		result, err := s.db.Write.ExecContext(ctx, `
+		result, err := c.Write.ExecContext(ctx, `
 INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, quota)
 SELECT s.account_id, s.id, ?, ?, ?, ?, s.monthly_pageviews
 FROM sites s
@@ -114,7 +115,7 @@ ON CONFLICT DO NOTHING`,
 	}
 
 	// A batch may have made another mark in between.
-	_, err = s.db.Write.NewUpdate().Table("site_usage").Set("noted = ?", m.Reached).
+	_, err = c.Write.NewUpdate().Table("site_usage").Set("noted = ?", m.Reached).
 		Where("site_id = ? AND month = ? AND slot = 0 AND noted < ?", m.SiteID, m.Month, m.Reached).
 		Where("reached = ?", m.Reached).Exec(ctx)
 	return all, err
@@ -123,11 +124,11 @@ ON CONFLICT DO NOTHING`,
 // NoteCaptchaQuotas writes the missing captcha notices of all accounts that have used 80 % or 100 %
 // of their plan's quota of the month, and returns their number. The data plane writes the notice
 // when a verification reaches a threshold. NoteCaptchaQuotas covers thresholds that a change to a
-// lower plan reaches, because an exhausted account counts no verification. It skips thresholds
-// below one of the same quota that has a notice.
+// lower plan reaches, because an exhausted account counts no verification. It skips a threshold if
+// a higher threshold of the same quota has a notice.
 func (s *Store) NoteCaptchaQuotas(ctx context.Context, month model.Month, now model.Instant) (all int64, err error) {
-	err = s.db.EachCell(ctx, func(in *db.DB) error {
-		n, err := s.in(in).noteCaptchaQuotas(ctx, month, now)
+	err = s.db.EachCell(ctx, func(in *db.Cell) error {
+		n, err := cell{in}.noteCaptchaQuotas(ctx, month, now)
 		all += n
 		return err
 	})
@@ -135,7 +136,7 @@ func (s *Store) NoteCaptchaQuotas(ctx context.Context, month model.Month, now mo
 }
 
 // noteCaptchaQuotas is NoteCaptchaQuotas for the accounts in one cell.
-func (s *Store) noteCaptchaQuotas(ctx context.Context, month model.Month, now model.Instant) (int64, error) {
+func (c cell) noteCaptchaQuotas(ctx context.Context, month model.Month, now model.Instant) (int64, error) {
 	quotas := model.CaptchaQuotas()
 	plans := make([]string, len(quotas))
 
@@ -150,7 +151,7 @@ func (s *Store) noteCaptchaQuotas(ctx context.Context, month model.Month, now mo
 		// Each threshold has its own transaction, which is repeated after a deadlock with a writer
 		// that notes several accounts in another order.
 		var n int64
-		err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		err := c.InTx(ctx, func(ctx context.Context, tx *db.CellTx) error {
 			result, err := tx.ExecContext(ctx, `
 WITH quotas (plan, quota) AS (VALUES `+strings.Join(plans, ", ")+`)
 INSERT INTO quota_notices (account_id, product, month, threshold, created_at, quota)
@@ -162,7 +163,7 @@ AND NOT EXISTS (SELECT 1 FROM quota_notices n
   AND n.quota IN (0, q.quota))
 ORDER BY a.id
 ON CONFLICT DO NOTHING`,
-				append(slices.Clone(args), model.ProductCaptcha, threshold, now, s.db.CellID(), month, threshold,
+				append(slices.Clone(args), model.ProductCaptcha, threshold, now, c.ID, month, threshold,
 					model.ProductCaptcha, threshold)...)
 			if err != nil {
 				return err
@@ -184,8 +185,8 @@ ON CONFLICT DO NOTHING`,
 // quotaNoticePage is how many notices one transaction turns into mails.
 const quotaNoticePage = 100
 
-// MailQuotaNotices queues the mails of all notices that have none yet, one for each user of the
-// account, and returns the number of notices.
+// MailQuotaNotices queues the mails of all unmailed notices, one for each user of the account, and
+// returns the number of notices.
 func (s *Store) MailQuotaNotices(ctx context.Context, now model.Instant) (int, error) {
 	for all := 0; ; {
 		n := 0
@@ -243,9 +244,9 @@ func (s *Store) mailQuotaNotice(ctx context.Context, tx *db.Tx, n *QuotaNotice, 
 	return err
 }
 
-// quotaMail reads what the mail of a notice mentions: the site, and the quota of the threshold. A notice
-// of an earlier version has the current plan's. The field of a deleted object, or of a plan without a
-// quota, stays empty.
+// quotaMail reads the values in the mail of a notice: the site, and the quota of the threshold. For
+// a notice of an earlier version, which has no quota, it reads the current plan's. The field of a
+// deleted object, or of a plan without a quota, stays empty.
 func quotaMail(ctx context.Context, tx *db.Tx, n *QuotaNotice) (model.QuotaMail, error) {
 	data := model.QuotaMail{Product: n.Product, Month: n.Month.String(), Quota: n.Quota}
 

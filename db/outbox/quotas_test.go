@@ -15,9 +15,10 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// TestSiteQuotaNotices checks that a site's month has one notice at 80 % and one at 100 % of each quota,
-// however often and concurrently its marks are read. Another month has its own notices. A deleted site
-// has none, and its mark is cleared. A notice of an earlier version keeps no other from being written.
+// TestSiteQuotaNotices checks that a site's month has one notice at 80 % and one at 100 % of each
+// quota, however often and concurrently its marks are read. Another month has its own notices. A
+// deleted site gets no notice, and its mark is cleared. A notice of an earlier version does not
+// prevent other notices.
 func TestSiteQuotaNotices(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
@@ -127,9 +128,9 @@ func shownNotice(n *outbox.QuotaNotice) string {
 	return shown
 }
 
-// TestSiteQuotasReadMarks checks with 200,000 sites that have used their quota, and have the notices, that
-// the search for new marks reads the index of these, and no other site. More marks than a page are all
-// noted.
+// TestSiteQuotasReadMarks checks with 200,000 sites that have used their quota, and have the
+// notices, that the search for new marks reads the index of these, and no other site. More marks
+// than a page are all noted.
 func TestSiteQuotasReadMarks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
@@ -168,9 +169,9 @@ SELECT id, 202611, 10000, 100, ? FROM site`, first, last, noted); err != nil {
 }
 
 // TestCaptchaQuotaNotices checks that an account has one captcha notice at 80 % and one at 100 % of
-// each plan's quota in a month, including those that a lower plan reaches, and no second one after
-// another change. Notices of the data plane count as well, and a notice of an earlier version counts as
-// one of the present plan.
+// each plan's quota in a month, including thresholds that a lower plan reaches, and no second
+// notice after another change. Notices of the data plane count as well. A notice of an earlier
+// version counts as a notice of the present plan.
 func TestCaptchaQuotaNotices(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))

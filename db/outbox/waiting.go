@@ -20,9 +20,9 @@ import (
 const waitingChunk = 1000
 
 // wait makes a due delivery wait for an address, together with others of its lane, so that a long
-// backlog takes few transactions. It does not touch claimed deliveries and those in except. A
+// backlog takes few transactions. It skips claimed deliveries and the deliveries in except. A
 // manual request for the delivery ends.
-func wait(ctx context.Context, tx *db.Tx, delivery *model.Delivery, except []int64, now model.Instant) error {
+func wait(ctx context.Context, tx *db.CellTx, delivery *model.Delivery, except []int64, now model.Instant) error {
 	_, err := tx.NewUpdate().Table("deliveries").
 		Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryWaiting).
 		Where("site_id = ? AND id = ?", delivery.SiteID, delivery.ID).Exec(ctx)
@@ -52,19 +52,20 @@ func wait(ctx context.Context, tx *db.Tx, delivery *model.Delivery, except []int
 // ResumeWaiting makes up to 1,000 waiting deliveries of a lane due, in the transaction that sets the
 // site's address. TendWaiting resumes the others, and all of a site that is being moved.
 func ResumeWaiting(ctx context.Context, tx *db.Tx, lane model.Lane, now model.Instant) error {
-	if err := tx.EnterSite(ctx, lane.SiteID); err != nil {
-		if errors.Is(err, db.ErrSiteMoving) {
-			return nil
-		}
+	in, err := tx.EnterSite(ctx, lane.SiteID)
+	if errors.Is(err, db.ErrSiteMoving) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 
-	_, err := resumeWaiting(ctx, tx, lane, now)
+	_, err = resumeWaiting(ctx, in, lane, now)
 	return err
 }
 
 // resumeWaiting is ResumeWaiting and returns the number of deliveries.
-func resumeWaiting(ctx context.Context, tx *db.Tx, lane model.Lane, now model.Instant) (int64, error) {
+func resumeWaiting(ctx context.Context, tx *db.CellTx, lane model.Lane, now model.Instant) (int64, error) {
 	q := tx.NewSelect().Table("deliveries").Column("id").
 		Where("site_id = ? AND kind = ? AND state = 'waiting'", lane.SiteID, lane.Kind).
 		OrderExpr("created_at, id").Limit(waitingChunk)
@@ -80,11 +81,11 @@ func resumeWaiting(ctx context.Context, tx *db.Tx, lane model.Lane, now model.In
 	return int64(len(ids)), err
 }
 
-// TendWaiting resumes the waiting deliveries of sites that have an address, and ends those that have
-// waited for model.MaxAddressWait. It returns how many of each.
+// TendWaiting resumes the waiting deliveries of sites that have an address, and ends the deliveries
+// that have waited for model.MaxAddressWait. It returns both numbers.
 func (s *Store) TendWaiting(ctx context.Context, now model.Instant) (resumed, ended int64, err error) {
-	err = s.db.EachCell(ctx, func(in *db.DB) error {
-		again, over, err := s.in(in).tendWaiting(ctx, now)
+	err = s.db.EachCell(ctx, func(in *db.Cell) error {
+		again, over, err := cell{in}.tendWaiting(ctx, now)
 		resumed, ended = resumed+again, ended+over
 		return err
 	})
@@ -92,9 +93,9 @@ func (s *Store) TendWaiting(ctx context.Context, now model.Instant) (resumed, en
 }
 
 // tendWaiting is TendWaiting for one cell.
-func (s *Store) tendWaiting(ctx context.Context, now model.Instant) (resumed, ended int64, err error) {
+func (c cell) tendWaiting(ctx context.Context, now model.Instant) (resumed, ended int64, err error) {
 	var lanes []model.Lane
-	err = s.db.Read.NewRaw(`
+	err = c.Read.NewRaw(`
 SELECT w.site_id, w.kind FROM (SELECT DISTINCT site_id, kind FROM deliveries WHERE state = 'waiting') AS w
 JOIN sites s ON s.id = w.site_id
 WHERE CASE w.kind WHEN ? THEN s.daily_export_url ELSE s.conversion_webhook_url END IS NOT NULL
@@ -104,7 +105,7 @@ ORDER BY w.site_id, w.kind`, model.DeliveryDailyExport).Scan(ctx, &lanes)
 	}
 
 	for _, lane := range lanes {
-		n, err := s.inWaitingChunks(ctx, func(ctx context.Context, tx *db.Tx) (int64, error) {
+		n, err := c.inWaitingChunks(ctx, func(ctx context.Context, tx *db.CellTx) (int64, error) {
 			return resumeWaiting(ctx, tx, lane, now)
 		})
 		resumed += n
@@ -113,22 +114,22 @@ ORDER BY w.site_id, w.kind`, model.DeliveryDailyExport).Scan(ctx, &lanes)
 		}
 	}
 
-	ended, err = s.endWaiting(ctx, now)
+	ended, err = c.endWaiting(ctx, now)
 	return resumed, ended, err
 }
 
 // endWaiting fails the deliveries that have waited for too long. Their last attempt names the reason.
-func (s *Store) endWaiting(ctx context.Context, now model.Instant) (int64, error) {
+func (c cell) endWaiting(ctx context.Context, now model.Instant) (int64, error) {
 	const old = "state = 'waiting' AND created_at <= ?"
 	bound := now.Add(-model.MaxAddressWait)
 
 	// Even a write of nothing makes SQLite's writers wait.
-	some, err := s.db.Read.NewSelect().Table("deliveries").Where(old, bound).Exists(ctx)
+	some, err := c.Read.NewSelect().Table("deliveries").Where(old, bound).Exists(ctx)
 	if err != nil || !some {
 		return 0, err
 	}
 
-	n, err := s.inWaitingChunks(ctx, func(ctx context.Context, tx *db.Tx) (int64, error) {
+	n, err := c.inWaitingChunks(ctx, func(ctx context.Context, tx *db.CellTx) (int64, error) {
 		var deliveries []model.Delivery
 		q := tx.NewSelect().Model(&deliveries).ExcludeColumn("body").Where(old, bound).
 			OrderExpr("site_id, id").Limit(waitingChunk)
@@ -166,13 +167,13 @@ func (s *Store) endWaiting(ctx context.Context, now model.Instant) (int64, error
 
 // inWaitingChunks repeats a change of up to waitingChunk rows until it changes fewer, and returns
 // the number of changed rows.
-func (s *Store) inWaitingChunks(
-	ctx context.Context, change func(ctx context.Context, tx *db.Tx) (int64, error),
+func (c cell) inWaitingChunks(
+	ctx context.Context, change func(ctx context.Context, tx *db.CellTx) (int64, error),
 ) (int64, error) {
 	var all int64
 	for {
 		var n int64
-		err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		err := c.InTx(ctx, func(ctx context.Context, tx *db.CellTx) error {
 			var err error
 			n, err = change(ctx, tx)
 			return err

@@ -77,7 +77,7 @@ func TestWaitForAddress(t *testing.T) {
 
 		lanes, err := store.DueLanes(t.Context(), now, 0, 10)
 		if err != nil || len(lanes) != 1 || lanes[0].SiteID != other.ID {
-			t.Errorf("due lanes %v, %v; want that of the other site", lanes, err)
+			t.Errorf("due lanes %v, %v; want the other site's", lanes, err)
 		}
 
 		// Nothing happens while there is no address.
@@ -110,8 +110,8 @@ func TestWaitForAddress(t *testing.T) {
 	})
 }
 
-// TestWaitIsBounded checks that a delivery that waited for a week fails without a mail, and that one
-// of that age does not wait at all. Neither do tests.
+// TestWaitIsBounded checks that a delivery that waited for a week fails without a mail, and that a
+// delivery of that age does not wait at all. Tests do not wait either.
 func TestWaitIsBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
@@ -165,7 +165,7 @@ func TestWaitIsBounded(t *testing.T) {
 }
 
 // TestLongBacklogsWait checks that a long backlog starts and ends to wait in few transactions, and
-// that the job resumes what the change of the address left.
+// that the job resumes the deliveries that the change of the address left waiting.
 func TestLongBacklogsWait(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
@@ -201,8 +201,8 @@ SELECT ?, ? + n, 'conversion', 'lead', 'pending', 0, ?, ?, '{}' FROM numbers`, b
 	})
 }
 
-// TestRepeatedDeliveriesDoNotWait checks what a manual request becomes when the address is removed
-// before its attempt: one of an ended delivery fails, one of a pending delivery waits.
+// TestRepeatedDeliveriesDoNotWait removes the address between a manual request and its attempt, and
+// checks that an ended delivery fails and a pending delivery waits.
 func TestRepeatedDeliveriesDoNotWait(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.OutboxSite(t, d, "shop.example")

@@ -35,28 +35,13 @@ type Payer interface {
 // payer pays for a report that is counted, and not for a shared answer. The caller must have loaded the
 // site, which checks the right to see it.
 func (s *Store) Answer(ctx context.Context, r Request, payer Payer) (*Answer, error) {
-	count := func() (*Answer, error) {
-		size, err := s.Size(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		if size.Pageviews > MaxPageviews {
-			return nil, ErrTooExpensive
-		}
-		if err := payer.PayBefore(size); err != nil {
-			return nil, err
-		}
-		answer, work, err := s.count(ctx, r)
-		payer.PayAfter(work)
-		return answer, err
-	}
-
 	asked, ok := questionOf(&r)
 	if !ok {
-		return count()
+		return s.charged(ctx, &r, payer)
 	}
+
 	return s.answers.get(ctx, asked, r.Now, func() (cached[*Answer], error) {
-		answer, err := count()
+		answer, err := s.charged(ctx, &r, payer)
 		if err != nil {
 			return cached[*Answer]{}, err
 		}
@@ -65,10 +50,24 @@ func (s *Store) Answer(ctx context.Context, r Request, payer Payer) (*Answer, er
 	}, nil)
 }
 
+// charged counts a request that its caller pays for: plan, charge, count.
+func (s *Store) charged(ctx context.Context, r *Request, payer Payer) (*Answer, error) {
+	p, err := s.plan(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := payer.PayBefore(p.size); err != nil {
+		return nil, err
+	}
+
+	answer, work, err := p.count(ctx)
+	payer.PayAfter(work)
+	return answer, err
+}
+
 // shown returns the parts of a request that its answer is shown with. Filters, funnels and key events
 // can be as large as a request's body, and an answer outlives the request.
 func (r Request) shown() Request {
-	r.Matchers = ""
 	periods := make([]*scan.Query, len(r.Periods))
 	for i, q := range r.Periods {
 		periods[i] = &scan.Query{
@@ -86,51 +85,27 @@ type question struct {
 	digest [sha256.Size]byte // of the other fields
 }
 
-// questionOf returns the question of a request. ok is false for one with functions that nothing
-// identifies. Definitions that change, such as the time zone and the key events, are part of it.
+// questionOf returns the question of a request. ok is false for texts that are not UTF-8, because different
+// ones would become equal. Definitions that change, such as the time zone and the key events, are part of it.
 func questionOf(r *Request) (q question, ok bool) {
-	type filter struct {
-		scan.Breakdown
-		Not, None bool
-	}
 	type period struct {
-		Zone       string
-		From, To   scan.Date
-		Cut        bool
-		CutAfter   int64 // ns from Now to Until, which move together
-		Filters    []filter
-		KeyEvents  map[string]bool
-		Points     []time.Time
-		Breakdowns []scan.Breakdown
-		Funnels    int
-		Properties *scan.PropertyNames
-	}
-	var whole struct {
-		Matchers string
-		Periods  []period
+		Zone     string
+		Cut      bool
+		CutAfter int64      // ns from Now to Until, which move together
+		Query    scan.Query // without its Zone and Until
 	}
 
-	whole.Matchers = r.Matchers
-	for _, p := range r.Periods {
-		if len(p.Filters)+len(p.Funnels) > 0 && r.Matchers == "" {
-			return question{}, false
-		}
-
-		one := period{
-			Zone: p.Zone.String(), From: p.From, To: p.To, Cut: !p.Until.IsZero(), KeyEvents: p.KeyEvents, Points: p.Points,
-			Breakdowns: p.Breakdowns, Funnels: len(p.Funnels), Properties: p.Properties,
-		}
+	periods := make([]period, len(r.Periods))
+	for i, p := range r.Periods {
+		one := &periods[i]
+		one.Zone, one.Cut, one.Query = p.Zone.String(), !p.Until.IsZero(), *p
+		one.Query.Zone, one.Query.Until = nil, time.Time{}
 		if one.Cut {
 			one.CutAfter = int64(p.Until.Sub(r.Now.Time()))
 		}
-		for i := range p.Filters {
-			one.Filters = append(one.Filters, filter{p.Filters[i].Breakdown, p.Filters[i].Not, p.Filters[i].None})
-		}
-		whole.Periods = append(whole.Periods, one)
 	}
 
-	// Different texts that are not UTF-8 would become equal, so they are an error.
-	text, err := json.Marshal(&whole, json.Deterministic(true))
+	text, err := json.Marshal(periods, json.Deterministic(true))
 	return question{r.SiteID, sha256.Sum256(text)}, err == nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/recount"
 	"github.com/tallygate/tallygate/db/reports/scan"
@@ -121,15 +122,14 @@ func TestQuestionsAreKeptApart(t *testing.T) {
 	counts := f.counted()
 
 	type asked = reports.Request
-	page := func(path string) func(string) bool { return func(s string) bool { return s == path } }
 	question := func(change func(r *asked, q *scan.Query)) reports.Request {
 		q := whole(2)
-		q.Filters = []scan.Filter{{Breakdown: scan.Breakdown{By: scan.Page}, Match: page("/")}}
+		q.Filters = []scan.Filter{recount.Is(scan.Page, "/")}
 		q.KeyEvents = map[string]bool{"purchase": true}
 		q.Points = []time.Time{startDay.Start().Time(), (startDay + 2).Start().Time()}
-		q.Funnels = []scan.Funnel{{Steps: []scan.Step{{Page: page("/")}, {Event: "signup"}}}}
+		q.Funnels = []scan.Funnel{{Steps: []scan.Step{{Page: "/"}, {Event: "signup"}}}}
 		q.Properties = &scan.PropertyNames{}
-		r := reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{q}, Matchers: "page is /, funnel / signup"}
+		r := reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{q}}
 		change(&r, q)
 		return r
 	}
@@ -141,12 +141,10 @@ func TestQuestionsAreKeptApart(t *testing.T) {
 
 	first := f.answer(question(same))
 	for name, change := range map[string]func(r *asked, q *scan.Query){
-		"site": func(r *asked, _ *scan.Query) { r.SiteID = other.ID },
-		"filter's value": func(r *asked, q *scan.Query) {
-			q.Filters[0].Match, r.Matchers = page("/a"), "page is /a, funnel / signup"
-		},
+		"site":               func(r *asked, _ *scan.Query) { r.SiteID = other.ID },
+		"filter's value":     func(_ *asked, q *scan.Query) { q.Filters[0].Values = []string{"/a"} },
 		"filter's dimension": func(_ *asked, q *scan.Query) { q.Filters[0].By = scan.ExitPage },
-		"filter's operator":  func(_ *asked, q *scan.Query) { q.Filters[0].Not = true },
+		"filter's operator":  func(_ *asked, q *scan.Query) { q.Filters[0].Operator = model.OperatorIsNot },
 		"no filter":          func(_ *asked, q *scan.Query) { q.Filters = nil },
 		"time zone":          func(_ *asked, q *scan.Query) { q.Zone = zone },
 		"first day":          func(_ *asked, q *scan.Query) { q.From = q.From.AddDays(1) },
@@ -160,7 +158,9 @@ func TestQuestionsAreKeptApart(t *testing.T) {
 		"two breakdowns":     func(_ *asked, q *scan.Query) { q.Breakdowns = append(q.Breakdowns, scan.Breakdown{By: scan.Channel}) },
 		"no properties":      func(_ *asked, q *scan.Query) { q.Properties = nil },
 		"event's properties": func(_ *asked, q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "signup"} },
-		"funnel":             func(r *asked, q *scan.Query) { q.Funnels = nil },
+		"no funnel":          func(_ *asked, q *scan.Query) { q.Funnels = nil },
+		"funnel's page":      func(_ *asked, q *scan.Query) { q.Funnels[0].Steps[0].Page = "/a" },
+		"funnel's event":     func(_ *asked, q *scan.Query) { q.Funnels[0].Steps[1].Event = "scroll" },
 		"compared":           func(r *asked, q *scan.Query) { r.Periods = append(r.Periods, whole(1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,32 +180,9 @@ func TestQuestionsAreKeptApart(t *testing.T) {
 	if again := f.answer(question(same)); again != first || counts.Load() != before {
 		t.Error("the first question was counted again")
 	}
-	without := question(func(r *asked, _ *scan.Query) { r.Matchers = "" })
-	if a, b := f.answer(without), f.answer(without); a == b {
-		t.Error("requests with unknown functions share an answer")
-	}
-}
-
-// TestQuestionHasEveryField fails if a query gets a field that questionOf does not know, which two
-// different queries could then differ in.
-func TestQuestionHasEveryField(t *testing.T) {
-	for _, test := range []struct {
-		value any
-		want  string
-	}{
-		{reports.Request{}, "SiteID Now Asker Periods Matchers"}, // all but Now and Asker
-		{scan.Query{}, "Zone From To Until Filters KeyEvents Points Breakdowns Funnels Properties"},
-		{scan.Filter{}, "Breakdown Not None Match"},
-		{scan.Funnel{}, "Steps"},
-		{scan.Step{}, "Page Event"},
-	} {
-		var names []string
-		for i := range reflect.TypeOf(test.value).NumField() {
-			names = append(names, reflect.TypeOf(test.value).Field(i).Name)
-		}
-		if got := strings.Join(names, " "); got != test.want {
-			t.Errorf("%T has the fields %s, not %s: check that questionOf has them too", test.value, got, test.want)
-		}
+	broken := question(func(_ *asked, q *scan.Query) { q.Filters[0].Values = []string{"\xff"} })
+	if a, b := f.answer(broken), f.answer(broken); a == b {
+		t.Error("requests with texts that are not UTF-8 share an answer")
 	}
 }
 
@@ -256,13 +233,13 @@ func TestAnswersOfAnEmptySiteAreBounded(t *testing.T) {
 			q := whole(1)
 			q.From = q.From.AddDays(-i)
 			value := strings.Repeat("<", filters)
-			q.Filters = []scan.Filter{{Breakdown: scan.Breakdown{By: scan.Page}, Match: func(s string) bool { return s == value }}}
+			q.Filters = []scan.Filter{recount.Is(scan.Page, value)}
 			q.KeyEvents = map[string]bool{value: true}
 			q.Points = make([]time.Time, 20)
 			for n := range q.Points {
 				q.Points[n] = q.From.Start(time.UTC).Add(time.Duration(n) * time.Hour)
 			}
-			answer := f.answer(reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{q}, Matchers: value})
+			answer := f.answer(reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{q}})
 			if got := answer.Request.Periods[0]; len(got.Points) != len(q.Points) || len(got.Breakdowns) != len(q.Breakdowns) {
 				t.Fatalf("the answer has the request %+v", got)
 			}

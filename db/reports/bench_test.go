@@ -114,14 +114,32 @@ func BenchmarkReport(b *testing.B) {
 	})
 }
 
-// dashboards yields dashboards of periods that end with the last day, and the same with a filter.
+// dashboards yields dashboards of periods that end with the last day, and the same with a filter each.
 func dashboards(last model.Day) iter.Seq2[string, *scan.Query] {
+	property := recount.Is(scan.Property, "plan-1")
+	property.Property = "plan"
+	part, without := recount.Is(scan.Page, "section-7/"), recount.Is(scan.Page, recount.BusyPath(10))
+	part.Operator, without.Operator = model.OperatorContains, model.OperatorIsNot
+	filters := []struct {
+		name   string
+		filter scan.Filter
+	}{
+		{"a property", property}, {"a channel", recount.Is(scan.Channel, "direct")},
+		{"a part of a path", part}, {"without a page", without},
+	}
+
 	return func(yield func(string, *scan.Query) bool) {
 		for _, days := range []int{30, 90} {
 			all := recount.Dashboard(time.UTC, last+1-model.Day(days), days)
-			if !yield(fmt.Sprint(days, " days"), all) ||
-				!yield(fmt.Sprint(days, " days, a channel"), recount.Filtered(all, scan.Channel, "direct")) {
+			if !yield(fmt.Sprint(days, " days"), all) {
 				return
+			}
+			for _, f := range filters {
+				filtered := *all
+				filtered.Filters = []scan.Filter{f.filter}
+				if !yield(fmt.Sprint(days, " days, ", f.name), &filtered) {
+					return
+				}
 			}
 		}
 	}

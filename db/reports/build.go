@@ -28,19 +28,28 @@ type Built struct {
 
 // BuildDue builds the segments of the days that are due and merges the months that are, until
 // nothing is due or ctx ends. A failure for one site does not keep it from the others; the site's
-// days are tried again after leaseFor.
+// days are tried again after leaseFor. At last it rewrites segments of before the first release, once a
+// day.
 func (s *Store) BuildDue(ctx context.Context) (Built, error) {
 	var built Built
-	err := s.db.EachCell(ctx, func(in *db.DB) error { return s.in(in).buildDue(ctx, &built) })
+	err := s.db.EachCell(ctx, func(in *db.Cell) error { return s.in(in).buildDue(ctx, &built) })
+	if err != nil {
+		return built, err
+	}
+
+	now, err := s.db.Now(ctx)
+	if err == nil && s.rewriting.isDue(now) {
+		err = s.rewriteOld(ctx)
+	}
 	return built, err
 }
 
 // buildDue is BuildDue for one cell. It adds to built.
-func (s *Store) buildDue(ctx context.Context, built *Built) error {
+func (s *cellStore) buildDue(ctx context.Context, built *Built) error {
 	var failed error
 
 	for {
-		now, err := s.db.Now(ctx)
+		now, err := s.cell.Common.Now(ctx)
 		if err != nil {
 			return errors.Join(failed, err)
 		}
@@ -65,9 +74,9 @@ func (s *Store) buildDue(ctx context.Context, built *Built) error {
 }
 
 // process does what is due for a claimed day.
-func (s *Store) process(ctx context.Context, day dayRow, now model.Instant, built *Built) error {
+func (s *cellStore) process(ctx context.Context, day dayRow, now model.Instant, built *Built) error {
 	first, last := monthOf(day.Day)
-	month, err := days(ctx, s.db.Read, day.SiteID, first, last)
+	month, err := days(ctx, s.cell, day.SiteID, first, last)
 	if err != nil {
 		return err
 	}
@@ -100,14 +109,14 @@ func (s *Store) process(ctx context.Context, day dayRow, now model.Instant, buil
 }
 
 // setDue ends the lease of a day; at 0, nothing more is due.
-func (s *Store) setDue(ctx context.Context, day dayRow, at model.Instant) error {
-	_, err := s.db.Write.NewUpdate().Model((*dayRow)(nil)).Set("due_at = nullif(?, 0)", at).
+func (s *cellStore) setDue(ctx context.Context, day dayRow, at model.Instant) error {
+	_, err := s.cell.Write.NewUpdate().Model((*dayRow)(nil)).Set("due_at = nullif(?, 0)", at).
 		Where("site_id = ? AND day = ? AND version = ?", day.SiteID, day.Day, day.Version).Exec(ctx)
 	return err
 }
 
 // read builds the segment of a day from its rows.
-func (s *Store) read(ctx context.Context, siteID int64, day model.Day, built *Built) (*segment.Segment, error) {
+func (s *cellStore) read(ctx context.Context, siteID int64, day model.Day, built *Built) (*segment.Segment, error) {
 	g, lost, err := s.buildRows(ctx, siteID, day, 0, func(int) error { return nil })
 	if err != nil {
 		return nil, err
@@ -142,7 +151,7 @@ func (s *Store) zone(ctx context.Context, siteID int64) (*time.Location, error) 
 
 // buildDay builds a day that has a segment of its own. seal makes it like the sealed days of its
 // month.
-func (s *Store) buildDay(ctx context.Context, day dayRow, seal bool, now model.Instant, built *Built) error {
+func (s *cellStore) buildDay(ctx context.Context, day dayRow, seal bool, now model.Instant, built *Built) error {
 	g, err := s.read(ctx, day.SiteID, day.Day, built)
 	if err != nil {
 		return err
@@ -159,7 +168,7 @@ func (s *Store) buildDay(ctx context.Context, day dayRow, seal bool, now model.I
 		return err
 	}
 	checksum, total := packed.checksum(), g.Total()
-	return s.inTx(ctx, day.SiteID, func(ctx context.Context, tx *db.Tx) error {
+	return s.inTx(ctx, day.SiteID, func(ctx context.Context, tx *db.CellTx) error {
 		err := changeOne(tx.NewUpdate().Model((*dayRow)(nil)).
 			Set("state = ?, due_at = nullif(?, 0), built_at = ?, checksum = ?", st, due, now, checksum).
 			Set("visits = ?, pageviews = ?, events = ?", total.Visits, total.Views, total.Events).
@@ -171,7 +180,7 @@ func (s *Store) buildDay(ctx context.Context, day dayRow, seal bool, now model.I
 		if err := deleteSegments(ctx, tx, day.SiteID, day.Day, day.Day); err != nil {
 			return err
 		}
-		return s.putSegment(ctx, tx.Tx, day.SiteID, day.Day, 1, packed)
+		return s.putSegment(ctx, tx, day.SiteID, day.Day, 1, packed)
 	})
 }
 
@@ -186,7 +195,7 @@ func next(day model.Day, now model.Instant) (state, model.Instant) {
 }
 
 // mergeMonth joins the segments of the days of a month, which are all final.
-func (s *Store) mergeMonth(ctx context.Context, month []dayRow, now model.Instant, built *Built) error {
+func (s *cellStore) mergeMonth(ctx context.Context, month []dayRow, now model.Instant, built *Built) error {
 	all := span{month[0].Day, month[len(month)-1].Day}
 
 	err := s.storeMonth(ctx, merged, month, now, func(take func(*segment.Segment) error) error {
@@ -236,9 +245,9 @@ func (a *agreement) next(g *segment.Segment) bool {
 
 // splitMonth takes apart a month that a clock that was ahead has merged too early. Its days are built
 // again, one by one.
-func (s *Store) splitMonth(ctx context.Context, day dayRow, now model.Instant) error {
+func (s *cellStore) splitMonth(ctx context.Context, day dayRow, now model.Instant) error {
 	first, last := monthOf(day.Day)
-	return s.inTx(ctx, day.SiteID, func(ctx context.Context, tx *db.Tx) error {
+	return s.inTx(ctx, day.SiteID, func(ctx context.Context, tx *db.CellTx) error {
 		err := changeOne(tx.NewUpdate().Model((*dayRow)(nil)).
 			Set("version = version + 1, state = ?, built_at = 0, checksum = 0, due_at = ?", open, now).
 			Where("site_id = ? AND day >= ? AND day <= ?", day.SiteID, first, last).Exec(ctx))
@@ -250,7 +259,7 @@ func (s *Store) splitMonth(ctx context.Context, day dayRow, now model.Instant) e
 }
 
 // rebuildMonth builds all days of a month from their rows and joins them.
-func (s *Store) rebuildMonth(ctx context.Context, month []dayRow, now model.Instant, built *Built) error {
+func (s *cellStore) rebuildMonth(ctx context.Context, month []dayRow, now model.Instant, built *Built) error {
 	var read Built
 	err := s.storeMonth(ctx, merged, month, now, func(take func(*segment.Segment) error) error {
 		read = Built{}
@@ -289,7 +298,7 @@ func (s *Store) rebuildMonth(ctx context.Context, month []dayRow, now model.Inst
 // storeMonth joins the segments of a month's days, for which see segment.MergeEach, and stores the
 // result in place of all segments of the month. It sets the state of the days. It fails with
 // errOutdated if one of the days has changed since it was read.
-func (s *Store) storeMonth(
+func (s *cellStore) storeMonth(
 	ctx context.Context, to state, month []dayRow, now model.Instant, each func(take func(*segment.Segment) error) error,
 ) error {
 	joined, err := segment.MergeEach(each)
@@ -305,7 +314,7 @@ func (s *Store) storeMonth(
 
 	siteID := month[0].SiteID
 	first, last := monthOf(month[0].Day)
-	return s.inTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
+	return s.inTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 		for _, day := range month {
 			err := changeOne(tx.NewUpdate().Model((*dayRow)(nil)).
 				Set("state = ?, due_at = NULL, built_at = ?, checksum = ?", to, now, day.Checksum).
@@ -329,15 +338,15 @@ func (s *Store) storeMonth(
 		if err := deleteSegments(ctx, tx, siteID, first, last); err != nil || joined == nil {
 			return err
 		}
-		return s.putSegment(ctx, tx.Tx, siteID, joined.First, len(joined.Days), packed)
+		return s.putSegment(ctx, tx, siteID, joined.First, len(joined.Days), packed)
 	})
 }
 
 // inTx runs a change of a site's reports. It drops the result if the site is not in the store's cell any
 // more, or about to leave it.
-func (s *Store) inTx(ctx context.Context, siteID int64, change func(context.Context, *db.Tx) error) error {
-	err := s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
-		if tx.CellID() != s.db.CellID() {
+func (s *cellStore) inTx(ctx context.Context, siteID int64, change func(context.Context, *db.CellTx) error) error {
+	err := s.cell.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
+		if tx.CellID != s.cell.ID {
 			return errOutdated
 		}
 		return change(ctx, tx)

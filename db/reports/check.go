@@ -37,12 +37,12 @@ type Checked struct {
 // segment gives differently. It reads all rows of the site.
 func (s *Store) Check(ctx context.Context, siteID int64, report func(Difference)) (Checked, error) {
 	var checked Checked
-	s, err := s.ofSite(ctx, siteID)
+	in, err := s.ofSite(ctx, siteID)
 	if err != nil {
 		return checked, err
 	}
 
-	all, err := days(ctx, s.db.Read, siteID, firstDay, 1<<30)
+	all, err := days(ctx, in.cell, siteID, firstDay, 1<<30)
 	if err != nil {
 		return checked, err
 	}
@@ -54,7 +54,7 @@ func (s *Store) Check(ctx context.Context, siteID int64, report func(Difference)
 			n++
 		}
 
-		segments, err := s.readSegments(ctx, siteID, first, span{first, last})
+		segments, err := in.readSegments(ctx, siteID, first, span{first, last})
 		if err != nil {
 			return checked, err
 		}
@@ -63,7 +63,7 @@ func (s *Store) Check(ctx context.Context, siteID int64, report func(Difference)
 				checked.Skipped++
 				continue
 			}
-			if err := s.checkDay(ctx, day, segments, report); err != nil {
+			if err := in.checkDay(ctx, day, segments, report); err != nil {
 				return checked, err
 			}
 			checked.Days++
@@ -75,15 +75,15 @@ func (s *Store) Check(ctx context.Context, siteID int64, report func(Difference)
 
 // CheckSites calls each with the ids of all sites that have reports, in order.
 func (s *Store) CheckSites(ctx context.Context, each func(siteID int64) error) error {
-	return s.db.EachCell(ctx, func(in *db.DB) error { return checkSites(ctx, in, each) })
+	return s.db.EachCell(ctx, func(in *db.Cell) error { return checkSites(ctx, in, each) })
 }
 
 // checkSites is CheckSites for the sites of a cell.
-func checkSites(ctx context.Context, in *db.DB, each func(siteID int64) error) error {
+func checkSites(ctx context.Context, in *db.Cell, each func(siteID int64) error) error {
 	for after := int64(0); ; {
 		var next []int64
 		err := in.Read.NewSelect().Table("report_days").Column("site_id").Where("site_id > ?", after).
-			Where("site_id NOT IN (SELECT id FROM sites WHERE cell <> ?)", in.CellID()).
+			Where("site_id NOT IN (SELECT id FROM sites WHERE cell <> ?)", in.ID).
 			Order("site_id").Limit(1).Scan(ctx, &next)
 		if err != nil || len(next) == 0 {
 			return err
@@ -96,7 +96,7 @@ func checkSites(ctx context.Context, in *db.DB, each func(siteID int64) error) e
 }
 
 // checkDay compares one day. Its figures are those of a report in UTC of this day alone.
-func (s *Store) checkDay(ctx context.Context, day dayRow, segments []*segment.Segment, report func(Difference)) error {
+func (s *cellStore) checkDay(ctx context.Context, day dayRow, segments []*segment.Segment, report func(Difference)) error {
 	got, folded, err := scanDay(day.Day, segments)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (s *Store) checkDay(ctx context.Context, day dayRow, segments []*segment.Se
 
 	var want figures
 	err = s.snapshot(ctx, func(ctx context.Context, tx bun.Tx, _ bun.Conn) error {
-		want, err = countBySQL(ctx, tx, s.db.IsPostgres(), day.SiteID, day.Day)
+		want, err = countBySQL(ctx, tx, s.cell.Common.IsPostgres(), day.SiteID, day.Day)
 		return err
 	})
 	if err != nil {

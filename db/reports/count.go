@@ -16,8 +16,7 @@ import (
 
 // count is the count of one report, which has a turn.
 type count struct {
-	*Store
-	request  *Request
+	*cellStore
 	plan     *plan
 	scanners []*scan.Scanner // of the periods
 	budget   *scan.Budget
@@ -28,8 +27,8 @@ type count struct {
 }
 
 // begin waits for the turn of a report.
-func (s *Store) begin(ctx context.Context, r *Request, p *plan) (*count, error) {
-	turn, err := s.turns.Begin(ctx, r.Asker)
+func (p *plan) begin(ctx context.Context) (*count, error) {
+	turn, err := p.in.turns.Begin(ctx, p.request.Asker)
 	if errors.Is(err, turns.ErrBusy) {
 		return nil, ErrBusy
 	}
@@ -37,8 +36,8 @@ func (s *Store) begin(ctx context.Context, r *Request, p *plan) (*count, error) 
 		return nil, err
 	}
 
-	c := &count{Store: s, request: r, plan: p, budget: scan.NewBudget(maxScanBytes), turn: turn, began: time.Now()}
-	for _, q := range r.Periods {
+	c := &count{cellStore: p.in, plan: p, budget: scan.NewBudget(maxScanBytes), turn: turn, began: time.Now()}
+	for _, q := range p.request.Periods {
 		c.scanners = append(c.scanners, scan.NewWithin(ctx, q, c.budget))
 	}
 	return c, nil
@@ -87,7 +86,7 @@ func (c *count) add(ctx context.Context, g piece) error {
 // scan adds the segments of all days to the scanners, one after the other, and returns the time until
 // which everything is counted. A segment is read while the previous one is counted.
 func (c *count) scan(ctx context.Context) (model.Instant, error) {
-	s, r, p := c.Store, c.request, c.plan
+	s, p := c.cellStore, c.plan
 	room := s.rooms.Get().(*rooms)
 	defer s.rooms.Put(room)
 
@@ -95,7 +94,7 @@ func (c *count) scan(ctx context.Context) (model.Instant, error) {
 	read := make(chan piece)
 	group.Go(func() error {
 		defer close(read)
-		return s.readMonths(reading, r.SiteID, p, c.scanners, room, read)
+		return s.readMonths(reading, p.request.SiteID, p, c.scanners, room, read)
 	})
 
 	// A segment that was built since the plan was made replaces a live day.
@@ -115,7 +114,7 @@ func (c *count) scan(ctx context.Context) (model.Instant, error) {
 		return 0, err
 	}
 
-	asOf := r.Now
+	asOf := p.request.Now
 	for _, day := range p.live {
 		if covered[day] {
 			continue
@@ -174,7 +173,7 @@ func (p *plan) needsColumns(g piece, scanners []*scan.Scanner) bool {
 
 // readMonths sends the segments of each month that has days of the plan. Rollups are read if some
 // period can use them. A segment lies in one of the rooms until the next one has been received.
-func (s *Store) readMonths(
+func (s *cellStore) readMonths(
 	ctx context.Context, siteID int64, p *plan, scanners []*scan.Scanner, rooms *rooms, to chan<- piece,
 ) error {
 	send := func(g piece) error {

@@ -59,7 +59,7 @@ func importCost(m *model.ReportImport, sp span) int64 {
 }
 
 // include adds the imports of the periods to their results. It reads one state of the database.
-func (s *Store) include(
+func (s *cellStore) include(
 	ctx context.Context, r *Request, p *plan, results []*scan.Result, budget *scan.Budget,
 ) error {
 	if len(p.imports) == 0 {
@@ -89,7 +89,7 @@ func (s *Store) include(
 
 // importedPeriod reads what imports have of a period.
 type importedPeriod struct {
-	store    *Store
+	store    *cellStore
 	tx       bun.Tx
 	conn     bun.Conn // of tx
 	query    *scan.Query

@@ -279,7 +279,7 @@ func (s *Store) loadImport(ctx context.Context, row *importRow, m *Import, progr
 
 		rest = rest[n:]
 		err = store(1-float64(len(rest))/float64(len(days)), func(ctx context.Context, tx *db.Tx) error {
-			return s.putChunks(ctx, tx.Tx, "import_segments (site_id, import_id, first_day, days, chunk, data)",
+			return s.putChunks(ctx, tx.Tx, importColumns,
 				[]any{row.SiteID, row.ID, int64(first), count}, 0, packed)
 		})
 		if err != nil {
@@ -288,6 +288,9 @@ func (s *Store) loadImport(ctx context.Context, row *importRow, m *Import, progr
 	}
 	return nil
 }
+
+// importColumns are the columns of the visits of imports.
+const importColumns = "import_segments (site_id, import_id, first_day, days, chunk, data)"
 
 // packImported returns the stored form of the visits of a month. It has no rollup.
 func (s *Store) packImported(days []*segment.Segment) (packed []byte, first model.Day, count int64, err error) {

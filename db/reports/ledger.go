@@ -98,7 +98,7 @@ func (s *Store) Plan(ctx context.Context, now model.Instant) (int64, error) {
 // correct removes the effects of a clock that was ahead: days that were built before their end are
 // built again, and days after planned are planned again.
 func (s *Store) correct(ctx context.Context, planned model.Day, now model.Instant) error {
-	err := s.db.EachCell(ctx, func(in *db.DB) error {
+	err := s.db.EachCell(ctx, func(in *db.Cell) error {
 		_, err := in.Write.ExecContext(ctx, `UPDATE report_days SET version = version + 1, due_at = ?0,
   state = CASE state WHEN ?1 THEN ?2 ELSE state END
 WHERE (built_at > ?0 OR due_at > ?3) AND state <> ?4`, now, final, open, now.Add(maxDue), sealed)
@@ -127,7 +127,7 @@ func (s *Store) set(ctx context.Context, name string, value int64) error {
 // planDay enters one day for all sites with visits on it.
 func (s *Store) planDay(ctx context.Context, day model.Day, now model.Instant) (int64, error) {
 	var all int64
-	err := s.db.EachCell(ctx, func(in *db.DB) error {
+	err := s.db.EachCell(ctx, func(in *db.Cell) error {
 		n, err := s.in(in).planDayOfCell(ctx, day, now)
 		all += n
 		return err
@@ -136,12 +136,12 @@ func (s *Store) planDay(ctx context.Context, day model.Day, now model.Instant) (
 }
 
 // planDayOfCell is planDay for the sites of one cell.
-func (s *Store) planDayOfCell(ctx context.Context, day model.Day, now model.Instant) (int64, error) {
+func (s *cellStore) planDayOfCell(ctx context.Context, day model.Day, now model.Instant) (int64, error) {
 	var all int64
 
 	for after := int64(0); ; {
 		var sites []int64
-		err := s.db.Read.NewSelect().TableExpr("site_usage AS u").Join("JOIN sites AS s ON s.id = u.site_id AND s.cell = ?", s.db.CellID()).
+		err := s.cell.Read.NewSelect().TableExpr("site_usage AS u").Join("JOIN sites AS s ON s.id = u.site_id AND s.cell = ?", s.cell.ID).
 			Column("u.site_id").
 			Where("u.month = ? AND u.site_id > ? AND u.slot = 0", day.Start().Month(), after).
 			Where(hasVisits, day).
@@ -166,11 +166,11 @@ func (s *Store) planDayOfCell(ctx context.Context, day model.Day, now model.Inst
 }
 
 // enter adds days to the ledger that it does not have.
-func (s *Store) enter(ctx context.Context, days []dayRow) (int64, error) {
+func (s *cellStore) enter(ctx context.Context, days []dayRow) (int64, error) {
 	if len(days) == 0 {
 		return 0, nil
 	}
-	result, err := s.db.Write.NewInsert().Model(&days).On("CONFLICT DO NOTHING").Exec(ctx)
+	result, err := s.cell.Write.NewInsert().Model(&days).On("CONFLICT DO NOTHING").Exec(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -216,14 +216,14 @@ func (s *Store) backfill(ctx context.Context, last model.Day, now model.Instant)
 // backfillSite enters the site's days up to last. The newest become due first, because they are the
 // ones most looked at.
 func (s *Store) backfillSite(ctx context.Context, siteID int64, last model.Day, now model.Instant) (int64, error) {
-	s, err := s.ofSite(ctx, siteID)
+	in, err := s.ofSite(ctx, siteID)
 	if err != nil {
 		return 0, err
 	}
 
 	var days []dayRow
 	for from := model.Day(0); ; {
-		day, ok, err := s.nextVisit(ctx, siteID, max(from, firstDay))
+		day, ok, err := in.nextVisit(ctx, siteID, max(from, firstDay))
 		if err != nil {
 			return 0, err
 		}
@@ -236,7 +236,7 @@ func (s *Store) backfillSite(ctx context.Context, siteID int64, last model.Day, 
 
 	var all int64
 	for page := range slices.Chunk(days, planPage) {
-		n, err := s.enter(ctx, page)
+		n, err := in.enter(ctx, page)
 		all += n
 		if err != nil {
 			return all, err
@@ -257,7 +257,7 @@ func (s *Store) PlanSite(ctx context.Context, siteID int64, from model.Day, now 
 	for day := from; day <= last; day++ {
 		changed = append(changed, day)
 	}
-	return s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
+	return s.db.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 		return Invalidate(ctx, tx, siteID, now, changed...)
 	})
 }
@@ -278,7 +278,7 @@ type Due struct {
 // Due counts the days that are due and leased by no worker.
 func (s *Store) Due(ctx context.Context, now model.Instant) (Due, error) {
 	var all Due
-	err := s.db.EachCell(ctx, func(in *db.DB) error {
+	err := s.db.EachCell(ctx, func(in *db.Cell) error {
 		var due Due
 		err := in.Read.NewRaw(`SELECT count(*) AS days, coalesce(min(due_at), 0) AS oldest
 FROM (SELECT due_at FROM report_days WHERE due_at <= ? ORDER BY due_at LIMIT ?) AS waiting`, now, maxDueDays).Scan(ctx, &due)
@@ -295,8 +295,8 @@ FROM (SELECT due_at FROM report_days WHERE due_at <= ? ORDER BY due_at LIMIT ?) 
 }
 
 // claim leases up to limit due days to this worker, in the order in which they became due.
-func (s *Store) claim(ctx context.Context, now model.Instant, limit int) ([]dayRow, error) {
-	due := s.db.Read.NewSelect().Table("report_days").Column("site_id", "day").Where("due_at <= ?", now).
+func (s *cellStore) claim(ctx context.Context, now model.Instant, limit int) ([]dayRow, error) {
+	due := s.cell.Read.NewSelect().Table("report_days").Column("site_id", "day").Where("due_at <= ?", now).
 		Order("due_at", "site_id", "day").Limit(int64(limit))
 
 	// Query first: even an update of nothing makes SQLite's writers wait.
@@ -306,10 +306,10 @@ func (s *Store) claim(ctx context.Context, now model.Instant, limit int) ([]dayR
 	}
 
 	var days []dayRow
-	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err = s.cell.InTx(ctx, func(ctx context.Context, tx *db.CellTx) error {
 		q := tx.NewSelect().Table("report_days").Column("site_id", "day").Where("due_at <= ?", now).
 			Order("due_at", "site_id", "day").Limit(int64(limit))
-		if s.db.IsPostgres() {
+		if s.cell.Common.IsPostgres() {
 			q.For("UPDATE SKIP LOCKED")
 		}
 		days = nil
@@ -329,7 +329,7 @@ func (s *Store) claim(ctx context.Context, now model.Instant, limit int) ([]dayR
 // Invalidate makes the days of a site due, after a change of their rows in the same transaction. A
 // build that has read the rows before cannot be stored any more. Days whose rows may be deleted by
 // retention stay as they are.
-func Invalidate(ctx context.Context, tx bun.IDB, siteID int64, now model.Instant, days ...model.Day) error {
+func Invalidate(ctx context.Context, tx *db.CellTx, siteID int64, now model.Instant, days ...model.Day) error {
 	if len(days) == 0 {
 		return nil
 	}
@@ -348,7 +348,7 @@ const zoneDelay = time.Hour
 
 // InvalidateZone makes all days of a site due, after a change of its time zone in the same
 // transaction. Until they are built again, reports count them without their rollups.
-func InvalidateZone(ctx context.Context, tx bun.IDB, siteID int64, now model.Instant) error {
+func InvalidateZone(ctx context.Context, tx *db.CellTx, siteID int64, now model.Instant) error {
 	_, err := tx.ExecContext(ctx, `UPDATE report_days SET version = version + 1, due_at = ?0,
   state = CASE state WHEN ?1 THEN ?2 ELSE state END
 WHERE site_id = ?3 AND state <> ?4`, now.Add(zoneDelay), final, open, siteID, sealed)
@@ -359,9 +359,9 @@ WHERE site_id = ?3 AND state <> ?4`, now.Add(zoneDelay), final, open, siteID, se
 }
 
 // days returns the ledger's days of a site from first to last, in order.
-func days(ctx context.Context, idb bun.IDB, siteID int64, first, last model.Day) ([]dayRow, error) {
+func days(ctx context.Context, cell *db.Cell, siteID int64, first, last model.Day) ([]dayRow, error) {
 	var rows []dayRow
-	err := idb.NewSelect().Model(&rows).Where("site_id = ? AND day >= ? AND day <= ?", siteID, first, last).Order("day").
+	err := cell.Read.NewSelect().Model(&rows).Where("site_id = ? AND day >= ? AND day <= ?", siteID, first, last).Order("day").
 		Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the report days of site %d: %w", siteID, err)

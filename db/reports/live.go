@@ -42,10 +42,10 @@ type liveDay struct {
 // liveDay returns a day built from its rows, at most some seconds old. Concurrent callers share one
 // build, which gives way to other callers as a scan does.
 func (c *count) liveDay(ctx context.Context, day model.Day) (*liveDay, error) {
-	now := c.request.Now
-	return c.live.get(ctx, liveKey{c.request.SiteID, day}, now, func() (cached[*liveDay], error) {
+	now := c.plan.request.Now
+	return c.live.get(ctx, liveKey{c.plan.request.SiteID, day}, now, func() (cached[*liveDay], error) {
 		before := c.took()
-		g, _, err := c.buildRows(ctx, c.request.SiteID, day, maxLiveBuild, func(held int) error { return c.yield(ctx, held) })
+		g, _, err := c.buildRows(ctx, c.plan.request.SiteID, day, maxLiveBuild, func(held int) error { return c.yield(ctx, held) })
 		if err != nil {
 			return cached[*liveDay]{}, err
 		}

@@ -73,7 +73,7 @@ func (s *Store) Live(ctx context.Context, siteID int64, now model.Instant) (*Liv
 }
 
 // readLive counts the rows of the last minutes while it reads them.
-func (s *Store) readLive(ctx context.Context, siteID int64, now model.Instant) (*Live, error) {
+func (s *cellStore) readLive(ctx context.Context, siteID int64, now model.Instant) (*Live, error) {
 	since := now.Add(-LiveMinutes * time.Minute)
 	c := newLiveCount(now)
 	if err := s.eachRecent(ctx, recentViews, siteID, since+1, now, maxLiveViews, c.addView); err != nil {

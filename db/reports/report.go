@@ -21,9 +21,6 @@ type Request struct {
 	Asker string
 	// Periods are counted together, for instance a period and the one it is compared with.
 	Periods []*scan.Query
-	// Matchers identifies what the functions of the periods' filters and funnels accept: two equal
-	// texts stand for equal functions. Without it, a request with such functions shares no answer.
-	Matchers string
 }
 
 // Answer has the result of each period of a Request.
@@ -44,7 +41,11 @@ const counting = "count a report"
 // It fails with ErrTooExpensive and ErrNotBuilt before it reads any figure, and with ErrTooLarge when
 // it needs too much memory. It waits for its turn until ctx ends.
 func (s *Store) Report(ctx context.Context, r Request) (*Answer, error) {
-	answer, _, err := s.count(ctx, r)
+	p, err := s.plan(ctx, &r)
+	if err != nil {
+		return nil, err
+	}
+	answer, _, err := p.count(ctx)
 	return answer, err
 }
 
@@ -54,28 +55,24 @@ type Work struct {
 	Bytes int64         // of texts, rows of breakdowns and user ids
 }
 
-// count is Report. work is set after an error, too.
-func (s *Store) count(ctx context.Context, r Request) (answer *Answer, work Work, err error) {
-	if s, err = s.ofSite(ctx, r.SiteID); err != nil {
+// count counts the request of a plan. work is set after an error, too.
+func (p *plan) count(ctx context.Context) (answer *Answer, work Work, err error) {
+	if err := p.addLiveDays(ctx); err != nil {
 		return nil, Work{}, err
 	}
-	p, err := s.prepare(ctx, &r)
-	if err != nil {
-		return nil, Work{}, err
-	}
-	c, err := s.begin(ctx, &r, p)
+	c, err := p.begin(ctx)
 	if err != nil {
 		return nil, Work{}, err
 	}
 	defer c.turn.End()
 
-	s.observe(counting)
-	answer = &Answer{Request: r}
+	c.observe(counting)
+	answer = &Answer{Request: *p.request}
 	if answer.AsOf, err = c.scan(ctx); err == nil {
 		for _, scanner := range c.scanners {
 			answer.Results = append(answer.Results, scanner.Result())
 		}
-		err = s.include(ctx, &r, p, answer.Results, c.budget)
+		err = c.include(ctx, p.request, p, answer.Results, c.budget)
 	}
 
 	work = Work{c.took(), c.budget.Used()}
@@ -102,24 +99,25 @@ type Size struct {
 
 // Size returns what a request reads of finished days.
 func (s *Store) Size(ctx context.Context, r Request) (Size, error) {
-	s, err := s.ofSite(ctx, r.SiteID)
+	in, err := s.ofSite(ctx, r.SiteID)
 	if err != nil {
 		return Size{}, err
 	}
-
-	p := newPlan(&r)
-	err = s.readLedger(ctx, &r, p)
-	return p.size, err
+	p, err := in.readLedger(ctx, &r)
+	if err != nil {
+		return Size{}, err
+	}
+	return p.size, nil
 }
 
 // DayPageviews returns how many page views the report of a finished day counts; 0 if it is not built.
 func (s *Store) DayPageviews(ctx context.Context, siteID int64, day model.Day) (int64, error) {
-	s, err := s.ofSite(ctx, siteID)
+	in, err := s.ofSite(ctx, siteID)
 	if err != nil {
 		return 0, err
 	}
 
-	rows, err := days(ctx, s.db.Read, siteID, day, day)
+	rows, err := days(ctx, in.cell, siteID, day, day)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
@@ -144,18 +142,19 @@ func (s *Store) FirstDay(ctx context.Context, siteID int64) (day model.Day, ok b
 
 // firstOwnDay is FirstDay without imports.
 func (s *Store) firstOwnDay(ctx context.Context, siteID int64) (day model.Day, ok bool, err error) {
-	if s, err = s.ofSite(ctx, siteID); err != nil {
+	in, err := s.ofSite(ctx, siteID)
+	if err != nil {
 		return 0, false, err
 	}
 
 	var first []model.Day
-	err = s.db.Read.NewSelect().Table("report_days").Column("day").Where("site_id = ?", siteID).Order("day").Limit(1).
+	err = in.cell.Read.NewSelect().Table("report_days").Column("day").Where("site_id = ?", siteID).Order("day").Limit(1).
 		Scan(ctx, &first)
 	if err != nil {
 		return 0, false, fmt.Errorf("read the first report day of site %d: %w", siteID, err)
 	}
 
-	day, ok, err = s.nextVisit(ctx, siteID, firstDay)
+	day, ok, err = in.nextVisit(ctx, siteID, firstDay)
 	if err != nil {
 		return 0, false, fmt.Errorf("read the first visit of site %d: %w", siteID, err)
 	}
@@ -167,11 +166,12 @@ func (s *Store) firstOwnDay(ctx context.Context, siteID int64) (day model.Day, o
 
 // StoredBytes returns how many bytes the segments of a site have.
 func (s *Store) StoredBytes(ctx context.Context, siteID int64) (bytes int64, err error) {
-	if s, err = s.ofSite(ctx, siteID); err != nil {
+	in, err := s.ofSite(ctx, siteID)
+	if err != nil {
 		return 0, err
 	}
 
-	err = s.db.Read.NewSelect().Table("report_segments").ColumnExpr("coalesce(sum(length(data)), 0)").
+	err = in.cell.Read.NewSelect().Table("report_segments").ColumnExpr("coalesce(sum(length(data)), 0)").
 		Where("site_id = ?", siteID).Scan(ctx, &bytes)
 	if err != nil {
 		return 0, fmt.Errorf("measure the segments of site %d: %w", siteID, err)
@@ -184,81 +184,99 @@ type span struct{ first, last model.Day }
 
 // plan is what a request reads.
 type plan struct {
+	in      *cellStore // the reports of the site's cell
+	request *Request
 	spans   []span             // of the periods, without future days
 	built   map[model.Day]bool // days of the ledger that have been built
 	live    []model.Day        // days to build from rows, ascending
 	size    Size               // of the built days and of imports
 	imports []model.ReportImport
+
+	planned  model.Day // the last day that Plan has entered into the ledger
+	complete bool      // the ledger has all days up to planned
 }
 
-func newPlan(r *Request) *plan {
-	p := &plan{built: make(map[model.Day]bool)}
-	today := r.Now.Day()
-	for _, q := range r.Periods {
-		first, last := q.UTCDays()
-		p.spans = append(p.spans, span{max(first, firstDay), min(last, today)})
-	}
-	return p
-}
-
-// prepare decides what to read, and refuses what is too much.
-func (s *Store) prepare(ctx context.Context, r *Request) (*plan, error) {
-	p := newPlan(r)
-	if err := s.readLedger(ctx, r, p); err != nil {
-		return nil, err
-	}
-	if p.size.Pageviews > MaxPageviews {
-		return nil, ErrTooExpensive
-	}
-
-	known, complete, err := s.planned(ctx, r.SiteID)
+// plan reads the ledger for a request, and refuses what is too much.
+func (s *Store) plan(ctx context.Context, r *Request) (*plan, error) {
+	in, err := s.ofSite(ctx, r.SiteID)
 	if err != nil {
 		return nil, err
 	}
-	for _, sp := range p.spans {
-		if !complete {
-			known = sp.first - 1
-		}
-		if err := s.addUnplanned(ctx, r.SiteID, p, span{max(sp.first, known+1), sp.last}); err != nil {
+
+	// Read before the ledger: a day that is planned between the two is then found by its visits.
+	planned, complete, err := in.planned(ctx, r.SiteID)
+	if err != nil {
+		return nil, err
+	}
+	p, err := in.readLedger(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	p.planned, p.complete = planned, complete
+	if p.size.Pageviews > MaxPageviews {
+		return nil, ErrTooExpensive
+	}
+	return p, nil
+}
+
+// readLedger returns a plan with the days of the ledger and the imports. The store must be of the site's
+// cell.
+func (s *cellStore) readLedger(ctx context.Context, r *Request) (*plan, error) {
+	p := &plan{in: s, request: r, built: make(map[model.Day]bool)}
+	today := r.Now.Day()
+	for _, q := range r.Periods {
+		first, last := q.UTCDays()
+		sp := span{max(first, firstDay), min(last, today)}
+		p.spans = append(p.spans, sp)
+
+		rows, err := days(ctx, s.cell, r.SiteID, sp.first, sp.last)
+		if err != nil {
 			return nil, err
+		}
+		for _, row := range rows {
+			p.addDay(&row)
+		}
+	}
+
+	var err error
+	p.imports, err = importsOf(ctx, s.cell.Read, r.SiteID, p.spans)
+	for i := range p.imports {
+		for _, sp := range p.spans {
+			p.size.Pageviews += importCost(&p.imports[i], sp)
+		}
+	}
+	return p, err
+}
+
+// addDay adds a day of the ledger.
+func (p *plan) addDay(row *dayRow) {
+	if row.BuiltAt == 0 {
+		p.live = append(p.live, row.Day)
+		return
+	}
+	p.built[row.Day] = true
+	p.size.Pageviews += row.Pageviews
+	p.size.Events += row.Events
+}
+
+// addLiveDays adds the days that are not in the ledger, and refuses more than a report may read.
+func (p *plan) addLiveDays(ctx context.Context) error {
+	for _, sp := range p.spans {
+		from := sp.first
+		if p.complete {
+			from = max(from, p.planned+1)
+		}
+		if err := p.in.addUnplanned(ctx, p.request.SiteID, p, span{from, sp.last}); err != nil {
+			return err
 		}
 	}
 
 	slices.Sort(p.live)
 	p.live = slices.Compact(p.live)
 	if len(p.live) > maxLiveDays {
-		return nil, ErrNotBuilt
+		return ErrNotBuilt
 	}
-	return p, nil
-}
-
-// readLedger adds the days of the ledger and the imports to the plan.
-func (s *Store) readLedger(ctx context.Context, r *Request, p *plan) error {
-	for _, sp := range p.spans {
-		rows, err := days(ctx, s.db.Read, r.SiteID, sp.first, sp.last)
-		if err != nil {
-			return err
-		}
-
-		for _, row := range rows {
-			if row.BuiltAt == 0 {
-				p.live = append(p.live, row.Day)
-				continue
-			}
-			p.built[row.Day] = true
-			p.size.Pageviews += row.Pageviews
-			p.size.Events += row.Events
-		}
-	}
-
-	var err error
-	p.imports, err = importsOf(ctx, s.db.Read, r.SiteID, p.spans)
-	for i := range p.imports {
-		for _, sp := range p.spans {
-			p.size.Pageviews += importCost(&p.imports[i], sp)
-		}
-	}
-	return err
+	return nil
 }
 
 // planned returns the last day that Plan has entered. complete is false while the site's earlier
@@ -286,7 +304,7 @@ func (s *Store) planned(ctx context.Context, siteID int64) (last model.Day, comp
 
 // addUnplanned adds the days of a span that are not in the ledger and have visits. It stops at more
 // days than a report may read. A single day, usually today, is added without a look.
-func (s *Store) addUnplanned(ctx context.Context, siteID int64, p *plan, sp span) error {
+func (s *cellStore) addUnplanned(ctx context.Context, siteID int64, p *plan, sp span) error {
 	if sp.first == sp.last && !p.built[sp.first] {
 		p.live = append(p.live, sp.first)
 		return nil

@@ -103,6 +103,7 @@ type Store struct {
 	live    *cache[liveKey, *liveDay]
 	answers *cache[question, *Answer]
 
+	rewriting    *rewriting
 	deflateBelow int           // maxDeflated, except in tests
 	quantum      time.Duration // scanQuantum, except in tests
 
@@ -123,6 +124,7 @@ func New(d *db.DB) *Store {
 		live:    newCache[liveKey, *liveDay](maxLiveBytes),
 		answers: newCache[question, *Answer](maxAnswerBytes),
 
+		rewriting:    new(rewriting),
 		deflateBelow: maxDeflated,
 		quantum:      scanQuantum,
 
@@ -166,18 +168,17 @@ func newTurns() *turns.Queue {
 	}
 }
 
-// in returns the reports of a cell, with the same caches and limits.
-func (s *Store) in(cell *db.DB) *Store {
-	if cell == s.db {
-		return s
-	}
-	in := *s
-	in.db = cell
-	return &in
+// cellStore builds and counts the reports of one cell, with the caches and limits of the store.
+type cellStore struct {
+	*Store
+	cell *db.Cell
 }
 
+// in returns the reports of a cell.
+func (s *Store) in(cell *db.Cell) *cellStore { return &cellStore{s, cell} }
+
 // ofSite returns the reports of a site's cell.
-func (s *Store) ofSite(ctx context.Context, siteID int64) (*Store, error) {
+func (s *Store) ofSite(ctx context.Context, siteID int64) (*cellStore, error) {
 	cell, err := s.db.OfSite(ctx, siteID)
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ const maxRoom = 1 << 20
 // buildRows makes the segment of a day from its rows, in one snapshot. lost counts the page views and
 // events without a visit, which the export leaves out too. For the budget, see segment.BuildDay. pause is
 // called now and then with the memory of the rows, and ends the build by its error.
-func (s *Store) buildRows(
+func (s *cellStore) buildRows(
 	ctx context.Context, siteID int64, day model.Day, budget int, pause func(held int) error,
 ) (g *segment.Segment, lost int, err error) {
 	err = s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
@@ -64,7 +64,7 @@ func (s *Store) buildRows(
 }
 
 // snapshotRows is snapshot for queries below database/sql.
-func (s *Store) snapshotRows(ctx context.Context, read func(context.Context, eachRow) error) error {
+func (s *cellStore) snapshotRows(ctx context.Context, read func(context.Context, eachRow) error) error {
 	return s.snapshot(ctx, func(ctx context.Context, _ bun.Tx, conn bun.Conn) error {
 		return conn.Raw(func(driverConn any) error { return read(ctx, s.rowsOf(driverConn)) })
 	})
@@ -72,8 +72,8 @@ func (s *Store) snapshotRows(ctx context.Context, read func(context.Context, eac
 
 // snapshot runs reads that see one state of the database, as one of the long reads. conn is the
 // connection of tx. PostgreSQL could otherwise read the whole table of a month without statistics.
-func (s *Store) snapshot(ctx context.Context, read func(context.Context, bun.Tx, bun.Conn) error) error {
-	return s.db.Snapshot(ctx, []string{"SET LOCAL enable_seqscan = off", "SET LOCAL jit = off"}, read)
+func (s *cellStore) snapshot(ctx context.Context, read func(context.Context, bun.Tx, bun.Conn) error) error {
+	return s.cell.Snapshot(ctx, []string{"SET LOCAL enable_seqscan = off", "SET LOCAL jit = off"}, read)
 }
 
 // eachRow runs a query below database/sql and calls take for each row.
@@ -81,7 +81,7 @@ type eachRow func(ctx context.Context, query string, args []int64, take func(raw
 
 // rowsOf returns the function that queries through a driver's connection. The function may be used
 // only while the connection is held.
-func (s *Store) rowsOf(driverConn any) eachRow {
+func (s *cellStore) rowsOf(driverConn any) eachRow {
 	return func(ctx context.Context, query string, args []int64, take func(rawrows.Row) error) error {
 		s.observe(query)
 		return rawrows.Each(ctx, driverConn, query, args, take)
@@ -237,9 +237,9 @@ func (r *dayReader) readEvents(ctx context.Context) error {
 }
 
 // nextVisit returns the day of the site's first visit from a day on. ok is false if there is none.
-func (s *Store) nextVisit(ctx context.Context, siteID int64, from model.Day) (day model.Day, ok bool, err error) {
+func (s *cellStore) nextVisit(ctx context.Context, siteID int64, from model.Day) (day model.Day, ok bool, err error) {
 	var days []model.Day
-	err = s.db.Read.NewSelect().Table("visits").Column("day").Where("site_id = ? AND day >= ?", siteID, from).
+	err = s.cell.Read.NewSelect().Table("visits").Column("day").Where("site_id = ? AND day >= ?", siteID, from).
 		Order("day").Limit(1).Scan(ctx, &days)
 	if err != nil || len(days) == 0 {
 		return 0, false, err
@@ -273,11 +273,11 @@ type recentRow struct {
 }
 
 // eachRecent calls take for up to limit rows of a query from a time until another one.
-func (s *Store) eachRecent(
+func (s *cellStore) eachRecent(
 	ctx context.Context, query string, siteID int64, since, now model.Instant, limit int, take func(*recentRow),
 ) error {
 	visit := sqliteRecentVisit
-	if s.db.IsPostgres() {
+	if s.cell.Common.IsPostgres() {
 		visit = pgRecentVisit
 	}
 

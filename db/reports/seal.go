@@ -19,16 +19,16 @@ func (s *Store) Seal(ctx context.Context, before model.Month, now model.Instant)
 		return false, err
 	}
 
-	err = s.db.EachCell(ctx, func(in *db.DB) error { return s.in(in).sealCell(ctx, end, now) })
+	err = s.db.EachCell(ctx, func(in *db.Cell) error { return s.in(in).sealCell(ctx, end, now) })
 	return err == nil, err
 }
 
 // sealCell seals the months of a cell that end before a day.
-func (s *Store) sealCell(ctx context.Context, end model.Day, now model.Instant) error {
+func (s *cellStore) sealCell(ctx context.Context, end model.Day, now model.Instant) error {
 	for {
 		var next []dayRow
-		if err := s.db.Read.NewSelect().Model(&next).Where("state = 2 AND day < ?", end).
-			Where("site_id NOT IN (SELECT id FROM sites WHERE cell <> ?)", s.db.CellID()).Order("day", "site_id").Limit(1).
+		if err := s.cell.Read.NewSelect().Model(&next).Where("state = 2 AND day < ?", end).
+			Where("site_id NOT IN (SELECT id FROM sites WHERE cell <> ?)", s.cell.ID).Order("day", "site_id").Limit(1).
 			Scan(ctx, &next); err != nil {
 			return fmt.Errorf("look for report days to seal: %w", err)
 		}
@@ -50,7 +50,7 @@ func (s *Store) isMerged(ctx context.Context, end model.Day) (bool, error) {
 	}
 
 	waiting := false
-	err = s.db.EachCell(ctx, func(in *db.DB) error {
+	err = s.db.EachCell(ctx, func(in *db.Cell) error {
 		some, err := in.Read.NewSelect().Table("report_days").Where("due_at IS NOT NULL AND day < ?", end).Exists(ctx)
 		waiting = waiting || some
 		return err
@@ -62,9 +62,9 @@ func (s *Store) isMerged(ctx context.Context, end model.Day) (bool, error) {
 }
 
 // sealMonth seals the month of a merged day.
-func (s *Store) sealMonth(ctx context.Context, day dayRow, now model.Instant) error {
+func (s *cellStore) sealMonth(ctx context.Context, day dayRow, now model.Instant) error {
 	first, last := monthOf(day.Day)
-	month, err := days(ctx, s.db.Read, day.SiteID, first, last)
+	month, err := days(ctx, s.cell, day.SiteID, first, last)
 	if err != nil {
 		return err
 	}

@@ -15,23 +15,28 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/rawrows"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// A stored segment is a header of eight little-endian 64-bit numbers, then the parts. The header has
-// the form of what follows, the size of the whole and the size of each part. Each size is a
-// multiple of 8, so that the columns of the parts stay aligned.
+// A stored segment is a header, then the parts. The header has little-endian numbers: the form of what
+// follows and the CRC-32C of the rest of the header, of 32 bits each, then the size of the whole and of
+// each part, of 64 bits each. Each size is a multiple of 8, so that the columns of the parts stay aligned.
 const (
 	headerSize = 8 * (2 + int(segment.Parts))
 
-	formPlain    = 1
-	formDeflated = 2 // the parts are compressed together
+	formPlain    = 3
+	formDeflated = 4 // the parts are compressed together
 
-	// maxDeflated is the size below which a segment is compressed. The descriptions of columns
-	// outweigh the rows of a small site, which needs no rollup either.
+	// Forms of before the first release: see segment.DecodeOld. Their headers have no checksum.
+	formOldPlain    = 1
+	formOldDeflated = 2
+
+	// maxDeflated is the size below which a segment is compressed. The heads of columns outweigh the
+	// rows of a small site, which needs no rollup either.
 	maxDeflated = 32 << 10
 
 	// chunkSize bounds the data of one row.
@@ -59,7 +64,10 @@ type stored struct {
 // than deflateBelow bytes is compressed and has none.
 func pack(g *segment.Segment, zone *time.Location, deflateBelow int) (stored, error) {
 	packed, err := packColumns(g, deflateBelow)
-	if err != nil || len(packed) == 0 || formOf(packed) != formPlain {
+	if err != nil {
+		return stored{}, err
+	}
+	if form, err := formOf(packed); err != nil || isDeflated(form) {
 		return stored{packed: packed}, err
 	}
 	return stored{packed: packed, rollup: scan.RollUp(g, zone).Encode()}, nil
@@ -67,32 +75,31 @@ func pack(g *segment.Segment, zone *time.Location, deflateBelow int) (stored, er
 
 // packColumns returns the stored form of a segment without its rollup.
 func packColumns(g *segment.Segment, deflateBelow int) ([]byte, error) {
-	parts, err := g.Encode()
-	if err != nil {
-		return nil, err
-	}
-
-	header := make([]byte, headerSize)
-	size := headerSize
-	for i, part := range parts {
-		binary.LittleEndian.PutUint64(header[8*(2+i):], uint64(len(part)))
+	parts := g.Encode()
+	sizes, size := make([]int, 0, len(parts)), headerSize
+	for _, part := range parts {
+		sizes = append(sizes, len(part))
 		size += len(part)
 	}
-	binary.LittleEndian.PutUint64(header, formPlain)
-	binary.LittleEndian.PutUint64(header[8:], uint64(size))
 
 	if size < deflateBelow {
-		binary.LittleEndian.PutUint64(header, formDeflated)
-		return deflate(header, parts)
+		return deflate(newHeader(formDeflated, size, sizes), parts)
 	}
-
-	packed := make([]byte, 0, size)
-	packed = append(packed, header...)
-	for _, part := range parts {
-		packed = append(packed, part...)
-	}
-	return packed, nil
+	return slices.Concat(append([][]byte{newHeader(formPlain, size, sizes)}, parts[:]...)...), nil
 }
+
+// newHeader returns a header for parts of some sizes.
+func newHeader(form uint32, size int, sizes []int) []byte {
+	header := binary.LittleEndian.AppendUint64(make([]byte, 8, headerSize), uint64(size))
+	for _, size := range sizes {
+		header = binary.LittleEndian.AppendUint64(header, uint64(size))
+	}
+	binary.LittleEndian.PutUint32(header, form)
+	binary.LittleEndian.PutUint32(header[4:], crc32.Checksum(header[8:], castagnoli))
+	return header
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // deflate returns the header followed by the compressed parts.
 func deflate(header []byte, parts [segment.Parts][]byte) ([]byte, error) {
@@ -111,33 +118,53 @@ func deflate(header []byte, parts [segment.Parts][]byte) ([]byte, error) {
 	return buffer.Bytes(), err
 }
 
-// unpack decodes the stored form of a segment, which the segment's columns may alias.
-func unpack(packed []byte) (*segment.Segment, error) {
+// formOf returns the form that the header of a stored segment names, after a check of the header.
+func formOf(packed []byte) (uint32, error) {
 	if len(packed) < headerSize {
-		return nil, fmt.Errorf("%w: %d bytes", segment.ErrDamaged, len(packed))
+		return 0, fmt.Errorf("%w: %d bytes", segment.ErrDamaged, len(packed))
 	}
 
+	switch form := binary.LittleEndian.Uint32(packed); form {
+	case formOldPlain, formOldDeflated:
+		return form, nil
+	case formPlain, formDeflated:
+		if binary.LittleEndian.Uint32(packed[4:]) != crc32.Checksum(packed[8:headerSize], castagnoli) {
+			return 0, fmt.Errorf("%w: wrong checksum of the header", segment.ErrDamaged)
+		}
+		return form, nil
+	default:
+		return 0, fmt.Errorf("%w: form %d", segment.ErrVersion, form)
+	}
+}
+
+// isOld reports whether a form is of before the first release.
+func isOld(form uint32) bool { return form < formPlain }
+
+// isDeflated reports whether the parts are compressed.
+func isDeflated(form uint32) bool { return form == formDeflated || form == formOldDeflated }
+
+// unpack decodes the stored form of a segment, which the segment's columns may alias.
+func unpack(packed []byte) (*segment.Segment, error) {
+	form, err := formOf(packed)
+	if err != nil {
+		return nil, err
+	}
 	body := packed[headerSize:]
-	switch form := formOf(packed); form {
-	case formPlain:
-	case formDeflated:
-		var err error
+	if isDeflated(form) {
 		if body, err = inflate(body); err != nil {
 			return nil, err
 		}
-	default:
-		return nil, fmt.Errorf("%w: form %d", segment.ErrVersion, form)
 	}
 
 	var parts [segment.Parts][]byte
 	if err := split(packed, body, parts[:]); err != nil {
 		return nil, err
 	}
+	if isOld(form) {
+		return segment.DecodeOld(parts)
+	}
 	return segment.Decode(parts)
 }
-
-// formOf returns the form that a header names.
-func formOf(packed []byte) uint64 { return binary.LittleEndian.Uint64(packed) }
 
 // split sets the first parts of a segment from what follows its header.
 func split(header, body []byte, parts [][]byte) error {
@@ -156,12 +183,16 @@ const textParts = int(segment.PartTexts) + 1
 
 // unpackTexts decodes the days and texts of a segment that has a rollup.
 func unpackTexts(packed []byte) (*segment.Segment, error) {
-	if len(packed) < headerSize {
-		return nil, fmt.Errorf("%w: %d bytes", segment.ErrDamaged, len(packed))
+	form, err := formOf(packed)
+	if err != nil {
+		return nil, err
 	}
 	var parts [textParts][]byte
 	if err := split(packed, packed[headerSize:], parts[:]); err != nil {
 		return nil, err
+	}
+	if isOld(form) {
+		return segment.DecodeOldTexts(parts[segment.PartDays], parts[segment.PartTexts])
 	}
 	return segment.DecodeTexts(parts[segment.PartDays], parts[segment.PartTexts])
 }
@@ -170,7 +201,7 @@ func unpackTexts(packed []byte) (*segment.Segment, error) {
 func textsSize(packed []byte) int {
 	size := headerSize
 	for i := range textParts {
-		size += int(binary.LittleEndian.Uint64(packed[8*(2+i):]))
+		size += int(min(binary.LittleEndian.Uint64(packed[8*(2+i):]), segment.MaxPart))
 	}
 	return size
 }
@@ -203,10 +234,10 @@ func (s *Store) binaryQuery(text string, args ...any) (string, []any) {
 
 // putSegment stores a segment in place of those that begin on the same day.
 func (s *Store) putSegment(
-	ctx context.Context, tx bun.Tx, siteID int64, first model.Day, days int, to stored,
+	ctx context.Context, tx *db.CellTx, siteID int64, first model.Day, days int, to stored,
 ) error {
 	put := func(chunk int64, data []byte) error {
-		return s.putChunks(ctx, tx, "report_segments (site_id, first_day, days, chunk, data)",
+		return s.putChunks(ctx, tx.Tx.Tx, "report_segments (site_id, first_day, days, chunk, data)",
 			[]any{siteID, int64(first), int64(days)}, chunk, data)
 	}
 
@@ -239,7 +270,7 @@ func (s *Store) putChunks(ctx context.Context, tx bun.Tx, columns string, key []
 }
 
 // deleteSegments deletes the segments that begin on a day from first to last.
-func deleteSegments(ctx context.Context, tx bun.IDB, siteID int64, first, last model.Day) error {
+func deleteSegments(ctx context.Context, tx *db.CellTx, siteID int64, first, last model.Day) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM report_segments WHERE site_id = ? AND first_day >= ? AND first_day <= ?",
 		siteID, first, last)
 	return err
@@ -247,7 +278,7 @@ func deleteSegments(ctx context.Context, tx bun.IDB, siteID int64, first, last m
 
 // readSegments reads the segments of a site that have days of a span, in order. None of them begins
 // before begin.
-func (s *Store) readSegments(
+func (s *cellStore) readSegments(
 	ctx context.Context, siteID int64, begin model.Day, sp span,
 ) (list []*segment.Segment, err error) {
 	err = s.eachSegment(ctx, siteID, begin, sp, nil, func(g *segment.Segment) error {
@@ -259,7 +290,7 @@ func (s *Store) readSegments(
 
 // eachSegment calls take for each segment that readSegments returns, as soon as it is read. For rooms,
 // see there.
-func (s *Store) eachSegment(
+func (s *cellStore) eachSegment(
 	ctx context.Context, siteID int64, begin model.Day, sp span, rooms *rooms, take func(*segment.Segment) error,
 ) error {
 	err := s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
@@ -288,7 +319,7 @@ type piece struct {
 
 // eachPiece calls take for the segments of a site that have days of a span. Of segments with a rollup
 // it reads the columns only if needsColumns. It reads one state of the database. For rooms, see there.
-func (s *Store) eachPiece(
+func (s *cellStore) eachPiece(
 	ctx context.Context, siteID int64, begin model.Day, sp span, rooms *rooms,
 	needsColumns func(piece) bool, take func(piece) error,
 ) error {
@@ -454,10 +485,11 @@ func (s *stored) add(chunk int64, data []byte, columns bool) {
 }
 
 // sizeOf returns the room that a stored segment needs, with its columns or without, from its first
-// chunk.
+// chunk. A damaged one has no other chunks to wait for.
 func sizeOf(chunk []byte, columns bool) int {
+	form, err := formOf(chunk)
 	switch {
-	case len(chunk) < headerSize || formOf(chunk) != formPlain:
+	case err != nil || isDeflated(form):
 		return len(chunk)
 	case columns:
 		return int(min(binary.LittleEndian.Uint64(chunk[8:]), segment.MaxPart))

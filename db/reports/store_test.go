@@ -86,7 +86,7 @@ func TestTwoWorkersOnOneDay(t *testing.T) {
 }
 
 func (f *fixture) invalidate(day model.Day) {
-	err := f.d.InSiteTx(context.Background(), f.site.ID, func(ctx context.Context, tx *db.Tx) error {
+	err := f.d.InSiteTx(context.Background(), f.site.ID, func(ctx context.Context, tx *db.CellTx) error {
 		return reports.Invalidate(ctx, tx, f.site.ID, f.clock.now, day)
 	})
 	if err != nil {

@@ -95,7 +95,7 @@ func (c *steppedClock) step() time.Duration {
 }
 
 // TestClockJumps checks that the clock is not trusted for 70 minutes after a jump, or for 24 hours
-// after one of more than a day.
+// after a jump of more than a day.
 func TestClockJumps(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -145,7 +145,7 @@ func TestClockJumps(t *testing.T) {
 }
 
 // TestClockIsCorrected checks that a corrected clock is trusted at once by a process that knows how
-// long it was wrong, and after 70 minutes by one that does not. After another jump the wait
+// long it was wrong, and after 70 minutes by a process that does not. After another jump the wait
 // restarts.
 func TestClockIsCorrected(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {

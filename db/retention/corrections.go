@@ -6,13 +6,12 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// A process whose clock is ahead stores times in the future. CorrectSchedule and CorrectDates
-// replace such times, so that nothing waits until they come.
+// A process with a clock ahead stores times in the future. CorrectSchedule and CorrectDates replace
+// such times, so that nothing waits until they come.
 
 const (
 	// deliverySlack exceeds every pause between two attempts of a delivery: MaxRetryPause with its
@@ -26,7 +25,7 @@ const (
 	// does not repeat an attempt in progress.
 	claimSlack = 3 * time.Minute
 
-	// maxKeepOld is the longest overlap of a secret with the one that replaced it.
+	// maxKeepOld is the longest overlap of a secret with its replacement.
 	maxKeepOld = model.MaxKeepOldDays * 24 * time.Hour
 )
 
@@ -111,9 +110,9 @@ func (s *Store) CorrectDates(ctx context.Context, now model.Instant) (int64, err
 
 		{
 			table: "sessions", key: "id_hash",
-			condition: "expires_at > ?1", limit: now.Add(accounts.SessionIdle + 24*time.Hour),
-			set:   fmt.Sprintf("last_seen_at = ?0 - %d, expires_at = ?0", accounts.SessionIdle.Microseconds()),
-			value: now.Add(accounts.SessionIdle),
+			condition: "expires_at > ?1", limit: now.Add(model.SessionIdle + 24*time.Hour),
+			set:   fmt.Sprintf("last_seen_at = ?0 - %d, expires_at = ?0", model.SessionIdle.Microseconds()),
+			value: now.Add(model.SessionIdle),
 		},
 
 		{
@@ -136,8 +135,8 @@ func (s *Store) correct(ctx context.Context, corrections []correction) (int64, e
 	for _, c := range corrections {
 		wrong := fmt.Sprintf("FROM %s WHERE %s", c.table, c.condition)
 
-		// The condition is repeated: PostgreSQL checks the outer one again on a row whose lock it
-		// has waited for.
+		// The condition is repeated: after a wait for a row's lock, PostgreSQL checks only the
+		// outer condition again.
 		rows := fmt.Sprintf("%s AND (%s) IN (SELECT %[2]s %[3]s ORDER BY %[2]s LIMIT %[4]d)", c.condition, c.key,
 			wrong, deleteChunk)
 
@@ -146,8 +145,8 @@ func (s *Store) correct(ctx context.Context, corrections []correction) (int64, e
 			change = fmt.Sprintf("DELETE FROM %s WHERE %s", c.table, rows)
 		}
 
-		err := s.db.EachCellOf(ctx, c.table, func(in *db.DB) error {
-			n, err := s.in(in).changeInChunks(ctx, wrong, change, c.value, c.limit)
+		err := s.db.EachCellOf(ctx, c.table, func(in *db.Cell) error {
+			n, err := cell{in}.changeInChunks(ctx, wrong, change, c.value, c.limit)
 			all += n
 			return err
 		})
@@ -160,20 +159,20 @@ func (s *Store) correct(ctx context.Context, corrections []correction) (int64, e
 }
 
 // changeInChunks repeats a statement that changes a few rows, until the clause "FROM … WHERE …"
-// selects none, and returns the number of changed rows. Both have the same arguments. It queries
-// before it writes, because even a write of nothing makes SQLite's writers wait.
-func (s *Store) changeInChunks(ctx context.Context, from, change string, args ...any) (int64, error) {
+// selects no row, and returns the number of changed rows. Both have the same arguments. It queries
+// before it writes, because even a write that changes no row makes SQLite's writers wait.
+func (c cell) changeInChunks(ctx context.Context, from, change string, args ...any) (int64, error) {
 	var all int64
 	for {
 		var more bool
-		if err := s.db.Read.NewRaw("SELECT EXISTS (SELECT 1 "+from+")", args...).Scan(ctx, &more); err != nil {
+		if err := c.Read.NewRaw("SELECT EXISTS (SELECT 1 "+from+")", args...).Scan(ctx, &more); err != nil {
 			return all, err
 		}
 		if !more {
 			return all, nil
 		}
 
-		result, err := s.db.Write.ExecContext(ctx, change, args...)
+		result, err := c.Write.ExecContext(ctx, change, args...)
 		if err != nil {
 			return all, err
 		}

@@ -34,10 +34,10 @@ type detachedPartition struct {
 }
 
 // detachPartitions detaches the table's months before the given one, and returns their number.
-func (s *Store) detachPartitions(
+func (c cell) detachPartitions(
 	ctx context.Context, table partitioned, before model.Month, now model.Instant,
 ) (int64, error) {
-	have, err := s.partitions(ctx, table)
+	have, err := c.partitions(ctx, table)
 	if err != nil {
 		return 0, fmt.Errorf("list the partitions of %s: %w", table.name, err)
 	}
@@ -48,7 +48,7 @@ func (s *Store) detachPartitions(
 			continue
 		}
 
-		err := s.changePartitions(ctx, func(tx *db.Tx) error { return detachPartition(ctx, tx, table, month, now) })
+		err := c.changePartitions(ctx, func(tx *db.CellTx) error { return detachPartition(ctx, tx, table, month, now) })
 		if err != nil {
 			return detached, fmt.Errorf("detach %s: %w", table.partition(month), err)
 		}
@@ -60,7 +60,7 @@ func (s *Store) detachPartitions(
 }
 
 // detachPartition detaches a month's partition, unless another process has done so.
-func detachPartition(ctx context.Context, tx *db.Tx, table partitioned, month model.Month, now model.Instant) error {
+func detachPartition(ctx context.Context, tx *db.CellTx, table partitioned, month model.Month, now model.Instant) error {
 	have, err := isAttached(ctx, tx, table, month)
 	if err != nil || !have {
 		return err
@@ -98,8 +98,8 @@ func detachPartition(ctx context.Context, tx *db.Tx, table partitioned, month mo
 	return err
 }
 
-// mergeInto moves the rows of one table into another, except those that it has, and drops the first.
-func mergeInto(ctx context.Context, tx *db.Tx, into, from bun.Ident) error {
+// mergeInto copies the rows of the second table that the first one lacks, and drops the second.
+func mergeInto(ctx context.Context, tx *db.CellTx, into, from bun.Ident) error {
 	if _, err := tx.ExecContext(ctx, "INSERT INTO ? SELECT * FROM ? ON CONFLICT DO NOTHING", into, from); err != nil {
 		return err
 	}
@@ -108,11 +108,11 @@ func mergeInto(ctx context.Context, tx *db.Tx, into, from bun.Ident) error {
 }
 
 // DropDetached drops the partitions that were detached at least DetachedRetention before now, and
-// returns their number. On SQLite there are none.
+// returns their number. On SQLite it does nothing.
 func (s *Store) DropDetached(ctx context.Context, now model.Instant) (int64, error) {
 	var dropped int64
-	err := s.db.EachCell(ctx, func(in *db.DB) error {
-		n, err := s.in(in).dropDetached(ctx, now)
+	err := s.db.EachCell(ctx, func(in *db.Cell) error {
+		n, err := cell{in}.dropDetached(ctx, now)
 		dropped += n
 		return err
 	})
@@ -120,17 +120,18 @@ func (s *Store) DropDetached(ctx context.Context, now model.Instant) (int64, err
 }
 
 // dropDetached is DropDetached for one cell.
-func (s *Store) dropDetached(ctx context.Context, now model.Instant) (int64, error) {
+func (c cell) dropDetached(ctx context.Context, now model.Instant) (int64, error) {
 	var dropped int64
-	for _, table := range s.partitionedTables() {
-		months, err := s.detachedMonths(ctx, table, now.Add(-DetachedRetention))
+	for _, table := range c.partitionedTables() {
+		months, err := c.detachedMonths(ctx, table, now.Add(-DetachedRetention))
 		if err != nil {
 			return dropped, err
 		}
 
 		for _, month := range months {
-			err := s.changePartitions(ctx, func(tx *db.Tx) error {
-				// Another process may have dropped it: then the name could be that of another cell's table.
+			err := c.changePartitions(ctx, func(tx *db.CellTx) error {
+				// Another process may have dropped it. Then the name could mean another cell's
+				// table.
 				recorded, err := forgetDetached(ctx, tx, table, month)
 				if err != nil || !recorded {
 					return err
@@ -150,13 +151,13 @@ func (s *Store) dropDetached(ctx context.Context, now model.Instant) (int64, err
 	return dropped, nil
 }
 
-// DetachedMonths returns the months whose detached partitions can be restored, oldest first.
+// DetachedMonths returns the months with detached partitions to restore, oldest first.
 func (s *Store) DetachedMonths(ctx context.Context) ([]model.Month, error) {
 	all := make(map[model.Month]bool)
 
-	err := s.db.EachCell(ctx, func(in *db.DB) error {
-		for _, table := range s.partitionedTables() {
-			months, err := s.in(in).detachedMonths(ctx, table, maxInstant)
+	err := s.db.EachCell(ctx, func(in *db.Cell) error {
+		for _, table := range (cell{in}).partitionedTables() {
+			months, err := cell{in}.detachedMonths(ctx, table, maxInstant)
 			if err != nil {
 				return err
 			}
@@ -178,10 +179,10 @@ func (s *Store) DetachedMonths(ctx context.Context) ([]model.Month, error) {
 const maxInstant = model.Instant(math.MaxInt64)
 
 // detachedMonths returns the months of a table that were detached at or before the given time.
-func (s *Store) detachedMonths(
+func (c cell) detachedMonths(
 	ctx context.Context, table partitioned, by model.Instant,
 ) (months []model.Month, err error) {
-	err = s.db.Read.NewSelect().Model((*detachedPartition)(nil)).Column("month").
+	err = c.Read.NewSelect().Model((*detachedPartition)(nil)).Column("month").
 		Where("table_name = ? AND detached_at <= ?", table.name, by).Order("month").Scan(ctx, &months)
 	if err != nil {
 		return nil, fmt.Errorf("list the detached partitions of %s: %w", table.name, err)
@@ -189,9 +190,9 @@ func (s *Store) detachedMonths(
 	return months, nil
 }
 
-// partitionedTables returns the tables that have partitions in this database.
-func (s *Store) partitionedTables() []partitioned {
-	if !s.db.IsPostgres() {
+// partitionedTables returns the tables that have partitions in the database.
+func (c cell) partitionedTables() []partitioned {
+	if !c.Common.IsPostgres() {
 		return nil
 	}
 	return partitionedTables
@@ -202,8 +203,8 @@ func (s *Store) partitionedTables() []partitioned {
 // Ingestion of that month's rows, which is rare, waits while the rows are scanned.
 func (s *Store) Reattach(ctx context.Context, month model.Month) (int, error) {
 	n := 0
-	err := s.db.EachCell(ctx, func(in *db.DB) error {
-		attached, err := s.in(in).reattach(ctx, month)
+	err := s.db.EachCell(ctx, func(in *db.Cell) error {
+		attached, err := cell{in}.reattach(ctx, month)
 		n += attached
 		return err
 	})
@@ -211,10 +212,10 @@ func (s *Store) Reattach(ctx context.Context, month model.Month) (int, error) {
 }
 
 // reattach is Reattach for one cell.
-func (s *Store) reattach(ctx context.Context, month model.Month) (int, error) {
+func (c cell) reattach(ctx context.Context, month model.Month) (int, error) {
 	n := 0
-	for _, table := range s.partitionedTables() {
-		months, err := s.detachedMonths(ctx, table, maxInstant)
+	for _, table := range c.partitionedTables() {
+		months, err := c.detachedMonths(ctx, table, maxInstant)
 		if err != nil {
 			return n, err
 		}
@@ -222,7 +223,7 @@ func (s *Store) reattach(ctx context.Context, month model.Month) (int, error) {
 			continue
 		}
 
-		err = s.changePartitions(ctx, func(tx *db.Tx) error { return reattachPartition(ctx, tx, table, month) })
+		err = c.changePartitions(ctx, func(tx *db.CellTx) error { return reattachPartition(ctx, tx, table, month) })
 		if err != nil {
 			return n, fmt.Errorf("attach %s again: %w", table.detached(month), err)
 		}
@@ -233,15 +234,15 @@ func (s *Store) reattach(ctx context.Context, month model.Month) (int, error) {
 	return n, nil
 }
 
-// reattachPartition makes a detached partition one of the table's again, without rows of deleted sites
-// and of sites that are in another cell now.
-func reattachPartition(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) error {
+// reattachPartition makes a detached partition one of the table's again, without rows of deleted
+// sites and of sites that are in another cell now.
+func reattachPartition(ctx context.Context, tx *db.CellTx, table partitioned, month model.Month) error {
 	partition, kept := bun.Ident(table.partition(month)), bun.Ident(table.detached(month))
 
 	// Citus sends a DELETE that asks a reference table to a node that may not have the other table.
 	var gone []int64
 	err := tx.NewRaw("SELECT DISTINCT site_id FROM ? WHERE site_id NOT IN (SELECT id FROM sites WHERE cell = ?)", kept,
-		tx.CellID()).Scan(ctx, &gone)
+		tx.CellID).Scan(ctx, &gone)
 	if err != nil {
 		return err
 	}
@@ -277,13 +278,13 @@ func reattachPartition(ctx context.Context, tx *db.Tx, table partitioned, month 
 }
 
 // forgetDetached deletes the record of a detached partition, and reports whether there was one.
-func forgetDetached(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) (bool, error) {
+func forgetDetached(ctx context.Context, tx *db.CellTx, table partitioned, month model.Month) (bool, error) {
 	return db.Changed(tx.NewDelete().Model((*detachedPartition)(nil)).
 		Where("table_name = ? AND month = ?", table.name, month).Exec(ctx))
 }
 
 // isAttached reports whether the table has a partition of the month.
-func isAttached(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) (bool, error) {
+func isAttached(ctx context.Context, tx *db.CellTx, table partitioned, month model.Month) (bool, error) {
 	return tx.NewSelect().TableExpr("pg_inherits").
 		Where("inhparent = ?::regclass", table.name).Where("inhrelid = to_regclass(?)", table.partition(month)).
 		Exists(ctx)

@@ -122,7 +122,7 @@ func TestNewestMonthsStay(t *testing.T) {
 	})
 }
 
-// TestTimesInTheFutureAreCorrected checks that what a clock ahead has postponed becomes due within
+// TestTimesInTheFutureAreCorrected checks that rows postponed by a clock ahead become due within
 // bounds, and that usual pauses stay unchanged.
 func TestTimesInTheFutureAreCorrected(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -154,7 +154,7 @@ func TestTimesInTheFutureAreCorrected(t *testing.T) {
 			{mail, []any{1, "pending", ahead}},
 			{mail, []any{2, "pending", now.Add(4 * time.Hour)}},
 			{"INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)", []any{[]byte("a"), user.ID, ahead}},
-			{"INSERT INTO sessions (id_hash, user_id, created_at, last_seen_at, expires_at) VALUES (?, ?, ?, ?, ?)", []any{[]byte("a"), user.ID, ahead, ahead, ahead.Add(accounts.SessionIdle)}},
+			{"INSERT INTO sessions (id_hash, user_id, created_at, last_seen_at, expires_at) VALUES (?, ?, ?, ?, ?)", []any{[]byte("a"), user.ID, ahead, ahead, ahead.Add(model.SessionIdle)}},
 			{"INSERT INTO deleted_sites (site_id, deleted_at) VALUES (7, ?)", []any{ahead}},
 			{"UPDATE sites SET old_server_secret_until = ?, old_webhook_secret_until = ?", []any{ahead, ahead}},
 			{
@@ -192,7 +192,7 @@ func TestTimesInTheFutureAreCorrected(t *testing.T) {
 			"SELECT daily_export_day AS v FROM sites":                     int64(now.Day()),
 			"SELECT expires_at AS v FROM password_resets":                 int64(now.Add(time.Hour)),
 			"SELECT last_seen_at AS v FROM sessions":                      int64(now),
-			"SELECT expires_at AS v FROM sessions":                        int64(now.Add(accounts.SessionIdle)),
+			"SELECT expires_at AS v FROM sessions":                        int64(now.Add(model.SessionIdle)),
 			"SELECT deleted_at AS v FROM deleted_sites":                   int64(now),
 			"SELECT old_server_secret_until AS v FROM sites":              int64(now.Add(7 * 24 * time.Hour)),
 			"SELECT old_webhook_secret_until AS v FROM sites":             int64(now.Add(24 * time.Hour)),

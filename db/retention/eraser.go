@@ -22,7 +22,7 @@ const (
 	erasurePages  = 200   // pages of visits that one run reads before it continues with the next erasure
 	erasureChunk  = 500   // rows that one transaction deletes
 	erasureBodies = 200   // bodies of deliveries that one statement reads
-	erasurePasses = 10    // passes over a day whose visits still receive rows
+	erasurePasses = 10    // passes over a day while its visits still receive rows
 
 	// erasureWindow is how much older than rows already seen a row can be that is committed later.
 	erasureWindow = time.Minute
@@ -33,7 +33,7 @@ var errStillActive = errors.New("the visits to erase are still active")
 
 // eraser is one run of an erasure.
 type eraser struct {
-	db      *db.DB
+	cell    *db.Cell
 	erasure model.UserErasure
 	now     model.Instant
 	deleted int64
@@ -99,7 +99,7 @@ func (r *eraser) erasePage(ctx context.Context, own []ownVisit) error {
 func (r *eraser) visits(ctx context.Context) (own []ownVisit, last *ownVisit, err error) {
 	var page []ownVisit
 	e := &r.erasure
-	err = r.db.Read.NewSelect().Table("visits").Column("day", "visitor", "n", "started_at", "user_id").
+	err = r.cell.Read.NewSelect().Table("visits").Column("day", "visitor", "n", "started_at", "user_id").
 		Where("site_id = ?", e.SiteID).
 		Where("day >= ? AND day <= ?", e.LastDay, e.RequestedAt.Day()).
 		Where("(day, visitor, n) > (?, ?, ?)", e.LastDay, e.LastVisitor, e.LastN).
@@ -108,6 +108,7 @@ func (r *eraser) visits(ctx context.Context) (own []ownVisit, last *ownVisit, er
 		return nil, nil, err
 	}
 
+	// DeleteFunc overwrites page, so copy its end first.
 	end := page[len(page)-1]
 	own = slices.DeleteFunc(page, func(v ownVisit) bool {
 		return v.StartedAt > e.RequestedAt || !bytes.Equal(v.UserID, e.Subject)
@@ -117,7 +118,7 @@ func (r *eraser) visits(ctx context.Context) (own []ownVisit, last *ownVisit, er
 }
 
 // eraseDay deletes visits of one day with all their rows. The rows lie between the first visit's
-// start and the end of the day, at which every visit ends.
+// start and the end of the day, because every visit ends with its day.
 func (r *eraser) eraseDay(ctx context.Context, day model.Day, visits []ownVisit) error {
 	keys := make(map[visitKey]bool, len(visits))
 	first := visits[0].StartedAt
@@ -153,8 +154,7 @@ type ownRow struct {
 	conversion `bun:",extend"` // of an event
 }
 
-// conversion holds the values, in addition to the time, by which an event and its delivery are
-// matched.
+// conversion holds the values that, in addition to the time, match an event with its delivery.
 type conversion struct {
 	Event         string `json:"event"`
 	Path          string `json:"path"`
@@ -175,7 +175,7 @@ func (r *eraser) eraseRows(
 
 	for {
 		var page []ownRow
-		q := r.db.Read.NewSelect().Table(table).ColumnExpr(columns).
+		q := r.cell.Read.NewSelect().Table(table).ColumnExpr(columns).
 			Where("site_id = ? AND at >= ? AND at < ?", r.erasure.SiteID, from, end).OrderExpr("at, id").
 			Limit(erasurePage)
 
@@ -186,6 +186,7 @@ func (r *eraser) eraseRows(
 			return seen, err
 		}
 
+		// DeleteFunc overwrites page, so read its end and length first.
 		last := page[len(page)-1]
 		full := len(page) == erasurePage
 
@@ -200,6 +201,7 @@ func (r *eraser) eraseRows(
 			return seen, nil
 		}
 
+		// PostgreSQL does not derive from (at, id) which partitions to skip, so move from, too.
 		after, from = &last, last.At
 	}
 }
@@ -219,7 +221,7 @@ func (r *eraser) deleteRows(ctx context.Context, table string, rows []ownRow) er
 	}
 	condition := "at >= ? AND at <= ? AND (at, id) IN (VALUES " + strings.Join(keys, ",") + ")"
 
-	return r.excludingHits(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return r.excludingHits(ctx, func(ctx context.Context, tx *db.CellTx) error {
 		if table == "pageviews" {
 			if err := r.deleteEngagement(ctx, tx, rows); err != nil {
 				return err
@@ -230,8 +232,8 @@ func (r *eraser) deleteRows(ctx context.Context, table string, rows []ownRow) er
 	})
 }
 
-// deleteEngagement deletes what was reported on page views of one day.
-func (r *eraser) deleteEngagement(ctx context.Context, tx *db.Tx, pageviews []ownRow) error {
+// deleteEngagement deletes the engagement of page views of one day.
+func (r *eraser) deleteEngagement(ctx context.Context, tx *db.CellTx, pageviews []ownRow) error {
 	first := pageviews[0].At.Day()
 	last := pageviews[0].At.Add(model.EngagementWindow).Day()
 	ids := make([]int64, len(pageviews))
@@ -258,7 +260,7 @@ func (r *eraser) deleteDeliveries(ctx context.Context, events []ownRow) error {
 	}
 
 	for chunk := range slices.Chunk(ids, erasureChunk) {
-		err := r.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		err := r.inTx(ctx, func(ctx context.Context, tx *db.CellTx) error {
 			_, err := tx.ExecContext(ctx, "DELETE FROM delivery_attempts WHERE site_id = ? AND delivery_id IN ?",
 				r.erasure.SiteID, bun.Tuple(chunk))
 			if err != nil {
@@ -287,7 +289,7 @@ func (r *eraser) deliveriesOf(ctx context.Context, events []ownRow) ([]int64, er
 	first, end := model.FirstTimeID(events[0].At), model.FirstTimeID(events[len(events)-1].At+1)
 	for {
 		var found []model.Delivery
-		err := r.db.Read.NewSelect().Model(&found).Column("id", "created_at", "body").
+		err := r.cell.Read.NewSelect().Model(&found).Column("id", "created_at", "body").
 			Where("site_id = ? AND kind = ?", r.erasure.SiteID, model.DeliveryConversion).
 			Where("id >= ? AND id < ?", first, end).Order("id").Limit(erasureBodies).Scan(ctx)
 		if err != nil {
@@ -326,9 +328,11 @@ func (r *eraser) eraseVisits(
 	slices.Sort(keys)
 	own := "(visitor, n) IN (VALUES " + strings.Join(keys, ",") + ")"
 
-	err = r.excludingHits(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err = r.excludingHits(ctx, func(ctx context.Context, tx *db.CellTx) error {
 		erased = false
 
+		// A hit may have added rows since the last pass. Their visit must stay until they are
+		// deleted.
 		for table, since := range from {
 			more, err := tx.NewSelect().Table(table).
 				Where("site_id = ? AND at >= ? AND at < ?", r.erasure.SiteID, since, (day + 1).Start()).
@@ -351,10 +355,10 @@ func (r *eraser) eraseVisits(
 // excludingHits runs a transaction while no hit of the site is stored: it takes the locks that
 // writers of hits take first. Otherwise a writer could add to a visit, or write a page view again,
 // that is being deleted.
-func (r *eraser) excludingHits(ctx context.Context, change func(ctx context.Context, tx *db.Tx) error) error {
-	return r.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+func (r *eraser) excludingHits(ctx context.Context, change func(ctx context.Context, tx *db.CellTx) error) error {
+	return r.inTx(ctx, func(ctx context.Context, tx *db.CellTx) error {
 		// On SQLite the transaction excludes every other writer.
-		if r.db.IsPostgres() {
+		if r.cell.Common.IsPostgres() {
 			_, err := tx.ExecContext(ctx,
 				"SELECT 1 FROM site_usage WHERE site_id = ? ORDER BY month, slot FOR NO KEY UPDATE", r.erasure.SiteID)
 			if err != nil {
@@ -368,9 +372,9 @@ func (r *eraser) excludingHits(ctx context.Context, change func(ctx context.Cont
 
 // inTx runs a change of the site's rows. It fails with db.ErrSiteMoving while they are moved to another
 // cell, and afterwards: this run read the rows of the former cell.
-func (r *eraser) inTx(ctx context.Context, change func(ctx context.Context, tx *db.Tx) error) error {
-	return r.db.InSiteTx(ctx, r.erasure.SiteID, func(ctx context.Context, tx *db.Tx) error {
-		if tx.CellID() != r.db.CellID() {
+func (r *eraser) inTx(ctx context.Context, change func(ctx context.Context, tx *db.CellTx) error) error {
+	return r.cell.InSiteTx(ctx, r.erasure.SiteID, func(ctx context.Context, tx *db.CellTx) error {
+		if tx.CellID != r.cell.ID {
 			return db.ErrSiteMoving
 		}
 		if err := tx.StayPut(ctx, r.erasure.SiteID); err != nil {
@@ -382,7 +386,7 @@ func (r *eraser) inTx(ctx context.Context, change func(ctx context.Context, tx *
 
 // delete deletes rows of the site and adds their number to the erasure's column of the table's
 // name.
-func (r *eraser) delete(ctx context.Context, tx *db.Tx, table, condition string, args ...any) error {
+func (r *eraser) delete(ctx context.Context, tx *db.CellTx, table, condition string, args ...any) error {
 	result, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND "+condition,
 		append([]any{bun.Ident(table), r.erasure.SiteID}, args...)...)
 	if err != nil {
@@ -405,7 +409,7 @@ func (r *eraser) delete(ctx context.Context, tx *db.Tx, table, condition string,
 func (r *eraser) advance(ctx context.Context, last *ownVisit) error {
 	e := &r.erasure
 	e.LastDay, e.LastVisitor, e.LastN = last.Day, last.Visitor, last.N
-	_, err := r.db.Write.ExecContext(ctx, `UPDATE user_erasures SET last_day = ?0, last_visitor = ?1, last_n = ?2
+	_, err := r.cell.Write.ExecContext(ctx, `UPDATE user_erasures SET last_day = ?0, last_visitor = ?1, last_n = ?2
 WHERE id = ?3 AND requested_at = ?4 AND (last_day, last_visitor, last_n) < (?0, ?1, ?2)`,
 		e.LastDay, e.LastVisitor, e.LastN, e.ID, e.RequestedAt)
 	return err
@@ -413,7 +417,7 @@ WHERE id = ?3 AND requested_at = ?4 AND (last_day, last_visitor, last_n) < (?0, 
 
 // finish records that the erasure is complete, unless it was requested again since.
 func (r *eraser) finish(ctx context.Context) error {
-	_, err := r.db.Write.ExecContext(ctx,
+	_, err := r.cell.Write.ExecContext(ctx,
 		"UPDATE user_erasures SET finished_at = ? WHERE id = ? AND requested_at = ? AND finished_at = 0",
 		r.now, r.erasure.ID, r.erasure.RequestedAt)
 	return err

@@ -13,8 +13,8 @@ import (
 
 // Erasure of everything stored about one pseudonymous user id of a site. No index finds the visits
 // of a user id: it would cost every identified hit, and erasures are rare. A job instead reads the
-// site's visits page by page in the order of their keys, and the rows of those days on which it
-// finds some.
+// site's visits page by page in the order of their keys, and reads the rows of a day only if it
+// finds visits there.
 
 // RequestErasure records a request to erase everything stored about a pseudonymous user id of the
 // site until now. EraseUser and EraseUsers carry it out. Repeating the request restarts it with the
@@ -95,8 +95,8 @@ func mayErase(ctx context.Context, tx *db.Tx, accountID int64, e *model.UserEras
 	return domain, nil
 }
 
-// Erasure returns an erasure of a site of the account, or model.ErrNotFound. A finished one is kept
-// for 30 days.
+// Erasure returns an erasure of a site of the account, or model.ErrNotFound. A finished erasure is
+// kept for 30 days.
 func (s *Store) Erasure(ctx context.Context, accountID, id int64) (*model.UserErasure, error) {
 	var e model.UserErasure
 	err := s.db.Read.NewSelect().Model(&e).Where("id = ?", id).
@@ -130,12 +130,12 @@ func (s *Store) EraseUsers(ctx context.Context, now model.Instant) (int64, error
 // EraseUser continues an erasure, for at most a million visits of the site or until ctx ends, and
 // returns the number of deleted rows. An error does not undo its progress.
 func (s *Store) EraseUser(ctx context.Context, e *model.UserErasure, now model.Instant) (int64, error) {
-	in, err := s.db.OfSite(ctx, e.SiteID)
+	cell, err := s.db.OfSite(ctx, e.SiteID)
 	if err != nil {
 		return 0, err
 	}
 
-	r := &eraser{db: in, erasure: *e, now: now}
+	r := &eraser{cell: cell, erasure: *e, now: now}
 	err = r.run(ctx)
 	if errors.Is(err, errStillActive) || errors.Is(err, db.ErrSiteMoving) {
 		// The next run continues.

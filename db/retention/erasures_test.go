@@ -36,8 +36,8 @@ func (p *people) exec(query string, args ...any) {
 	}
 }
 
-// visit stores a visit with a page view, a purchase and its deliveries: a pending one with an
-// attempt, and a delivered one.
+// visit stores a visit with a page view, a purchase and its deliveries: a pending delivery with an
+// attempt, and a delivered delivery.
 func (p *people) visit(siteID int64, userID []byte, at model.Instant) {
 	p.t.Helper()
 
@@ -216,8 +216,8 @@ func TestEraseUser(t *testing.T) {
 	})
 }
 
-// TestEraseAmongManyDeliveries erases a user whose first and last event of a day have many deliveries of
-// others between them, which are read in pages.
+// TestEraseAmongManyDeliveries erases a user with many deliveries of other users between the first
+// and last event of a day. These are read in pages.
 func TestEraseAmongManyDeliveries(t *testing.T) {
 	const others = 2*retention.ErasureBodies + 1
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -267,12 +267,12 @@ func missing(a, b []string) []string {
 }
 
 // TestEraseDuringHit checks that a hit which would continue a visit while it is deleted begins
-// another one. No page view is left without its visit.
+// another visit. No page view is left without its visit.
 func TestEraseDuringHit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := erasableSite(t, d, "shop.example")
 		visitor := model.VisitorKey{SiteID: site.ID, Visitor: model.VisitorID{7}}
-		hits := ingest.New(dbtest.SitesCell(t, d)).HitStore()
+		hits := ingest.NewHitStore(dbtest.SitesCell(t, d))
 		defer hits.Close()
 
 		view := func(at model.Instant) error {

@@ -10,16 +10,16 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// newestHit returns the time of the newest stored visit, page view or event of any cell, or 0 if there
-// is none. It reads the default cell with idb.
+// newestHit returns the time of the newest stored visit, page view or event of any cell, or 0. It
+// reads the default cell with idb.
 func (s *Store) newestHit(ctx context.Context, idb bun.IDB) (newest model.Instant, err error) {
-	err = s.db.EachCell(ctx, func(in *db.DB) error {
+	err = s.db.EachCell(ctx, func(in *db.Cell) error {
 		from := idb
-		if in.CellID() != db.DefaultCell {
+		if in.ID != db.DefaultCell {
 			from = in.Read
 		}
 
-		at, err := s.in(in).newestInCell(ctx, from)
+		at, err := cell{in}.newestInCell(ctx, from)
 		newest = max(newest, at)
 		return err
 	})
@@ -27,10 +27,10 @@ func (s *Store) newestHit(ctx context.Context, idb bun.IDB) (newest model.Instan
 }
 
 // newestInCell is newestHit for one cell.
-func (s *Store) newestInCell(ctx context.Context, idb bun.IDB) (model.Instant, error) {
+func (c cell) newestInCell(ctx context.Context, idb bun.IDB) (model.Instant, error) {
 	var newest model.Instant
 	for _, table := range partitionedTables {
-		at, err := s.newestRow(ctx, idb, table)
+		at, err := c.newestRow(ctx, idb, table)
 		if err != nil {
 			return 0, err
 		}
@@ -42,8 +42,8 @@ func (s *Store) newestInCell(ctx context.Context, idb bun.IDB) (model.Instant, e
 }
 
 // newestRow returns the time of a table's newest row, or 0 if it is empty.
-func (s *Store) newestRow(ctx context.Context, idb bun.IDB, table partitioned) (model.Instant, error) {
-	if !s.db.IsPostgres() {
+func (c cell) newestRow(ctx context.Context, idb bun.IDB, table partitioned) (model.Instant, error) {
+	if !c.Common.IsPostgres() {
 		return newestOf(ctx, idb, table, table.name)
 	}
 
@@ -52,7 +52,7 @@ func (s *Store) newestRow(ctx context.Context, idb bun.IDB, table partitioned) (
 		return 0, err
 	}
 
-	have, err := s.partitions(ctx, table)
+	have, err := c.partitions(ctx, table)
 	if err != nil {
 		return 0, err
 	}

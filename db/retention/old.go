@@ -16,7 +16,7 @@ import (
 // Dropped counts what DropOldData removed.
 type Dropped struct {
 	Partitions int64 // whole months of a table, which were detached (PostgreSQL)
-	Rows       int64 // single rows: all rows in SQLite, those of the default partitions in PostgreSQL
+	Rows       int64 // single rows: all rows in SQLite, rows of the default partitions in PostgreSQL
 }
 
 const (
@@ -24,7 +24,7 @@ const (
 	// transactions.
 	deleteChunk = 1000
 
-	// largeChunk is deleteChunk for tables of segments, whose rows have up to 256 KiB.
+	// largeChunk is deleteChunk for tables of segments, because their rows have up to 256 KiB.
 	largeChunk = 40
 
 	rejectionDays     = 400                 // a year and the same month of last year; also of other counters by day
@@ -55,8 +55,8 @@ func (s *Store) DropOldData(ctx context.Context, now model.Instant, months int) 
 	}
 
 	before := keptFrom(now, newest, months)
-	err = s.db.EachCell(ctx, func(in *db.DB) error {
-		dropped, err := s.in(in).dropOldData(ctx, now, before)
+	err = s.db.EachCell(ctx, func(in *db.Cell) error {
+		dropped, err := cell{in}.dropOldData(ctx, now, before)
 		all.Partitions, all.Rows = all.Partitions+dropped.Partitions, all.Rows+dropped.Rows
 		return err
 	})
@@ -64,24 +64,24 @@ func (s *Store) DropOldData(ctx context.Context, now model.Instant, months int) 
 }
 
 // dropOldData is DropOldData for the months of a cell before the given one.
-func (s *Store) dropOldData(ctx context.Context, now model.Instant, before model.Month) (Dropped, error) {
+func (c cell) dropOldData(ctx context.Context, now model.Instant, before model.Month) (Dropped, error) {
 	var all Dropped
 
 	// Visits come last, so that no page view or event is left without its visit.
 	for _, table := range partitionedTables {
 		rows := oldRows{table: table.name, key: table.primaryKey, column: table.key, bound: table.bound(before)}
 
-		if s.db.IsPostgres() {
+		if c.Common.IsPostgres() {
 			rows.table = table.defaultPartition()
 
-			n, err := s.detachPartitions(ctx, table, before, now)
+			n, err := c.detachPartitions(ctx, table, before, now)
 			all.Partitions += n
 			if err != nil {
 				return all, err
 			}
 		}
 
-		n, err := s.deleteInChunks(ctx, rows)
+		n, err := c.deleteInChunks(ctx, rows)
 		all.Rows += n
 		if err != nil {
 			return all, err
@@ -91,7 +91,7 @@ func (s *Store) dropOldData(ctx context.Context, now model.Instant, before model
 	return all, nil
 }
 
-// keptFrom returns the first month whose rows are kept, see DropOldData.
+// keptFrom returns the first month that is kept, see DropOldData.
 func keptFrom(now, newest model.Instant, months int) model.Month {
 	return addMonths(min(now, newest).Month(), -months)
 }
@@ -122,7 +122,8 @@ func (s *Store) DeleteOldReports(ctx context.Context, now model.Instant, months 
 	return all + n, err
 }
 
-// deleteOldImports deletes what imports have of days before a bound, and those without later days.
+// deleteOldImports deletes the rows of imports for days before a bound, and imports without later
+// days.
 func (s *Store) deleteOldImports(ctx context.Context, bound int64) (int64, error) {
 	var imports []struct{ ID, SiteID, LastDay int64 }
 	err := s.db.Read.NewSelect().Table("report_imports").Column("id", "site_id", "last_day").
@@ -140,7 +141,7 @@ func (s *Store) deleteOldImports(ctx context.Context, bound int64) (int64, error
 			old := fmt.Sprintf("FROM %s WHERE site_id = ? AND import_id = ? AND %s < ?", rows.table, rows.column)
 			remove := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s %[3]s LIMIT %[4]d)",
 				rows.table, rows.key, old, chunkOf(rows.table))
-			n, err := s.changeInChunks(ctx, old, remove, one.SiteID, one.ID, bound)
+			n, err := s.common().changeInChunks(ctx, old, remove, one.SiteID, one.ID, bound)
 			if all += n; err != nil {
 				return all, fmt.Errorf("delete old days of import %d: %w", one.ID, err)
 			}
@@ -170,8 +171,8 @@ func chunkOf(table string) int {
 // rejections, usage of days and counts of captchas after 400 days, names of unknown events after 30
 // days, usage of months more than two years ago with its notices, deliveries with their attempts,
 // mails and erasures in a final state after 30 days, the days on which mails about webhooks were
-// sent, and entries of the audit log after 12 months. It returns the number of deleted rows. Its cost
-// depends on what has expired, not on the number of sites.
+// sent, and entries of the audit log after 12 months. It returns the number of deleted rows. Its
+// cost depends on the number of expired rows, not on the number of sites.
 func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, error) {
 	countDay, month := int64(now.Day()-rejectionDays), int64(addMonths(now.Month(), 1-usageMonths))
 	yesterday := int64(now.Day() - 1)
@@ -197,8 +198,8 @@ func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64,
 		return all, err
 	}
 
-	err = s.db.EachCell(ctx, func(in *db.DB) error {
-		n, err := s.in(in).deleteOldDeliveries(ctx, now)
+	err = s.db.EachCell(ctx, func(in *db.Cell) error {
+		n, err := cell{in}.deleteOldDeliveries(ctx, now)
 		all += n
 		return err
 	})
@@ -238,7 +239,7 @@ func (s *Store) BoundAuditLogs(ctx context.Context, most int64) (int64, error) {
 		remove := fmt.Sprintf("DELETE FROM audit_log WHERE (account_id, id) IN (SELECT account_id, id %s ORDER BY id LIMIT %d)",
 			old, deleteChunk)
 
-		n, err := s.changeInChunks(ctx, old, remove, accountID, oldest)
+		n, err := s.common().changeInChunks(ctx, old, remove, accountID, oldest)
 		all += n
 		if err != nil {
 			return all, fmt.Errorf("delete old entries of the audit log of account %d: %w", accountID, err)
@@ -257,8 +258,8 @@ func (s *Store) deleteByAge(ctx context.Context, selections []oldRows) (int64, e
 		remove := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s %[3]s ORDER BY %[4]s LIMIT %[5]d)",
 			rows.table, rows.key, old, rows.column, chunkOf(rows.table))
 
-		err := s.db.EachCellOf(ctx, rows.table, func(in *db.DB) error {
-			n, err := s.in(in).changeInChunks(ctx, old, remove, rows.bound)
+		err := s.db.EachCellOf(ctx, rows.table, func(in *db.Cell) error {
+			n, err := cell{in}.changeInChunks(ctx, old, remove, rows.bound)
 			all += n
 			return err
 		})
@@ -273,13 +274,13 @@ func (s *Store) deleteByAge(ctx context.Context, selections []oldRows) (int64, e
 // deleteOldDeliveries deletes finished deliveries that were created more than finishedRetention ago,
 // each with its attempts, and returns the number of rows. An attempt that a late worker stores for a
 // deleted delivery goes with its site.
-func (s *Store) deleteOldDeliveries(ctx context.Context, now model.Instant) (int64, error) {
+func (c cell) deleteOldDeliveries(ctx context.Context, now model.Instant) (int64, error) {
 	bound := model.FirstTimeID(now.Add(-finishedRetention))
 
 	var all int64
 	for {
 		var old []struct{ SiteID, ID int64 }
-		err := s.db.Read.NewSelect().Table("deliveries").Column("site_id", "id").Where("state <> ?", model.DeliveryPending).
+		err := c.Read.NewSelect().Table("deliveries").Column("site_id", "id").Where("state <> ?", model.DeliveryPending).
 			Where("id < ?", bound).Order("id").Limit(deleteChunk).Scan(ctx, &old)
 		if err != nil {
 			return all, fmt.Errorf("look for old deliveries: %w", err)
@@ -294,9 +295,10 @@ func (s *Store) deleteOldDeliveries(ctx context.Context, now model.Instant) (int
 		}
 
 		var n int64
-		err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		err = c.InTx(ctx, func(ctx context.Context, tx *db.CellTx) error {
 			n = 0
 			for _, statement := range []string{
+				// A delivery that was sent again since the read is pending: it stays with its attempts.
 				"DELETE FROM deliveries WHERE (site_id, id) IN (?) AND state <> 'pending'",
 				"DELETE FROM delivery_attempts WHERE (site_id, delivery_id) IN (?) AND NOT EXISTS " +
 					"(SELECT 1 FROM deliveries d WHERE d.site_id = delivery_attempts.site_id AND d.id = delivery_attempts.delivery_id)",
@@ -321,8 +323,8 @@ func (s *Store) deleteOldDeliveries(ctx context.Context, now model.Instant) (int
 	}
 }
 
-// deleteOldMails deletes old mails and erasures in a final state, quota notices of months whose usage is
-// deleted, and where claims of deleted sitekeys were. All of these tables are small.
+// deleteOldMails deletes old mails and erasures in a final state, quota notices of months without
+// usage, and claim spaces of deleted sitekeys. All of these tables are small.
 func (s *Store) deleteOldMails(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, statement := range []struct {
@@ -348,7 +350,7 @@ func (s *Store) deleteOldMails(ctx context.Context, now model.Instant) (int64, e
 	return all, nil
 }
 
-// oldRows selects the rows of a table whose column is less than the bound.
+// oldRows selects the rows of a table with a column less than the bound.
 type oldRows struct {
 	table  string
 	key    string // the primary key; it begins with the tenant, which is a site or an account
@@ -358,7 +360,7 @@ type oldRows struct {
 
 // deleteInChunks deletes rows tenant by tenant, so that the primary key finds them, a few in each
 // transaction.
-func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error) {
+func (c cell) deleteInChunks(ctx context.Context, rows oldRows) (int64, error) {
 	column, _, _ := strings.Cut(rows.key, ",")
 	nextTenant := fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[1]s > ? ORDER BY %[1]s LIMIT 1", column, rows.table)
 	old := fmt.Sprintf("FROM %s WHERE %s = ? AND %s < ?", rows.table, column, rows.column)
@@ -368,7 +370,7 @@ func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error)
 	var all int64
 	for tenant := int64(-1); ; {
 		var next []int64
-		if err := s.db.Read.NewRaw(nextTenant, tenant).Scan(ctx, &next); err != nil {
+		if err := c.Read.NewRaw(nextTenant, tenant).Scan(ctx, &next); err != nil {
 			return all, fmt.Errorf("look for tenants in %s: %w", rows.table, err)
 		}
 		if len(next) == 0 {
@@ -376,7 +378,7 @@ func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error)
 		}
 
 		tenant = next[0]
-		n, err := s.changeInChunks(ctx, old, remove, tenant, rows.bound)
+		n, err := c.changeInChunks(ctx, old, remove, tenant, rows.bound)
 		all += n
 		if err != nil {
 			return all, fmt.Errorf("delete old rows of %s %d from %s: %w", column, tenant, rows.table, err)
@@ -387,8 +389,8 @@ func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error)
 // DeleteConsumed deletes consumed challenges and tokens that were issued more than
 // model.ConsumedRetention ago, a few in each transaction, and returns their number.
 func (s *Store) DeleteConsumed(ctx context.Context, now model.Instant) (all int64, err error) {
-	err = s.db.EachCell(ctx, func(in *db.DB) error {
-		n, err := s.in(in).deleteInChunks(ctx, oldRows{
+	err = s.db.EachCell(ctx, func(in *db.Cell) error {
+		n, err := cell{in}.deleteInChunks(ctx, oldRows{
 			table: tables.Consumed.Name, key: tables.Consumed.Columns.List(""), column: "issued_at",
 			bound: int64(now.Add(-model.ConsumedRetention)),
 		})

@@ -54,7 +54,7 @@ func TestOldMonthsAreDropped(t *testing.T) {
 	})
 }
 
-// cellsOf returns the number of cells, each of which has partitions.
+// cellsOf returns the number of cells. Each cell has partitions.
 func cellsOf(t *testing.T, d *db.DB) int64 {
 	t.Helper()
 	list, err := d.Cells(t.Context())
@@ -152,7 +152,7 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 			}
 		}
 
-		// Entries of two other accounts, in addition to those of the sign-up and the sitekey.
+		// Entries of two other accounts, in addition to the entries of the sign-up and the sitekey.
 		const entry = "INSERT INTO audit_log SELECT ?, ?, at, actor_kind, actor_user_id, actor_name, token_id, token_name, " +
 			"action, object_kind, object_id, object_site, object_name, before, after FROM audit_log WHERE account_id = ? LIMIT 1"
 		year := model.FirstTimeID(model.At(now.Time().AddDate(-1, 0, 0)))
@@ -203,21 +203,21 @@ func TestAuditLogsAreBounded(t *testing.T) {
 	})
 }
 
-// TestOldRecordsCostWhatHasExpired checks that looking for expired records reads no more pages with many
-// sites than with few, when nothing has expired.
+// TestOldRecordsCostWhatHasExpired checks that looking for expired records reads no more pages with
+// many sites than with few, when nothing has expired.
 func TestOldRecordsCostWhatHasExpired(t *testing.T) {
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 
-	// A session reports what it has read when it is asked to: see blocksRead.
+	// A session publishes its reads only on request, so all statements share one: see blocksRead.
 	d.Write.SetMaxOpenConns(1)
 	now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	deleteNothing := func() {
 		t.Helper()
 		if n, err := retention.New(d).DeleteOldRecords(t.Context(), now); err != nil || n != 0 {
-			t.Fatalf("%d deleted, %v; want none", n, err)
+			t.Fatalf("%d deleted, %v; want 0", n, err)
 		}
 		if n, err := retention.New(d).DeleteOldReports(t.Context(), now, 1); err != nil || n != 0 {
-			t.Fatalf("%d reports deleted, %v; want none", n, err)
+			t.Fatalf("%d reports deleted, %v; want 0", n, err)
 		}
 	}
 
@@ -243,7 +243,7 @@ func TestOldRecordsCostWhatHasExpired(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Count what the statements read of the tables and their indexes.
+	// Count the blocks of tables and indexes that the statements read.
 	deleteNothing()
 	before := blocksRead(t, d)
 	deleteNothing()

@@ -18,7 +18,7 @@ import (
 type partitioned struct {
 	name       string
 	key        string                    // the column that determines the month
-	primaryKey string                    // page views have none on PostgreSQL: there it is the order in which rows are deleted
+	primaryKey string                    // page views have it on SQLite only; PostgreSQL deletes their rows in this order
 	with       string                    // storage options of each partition
 	bound      func(model.Month) int64   // the key's first value in a month
 	at         func(int64) model.Instant // the time of a key
@@ -71,13 +71,13 @@ const (
 )
 
 // EnsurePartitions creates the monthly partitions of visits, page views, engagement and events in
-// PostgreSQL, in each cell, for last month, the current month and the next two. It can run at any time, in any number
-// of processes: existing partitions stay. On SQLite it does nothing.
+// PostgreSQL, in each cell, for last month, the current month and the next two. It can run at any
+// time, in any number of processes: existing partitions stay. On SQLite it does nothing.
 //
-// Rows in the default partition whose month had no partition are moved into the new one, in the
-// transaction that creates it. Only then are readers and ingestion blocked for longer, while the rows
-// move; it happens when no partition was created for two months. Earlier months get a partition, too,
-// if the default partition has rows of them.
+// Rows of the default partition are moved into the new partition of their month, in the transaction
+// that creates it. Only then are readers and ingestion blocked for longer, while the rows move; it
+// happens when no partition was created for two months. Earlier months get a partition, too, if the
+// default partition has rows of them.
 //
 // An error leaves nothing half done. Until the next call succeeds, the default partition takes rows
 // without a partition.
@@ -85,18 +85,18 @@ func (s *Store) EnsurePartitions(ctx context.Context, now model.Instant) error {
 	if !s.db.IsPostgres() {
 		return nil
 	}
-	return s.db.EachCell(ctx, func(in *db.DB) error { return s.in(in).ensurePartitions(ctx, now) })
+	return s.db.EachCell(ctx, func(in *db.Cell) error { return cell{in}.ensurePartitions(ctx, now) })
 }
 
 // ensurePartitions is EnsurePartitions for one cell.
-func (s *Store) ensurePartitions(ctx context.Context, now model.Instant) error {
+func (c cell) ensurePartitions(ctx context.Context, now model.Instant) error {
 	for _, table := range partitionedTables {
-		have, err := s.partitions(ctx, table)
+		have, err := c.partitions(ctx, table)
 		if err != nil {
 			return fmt.Errorf("list the partitions of %s: %w", table.name, err)
 		}
 
-		months, err := s.monthsToPartition(ctx, table, now.Month())
+		months, err := c.monthsToPartition(ctx, table, now.Month())
 		if err != nil {
 			return fmt.Errorf("look into %s: %w", table.defaultPartition(), err)
 		}
@@ -106,7 +106,7 @@ func (s *Store) ensurePartitions(ctx context.Context, now model.Instant) error {
 				continue
 			}
 
-			err := s.changePartitions(ctx, func(tx *db.Tx) error { return createPartition(ctx, tx, table, month) })
+			err := c.changePartitions(ctx, func(tx *db.CellTx) error { return createPartition(ctx, tx, table, month) })
 			if err != nil {
 				return fmt.Errorf("create %s: %w", table.partition(month), err)
 			}
@@ -117,13 +117,13 @@ func (s *Store) ensurePartitions(ctx context.Context, now model.Instant) error {
 }
 
 // monthsToPartition returns the months that must have a partition.
-func (s *Store) monthsToPartition(ctx context.Context, table partitioned, current model.Month) ([]model.Month, error) {
+func (c cell) monthsToPartition(ctx context.Context, table partitioned, current model.Month) ([]model.Month, error) {
 	month, last := addMonths(current, -1), addMonths(current, monthsAhead)
 
-	// Find the oldest row of the default partition that belongs to an earlier month. Normally there
-	// is none.
+	// Find the oldest row of the default partition that belongs to an earlier month. Normally it
+	// has no such row.
 	var stray []int64
-	err := s.db.Read.NewRaw("SELECT ?0 FROM ?1 WHERE ?0 >= ?2 AND ?0 < ?3 ORDER BY ?0 LIMIT 1", bun.Ident(table.key),
+	err := c.Read.NewRaw("SELECT ?0 FROM ?1 WHERE ?0 >= ?2 AND ?0 < ?3 ORDER BY ?0 LIMIT 1", bun.Ident(table.key),
 		bun.Ident(table.defaultPartition()), table.bound(addMonths(current, -monthsBehind)), table.bound(month)).
 		Scan(ctx, &stray)
 	if err != nil {
@@ -145,9 +145,9 @@ func (s *Store) monthsToPartition(ctx context.Context, table partitioned, curren
 }
 
 // partitions returns the months for which the table has a partition.
-func (s *Store) partitions(ctx context.Context, table partitioned) (map[model.Month]bool, error) {
+func (c cell) partitions(ctx context.Context, table partitioned) (map[model.Month]bool, error) {
 	var names []string
-	err := s.db.Read.NewSelect().TableExpr("pg_inherits AS i").Join("JOIN pg_class AS c ON c.oid = i.inhrelid").
+	err := c.Read.NewSelect().TableExpr("pg_inherits AS i").Join("JOIN pg_class AS c ON c.oid = i.inhrelid").
 		ColumnExpr("c.relname").Where("i.inhparent = ?::regclass", table.name).OrderExpr("c.relname").Scan(ctx, &names)
 	if err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (s *Store) partitions(ctx context.Context, table partitioned) (map[model.Mo
 
 // createPartition creates a month's partition. It is created next to the table and attached
 // afterwards, because that keeps the table's other partitions readable and writable.
-func createPartition(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) error {
+func createPartition(ctx context.Context, tx *db.CellTx, table partitioned, month model.Month) error {
 	have, err := isAttached(ctx, tx, table, month)
 
 	// Another process may have created it.
@@ -180,7 +180,8 @@ func createPartition(ctx context.Context, tx *db.Tx, table partitioned, month mo
 		return err
 	}
 
-	// Logical replication, by which Citus moves a cell, needs it for rows that are deleted meanwhile.
+	// Citus moves a cell with logical replication, which needs an identity for rows deleted
+	// meanwhile.
 	if table.name == "pageviews" {
 		if _, err := tx.ExecContext(ctx, "ALTER TABLE ? REPLICA IDENTITY FULL", bun.Ident(table.partition(month))); err != nil {
 			return err
@@ -193,7 +194,7 @@ func createPartition(ctx context.Context, tx *db.Tx, table partitioned, month mo
 // attachPartition attaches a table as the partition of a month, with the month's rows of the
 // default partition. The default partition is locked, because it must not receive a row of that
 // month meanwhile.
-func attachPartition(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) error {
+func attachPartition(ctx context.Context, tx *db.CellTx, table partitioned, month model.Month) error {
 	from, to := table.bound(month), table.bound(month.Next())
 	partition, other := bun.Ident(table.partition(month)), bun.Ident(table.defaultPartition())
 
@@ -232,13 +233,13 @@ func attachPartition(ctx context.Context, tx *db.Tx, table partitioned, month mo
 var errRowsCame = errors.New("the default partition received rows of the month")
 
 // hasRows reports whether the default partition has rows with a key from from to before to.
-func hasRows(ctx context.Context, tx *db.Tx, table partitioned, from, to int64) (has bool, err error) {
+func hasRows(ctx context.Context, tx *db.CellTx, table partitioned, from, to int64) (has bool, err error) {
 	err = tx.NewRaw("SELECT EXISTS (SELECT 1 FROM ?0 WHERE ?1 >= ?2 AND ?1 < ?3)", bun.Ident(table.defaultPartition()),
 		bun.Ident(table.key), from, to).Scan(ctx, &has)
 	return has, err
 }
 
-func lockTable(ctx context.Context, tx *db.Tx, table bun.Ident) error {
+func lockTable(ctx context.Context, tx *db.CellTx, table bun.Ident) error {
 	_, err := tx.ExecContext(ctx, "LOCK TABLE ? IN ACCESS EXCLUSIVE MODE", table)
 	return err
 }
@@ -246,7 +247,7 @@ func lockTable(ctx context.Context, tx *db.Tx, table bun.Ident) error {
 // changePartitions runs a change of one table's partitions in a transaction of its own, so that it
 // never holds a lock of one table while it waits for another's. It repeats the change while other
 // transactions keep the table locked.
-func (s *Store) changePartitions(ctx context.Context, change func(tx *db.Tx) error) error {
+func (c cell) changePartitions(ctx context.Context, change func(tx *db.CellTx) error) error {
 	var err error
 	for attempt := range partitionLockAttempts {
 		if attempt > 0 {
@@ -257,7 +258,7 @@ func (s *Store) changePartitions(ctx context.Context, change func(tx *db.Tx) err
 			}
 		}
 
-		err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		err = c.InTx(ctx, func(ctx context.Context, tx *db.CellTx) error {
 			// Waiting for this lock blocks no other transaction, so it has no limit.
 			if err := tx.LockKey(ctx, db.PartitionLock); err != nil {
 				return err

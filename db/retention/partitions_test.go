@@ -193,7 +193,8 @@ func TestPartitionsWaitForABusyTableWithoutBlockingIt(t *testing.T) {
 }
 
 // TestReadersMissNoMovedRow reads a row while it moves from the default partition into a new one: in a
-// statement of its own, in a snapshot that begins meanwhile, in one that began before, and in an export.
+// statement of its own, in a snapshot that begins meanwhile, in a snapshot that began before, and
+// in an export.
 func TestReadersMissNoMovedRow(t *testing.T) {
 	const attach = `ALTER TABLE "visits" ATTACH PARTITION "visits_202703"`
 	const firstRead = "SELECT 'the snapshot has begun'"

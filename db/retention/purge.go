@@ -9,14 +9,15 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/model"
 )
 
 // rowsOfSite is a table with rows of sites.
 type rowsOfSite struct{ table, key string }
 
-// siteRows are the tables whose rows are not deleted with their site's row, each with its primary
-// key. Deleting them in one transaction would keep it open for minutes.
+// siteRows are the tables that keep their rows when the site's row is deleted, each with its
+// primary key. To delete all rows in one transaction would keep it open for minutes.
 var siteRows = []rowsOfSite{
 	{"pageviews", "site_id, at, id"},
 	{"events", "site_id, at, id"},
@@ -98,8 +99,8 @@ func (s *Store) PurgeSites(ctx context.Context, siteIDs []int64) (int64, error) 
 	for ids := range slices.Chunk(siteIDs, purgePage) {
 		for _, rows := range siteRows {
 			// A site that was moved may have left rows in more than one cell.
-			err := s.db.EachCellOf(ctx, rows.table, func(in *db.DB) error {
-				n, err := s.in(in).purgeTable(ctx, rows.table, rows.key, ids)
+			err := s.db.EachCellOf(ctx, rows.table, func(in *db.Cell) error {
+				n, err := cell{in}.purgeTable(ctx, rows.table, rows.key, ids)
 				all += n
 				return err
 			})
@@ -115,27 +116,27 @@ func (s *Store) PurgeSites(ctx context.Context, siteIDs []int64) (int64, error) 
 // CellTables is how many tables PurgeLeft knows.
 var CellTables = len(cellRows)
 
-// cellRows are those of siteRows that each cell has.
-var cellRows = slices.DeleteFunc(slices.Clone(siteRows), func(r rowsOfSite) bool { return !db.IsCellTable(r.table) })
+// cellRows are the tables of siteRows that each cell has.
+var cellRows = slices.DeleteFunc(slices.Clone(siteRows), func(r rowsOfSite) bool { return !celllist.HasTable(r.table) })
 
 // PurgeLeft deletes some of the rows of a site that has left a cell from a table, numbered from 0, in a
-// transaction in that cell. It reports whether these were the last ones.
-func PurgeLeft(ctx context.Context, tx *db.Tx, table int, siteID int64) (last bool, err error) {
+// transaction in that cell. It reports whether these were the last rows.
+func PurgeLeft(ctx context.Context, tx *db.CellTx, table int, siteID int64) (last bool, err error) {
 	rows := cellRows[table]
 	n, err := purgeChunk(ctx, tx, rows.table, rows.key, siteID)
 	return n < int64(chunkOf(rows.table)), err
 }
 
 // purgeTable deletes the rows of deleted sites in a table of one cell.
-func (s *Store) purgeTable(ctx context.Context, table, key string, siteIDs []int64) (int64, error) {
-	left, err := s.sitesWithRows(ctx, table, siteIDs)
+func (c cell) purgeTable(ctx context.Context, table, key string, siteIDs []int64) (int64, error) {
+	left, err := c.sitesWithRows(ctx, table, siteIDs)
 	if err != nil {
 		return 0, err
 	}
 
 	var all int64
 	for _, id := range left {
-		n, err := s.purgeSite(ctx, table, key, id)
+		n, err := c.purgeSite(ctx, table, key, id)
 		all += n
 		if err != nil {
 			return all, err
@@ -145,12 +146,12 @@ func (s *Store) purgeTable(ctx context.Context, table, key string, siteIDs []int
 	return all, nil
 }
 
-// sitesWithRows returns those of the deleted sites that have rows in a table. It queries all of
-// them at once before any delete, because even a delete of nothing makes SQLite's writers wait.
-func (s *Store) sitesWithRows(ctx context.Context, table string, siteIDs []int64) (left []int64, err error) {
+// sitesWithRows returns the deleted sites that still have rows in a table. It queries all sites at
+// once before any delete, because even a delete without rows makes SQLite's writers wait.
+func (c cell) sitesWithRows(ctx context.Context, table string, siteIDs []int64) (left []int64, err error) {
 	// One lookup in the table's key for each site: LIMIT keeps PostgreSQL from a join, which would
 	// read the whole table.
-	err = s.db.Read.NewSelect().Table("deleted_sites").Column("site_id").Where("site_id IN ?", bun.Tuple(siteIDs)).
+	err = c.Read.NewSelect().Table("deleted_sites").Column("site_id").Where("site_id IN ?", bun.Tuple(siteIDs)).
 		Where("(SELECT 1 FROM ? AS r WHERE r.site_id = deleted_sites.site_id LIMIT 1) IS NOT NULL", bun.Ident(table)).
 		Order("site_id").Scan(ctx, &left)
 	if err != nil {
@@ -160,9 +161,9 @@ func (s *Store) sitesWithRows(ctx context.Context, table string, siteIDs []int64
 }
 
 // purgeSite deletes the rows of a deleted site in a table.
-func (s *Store) purgeSite(ctx context.Context, table, key string, siteID int64) (int64, error) {
+func (c cell) purgeSite(ctx context.Context, table, key string, siteID int64) (int64, error) {
 	for all := int64(0); ; {
-		n, err := purgeChunk(ctx, s.db.Write, table, key, siteID)
+		n, err := purgeChunk(ctx, c.Write, table, key, siteID)
 		if all += n; err != nil || n < int64(chunkOf(table)) {
 			return all, err
 		}
@@ -170,12 +171,12 @@ func (s *Store) purgeSite(ctx context.Context, table, key string, siteID int64) 
 }
 
 // purgeChunk deletes up to chunkOf(table) rows of a site in a table, and returns their number.
-func purgeChunk(ctx context.Context, in bun.IDB, table, key string, siteID int64) (int64, error) {
+func purgeChunk(ctx context.Context, idb bun.IDB, table, key string, siteID int64) (int64, error) {
 	statement := fmt.Sprintf(
 		"DELETE FROM %s WHERE (%s) IN (SELECT %[2]s FROM %[1]s WHERE site_id = ? ORDER BY %[2]s LIMIT %[3]d)",
 		table, key, chunkOf(table),
 	)
-	result, err := in.ExecContext(ctx, statement, siteID)
+	result, err := idb.ExecContext(ctx, statement, siteID)
 	if err != nil {
 		return 0, fmt.Errorf("delete rows of site %d from %s: %w", siteID, table, err)
 	}

@@ -1,7 +1,7 @@
 // Package retention deletes expired data: old months with their partitions, the rows of deleted
-// sites, and what an owner asks to erase about a user. It also creates the partitions of coming
-// months and corrects times in the future. The worker's housekeeping and the operator's commands
-// call it.
+// sites, and the data of a user whom an owner asks to erase. It also creates the partitions of
+// coming months and corrects times in the future. The worker's housekeeping and the operator's
+// commands call it.
 package retention
 
 import (
@@ -26,5 +26,8 @@ func (s *Store) TrustedNow(ctx context.Context) (model.Instant, error) {
 	return s.db.TrustedNow(ctx, s.newestHit)
 }
 
-// in returns the retention of a cell.
-func (s *Store) in(cell *db.DB) *Store { return &Store{db: cell, keys: s.keys} }
+// cell deletes rows of one cell.
+type cell struct{ *db.Cell }
+
+// common deletes rows of common tables, which the connections of each cell find.
+func (s *Store) common() cell { return cell{s.db.DefaultCell()} }

@@ -153,7 +153,7 @@ func (s *Store) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []i
 		SiteID int64
 		Used   int64
 	}
-	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.DB, siteIDs []int64, rows *[]usage) error {
+	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.Cell, siteIDs []int64, rows *[]usage) error {
 		return in.Read.NewSelect().Table("site_usage").Column("site_id", "used").
 			Where("site_id IN ?", bun.Tuple(siteIDs)).Where("month = ?", month).Scan(ctx, rows) // a row for each slot
 	})
@@ -189,7 +189,7 @@ func (s *Store) LastHits(ctx context.Context, siteIDs []int64) (map[int64]model.
 		ID              int64
 		Pageview, Event *model.Instant
 	}
-	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.DB, siteIDs []int64, rows *[]newest) error {
+	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.Cell, siteIDs []int64, rows *[]newest) error {
 		return in.Read.NewSelect().Table("sites").Column("id").
 			ColumnExpr("(SELECT at FROM pageviews WHERE site_id = sites.id ORDER BY at DESC LIMIT 1) AS pageview").
 			ColumnExpr("(SELECT at FROM events WHERE site_id = sites.id ORDER BY at DESC LIMIT 1) AS event").

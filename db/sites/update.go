@@ -174,10 +174,11 @@ func (s *Store) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteU
 			return err
 		}
 		if u.TimeZone != nil && *u.TimeZone != site.TimeZone {
-			if err := tx.EnterSite(ctx, siteID); err != nil {
+			in, err := tx.EnterSite(ctx, siteID)
+			if err != nil {
 				return err
 			}
-			if err := reports.InvalidateZone(ctx, tx, siteID, now); err != nil {
+			if err := reports.InvalidateZone(ctx, in, siteID, now); err != nil {
 				return err
 			}
 		}

@@ -45,7 +45,7 @@ func usageSince[Period ~int32](
 		return nil, nil
 	}
 
-	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.DB, siteIDs []int64, rows *[]usageOf[Period]) error {
+	rows, err := db.RowsPerCell(ctx, s.db, siteIDs, func(in *db.Cell, siteIDs []int64, rows *[]usageOf[Period]) error {
 		return in.Read.NewSelect().Table(table).Column("site_id", "used").
 			ColumnExpr("? AS period", bun.Ident(period)).
 			Where("site_id IN ?", bun.Tuple(siteIDs)).Where("? >= ?", bun.Ident(period), from).Scan(ctx, rows)
@@ -107,7 +107,7 @@ func (s *Store) CountUsageDays(ctx context.Context, now model.Instant) (int64, e
 // RecountUsageDays counts the UTC days from first to last again, for rows that were stored after
 // their day was counted.
 func (s *Store) RecountUsageDays(ctx context.Context, first, last model.Day) error {
-	err := s.db.EachCell(ctx, func(in *db.DB) error {
+	err := s.db.EachCell(ctx, func(in *db.Cell) error {
 		_, err := in.Write.ExecContext(ctx, "DELETE FROM site_usage_days WHERE day >= ? AND day <= ?", first, last)
 		return err
 	})
@@ -151,10 +151,10 @@ type siteDay struct {
 // countUsageDay counts one day, a page of sites at a time: the pool for reading is free between them,
 // and the writer waits for nothing.
 func (s *Store) countUsageDay(ctx context.Context, day model.Day) error {
-	return s.db.EachCell(ctx, func(in *db.DB) error { return countUsageDayIn(ctx, in, day) })
+	return s.db.EachCell(ctx, func(in *db.Cell) error { return countUsageDayIn(ctx, in, day) })
 }
 
-func countUsageDayIn(ctx context.Context, in *db.DB, day model.Day) error {
+func countUsageDayIn(ctx context.Context, in *db.Cell, day model.Day) error {
 	from, to := day.Start(), (day + 1).Start()
 	for after := int64(0); ; {
 		var counted []siteDay
@@ -164,7 +164,7 @@ SELECT u.site_id,
   (SELECT count(*) FROM events e WHERE e.site_id = u.site_id AND e.at >= ? AND e.at < ?) AS used
 FROM site_usage u JOIN sites s ON s.id = u.site_id AND s.cell = ?
 WHERE u.month = ? AND u.site_id > ? AND u.slot = 0 ORDER BY u.site_id LIMIT ?`,
-			from, to, from, to, in.CellID(), from.Month(), after, dayPage).Scan(ctx, &counted)
+			from, to, from, to, in.ID, from.Month(), after, dayPage).Scan(ctx, &counted)
 		if err != nil || len(counted) == 0 {
 			return err
 		}
@@ -177,7 +177,7 @@ WHERE u.month = ? AND u.site_id > ? AND u.slot = 0 ORDER BY u.site_id LIMIT ?`,
 }
 
 // addUsageDays stores the usage of sites on a day. Days without any have no row.
-func addUsageDays(ctx context.Context, in *db.DB, day model.Day, counted []siteDay) error {
+func addUsageDays(ctx context.Context, in *db.Cell, day model.Day, counted []siteDay) error {
 	rows := make([]siteDay, 0, len(counted))
 	for _, row := range counted {
 		if row.Day = day; row.Used > 0 {
@@ -188,7 +188,7 @@ func addUsageDays(ctx context.Context, in *db.DB, day model.Day, counted []siteD
 		return nil
 	}
 
-	return in.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return in.InTx(ctx, func(ctx context.Context, tx *db.CellTx) error {
 		_, err := tx.NewInsert().Model(&rows).On("CONFLICT DO NOTHING").Exec(ctx)
 		return err
 	})

@@ -40,7 +40,7 @@ func Protect(path string) error {
 	return nil
 }
 
-// Readers returns a pool of connections for reading a database file. It opens none yet.
+// Readers returns a pool of connections for reading a database file. It does not connect yet.
 func Readers(path string, connections int) (*sql.DB, error) {
 	pool, err := sql.Open("sqlite", dsn(path, "deferred", ""))
 	if err != nil {
@@ -53,10 +53,11 @@ func Readers(path string, connections int) (*sql.DB, error) {
 	return pool, nil
 }
 
-// dsn returns the address with every option, so that each pooled connection has them. Writers
-// take the lock when they begin: a transaction that upgrades from reading to writing fails at once
+// dsn returns the address with every option, so that each pooled connection has them. Writers take
+// the lock when they begin: a transaction that upgrades from reading to writing fails at once
 // instead of waiting its turn. FULL makes a commit survive a power cut, not only a crash. A log of
-// 16,000 pages, 64 MB, is more than WriteBack leaves to the writer. An empty vfs is SQLite's file system.
+// 16,000 pages, 64 MB, is more than WriteBack leaves to the writer. An empty vfs is SQLite's file
+// system.
 func dsn(path, txlock, vfs string) string {
 	q := url.Values{
 		"_txlock": {txlock},

@@ -15,7 +15,7 @@ import (
 // pages, a third of the batch's processor time. The writing connection uses a file system of its own,
 // logVFS. It is SQLite's, except that writes to the log are gathered, and go to the file before the
 // log is synced or read: few system calls for each commit. A commit is visible to readers only after
-// its sync, so no other connection looks for what is still in the buffer.
+// its sync, so no other connection needs the bytes in the buffer.
 //
 // This holds for synchronous=FULL only. A lower setting would publish commits without a sync.
 const logVFS = "tallygate-log"
@@ -24,7 +24,7 @@ const logVFS = "tallygate-log"
 // or more.
 const logBuffer = 120 << 10
 
-// The functions of SQLite's file systems and files, by what they take and return.
+// The functions of SQLite's file systems and files, by parameters and results.
 type (
 	openFunc     = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32
 	transferFunc = func(tls *libc.TLS, file, data uintptr, n int32, offset int64) int32
@@ -106,6 +106,7 @@ func openLog(tls *libc.TLS, _, name, file uintptr, flags int32, outFlags uintptr
 func gather(tls *libc.TLS, file uintptr) bool {
 	const size = unsafe.Sizeof(sqlite3.Tsqlite3_io_methods{})
 
+	// SQLite holds the address as an integer, which Go's garbage collector does not see.
 	memory := libc.Xmalloc(tls, types.Size_t(size+logBuffer))
 	if memory == 0 {
 		return false
@@ -136,6 +137,8 @@ func gather(tls *libc.TLS, file uintptr) bool {
 
 func writeLog(tls *libc.TLS, file, data uintptr, n int32, offset int64) int32 {
 	l := logOf(file)
+
+	// Only adjacent writes can be gathered.
 	if offset != l.start+int64(l.used) {
 		if code := l.flush(tls, file); code != sqlite3.SQLITE_OK {
 			return code
@@ -174,8 +177,8 @@ func truncateLog(tls *libc.TLS, file uintptr, size int64) int32 {
 	return function[truncateFunc](l.inBase().FxTruncate)(tls, file, size)
 }
 
-// syncLog waits until the log is on the disk. The first sync is SQLite's. The later ones leave
-// out the file's time of change.
+// syncLog waits until the log is on the disk. The first sync is SQLite's. Later syncs leave out the
+// file's time of change.
 func syncLog(tls *libc.TLS, file uintptr, flags int32) int32 {
 	l := logOf(file)
 	if code := l.flush(tls, file); code != sqlite3.SQLITE_OK {
@@ -203,7 +206,7 @@ func sizeOfLog(tls *libc.TLS, file, size uintptr) int32 {
 	return function[sizeFunc](l.inBase().FxFileSize)(tls, file, size)
 }
 
-// closeLog closes the file. What the buffer still has belongs to no commit.
+// closeLog closes the file. The bytes left in the buffer belong to no commit.
 func closeLog(tls *libc.TLS, file uintptr) int32 {
 	l := logOf(file)
 

@@ -17,7 +17,8 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// openTestLog opens a log through the file system of the writing connection, and closes it with the test.
+// openTestLog opens a log through the file system of the writing connection, and closes it with the
+// test.
 func openTestLog(t *testing.T, path string) (tls *libc.TLS, file uintptr) {
 	t.Helper()
 
@@ -56,7 +57,7 @@ func openTestLog(t *testing.T, path string) (tls *libc.TLS, file uintptr) {
 	return tls, file
 }
 
-// failingMethods are methods of a file of which each write finds the disk full.
+// failingMethods are methods of a file that find the disk full at each write.
 func failingMethods(t *testing.T, base uintptr) uintptr {
 	t.Helper()
 
@@ -77,7 +78,7 @@ func failingMethods(t *testing.T, base uintptr) uintptr {
 func diskFull(*libc.TLS, uintptr, uintptr, int32, int64) int32 { return sqlite3.SQLITE_FULL }
 
 // TestLogMatchesModel writes, reads, syncs and truncates a log at random, with a disk that is full at
-// times, and compares it with a slice of bytes. What was synced must be in the file.
+// times, and compares it with a slice of bytes. Synced bytes must be in the file.
 func TestLogMatchesModel(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { compareLog(t, rand.New(rand.NewPCG(seed, 1))) })
@@ -145,7 +146,7 @@ func compareLog(t *testing.T, random *rand.Rand) {
 			t.Fatalf("the result is %d, while the disk is full: %t", code, l.base == failing)
 		}
 
-		// What was gathered is lost, and nothing before it.
+		// Only the gathered bytes are lost.
 		kept, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -224,7 +225,7 @@ func TestCommitsAreInTheFiles(t *testing.T) {
 	commit("a small commit", 1, 10)
 	commit("a batch", 100, 1_000)
 	commit("more than the buffer", 100, 4_096)
-	// The cache has 16 MB. What does not fit is written before the commit, and read again.
+	// The cache has 16 MB. Pages that do not fit are written before the commit, and read again.
 	commit("more than the cache", 6_000, 4_096)
 
 	rollBackPages(t, file)
@@ -291,8 +292,8 @@ func wantCopiedRows(t *testing.T, file *testFile, name string, want int) {
 	}
 }
 
-// TestFullDiskFailsTheCommit checks that a commit fails whose pages the disk does not take, that it
-// changes nothing, and that the next commit succeeds.
+// TestFullDiskFailsTheCommit checks that a commit fails when the disk is full, that it changes
+// nothing, and that the next commit succeeds.
 func TestFullDiskFailsTheCommit(t *testing.T) {
 	file := openFile(t)
 	if _, err := file.ordinary.ExecContext(t.Context(), "CREATE TABLE pages (bytes BLOB)"); err != nil {

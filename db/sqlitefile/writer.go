@@ -13,10 +13,10 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Writer is SQLite's one writing connection with a queue of callers. Two pools of
-// database/sql borrow the connection for each use: the urgent one, whose batches visitors wait for,
-// is served before the ordinary one. The queue of a pool itself could not do that: it picks a
-// waiting caller at random.
+// Writer is SQLite's one writing connection with a queue of callers. Two pools of database/sql
+// borrow the connection for each use. The urgent pool is served before the ordinary one, because
+// visitors wait for its batches. A single pool could not do that: it picks a waiting caller at
+// random.
 type Writer struct {
 	connector driver.Connector
 
@@ -43,9 +43,9 @@ const (
 	Urgent
 )
 
-// maxYield bounds how long ordinary writes wait for urgent ones. After that one of them is served
-// first, never two in a row: a batch of hits waits for at most two ordinary writes, including the
-// one in progress.
+// maxYield bounds how long ordinary writes wait for urgent ones. After that one ordinary write is
+// served first, never two in a row: a batch of hits waits for at most two ordinary writes,
+// including the one in progress.
 const maxYield = 100 * time.Millisecond
 
 var errWriterClosed = errors.New("the database is closed")
@@ -196,6 +196,8 @@ func (w *Writer) giveBack(urgency Urgency, broken bool) (err error) {
 
 	turn := w.waiting[next][0]
 	w.waiting[next] = slices.Delete(w.waiting[next], 0, 1)
+
+	// The channel has a buffer, so this cannot block under the lock.
 	turn.ready <- nil
 
 	return err

@@ -72,7 +72,7 @@ func (f *testFile) arrivals(t *testing.T) (n int, err error) {
 }
 
 // TestDurability checks that the writing connection waits for the disk at each commit. A test that
-// kills processes cannot show this: what they wrote survives them.
+// kills processes cannot show this, because the kernel keeps their writes.
 func TestDurability(t *testing.T) {
 	file := openFile(t)
 
@@ -189,7 +189,7 @@ func TestOrdinaryWritesWaitBoundedly(t *testing.T) {
 	})
 }
 
-// TestCancelledWriters checks that a caller whose context ends while it waits does not block the
+// TestCancelledWriters checks that a waiting caller with an ended context does not block the
 // others, and that Close refuses waiting callers.
 func TestCancelledWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 )
 
 // Column is one column of rows of type Row, with the four forms of its values: one array of all
-// rows for PostgreSQL, one value per row for SQLite, and what either returns.
+// rows for PostgreSQL, one value per row for SQLite, and the results of either.
 type Column[Row any] struct {
 	Name string
 
@@ -147,14 +147,16 @@ func Word[Row any](name string, field func(*Row) *[8]byte) Column[Row] {
 	return computedInteger(name, "bigint", get, set)
 }
 
-// Narrow is a 4-byte integer that is never NULL and whose field has 8 bytes. The table bounds it.
+// Narrow returns a column of 4-byte integers for a field of 8 bytes. It is never NULL. The table
+// bounds it.
 func Narrow[Row any](name string, field func(*Row) *int64) Column[Row] {
 	get := func(r *Row) int32 { return int32(*field(r)) }
 	set := func(r *Row, v int32) { *field(r) = int64(v) }
 	return computedInteger(name, "integer", get, set)
 }
 
-// SmallintOf returns a column of 2-byte integers, each of which stands for a value of its row.
+// SmallintOf returns a column of 2-byte integers that get and set translate from and to a row's
+// values.
 func SmallintOf[Row any](name string, get func(*Row) int16, set func(*Row, int16)) Column[Row] {
 	return computedInteger(name, "smallint", get, set)
 }
@@ -175,7 +177,8 @@ func computedInteger[Row any, T integer](name, pgType string, get func(*Row) T, 
 	}
 }
 
-// TextOf returns a column of texts, each of which stands for values of its row and is never NULL.
+// TextOf returns a column of texts that get and set translate from and to a row's values. It is
+// never NULL.
 func TextOf[Row any](name string, get func(*Row) string, set func(*Row, string)) Column[Row] {
 	return Column[Row]{
 		Name:   name,

@@ -14,7 +14,7 @@ type Columns[Row any] []Column[Row]
 // With returns the columns followed by others.
 func (c Columns[Row]) With(others ...Column[Row]) Columns[Row] { return slices.Concat(c, others) }
 
-// Without returns the columns except those with the given names.
+// Without returns the columns except the named ones.
 func (c Columns[Row]) Without(names ...string) Columns[Row] {
 	return slices.DeleteFunc(slices.Clone(c), func(column Column[Row]) bool {
 		return slices.Contains(names, column.Name)
@@ -125,7 +125,7 @@ func (c Columns[Row]) AppendValues(values []driver.Value, row *Row) []driver.Val
 	return values
 }
 
-// Set stores into a row what the SQLite driver read, one value for each column.
+// Set stores the values that the SQLite driver read into a row, one value for each column.
 func (c Columns[Row]) Set(row *Row, values []driver.Value) {
 	for i := range c {
 		c[i].set(row, values[i])

@@ -15,7 +15,7 @@ import (
 const EngagementDays = 1 + int(model.EngagementWindow/(24*time.Hour))
 
 // EngagedMS returns the expression for the time in view, in milliseconds, of a page view that is joined
-// with EngagementJoin. It is 0 for a page view whose id a later one repeats.
+// with EngagementJoin. It is 0 for a page view if a later one repeats its id.
 func EngagedMS(postgres bool) string {
 	limit := model.MaxEngagement.Milliseconds()
 	if postgres {
@@ -34,7 +34,7 @@ func EngagedScroll(postgres bool) string {
 
 func sqliteRepeatedAt() string { return "max(" + eachDay("coalesce(e%d.repeated_at, 0)", ", ") + ")" }
 
-// engaged returns a value, or 0 for a page view whose id a later one repeats.
+// engaged returns value, or 0 for a page view if a later one repeats its id.
 func engaged(repeatedAt, value string) string {
 	return "CASE WHEN " + repeatedAt + " > r.at THEN 0 ELSE " + value + " END"
 }
@@ -43,8 +43,9 @@ func engaged(repeatedAt, value string) string {
 // PostgreSQL all page views are of one day.
 //
 // On PostgreSQL the sums make each lookup a query of its own, which uses the whole key: without
-// statistics, a plain join reads all reports of the days. One lookup for all days takes two thirds of the
-// time of one for each. With days that depend on the row the planner would not use the whole key.
+// statistics, a plain join reads all reports of the days. One lookup for all days takes two thirds
+// of the time of one for each. With days that depend on the row the planner would not use the whole
+// key.
 func EngagementJoin(postgres bool, day model.Day) string {
 	if !postgres {
 		return eachDay("LEFT JOIN engagement AS e%[1]d ON e%[1]d.site_id = r.site_id "+

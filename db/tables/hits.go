@@ -75,7 +75,7 @@ var EngagementKey = Columns[model.EngagementKey]{
 	Bigint("id", func(k *model.EngagementKey) *int64 { return &k.PageviewID }),
 }
 
-// Engagement is the table of what was reported on page view ids.
+// Engagement is the table of engagement reports, summed by page view id.
 var Engagement = Table[model.Engagement]{"engagement",
 	Within(func(e *model.Engagement) *model.EngagementKey { return &e.EngagementKey }, EngagementKey).With(
 		Integer("ms", func(e *model.Engagement) *int32 { return &e.MS }),
@@ -126,7 +126,7 @@ var Transactions = Table[transaction]{"transactions", Columns[transaction]{
 // TransactionEvent is the column that a batch reads of a recorded transaction.
 var TransactionEvent = Transactions.Columns[2:3]
 
-// Deliveries is the table of webhook deliveries, with the columns that a new one sets.
+// Deliveries is the table of webhook deliveries, with the columns that a new delivery sets.
 var Deliveries = Table[delivery]{"deliveries", Columns[delivery]{
 	Bigint("site_id", func(d *delivery) *int64 { return &d.SiteID }),
 	Bigint("id", func(d *delivery) *int64 { return &d.ID }),
@@ -139,7 +139,7 @@ var Deliveries = Table[delivery]{"deliveries", Columns[delivery]{
 	Text("body", func(d *delivery) *string { return &d.Body }),
 }}
 
-// The columns by which rows are looked up.
+// The key columns of lookups.
 var (
 	UsageKey = Columns[model.UsageKey]{
 		Bigint("site_id", func(k *model.UsageKey) *int64 { return &k.SiteID }),

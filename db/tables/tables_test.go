@@ -75,7 +75,7 @@ func everyFieldHasAColumn[Row any](t *testing.T, columns tables.Columns[Row]) {
 	}
 }
 
-// fields lists the fields of a struct, and those of embedded structs in their place.
+// fields lists the fields of a struct. An embedded struct is replaced with its fields.
 func fields(typ reflect.Type, index []int) (all []reflect.StructField) {
 	for i := range typ.NumField() {
 		field := typ.Field(i)

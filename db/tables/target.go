@@ -54,7 +54,7 @@ func (t computedBytesTarget[Row]) ScanBytes(v []byte) error {
 	return nil
 }
 
-// bytesTarget scans bytes for pgx, empty ones as nil.
+// bytesTarget scans bytes for pgx, and empty bytes as nil.
 type bytesTarget struct{ field *[]byte }
 
 // ScanBytes implements pgtype.BytesScanner. It copies the bytes, which pgx overwrites.

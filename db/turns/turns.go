@@ -12,15 +12,15 @@ import (
 )
 
 // Queue bounds how many callers work at once, in total and per key. Further callers wait for a turn.
-// The next turn goes to the key with the fewest working callers, and among those to the one served
-// longest ago. So a key with many callers delays each other key by one turn only. Callers of one key
-// are served in order of arrival. It is safe for concurrent use.
+// The next turn goes to the key with the fewest working callers, and among these to the key served
+// longest ago. So a key with many callers delays each other key by one turn only. Callers of one
+// key are served in order of arrival. It is safe for concurrent use.
 type Queue struct {
 	Most, MostPerKey int           // working callers
 	Line, LinePerKey int           // waiting callers
 	Patience         time.Duration // maximum wait
-	// Memory is how long a key is remembered after its last turn. The next turn goes to a key that is not
-	// remembered. Without it, a key that arrives comes after those that wait.
+	// Memory is how long a key is remembered after its last turn. The next turn goes to a key that
+	// is not remembered. Without it, an arriving key comes after the waiting keys.
 	Memory time.Duration
 
 	mu      sync.Mutex
@@ -80,8 +80,8 @@ func (t *Turn) End() {
 	}
 }
 
-// Yield ends the turn and waits for another one, if callers of other keys wait. After an error, which
-// is the context's, the turn has ended.
+// Yield ends the turn and waits for another turn, if callers of other keys wait. After an error,
+// which is the context's, the turn has ended.
 func (t *Turn) Yield(ctx context.Context) error {
 	if t.ended {
 		return nil
@@ -96,8 +96,8 @@ func (t *Turn) Yield(ctx context.Context) error {
 	return err
 }
 
-// Resume waits for another turn after End, also beyond the bounds of the queue. After an error, which is
-// the context's, the turn has ended.
+// Resume waits for another turn after End, also beyond the bounds of the queue. After an error,
+// which is the context's, the turn has ended.
 func (t *Turn) Resume(ctx context.Context) error {
 	ready, err := t.queue.join(t.key, true)
 	if err == nil {
@@ -132,9 +132,9 @@ func (q *Queue) wait(ctx context.Context, key string, ready chan struct{}, patie
 	return err
 }
 
-// yield ends a turn of a key and returns the channel that receives the next one, or nil if no caller of
-// another key waits. It does both under one lock: else a short turn of another key could end in between,
-// and the next turn would go to a caller that waits behind this one.
+// yield ends a turn of a key and returns the channel that receives the next one, or nil if no
+// caller of another key waits. It does both under one lock: else a short turn of another key could
+// end in between, and the next turn would go to a caller that waits behind this one.
 func (q *Queue) yield(key string) chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -144,7 +144,7 @@ func (q *Queue) yield(key string) chan struct{} {
 		return nil
 	}
 
-	// A key that has just worked comes after those that wait.
+	// A key that has just worked comes after the waiting keys.
 	q.served++
 	k.served = q.served
 	k.working--
@@ -158,7 +158,8 @@ func (q *Queue) yield(key string) chan struct{} {
 }
 
 // join adds a caller to the queue and returns the channel that receives its turn. again permits a
-// caller that goes on with its work to wait beyond the bounds of the queue, before the others of its key.
+// caller that goes on with its work to wait beyond the bounds of the queue, before the others of
+// its key.
 func (q *Queue) join(key string, again bool) (chan struct{}, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -266,6 +267,8 @@ func (q *Queue) serve() {
 			next.servedAt = time.Now()
 		}
 		next.working++
+
+		// The channel has a buffer, so this cannot block under the lock.
 		next.waiting[0] <- struct{}{}
 		next.waiting = next.waiting[1:]
 	}
@@ -285,8 +288,8 @@ func (q *Queue) next() (next *turnKey) {
 	return next
 }
 
-// before reports whether a key gets a turn before another one. Keys without a turn lately are served in
-// order of arrival.
+// before reports whether a key gets a turn before another key. Keys without a turn lately are
+// served in order of arrival.
 func (k *turnKey) before(other *turnKey) bool {
 	return cmp.Or(
 		cmp.Compare(k.working, other.working),

@@ -41,7 +41,7 @@ func TestTurnsGoRoundTheKeys(t *testing.T) {
 					t.Errorf("%v work at once", working)
 				}
 
-				// Let no two end at the same time.
+				// Each turn ends at a time of its own.
 				took := time.Second + time.Duration(len(order))
 				mu.Unlock()
 				time.Sleep(took)
@@ -72,13 +72,13 @@ func TestTurnsGoRoundTheKeys(t *testing.T) {
 			t.Errorf("the turns went to %s, want %s", got, want)
 		}
 		if q.working != 0 || q.waiting != 0 || len(q.keys) != 0 {
-			t.Errorf("%d work, %d wait, %d keys are known; want none", q.working, q.waiting, len(q.keys))
+			t.Errorf("%d work, %d wait, %d keys are known; want 0", q.working, q.waiting, len(q.keys))
 		}
 	})
 }
 
-// TestTurnsAreBounded: a caller beyond the queue is refused immediately; one that has waited too
-// long or was cancelled leaves the queue.
+// TestTurnsAreBounded checks that a caller beyond the queue is refused immediately, and that a
+// caller leaves the queue after a timeout or cancellation.
 func TestTurnsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &Queue{Most: 1, MostPerKey: 1, Line: 3, LinePerKey: 2, Patience: time.Second}
@@ -129,13 +129,14 @@ func TestTurnsAreBounded(t *testing.T) {
 		end()
 
 		if q.working != 0 || q.waiting != 0 || len(q.keys) != 0 {
-			t.Errorf("%d work, %d wait, %d keys are known; want none", q.working, q.waiting, len(q.keys))
+			t.Errorf("%d work, %d wait, %d keys are known; want 0", q.working, q.waiting, len(q.keys))
 		}
 	})
 }
 
-// TestNewKeysGoFirst: with a memory, the next turn goes to a key that had none lately, however many
-// callers of others wait. A key that asks again and again is remembered, and cannot keep others waiting.
+// TestNewKeysGoFirst checks that with a memory the next turn goes to a key without a recent turn,
+// however many callers of other keys wait. A key with repeated calls is remembered, and cannot keep
+// others waiting.
 func TestNewKeysGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &Queue{Most: 1, MostPerKey: 1, Line: 100, LinePerKey: 100, Patience: time.Hour, Memory: time.Minute}
@@ -177,8 +178,8 @@ func TestNewKeysGoFirst(t *testing.T) {
 	})
 }
 
-// TestYield: a long turn gives way to callers of other keys, also beyond the bounds of the queue, and
-// not to those of its own. It ends with its context.
+// TestYield checks that a long turn gives way to callers of other keys, also beyond the bounds of
+// the queue, but not to callers of its own key. It ends with its context.
 func TestYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &Queue{Most: 1, MostPerKey: 1, Line: 1, LinePerKey: 1, Patience: time.Minute, Memory: time.Minute}
@@ -225,13 +226,13 @@ func TestYield(t *testing.T) {
 		}
 		long.End()
 		if q.working != 0 || q.waiting != 0 {
-			t.Errorf("%d work, %d wait; want none", q.working, q.waiting)
+			t.Errorf("%d work, %d wait; want 0", q.working, q.waiting)
 		}
 	})
 }
 
-// TestYieldStaysFirst checks that a turn that gives way comes before the callers of its own key that wait,
-// however short the turns of the others are.
+// TestYieldStaysFirst checks that a turn that gives way comes before the callers of its own key
+// that wait, however short the turns of the others are.
 func TestYieldStaysFirst(t *testing.T) {
 	for range 2_000 {
 		q := &Queue{Most: 1, MostPerKey: 1, Line: 2, LinePerKey: 1, Patience: time.Minute, Memory: time.Minute}

@@ -19,8 +19,8 @@ const (
 	// dropped it without closing it.
 	silence = 3 * time.Second
 
-	// probeInterval is how often a connection without notifications gets one of its own. Every listening
-	// process of the database is woken for it.
+	// probeInterval is how often a connection without notifications sends one to itself. Every
+	// listening process of the database is woken for it.
 	probeInterval = 30 * time.Second
 
 	minPause = 100 * time.Millisecond
@@ -31,8 +31,8 @@ const (
 // connection pooler does that: it gives the connection that listens to another process.
 var ErrNoNotifications = errors.New("the database's notifications do not arrive, perhaps because of a connection pooler")
 
-// Postgres reports the changes that PostgreSQL's server notifies of. All watchers of a process share one
-// connection, which exists while there are any. It is safe for concurrent use.
+// Postgres reports the changes that PostgreSQL's server notifies of. All watchers of a process
+// share one connection, which exists while there are any. It is safe for concurrent use.
 type Postgres struct {
 	config func() *pgx.ConnConfig
 	notify func(ctx context.Context, channel string) error
@@ -228,6 +228,7 @@ func (p *Postgres) await(ctx context.Context, conn *pgx.Conn, own string, probed
 	switch {
 	case notification != nil:
 		return p.take(notification, own)
+	// The connection was lost or the watch has ended, before the silence was over.
 	case wait.Err() == nil || ctx.Err() != nil:
 		return err
 	case time.Since(*probed) >= probeInterval:
@@ -241,7 +242,7 @@ func (p *Postgres) await(ctx context.Context, conn *pgx.Conn, own string, probed
 	return conn.Ping(answer)
 }
 
-// take reports a notification, unless it is a late one of probe.
+// take reports a notification, unless it is a late notification of probe.
 func (p *Postgres) take(n *pgconn.Notification, own string) error {
 	if n.Channel == own {
 		return nil
@@ -261,6 +262,7 @@ func (p *Postgres) probe(ctx context.Context, conn *pgx.Conn, own string) error 
 	for {
 		notification, err := conn.WaitForNotification(answer)
 		if err != nil && ctx.Err() == nil && answer.Err() != nil {
+			// Only the deadline ended the wait: the connection works, but the notification was lost.
 			return ErrNoNotifications
 		}
 		if err != nil {
@@ -270,6 +272,8 @@ func (p *Postgres) probe(ctx context.Context, conn *pgx.Conn, own string) error 
 		if notification.Channel == own {
 			return nil
 		}
+
+		// Other notifications arrive meanwhile.
 		if err := p.report(notification); err != nil {
 			return err
 		}

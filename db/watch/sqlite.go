@@ -56,8 +56,8 @@ func (s *SQLite) Store(ctx context.Context, tx bun.IDB, channel Channel, ids []i
 // Committed reports committed changes of this process to its watchers.
 func (s *SQLite) Committed(changes []Notice) { s.watchers.report(changes) }
 
-// Watch reports changes until ctx ends. Those of this process come from Committed, others from the
-// table. DB.Watch of package db describes the functions.
+// Watch reports changes until ctx ends. Changes of this process come from Committed, other changes
+// from the table. DB.Watch of package db describes the functions.
 func (s *SQLite) Watch(ctx context.Context, channel Channel, changed func(id int64), synced func(error)) error {
 	remove := s.watchers.add(channel, changed)
 	defer remove()

@@ -1,5 +1,6 @@
-// A shop's back end reports a purchase, when it is paid, with Node 18 or newer and no package. The address and user agent are
-// those of the visitor's request to the shop: they find the visit that the browser began, and are not stored.
+// A shop's back end reports a purchase, when it is paid, with Node 18 or newer and no package. The
+// address and user agent come from the visitor's request to the shop: they find the visit that the
+// browser began, and are not stored.
 //
 //   ANALYTICS_URL=https://stats.example.com SERVER_SECRET=svcs_… node purchase.mjs '{"id": "T-1", …}'
 export async function purchase(order) {

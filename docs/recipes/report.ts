@@ -1,4 +1,5 @@
-// Prints the pages of the last 30 days. The types are those of the schema; a wrong field does not compile.
+// Prints the pages of the last 30 days. The types come from the schema; a wrong field does not
+// compile.
 //
 //   esbuild report.ts --format=esm --outfile=report.mjs
 //   BASE_URL=https://app.example.com API_TOKEN=svct_… SITE_ID=… node report.mjs

@@ -9,11 +9,11 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// The console is five ES modules and a style sheet. main.js is loaded first and contains all that the
-// first view needs; it exports src/console/core and Preact. details.js, which has what the page of a
-// site opens, more.js, manage.js and account.js, which have the other pages, and the messages of other
-// languages are loaded on demand. They import the core from main.js, so the first view takes one script
-// and no code is loaded twice.
+// The console is six ES modules and a style sheet. main.js is loaded first and contains all that the first
+// view needs; it exports src/console/core and Preact. drilldown.js, which has what a report opens, site.js,
+// captcha.js, account.js and operator.js, which have the other pages, and the messages of other languages are
+// loaded on demand. They import the core from main.js, so the first view takes one script, and the core's
+// state exists once. src/console/parts, which has no state, is part of each module that uses it.
 
 // The oldest browsers that run the console: those with light-dark() in CSS, of spring 2024.
 var consoleTargets = []api.Engine{
@@ -42,19 +42,14 @@ func consoleModules(isMain bool) api.Plugin {
 			return api.OnResolveResult{Path: address, External: true}, nil
 		}
 
-		// Only main.js contains the core and Preact.
-		b.OnResolve(api.OnResolveOptions{Filter: `(^|/)core$|^\./core/api$|^preact(/|$)`},
+		// Only main.js contains the core and Preact. A second copy of the core would have a state of its own.
+		b.OnResolve(api.OnResolveOptions{Filter: `^\.\.?/core/|^preact(/|$)`},
 			func(api.OnResolveArgs) (api.OnResolveResult, error) {
 				if isMain {
 					return api.OnResolveResult{}, nil
 				}
 				return external("./main.js")
 			})
-
-		// A page that imports a file of the core would get a second copy of its state.
-		b.OnResolve(api.OnResolveOptions{Filter: `^\.\./core/`}, func(args api.OnResolveArgs) (api.OnResolveResult, error) {
-			return api.OnResolveResult{}, fmt.Errorf("import %q: import '../core', which is shared", args.Path)
-		})
 
 		b.OnResolve(api.OnResolveOptions{Filter: `^\.`}, func(args api.OnResolveArgs) (api.OnResolveResult, error) {
 			if args.Kind != api.ResolveJSDynamicImport {

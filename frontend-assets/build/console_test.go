@@ -4,10 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
-
-	"github.com/evanw/esbuild/pkg/api"
 )
 
 // TestConsoleModulesShareTheCore checks that only main.js contains the core and Preact, and that it
@@ -26,12 +25,10 @@ func TestConsoleModulesShareTheCore(t *testing.T) {
 		return string(text)
 	}
 
+	onDemand := []string{"drilldown.js", "site.js", "captcha.js", "account.js", "operator.js"}
 	main := read("main.js")
-	for _, address := range []string{
-		`import("./details.js")`, `import("./more.js")`, `import("./manage.js")`, `import("./account.js")`, `import("./de.js")`,
-		`import("./de-later.js")`,
-	} {
-		if !strings.Contains(main, address) {
+	for _, name := range slices.Concat(onDemand, []string{"de.js", "de-pages.js"}) {
+		if address := `import("./` + name + `")`; !strings.Contains(main, address) {
 			t.Errorf("main.js does not contain %s", address)
 		}
 	}
@@ -46,7 +43,7 @@ func TestConsoleModulesShareTheCore(t *testing.T) {
 		}
 	}
 
-	for _, name := range []string{"details.js", "more.js", "manage.js", "account.js"} {
+	for _, name := range onDemand {
 		module := read(name)
 		imports := regexp.MustCompile(`import\{([^}]*)\}from"([^"]*)"`).FindAllStringSubmatch(module, -1)
 		if len(imports) == 0 || len(exported) == 0 {
@@ -68,31 +65,5 @@ func TestConsoleModulesShareTheCore(t *testing.T) {
 		if !strings.Contains(main, `"/graphql"`) || strings.Contains(module, `"/graphql"`) {
 			t.Errorf("the core is not in main.js alone: see %s", name)
 		}
-	}
-}
-
-// TestPagesImportTheWholeCore checks that a page cannot import a file of the core past its index,
-// which would duplicate its state.
-func TestPagesImportTheWholeCore(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"more/a.ts":      "import { go } from '../core/router'; go()",
-		"core/router.ts": "export const go = () => {}",
-	} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	result := api.Build(api.BuildOptions{
-		AbsWorkingDir: dir, EntryPoints: []string{"more/a.ts"}, Bundle: true, LogLevel: api.LogLevelSilent,
-		Plugins: []api.Plugin{consoleModules(false)},
-	})
-	if len(result.Errors) != 1 || !strings.Contains(result.Errors[0].Text, "import '../core', which is shared") {
-		t.Errorf("errors: %v", result.Errors)
 	}
 }

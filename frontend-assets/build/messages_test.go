@@ -12,8 +12,8 @@ import (
 // when they run.
 var consoleTexts = map[string][]string{
 	"core": {"en"}, "pages": {"en"}, "report": {"en"},
-	"details": {"en", "details"}, "more": {"en", "more"}, "manage": {"en", "manage"},
-	"account": {"en", "account"},
+	"drilldown": {"en", "drilldown"}, "operator": {"en", "operator"}, "parts": {"en", "parts"},
+	"site": {"en", "site", "parts"}, "captcha": {"en", "captcha", "parts"}, "account": {"en", "account", "parts"},
 }
 
 // TestMessages checks that each text that the console uses is loaded with its module, that no key has
@@ -40,7 +40,7 @@ func TestMessages(t *testing.T) {
 	}
 
 	german := make(map[string]string)
-	for _, name := range []string{"de", "de-later"} {
+	for _, name := range []string{"de", "de-pages"} {
 		for _, k := range keysOf(name) {
 			if other, ok := german[k]; ok {
 				t.Errorf("%s is in the messages %s and %s", k, other, name)
@@ -50,7 +50,7 @@ func TestMessages(t *testing.T) {
 	}
 
 	files := make(map[string]string)
-	for _, name := range []string{"en", "details", "more", "manage", "account"} {
+	for _, name := range []string{"en", "drilldown", "site", "captcha", "account", "operator", "parts"} {
 		for _, k := range keysOf(name) {
 			if other, ok := files[k]; ok {
 				t.Errorf("%s is in the messages %s and %s", k, other, name)

@@ -12,8 +12,8 @@ type Caller struct {
 	Shared *model.SharedView // of a reader, which has no permission; nil for others
 }
 
-// check returns an error if the caller does not have the permission.
-func (c Caller) check(p model.Permission) error {
+// Check returns an error if the caller does not have the permission.
+func (c Caller) Check(p model.Permission) error {
 	switch {
 	case c.Shared != nil:
 		return model.ErrForbidden

@@ -196,7 +196,7 @@ func Require(ctx context.Context, p model.Permission) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
-	return caller, caller.check(p)
+	return caller, caller.Check(p)
 }
 
 // MayPersonal reports whether the caller may read its sessions and API tokens, which an API token
@@ -216,7 +216,7 @@ func (a *Auth) Downloader(r *http.Request) (*model.User, error) {
 		return nil, err
 	}
 	if caller.User == nil {
-		return nil, caller.check(model.MayExport)
+		return nil, caller.Check(model.MayExport)
 	}
 	return caller.User, caller.User.CheckInAny(model.MayExport, caller.Token)
 }

@@ -40,7 +40,7 @@ func newStore(a *accounts.Store, codec *cookieSigner, secure bool, now func() ti
 		codec:    codec,
 		now:      now,
 		options: sessions.Options{
-			Path: "/", MaxAge: int(accounts.SessionLifetime / time.Second),
+			Path: "/", MaxAge: int(model.SessionLifetime / time.Second),
 			HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
 		},
 	}

@@ -131,7 +131,7 @@ func (s *shop) store(at time.Time, v model.Visit, paths ...string) {
 			EngagementKey: model.EngagementKey{SiteID: row.SiteID, Day: row.At.Day(), PageviewID: row.ID}})
 	}
 
-	hits := ingest.New(s.db).HitStore()
+	hits := ingest.NewHitStore(dbtest.SitesCell(s.t, s.db))
 	defer hits.Close()
 
 	key := model.UsageKey{SiteID: s.site.ID, Month: model.At(at).Month()}

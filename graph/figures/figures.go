@@ -53,7 +53,7 @@ func Metrics(answer *reports.Answer, kind Kind, of func(*scan.Result) scan.Figur
 
 // metrics converts one set of figures. Shares and some rates are those of the totals.
 func metrics(f, totals *scan.Figures, kind Kind) *generated.ReportMetrics {
-	rate := func(metric generated.ReportMetric) *float64 { return orNil(figureOf(f, totals, kind, metric)) }
+	rate := func(metric generated.ReportMetric) *float64 { return known(figureOf(f, totals, kind, metric)) }
 	return &generated.ReportMetrics{
 		Visitors: f.Visitors, Visits: f.Visits, Pageviews: f.Pageviews, Events: f.Events, Conversions: f.Conversions,
 		Share:   Ratio(f.Visitors, totals.Visitors, 100),
@@ -112,10 +112,11 @@ func figureOf(f, totals *scan.Figures, kind Kind, metric generated.ReportMetric)
 
 // Ratio returns a fraction of a whole, times a factor; nil if the whole is 0.
 func Ratio(count, whole int64, factor float64) *float64 {
-	return orNil(ratio(count, whole, factor))
+	return known(ratio(count, whole, factor))
 }
 
-func orNil(value float64, ok bool) *float64 {
+// known returns a figure; nil for one that is not known.
+func known(value float64, ok bool) *float64 {
 	if !ok {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/vektah/gqlparser/v2/ast"
 )
 
@@ -19,7 +20,7 @@ type AccountResolver interface {
 	ID(ctx context.Context, obj *model.Account) (string, error)
 
 	ViewerRole(ctx context.Context, obj *model.Account) (*model.Role, error)
-	Sites(ctx context.Context, obj *model.Account, first *int, after *string, last *int, before *string, orderBy SiteOrder, search *string) (*SiteConnection, error)
+	Sites(ctx context.Context, obj *model.Account, first *int, after *string, last *int, before *string, orderBy sites.Order, search *string) (*SiteConnection, error)
 	Members(ctx context.Context, obj *model.Account) ([]*model.User, error)
 	Invitations(ctx context.Context, obj *model.Account) ([]*model.Invitation, error)
 
@@ -124,8 +125,8 @@ func (ec *executionContext) field_Account_sites_args(ctx context.Context, rawArg
 	}
 	args["before"] = arg3
 	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "orderBy",
-		func(ctx context.Context, v any) (SiteOrder, error) {
-			return ec.unmarshalNSiteOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSiteOrder(ctx, v)
+		func(ctx context.Context, v any) (sites.Order, error) {
+			return ec.unmarshalNSiteOrder2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋsitesᚐOrder(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -225,7 +226,7 @@ func (ec *executionContext) _Account_sites(ctx context.Context, field graphql.Co
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Account().Sites(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["last"].(*int), fc.Args["before"].(*string), fc.Args["orderBy"].(SiteOrder), fc.Args["search"].(*string))
+			return ec.Resolvers.Account().Sites(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["last"].(*int), fc.Args["before"].(*string), fc.Args["orderBy"].(sites.Order), fc.Args["search"].(*string))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *SiteConnection) graphql.Marshaler {

@@ -19,14 +19,13 @@ type DeliveryResolver interface {
 	ID(ctx context.Context, obj *model.Delivery) (string, error)
 	MessageID(ctx context.Context, obj *model.Delivery) (string, error)
 	Site(ctx context.Context, obj *model.Delivery) (*model.Site, error)
-	Kind(ctx context.Context, obj *model.Delivery) (DeliveryKind, error)
-	Webhook(ctx context.Context, obj *model.Delivery) (WebhookKind, error)
+
 	URL(ctx context.Context, obj *model.Delivery) (*string, error)
 
 	Body(ctx context.Context, obj *model.Delivery) (*string, error)
 	Part(ctx context.Context, obj *model.Delivery) (*int, error)
 	Parts(ctx context.Context, obj *model.Delivery) (*int, error)
-	State(ctx context.Context, obj *model.Delivery) (DeliveryState, error)
+
 	Attempts(ctx context.Context, obj *model.Delivery) ([]*model.DeliveryAttempt, error)
 	NextAttemptAt(ctx context.Context, obj *model.Delivery) (*model.Instant, error)
 }
@@ -133,18 +132,18 @@ func (ec *executionContext) _Delivery_kind(ctx context.Context, field graphql.Co
 			return ec.fieldContext_Delivery_kind(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Delivery().Kind(ctx, obj)
+			return obj.Kind, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v DeliveryKind) graphql.Marshaler {
-			return ec.marshalNDeliveryKind2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryKind(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNDeliveryKind2string(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_Delivery_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Delivery", field, true, true, "DeliveryKind")
+	return graphql.NewScalarFieldContext("Delivery", field, false, false, "DeliveryKind")
 }
 
 func (ec *executionContext) _Delivery_webhook(ctx context.Context, field graphql.CollectedField, obj *model.Delivery) (ret graphql.Marshaler) {
@@ -156,18 +155,18 @@ func (ec *executionContext) _Delivery_webhook(ctx context.Context, field graphql
 			return ec.fieldContext_Delivery_webhook(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Delivery().Webhook(ctx, obj)
+			return obj.Webhook(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v WebhookKind) graphql.Marshaler {
-			return ec.marshalNWebhookKind2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐWebhookKind(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNWebhookKind2string(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_Delivery_webhook(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Delivery", field, true, true, "WebhookKind")
+	return graphql.NewScalarFieldContext("Delivery", field, true, false, "WebhookKind")
 }
 
 func (ec *executionContext) _Delivery_url(ctx context.Context, field graphql.CollectedField, obj *model.Delivery) (ret graphql.Marshaler) {
@@ -294,18 +293,18 @@ func (ec *executionContext) _Delivery_state(ctx context.Context, field graphql.C
 			return ec.fieldContext_Delivery_state(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Delivery().State(ctx, obj)
+			return obj.State, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v DeliveryState) graphql.Marshaler {
-			return ec.marshalNDeliveryState2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryState(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNDeliveryState2string(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_Delivery_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Delivery", field, true, true, "DeliveryState")
+	return graphql.NewScalarFieldContext("Delivery", field, false, false, "DeliveryState")
 }
 
 func (ec *executionContext) _Delivery_attempts(ctx context.Context, field graphql.CollectedField, obj *model.Delivery) (ret graphql.Marshaler) {
@@ -983,14 +982,14 @@ func (ec *executionContext) unmarshalInputDeliveryFilter(ctx context.Context, ob
 		switch k {
 		case "state":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("state"))
-			data, err := ec.unmarshalODeliveryState2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryState(ctx, v)
+			data, err := ec.unmarshalODeliveryState2ᚖstring(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.State = data
 		case "kind":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("kind"))
-			data, err := ec.unmarshalODeliveryKind2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryKind(ctx, v)
+			data, err := ec.unmarshalODeliveryKind2ᚖstring(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -1204,7 +1203,7 @@ func (ec *executionContext) unmarshalInputSendTestWebhookInput(ctx context.Conte
 			it.SiteID = data
 		case "kind":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("kind"))
-			data, err := ec.unmarshalNWebhookKind2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐWebhookKind(ctx, v)
+			data, err := ec.unmarshalNWebhookKind2string(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -1264,17 +1263,15 @@ func (ec *executionContext) _Delivery(ctx context.Context, sel ast.SelectionSet,
 					return ec._Delivery_site(ctx, field, obj)
 				})
 		case "kind":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Delivery_kind(ctx, field, obj)
-				})
+			out.Values[i] = ec._Delivery_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "webhook":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Delivery_webhook(ctx, field, obj)
-				})
+			out.Values[i] = ec._Delivery_webhook(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "url":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, false,
@@ -1305,11 +1302,10 @@ func (ec *executionContext) _Delivery(ctx context.Context, sel ast.SelectionSet,
 					return ec._Delivery_parts(ctx, field, obj)
 				})
 		case "state":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, true,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Delivery_state(ctx, field, obj)
-				})
+			out.Values[i] = ec._Delivery_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "attempts":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
@@ -1696,15 +1692,33 @@ func (ec *executionContext) marshalNDeliveryEdge2ᚖgithubᚗcomᚋtallygateᚋt
 	return ec._DeliveryEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNDeliveryKind2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryKind(ctx context.Context, v any) (DeliveryKind, error) {
-	var res DeliveryKind
-	err := res.UnmarshalGQL(v)
+func (ec *executionContext) unmarshalNDeliveryKind2string(ctx context.Context, v any) (string, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := unmarshalNDeliveryKind2string[tmp]
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNDeliveryKind2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryKind(ctx context.Context, sel ast.SelectionSet, v DeliveryKind) graphql.Marshaler {
-	return v
+func (ec *executionContext) marshalNDeliveryKind2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(marshalNDeliveryKind2string[v])
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "DeliveryKind!")
+	}
+	return res
 }
+
+var (
+	unmarshalNDeliveryKind2string = map[string]string{
+		"CONVERSION":   model.DeliveryConversion,
+		"DAILY_EXPORT": model.DeliveryDailyExport,
+		"TEST":         model.DeliveryTest,
+	}
+	marshalNDeliveryKind2string = map[string]string{
+		model.DeliveryConversion:  "CONVERSION",
+		model.DeliveryDailyExport: "DAILY_EXPORT",
+		model.DeliveryTest:        "TEST",
+	}
+)
 
 func (ec *executionContext) unmarshalNDeliveryOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryOrder(ctx context.Context, v any) (DeliveryOrder, error) {
 	var res DeliveryOrder
@@ -1716,15 +1730,35 @@ func (ec *executionContext) marshalNDeliveryOrder2githubᚗcomᚋtallygateᚋtal
 	return v
 }
 
-func (ec *executionContext) unmarshalNDeliveryState2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryState(ctx context.Context, v any) (DeliveryState, error) {
-	var res DeliveryState
-	err := res.UnmarshalGQL(v)
+func (ec *executionContext) unmarshalNDeliveryState2string(ctx context.Context, v any) (string, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := unmarshalNDeliveryState2string[tmp]
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNDeliveryState2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryState(ctx context.Context, sel ast.SelectionSet, v DeliveryState) graphql.Marshaler {
-	return v
+func (ec *executionContext) marshalNDeliveryState2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(marshalNDeliveryState2string[v])
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "DeliveryState!")
+	}
+	return res
 }
+
+var (
+	unmarshalNDeliveryState2string = map[string]string{
+		"PENDING":   model.DeliveryPending,
+		"WAITING":   model.DeliveryWaiting,
+		"DELIVERED": model.DeliveryDelivered,
+		"FAILED":    model.DeliveryFailed,
+	}
+	marshalNDeliveryState2string = map[string]string{
+		model.DeliveryPending:   "PENDING",
+		model.DeliveryWaiting:   "WAITING",
+		model.DeliveryDelivered: "DELIVERED",
+		model.DeliveryFailed:    "FAILED",
+	}
+)
 
 func (ec *executionContext) unmarshalNRedeliverFailedInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐRedeliverFailedInput(ctx context.Context, v any) (RedeliverFailedInput, error) {
 	res, err := ec.unmarshalInputRedeliverFailedInput(ctx, v)
@@ -1746,15 +1780,31 @@ func (ec *executionContext) unmarshalNSendTestWebhookInput2githubᚗcomᚋtallyg
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalNWebhookKind2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐWebhookKind(ctx context.Context, v any) (WebhookKind, error) {
-	var res WebhookKind
-	err := res.UnmarshalGQL(v)
+func (ec *executionContext) unmarshalNWebhookKind2string(ctx context.Context, v any) (string, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := unmarshalNWebhookKind2string[tmp]
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNWebhookKind2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐWebhookKind(ctx context.Context, sel ast.SelectionSet, v WebhookKind) graphql.Marshaler {
-	return v
+func (ec *executionContext) marshalNWebhookKind2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(marshalNWebhookKind2string[v])
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "WebhookKind!")
+	}
+	return res
 }
+
+var (
+	unmarshalNWebhookKind2string = map[string]string{
+		"CONVERSION":   model.DeliveryConversion,
+		"DAILY_EXPORT": model.DeliveryDailyExport,
+	}
+	marshalNWebhookKind2string = map[string]string{
+		model.DeliveryConversion:  "CONVERSION",
+		model.DeliveryDailyExport: "DAILY_EXPORT",
+	}
+)
 
 func (ec *executionContext) marshalODelivery2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐDelivery(ctx context.Context, sel ast.SelectionSet, v *model.Delivery) graphql.Marshaler {
 	if v == nil {
@@ -1778,21 +1828,37 @@ func (ec *executionContext) unmarshalODeliveryFilter2ᚖgithubᚗcomᚋtallygate
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalODeliveryKind2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryKind(ctx context.Context, v any) (*DeliveryKind, error) {
+func (ec *executionContext) unmarshalODeliveryKind2ᚖstring(ctx context.Context, v any) (*string, error) {
 	if v == nil {
 		return nil, nil
 	}
-	var res = new(DeliveryKind)
-	err := res.UnmarshalGQL(v)
-	return res, graphql.ErrorOnPath(ctx, err)
+	tmp, err := graphql.UnmarshalString(v)
+	res := unmarshalODeliveryKind2ᚖstring[tmp]
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalODeliveryKind2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryKind(ctx context.Context, sel ast.SelectionSet, v *DeliveryKind) graphql.Marshaler {
+func (ec *executionContext) marshalODeliveryKind2ᚖstring(ctx context.Context, sel ast.SelectionSet, v *string) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
-	return v
+	_ = sel
+	_ = ctx
+	res := graphql.MarshalString(marshalODeliveryKind2ᚖstring[*v])
+	return res
 }
+
+var (
+	unmarshalODeliveryKind2ᚖstring = map[string]string{
+		"CONVERSION":   model.DeliveryConversion,
+		"DAILY_EXPORT": model.DeliveryDailyExport,
+		"TEST":         model.DeliveryTest,
+	}
+	marshalODeliveryKind2ᚖstring = map[string]string{
+		model.DeliveryConversion:  "CONVERSION",
+		model.DeliveryDailyExport: "DAILY_EXPORT",
+		model.DeliveryTest:        "TEST",
+	}
+)
 
 func (ec *executionContext) marshalODeliveryPayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryPayload(ctx context.Context, sel ast.SelectionSet, v *DeliveryPayload) graphql.Marshaler {
 	if v == nil {
@@ -1801,21 +1867,39 @@ func (ec *executionContext) marshalODeliveryPayload2ᚖgithubᚗcomᚋtallygate�
 	return ec._DeliveryPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalODeliveryState2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryState(ctx context.Context, v any) (*DeliveryState, error) {
+func (ec *executionContext) unmarshalODeliveryState2ᚖstring(ctx context.Context, v any) (*string, error) {
 	if v == nil {
 		return nil, nil
 	}
-	var res = new(DeliveryState)
-	err := res.UnmarshalGQL(v)
-	return res, graphql.ErrorOnPath(ctx, err)
+	tmp, err := graphql.UnmarshalString(v)
+	res := unmarshalODeliveryState2ᚖstring[tmp]
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalODeliveryState2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐDeliveryState(ctx context.Context, sel ast.SelectionSet, v *DeliveryState) graphql.Marshaler {
+func (ec *executionContext) marshalODeliveryState2ᚖstring(ctx context.Context, sel ast.SelectionSet, v *string) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
-	return v
+	_ = sel
+	_ = ctx
+	res := graphql.MarshalString(marshalODeliveryState2ᚖstring[*v])
+	return res
 }
+
+var (
+	unmarshalODeliveryState2ᚖstring = map[string]string{
+		"PENDING":   model.DeliveryPending,
+		"WAITING":   model.DeliveryWaiting,
+		"DELIVERED": model.DeliveryDelivered,
+		"FAILED":    model.DeliveryFailed,
+	}
+	marshalODeliveryState2ᚖstring = map[string]string{
+		model.DeliveryPending:   "PENDING",
+		model.DeliveryWaiting:   "WAITING",
+		model.DeliveryDelivered: "DELIVERED",
+		model.DeliveryFailed:    "FAILED",
+	}
+)
 
 func (ec *executionContext) marshalORedeliverFailedPayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐRedeliverFailedPayload(ctx context.Context, sel ast.SelectionSet, v *RedeliverFailedPayload) graphql.Marshaler {
 	if v == nil {

@@ -17,8 +17,6 @@ import (
 
 type UserDataErasureResolver interface {
 	ID(ctx context.Context, obj *model.UserErasure) (string, error)
-
-	FinishedAt(ctx context.Context, obj *model.UserErasure) (*model.Instant, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -240,18 +238,18 @@ func (ec *executionContext) _UserDataErasure_finishedAt(ctx context.Context, fie
 			return ec.fieldContext_UserDataErasure_finishedAt(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.UserDataErasure().FinishedAt(ctx, obj)
+			return obj.FinishedAt, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
-			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
 		},
 		true,
 		false,
 	)
 }
 func (ec *executionContext) fieldContext_UserDataErasure_finishedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("UserDataErasure", field, true, true, "DateTime")
+	return graphql.NewScalarFieldContext("UserDataErasure", field, false, false, "DateTime")
 }
 
 // endregion **************************** field.gotpl *****************************
@@ -396,11 +394,10 @@ func (ec *executionContext) _UserDataErasure(ctx context.Context, sel ast.Select
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "finishedAt":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._UserDataErasure_finishedAt(ctx, field, obj)
-				})
+			out.Values[i] = ec._UserDataErasure_finishedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}

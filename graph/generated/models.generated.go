@@ -532,9 +532,9 @@ type DeliveryEdge struct {
 // Which deliveries a list has: those that meet each of the given conditions.
 type DeliveryFilter struct {
 	// The state.
-	State *DeliveryState `json:"state,omitempty"`
+	State *string `json:"state,omitempty"`
 	// What the message contains.
-	Kind *DeliveryKind `json:"kind,omitempty"`
+	Kind *string `json:"kind,omitempty"`
 	// The exact value of `event`.
 	Event *string `json:"event,omitempty"`
 	// The earliest `createdAt`.
@@ -1393,7 +1393,7 @@ type SendTestWebhookInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
 	// The webhook to test.
-	Kind WebhookKind `json:"kind"`
+	Kind string `json:"kind"`
 }
 
 // A browser in which the user is signed in.
@@ -2183,67 +2183,6 @@ func (e AuditActorKind) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// The content of a delivery.
-type DeliveryKind string
-
-const (
-	// A key event.
-	DeliveryKindConversion DeliveryKind = "CONVERSION"
-	// Some of a day's events. A long day has several deliveries.
-	DeliveryKindDailyExport DeliveryKind = "DAILY_EXPORT"
-	// A test, requested with `sendTestWebhook`.
-	DeliveryKindTest DeliveryKind = "TEST"
-)
-
-var AllDeliveryKind = []DeliveryKind{
-	DeliveryKindConversion,
-	DeliveryKindDailyExport,
-	DeliveryKindTest,
-}
-
-func (e DeliveryKind) IsValid() bool {
-	switch e {
-	case DeliveryKindConversion, DeliveryKindDailyExport, DeliveryKindTest:
-		return true
-	}
-	return false
-}
-
-func (e DeliveryKind) String() string {
-	return string(e)
-}
-
-func (e *DeliveryKind) UnmarshalGQL(v any) error {
-	str, ok := v.(string)
-	if !ok {
-		return fmt.Errorf("enums must be strings")
-	}
-
-	*e = DeliveryKind(str)
-	if !e.IsValid() {
-		return fmt.Errorf("%s is not a valid DeliveryKind", str)
-	}
-	return nil
-}
-
-func (e DeliveryKind) MarshalGQL(w io.Writer) {
-	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
-}
-
-func (e *DeliveryKind) UnmarshalJSON(b []byte) error {
-	s, err := strconv.Unquote(string(b))
-	if err != nil {
-		return err
-	}
-	return e.UnmarshalGQL(s)
-}
-
-func (e DeliveryKind) MarshalJSON() ([]byte, error) {
-	var buf bytes.Buffer
-	e.MarshalGQL(&buf)
-	return buf.Bytes(), nil
-}
-
 // The order of a list of deliveries.
 type DeliveryOrder string
 
@@ -2297,71 +2236,6 @@ func (e *DeliveryOrder) UnmarshalJSON(b []byte) error {
 }
 
 func (e DeliveryOrder) MarshalJSON() ([]byte, error) {
-	var buf bytes.Buffer
-	e.MarshalGQL(&buf)
-	return buf.Bytes(), nil
-}
-
-// The state of a delivery.
-type DeliveryState string
-
-const (
-	// An attempt is due or in progress.
-	DeliveryStatePending DeliveryState = "PENDING"
-	// The webhook has no URL. The attempts continue when it gets one. The delivery fails when it has waited until 7 days after its
-	// `createdAt`.
-	DeliveryStateWaiting DeliveryState = "WAITING"
-	// An attempt was answered with a status from 200 to 299.
-	DeliveryStateDelivered DeliveryState = "DELIVERED"
-	// All attempts failed, or the receiver refused the message permanently.
-	DeliveryStateFailed DeliveryState = "FAILED"
-)
-
-var AllDeliveryState = []DeliveryState{
-	DeliveryStatePending,
-	DeliveryStateWaiting,
-	DeliveryStateDelivered,
-	DeliveryStateFailed,
-}
-
-func (e DeliveryState) IsValid() bool {
-	switch e {
-	case DeliveryStatePending, DeliveryStateWaiting, DeliveryStateDelivered, DeliveryStateFailed:
-		return true
-	}
-	return false
-}
-
-func (e DeliveryState) String() string {
-	return string(e)
-}
-
-func (e *DeliveryState) UnmarshalGQL(v any) error {
-	str, ok := v.(string)
-	if !ok {
-		return fmt.Errorf("enums must be strings")
-	}
-
-	*e = DeliveryState(str)
-	if !e.IsValid() {
-		return fmt.Errorf("%s is not a valid DeliveryState", str)
-	}
-	return nil
-}
-
-func (e DeliveryState) MarshalGQL(w io.Writer) {
-	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
-}
-
-func (e *DeliveryState) UnmarshalJSON(b []byte) error {
-	s, err := strconv.Unquote(string(b))
-	if err != nil {
-		return err
-	}
-	return e.UnmarshalGQL(s)
-}
-
-func (e DeliveryState) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil
@@ -2544,6 +2418,176 @@ func (e OrderDirection) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// A permission of a user in an account. The description of a field that needs it ends with the text of the value.
+type Permission string
+
+const (
+	// Requires a signed-in caller; an API token needs the scope READ or WRITE.
+	PermissionRead Permission = "READ"
+	// Requires the role MEMBER or OWNER; an API token needs the scope WRITE.
+	PermissionConfigure Permission = "CONFIGURE"
+	// Requires the role MEMBER or OWNER; an API token needs the scopes WRITE and EXPORT.
+	PermissionSendOut Permission = "SEND_OUT"
+	// Requires the role MEMBER or OWNER, and a session.
+	PermissionErase Permission = "ERASE"
+	// Requires the role OWNER, and a session.
+	PermissionManage Permission = "MANAGE"
+	// Requires a session.
+	PermissionPersonal Permission = "PERSONAL"
+	// Requires a session. The second factor that an account requires is not needed.
+	PermissionSecure Permission = "SECURE"
+	// Requires an operator, and a session.
+	PermissionOperate Permission = "OPERATE"
+)
+
+var AllPermission = []Permission{
+	PermissionRead,
+	PermissionConfigure,
+	PermissionSendOut,
+	PermissionErase,
+	PermissionManage,
+	PermissionPersonal,
+	PermissionSecure,
+	PermissionOperate,
+}
+
+func (e Permission) IsValid() bool {
+	switch e {
+	case PermissionRead, PermissionConfigure, PermissionSendOut, PermissionErase, PermissionManage, PermissionPersonal, PermissionSecure, PermissionOperate:
+		return true
+	}
+	return false
+}
+
+func (e Permission) String() string {
+	return string(e)
+}
+
+func (e *Permission) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = Permission(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid Permission", str)
+	}
+	return nil
+}
+
+func (e Permission) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *Permission) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e Permission) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// The object in whose account a permission is needed. `OPERATE` belongs to no account: objects of any account are found.
+type PermissionTarget string
+
+const (
+	// The caller, in the default account.
+	PermissionTargetCaller PermissionTarget = "CALLER"
+	// Any of the caller's accounts. Only objects of accounts with the permission are found.
+	PermissionTargetAnyAccount PermissionTarget = "ANY_ACCOUNT"
+	// The account with this id, by default the default account. A token that is restricted to sites has only `READ` there.
+	PermissionTargetAccount PermissionTarget = "ACCOUNT"
+	// With the argument `domain` as `ACCOUNT`, otherwise as `ANY_ACCOUNT`.
+	PermissionTargetDomain PermissionTarget = "DOMAIN"
+	// A site.
+	PermissionTargetSite PermissionTarget = "SITE"
+	// A sitekey.
+	PermissionTargetSitekey PermissionTarget = "SITEKEY"
+	// A webhook delivery.
+	PermissionTargetDelivery PermissionTarget = "DELIVERY"
+	// An annotation.
+	PermissionTargetAnnotation PermissionTarget = "ANNOTATION"
+	// A segment.
+	PermissionTargetSegment PermissionTarget = "SEGMENT"
+	// A funnel.
+	PermissionTargetFunnel PermissionTarget = "FUNNEL"
+	// A shared link.
+	PermissionTargetSharedLink PermissionTarget = "SHARED_LINK"
+	// An invitation.
+	PermissionTargetInvitation PermissionTarget = "INVITATION"
+	// One of the caller's passkeys. The permission is needed as for `CALLER`.
+	PermissionTargetPasskey PermissionTarget = "PASSKEY"
+	// An API token of the caller, or of an account that the caller owns. The permission is needed as for `CALLER`.
+	PermissionTargetAPIToken PermissionTarget = "API_TOKEN"
+)
+
+var AllPermissionTarget = []PermissionTarget{
+	PermissionTargetCaller,
+	PermissionTargetAnyAccount,
+	PermissionTargetAccount,
+	PermissionTargetDomain,
+	PermissionTargetSite,
+	PermissionTargetSitekey,
+	PermissionTargetDelivery,
+	PermissionTargetAnnotation,
+	PermissionTargetSegment,
+	PermissionTargetFunnel,
+	PermissionTargetSharedLink,
+	PermissionTargetInvitation,
+	PermissionTargetPasskey,
+	PermissionTargetAPIToken,
+}
+
+func (e PermissionTarget) IsValid() bool {
+	switch e {
+	case PermissionTargetCaller, PermissionTargetAnyAccount, PermissionTargetAccount, PermissionTargetDomain, PermissionTargetSite, PermissionTargetSitekey, PermissionTargetDelivery, PermissionTargetAnnotation, PermissionTargetSegment, PermissionTargetFunnel, PermissionTargetSharedLink, PermissionTargetInvitation, PermissionTargetPasskey, PermissionTargetAPIToken:
+		return true
+	}
+	return false
+}
+
+func (e PermissionTarget) String() string {
+	return string(e)
+}
+
+func (e *PermissionTarget) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = PermissionTarget(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid PermissionTarget", str)
+	}
+	return nil
+}
+
+func (e PermissionTarget) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *PermissionTarget) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e PermissionTarget) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 // Which period to compare with. Of a day that is not over, it counts up to the same time of day, also where clocks were changed.
 type ReportComparisonKind string
 
@@ -2685,131 +2729,6 @@ func (e *ReportMetric) UnmarshalJSON(b []byte) error {
 }
 
 func (e ReportMetric) MarshalJSON() ([]byte, error) {
-	var buf bytes.Buffer
-	e.MarshalGQL(&buf)
-	return buf.Bytes(), nil
-}
-
-// The order of a list of sites. Sites with equal names follow in the order of their creation.
-type SiteOrder string
-
-const (
-	// By creation, oldest first.
-	SiteOrderOldest SiteOrder = "OLDEST"
-	// By creation, newest first.
-	SiteOrderNewest SiteOrder = "NEWEST"
-	// By name, without regard to case, in the order of Unicode.
-	SiteOrderName SiteOrder = "NAME"
-	// By domain, in its ASCII form.
-	SiteOrderDomain SiteOrder = "DOMAIN"
-)
-
-var AllSiteOrder = []SiteOrder{
-	SiteOrderOldest,
-	SiteOrderNewest,
-	SiteOrderName,
-	SiteOrderDomain,
-}
-
-func (e SiteOrder) IsValid() bool {
-	switch e {
-	case SiteOrderOldest, SiteOrderNewest, SiteOrderName, SiteOrderDomain:
-		return true
-	}
-	return false
-}
-
-func (e SiteOrder) String() string {
-	return string(e)
-}
-
-func (e *SiteOrder) UnmarshalGQL(v any) error {
-	str, ok := v.(string)
-	if !ok {
-		return fmt.Errorf("enums must be strings")
-	}
-
-	*e = SiteOrder(str)
-	if !e.IsValid() {
-		return fmt.Errorf("%s is not a valid SiteOrder", str)
-	}
-	return nil
-}
-
-func (e SiteOrder) MarshalGQL(w io.Writer) {
-	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
-}
-
-func (e *SiteOrder) UnmarshalJSON(b []byte) error {
-	s, err := strconv.Unquote(string(b))
-	if err != nil {
-		return err
-	}
-	return e.UnmarshalGQL(s)
-}
-
-func (e SiteOrder) MarshalJSON() ([]byte, error) {
-	var buf bytes.Buffer
-	e.MarshalGQL(&buf)
-	return buf.Bytes(), nil
-}
-
-// The order of a list of sitekeys. Sitekeys with equal names follow in the order of their creation.
-type SitekeyOrder string
-
-const (
-	// By creation, oldest first.
-	SitekeyOrderOldest SitekeyOrder = "OLDEST"
-	// By creation, newest first.
-	SitekeyOrderNewest SitekeyOrder = "NEWEST"
-	// By name, without regard to case, in the order of Unicode.
-	SitekeyOrderName SitekeyOrder = "NAME"
-)
-
-var AllSitekeyOrder = []SitekeyOrder{
-	SitekeyOrderOldest,
-	SitekeyOrderNewest,
-	SitekeyOrderName,
-}
-
-func (e SitekeyOrder) IsValid() bool {
-	switch e {
-	case SitekeyOrderOldest, SitekeyOrderNewest, SitekeyOrderName:
-		return true
-	}
-	return false
-}
-
-func (e SitekeyOrder) String() string {
-	return string(e)
-}
-
-func (e *SitekeyOrder) UnmarshalGQL(v any) error {
-	str, ok := v.(string)
-	if !ok {
-		return fmt.Errorf("enums must be strings")
-	}
-
-	*e = SitekeyOrder(str)
-	if !e.IsValid() {
-		return fmt.Errorf("%s is not a valid SitekeyOrder", str)
-	}
-	return nil
-}
-
-func (e SitekeyOrder) MarshalGQL(w io.Writer) {
-	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
-}
-
-func (e *SitekeyOrder) UnmarshalJSON(b []byte) error {
-	s, err := strconv.Unquote(string(b))
-	if err != nil {
-		return err
-	}
-	return e.UnmarshalGQL(s)
-}
-
-func (e SitekeyOrder) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil
@@ -3067,64 +2986,6 @@ func (e *UserErrorCode) UnmarshalJSON(b []byte) error {
 }
 
 func (e UserErrorCode) MarshalJSON() ([]byte, error) {
-	var buf bytes.Buffer
-	e.MarshalGQL(&buf)
-	return buf.Bytes(), nil
-}
-
-// A webhook of a site.
-type WebhookKind string
-
-const (
-	// The conversion webhook, see `setConversionWebhook`.
-	WebhookKindConversion WebhookKind = "CONVERSION"
-	// The daily export webhook, see `setDailyExportWebhook`.
-	WebhookKindDailyExport WebhookKind = "DAILY_EXPORT"
-)
-
-var AllWebhookKind = []WebhookKind{
-	WebhookKindConversion,
-	WebhookKindDailyExport,
-}
-
-func (e WebhookKind) IsValid() bool {
-	switch e {
-	case WebhookKindConversion, WebhookKindDailyExport:
-		return true
-	}
-	return false
-}
-
-func (e WebhookKind) String() string {
-	return string(e)
-}
-
-func (e *WebhookKind) UnmarshalGQL(v any) error {
-	str, ok := v.(string)
-	if !ok {
-		return fmt.Errorf("enums must be strings")
-	}
-
-	*e = WebhookKind(str)
-	if !e.IsValid() {
-		return fmt.Errorf("%s is not a valid WebhookKind", str)
-	}
-	return nil
-}
-
-func (e WebhookKind) MarshalGQL(w io.Writer) {
-	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
-}
-
-func (e *WebhookKind) UnmarshalJSON(b []byte) error {
-	s, err := strconv.Unquote(string(b))
-	if err != nil {
-		return err
-	}
-	return e.UnmarshalGQL(s)
-}
-
-func (e WebhookKind) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -13,6 +13,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/introspection"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/schema"
 	"github.com/vektah/gqlparser/v2/ast"
 )
@@ -114,9 +115,9 @@ type QueryResolver interface {
 	Sessions(ctx context.Context) ([]*Session, error)
 	SharedSite(ctx context.Context) (*SharedSite, error)
 	Site(ctx context.Context, id *string, domain *string, accountID *string) (*model.Site, error)
-	Sites(ctx context.Context, accountID *string, first *int, after *string, last *int, before *string, orderBy SiteOrder, search *string) (*SiteConnection, error)
+	Sites(ctx context.Context, accountID *string, first *int, after *string, last *int, before *string, orderBy sites.Order, search *string) (*SiteConnection, error)
 	Sitekey(ctx context.Context, id string) (*model.Sitekey, error)
-	Sitekeys(ctx context.Context, accountID *string, first *int, after *string, last *int, before *string, orderBy SitekeyOrder, search *string) (*SitekeyConnection, error)
+	Sitekeys(ctx context.Context, accountID *string, first *int, after *string, last *int, before *string, orderBy sites.Order, search *string) (*SitekeyConnection, error)
 	APITokens(ctx context.Context) ([]*model.APIToken, error)
 	RateLimit(ctx context.Context) (*RateLimit, error)
 }
@@ -1457,8 +1458,8 @@ func (ec *executionContext) field_Query_sitekeys_args(ctx context.Context, rawAr
 	}
 	args["before"] = arg4
 	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "orderBy",
-		func(ctx context.Context, v any) (SitekeyOrder, error) {
-			return ec.unmarshalNSitekeyOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSitekeyOrder(ctx, v)
+		func(ctx context.Context, v any) (sites.Order, error) {
+			return ec.unmarshalNSitekeyOrder2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋsitesᚐOrder(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -1519,8 +1520,8 @@ func (ec *executionContext) field_Query_sites_args(ctx context.Context, rawArgs 
 	}
 	args["before"] = arg4
 	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "orderBy",
-		func(ctx context.Context, v any) (SiteOrder, error) {
-			return ec.unmarshalNSiteOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSiteOrder(ctx, v)
+		func(ctx context.Context, v any) (sites.Order, error) {
+			return ec.unmarshalNSiteOrder2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋsitesᚐOrder(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -5619,7 +5620,7 @@ func (ec *executionContext) _Query_sites(ctx context.Context, field graphql.Coll
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Query().Sites(ctx, fc.Args["accountId"].(*string), fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["last"].(*int), fc.Args["before"].(*string), fc.Args["orderBy"].(SiteOrder), fc.Args["search"].(*string))
+			return ec.Resolvers.Query().Sites(ctx, fc.Args["accountId"].(*string), fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["last"].(*int), fc.Args["before"].(*string), fc.Args["orderBy"].(sites.Order), fc.Args["search"].(*string))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *SiteConnection) graphql.Marshaler {
@@ -5707,7 +5708,7 @@ func (ec *executionContext) _Query_sitekeys(ctx context.Context, field graphql.C
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Query().Sitekeys(ctx, fc.Args["accountId"].(*string), fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["last"].(*int), fc.Args["before"].(*string), fc.Args["orderBy"].(SitekeyOrder), fc.Args["search"].(*string))
+			return ec.Resolvers.Query().Sitekeys(ctx, fc.Args["accountId"].(*string), fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["last"].(*int), fc.Args["before"].(*string), fc.Args["orderBy"].(sites.Order), fc.Args["search"].(*string))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *SitekeyConnection) graphql.Marshaler {
@@ -6900,6 +6901,18 @@ func (ec *executionContext) marshalODate2ᚖgithubᚗcomᚋtallygateᚋtallygate
 	_ = sel
 	_ = ctx
 	res := schema.MarshalDate(*v)
+	return res
+}
+
+func (ec *executionContext) unmarshalODateTime2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx context.Context, v any) (model.Instant, error) {
+	res, err := schema.UnmarshalDateTime(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalODateTime2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx context.Context, sel ast.SelectionSet, v model.Instant) graphql.Marshaler {
+	_ = sel
+	_ = ctx
+	res := schema.MarshalDateTime(v)
 	return res
 }
 

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/99designs/gqlgen/graphql"
-	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/reports/period"
 	gqlparser "github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
 )
@@ -54,1000 +52,6 @@ type DirectiveRoot struct {
 }
 
 type ComplexityRoot struct {
-	AcceptInvitationPayload struct {
-		UserErrors func(childComplexity int) int
-		Viewer     func(childComplexity int) int
-	}
-
-	Account struct {
-		APITokens           func(childComplexity int) int
-		AuditLog            func(childComplexity int, first int, after *string, filter *AuditFilter) int
-		CaptchaPlan         func(childComplexity int) int
-		CaptchaUsage        func(childComplexity int) int
-		CaptchaUsageHistory func(childComplexity int, months int) int
-		CreatedAt           func(childComplexity int) int
-		DeletedSites        func(childComplexity int) int
-		ID                  func(childComplexity int) int
-		Invitations         func(childComplexity int) int
-		Members             func(childComplexity int) int
-		Name                func(childComplexity int) int
-		RequireSecondFactor func(childComplexity int) int
-		Sites               func(childComplexity int, first *int, after *string, last *int, before *string, orderBy SiteOrder, search *string) int
-		Suspension          func(childComplexity int) int
-		ViewerRole          func(childComplexity int) int
-	}
-
-	AccountConnection struct {
-		Edges      func(childComplexity int) int
-		Nodes      func(childComplexity int) int
-		PageInfo   func(childComplexity int) int
-		TotalCount func(childComplexity int) int
-	}
-
-	AccountEdge struct {
-		Cursor func(childComplexity int) int
-		Node   func(childComplexity int) int
-	}
-
-	AccountOverview struct {
-		AccountID     func(childComplexity int) int
-		CaptchaPlan   func(childComplexity int) int
-		CreatedAt     func(childComplexity int) int
-		MemberCount   func(childComplexity int) int
-		Name          func(childComplexity int) int
-		Pageviews     func(childComplexity int) int
-		Period        func(childComplexity int) int
-		SiteCount     func(childComplexity int) int
-		SitekeyCount  func(childComplexity int) int
-		Sites         func(childComplexity int, first int) int
-		Verifications func(childComplexity int) int
-	}
-
-	Annotation struct {
-		CreatedAt func(childComplexity int) int
-		Day       func(childComplexity int) int
-		ID        func(childComplexity int) int
-		Text      func(childComplexity int) int
-	}
-
-	AnnotationConnection struct {
-		Edges      func(childComplexity int) int
-		Nodes      func(childComplexity int) int
-		PageInfo   func(childComplexity int) int
-		TotalCount func(childComplexity int) int
-	}
-
-	AnnotationEdge struct {
-		Cursor func(childComplexity int) int
-		Node   func(childComplexity int) int
-	}
-
-	AnnotationPayload struct {
-		Annotation func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	ApiToken struct {
-		AccountID  func(childComplexity int) int
-		CreatedAt  func(childComplexity int) int
-		ID         func(childComplexity int) int
-		LastUsedAt func(childComplexity int) int
-		Name       func(childComplexity int) int
-		Scopes     func(childComplexity int) int
-		SiteIds    func(childComplexity int) int
-		TokenHint  func(childComplexity int) int
-		User       func(childComplexity int) int
-		ValidUntil func(childComplexity int) int
-	}
-
-	AuditActor struct {
-		APITokenID   func(childComplexity int) int
-		APITokenName func(childComplexity int) int
-		Email        func(childComplexity int) int
-		Kind         func(childComplexity int) int
-		UserID       func(childComplexity int) int
-	}
-
-	AuditChange struct {
-		After  func(childComplexity int) int
-		Before func(childComplexity int) int
-		Name   func(childComplexity int) int
-	}
-
-	AuditConnection struct {
-		Edges    func(childComplexity int) int
-		Nodes    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
-	}
-
-	AuditEdge struct {
-		Cursor func(childComplexity int) int
-		Node   func(childComplexity int) int
-	}
-
-	AuditEntry struct {
-		Action  func(childComplexity int) int
-		Actor   func(childComplexity int) int
-		At      func(childComplexity int) int
-		Changes func(childComplexity int) int
-		Object  func(childComplexity int) int
-	}
-
-	AuditObject struct {
-		Name     func(childComplexity int) int
-		ObjectID func(childComplexity int) int
-		Type     func(childComplexity int) int
-	}
-
-	CaptchaUsage struct {
-		Percent       func(childComplexity int) int
-		Period        func(childComplexity int) int
-		Quota         func(childComplexity int) int
-		Reserve       func(childComplexity int) int
-		ReserveEndsAt func(childComplexity int) int
-		ResetsAt      func(childComplexity int) int
-		Standing      func(childComplexity int) int
-		Verifications func(childComplexity int) int
-	}
-
-	ChangePasswordPayload struct {
-		APITokens  func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-		Viewer     func(childComplexity int) int
-	}
-
-	ConfirmEmailChangePayload struct {
-		Email      func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	ConfirmSignUpPayload struct {
-		UserErrors func(childComplexity int) int
-		Viewer     func(childComplexity int) int
-	}
-
-	ConfirmTotpPayload struct {
-		RecoveryCodes func(childComplexity int) int
-		UserErrors    func(childComplexity int) int
-		Viewer        func(childComplexity int) int
-	}
-
-	CreateAccountPayload struct {
-		Account    func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	CreateApiTokenPayload struct {
-		APIToken   func(childComplexity int) int
-		Token      func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	CreateSharedLinkPayload struct {
-		SharedLink func(childComplexity int) int
-		Token      func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	CreateSitePayload struct {
-		Site       func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	DailyUsage struct {
-		Day  func(childComplexity int) int
-		Used func(childComplexity int) int
-	}
-
-	DeleteAccountPayload struct {
-		AccountID  func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	DeletePasskeyPayload struct {
-		Passkey    func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	DeleteUserDataPayload struct {
-		Erasure    func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	DeletedSite struct {
-		DeletedAt       func(childComplexity int) int
-		Domain          func(childComplexity int) int
-		Name            func(childComplexity int) int
-		RestorableUntil func(childComplexity int) int
-		SiteID          func(childComplexity int) int
-		SiteKey         func(childComplexity int) int
-	}
-
-	Delivery struct {
-		Attempts      func(childComplexity int) int
-		Body          func(childComplexity int) int
-		CreatedAt     func(childComplexity int) int
-		Event         func(childComplexity int) int
-		ID            func(childComplexity int) int
-		Kind          func(childComplexity int) int
-		MessageID     func(childComplexity int) int
-		NextAttemptAt func(childComplexity int) int
-		Part          func(childComplexity int) int
-		Parts         func(childComplexity int) int
-		Site          func(childComplexity int) int
-		State         func(childComplexity int) int
-		URL           func(childComplexity int) int
-		Webhook       func(childComplexity int) int
-	}
-
-	DeliveryAttempt struct {
-		Answer     func(childComplexity int) int
-		At         func(childComplexity int) int
-		DurationMS func(childComplexity int) int
-		Error      func(childComplexity int) int
-		Manual     func(childComplexity int) int
-		Status     func(childComplexity int) int
-	}
-
-	DeliveryConnection struct {
-		Edges      func(childComplexity int) int
-		Nodes      func(childComplexity int) int
-		PageInfo   func(childComplexity int) int
-		TotalCount func(childComplexity int) int
-	}
-
-	DeliveryEdge struct {
-		Cursor func(childComplexity int) int
-		Node   func(childComplexity int) int
-	}
-
-	DeliveryPayload struct {
-		Delivery   func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	DisableTotpPayload struct {
-		UserErrors func(childComplexity int) int
-		Viewer     func(childComplexity int) int
-	}
-
-	FinishPasskeyRegistrationPayload struct {
-		Passkey       func(childComplexity int) int
-		RecoveryCodes func(childComplexity int) int
-		UserErrors    func(childComplexity int) int
-	}
-
-	Funnel struct {
-		ID    func(childComplexity int) int
-		Name  func(childComplexity int) int
-		Steps func(childComplexity int) int
-	}
-
-	FunnelPayload struct {
-		Funnel     func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	FunnelReport struct {
-		ConversionRate func(childComplexity int) int
-		Steps          func(childComplexity int) int
-		Visitors       func(childComplexity int) int
-	}
-
-	FunnelStep struct {
-		Event func(childComplexity int) int
-		Label func(childComplexity int) int
-		Page  func(childComplexity int) int
-	}
-
-	FunnelStepReport struct {
-		ComparedVisitors func(childComplexity int) int
-		FromPrevious     func(childComplexity int) int
-		Step             func(childComplexity int) int
-		Visitors         func(childComplexity int) int
-	}
-
-	Installation struct {
-		Configuration func(childComplexity int) int
-		FirstAccount  func(childComplexity int) int
-		Health        func(childComplexity int) int
-		Mail          func(childComplexity int) int
-		SendsMail     func(childComplexity int) int
-		SignUps       func(childComplexity int) int
-	}
-
-	InstallationConfiguration struct {
-		AnalyticsURL    func(childComplexity int) int
-		BaseURL         func(childComplexity int) int
-		CaptchaURL      func(childComplexity int) int
-		Database        func(childComplexity int) int
-		DefaultSitePlan func(childComplexity int) int
-		MailServer      func(childComplexity int) int
-		Redis           func(childComplexity int) int
-		RetentionMonths func(childComplexity int) int
-		Roles           func(childComplexity int) int
-		Signups         func(childComplexity int) int
-		Version         func(childComplexity int) int
-	}
-
-	InstallationHealth struct {
-		ClockAheadMs      func(childComplexity int) int
-		ClockTrusted      func(childComplexity int) int
-		Database          func(childComplexity int) int
-		DueDeliveries     func(childComplexity int) int
-		DueMails          func(childComplexity int) int
-		DueReports        func(childComplexity int) int
-		HiddenClients     func(childComplexity int) int
-		OldestDueAt       func(childComplexity int) int
-		PendingDeliveries func(childComplexity int) int
-		UnknownProxy      func(childComplexity int) int
-		Version           func(childComplexity int) int
-		WorkerSeenAt      func(childComplexity int) int
-	}
-
-	InstallationMail struct {
-		Due          func(childComplexity int) int
-		LastFailedAt func(childComplexity int) int
-		LastSentAt   func(childComplexity int) int
-		Retrying     func(childComplexity int) int
-	}
-
-	Invitation struct {
-		CreatedAt func(childComplexity int) int
-		Email     func(childComplexity int) int
-		ExpiresAt func(childComplexity int) int
-		ID        func(childComplexity int) int
-		Role      func(childComplexity int) int
-	}
-
-	InviteMemberPayload struct {
-		Invitation func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	LeaveAccountPayload struct {
-		AccountID  func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-		Viewer     func(childComplexity int) int
-	}
-
-	LiveHit struct {
-		At      func(childComplexity int) int
-		Channel func(childComplexity int) int
-		Event   func(childComplexity int) int
-		Path    func(childComplexity int) int
-	}
-
-	LiveReport struct {
-		At        func(childComplexity int) int
-		Latest    func(childComplexity int) int
-		Pages     func(childComplexity int) int
-		Pageviews func(childComplexity int) int
-		Sources   func(childComplexity int) int
-		Visitors  func(childComplexity int) int
-	}
-
-	LiveRow struct {
-		Value    func(childComplexity int) int
-		Visitors func(childComplexity int) int
-	}
-
-	MonthlyUsage struct {
-		Period func(childComplexity int) int
-		Used   func(childComplexity int) int
-	}
-
-	Mutation struct {
-		AcceptInvitation          func(childComplexity int, input AcceptInvitationInput) int
-		AddSiteDomain             func(childComplexity int, input SiteDomainInput) int
-		ChangePassword            func(childComplexity int, input ChangePasswordInput) int
-		ConfirmEmailChange        func(childComplexity int, input ConfirmEmailChangeInput) int
-		ConfirmSignUp             func(childComplexity int, input ConfirmSignUpInput) int
-		ConfirmTotp               func(childComplexity int, input ConfirmTotpInput) int
-		CreateAPIToken            func(childComplexity int, input CreateAPITokenInput) int
-		CreateAccount             func(childComplexity int, input CreateAccountInput) int
-		CreateAnnotation          func(childComplexity int, input CreateAnnotationInput) int
-		CreateFunnel              func(childComplexity int, input CreateFunnelInput) int
-		CreateSegment             func(childComplexity int, input CreateSegmentInput) int
-		CreateSharedLink          func(childComplexity int, input CreateSharedLinkInput) int
-		CreateSite                func(childComplexity int, input CreateSiteInput) int
-		CreateSitekey             func(childComplexity int, input CreateSitekeyInput) int
-		DeleteAccount             func(childComplexity int, input DeleteAccountInput) int
-		DeleteAnnotation          func(childComplexity int, input DeleteAnnotationInput) int
-		DeleteFunnel              func(childComplexity int, input DeleteFunnelInput) int
-		DeletePasskey             func(childComplexity int, input DeletePasskeyInput) int
-		DeleteSegment             func(childComplexity int, input DeleteSegmentInput) int
-		DeleteSite                func(childComplexity int, input DeleteSiteInput) int
-		DeleteSitekey             func(childComplexity int, input DeleteSitekeyInput) int
-		DeleteUserData            func(childComplexity int, input DeleteUserDataInput) int
-		DisableTotp               func(childComplexity int, input DisableTotpInput) int
-		FinishPasskeyRegistration func(childComplexity int, input FinishPasskeyRegistrationInput) int
-		InviteMember              func(childComplexity int, input InviteMemberInput) int
-		LeaveAccount              func(childComplexity int, input LeaveAccountInput) int
-		MarkKeyEvent              func(childComplexity int, input SiteEventInput) int
-		OpenSharedLink            func(childComplexity int, input OpenSharedLinkInput) int
-		PauseSite                 func(childComplexity int, input PauseSiteInput) int
-		Redeliver                 func(childComplexity int, input RedeliverInput) int
-		RedeliverFailed           func(childComplexity int, input RedeliverFailedInput) int
-		RegisterEvent             func(childComplexity int, input SiteEventInput) int
-		RemoveMember              func(childComplexity int, input RemoveMemberInput) int
-		RemoveSiteDomain          func(childComplexity int, input SiteDomainInput) int
-		RenamePasskey             func(childComplexity int, input RenamePasskeyInput) int
-		RenewRecoveryCodes        func(childComplexity int, input RenewRecoveryCodesInput) int
-		RequestEmailChange        func(childComplexity int, input RequestEmailChangeInput) int
-		RequestPasswordReset      func(childComplexity int, input RequestPasswordResetInput) int
-		ResendDailyExport         func(childComplexity int, input ResendDailyExportInput) int
-		ResetPassword             func(childComplexity int, input ResetPasswordInput) int
-		RestoreSite               func(childComplexity int, input RestoreSiteInput) int
-		ResumeAccount             func(childComplexity int, input ResumeAccountInput) int
-		ResumeSite                func(childComplexity int, input ResumeSiteInput) int
-		RevokeAPIToken            func(childComplexity int, input RevokeAPITokenInput) int
-		RevokeInvitation          func(childComplexity int, input RevokeInvitationInput) int
-		RevokeOldServerSecret     func(childComplexity int, input RevokeOldServerSecretInput) int
-		RevokeOldSitekeySecret    func(childComplexity int, input RevokeOldSitekeySecretInput) int
-		RevokeServerSecret        func(childComplexity int, input RevokeServerSecretInput) int
-		RevokeSession             func(childComplexity int, input RevokeSessionInput) int
-		RevokeSharedLink          func(childComplexity int, input RevokeSharedLinkInput) int
-		RotateServerSecret        func(childComplexity int, input RotateServerSecretInput) int
-		RotateSitekeySecret       func(childComplexity int, input RotateSitekeySecretInput) int
-		SendTestWebhook           func(childComplexity int, input SendTestWebhookInput) int
-		SetAccountSecurity        func(childComplexity int, input SetAccountSecurityInput) int
-		SetCaptchaPlan            func(childComplexity int, input SetCaptchaPlanInput) int
-		SetConversionWebhook      func(childComplexity int, input SetConversionWebhookInput) int
-		SetDailyExportWebhook     func(childComplexity int, input SetDailyExportWebhookInput) int
-		SetKeyEvents              func(childComplexity int, input SetSiteEventsInput) int
-		SetMemberRole             func(childComplexity int, input SetMemberRoleInput) int
-		SetRegisteredEvents       func(childComplexity int, input SetSiteEventsInput) int
-		SetReportMails            func(childComplexity int, input SetReportMailsInput) int
-		SetSiteDomains            func(childComplexity int, input SetSiteDomainsInput) int
-		SetSitePlan               func(childComplexity int, input SetSitePlanInput) int
-		SignIn                    func(childComplexity int, input SignInInput) int
-		SignInWithPasskey         func(childComplexity int, input SignInWithPasskeyInput) int
-		SignOut                   func(childComplexity int, input *SignOutInput) int
-		SignUp                    func(childComplexity int, input SignUpInput) int
-		StartPasskeyRegistration  func(childComplexity int, input StartPasskeyRegistrationInput) int
-		StartTotp                 func(childComplexity int, input StartTotpInput) int
-		StopReportMail            func(childComplexity int, input StopReportMailInput) int
-		SuspendAccount            func(childComplexity int, input SuspendAccountInput) int
-		TransferSite              func(childComplexity int, input TransferSiteInput) int
-		TransferSitekey           func(childComplexity int, input TransferSitekeyInput) int
-		UnmarkKeyEvent            func(childComplexity int, input SiteEventInput) int
-		UnregisterEvent           func(childComplexity int, input SiteEventInput) int
-		UpdateAccount             func(childComplexity int, input UpdateAccountInput) int
-		UpdateAnnotation          func(childComplexity int, input UpdateAnnotationInput) int
-		UpdateFunnel              func(childComplexity int, input UpdateFunnelInput) int
-		UpdateSegment             func(childComplexity int, input UpdateSegmentInput) int
-		UpdateSite                func(childComplexity int, input UpdateSiteInput) int
-		UpdateSitekey             func(childComplexity int, input UpdateSitekeyInput) int
-		UpdateUser                func(childComplexity int, input UpdateUserInput) int
-	}
-
-	OpenSharedLinkPayload struct {
-		ExpiresAt   func(childComplexity int) int
-		UserErrors  func(childComplexity int) int
-		ViewerToken func(childComplexity int) int
-	}
-
-	PageInfo struct {
-		EndCursor       func(childComplexity int) int
-		HasNextPage     func(childComplexity int) int
-		HasPreviousPage func(childComplexity int) int
-		StartCursor     func(childComplexity int) int
-	}
-
-	Passkey struct {
-		CreatedAt  func(childComplexity int) int
-		ID         func(childComplexity int) int
-		LastUsedAt func(childComplexity int) int
-		Name       func(childComplexity int) int
-	}
-
-	PasskeyRequest struct {
-		Challenge func(childComplexity int) int
-		Options   func(childComplexity int) int
-	}
-
-	QrCode struct {
-		Path func(childComplexity int) int
-		Size func(childComplexity int) int
-	}
-
-	Query struct {
-		APITokens          func(childComplexity int) int
-		Account            func(childComplexity int, id *string) int
-		Accounts           func(childComplexity int, first *int, after *string, last *int, before *string, orderBy AccountOrder, search *string) int
-		Installation       func(childComplexity int) int
-		InstallationHealth func(childComplexity int) int
-		Node               func(childComplexity int, id string) int
-		PasskeySignIn      func(childComplexity int) int
-		RateLimit          func(childComplexity int) int
-		Sessions           func(childComplexity int) int
-		SharedSite         func(childComplexity int) int
-		Site               func(childComplexity int, id *string, domain *string, accountID *string) int
-		Sitekey            func(childComplexity int, id string) int
-		Sitekeys           func(childComplexity int, accountID *string, first *int, after *string, last *int, before *string, orderBy SitekeyOrder, search *string) int
-		Sites              func(childComplexity int, accountID *string, first *int, after *string, last *int, before *string, orderBy SiteOrder, search *string) int
-		Viewer             func(childComplexity int) int
-	}
-
-	RateLimit struct {
-		Cost      func(childComplexity int) int
-		Limit     func(childComplexity int) int
-		Remaining func(childComplexity int) int
-		ResetAt   func(childComplexity int) int
-	}
-
-	RedeliverFailedPayload struct {
-		HasMore     func(childComplexity int) int
-		Redelivered func(childComplexity int) int
-		Site        func(childComplexity int) int
-		UserErrors  func(childComplexity int) int
-	}
-
-	Rejection struct {
-		Advice   func(childComplexity int) int
-		Code     func(childComplexity int) int
-		Count    func(childComplexity int) int
-		Day      func(childComplexity int) int
-		Endpoint func(childComplexity int) int
-		Ignored  func(childComplexity int) int
-		Recorded func(childComplexity int) int
-	}
-
-	RemoveMemberPayload struct {
-		Member     func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	RenamePasskeyPayload struct {
-		Passkey    func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	RenewRecoveryCodesPayload struct {
-		RecoveryCodes func(childComplexity int) int
-		UserErrors    func(childComplexity int) int
-	}
-
-	Report struct {
-		AsOf           func(childComplexity int) int
-		Breakdown      func(childComplexity int, by model.ReportDimension, property *string, event *string, orderBy ReportOrder, search *string, first int, after *string) int
-		ComparedFrom   func(childComplexity int) int
-		ComparedTo     func(childComplexity int) int
-		From           func(childComplexity int) int
-		Funnel         func(childComplexity int, steps []*FunnelStepInput) int
-		Imported       func(childComplexity int) int
-		PropertyNames  func(childComplexity int, event *string) int
-		Series         func(childComplexity int, interval *period.Interval) int
-		SeriesImported func(childComplexity int) int
-		TimeZone       func(childComplexity int) int
-		To             func(childComplexity int) int
-		Totals         func(childComplexity int) int
-	}
-
-	ReportFilter struct {
-		Dimension func(childComplexity int) int
-		Event     func(childComplexity int) int
-		Operator  func(childComplexity int) int
-		Property  func(childComplexity int) int
-		Values    func(childComplexity int) int
-	}
-
-	ReportMails struct {
-		DropBelow  func(childComplexity int) int
-		Monthly    func(childComplexity int) int
-		SpikeAbove func(childComplexity int) int
-		Weekly     func(childComplexity int) int
-	}
-
-	ReportMetrics struct {
-		BounceRate     func(childComplexity int) int
-		Comparison     func(childComplexity int) int
-		ConversionRate func(childComplexity int) int
-		Conversions    func(childComplexity int) int
-		EngagementTime func(childComplexity int) int
-		Events         func(childComplexity int) int
-		ExitRate       func(childComplexity int) int
-		Pageviews      func(childComplexity int) int
-		Revenue        func(childComplexity int) int
-		ScrollDepth    func(childComplexity int) int
-		Share          func(childComplexity int) int
-		TimeOnPage     func(childComplexity int) int
-		ViewsPerVisit  func(childComplexity int) int
-		Visitors       func(childComplexity int) int
-		Visits         func(childComplexity int) int
-	}
-
-	ReportPoint struct {
-		ComparedStart func(childComplexity int) int
-		Metrics       func(childComplexity int) int
-		Partial       func(childComplexity int) int
-		Start         func(childComplexity int) int
-	}
-
-	ReportProperty struct {
-		Events func(childComplexity int) int
-		Name   func(childComplexity int) int
-		Values func(childComplexity int) int
-	}
-
-	ReportRevenue struct {
-		AverageOrder func(childComplexity int) int
-		Currency     func(childComplexity int) int
-		Gross        func(childComplexity int) int
-		Net          func(childComplexity int) int
-		Purchases    func(childComplexity int) int
-		Refunded     func(childComplexity int) int
-		Refunds      func(childComplexity int) int
-	}
-
-	ReportRow struct {
-		Metrics func(childComplexity int) int
-		Value   func(childComplexity int) int
-	}
-
-	ReportRowConnection struct {
-		Edges      func(childComplexity int) int
-		HasOther   func(childComplexity int) int
-		Imported   func(childComplexity int) int
-		Nodes      func(childComplexity int) int
-		PageInfo   func(childComplexity int) int
-		TotalCount func(childComplexity int) int
-	}
-
-	ReportRowEdge struct {
-		Cursor func(childComplexity int) int
-		Node   func(childComplexity int) int
-	}
-
-	RequestEmailChangePayload struct {
-		UserErrors func(childComplexity int) int
-	}
-
-	RequestPasswordResetPayload struct {
-		UserErrors func(childComplexity int) int
-	}
-
-	ResendDailyExportPayload struct {
-		Parts      func(childComplexity int) int
-		Site       func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	ResetPasswordPayload struct {
-		APITokens  func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	RevokeApiTokenPayload struct {
-		APIToken   func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	RevokeInvitationPayload struct {
-		Invitation func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	RevokeSessionPayload struct {
-		SessionID  func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	RotateServerSecretPayload struct {
-		ServerSecret func(childComplexity int) int
-		Site         func(childComplexity int) int
-		UserErrors   func(childComplexity int) int
-	}
-
-	SecondFactors struct {
-		Passkeys          func(childComplexity int) int
-		RecoveryCodesLeft func(childComplexity int) int
-		TotpSince         func(childComplexity int) int
-	}
-
-	Segment struct {
-		Filters func(childComplexity int) int
-		ID      func(childComplexity int) int
-		Name    func(childComplexity int) int
-	}
-
-	SegmentPayload struct {
-		Segment    func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	Session struct {
-		CreatedAt  func(childComplexity int) int
-		Current    func(childComplexity int) int
-		ExpiresAt  func(childComplexity int) int
-		ID         func(childComplexity int) int
-		LastSeenAt func(childComplexity int) int
-	}
-
-	SetAccountSecurityPayload struct {
-		Account    func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	SetCaptchaPlanPayload struct {
-		AccountID    func(childComplexity int) int
-		CaptchaPlan  func(childComplexity int) int
-		CaptchaUsage func(childComplexity int) int
-		UserErrors   func(childComplexity int) int
-	}
-
-	SetMemberRolePayload struct {
-		Member     func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	SetReportMailsPayload struct {
-		ReportMails func(childComplexity int) int
-		UserErrors  func(childComplexity int) int
-	}
-
-	SetSitePlanPayload struct {
-		Plan       func(childComplexity int) int
-		SiteID     func(childComplexity int) int
-		Usage      func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	SharedLink struct {
-		CreatedAt   func(childComplexity int) int
-		ExpiresAt   func(childComplexity int) int
-		HasPassword func(childComplexity int) int
-		ID          func(childComplexity int) int
-		LastUsedAt  func(childComplexity int) int
-		Name        func(childComplexity int) int
-		Segment     func(childComplexity int) int
-		TokenHint   func(childComplexity int) int
-	}
-
-	SharedLinkPayload struct {
-		SharedLink func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	SharedSite struct {
-		Domain   func(childComplexity int) int
-		Live     func(childComplexity int) int
-		Name     func(childComplexity int) int
-		Report   func(childComplexity int, period ReportPeriod, filters []*ReportFilterInput, compare *ReportComparison) int
-		TimeZone func(childComplexity int) int
-	}
-
-	SignInPayload struct {
-		PasskeyRequest      func(childComplexity int) int
-		SecondFactorMethods func(childComplexity int) int
-		UserErrors          func(childComplexity int) int
-		Viewer              func(childComplexity int) int
-	}
-
-	SignInWithPasskeyPayload struct {
-		UserErrors func(childComplexity int) int
-		Viewer     func(childComplexity int) int
-	}
-
-	SignOutPayload struct {
-		UserErrors func(childComplexity int) int
-	}
-
-	SignUpPayload struct {
-		UserErrors       func(childComplexity int) int
-		VerificationSent func(childComplexity int) int
-		Viewer           func(childComplexity int) int
-	}
-
-	Site struct {
-		AccountID                  func(childComplexity int) int
-		AllowPseudonymousUserID    func(childComplexity int) int
-		Annotations                func(childComplexity int, first *int, after *string, last *int, before *string, orderBy AnnotationOrder) int
-		AutomaticEvents            func(childComplexity int) int
-		ConversionWebhookSigned    func(childComplexity int) int
-		ConversionWebhookURL       func(childComplexity int) int
-		CreatedAt                  func(childComplexity int) int
-		CspLines                   func(childComplexity int) int
-		DailyExportURL             func(childComplexity int) int
-		DeletedAt                  func(childComplexity int) int
-		Deliveries                 func(childComplexity int, first *int, after *string, last *int, before *string, orderBy DeliveryOrder, filter *DeliveryFilter) int
-		Domain                     func(childComplexity int) int
-		ExcludedAddresses          func(childComplexity int) int
-		ExtraDomains               func(childComplexity int) int
-		Funnels                    func(childComplexity int) int
-		ID                         func(childComplexity int) int
-		KeyEvents                  func(childComplexity int) int
-		LastHitAt                  func(childComplexity int) int
-		Live                       func(childComplexity int) int
-		MeasureEcommerce           func(childComplexity int) int
-		MeasureSiteSearch          func(childComplexity int) int
-		Name                       func(childComplexity int) int
-		Notice                     func(childComplexity int) int
-		OldServerSecretHint        func(childComplexity int) int
-		OldServerSecretValidUntil  func(childComplexity int) int
-		OldWebhookSecretValidUntil func(childComplexity int) int
-		Plan                       func(childComplexity int) int
-		RegisteredEvents           func(childComplexity int) int
-		Rejections                 func(childComplexity int, days int) int
-		Report                     func(childComplexity int, period ReportPeriod, filters []*ReportFilterInput, compare *ReportComparison) int
-		ReportMails                func(childComplexity int) int
-		RestorableUntil            func(childComplexity int) int
-		ScriptTag                  func(childComplexity int) int
-		Segments                   func(childComplexity int) int
-		ServerSecretHint           func(childComplexity int) int
-		SharedLinks                func(childComplexity int) int
-		SiteKey                    func(childComplexity int) int
-		State                      func(childComplexity int) int
-		TimeZone                   func(childComplexity int) int
-		UnknownEvents              func(childComplexity int) int
-		Usage                      func(childComplexity int) int
-		UsageByDay                 func(childComplexity int, days int) int
-		UsageHistory               func(childComplexity int, months int) int
-	}
-
-	SiteConnection struct {
-		Edges      func(childComplexity int) int
-		Nodes      func(childComplexity int) int
-		PageInfo   func(childComplexity int) int
-		TotalCount func(childComplexity int) int
-	}
-
-	SiteEdge struct {
-		Cursor func(childComplexity int) int
-		Node   func(childComplexity int) int
-	}
-
-	SiteOverview struct {
-		CreatedAt func(childComplexity int) int
-		Domain    func(childComplexity int) int
-		Plan      func(childComplexity int) int
-		SiteID    func(childComplexity int) int
-		Usage     func(childComplexity int) int
-	}
-
-	SitePayload struct {
-		Site       func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	Sitekey struct {
-		AccountID           func(childComplexity int) int
-		Activity            func(childComplexity int, days int) int
-		CreatedAt           func(childComplexity int) int
-		CspLines            func(childComplexity int) int
-		Domains             func(childComplexity int) int
-		ID                  func(childComplexity int) int
-		Name                func(childComplexity int) int
-		Notice              func(childComplexity int) int
-		OldSecretHint       func(childComplexity int) int
-		OldSecretValidUntil func(childComplexity int) int
-		OptionalCspLines    func(childComplexity int) int
-		SecretHint          func(childComplexity int) int
-		Sitekey             func(childComplexity int) int
-		UsageHistory        func(childComplexity int, months int) int
-		WidgetTag           func(childComplexity int) int
-	}
-
-	SitekeyActivity struct {
-		Challenges   func(childComplexity int) int
-		Day          func(childComplexity int) int
-		MedianWorkMs func(childComplexity int) int
-		Refusals     func(childComplexity int) int
-		Solved       func(childComplexity int) int
-		Verified     func(childComplexity int) int
-	}
-
-	SitekeyConnection struct {
-		Edges      func(childComplexity int) int
-		Nodes      func(childComplexity int) int
-		PageInfo   func(childComplexity int) int
-		TotalCount func(childComplexity int) int
-	}
-
-	SitekeyEdge struct {
-		Cursor func(childComplexity int) int
-		Node   func(childComplexity int) int
-	}
-
-	SitekeyPayload struct {
-		Sitekey    func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	SitekeyRefusal struct {
-		Advice   func(childComplexity int) int
-		Code     func(childComplexity int) int
-		Count    func(childComplexity int) int
-		Endpoint func(childComplexity int) int
-		Expected func(childComplexity int) int
-	}
-
-	SitekeySecretPayload struct {
-		Secret     func(childComplexity int) int
-		Sitekey    func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	StartPasskeyRegistrationPayload struct {
-		Request    func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	StartTotpPayload struct {
-		QRCode     func(childComplexity int) int
-		Secret     func(childComplexity int) int
-		URI        func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	StopReportMailPayload struct {
-		UserErrors func(childComplexity int) int
-	}
-
-	Suspension struct {
-		Reason      func(childComplexity int) int
-		SuspendedAt func(childComplexity int) int
-	}
-
-	SuspensionPayload struct {
-		AccountID  func(childComplexity int) int
-		Suspension func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	UnknownEvent struct {
-		Count   func(childComplexity int) int
-		LastDay func(childComplexity int) int
-		Name    func(childComplexity int) int
-	}
-
-	UpdateAccountPayload struct {
-		Account    func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	UpdateUserPayload struct {
-		User       func(childComplexity int) int
-		UserErrors func(childComplexity int) int
-	}
-
-	Usage struct {
-		Pageviews func(childComplexity int) int
-		Percent   func(childComplexity int) int
-		Period    func(childComplexity int) int
-		Quota     func(childComplexity int) int
-		ResetsAt  func(childComplexity int) int
-	}
-
-	User struct {
-		Account         func(childComplexity int) int
-		Accounts        func(childComplexity int) int
-		CreatedAt       func(childComplexity int) int
-		Email           func(childComplexity int) int
-		HasSecondFactor func(childComplexity int) int
-		ID              func(childComplexity int) int
-		Language        func(childComplexity int) int
-		Operator        func(childComplexity int) int
-		Role            func(childComplexity int) int
-		SecondFactors   func(childComplexity int) int
-	}
-
-	UserDataErasure struct {
-		Deliveries  func(childComplexity int) int
-		Events      func(childComplexity int) int
-		FinishedAt  func(childComplexity int) int
-		ID          func(childComplexity int) int
-		Pageviews   func(childComplexity int) int
-		RequestedAt func(childComplexity int) int
-		Visits      func(childComplexity int) int
-	}
-
-	UserError struct {
-		Code    func(childComplexity int) int
-		Field   func(childComplexity int) int
-		Message func(childComplexity int) int
-	}
 }
 
 type executableSchema graphql.ExecutableSchemaState[ResolverRoot, DirectiveRoot, ComplexityRoot]
@@ -1062,4402 +66,6 @@ func (e *executableSchema) Schema() *ast.Schema {
 func (e *executableSchema) Complexity(ctx context.Context, typeName, field string, childComplexity int, rawArgs map[string]any) (int, bool) {
 	ec := newExecutionContext(nil, e, nil)
 	_ = ec
-	switch typeName + "." + field {
-
-	case "AcceptInvitationPayload.userErrors":
-		if e.ComplexityRoot.AcceptInvitationPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AcceptInvitationPayload.UserErrors(childComplexity), true
-	case "AcceptInvitationPayload.viewer":
-		if e.ComplexityRoot.AcceptInvitationPayload.Viewer == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AcceptInvitationPayload.Viewer(childComplexity), true
-
-	case "Account.apiTokens":
-		if e.ComplexityRoot.Account.APITokens == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Account.APITokens(childComplexity), true
-	case "Account.auditLog":
-		if e.ComplexityRoot.Account.AuditLog == nil {
-			break
-		}
-
-		args, err := ec.field_Account_auditLog_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Account.AuditLog(childComplexity, args["first"].(int), args["after"].(*string), args["filter"].(*AuditFilter)), true
-	case "Account.captchaPlan":
-		if e.ComplexityRoot.Account.CaptchaPlan == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Account.CaptchaPlan(childComplexity), true
-	case "Account.captchaUsage":
-		if e.ComplexityRoot.Account.CaptchaUsage == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Account.CaptchaUsage(childComplexity), true
-	case "Account.captchaUsageHistory":
-		if e.ComplexityRoot.Account.CaptchaUsageHistory == nil {
-			break
-		}
-
-		args, err := ec.field_Account_captchaUsageHistory_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Account.CaptchaUsageHistory(childComplexity, args["months"].(int)), true
-	case "Account.createdAt":
-		if e.ComplexityRoot.Account.CreatedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Account.CreatedAt(childComplexity), true
-	case "Account.deletedSites":
-		if e.ComplexityRoot.Account.DeletedSites == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Account.DeletedSites(childComplexity), true
-	case "Account.id":
-		if e.ComplexityRoot.Account.ID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Account.ID(childComplexity), true
-	case "Account.invitations":
-		if e.ComplexityRoot.Account.Invitations == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Account.Invitations(childComplexity), true
-	case "Account.members":
-		if e.ComplexityRoot.Account.Members == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Account.Members(childComplexity), true
-	case "Account.name":
-		if e.ComplexityRoot.Account.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Account.Name(childComplexity), true
-	case "Account.requireSecondFactor":
-		if e.ComplexityRoot.Account.RequireSecondFactor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Account.RequireSecondFactor(childComplexity), true
-	case "Account.sites":
-		if e.ComplexityRoot.Account.Sites == nil {
-			break
-		}
-
-		args, err := ec.field_Account_sites_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Account.Sites(childComplexity, args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string), args["orderBy"].(SiteOrder), args["search"].(*string)), true
-	case "Account.suspension":
-		if e.ComplexityRoot.Account.Suspension == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Account.Suspension(childComplexity), true
-	case "Account.viewerRole":
-		if e.ComplexityRoot.Account.ViewerRole == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Account.ViewerRole(childComplexity), true
-
-	case "AccountConnection.edges":
-		if e.ComplexityRoot.AccountConnection.Edges == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AccountConnection.Edges(childComplexity), true
-	case "AccountConnection.nodes":
-		if e.ComplexityRoot.AccountConnection.Nodes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AccountConnection.Nodes(childComplexity), true
-	case "AccountConnection.pageInfo":
-		if e.ComplexityRoot.AccountConnection.PageInfo == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AccountConnection.PageInfo(childComplexity), true
-	case "AccountConnection.totalCount":
-		if e.ComplexityRoot.AccountConnection.TotalCount == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AccountConnection.TotalCount(childComplexity), true
-
-	case "AccountEdge.cursor":
-		if e.ComplexityRoot.AccountEdge.Cursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AccountEdge.Cursor(childComplexity), true
-	case "AccountEdge.node":
-		if e.ComplexityRoot.AccountEdge.Node == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AccountEdge.Node(childComplexity), true
-
-	case "AccountOverview.accountId":
-		if e.ComplexityRoot.AccountOverview.AccountID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AccountOverview.AccountID(childComplexity), true
-	case "AccountOverview.captchaPlan":
-		if e.ComplexityRoot.AccountOverview.CaptchaPlan == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AccountOverview.CaptchaPlan(childComplexity), true
-	case "AccountOverview.createdAt":
-		if e.ComplexityRoot.AccountOverview.CreatedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AccountOverview.CreatedAt(childComplexity), true
-	case "AccountOverview.memberCount":
-		if e.ComplexityRoot.AccountOverview.MemberCount == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AccountOverview.MemberCount(childComplexity), true
-	case "AccountOverview.name":
-		if e.ComplexityRoot.AccountOverview.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AccountOverview.Name(childComplexity), true
-	case "AccountOverview.pageviews":
-		if e.ComplexityRoot.AccountOverview.Pageviews == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AccountOverview.Pageviews(childComplexity), true
-	case "AccountOverview.period":
-		if e.ComplexityRoot.AccountOverview.Period == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AccountOverview.Period(childComplexity), true
-	case "AccountOverview.siteCount":
-		if e.ComplexityRoot.AccountOverview.SiteCount == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AccountOverview.SiteCount(childComplexity), true
-	case "AccountOverview.sitekeyCount":
-		if e.ComplexityRoot.AccountOverview.SitekeyCount == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AccountOverview.SitekeyCount(childComplexity), true
-	case "AccountOverview.sites":
-		if e.ComplexityRoot.AccountOverview.Sites == nil {
-			break
-		}
-
-		args, err := ec.field_AccountOverview_sites_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.AccountOverview.Sites(childComplexity, args["first"].(int)), true
-	case "AccountOverview.verifications":
-		if e.ComplexityRoot.AccountOverview.Verifications == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AccountOverview.Verifications(childComplexity), true
-
-	case "Annotation.createdAt":
-		if e.ComplexityRoot.Annotation.CreatedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Annotation.CreatedAt(childComplexity), true
-	case "Annotation.day":
-		if e.ComplexityRoot.Annotation.Day == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Annotation.Day(childComplexity), true
-	case "Annotation.id":
-		if e.ComplexityRoot.Annotation.ID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Annotation.ID(childComplexity), true
-	case "Annotation.text":
-		if e.ComplexityRoot.Annotation.Text == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Annotation.Text(childComplexity), true
-
-	case "AnnotationConnection.edges":
-		if e.ComplexityRoot.AnnotationConnection.Edges == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AnnotationConnection.Edges(childComplexity), true
-	case "AnnotationConnection.nodes":
-		if e.ComplexityRoot.AnnotationConnection.Nodes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AnnotationConnection.Nodes(childComplexity), true
-	case "AnnotationConnection.pageInfo":
-		if e.ComplexityRoot.AnnotationConnection.PageInfo == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AnnotationConnection.PageInfo(childComplexity), true
-	case "AnnotationConnection.totalCount":
-		if e.ComplexityRoot.AnnotationConnection.TotalCount == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AnnotationConnection.TotalCount(childComplexity), true
-
-	case "AnnotationEdge.cursor":
-		if e.ComplexityRoot.AnnotationEdge.Cursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AnnotationEdge.Cursor(childComplexity), true
-	case "AnnotationEdge.node":
-		if e.ComplexityRoot.AnnotationEdge.Node == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AnnotationEdge.Node(childComplexity), true
-
-	case "AnnotationPayload.annotation":
-		if e.ComplexityRoot.AnnotationPayload.Annotation == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AnnotationPayload.Annotation(childComplexity), true
-	case "AnnotationPayload.userErrors":
-		if e.ComplexityRoot.AnnotationPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AnnotationPayload.UserErrors(childComplexity), true
-
-	case "ApiToken.accountId":
-		if e.ComplexityRoot.ApiToken.AccountID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ApiToken.AccountID(childComplexity), true
-	case "ApiToken.createdAt":
-		if e.ComplexityRoot.ApiToken.CreatedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ApiToken.CreatedAt(childComplexity), true
-	case "ApiToken.id":
-		if e.ComplexityRoot.ApiToken.ID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ApiToken.ID(childComplexity), true
-	case "ApiToken.lastUsedAt":
-		if e.ComplexityRoot.ApiToken.LastUsedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ApiToken.LastUsedAt(childComplexity), true
-	case "ApiToken.name":
-		if e.ComplexityRoot.ApiToken.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ApiToken.Name(childComplexity), true
-	case "ApiToken.scopes":
-		if e.ComplexityRoot.ApiToken.Scopes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ApiToken.Scopes(childComplexity), true
-	case "ApiToken.siteIds":
-		if e.ComplexityRoot.ApiToken.SiteIds == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ApiToken.SiteIds(childComplexity), true
-	case "ApiToken.hint":
-		if e.ComplexityRoot.ApiToken.TokenHint == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ApiToken.TokenHint(childComplexity), true
-	case "ApiToken.user":
-		if e.ComplexityRoot.ApiToken.User == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ApiToken.User(childComplexity), true
-	case "ApiToken.validUntil":
-		if e.ComplexityRoot.ApiToken.ValidUntil == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ApiToken.ValidUntil(childComplexity), true
-
-	case "AuditActor.apiTokenId":
-		if e.ComplexityRoot.AuditActor.APITokenID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditActor.APITokenID(childComplexity), true
-	case "AuditActor.apiTokenName":
-		if e.ComplexityRoot.AuditActor.APITokenName == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditActor.APITokenName(childComplexity), true
-	case "AuditActor.email":
-		if e.ComplexityRoot.AuditActor.Email == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditActor.Email(childComplexity), true
-	case "AuditActor.kind":
-		if e.ComplexityRoot.AuditActor.Kind == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditActor.Kind(childComplexity), true
-	case "AuditActor.userId":
-		if e.ComplexityRoot.AuditActor.UserID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditActor.UserID(childComplexity), true
-
-	case "AuditChange.after":
-		if e.ComplexityRoot.AuditChange.After == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditChange.After(childComplexity), true
-	case "AuditChange.before":
-		if e.ComplexityRoot.AuditChange.Before == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditChange.Before(childComplexity), true
-	case "AuditChange.name":
-		if e.ComplexityRoot.AuditChange.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditChange.Name(childComplexity), true
-
-	case "AuditConnection.edges":
-		if e.ComplexityRoot.AuditConnection.Edges == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditConnection.Edges(childComplexity), true
-	case "AuditConnection.nodes":
-		if e.ComplexityRoot.AuditConnection.Nodes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditConnection.Nodes(childComplexity), true
-	case "AuditConnection.pageInfo":
-		if e.ComplexityRoot.AuditConnection.PageInfo == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditConnection.PageInfo(childComplexity), true
-
-	case "AuditEdge.cursor":
-		if e.ComplexityRoot.AuditEdge.Cursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEdge.Cursor(childComplexity), true
-	case "AuditEdge.node":
-		if e.ComplexityRoot.AuditEdge.Node == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEdge.Node(childComplexity), true
-
-	case "AuditEntry.action":
-		if e.ComplexityRoot.AuditEntry.Action == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEntry.Action(childComplexity), true
-	case "AuditEntry.actor":
-		if e.ComplexityRoot.AuditEntry.Actor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEntry.Actor(childComplexity), true
-	case "AuditEntry.at":
-		if e.ComplexityRoot.AuditEntry.At == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEntry.At(childComplexity), true
-	case "AuditEntry.changes":
-		if e.ComplexityRoot.AuditEntry.Changes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEntry.Changes(childComplexity), true
-	case "AuditEntry.object":
-		if e.ComplexityRoot.AuditEntry.Object == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditEntry.Object(childComplexity), true
-
-	case "AuditObject.name":
-		if e.ComplexityRoot.AuditObject.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditObject.Name(childComplexity), true
-	case "AuditObject.objectId":
-		if e.ComplexityRoot.AuditObject.ObjectID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditObject.ObjectID(childComplexity), true
-	case "AuditObject.type":
-		if e.ComplexityRoot.AuditObject.Type == nil {
-			break
-		}
-
-		return e.ComplexityRoot.AuditObject.Type(childComplexity), true
-
-	case "CaptchaUsage.percent":
-		if e.ComplexityRoot.CaptchaUsage.Percent == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CaptchaUsage.Percent(childComplexity), true
-	case "CaptchaUsage.period":
-		if e.ComplexityRoot.CaptchaUsage.Period == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CaptchaUsage.Period(childComplexity), true
-	case "CaptchaUsage.quota":
-		if e.ComplexityRoot.CaptchaUsage.Quota == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CaptchaUsage.Quota(childComplexity), true
-	case "CaptchaUsage.reserve":
-		if e.ComplexityRoot.CaptchaUsage.Reserve == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CaptchaUsage.Reserve(childComplexity), true
-	case "CaptchaUsage.reserveEndsAt":
-		if e.ComplexityRoot.CaptchaUsage.ReserveEndsAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CaptchaUsage.ReserveEndsAt(childComplexity), true
-	case "CaptchaUsage.resetsAt":
-		if e.ComplexityRoot.CaptchaUsage.ResetsAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CaptchaUsage.ResetsAt(childComplexity), true
-	case "CaptchaUsage.standing":
-		if e.ComplexityRoot.CaptchaUsage.Standing == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CaptchaUsage.Standing(childComplexity), true
-	case "CaptchaUsage.verifications":
-		if e.ComplexityRoot.CaptchaUsage.Verifications == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CaptchaUsage.Verifications(childComplexity), true
-
-	case "ChangePasswordPayload.apiTokens":
-		if e.ComplexityRoot.ChangePasswordPayload.APITokens == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ChangePasswordPayload.APITokens(childComplexity), true
-	case "ChangePasswordPayload.userErrors":
-		if e.ComplexityRoot.ChangePasswordPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ChangePasswordPayload.UserErrors(childComplexity), true
-	case "ChangePasswordPayload.viewer":
-		if e.ComplexityRoot.ChangePasswordPayload.Viewer == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ChangePasswordPayload.Viewer(childComplexity), true
-
-	case "ConfirmEmailChangePayload.email":
-		if e.ComplexityRoot.ConfirmEmailChangePayload.Email == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ConfirmEmailChangePayload.Email(childComplexity), true
-	case "ConfirmEmailChangePayload.userErrors":
-		if e.ComplexityRoot.ConfirmEmailChangePayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ConfirmEmailChangePayload.UserErrors(childComplexity), true
-
-	case "ConfirmSignUpPayload.userErrors":
-		if e.ComplexityRoot.ConfirmSignUpPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ConfirmSignUpPayload.UserErrors(childComplexity), true
-	case "ConfirmSignUpPayload.viewer":
-		if e.ComplexityRoot.ConfirmSignUpPayload.Viewer == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ConfirmSignUpPayload.Viewer(childComplexity), true
-
-	case "ConfirmTotpPayload.recoveryCodes":
-		if e.ComplexityRoot.ConfirmTotpPayload.RecoveryCodes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ConfirmTotpPayload.RecoveryCodes(childComplexity), true
-	case "ConfirmTotpPayload.userErrors":
-		if e.ComplexityRoot.ConfirmTotpPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ConfirmTotpPayload.UserErrors(childComplexity), true
-	case "ConfirmTotpPayload.viewer":
-		if e.ComplexityRoot.ConfirmTotpPayload.Viewer == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ConfirmTotpPayload.Viewer(childComplexity), true
-
-	case "CreateAccountPayload.account":
-		if e.ComplexityRoot.CreateAccountPayload.Account == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CreateAccountPayload.Account(childComplexity), true
-	case "CreateAccountPayload.userErrors":
-		if e.ComplexityRoot.CreateAccountPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CreateAccountPayload.UserErrors(childComplexity), true
-
-	case "CreateApiTokenPayload.apiToken":
-		if e.ComplexityRoot.CreateApiTokenPayload.APIToken == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CreateApiTokenPayload.APIToken(childComplexity), true
-	case "CreateApiTokenPayload.token":
-		if e.ComplexityRoot.CreateApiTokenPayload.Token == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CreateApiTokenPayload.Token(childComplexity), true
-	case "CreateApiTokenPayload.userErrors":
-		if e.ComplexityRoot.CreateApiTokenPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CreateApiTokenPayload.UserErrors(childComplexity), true
-
-	case "CreateSharedLinkPayload.sharedLink":
-		if e.ComplexityRoot.CreateSharedLinkPayload.SharedLink == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CreateSharedLinkPayload.SharedLink(childComplexity), true
-	case "CreateSharedLinkPayload.token":
-		if e.ComplexityRoot.CreateSharedLinkPayload.Token == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CreateSharedLinkPayload.Token(childComplexity), true
-	case "CreateSharedLinkPayload.userErrors":
-		if e.ComplexityRoot.CreateSharedLinkPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CreateSharedLinkPayload.UserErrors(childComplexity), true
-
-	case "CreateSitePayload.site":
-		if e.ComplexityRoot.CreateSitePayload.Site == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CreateSitePayload.Site(childComplexity), true
-	case "CreateSitePayload.userErrors":
-		if e.ComplexityRoot.CreateSitePayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CreateSitePayload.UserErrors(childComplexity), true
-
-	case "DailyUsage.day":
-		if e.ComplexityRoot.DailyUsage.Day == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DailyUsage.Day(childComplexity), true
-	case "DailyUsage.used":
-		if e.ComplexityRoot.DailyUsage.Used == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DailyUsage.Used(childComplexity), true
-
-	case "DeleteAccountPayload.accountId":
-		if e.ComplexityRoot.DeleteAccountPayload.AccountID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeleteAccountPayload.AccountID(childComplexity), true
-	case "DeleteAccountPayload.userErrors":
-		if e.ComplexityRoot.DeleteAccountPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeleteAccountPayload.UserErrors(childComplexity), true
-
-	case "DeletePasskeyPayload.passkey":
-		if e.ComplexityRoot.DeletePasskeyPayload.Passkey == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeletePasskeyPayload.Passkey(childComplexity), true
-	case "DeletePasskeyPayload.userErrors":
-		if e.ComplexityRoot.DeletePasskeyPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeletePasskeyPayload.UserErrors(childComplexity), true
-
-	case "DeleteUserDataPayload.erasure":
-		if e.ComplexityRoot.DeleteUserDataPayload.Erasure == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeleteUserDataPayload.Erasure(childComplexity), true
-	case "DeleteUserDataPayload.userErrors":
-		if e.ComplexityRoot.DeleteUserDataPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeleteUserDataPayload.UserErrors(childComplexity), true
-
-	case "DeletedSite.deletedAt":
-		if e.ComplexityRoot.DeletedSite.DeletedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeletedSite.DeletedAt(childComplexity), true
-	case "DeletedSite.domain":
-		if e.ComplexityRoot.DeletedSite.Domain == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeletedSite.Domain(childComplexity), true
-	case "DeletedSite.name":
-		if e.ComplexityRoot.DeletedSite.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeletedSite.Name(childComplexity), true
-	case "DeletedSite.restorableUntil":
-		if e.ComplexityRoot.DeletedSite.RestorableUntil == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeletedSite.RestorableUntil(childComplexity), true
-	case "DeletedSite.siteId":
-		if e.ComplexityRoot.DeletedSite.SiteID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeletedSite.SiteID(childComplexity), true
-	case "DeletedSite.siteKey":
-		if e.ComplexityRoot.DeletedSite.SiteKey == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeletedSite.SiteKey(childComplexity), true
-
-	case "Delivery.attempts":
-		if e.ComplexityRoot.Delivery.Attempts == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Delivery.Attempts(childComplexity), true
-	case "Delivery.body":
-		if e.ComplexityRoot.Delivery.Body == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Delivery.Body(childComplexity), true
-	case "Delivery.createdAt":
-		if e.ComplexityRoot.Delivery.CreatedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Delivery.CreatedAt(childComplexity), true
-	case "Delivery.event":
-		if e.ComplexityRoot.Delivery.Event == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Delivery.Event(childComplexity), true
-	case "Delivery.id":
-		if e.ComplexityRoot.Delivery.ID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Delivery.ID(childComplexity), true
-	case "Delivery.kind":
-		if e.ComplexityRoot.Delivery.Kind == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Delivery.Kind(childComplexity), true
-	case "Delivery.messageId":
-		if e.ComplexityRoot.Delivery.MessageID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Delivery.MessageID(childComplexity), true
-	case "Delivery.nextAttemptAt":
-		if e.ComplexityRoot.Delivery.NextAttemptAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Delivery.NextAttemptAt(childComplexity), true
-	case "Delivery.part":
-		if e.ComplexityRoot.Delivery.Part == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Delivery.Part(childComplexity), true
-	case "Delivery.parts":
-		if e.ComplexityRoot.Delivery.Parts == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Delivery.Parts(childComplexity), true
-	case "Delivery.site":
-		if e.ComplexityRoot.Delivery.Site == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Delivery.Site(childComplexity), true
-	case "Delivery.state":
-		if e.ComplexityRoot.Delivery.State == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Delivery.State(childComplexity), true
-	case "Delivery.url":
-		if e.ComplexityRoot.Delivery.URL == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Delivery.URL(childComplexity), true
-	case "Delivery.webhook":
-		if e.ComplexityRoot.Delivery.Webhook == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Delivery.Webhook(childComplexity), true
-
-	case "DeliveryAttempt.answer":
-		if e.ComplexityRoot.DeliveryAttempt.Answer == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeliveryAttempt.Answer(childComplexity), true
-	case "DeliveryAttempt.at":
-		if e.ComplexityRoot.DeliveryAttempt.At == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeliveryAttempt.At(childComplexity), true
-	case "DeliveryAttempt.durationMs":
-		if e.ComplexityRoot.DeliveryAttempt.DurationMS == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeliveryAttempt.DurationMS(childComplexity), true
-	case "DeliveryAttempt.error":
-		if e.ComplexityRoot.DeliveryAttempt.Error == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeliveryAttempt.Error(childComplexity), true
-	case "DeliveryAttempt.manual":
-		if e.ComplexityRoot.DeliveryAttempt.Manual == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeliveryAttempt.Manual(childComplexity), true
-	case "DeliveryAttempt.status":
-		if e.ComplexityRoot.DeliveryAttempt.Status == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeliveryAttempt.Status(childComplexity), true
-
-	case "DeliveryConnection.edges":
-		if e.ComplexityRoot.DeliveryConnection.Edges == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeliveryConnection.Edges(childComplexity), true
-	case "DeliveryConnection.nodes":
-		if e.ComplexityRoot.DeliveryConnection.Nodes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeliveryConnection.Nodes(childComplexity), true
-	case "DeliveryConnection.pageInfo":
-		if e.ComplexityRoot.DeliveryConnection.PageInfo == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeliveryConnection.PageInfo(childComplexity), true
-	case "DeliveryConnection.totalCount":
-		if e.ComplexityRoot.DeliveryConnection.TotalCount == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeliveryConnection.TotalCount(childComplexity), true
-
-	case "DeliveryEdge.cursor":
-		if e.ComplexityRoot.DeliveryEdge.Cursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeliveryEdge.Cursor(childComplexity), true
-	case "DeliveryEdge.node":
-		if e.ComplexityRoot.DeliveryEdge.Node == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeliveryEdge.Node(childComplexity), true
-
-	case "DeliveryPayload.delivery":
-		if e.ComplexityRoot.DeliveryPayload.Delivery == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeliveryPayload.Delivery(childComplexity), true
-	case "DeliveryPayload.userErrors":
-		if e.ComplexityRoot.DeliveryPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeliveryPayload.UserErrors(childComplexity), true
-
-	case "DisableTotpPayload.userErrors":
-		if e.ComplexityRoot.DisableTotpPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DisableTotpPayload.UserErrors(childComplexity), true
-	case "DisableTotpPayload.viewer":
-		if e.ComplexityRoot.DisableTotpPayload.Viewer == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DisableTotpPayload.Viewer(childComplexity), true
-
-	case "FinishPasskeyRegistrationPayload.passkey":
-		if e.ComplexityRoot.FinishPasskeyRegistrationPayload.Passkey == nil {
-			break
-		}
-
-		return e.ComplexityRoot.FinishPasskeyRegistrationPayload.Passkey(childComplexity), true
-	case "FinishPasskeyRegistrationPayload.recoveryCodes":
-		if e.ComplexityRoot.FinishPasskeyRegistrationPayload.RecoveryCodes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.FinishPasskeyRegistrationPayload.RecoveryCodes(childComplexity), true
-	case "FinishPasskeyRegistrationPayload.userErrors":
-		if e.ComplexityRoot.FinishPasskeyRegistrationPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.FinishPasskeyRegistrationPayload.UserErrors(childComplexity), true
-
-	case "Funnel.id":
-		if e.ComplexityRoot.Funnel.ID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Funnel.ID(childComplexity), true
-	case "Funnel.name":
-		if e.ComplexityRoot.Funnel.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Funnel.Name(childComplexity), true
-	case "Funnel.steps":
-		if e.ComplexityRoot.Funnel.Steps == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Funnel.Steps(childComplexity), true
-
-	case "FunnelPayload.funnel":
-		if e.ComplexityRoot.FunnelPayload.Funnel == nil {
-			break
-		}
-
-		return e.ComplexityRoot.FunnelPayload.Funnel(childComplexity), true
-	case "FunnelPayload.userErrors":
-		if e.ComplexityRoot.FunnelPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.FunnelPayload.UserErrors(childComplexity), true
-
-	case "FunnelReport.conversionRate":
-		if e.ComplexityRoot.FunnelReport.ConversionRate == nil {
-			break
-		}
-
-		return e.ComplexityRoot.FunnelReport.ConversionRate(childComplexity), true
-	case "FunnelReport.steps":
-		if e.ComplexityRoot.FunnelReport.Steps == nil {
-			break
-		}
-
-		return e.ComplexityRoot.FunnelReport.Steps(childComplexity), true
-	case "FunnelReport.visitors":
-		if e.ComplexityRoot.FunnelReport.Visitors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.FunnelReport.Visitors(childComplexity), true
-
-	case "FunnelStep.event":
-		if e.ComplexityRoot.FunnelStep.Event == nil {
-			break
-		}
-
-		return e.ComplexityRoot.FunnelStep.Event(childComplexity), true
-	case "FunnelStep.label":
-		if e.ComplexityRoot.FunnelStep.Label == nil {
-			break
-		}
-
-		return e.ComplexityRoot.FunnelStep.Label(childComplexity), true
-	case "FunnelStep.page":
-		if e.ComplexityRoot.FunnelStep.Page == nil {
-			break
-		}
-
-		return e.ComplexityRoot.FunnelStep.Page(childComplexity), true
-
-	case "FunnelStepReport.comparedVisitors":
-		if e.ComplexityRoot.FunnelStepReport.ComparedVisitors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.FunnelStepReport.ComparedVisitors(childComplexity), true
-	case "FunnelStepReport.fromPrevious":
-		if e.ComplexityRoot.FunnelStepReport.FromPrevious == nil {
-			break
-		}
-
-		return e.ComplexityRoot.FunnelStepReport.FromPrevious(childComplexity), true
-	case "FunnelStepReport.step":
-		if e.ComplexityRoot.FunnelStepReport.Step == nil {
-			break
-		}
-
-		return e.ComplexityRoot.FunnelStepReport.Step(childComplexity), true
-	case "FunnelStepReport.visitors":
-		if e.ComplexityRoot.FunnelStepReport.Visitors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.FunnelStepReport.Visitors(childComplexity), true
-
-	case "Installation.configuration":
-		if e.ComplexityRoot.Installation.Configuration == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Installation.Configuration(childComplexity), true
-	case "Installation.firstAccount":
-		if e.ComplexityRoot.Installation.FirstAccount == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Installation.FirstAccount(childComplexity), true
-	case "Installation.health":
-		if e.ComplexityRoot.Installation.Health == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Installation.Health(childComplexity), true
-	case "Installation.mail":
-		if e.ComplexityRoot.Installation.Mail == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Installation.Mail(childComplexity), true
-	case "Installation.sendsMail":
-		if e.ComplexityRoot.Installation.SendsMail == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Installation.SendsMail(childComplexity), true
-	case "Installation.signUps":
-		if e.ComplexityRoot.Installation.SignUps == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Installation.SignUps(childComplexity), true
-
-	case "InstallationConfiguration.analyticsUrl":
-		if e.ComplexityRoot.InstallationConfiguration.AnalyticsURL == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationConfiguration.AnalyticsURL(childComplexity), true
-	case "InstallationConfiguration.baseUrl":
-		if e.ComplexityRoot.InstallationConfiguration.BaseURL == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationConfiguration.BaseURL(childComplexity), true
-	case "InstallationConfiguration.captchaUrl":
-		if e.ComplexityRoot.InstallationConfiguration.CaptchaURL == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationConfiguration.CaptchaURL(childComplexity), true
-	case "InstallationConfiguration.database":
-		if e.ComplexityRoot.InstallationConfiguration.Database == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationConfiguration.Database(childComplexity), true
-	case "InstallationConfiguration.defaultSitePlan":
-		if e.ComplexityRoot.InstallationConfiguration.DefaultSitePlan == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationConfiguration.DefaultSitePlan(childComplexity), true
-	case "InstallationConfiguration.mailServer":
-		if e.ComplexityRoot.InstallationConfiguration.MailServer == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationConfiguration.MailServer(childComplexity), true
-	case "InstallationConfiguration.redis":
-		if e.ComplexityRoot.InstallationConfiguration.Redis == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationConfiguration.Redis(childComplexity), true
-	case "InstallationConfiguration.retentionMonths":
-		if e.ComplexityRoot.InstallationConfiguration.RetentionMonths == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationConfiguration.RetentionMonths(childComplexity), true
-	case "InstallationConfiguration.roles":
-		if e.ComplexityRoot.InstallationConfiguration.Roles == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationConfiguration.Roles(childComplexity), true
-	case "InstallationConfiguration.signups":
-		if e.ComplexityRoot.InstallationConfiguration.Signups == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationConfiguration.Signups(childComplexity), true
-	case "InstallationConfiguration.version":
-		if e.ComplexityRoot.InstallationConfiguration.Version == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationConfiguration.Version(childComplexity), true
-
-	case "InstallationHealth.clockAheadMs":
-		if e.ComplexityRoot.InstallationHealth.ClockAheadMs == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationHealth.ClockAheadMs(childComplexity), true
-	case "InstallationHealth.clockTrusted":
-		if e.ComplexityRoot.InstallationHealth.ClockTrusted == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationHealth.ClockTrusted(childComplexity), true
-	case "InstallationHealth.database":
-		if e.ComplexityRoot.InstallationHealth.Database == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationHealth.Database(childComplexity), true
-	case "InstallationHealth.dueDeliveries":
-		if e.ComplexityRoot.InstallationHealth.DueDeliveries == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationHealth.DueDeliveries(childComplexity), true
-	case "InstallationHealth.dueMails":
-		if e.ComplexityRoot.InstallationHealth.DueMails == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationHealth.DueMails(childComplexity), true
-	case "InstallationHealth.dueReports":
-		if e.ComplexityRoot.InstallationHealth.DueReports == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationHealth.DueReports(childComplexity), true
-	case "InstallationHealth.hiddenClients":
-		if e.ComplexityRoot.InstallationHealth.HiddenClients == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationHealth.HiddenClients(childComplexity), true
-	case "InstallationHealth.oldestDueAt":
-		if e.ComplexityRoot.InstallationHealth.OldestDueAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationHealth.OldestDueAt(childComplexity), true
-	case "InstallationHealth.pendingDeliveries":
-		if e.ComplexityRoot.InstallationHealth.PendingDeliveries == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationHealth.PendingDeliveries(childComplexity), true
-	case "InstallationHealth.unknownProxy":
-		if e.ComplexityRoot.InstallationHealth.UnknownProxy == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationHealth.UnknownProxy(childComplexity), true
-	case "InstallationHealth.version":
-		if e.ComplexityRoot.InstallationHealth.Version == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationHealth.Version(childComplexity), true
-	case "InstallationHealth.workerSeenAt":
-		if e.ComplexityRoot.InstallationHealth.WorkerSeenAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationHealth.WorkerSeenAt(childComplexity), true
-
-	case "InstallationMail.due":
-		if e.ComplexityRoot.InstallationMail.Due == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationMail.Due(childComplexity), true
-	case "InstallationMail.lastFailedAt":
-		if e.ComplexityRoot.InstallationMail.LastFailedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationMail.LastFailedAt(childComplexity), true
-	case "InstallationMail.lastSentAt":
-		if e.ComplexityRoot.InstallationMail.LastSentAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationMail.LastSentAt(childComplexity), true
-	case "InstallationMail.retrying":
-		if e.ComplexityRoot.InstallationMail.Retrying == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallationMail.Retrying(childComplexity), true
-
-	case "Invitation.createdAt":
-		if e.ComplexityRoot.Invitation.CreatedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Invitation.CreatedAt(childComplexity), true
-	case "Invitation.email":
-		if e.ComplexityRoot.Invitation.Email == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Invitation.Email(childComplexity), true
-	case "Invitation.expiresAt":
-		if e.ComplexityRoot.Invitation.ExpiresAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Invitation.ExpiresAt(childComplexity), true
-	case "Invitation.id":
-		if e.ComplexityRoot.Invitation.ID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Invitation.ID(childComplexity), true
-	case "Invitation.role":
-		if e.ComplexityRoot.Invitation.Role == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Invitation.Role(childComplexity), true
-
-	case "InviteMemberPayload.invitation":
-		if e.ComplexityRoot.InviteMemberPayload.Invitation == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InviteMemberPayload.Invitation(childComplexity), true
-	case "InviteMemberPayload.userErrors":
-		if e.ComplexityRoot.InviteMemberPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InviteMemberPayload.UserErrors(childComplexity), true
-
-	case "LeaveAccountPayload.accountId":
-		if e.ComplexityRoot.LeaveAccountPayload.AccountID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LeaveAccountPayload.AccountID(childComplexity), true
-	case "LeaveAccountPayload.userErrors":
-		if e.ComplexityRoot.LeaveAccountPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LeaveAccountPayload.UserErrors(childComplexity), true
-	case "LeaveAccountPayload.viewer":
-		if e.ComplexityRoot.LeaveAccountPayload.Viewer == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LeaveAccountPayload.Viewer(childComplexity), true
-
-	case "LiveHit.at":
-		if e.ComplexityRoot.LiveHit.At == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LiveHit.At(childComplexity), true
-	case "LiveHit.channel":
-		if e.ComplexityRoot.LiveHit.Channel == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LiveHit.Channel(childComplexity), true
-	case "LiveHit.event":
-		if e.ComplexityRoot.LiveHit.Event == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LiveHit.Event(childComplexity), true
-	case "LiveHit.path":
-		if e.ComplexityRoot.LiveHit.Path == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LiveHit.Path(childComplexity), true
-
-	case "LiveReport.at":
-		if e.ComplexityRoot.LiveReport.At == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LiveReport.At(childComplexity), true
-	case "LiveReport.latest":
-		if e.ComplexityRoot.LiveReport.Latest == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LiveReport.Latest(childComplexity), true
-	case "LiveReport.pages":
-		if e.ComplexityRoot.LiveReport.Pages == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LiveReport.Pages(childComplexity), true
-	case "LiveReport.pageviews":
-		if e.ComplexityRoot.LiveReport.Pageviews == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LiveReport.Pageviews(childComplexity), true
-	case "LiveReport.sources":
-		if e.ComplexityRoot.LiveReport.Sources == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LiveReport.Sources(childComplexity), true
-	case "LiveReport.visitors":
-		if e.ComplexityRoot.LiveReport.Visitors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LiveReport.Visitors(childComplexity), true
-
-	case "LiveRow.value":
-		if e.ComplexityRoot.LiveRow.Value == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LiveRow.Value(childComplexity), true
-	case "LiveRow.visitors":
-		if e.ComplexityRoot.LiveRow.Visitors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LiveRow.Visitors(childComplexity), true
-
-	case "MonthlyUsage.period":
-		if e.ComplexityRoot.MonthlyUsage.Period == nil {
-			break
-		}
-
-		return e.ComplexityRoot.MonthlyUsage.Period(childComplexity), true
-	case "MonthlyUsage.used":
-		if e.ComplexityRoot.MonthlyUsage.Used == nil {
-			break
-		}
-
-		return e.ComplexityRoot.MonthlyUsage.Used(childComplexity), true
-
-	case "Mutation.acceptInvitation":
-		if e.ComplexityRoot.Mutation.AcceptInvitation == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_acceptInvitation_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.AcceptInvitation(childComplexity, args["input"].(AcceptInvitationInput)), true
-	case "Mutation.addSiteDomain":
-		if e.ComplexityRoot.Mutation.AddSiteDomain == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_addSiteDomain_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.AddSiteDomain(childComplexity, args["input"].(SiteDomainInput)), true
-	case "Mutation.changePassword":
-		if e.ComplexityRoot.Mutation.ChangePassword == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_changePassword_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.ChangePassword(childComplexity, args["input"].(ChangePasswordInput)), true
-	case "Mutation.confirmEmailChange":
-		if e.ComplexityRoot.Mutation.ConfirmEmailChange == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_confirmEmailChange_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.ConfirmEmailChange(childComplexity, args["input"].(ConfirmEmailChangeInput)), true
-	case "Mutation.confirmSignUp":
-		if e.ComplexityRoot.Mutation.ConfirmSignUp == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_confirmSignUp_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.ConfirmSignUp(childComplexity, args["input"].(ConfirmSignUpInput)), true
-	case "Mutation.confirmTotp":
-		if e.ComplexityRoot.Mutation.ConfirmTotp == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_confirmTotp_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.ConfirmTotp(childComplexity, args["input"].(ConfirmTotpInput)), true
-	case "Mutation.createApiToken":
-		if e.ComplexityRoot.Mutation.CreateAPIToken == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_createApiToken_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.CreateAPIToken(childComplexity, args["input"].(CreateAPITokenInput)), true
-	case "Mutation.createAccount":
-		if e.ComplexityRoot.Mutation.CreateAccount == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_createAccount_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.CreateAccount(childComplexity, args["input"].(CreateAccountInput)), true
-	case "Mutation.createAnnotation":
-		if e.ComplexityRoot.Mutation.CreateAnnotation == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_createAnnotation_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.CreateAnnotation(childComplexity, args["input"].(CreateAnnotationInput)), true
-	case "Mutation.createFunnel":
-		if e.ComplexityRoot.Mutation.CreateFunnel == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_createFunnel_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.CreateFunnel(childComplexity, args["input"].(CreateFunnelInput)), true
-	case "Mutation.createSegment":
-		if e.ComplexityRoot.Mutation.CreateSegment == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_createSegment_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.CreateSegment(childComplexity, args["input"].(CreateSegmentInput)), true
-	case "Mutation.createSharedLink":
-		if e.ComplexityRoot.Mutation.CreateSharedLink == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_createSharedLink_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.CreateSharedLink(childComplexity, args["input"].(CreateSharedLinkInput)), true
-	case "Mutation.createSite":
-		if e.ComplexityRoot.Mutation.CreateSite == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_createSite_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.CreateSite(childComplexity, args["input"].(CreateSiteInput)), true
-	case "Mutation.createSitekey":
-		if e.ComplexityRoot.Mutation.CreateSitekey == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_createSitekey_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.CreateSitekey(childComplexity, args["input"].(CreateSitekeyInput)), true
-	case "Mutation.deleteAccount":
-		if e.ComplexityRoot.Mutation.DeleteAccount == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_deleteAccount_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.DeleteAccount(childComplexity, args["input"].(DeleteAccountInput)), true
-	case "Mutation.deleteAnnotation":
-		if e.ComplexityRoot.Mutation.DeleteAnnotation == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_deleteAnnotation_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.DeleteAnnotation(childComplexity, args["input"].(DeleteAnnotationInput)), true
-	case "Mutation.deleteFunnel":
-		if e.ComplexityRoot.Mutation.DeleteFunnel == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_deleteFunnel_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.DeleteFunnel(childComplexity, args["input"].(DeleteFunnelInput)), true
-	case "Mutation.deletePasskey":
-		if e.ComplexityRoot.Mutation.DeletePasskey == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_deletePasskey_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.DeletePasskey(childComplexity, args["input"].(DeletePasskeyInput)), true
-	case "Mutation.deleteSegment":
-		if e.ComplexityRoot.Mutation.DeleteSegment == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_deleteSegment_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.DeleteSegment(childComplexity, args["input"].(DeleteSegmentInput)), true
-	case "Mutation.deleteSite":
-		if e.ComplexityRoot.Mutation.DeleteSite == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_deleteSite_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.DeleteSite(childComplexity, args["input"].(DeleteSiteInput)), true
-	case "Mutation.deleteSitekey":
-		if e.ComplexityRoot.Mutation.DeleteSitekey == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_deleteSitekey_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.DeleteSitekey(childComplexity, args["input"].(DeleteSitekeyInput)), true
-	case "Mutation.deleteUserData":
-		if e.ComplexityRoot.Mutation.DeleteUserData == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_deleteUserData_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.DeleteUserData(childComplexity, args["input"].(DeleteUserDataInput)), true
-	case "Mutation.disableTotp":
-		if e.ComplexityRoot.Mutation.DisableTotp == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_disableTotp_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.DisableTotp(childComplexity, args["input"].(DisableTotpInput)), true
-	case "Mutation.finishPasskeyRegistration":
-		if e.ComplexityRoot.Mutation.FinishPasskeyRegistration == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_finishPasskeyRegistration_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.FinishPasskeyRegistration(childComplexity, args["input"].(FinishPasskeyRegistrationInput)), true
-	case "Mutation.inviteMember":
-		if e.ComplexityRoot.Mutation.InviteMember == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_inviteMember_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.InviteMember(childComplexity, args["input"].(InviteMemberInput)), true
-	case "Mutation.leaveAccount":
-		if e.ComplexityRoot.Mutation.LeaveAccount == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_leaveAccount_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.LeaveAccount(childComplexity, args["input"].(LeaveAccountInput)), true
-	case "Mutation.markKeyEvent":
-		if e.ComplexityRoot.Mutation.MarkKeyEvent == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_markKeyEvent_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.MarkKeyEvent(childComplexity, args["input"].(SiteEventInput)), true
-	case "Mutation.openSharedLink":
-		if e.ComplexityRoot.Mutation.OpenSharedLink == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_openSharedLink_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.OpenSharedLink(childComplexity, args["input"].(OpenSharedLinkInput)), true
-	case "Mutation.pauseSite":
-		if e.ComplexityRoot.Mutation.PauseSite == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_pauseSite_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.PauseSite(childComplexity, args["input"].(PauseSiteInput)), true
-	case "Mutation.redeliver":
-		if e.ComplexityRoot.Mutation.Redeliver == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_redeliver_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.Redeliver(childComplexity, args["input"].(RedeliverInput)), true
-	case "Mutation.redeliverFailed":
-		if e.ComplexityRoot.Mutation.RedeliverFailed == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_redeliverFailed_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RedeliverFailed(childComplexity, args["input"].(RedeliverFailedInput)), true
-	case "Mutation.registerEvent":
-		if e.ComplexityRoot.Mutation.RegisterEvent == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_registerEvent_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RegisterEvent(childComplexity, args["input"].(SiteEventInput)), true
-	case "Mutation.removeMember":
-		if e.ComplexityRoot.Mutation.RemoveMember == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_removeMember_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RemoveMember(childComplexity, args["input"].(RemoveMemberInput)), true
-	case "Mutation.removeSiteDomain":
-		if e.ComplexityRoot.Mutation.RemoveSiteDomain == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_removeSiteDomain_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RemoveSiteDomain(childComplexity, args["input"].(SiteDomainInput)), true
-	case "Mutation.renamePasskey":
-		if e.ComplexityRoot.Mutation.RenamePasskey == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_renamePasskey_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RenamePasskey(childComplexity, args["input"].(RenamePasskeyInput)), true
-	case "Mutation.renewRecoveryCodes":
-		if e.ComplexityRoot.Mutation.RenewRecoveryCodes == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_renewRecoveryCodes_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RenewRecoveryCodes(childComplexity, args["input"].(RenewRecoveryCodesInput)), true
-	case "Mutation.requestEmailChange":
-		if e.ComplexityRoot.Mutation.RequestEmailChange == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_requestEmailChange_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RequestEmailChange(childComplexity, args["input"].(RequestEmailChangeInput)), true
-	case "Mutation.requestPasswordReset":
-		if e.ComplexityRoot.Mutation.RequestPasswordReset == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_requestPasswordReset_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RequestPasswordReset(childComplexity, args["input"].(RequestPasswordResetInput)), true
-	case "Mutation.resendDailyExport":
-		if e.ComplexityRoot.Mutation.ResendDailyExport == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_resendDailyExport_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.ResendDailyExport(childComplexity, args["input"].(ResendDailyExportInput)), true
-	case "Mutation.resetPassword":
-		if e.ComplexityRoot.Mutation.ResetPassword == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_resetPassword_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.ResetPassword(childComplexity, args["input"].(ResetPasswordInput)), true
-	case "Mutation.restoreSite":
-		if e.ComplexityRoot.Mutation.RestoreSite == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_restoreSite_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RestoreSite(childComplexity, args["input"].(RestoreSiteInput)), true
-	case "Mutation.resumeAccount":
-		if e.ComplexityRoot.Mutation.ResumeAccount == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_resumeAccount_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.ResumeAccount(childComplexity, args["input"].(ResumeAccountInput)), true
-	case "Mutation.resumeSite":
-		if e.ComplexityRoot.Mutation.ResumeSite == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_resumeSite_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.ResumeSite(childComplexity, args["input"].(ResumeSiteInput)), true
-	case "Mutation.revokeApiToken":
-		if e.ComplexityRoot.Mutation.RevokeAPIToken == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_revokeApiToken_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RevokeAPIToken(childComplexity, args["input"].(RevokeAPITokenInput)), true
-	case "Mutation.revokeInvitation":
-		if e.ComplexityRoot.Mutation.RevokeInvitation == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_revokeInvitation_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RevokeInvitation(childComplexity, args["input"].(RevokeInvitationInput)), true
-	case "Mutation.revokeOldServerSecret":
-		if e.ComplexityRoot.Mutation.RevokeOldServerSecret == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_revokeOldServerSecret_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RevokeOldServerSecret(childComplexity, args["input"].(RevokeOldServerSecretInput)), true
-	case "Mutation.revokeOldSitekeySecret":
-		if e.ComplexityRoot.Mutation.RevokeOldSitekeySecret == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_revokeOldSitekeySecret_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RevokeOldSitekeySecret(childComplexity, args["input"].(RevokeOldSitekeySecretInput)), true
-	case "Mutation.revokeServerSecret":
-		if e.ComplexityRoot.Mutation.RevokeServerSecret == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_revokeServerSecret_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RevokeServerSecret(childComplexity, args["input"].(RevokeServerSecretInput)), true
-	case "Mutation.revokeSession":
-		if e.ComplexityRoot.Mutation.RevokeSession == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_revokeSession_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RevokeSession(childComplexity, args["input"].(RevokeSessionInput)), true
-	case "Mutation.revokeSharedLink":
-		if e.ComplexityRoot.Mutation.RevokeSharedLink == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_revokeSharedLink_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RevokeSharedLink(childComplexity, args["input"].(RevokeSharedLinkInput)), true
-	case "Mutation.rotateServerSecret":
-		if e.ComplexityRoot.Mutation.RotateServerSecret == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_rotateServerSecret_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RotateServerSecret(childComplexity, args["input"].(RotateServerSecretInput)), true
-	case "Mutation.rotateSitekeySecret":
-		if e.ComplexityRoot.Mutation.RotateSitekeySecret == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_rotateSitekeySecret_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.RotateSitekeySecret(childComplexity, args["input"].(RotateSitekeySecretInput)), true
-	case "Mutation.sendTestWebhook":
-		if e.ComplexityRoot.Mutation.SendTestWebhook == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_sendTestWebhook_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SendTestWebhook(childComplexity, args["input"].(SendTestWebhookInput)), true
-	case "Mutation.setAccountSecurity":
-		if e.ComplexityRoot.Mutation.SetAccountSecurity == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_setAccountSecurity_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SetAccountSecurity(childComplexity, args["input"].(SetAccountSecurityInput)), true
-	case "Mutation.setCaptchaPlan":
-		if e.ComplexityRoot.Mutation.SetCaptchaPlan == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_setCaptchaPlan_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SetCaptchaPlan(childComplexity, args["input"].(SetCaptchaPlanInput)), true
-	case "Mutation.setConversionWebhook":
-		if e.ComplexityRoot.Mutation.SetConversionWebhook == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_setConversionWebhook_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SetConversionWebhook(childComplexity, args["input"].(SetConversionWebhookInput)), true
-	case "Mutation.setDailyExportWebhook":
-		if e.ComplexityRoot.Mutation.SetDailyExportWebhook == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_setDailyExportWebhook_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SetDailyExportWebhook(childComplexity, args["input"].(SetDailyExportWebhookInput)), true
-	case "Mutation.setKeyEvents":
-		if e.ComplexityRoot.Mutation.SetKeyEvents == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_setKeyEvents_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SetKeyEvents(childComplexity, args["input"].(SetSiteEventsInput)), true
-	case "Mutation.setMemberRole":
-		if e.ComplexityRoot.Mutation.SetMemberRole == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_setMemberRole_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SetMemberRole(childComplexity, args["input"].(SetMemberRoleInput)), true
-	case "Mutation.setRegisteredEvents":
-		if e.ComplexityRoot.Mutation.SetRegisteredEvents == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_setRegisteredEvents_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SetRegisteredEvents(childComplexity, args["input"].(SetSiteEventsInput)), true
-	case "Mutation.setReportMails":
-		if e.ComplexityRoot.Mutation.SetReportMails == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_setReportMails_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SetReportMails(childComplexity, args["input"].(SetReportMailsInput)), true
-	case "Mutation.setSiteDomains":
-		if e.ComplexityRoot.Mutation.SetSiteDomains == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_setSiteDomains_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SetSiteDomains(childComplexity, args["input"].(SetSiteDomainsInput)), true
-	case "Mutation.setSitePlan":
-		if e.ComplexityRoot.Mutation.SetSitePlan == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_setSitePlan_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SetSitePlan(childComplexity, args["input"].(SetSitePlanInput)), true
-	case "Mutation.signIn":
-		if e.ComplexityRoot.Mutation.SignIn == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_signIn_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SignIn(childComplexity, args["input"].(SignInInput)), true
-	case "Mutation.signInWithPasskey":
-		if e.ComplexityRoot.Mutation.SignInWithPasskey == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_signInWithPasskey_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SignInWithPasskey(childComplexity, args["input"].(SignInWithPasskeyInput)), true
-	case "Mutation.signOut":
-		if e.ComplexityRoot.Mutation.SignOut == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_signOut_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SignOut(childComplexity, args["input"].(*SignOutInput)), true
-	case "Mutation.signUp":
-		if e.ComplexityRoot.Mutation.SignUp == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_signUp_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SignUp(childComplexity, args["input"].(SignUpInput)), true
-	case "Mutation.startPasskeyRegistration":
-		if e.ComplexityRoot.Mutation.StartPasskeyRegistration == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_startPasskeyRegistration_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.StartPasskeyRegistration(childComplexity, args["input"].(StartPasskeyRegistrationInput)), true
-	case "Mutation.startTotp":
-		if e.ComplexityRoot.Mutation.StartTotp == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_startTotp_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.StartTotp(childComplexity, args["input"].(StartTotpInput)), true
-	case "Mutation.stopReportMail":
-		if e.ComplexityRoot.Mutation.StopReportMail == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_stopReportMail_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.StopReportMail(childComplexity, args["input"].(StopReportMailInput)), true
-	case "Mutation.suspendAccount":
-		if e.ComplexityRoot.Mutation.SuspendAccount == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_suspendAccount_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SuspendAccount(childComplexity, args["input"].(SuspendAccountInput)), true
-	case "Mutation.transferSite":
-		if e.ComplexityRoot.Mutation.TransferSite == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_transferSite_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.TransferSite(childComplexity, args["input"].(TransferSiteInput)), true
-	case "Mutation.transferSitekey":
-		if e.ComplexityRoot.Mutation.TransferSitekey == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_transferSitekey_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.TransferSitekey(childComplexity, args["input"].(TransferSitekeyInput)), true
-	case "Mutation.unmarkKeyEvent":
-		if e.ComplexityRoot.Mutation.UnmarkKeyEvent == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_unmarkKeyEvent_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.UnmarkKeyEvent(childComplexity, args["input"].(SiteEventInput)), true
-	case "Mutation.unregisterEvent":
-		if e.ComplexityRoot.Mutation.UnregisterEvent == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_unregisterEvent_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.UnregisterEvent(childComplexity, args["input"].(SiteEventInput)), true
-	case "Mutation.updateAccount":
-		if e.ComplexityRoot.Mutation.UpdateAccount == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_updateAccount_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.UpdateAccount(childComplexity, args["input"].(UpdateAccountInput)), true
-	case "Mutation.updateAnnotation":
-		if e.ComplexityRoot.Mutation.UpdateAnnotation == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_updateAnnotation_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.UpdateAnnotation(childComplexity, args["input"].(UpdateAnnotationInput)), true
-	case "Mutation.updateFunnel":
-		if e.ComplexityRoot.Mutation.UpdateFunnel == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_updateFunnel_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.UpdateFunnel(childComplexity, args["input"].(UpdateFunnelInput)), true
-	case "Mutation.updateSegment":
-		if e.ComplexityRoot.Mutation.UpdateSegment == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_updateSegment_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.UpdateSegment(childComplexity, args["input"].(UpdateSegmentInput)), true
-	case "Mutation.updateSite":
-		if e.ComplexityRoot.Mutation.UpdateSite == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_updateSite_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.UpdateSite(childComplexity, args["input"].(UpdateSiteInput)), true
-	case "Mutation.updateSitekey":
-		if e.ComplexityRoot.Mutation.UpdateSitekey == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_updateSitekey_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.UpdateSitekey(childComplexity, args["input"].(UpdateSitekeyInput)), true
-	case "Mutation.updateUser":
-		if e.ComplexityRoot.Mutation.UpdateUser == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_updateUser_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.UpdateUser(childComplexity, args["input"].(UpdateUserInput)), true
-
-	case "OpenSharedLinkPayload.expiresAt":
-		if e.ComplexityRoot.OpenSharedLinkPayload.ExpiresAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.OpenSharedLinkPayload.ExpiresAt(childComplexity), true
-	case "OpenSharedLinkPayload.userErrors":
-		if e.ComplexityRoot.OpenSharedLinkPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.OpenSharedLinkPayload.UserErrors(childComplexity), true
-	case "OpenSharedLinkPayload.viewerToken":
-		if e.ComplexityRoot.OpenSharedLinkPayload.ViewerToken == nil {
-			break
-		}
-
-		return e.ComplexityRoot.OpenSharedLinkPayload.ViewerToken(childComplexity), true
-
-	case "PageInfo.endCursor":
-		if e.ComplexityRoot.PageInfo.EndCursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PageInfo.EndCursor(childComplexity), true
-	case "PageInfo.hasNextPage":
-		if e.ComplexityRoot.PageInfo.HasNextPage == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PageInfo.HasNextPage(childComplexity), true
-	case "PageInfo.hasPreviousPage":
-		if e.ComplexityRoot.PageInfo.HasPreviousPage == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PageInfo.HasPreviousPage(childComplexity), true
-	case "PageInfo.startCursor":
-		if e.ComplexityRoot.PageInfo.StartCursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PageInfo.StartCursor(childComplexity), true
-
-	case "Passkey.createdAt":
-		if e.ComplexityRoot.Passkey.CreatedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Passkey.CreatedAt(childComplexity), true
-	case "Passkey.id":
-		if e.ComplexityRoot.Passkey.ID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Passkey.ID(childComplexity), true
-	case "Passkey.lastUsedAt":
-		if e.ComplexityRoot.Passkey.LastUsedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Passkey.LastUsedAt(childComplexity), true
-	case "Passkey.name":
-		if e.ComplexityRoot.Passkey.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Passkey.Name(childComplexity), true
-
-	case "PasskeyRequest.challenge":
-		if e.ComplexityRoot.PasskeyRequest.Challenge == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PasskeyRequest.Challenge(childComplexity), true
-	case "PasskeyRequest.options":
-		if e.ComplexityRoot.PasskeyRequest.Options == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PasskeyRequest.Options(childComplexity), true
-
-	case "QrCode.path":
-		if e.ComplexityRoot.QrCode.Path == nil {
-			break
-		}
-
-		return e.ComplexityRoot.QrCode.Path(childComplexity), true
-	case "QrCode.size":
-		if e.ComplexityRoot.QrCode.Size == nil {
-			break
-		}
-
-		return e.ComplexityRoot.QrCode.Size(childComplexity), true
-
-	case "Query.apiTokens":
-		if e.ComplexityRoot.Query.APITokens == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Query.APITokens(childComplexity), true
-	case "Query.account":
-		if e.ComplexityRoot.Query.Account == nil {
-			break
-		}
-
-		args, err := ec.field_Query_account_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Query.Account(childComplexity, args["id"].(*string)), true
-	case "Query.accounts":
-		if e.ComplexityRoot.Query.Accounts == nil {
-			break
-		}
-
-		args, err := ec.field_Query_accounts_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Query.Accounts(childComplexity, args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string), args["orderBy"].(AccountOrder), args["search"].(*string)), true
-	case "Query.installation":
-		if e.ComplexityRoot.Query.Installation == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Query.Installation(childComplexity), true
-	case "Query.installationHealth":
-		if e.ComplexityRoot.Query.InstallationHealth == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Query.InstallationHealth(childComplexity), true
-
-	case "Query.node":
-		if e.ComplexityRoot.Query.Node == nil {
-			break
-		}
-
-		args, err := ec.field_Query_node_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Query.Node(childComplexity, args["id"].(string)), true
-	case "Query.passkeySignIn":
-		if e.ComplexityRoot.Query.PasskeySignIn == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Query.PasskeySignIn(childComplexity), true
-	case "Query.rateLimit":
-		if e.ComplexityRoot.Query.RateLimit == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Query.RateLimit(childComplexity), true
-	case "Query.sessions":
-		if e.ComplexityRoot.Query.Sessions == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Query.Sessions(childComplexity), true
-	case "Query.sharedSite":
-		if e.ComplexityRoot.Query.SharedSite == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Query.SharedSite(childComplexity), true
-	case "Query.site":
-		if e.ComplexityRoot.Query.Site == nil {
-			break
-		}
-
-		args, err := ec.field_Query_site_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Query.Site(childComplexity, args["id"].(*string), args["domain"].(*string), args["accountId"].(*string)), true
-	case "Query.sitekey":
-		if e.ComplexityRoot.Query.Sitekey == nil {
-			break
-		}
-
-		args, err := ec.field_Query_sitekey_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Query.Sitekey(childComplexity, args["id"].(string)), true
-	case "Query.sitekeys":
-		if e.ComplexityRoot.Query.Sitekeys == nil {
-			break
-		}
-
-		args, err := ec.field_Query_sitekeys_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Query.Sitekeys(childComplexity, args["accountId"].(*string), args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string), args["orderBy"].(SitekeyOrder), args["search"].(*string)), true
-	case "Query.sites":
-		if e.ComplexityRoot.Query.Sites == nil {
-			break
-		}
-
-		args, err := ec.field_Query_sites_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Query.Sites(childComplexity, args["accountId"].(*string), args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string), args["orderBy"].(SiteOrder), args["search"].(*string)), true
-	case "Query.viewer":
-		if e.ComplexityRoot.Query.Viewer == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Query.Viewer(childComplexity), true
-
-	case "RateLimit.cost":
-		if e.ComplexityRoot.RateLimit.Cost == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RateLimit.Cost(childComplexity), true
-	case "RateLimit.limit":
-		if e.ComplexityRoot.RateLimit.Limit == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RateLimit.Limit(childComplexity), true
-	case "RateLimit.remaining":
-		if e.ComplexityRoot.RateLimit.Remaining == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RateLimit.Remaining(childComplexity), true
-	case "RateLimit.resetAt":
-		if e.ComplexityRoot.RateLimit.ResetAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RateLimit.ResetAt(childComplexity), true
-
-	case "RedeliverFailedPayload.hasMore":
-		if e.ComplexityRoot.RedeliverFailedPayload.HasMore == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RedeliverFailedPayload.HasMore(childComplexity), true
-	case "RedeliverFailedPayload.redelivered":
-		if e.ComplexityRoot.RedeliverFailedPayload.Redelivered == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RedeliverFailedPayload.Redelivered(childComplexity), true
-	case "RedeliverFailedPayload.site":
-		if e.ComplexityRoot.RedeliverFailedPayload.Site == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RedeliverFailedPayload.Site(childComplexity), true
-	case "RedeliverFailedPayload.userErrors":
-		if e.ComplexityRoot.RedeliverFailedPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RedeliverFailedPayload.UserErrors(childComplexity), true
-
-	case "Rejection.advice":
-		if e.ComplexityRoot.Rejection.Advice == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Rejection.Advice(childComplexity), true
-	case "Rejection.code":
-		if e.ComplexityRoot.Rejection.Code == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Rejection.Code(childComplexity), true
-	case "Rejection.count":
-		if e.ComplexityRoot.Rejection.Count == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Rejection.Count(childComplexity), true
-	case "Rejection.day":
-		if e.ComplexityRoot.Rejection.Day == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Rejection.Day(childComplexity), true
-	case "Rejection.endpoint":
-		if e.ComplexityRoot.Rejection.Endpoint == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Rejection.Endpoint(childComplexity), true
-	case "Rejection.ignored":
-		if e.ComplexityRoot.Rejection.Ignored == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Rejection.Ignored(childComplexity), true
-	case "Rejection.recorded":
-		if e.ComplexityRoot.Rejection.Recorded == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Rejection.Recorded(childComplexity), true
-
-	case "RemoveMemberPayload.member":
-		if e.ComplexityRoot.RemoveMemberPayload.Member == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RemoveMemberPayload.Member(childComplexity), true
-	case "RemoveMemberPayload.userErrors":
-		if e.ComplexityRoot.RemoveMemberPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RemoveMemberPayload.UserErrors(childComplexity), true
-
-	case "RenamePasskeyPayload.passkey":
-		if e.ComplexityRoot.RenamePasskeyPayload.Passkey == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RenamePasskeyPayload.Passkey(childComplexity), true
-	case "RenamePasskeyPayload.userErrors":
-		if e.ComplexityRoot.RenamePasskeyPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RenamePasskeyPayload.UserErrors(childComplexity), true
-
-	case "RenewRecoveryCodesPayload.recoveryCodes":
-		if e.ComplexityRoot.RenewRecoveryCodesPayload.RecoveryCodes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RenewRecoveryCodesPayload.RecoveryCodes(childComplexity), true
-	case "RenewRecoveryCodesPayload.userErrors":
-		if e.ComplexityRoot.RenewRecoveryCodesPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RenewRecoveryCodesPayload.UserErrors(childComplexity), true
-
-	case "Report.asOf":
-		if e.ComplexityRoot.Report.AsOf == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Report.AsOf(childComplexity), true
-	case "Report.breakdown":
-		if e.ComplexityRoot.Report.Breakdown == nil {
-			break
-		}
-
-		args, err := ec.field_Report_breakdown_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Report.Breakdown(childComplexity, args["by"].(model.ReportDimension), args["property"].(*string), args["event"].(*string), args["orderBy"].(ReportOrder), args["search"].(*string), args["first"].(int), args["after"].(*string)), true
-	case "Report.comparedFrom":
-		if e.ComplexityRoot.Report.ComparedFrom == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Report.ComparedFrom(childComplexity), true
-	case "Report.comparedTo":
-		if e.ComplexityRoot.Report.ComparedTo == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Report.ComparedTo(childComplexity), true
-	case "Report.from":
-		if e.ComplexityRoot.Report.From == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Report.From(childComplexity), true
-	case "Report.funnel":
-		if e.ComplexityRoot.Report.Funnel == nil {
-			break
-		}
-
-		args, err := ec.field_Report_funnel_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Report.Funnel(childComplexity, args["steps"].([]*FunnelStepInput)), true
-	case "Report.imported":
-		if e.ComplexityRoot.Report.Imported == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Report.Imported(childComplexity), true
-	case "Report.propertyNames":
-		if e.ComplexityRoot.Report.PropertyNames == nil {
-			break
-		}
-
-		args, err := ec.field_Report_propertyNames_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Report.PropertyNames(childComplexity, args["event"].(*string)), true
-	case "Report.series":
-		if e.ComplexityRoot.Report.Series == nil {
-			break
-		}
-
-		args, err := ec.field_Report_series_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Report.Series(childComplexity, args["interval"].(*period.Interval)), true
-	case "Report.seriesImported":
-		if e.ComplexityRoot.Report.SeriesImported == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Report.SeriesImported(childComplexity), true
-	case "Report.timeZone":
-		if e.ComplexityRoot.Report.TimeZone == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Report.TimeZone(childComplexity), true
-	case "Report.to":
-		if e.ComplexityRoot.Report.To == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Report.To(childComplexity), true
-	case "Report.totals":
-		if e.ComplexityRoot.Report.Totals == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Report.Totals(childComplexity), true
-
-	case "ReportFilter.dimension":
-		if e.ComplexityRoot.ReportFilter.Dimension == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportFilter.Dimension(childComplexity), true
-	case "ReportFilter.event":
-		if e.ComplexityRoot.ReportFilter.Event == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportFilter.Event(childComplexity), true
-	case "ReportFilter.operator":
-		if e.ComplexityRoot.ReportFilter.Operator == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportFilter.Operator(childComplexity), true
-	case "ReportFilter.property":
-		if e.ComplexityRoot.ReportFilter.Property == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportFilter.Property(childComplexity), true
-	case "ReportFilter.values":
-		if e.ComplexityRoot.ReportFilter.Values == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportFilter.Values(childComplexity), true
-
-	case "ReportMails.dropBelow":
-		if e.ComplexityRoot.ReportMails.DropBelow == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMails.DropBelow(childComplexity), true
-	case "ReportMails.monthly":
-		if e.ComplexityRoot.ReportMails.Monthly == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMails.Monthly(childComplexity), true
-	case "ReportMails.spikeAbove":
-		if e.ComplexityRoot.ReportMails.SpikeAbove == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMails.SpikeAbove(childComplexity), true
-	case "ReportMails.weekly":
-		if e.ComplexityRoot.ReportMails.Weekly == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMails.Weekly(childComplexity), true
-
-	case "ReportMetrics.bounceRate":
-		if e.ComplexityRoot.ReportMetrics.BounceRate == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMetrics.BounceRate(childComplexity), true
-	case "ReportMetrics.comparison":
-		if e.ComplexityRoot.ReportMetrics.Comparison == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMetrics.Comparison(childComplexity), true
-	case "ReportMetrics.conversionRate":
-		if e.ComplexityRoot.ReportMetrics.ConversionRate == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMetrics.ConversionRate(childComplexity), true
-	case "ReportMetrics.conversions":
-		if e.ComplexityRoot.ReportMetrics.Conversions == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMetrics.Conversions(childComplexity), true
-	case "ReportMetrics.engagementTime":
-		if e.ComplexityRoot.ReportMetrics.EngagementTime == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMetrics.EngagementTime(childComplexity), true
-	case "ReportMetrics.events":
-		if e.ComplexityRoot.ReportMetrics.Events == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMetrics.Events(childComplexity), true
-	case "ReportMetrics.exitRate":
-		if e.ComplexityRoot.ReportMetrics.ExitRate == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMetrics.ExitRate(childComplexity), true
-	case "ReportMetrics.pageviews":
-		if e.ComplexityRoot.ReportMetrics.Pageviews == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMetrics.Pageviews(childComplexity), true
-	case "ReportMetrics.revenue":
-		if e.ComplexityRoot.ReportMetrics.Revenue == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMetrics.Revenue(childComplexity), true
-	case "ReportMetrics.scrollDepth":
-		if e.ComplexityRoot.ReportMetrics.ScrollDepth == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMetrics.ScrollDepth(childComplexity), true
-	case "ReportMetrics.share":
-		if e.ComplexityRoot.ReportMetrics.Share == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMetrics.Share(childComplexity), true
-	case "ReportMetrics.timeOnPage":
-		if e.ComplexityRoot.ReportMetrics.TimeOnPage == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMetrics.TimeOnPage(childComplexity), true
-	case "ReportMetrics.viewsPerVisit":
-		if e.ComplexityRoot.ReportMetrics.ViewsPerVisit == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMetrics.ViewsPerVisit(childComplexity), true
-	case "ReportMetrics.visitors":
-		if e.ComplexityRoot.ReportMetrics.Visitors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMetrics.Visitors(childComplexity), true
-	case "ReportMetrics.visits":
-		if e.ComplexityRoot.ReportMetrics.Visits == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportMetrics.Visits(childComplexity), true
-
-	case "ReportPoint.comparedStart":
-		if e.ComplexityRoot.ReportPoint.ComparedStart == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportPoint.ComparedStart(childComplexity), true
-	case "ReportPoint.metrics":
-		if e.ComplexityRoot.ReportPoint.Metrics == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportPoint.Metrics(childComplexity), true
-	case "ReportPoint.partial":
-		if e.ComplexityRoot.ReportPoint.Partial == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportPoint.Partial(childComplexity), true
-	case "ReportPoint.start":
-		if e.ComplexityRoot.ReportPoint.Start == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportPoint.Start(childComplexity), true
-
-	case "ReportProperty.events":
-		if e.ComplexityRoot.ReportProperty.Events == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportProperty.Events(childComplexity), true
-	case "ReportProperty.name":
-		if e.ComplexityRoot.ReportProperty.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportProperty.Name(childComplexity), true
-	case "ReportProperty.values":
-		if e.ComplexityRoot.ReportProperty.Values == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportProperty.Values(childComplexity), true
-
-	case "ReportRevenue.averageOrder":
-		if e.ComplexityRoot.ReportRevenue.AverageOrder == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportRevenue.AverageOrder(childComplexity), true
-	case "ReportRevenue.currency":
-		if e.ComplexityRoot.ReportRevenue.Currency == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportRevenue.Currency(childComplexity), true
-	case "ReportRevenue.gross":
-		if e.ComplexityRoot.ReportRevenue.Gross == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportRevenue.Gross(childComplexity), true
-	case "ReportRevenue.net":
-		if e.ComplexityRoot.ReportRevenue.Net == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportRevenue.Net(childComplexity), true
-	case "ReportRevenue.purchases":
-		if e.ComplexityRoot.ReportRevenue.Purchases == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportRevenue.Purchases(childComplexity), true
-	case "ReportRevenue.refunded":
-		if e.ComplexityRoot.ReportRevenue.Refunded == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportRevenue.Refunded(childComplexity), true
-	case "ReportRevenue.refunds":
-		if e.ComplexityRoot.ReportRevenue.Refunds == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportRevenue.Refunds(childComplexity), true
-
-	case "ReportRow.metrics":
-		if e.ComplexityRoot.ReportRow.Metrics == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportRow.Metrics(childComplexity), true
-	case "ReportRow.value":
-		if e.ComplexityRoot.ReportRow.Value == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportRow.Value(childComplexity), true
-
-	case "ReportRowConnection.edges":
-		if e.ComplexityRoot.ReportRowConnection.Edges == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportRowConnection.Edges(childComplexity), true
-	case "ReportRowConnection.hasOther":
-		if e.ComplexityRoot.ReportRowConnection.HasOther == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportRowConnection.HasOther(childComplexity), true
-	case "ReportRowConnection.imported":
-		if e.ComplexityRoot.ReportRowConnection.Imported == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportRowConnection.Imported(childComplexity), true
-	case "ReportRowConnection.nodes":
-		if e.ComplexityRoot.ReportRowConnection.Nodes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportRowConnection.Nodes(childComplexity), true
-	case "ReportRowConnection.pageInfo":
-		if e.ComplexityRoot.ReportRowConnection.PageInfo == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportRowConnection.PageInfo(childComplexity), true
-	case "ReportRowConnection.totalCount":
-		if e.ComplexityRoot.ReportRowConnection.TotalCount == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportRowConnection.TotalCount(childComplexity), true
-
-	case "ReportRowEdge.cursor":
-		if e.ComplexityRoot.ReportRowEdge.Cursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportRowEdge.Cursor(childComplexity), true
-	case "ReportRowEdge.node":
-		if e.ComplexityRoot.ReportRowEdge.Node == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ReportRowEdge.Node(childComplexity), true
-
-	case "RequestEmailChangePayload.userErrors":
-		if e.ComplexityRoot.RequestEmailChangePayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RequestEmailChangePayload.UserErrors(childComplexity), true
-
-	case "RequestPasswordResetPayload.userErrors":
-		if e.ComplexityRoot.RequestPasswordResetPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RequestPasswordResetPayload.UserErrors(childComplexity), true
-
-	case "ResendDailyExportPayload.parts":
-		if e.ComplexityRoot.ResendDailyExportPayload.Parts == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ResendDailyExportPayload.Parts(childComplexity), true
-	case "ResendDailyExportPayload.site":
-		if e.ComplexityRoot.ResendDailyExportPayload.Site == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ResendDailyExportPayload.Site(childComplexity), true
-	case "ResendDailyExportPayload.userErrors":
-		if e.ComplexityRoot.ResendDailyExportPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ResendDailyExportPayload.UserErrors(childComplexity), true
-
-	case "ResetPasswordPayload.apiTokens":
-		if e.ComplexityRoot.ResetPasswordPayload.APITokens == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ResetPasswordPayload.APITokens(childComplexity), true
-	case "ResetPasswordPayload.userErrors":
-		if e.ComplexityRoot.ResetPasswordPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ResetPasswordPayload.UserErrors(childComplexity), true
-
-	case "RevokeApiTokenPayload.apiToken":
-		if e.ComplexityRoot.RevokeApiTokenPayload.APIToken == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RevokeApiTokenPayload.APIToken(childComplexity), true
-	case "RevokeApiTokenPayload.userErrors":
-		if e.ComplexityRoot.RevokeApiTokenPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RevokeApiTokenPayload.UserErrors(childComplexity), true
-
-	case "RevokeInvitationPayload.invitation":
-		if e.ComplexityRoot.RevokeInvitationPayload.Invitation == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RevokeInvitationPayload.Invitation(childComplexity), true
-	case "RevokeInvitationPayload.userErrors":
-		if e.ComplexityRoot.RevokeInvitationPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RevokeInvitationPayload.UserErrors(childComplexity), true
-
-	case "RevokeSessionPayload.sessionId":
-		if e.ComplexityRoot.RevokeSessionPayload.SessionID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RevokeSessionPayload.SessionID(childComplexity), true
-	case "RevokeSessionPayload.userErrors":
-		if e.ComplexityRoot.RevokeSessionPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RevokeSessionPayload.UserErrors(childComplexity), true
-
-	case "RotateServerSecretPayload.serverSecret":
-		if e.ComplexityRoot.RotateServerSecretPayload.ServerSecret == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RotateServerSecretPayload.ServerSecret(childComplexity), true
-	case "RotateServerSecretPayload.site":
-		if e.ComplexityRoot.RotateServerSecretPayload.Site == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RotateServerSecretPayload.Site(childComplexity), true
-	case "RotateServerSecretPayload.userErrors":
-		if e.ComplexityRoot.RotateServerSecretPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RotateServerSecretPayload.UserErrors(childComplexity), true
-
-	case "SecondFactors.passkeys":
-		if e.ComplexityRoot.SecondFactors.Passkeys == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SecondFactors.Passkeys(childComplexity), true
-	case "SecondFactors.recoveryCodesLeft":
-		if e.ComplexityRoot.SecondFactors.RecoveryCodesLeft == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SecondFactors.RecoveryCodesLeft(childComplexity), true
-	case "SecondFactors.totpSince":
-		if e.ComplexityRoot.SecondFactors.TotpSince == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SecondFactors.TotpSince(childComplexity), true
-
-	case "Segment.filters":
-		if e.ComplexityRoot.Segment.Filters == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Segment.Filters(childComplexity), true
-	case "Segment.id":
-		if e.ComplexityRoot.Segment.ID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Segment.ID(childComplexity), true
-	case "Segment.name":
-		if e.ComplexityRoot.Segment.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Segment.Name(childComplexity), true
-
-	case "SegmentPayload.segment":
-		if e.ComplexityRoot.SegmentPayload.Segment == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SegmentPayload.Segment(childComplexity), true
-	case "SegmentPayload.userErrors":
-		if e.ComplexityRoot.SegmentPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SegmentPayload.UserErrors(childComplexity), true
-
-	case "Session.createdAt":
-		if e.ComplexityRoot.Session.CreatedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Session.CreatedAt(childComplexity), true
-	case "Session.current":
-		if e.ComplexityRoot.Session.Current == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Session.Current(childComplexity), true
-	case "Session.expiresAt":
-		if e.ComplexityRoot.Session.ExpiresAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Session.ExpiresAt(childComplexity), true
-	case "Session.id":
-		if e.ComplexityRoot.Session.ID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Session.ID(childComplexity), true
-	case "Session.lastSeenAt":
-		if e.ComplexityRoot.Session.LastSeenAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Session.LastSeenAt(childComplexity), true
-
-	case "SetAccountSecurityPayload.account":
-		if e.ComplexityRoot.SetAccountSecurityPayload.Account == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetAccountSecurityPayload.Account(childComplexity), true
-	case "SetAccountSecurityPayload.userErrors":
-		if e.ComplexityRoot.SetAccountSecurityPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetAccountSecurityPayload.UserErrors(childComplexity), true
-
-	case "SetCaptchaPlanPayload.accountId":
-		if e.ComplexityRoot.SetCaptchaPlanPayload.AccountID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetCaptchaPlanPayload.AccountID(childComplexity), true
-	case "SetCaptchaPlanPayload.captchaPlan":
-		if e.ComplexityRoot.SetCaptchaPlanPayload.CaptchaPlan == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetCaptchaPlanPayload.CaptchaPlan(childComplexity), true
-	case "SetCaptchaPlanPayload.captchaUsage":
-		if e.ComplexityRoot.SetCaptchaPlanPayload.CaptchaUsage == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetCaptchaPlanPayload.CaptchaUsage(childComplexity), true
-	case "SetCaptchaPlanPayload.userErrors":
-		if e.ComplexityRoot.SetCaptchaPlanPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetCaptchaPlanPayload.UserErrors(childComplexity), true
-
-	case "SetMemberRolePayload.member":
-		if e.ComplexityRoot.SetMemberRolePayload.Member == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetMemberRolePayload.Member(childComplexity), true
-	case "SetMemberRolePayload.userErrors":
-		if e.ComplexityRoot.SetMemberRolePayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetMemberRolePayload.UserErrors(childComplexity), true
-
-	case "SetReportMailsPayload.reportMails":
-		if e.ComplexityRoot.SetReportMailsPayload.ReportMails == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetReportMailsPayload.ReportMails(childComplexity), true
-	case "SetReportMailsPayload.userErrors":
-		if e.ComplexityRoot.SetReportMailsPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetReportMailsPayload.UserErrors(childComplexity), true
-
-	case "SetSitePlanPayload.plan":
-		if e.ComplexityRoot.SetSitePlanPayload.Plan == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetSitePlanPayload.Plan(childComplexity), true
-	case "SetSitePlanPayload.siteId":
-		if e.ComplexityRoot.SetSitePlanPayload.SiteID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetSitePlanPayload.SiteID(childComplexity), true
-	case "SetSitePlanPayload.usage":
-		if e.ComplexityRoot.SetSitePlanPayload.Usage == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetSitePlanPayload.Usage(childComplexity), true
-	case "SetSitePlanPayload.userErrors":
-		if e.ComplexityRoot.SetSitePlanPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetSitePlanPayload.UserErrors(childComplexity), true
-
-	case "SharedLink.createdAt":
-		if e.ComplexityRoot.SharedLink.CreatedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SharedLink.CreatedAt(childComplexity), true
-	case "SharedLink.expiresAt":
-		if e.ComplexityRoot.SharedLink.ExpiresAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SharedLink.ExpiresAt(childComplexity), true
-	case "SharedLink.hasPassword":
-		if e.ComplexityRoot.SharedLink.HasPassword == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SharedLink.HasPassword(childComplexity), true
-	case "SharedLink.id":
-		if e.ComplexityRoot.SharedLink.ID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SharedLink.ID(childComplexity), true
-	case "SharedLink.lastUsedAt":
-		if e.ComplexityRoot.SharedLink.LastUsedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SharedLink.LastUsedAt(childComplexity), true
-	case "SharedLink.name":
-		if e.ComplexityRoot.SharedLink.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SharedLink.Name(childComplexity), true
-	case "SharedLink.segment":
-		if e.ComplexityRoot.SharedLink.Segment == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SharedLink.Segment(childComplexity), true
-	case "SharedLink.hint":
-		if e.ComplexityRoot.SharedLink.TokenHint == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SharedLink.TokenHint(childComplexity), true
-
-	case "SharedLinkPayload.sharedLink":
-		if e.ComplexityRoot.SharedLinkPayload.SharedLink == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SharedLinkPayload.SharedLink(childComplexity), true
-	case "SharedLinkPayload.userErrors":
-		if e.ComplexityRoot.SharedLinkPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SharedLinkPayload.UserErrors(childComplexity), true
-
-	case "SharedSite.domain":
-		if e.ComplexityRoot.SharedSite.Domain == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SharedSite.Domain(childComplexity), true
-	case "SharedSite.live":
-		if e.ComplexityRoot.SharedSite.Live == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SharedSite.Live(childComplexity), true
-	case "SharedSite.name":
-		if e.ComplexityRoot.SharedSite.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SharedSite.Name(childComplexity), true
-	case "SharedSite.report":
-		if e.ComplexityRoot.SharedSite.Report == nil {
-			break
-		}
-
-		args, err := ec.field_SharedSite_report_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.SharedSite.Report(childComplexity, args["period"].(ReportPeriod), args["filters"].([]*ReportFilterInput), args["compare"].(*ReportComparison)), true
-	case "SharedSite.timeZone":
-		if e.ComplexityRoot.SharedSite.TimeZone == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SharedSite.TimeZone(childComplexity), true
-
-	case "SignInPayload.passkeyRequest":
-		if e.ComplexityRoot.SignInPayload.PasskeyRequest == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SignInPayload.PasskeyRequest(childComplexity), true
-	case "SignInPayload.secondFactorMethods":
-		if e.ComplexityRoot.SignInPayload.SecondFactorMethods == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SignInPayload.SecondFactorMethods(childComplexity), true
-	case "SignInPayload.userErrors":
-		if e.ComplexityRoot.SignInPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SignInPayload.UserErrors(childComplexity), true
-	case "SignInPayload.viewer":
-		if e.ComplexityRoot.SignInPayload.Viewer == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SignInPayload.Viewer(childComplexity), true
-
-	case "SignInWithPasskeyPayload.userErrors":
-		if e.ComplexityRoot.SignInWithPasskeyPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SignInWithPasskeyPayload.UserErrors(childComplexity), true
-	case "SignInWithPasskeyPayload.viewer":
-		if e.ComplexityRoot.SignInWithPasskeyPayload.Viewer == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SignInWithPasskeyPayload.Viewer(childComplexity), true
-
-	case "SignOutPayload.userErrors":
-		if e.ComplexityRoot.SignOutPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SignOutPayload.UserErrors(childComplexity), true
-
-	case "SignUpPayload.userErrors":
-		if e.ComplexityRoot.SignUpPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SignUpPayload.UserErrors(childComplexity), true
-	case "SignUpPayload.verificationSent":
-		if e.ComplexityRoot.SignUpPayload.VerificationSent == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SignUpPayload.VerificationSent(childComplexity), true
-	case "SignUpPayload.viewer":
-		if e.ComplexityRoot.SignUpPayload.Viewer == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SignUpPayload.Viewer(childComplexity), true
-
-	case "Site.accountId":
-		if e.ComplexityRoot.Site.AccountID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.AccountID(childComplexity), true
-	case "Site.allowPseudonymousUserId":
-		if e.ComplexityRoot.Site.AllowPseudonymousUserID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.AllowPseudonymousUserID(childComplexity), true
-	case "Site.annotations":
-		if e.ComplexityRoot.Site.Annotations == nil {
-			break
-		}
-
-		args, err := ec.field_Site_annotations_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Site.Annotations(childComplexity, args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string), args["orderBy"].(AnnotationOrder)), true
-	case "Site.automaticEvents":
-		if e.ComplexityRoot.Site.AutomaticEvents == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.AutomaticEvents(childComplexity), true
-	case "Site.conversionWebhookSigned":
-		if e.ComplexityRoot.Site.ConversionWebhookSigned == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.ConversionWebhookSigned(childComplexity), true
-	case "Site.conversionWebhookUrl":
-		if e.ComplexityRoot.Site.ConversionWebhookURL == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.ConversionWebhookURL(childComplexity), true
-	case "Site.createdAt":
-		if e.ComplexityRoot.Site.CreatedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.CreatedAt(childComplexity), true
-	case "Site.cspLines":
-		if e.ComplexityRoot.Site.CspLines == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.CspLines(childComplexity), true
-	case "Site.dailyExportUrl":
-		if e.ComplexityRoot.Site.DailyExportURL == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.DailyExportURL(childComplexity), true
-	case "Site.deletedAt":
-		if e.ComplexityRoot.Site.DeletedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.DeletedAt(childComplexity), true
-	case "Site.deliveries":
-		if e.ComplexityRoot.Site.Deliveries == nil {
-			break
-		}
-
-		args, err := ec.field_Site_deliveries_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Site.Deliveries(childComplexity, args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string), args["orderBy"].(DeliveryOrder), args["filter"].(*DeliveryFilter)), true
-	case "Site.domain":
-		if e.ComplexityRoot.Site.Domain == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.Domain(childComplexity), true
-	case "Site.excludedAddresses":
-		if e.ComplexityRoot.Site.ExcludedAddresses == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.ExcludedAddresses(childComplexity), true
-	case "Site.extraDomains":
-		if e.ComplexityRoot.Site.ExtraDomains == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.ExtraDomains(childComplexity), true
-	case "Site.funnels":
-		if e.ComplexityRoot.Site.Funnels == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.Funnels(childComplexity), true
-	case "Site.id":
-		if e.ComplexityRoot.Site.ID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.ID(childComplexity), true
-	case "Site.keyEvents":
-		if e.ComplexityRoot.Site.KeyEvents == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.KeyEvents(childComplexity), true
-	case "Site.lastHitAt":
-		if e.ComplexityRoot.Site.LastHitAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.LastHitAt(childComplexity), true
-	case "Site.live":
-		if e.ComplexityRoot.Site.Live == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.Live(childComplexity), true
-	case "Site.measureEcommerce":
-		if e.ComplexityRoot.Site.MeasureEcommerce == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.MeasureEcommerce(childComplexity), true
-	case "Site.measureSiteSearch":
-		if e.ComplexityRoot.Site.MeasureSiteSearch == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.MeasureSiteSearch(childComplexity), true
-	case "Site.name":
-		if e.ComplexityRoot.Site.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.Name(childComplexity), true
-	case "Site.notice":
-		if e.ComplexityRoot.Site.Notice == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.Notice(childComplexity), true
-	case "Site.oldServerSecretHint":
-		if e.ComplexityRoot.Site.OldServerSecretHint == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.OldServerSecretHint(childComplexity), true
-	case "Site.oldServerSecretValidUntil":
-		if e.ComplexityRoot.Site.OldServerSecretValidUntil == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.OldServerSecretValidUntil(childComplexity), true
-	case "Site.oldWebhookSecretValidUntil":
-		if e.ComplexityRoot.Site.OldWebhookSecretValidUntil == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.OldWebhookSecretValidUntil(childComplexity), true
-	case "Site.plan":
-		if e.ComplexityRoot.Site.Plan == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.Plan(childComplexity), true
-	case "Site.registeredEvents":
-		if e.ComplexityRoot.Site.RegisteredEvents == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.RegisteredEvents(childComplexity), true
-	case "Site.rejections":
-		if e.ComplexityRoot.Site.Rejections == nil {
-			break
-		}
-
-		args, err := ec.field_Site_rejections_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Site.Rejections(childComplexity, args["days"].(int)), true
-	case "Site.report":
-		if e.ComplexityRoot.Site.Report == nil {
-			break
-		}
-
-		args, err := ec.field_Site_report_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Site.Report(childComplexity, args["period"].(ReportPeriod), args["filters"].([]*ReportFilterInput), args["compare"].(*ReportComparison)), true
-	case "Site.reportMails":
-		if e.ComplexityRoot.Site.ReportMails == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.ReportMails(childComplexity), true
-	case "Site.restorableUntil":
-		if e.ComplexityRoot.Site.RestorableUntil == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.RestorableUntil(childComplexity), true
-	case "Site.scriptTag":
-		if e.ComplexityRoot.Site.ScriptTag == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.ScriptTag(childComplexity), true
-	case "Site.segments":
-		if e.ComplexityRoot.Site.Segments == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.Segments(childComplexity), true
-	case "Site.serverSecretHint":
-		if e.ComplexityRoot.Site.ServerSecretHint == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.ServerSecretHint(childComplexity), true
-	case "Site.sharedLinks":
-		if e.ComplexityRoot.Site.SharedLinks == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.SharedLinks(childComplexity), true
-	case "Site.siteKey":
-		if e.ComplexityRoot.Site.SiteKey == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.SiteKey(childComplexity), true
-	case "Site.state":
-		if e.ComplexityRoot.Site.State == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.State(childComplexity), true
-	case "Site.timeZone":
-		if e.ComplexityRoot.Site.TimeZone == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.TimeZone(childComplexity), true
-	case "Site.unknownEvents":
-		if e.ComplexityRoot.Site.UnknownEvents == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.UnknownEvents(childComplexity), true
-	case "Site.usage":
-		if e.ComplexityRoot.Site.Usage == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Site.Usage(childComplexity), true
-	case "Site.usageByDay":
-		if e.ComplexityRoot.Site.UsageByDay == nil {
-			break
-		}
-
-		args, err := ec.field_Site_usageByDay_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Site.UsageByDay(childComplexity, args["days"].(int)), true
-	case "Site.usageHistory":
-		if e.ComplexityRoot.Site.UsageHistory == nil {
-			break
-		}
-
-		args, err := ec.field_Site_usageHistory_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Site.UsageHistory(childComplexity, args["months"].(int)), true
-
-	case "SiteConnection.edges":
-		if e.ComplexityRoot.SiteConnection.Edges == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SiteConnection.Edges(childComplexity), true
-	case "SiteConnection.nodes":
-		if e.ComplexityRoot.SiteConnection.Nodes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SiteConnection.Nodes(childComplexity), true
-	case "SiteConnection.pageInfo":
-		if e.ComplexityRoot.SiteConnection.PageInfo == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SiteConnection.PageInfo(childComplexity), true
-	case "SiteConnection.totalCount":
-		if e.ComplexityRoot.SiteConnection.TotalCount == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SiteConnection.TotalCount(childComplexity), true
-
-	case "SiteEdge.cursor":
-		if e.ComplexityRoot.SiteEdge.Cursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SiteEdge.Cursor(childComplexity), true
-	case "SiteEdge.node":
-		if e.ComplexityRoot.SiteEdge.Node == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SiteEdge.Node(childComplexity), true
-
-	case "SiteOverview.createdAt":
-		if e.ComplexityRoot.SiteOverview.CreatedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SiteOverview.CreatedAt(childComplexity), true
-	case "SiteOverview.domain":
-		if e.ComplexityRoot.SiteOverview.Domain == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SiteOverview.Domain(childComplexity), true
-	case "SiteOverview.plan":
-		if e.ComplexityRoot.SiteOverview.Plan == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SiteOverview.Plan(childComplexity), true
-	case "SiteOverview.siteId":
-		if e.ComplexityRoot.SiteOverview.SiteID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SiteOverview.SiteID(childComplexity), true
-	case "SiteOverview.usage":
-		if e.ComplexityRoot.SiteOverview.Usage == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SiteOverview.Usage(childComplexity), true
-
-	case "SitePayload.site":
-		if e.ComplexityRoot.SitePayload.Site == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitePayload.Site(childComplexity), true
-	case "SitePayload.userErrors":
-		if e.ComplexityRoot.SitePayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitePayload.UserErrors(childComplexity), true
-
-	case "Sitekey.accountId":
-		if e.ComplexityRoot.Sitekey.AccountID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Sitekey.AccountID(childComplexity), true
-	case "Sitekey.activity":
-		if e.ComplexityRoot.Sitekey.Activity == nil {
-			break
-		}
-
-		args, err := ec.field_Sitekey_activity_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Sitekey.Activity(childComplexity, args["days"].(int)), true
-	case "Sitekey.createdAt":
-		if e.ComplexityRoot.Sitekey.CreatedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Sitekey.CreatedAt(childComplexity), true
-	case "Sitekey.cspLines":
-		if e.ComplexityRoot.Sitekey.CspLines == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Sitekey.CspLines(childComplexity), true
-	case "Sitekey.domains":
-		if e.ComplexityRoot.Sitekey.Domains == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Sitekey.Domains(childComplexity), true
-	case "Sitekey.id":
-		if e.ComplexityRoot.Sitekey.ID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Sitekey.ID(childComplexity), true
-	case "Sitekey.name":
-		if e.ComplexityRoot.Sitekey.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Sitekey.Name(childComplexity), true
-	case "Sitekey.notice":
-		if e.ComplexityRoot.Sitekey.Notice == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Sitekey.Notice(childComplexity), true
-	case "Sitekey.oldSecretHint":
-		if e.ComplexityRoot.Sitekey.OldSecretHint == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Sitekey.OldSecretHint(childComplexity), true
-	case "Sitekey.oldSecretValidUntil":
-		if e.ComplexityRoot.Sitekey.OldSecretValidUntil == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Sitekey.OldSecretValidUntil(childComplexity), true
-	case "Sitekey.optionalCspLines":
-		if e.ComplexityRoot.Sitekey.OptionalCspLines == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Sitekey.OptionalCspLines(childComplexity), true
-	case "Sitekey.secretHint":
-		if e.ComplexityRoot.Sitekey.SecretHint == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Sitekey.SecretHint(childComplexity), true
-	case "Sitekey.sitekey":
-		if e.ComplexityRoot.Sitekey.Sitekey == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Sitekey.Sitekey(childComplexity), true
-	case "Sitekey.usageHistory":
-		if e.ComplexityRoot.Sitekey.UsageHistory == nil {
-			break
-		}
-
-		args, err := ec.field_Sitekey_usageHistory_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Sitekey.UsageHistory(childComplexity, args["months"].(int)), true
-	case "Sitekey.widgetTag":
-		if e.ComplexityRoot.Sitekey.WidgetTag == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Sitekey.WidgetTag(childComplexity), true
-
-	case "SitekeyActivity.challenges":
-		if e.ComplexityRoot.SitekeyActivity.Challenges == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyActivity.Challenges(childComplexity), true
-	case "SitekeyActivity.day":
-		if e.ComplexityRoot.SitekeyActivity.Day == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyActivity.Day(childComplexity), true
-	case "SitekeyActivity.medianWorkMs":
-		if e.ComplexityRoot.SitekeyActivity.MedianWorkMs == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyActivity.MedianWorkMs(childComplexity), true
-	case "SitekeyActivity.refusals":
-		if e.ComplexityRoot.SitekeyActivity.Refusals == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyActivity.Refusals(childComplexity), true
-	case "SitekeyActivity.solved":
-		if e.ComplexityRoot.SitekeyActivity.Solved == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyActivity.Solved(childComplexity), true
-	case "SitekeyActivity.verified":
-		if e.ComplexityRoot.SitekeyActivity.Verified == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyActivity.Verified(childComplexity), true
-
-	case "SitekeyConnection.edges":
-		if e.ComplexityRoot.SitekeyConnection.Edges == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyConnection.Edges(childComplexity), true
-	case "SitekeyConnection.nodes":
-		if e.ComplexityRoot.SitekeyConnection.Nodes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyConnection.Nodes(childComplexity), true
-	case "SitekeyConnection.pageInfo":
-		if e.ComplexityRoot.SitekeyConnection.PageInfo == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyConnection.PageInfo(childComplexity), true
-	case "SitekeyConnection.totalCount":
-		if e.ComplexityRoot.SitekeyConnection.TotalCount == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyConnection.TotalCount(childComplexity), true
-
-	case "SitekeyEdge.cursor":
-		if e.ComplexityRoot.SitekeyEdge.Cursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyEdge.Cursor(childComplexity), true
-	case "SitekeyEdge.node":
-		if e.ComplexityRoot.SitekeyEdge.Node == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyEdge.Node(childComplexity), true
-
-	case "SitekeyPayload.sitekey":
-		if e.ComplexityRoot.SitekeyPayload.Sitekey == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyPayload.Sitekey(childComplexity), true
-	case "SitekeyPayload.userErrors":
-		if e.ComplexityRoot.SitekeyPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyPayload.UserErrors(childComplexity), true
-
-	case "SitekeyRefusal.advice":
-		if e.ComplexityRoot.SitekeyRefusal.Advice == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyRefusal.Advice(childComplexity), true
-	case "SitekeyRefusal.code":
-		if e.ComplexityRoot.SitekeyRefusal.Code == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyRefusal.Code(childComplexity), true
-	case "SitekeyRefusal.count":
-		if e.ComplexityRoot.SitekeyRefusal.Count == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyRefusal.Count(childComplexity), true
-	case "SitekeyRefusal.endpoint":
-		if e.ComplexityRoot.SitekeyRefusal.Endpoint == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyRefusal.Endpoint(childComplexity), true
-	case "SitekeyRefusal.expected":
-		if e.ComplexityRoot.SitekeyRefusal.Expected == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeyRefusal.Expected(childComplexity), true
-
-	case "SitekeySecretPayload.secret":
-		if e.ComplexityRoot.SitekeySecretPayload.Secret == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeySecretPayload.Secret(childComplexity), true
-	case "SitekeySecretPayload.sitekey":
-		if e.ComplexityRoot.SitekeySecretPayload.Sitekey == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeySecretPayload.Sitekey(childComplexity), true
-	case "SitekeySecretPayload.userErrors":
-		if e.ComplexityRoot.SitekeySecretPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SitekeySecretPayload.UserErrors(childComplexity), true
-
-	case "StartPasskeyRegistrationPayload.request":
-		if e.ComplexityRoot.StartPasskeyRegistrationPayload.Request == nil {
-			break
-		}
-
-		return e.ComplexityRoot.StartPasskeyRegistrationPayload.Request(childComplexity), true
-	case "StartPasskeyRegistrationPayload.userErrors":
-		if e.ComplexityRoot.StartPasskeyRegistrationPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.StartPasskeyRegistrationPayload.UserErrors(childComplexity), true
-
-	case "StartTotpPayload.qrCode":
-		if e.ComplexityRoot.StartTotpPayload.QRCode == nil {
-			break
-		}
-
-		return e.ComplexityRoot.StartTotpPayload.QRCode(childComplexity), true
-	case "StartTotpPayload.secret":
-		if e.ComplexityRoot.StartTotpPayload.Secret == nil {
-			break
-		}
-
-		return e.ComplexityRoot.StartTotpPayload.Secret(childComplexity), true
-	case "StartTotpPayload.uri":
-		if e.ComplexityRoot.StartTotpPayload.URI == nil {
-			break
-		}
-
-		return e.ComplexityRoot.StartTotpPayload.URI(childComplexity), true
-	case "StartTotpPayload.userErrors":
-		if e.ComplexityRoot.StartTotpPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.StartTotpPayload.UserErrors(childComplexity), true
-
-	case "StopReportMailPayload.userErrors":
-		if e.ComplexityRoot.StopReportMailPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.StopReportMailPayload.UserErrors(childComplexity), true
-
-	case "Suspension.reason":
-		if e.ComplexityRoot.Suspension.Reason == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Suspension.Reason(childComplexity), true
-	case "Suspension.suspendedAt":
-		if e.ComplexityRoot.Suspension.SuspendedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Suspension.SuspendedAt(childComplexity), true
-
-	case "SuspensionPayload.accountId":
-		if e.ComplexityRoot.SuspensionPayload.AccountID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SuspensionPayload.AccountID(childComplexity), true
-	case "SuspensionPayload.suspension":
-		if e.ComplexityRoot.SuspensionPayload.Suspension == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SuspensionPayload.Suspension(childComplexity), true
-	case "SuspensionPayload.userErrors":
-		if e.ComplexityRoot.SuspensionPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SuspensionPayload.UserErrors(childComplexity), true
-
-	case "UnknownEvent.count":
-		if e.ComplexityRoot.UnknownEvent.Count == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UnknownEvent.Count(childComplexity), true
-	case "UnknownEvent.lastDay":
-		if e.ComplexityRoot.UnknownEvent.LastDay == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UnknownEvent.LastDay(childComplexity), true
-	case "UnknownEvent.name":
-		if e.ComplexityRoot.UnknownEvent.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UnknownEvent.Name(childComplexity), true
-
-	case "UpdateAccountPayload.account":
-		if e.ComplexityRoot.UpdateAccountPayload.Account == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UpdateAccountPayload.Account(childComplexity), true
-	case "UpdateAccountPayload.userErrors":
-		if e.ComplexityRoot.UpdateAccountPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UpdateAccountPayload.UserErrors(childComplexity), true
-
-	case "UpdateUserPayload.user":
-		if e.ComplexityRoot.UpdateUserPayload.User == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UpdateUserPayload.User(childComplexity), true
-	case "UpdateUserPayload.userErrors":
-		if e.ComplexityRoot.UpdateUserPayload.UserErrors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UpdateUserPayload.UserErrors(childComplexity), true
-
-	case "Usage.pageviews":
-		if e.ComplexityRoot.Usage.Pageviews == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Usage.Pageviews(childComplexity), true
-	case "Usage.percent":
-		if e.ComplexityRoot.Usage.Percent == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Usage.Percent(childComplexity), true
-	case "Usage.period":
-		if e.ComplexityRoot.Usage.Period == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Usage.Period(childComplexity), true
-	case "Usage.quota":
-		if e.ComplexityRoot.Usage.Quota == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Usage.Quota(childComplexity), true
-	case "Usage.resetsAt":
-		if e.ComplexityRoot.Usage.ResetsAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Usage.ResetsAt(childComplexity), true
-
-	case "User.account":
-		if e.ComplexityRoot.User.Account == nil {
-			break
-		}
-
-		return e.ComplexityRoot.User.Account(childComplexity), true
-	case "User.accounts":
-		if e.ComplexityRoot.User.Accounts == nil {
-			break
-		}
-
-		return e.ComplexityRoot.User.Accounts(childComplexity), true
-	case "User.createdAt":
-		if e.ComplexityRoot.User.CreatedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.User.CreatedAt(childComplexity), true
-	case "User.email":
-		if e.ComplexityRoot.User.Email == nil {
-			break
-		}
-
-		return e.ComplexityRoot.User.Email(childComplexity), true
-	case "User.hasSecondFactor":
-		if e.ComplexityRoot.User.HasSecondFactor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.User.HasSecondFactor(childComplexity), true
-	case "User.id":
-		if e.ComplexityRoot.User.ID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.User.ID(childComplexity), true
-	case "User.language":
-		if e.ComplexityRoot.User.Language == nil {
-			break
-		}
-
-		return e.ComplexityRoot.User.Language(childComplexity), true
-	case "User.operator":
-		if e.ComplexityRoot.User.Operator == nil {
-			break
-		}
-
-		return e.ComplexityRoot.User.Operator(childComplexity), true
-	case "User.role":
-		if e.ComplexityRoot.User.Role == nil {
-			break
-		}
-
-		return e.ComplexityRoot.User.Role(childComplexity), true
-	case "User.secondFactors":
-		if e.ComplexityRoot.User.SecondFactors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.User.SecondFactors(childComplexity), true
-
-	case "UserDataErasure.deliveries":
-		if e.ComplexityRoot.UserDataErasure.Deliveries == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UserDataErasure.Deliveries(childComplexity), true
-	case "UserDataErasure.events":
-		if e.ComplexityRoot.UserDataErasure.Events == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UserDataErasure.Events(childComplexity), true
-	case "UserDataErasure.finishedAt":
-		if e.ComplexityRoot.UserDataErasure.FinishedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UserDataErasure.FinishedAt(childComplexity), true
-	case "UserDataErasure.id":
-		if e.ComplexityRoot.UserDataErasure.ID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UserDataErasure.ID(childComplexity), true
-	case "UserDataErasure.pageviews":
-		if e.ComplexityRoot.UserDataErasure.Pageviews == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UserDataErasure.Pageviews(childComplexity), true
-	case "UserDataErasure.requestedAt":
-		if e.ComplexityRoot.UserDataErasure.RequestedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UserDataErasure.RequestedAt(childComplexity), true
-	case "UserDataErasure.visits":
-		if e.ComplexityRoot.UserDataErasure.Visits == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UserDataErasure.Visits(childComplexity), true
-
-	case "UserError.code":
-		if e.ComplexityRoot.UserError.Code == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UserError.Code(childComplexity), true
-	case "UserError.field":
-		if e.ComplexityRoot.UserError.Field == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UserError.Field(childComplexity), true
-	case "UserError.message":
-		if e.ComplexityRoot.UserError.Message == nil {
-			break
-		}
-
-		return e.ComplexityRoot.UserError.Message(childComplexity), true
-
-	}
 	return 0, false
 }
 
@@ -5629,16 +237,16 @@ func newExecutionContext(
 var sources = []*ast.Source{
 	{Name: "../schema/account.graphqls", Input: `extend type Query {
   "The signed-in user, as a member of the default account. Null for an unauthenticated caller."
-  viewer: User
+  viewer: User @open
 
   """
   One of the caller's accounts. Null if no such account exists or the caller does not belong to it. An API token belongs to one
-  account and acts in no other one. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` if the caller is not signed in.
+  account and acts in no other one.
   """
   account(
     "The account's global id. Default: the caller's default account."
     id: ID
-  ): Account
+  ): Account @needs(permission: READ, of: ACCOUNT, id: "id")
 }
 
 extend type Mutation {
@@ -5653,13 +261,13 @@ extend type Mutation {
   After 5 attempts for one address, or 20 from one network, each further attempt is delayed as described at ` + "`" + `signIn` + "`" + `. While 10,000
   sign-ups wait for confirmation, further ones fail with ` + "`" + `UNAVAILABLE` + "`" + `.
   """
-  signUp(input: SignUpInput!): SignUpPayload
+  signUp(input: SignUpInput!): SignUpPayload @open @cost(add: 3000)
 
   """
   Creates the account of a pending sign-up and signs its user in. Requires the secret from the mail, which can be used once, and
   the password of the sign-up. After 30 failed attempts from one network, each further attempt is delayed as described at ` + "`" + `signIn` + "`" + `.
   """
-  confirmSignUp(input: ConfirmSignUpInput!): ConfirmSignUpPayload
+  confirmSignUp(input: ConfirmSignUpInput!): ConfirmSignUpPayload @open @cost(add: 3000)
 
   """
   Signs a user in: sets the session cookie, with a new session id.
@@ -5672,19 +280,19 @@ extend type Mutation {
   A user with a second factor also needs ` + "`" + `secondFactor` + "`" + ` or ` + "`" + `passkey` + "`" + `. Without both, a right password returns no ` + "`" + `viewer` + "`" + ` but
   ` + "`" + `secondFactorMethods` + "`" + `: call again with one of them. After 5 wrong second factors of a user, the next attempt must wait likewise.
   """
-  signIn(input: SignInInput!): SignInPayload
+  signIn(input: SignInInput!): SignInPayload @open @cost(add: 3000)
 
   "Ends the session. Does nothing if the caller is not signed in."
-  signOut(input: SignOutInput): SignOutPayload
+  signOut(input: SignOutInput): SignOutPayload @open
 
   """
-  Creates a further account, of which the caller becomes the owner. A person can belong to 20 accounts. Under a sign-up policy that
-  accepts no new accounts, only an operator can create one. Attempts count as those of ` + "`" + `signUp` + "`" + `. Requires a session.
+  Creates a further account, of which the caller becomes the owner. A person can belong to 20 accounts. Under a sign-up policy
+  that accepts no new accounts, only an operator can create one. Attempts count as those of ` + "`" + `signUp` + "`" + `.
   """
-  createAccount(input: CreateAccountInput!): CreateAccountPayload
+  createAccount(input: CreateAccountInput!): CreateAccountPayload @needs(permission: PERSONAL)
 
-  "Changes the name of an account. Requires the role OWNER."
-  updateAccount(input: UpdateAccountInput!): UpdateAccountPayload
+  "Changes the name of an account."
+  updateAccount(input: UpdateAccountInput!): UpdateAccountPayload @needs(permission: MANAGE, of: ACCOUNT)
 }
 
 """
@@ -5708,7 +316,7 @@ type User implements Node {
   The accounts that the user belongs to, the first joined first. At most 20. Complete for ` + "`" + `viewer` + "`" + ` with a session; otherwise only
   ` + "`" + `account` + "`" + `.
   """
-  accounts: [Account!]!
+  accounts: [Account!]! @cost(most: 20)
   "When the user signed up or accepted the first invitation."
   createdAt: DateTime!
 }
@@ -5726,11 +334,11 @@ enum Role {
 "The owner of sites and sitekeys. Its data is visible only to its own users."
 type Account implements Node {
   "Global id."
-  id: ID!
+  id: ID! @open
   "Display name, 1 to 100 characters."
-  name: String!
+  name: String! @open
   "The caller's role in the account. Null if the caller does not belong to it."
-  viewerRole: Role
+  viewerRole: Role @open
   "The account's sites."
   sites(
     "Page size, 1 to 100, from the beginning of the list or ` + "`" + `after` + "`" + `. Default: 20, unless ` + "`" + `last` + "`" + ` is given."
@@ -5745,13 +353,13 @@ type Account implements Node {
     orderBy: SiteOrder! = OLDEST
     "A part of the name or domain, as in the query ` + "`" + `sites` + "`" + `. Default: all sites."
     search: String
-  ): SiteConnection
+  ): SiteConnection @cost(perItem: "first", most: 100)
   "The account's users, oldest first. At most 100."
-  members: [User!]!
+  members: [User!]! @cost(most: 100)
   "The open invitations, oldest first. Visible to owners; empty for other callers and for API tokens that are restricted to sites."
-  invitations: [Invitation!]!
+  invitations: [Invitation!]! @cost(most: 100)
   "When the account was created."
-  createdAt: DateTime!
+  createdAt: DateTime! @open
 }
 
 "Input of ` + "`" + `signUp` + "`" + `."
@@ -5857,14 +465,14 @@ type SignOutPayload {
 }
 `, BuiltIn: false},
 	{Name: "../schema/annotation.graphqls", Input: `extend type Mutation {
-  "Adds a note on a day to a site, which can have 1,000. Requires the role MEMBER or OWNER."
-  createAnnotation(input: CreateAnnotationInput!): AnnotationPayload
+  "Adds a note on a day to a site, which can have 1,000."
+  createAnnotation(input: CreateAnnotationInput!): AnnotationPayload @needs(permission: CONFIGURE, of: SITE)
 
-  "Changes day and text: all given ones, or none if one is invalid. Requires the role MEMBER or OWNER."
-  updateAnnotation(input: UpdateAnnotationInput!): AnnotationPayload
+  "Changes day and text: all given ones, or none if one is invalid."
+  updateAnnotation(input: UpdateAnnotationInput!): AnnotationPayload @needs(permission: CONFIGURE, of: ANNOTATION)
 
-  "Deletes an annotation. Requires the role MEMBER or OWNER."
-  deleteAnnotation(input: DeleteAnnotationInput!): AnnotationPayload
+  "Deletes an annotation."
+  deleteAnnotation(input: DeleteAnnotationInput!): AnnotationPayload @needs(permission: CONFIGURE, of: ANNOTATION)
 }
 
 extend type Site {
@@ -5880,7 +488,7 @@ extend type Site {
     before: String
     "The order of the list."
     orderBy: AnnotationOrder! = NEWEST
-  ): AnnotationConnection
+  ): AnnotationConnection @cost(perItem: "first", most: 100)
 }
 
 "A note on a day, such as the start of a campaign, that is shown with a site's reports."
@@ -5973,7 +581,7 @@ type AnnotationPayload {
     after: String
     "Which entries. Default: all."
     filter: AuditFilter
-  ): AuditConnection
+  ): AuditConnection @cost(perItem: "first", most: 100)
 }
 
 "Which entries of the audit log. An entry must meet all given conditions."
@@ -6077,30 +685,29 @@ type AuditChange {
 `, BuiltIn: false},
 	{Name: "../schema/delivery.graphqls", Input: `extend type Mutation {
   """
-  Sends a test call to one of the site's webhooks. It is attempted once. A site can have one test at a time, and 20 tests per hour.
-  Requires the role MEMBER or OWNER.
+  Sends a test call to one of the site's webhooks. It is attempted once. A site can have one test at a time, and 20 tests per
+  hour.
   """
-  sendTestWebhook(input: SendTestWebhookInput!): DeliveryPayload
+  sendTestWebhook(input: SendTestWebhookInput!): DeliveryPayload @needs(permission: CONFIGURE, of: SITE)
 
   """
   Sends a delivery again immediately, whatever its state, with the same message. The attempt does not count towards the five
-  scheduled attempts. A delivery can be sent again 20 times. Requires the role MEMBER or OWNER.
+  scheduled attempts. A delivery can be sent again 20 times.
   """
-  redeliver(input: RedeliverInput!): DeliveryPayload
+  redeliver(input: RedeliverInput!): DeliveryPayload @needs(permission: CONFIGURE, of: DELIVERY)
 
   """
-  Sends the site's failed deliveries since a time again, as ` + "`" + `redeliver` + "`" + ` does, oldest first and at most 1,000 in one call. Call it again
-  with the same input while ` + "`" + `hasMore` + "`" + ` is true: it finds only those that remain. Deliveries of a webhook without URL, and those that
-  were sent again 20 times already, are left out. Requires the role MEMBER or OWNER.
+  Sends the site's failed deliveries since a time again, as ` + "`" + `redeliver` + "`" + ` does, oldest first and at most 1,000 in one call. Call
+  it again with the same input while ` + "`" + `hasMore` + "`" + ` is true: it finds only those that remain. Deliveries of a webhook without URL,
+  and those that were sent again 20 times already, are left out.
   """
-  redeliverFailed(input: RedeliverFailedInput!): RedeliverFailedPayload
+  redeliverFailed(input: RedeliverFailedInput!): RedeliverFailedPayload @needs(permission: CONFIGURE, of: SITE)
 
   """
   Sends the daily export of a past day again, from the events that are stored now. Its parts are new messages with new ids, so a
-  receiver that processes each message once must replace what it has of the day. The regular exports are not affected. Requires the role
-  MEMBER or OWNER.
+  receiver that processes each message once must replace what it has of the day. The regular exports are not affected.
   """
-  resendDailyExport(input: ResendDailyExportInput!): ResendDailyExportPayload
+  resendDailyExport(input: ResendDailyExportInput!): ResendDailyExportPayload @needs(permission: CONFIGURE, of: SITE)
 }
 
 "A message to a site's webhook. Kept for 30 days."
@@ -6126,15 +733,15 @@ type Delivery implements Node {
   The body of the message, which is JSON. Null for a daily export, whose rows are read for each attempt. An API token needs the
   scope EXPORT: other tokens get ` + "`" + `FORBIDDEN` + "`" + ` here, and null.
   """
-  body: String
+  body: String @cost(add: 10)
   "For a daily export, which part of the day's events this is; 1 is the first. Null for other kinds."
-  part: Int
+  part: Int @cost(add: 10)
   "For a daily export, the number of parts of the day. Null for other kinds."
-  parts: Int
+  parts: Int @cost(add: 10)
   "The state of the delivery."
   state: DeliveryState!
   "The last 10 attempts, oldest first."
-  attempts: [DeliveryAttempt!]!
+  attempts: [DeliveryAttempt!]! @cost(most: 10)
   "When the next attempt is due, or when the current one times out. Null if no attempt follows."
   nextAttemptAt: DateTime
   "When the delivery was stored, in the same transaction as its event."
@@ -6225,7 +832,7 @@ type DeliveryConnection {
   "The position of the page in the list."
   pageInfo: PageInfo!
   "Number of deliveries that meet the filter, on all pages. At most 10,000 are counted."
-  totalCount: Int!
+  totalCount: Int! @cost(add: 5)
 }
 
 "A delivery in a list."
@@ -6296,16 +903,105 @@ type DeliveryPayload {
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
+	{Name: "../schema/directives.graphqls", Input: `"""
+The caller needs a permission, which is checked before the field is resolved. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` or ` + "`" + `FORBIDDEN` + "`" + `. An id of
+an object that the caller does not reach is unknown: ` + "`" + `NOT_FOUND` + "`" + ` in the ` + "`" + `userErrors` + "`" + ` of a mutation, null in a query.
+"""
+directive @needs(
+  "The permission."
+  permission: Permission!
+  "The object in whose account the caller needs the permission."
+  of: PermissionTarget! = CALLER
+  "The argument, or field of the input, with the object's id. Default: the object's type with ` + "`" + `Id` + "`" + `, such as ` + "`" + `siteId` + "`" + `."
+  id: String
+) on FIELD_DEFINITION
+
+"""
+The field needs no permission. Of a root field: it can be called without signing in. Of a field of ` + "`" + `Account` + "`" + `: it can be read without
+the second factor that the account requires.
+"""
+directive @open on FIELD_DEFINITION
+
+"""
+What the field costs, see ` + "`" + `TOO_COMPLEX` + "`" + ` and ` + "`" + `RateLimit` + "`" + `. Without it, a field costs 1 and a mutation 100, and its content counts once.
+"""
+directive @cost(
+  "The cost of the field without its content. Default: 1, and for a mutation 100, and 1 for each item of the lists in its input."
+  add: Int
+  "By how many items the content is multiplied at most."
+  most: Int! = 1
+  "The argument with the number of items. On the last page of a list it is ` + "`" + `last` + "`" + `. Without a number: 20. Default: always ` + "`" + `most` + "`" + `."
+  perItem: String
+  "How many items count as one."
+  rows: Int! = 1
+  "The cost of the argument ` + "`" + `search` + "`" + `, if it is given, in addition."
+  search: Int! = 0
+) on FIELD_DEFINITION
+
+"A permission of a user in an account. The description of a field that needs it ends with the text of the value."
+enum Permission {
+  "Requires a signed-in caller; an API token needs the scope READ or WRITE."
+  READ
+  "Requires the role MEMBER or OWNER; an API token needs the scope WRITE."
+  CONFIGURE
+  "Requires the role MEMBER or OWNER; an API token needs the scopes WRITE and EXPORT."
+  SEND_OUT
+  "Requires the role MEMBER or OWNER, and a session."
+  ERASE
+  "Requires the role OWNER, and a session."
+  MANAGE
+  "Requires a session."
+  PERSONAL
+  "Requires a session. The second factor that an account requires is not needed."
+  SECURE
+  "Requires an operator, and a session."
+  OPERATE
+}
+
+"""
+The object in whose account a permission is needed. ` + "`" + `OPERATE` + "`" + ` belongs to no account: objects of any account are found.
+"""
+enum PermissionTarget {
+  "The caller, in the default account."
+  CALLER
+  "Any of the caller's accounts. Only objects of accounts with the permission are found."
+  ANY_ACCOUNT
+  "The account with this id, by default the default account. A token that is restricted to sites has only ` + "`" + `READ` + "`" + ` there."
+  ACCOUNT
+  "With the argument ` + "`" + `domain` + "`" + ` as ` + "`" + `ACCOUNT` + "`" + `, otherwise as ` + "`" + `ANY_ACCOUNT` + "`" + `."
+  DOMAIN
+  "A site."
+  SITE
+  "A sitekey."
+  SITEKEY
+  "A webhook delivery."
+  DELIVERY
+  "An annotation."
+  ANNOTATION
+  "A segment."
+  SEGMENT
+  "A funnel."
+  FUNNEL
+  "A shared link."
+  SHARED_LINK
+  "An invitation."
+  INVITATION
+  "One of the caller's passkeys. The permission is needed as for ` + "`" + `CALLER` + "`" + `."
+  PASSKEY
+  "An API token of the caller, or of an account that the caller owns. The permission is needed as for ` + "`" + `CALLER` + "`" + `."
+  API_TOKEN
+}
+`, BuiltIn: false},
 	{Name: "../schema/erasure.graphqls", Input: `extend type Mutation {
   """
-  Erases the data stored so far for one pseudonymous user id of a site: the visits with this id, and their page views, events and
-  webhook deliveries. Starts immediately and continues in the background; read the progress with ` + "`" + `node` + "`" + `. A second request for the
-  same id starts a new pass, which includes the hits stored since.
+  Erases the data stored so far for one pseudonymous user id of a site: the visits with this id, and their page views, events
+  and webhook deliveries. Starts immediately and continues in the background; read the progress with ` + "`" + `node` + "`" + `. A second request
+  for the same id starts a new pass, which includes the hits stored since.
 
-  Usage counters are kept, and so are the ids of purchases and refunds, which prevent double counting. Downloads, webhook messages
-  already sent, and backups are not affected. Requires the role MEMBER or OWNER, and a session.
+  Usage counters are kept, and so are the ids of purchases and refunds, which prevent double counting. Downloads, webhook
+  messages already sent, and backups are not affected.
   """
-  deleteUserData(input: DeleteUserDataInput!): DeleteUserDataPayload
+  deleteUserData(input: DeleteUserDataInput!): DeleteUserDataPayload @needs(permission: ERASE, of: SITE) @cost(add: 1000)
 }
 
 "The erasure of the data of one pseudonymous user id of a site. Readable until 30 days after it has finished."
@@ -6573,8 +1269,8 @@ enum ErrorCode {
 }
 `, BuiltIn: false},
 	{Name: "../schema/installation.graphqls", Input: `extend type Query {
-  "The installation's public settings. Needs no session."
-  installation: Installation!
+  "The installation's public settings."
+  installation: Installation! @open
 }
 
 "Public settings of an installation, which sign-up and invitation forms need beforehand."
@@ -6637,8 +1333,8 @@ type InstallationMail {
 }
 
 extend type Query {
-  "The state of the installation. Requires an operator."
-  installationHealth: InstallationHealth
+  "The state of the installation."
+  installationHealth: InstallationHealth @needs(permission: OPERATE)
 }
 
 "The state of an installation, for its operators. It counts work of all accounts and names none of them."
@@ -6678,46 +1374,39 @@ type InstallationHealth {
 `, BuiltIn: false},
 	{Name: "../schema/member.graphqls", Input: `extend type Mutation {
   """
-  Mails an invitation to join the account, valid for 7 days. It replaces an earlier invitation to the same address. Requires the role
-  OWNER.
+  Mails an invitation to join the account, valid for 7 days. It replaces an earlier invitation to the same address.
 
-  An account can send 100 invitations per day (UTC); further ones fail with ` + "`" + `RATE_LIMITED` + "`" + `. After 5 invitations to one address, each
-  further one is delayed as described at ` + "`" + `signIn` + "`" + `. The mail shows at most 60 characters of the account's name. Without a mail
-  server, an administrator can run ` + "`" + `tallygate admin invite` + "`" + ` on the machine. The payload does not reveal whether a user of another
-  account has the address.
+  An account can send 100 invitations per day (UTC); further ones fail with ` + "`" + `RATE_LIMITED` + "`" + `. After 5 invitations to one address,
+  each further one is delayed as described at ` + "`" + `signIn` + "`" + `. The mail shows at most 60 characters of the account's name. Without a
+  mail server, an administrator can run ` + "`" + `tallygate admin invite` + "`" + ` on the machine. The payload does not reveal whether a user of
+  another account has the address.
   """
-  inviteMember(input: InviteMemberInput!): InviteMemberPayload
+  inviteMember(input: InviteMemberInput!): InviteMemberPayload @needs(permission: MANAGE, of: ACCOUNT) @cost(add: 3000)
 
-  "Revokes an invitation. Requires the role OWNER."
-  revokeInvitation(input: RevokeInvitationInput!): RevokeInvitationPayload
+  "Revokes an invitation."
+  revokeInvitation(input: RevokeInvitationInput!): RevokeInvitationPayload @needs(permission: MANAGE, of: INVITATION)
 
   """
   Joins an account with the secret from an invitation, which can be used once, and signs the user in. For an address without a user,
   it creates the user with the given password. A person who has a user joins with it: signed in, without a password; otherwise with
   the user's password, whose failed attempts count as described at ` + "`" + `signIn` + "`" + `.
   """
-  acceptInvitation(input: AcceptInvitationInput!): AcceptInvitationPayload
+  acceptInvitation(input: AcceptInvitationInput!): AcceptInvitationPayload @open @cost(add: 3000)
 
-  "Changes a member's role. Requires the role OWNER."
-  setMemberRole(input: SetMemberRoleInput!): SetMemberRolePayload
+  "Changes a member's role."
+  setMemberRole(input: SetMemberRoleInput!): SetMemberRolePayload @needs(permission: MANAGE, of: ACCOUNT)
 
-  """
-  Removes a member, with their API tokens of the account. A user who belongs to no other account is deleted, with all sessions.
-  Requires the role OWNER.
-  """
-  removeMember(input: RemoveMemberInput!): RemoveMemberPayload
+  "Removes a member, with their API tokens of the account. A user who belongs to no other account is deleted, with all sessions."
+  removeMember(input: RemoveMemberInput!): RemoveMemberPayload @needs(permission: MANAGE, of: ACCOUNT)
 
   """
-  Ends the caller's membership in an account, with the caller's API tokens of the account. A user who belongs to no other account is
-  deleted and signed out. Requires a session.
+  Ends the caller's membership in an account, with the caller's API tokens of the account. A user who belongs to no other
+  account is deleted and signed out.
   """
-  leaveAccount(input: LeaveAccountInput!): LeaveAccountPayload
+  leaveAccount(input: LeaveAccountInput!): LeaveAccountPayload @needs(permission: SECURE, of: ACCOUNT)
 
-  """
-  Deletes an account permanently, with all sites and hits, and with the users that belong to no other account. Requires the role
-  OWNER.
-  """
-  deleteAccount(input: DeleteAccountInput!): DeleteAccountPayload
+  "Deletes an account permanently, with all sites and hits, and with the users that belong to no other account."
+  deleteAccount(input: DeleteAccountInput!): DeleteAccountPayload @needs(permission: MANAGE, of: ACCOUNT) @cost(add: 3000)
 }
 
 "An invitation to join an account."
@@ -6865,15 +1554,14 @@ an API token, see ` + "`" + `createApiToken` + "`" + `.
 """
 type Query {
   """
-  An object by its global id. The caller needs the same rights as elsewhere in the schema: users, sites with what belongs to them,
-  sitekeys, deliveries and erasures of the own accounts; their invitations for owners; the own sessions and API tokens with a
-  session. Null if no such object exists or the caller must not read it.
-  Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` if the caller is not signed in.
+  An object by its global id. The caller needs the same rights as elsewhere in the schema: users, sites with what belongs to
+  them, sitekeys, deliveries and erasures of the own accounts; their invitations for owners; the own sessions and API tokens
+  with a session. Null if no such object exists or the caller must not read it.
   """
   node(
     "The object's ` + "`" + `id` + "`" + `."
     id: ID!
-  ): Node
+  ): Node @needs(permission: READ, of: ANY_ACCOUNT)
 }
 
 """
@@ -6917,9 +1605,10 @@ scalar Int64
 `, BuiltIn: false},
 	{Name: "../schema/operator.graphqls", Input: `extend type Query {
   """
-  The accounts of the installation. Requires an operator. An operator sees no reports, webhooks and secrets of other accounts.
+  The accounts of the installation. An operator sees no reports, webhooks and secrets of other accounts.
 
-  A search reads the newest 50,000 accounts with their owners and sites, and costs 1,000 in addition. ` + "`" + `totalCount` + "`" + ` counts among these.
+  A search reads the newest 50,000 accounts with their owners and sites, and costs 1,000 in addition. ` + "`" + `totalCount` + "`" + ` counts among
+  these.
   """
   accounts(
     "Page size, 1 to 100, from the beginning of the list or ` + "`" + `after` + "`" + `. Default: 20, unless ` + "`" + `last` + "`" + ` is given."
@@ -6934,7 +1623,7 @@ scalar Int64
     orderBy: AccountOrder! = NEWEST
     "A part of the account's name, of an owner's e-mail address or of a site's domain, 1 to 100 characters. Default: all accounts."
     search: String
-  ): AccountConnection
+  ): AccountConnection @needs(permission: OPERATE) @cost(perItem: "first", most: 100, search: 1000)
 }
 
 "The order of a list of accounts."
@@ -6991,7 +1680,7 @@ type AccountOverview {
   sites(
     "Number of sites, 1 to 100."
     first: Int! = 20
-  ): [SiteOverview!]!
+  ): [SiteOverview!]! @cost(perItem: "first", most: 100)
 }
 
 "What operators see of a site."
@@ -7131,7 +1820,7 @@ type Report {
   series(
     "The length of a part. Default: hours up to 2 days, days up to 92, weeks up to a year, else months. At most 400 parts."
     interval: ReportInterval
-  ): [ReportPoint!]!
+  ): [ReportPoint!]! @cost(most: 40)
   "One row for each value of a dimension. Rows without an order by ` + "`" + `orderBy` + "`" + ` are ordered by value."
   breakdown(
     "The dimension."
@@ -7148,12 +1837,12 @@ type Report {
     first: Int! = 10
     "The cursor after which the page begins. Default: the beginning of the list."
     after: String
-  ): ReportRowConnection
+  ): ReportRowConnection @cost(perItem: "first", most: 1000, rows: 10)
   "The properties with which events carried a value, most frequent first. At most 100. Null, a list or an object is no value."
   propertyNames(
     "Only events of this name. Default: all events."
     event: String
-  ): [ReportProperty!]!
+  ): [ReportProperty!]! @cost(most: 10)
   "How many visitors went through steps in this order within a UTC day."
   funnel(
     "2 to 8 steps."
@@ -7356,7 +2045,7 @@ type FunnelReport {
   "Percentage of them who made the last step. Null if there are none."
   conversionRate: Float
   "The steps in order."
-  steps: [FunnelStepReport!]!
+  steps: [FunnelStepReport!]! @cost(most: 8)
 }
 
 "A step of a funnel with its figures."
@@ -7408,21 +2097,19 @@ type LiveHit {
 }
 `, BuiltIn: false},
 	{Name: "../schema/reportmail.graphqls", Input: `extend type Mutation {
-  """
-  Sets which mails about a site the caller gets: all given settings, or none if one is invalid. Open to every role. Requires a session.
-  """
-  setReportMails(input: SetReportMailsInput!): SetReportMailsPayload
+  "Sets which mails about a site the caller gets: all given settings, or none if one is invalid. Open to every role."
+  setReportMails(input: SetReportMailsInput!): SetReportMailsPayload @needs(permission: PERSONAL, of: SITE)
 
   """
-  Stops the mails of one kind about a site to one user: those with the link that the token is from. Needs no session. Does nothing
-  if the mails are stopped already.
+  Stops the mails of one kind about a site to one user: those with the link that the token is from. Does nothing if the mails
+  are stopped already.
   """
-  stopReportMail(input: StopReportMailInput!): StopReportMailPayload
+  stopReportMail(input: StopReportMailInput!): StopReportMailPayload @open
 }
 
 extend type Site {
   "The mails about the site that the caller gets. Each member chooses their own."
-  reportMails: ReportMails!
+  reportMails: ReportMails! @needs(permission: READ, of: ANY_ACCOUNT)
 }
 
 "The mails about a site that one user gets. They are sent to the user's own address only."
@@ -7476,7 +2163,7 @@ type StopReportMailPayload {
   A request for a passkey of any user, for ` + "`" + `signInWithPasskey` + "`" + `. Null if this installation has no passkeys: they need https and a host
   name.
   """
-  passkeySignIn: PasskeyRequest
+  passkeySignIn: PasskeyRequest @open
 }
 
 extend type Mutation {
@@ -7484,59 +2171,56 @@ extend type Mutation {
   Signs a user in by a passkey alone, which must have verified its user, for instance by a fingerprint. It replaces the password and
   the second factor. After 30 failed attempts from one network, each further attempt is delayed as described at ` + "`" + `signIn` + "`" + `.
   """
-  signInWithPasskey(input: SignInWithPasskeyInput!): SignInWithPasskeyPayload
+  signInWithPasskey(input: SignInWithPasskeyInput!): SignInWithPasskeyPayload @open
 
   """
   Begins the setup of an authenticator app (TOTP, RFC 6238: SHA-1, 6 digits, 30 seconds). ` + "`" + `confirmTotp` + "`" + ` completes it within 15
-  minutes; an app that is in use stays in use until then. Failed attempts count as described at ` + "`" + `signIn` + "`" + `. Requires a session.
+  minutes; an app that is in use stays in use until then. Failed attempts count as described at ` + "`" + `signIn` + "`" + `.
   """
-  startTotp(input: StartTotpInput!): StartTotpPayload
+  startTotp(input: StartTotpInput!): StartTotpPayload @needs(permission: SECURE) @cost(add: 3000)
 
   """
-  Puts the authenticator app that ` + "`" + `startTotp` + "`" + ` began in use, by its first code. It replaces an earlier one. The user's first second
-  factor ends all other sessions and comes with recovery codes. The user is notified by mail. Requires a session.
+  Puts the authenticator app that ` + "`" + `startTotp` + "`" + ` began in use, by its first code. It replaces an earlier one. The user's first
+  second factor ends all other sessions and comes with recovery codes. The user is notified by mail.
   """
-  confirmTotp(input: ConfirmTotpInput!): ConfirmTotpPayload
+  confirmTotp(input: ConfirmTotpInput!): ConfirmTotpPayload @needs(permission: SECURE)
 
   """
-  Removes the caller's authenticator app. Without another second factor the recovery codes are deleted as well. The user is notified by
-  mail. Failed attempts count as described at ` + "`" + `signIn` + "`" + `. Requires a session.
+  Removes the caller's authenticator app. Without another second factor the recovery codes are deleted as well. The user is
+  notified by mail. Failed attempts count as described at ` + "`" + `signIn` + "`" + `.
   """
-  disableTotp(input: DisableTotpInput!): DisableTotpPayload
+  disableTotp(input: DisableTotpInput!): DisableTotpPayload @needs(permission: SECURE) @cost(add: 3000)
+
+  "Replaces the caller's recovery codes by 10 new ones. Failed attempts count as described at ` + "`" + `signIn` + "`" + `."
+  renewRecoveryCodes(input: RenewRecoveryCodesInput!): RenewRecoveryCodesPayload @needs(permission: SECURE) @cost(add: 3000)
 
   """
-  Replaces the caller's recovery codes by 10 new ones. Failed attempts count as described at ` + "`" + `signIn` + "`" + `. Requires a session.
+  Begins the creation of a passkey. ` + "`" + `finishPasskeyRegistration` + "`" + ` completes it within 5 minutes. Failed attempts count as
+  described at ` + "`" + `signIn` + "`" + `.
   """
-  renewRecoveryCodes(input: RenewRecoveryCodesInput!): RenewRecoveryCodesPayload
+  startPasskeyRegistration(input: StartPasskeyRegistrationInput!): StartPasskeyRegistrationPayload @needs(permission: SECURE) @cost(add: 3000)
 
   """
-  Begins the creation of a passkey. ` + "`" + `finishPasskeyRegistration` + "`" + ` completes it within 5 minutes. Failed attempts count as described at
-  ` + "`" + `signIn` + "`" + `. Requires a session.
+  Stores a passkey that the browser has created. A user has at most 20. The user's first second factor ends all other sessions
+  and comes with recovery codes. The user is notified by mail.
   """
-  startPasskeyRegistration(input: StartPasskeyRegistrationInput!): StartPasskeyRegistrationPayload
+  finishPasskeyRegistration(input: FinishPasskeyRegistrationInput!): FinishPasskeyRegistrationPayload @needs(permission: SECURE)
+
+  "Changes the name of one of the caller's passkeys."
+  renamePasskey(input: RenamePasskeyInput!): RenamePasskeyPayload @needs(permission: SECURE, of: PASSKEY)
 
   """
-  Stores a passkey that the browser has created. A user has at most 20. The user's first second factor ends all other sessions and
-  comes with recovery codes. The user is notified by mail. Requires a session.
+  Deletes one of the caller's passkeys. Without another second factor the recovery codes are deleted as well. The user is
+  notified by mail. Failed attempts count as described at ` + "`" + `signIn` + "`" + `.
   """
-  finishPasskeyRegistration(input: FinishPasskeyRegistrationInput!): FinishPasskeyRegistrationPayload
-
-  "Changes the name of one of the caller's passkeys. Requires a session."
-  renamePasskey(input: RenamePasskeyInput!): RenamePasskeyPayload
+  deletePasskey(input: DeletePasskeyInput!): DeletePasskeyPayload @needs(permission: SECURE, of: PASSKEY) @cost(add: 3000)
 
   """
-  Deletes one of the caller's passkeys. Without another second factor the recovery codes are deleted as well. The user is notified by
-  mail. Failed attempts count as described at ` + "`" + `signIn` + "`" + `. Requires a session.
+  Sets whether the account requires a second factor of its members. A member without one can still sign in, but can only read
+  ` + "`" + `viewer` + "`" + `, set up a second factor, leave and sign out: every other field of this account fails with ` + "`" + `SECOND_FACTOR_REQUIRED` + "`" + `,
+  also with the member's API tokens. Failed attempts count as described at ` + "`" + `signIn` + "`" + `. The owner needs a second factor.
   """
-  deletePasskey(input: DeletePasskeyInput!): DeletePasskeyPayload
-
-  """
-  Sets whether the account requires a second factor of its members. A member without one can still sign in, but can only read ` + "`" + `viewer` + "`" + `,
-  set up a second factor, leave and sign out: every other field of this account fails with ` + "`" + `SECOND_FACTOR_REQUIRED` + "`" + `, also with the
-  member's API tokens.
-  Failed attempts count as described at ` + "`" + `signIn` + "`" + `. Requires a session of an owner who has a second factor.
-  """
-  setAccountSecurity(input: SetAccountSecurityInput!): SetAccountSecurityPayload
+  setAccountSecurity(input: SetAccountSecurityInput!): SetAccountSecurityPayload @needs(permission: MANAGE, of: ACCOUNT) @cost(add: 3000)
 }
 
 extend type User {
@@ -7548,7 +2232,7 @@ extend type User {
 
 extend type Account {
   "Whether members need a second factor, see ` + "`" + `setAccountSecurity` + "`" + `."
-  requireSecondFactor: Boolean!
+  requireSecondFactor: Boolean! @open
 }
 
 "The second factors of a user."
@@ -7556,7 +2240,7 @@ type SecondFactors {
   "When the authenticator app was set up. Null without one."
   totpSince: DateTime
   "The passkeys, oldest first. At most 20."
-  passkeys: [Passkey!]!
+  passkeys: [Passkey!]! @cost(most: 20)
   "The number of unused recovery codes."
   recoveryCodesLeft: Int!
 }
@@ -7773,33 +2457,33 @@ type SetAccountSecurityPayload {
 }
 `, BuiltIn: false},
 	{Name: "../schema/segment.graphqls", Input: `extend type Mutation {
-  "Saves filters under a name. A site can have 50 segments. Requires the role MEMBER or OWNER."
-  createSegment(input: CreateSegmentInput!): SegmentPayload
+  "Saves filters under a name. A site can have 50 segments."
+  createSegment(input: CreateSegmentInput!): SegmentPayload @needs(permission: CONFIGURE, of: SITE)
 
   """
-  Changes name and filters: all given ones, or none if one is invalid. Shared links with this segment show the new filters from then
-  on. Requires the role MEMBER or OWNER.
+  Changes name and filters: all given ones, or none if one is invalid. Shared links with this segment show the new filters from
+  then on.
   """
-  updateSegment(input: UpdateSegmentInput!): SegmentPayload
+  updateSegment(input: UpdateSegmentInput!): SegmentPayload @needs(permission: CONFIGURE, of: SEGMENT)
 
-  "Deletes a segment that no shared link has. Requires the role MEMBER or OWNER."
-  deleteSegment(input: DeleteSegmentInput!): SegmentPayload
+  "Deletes a segment that no shared link has."
+  deleteSegment(input: DeleteSegmentInput!): SegmentPayload @needs(permission: CONFIGURE, of: SEGMENT)
 
-  "Saves steps under a name. A site can have 50 funnels. Requires the role MEMBER or OWNER."
-  createFunnel(input: CreateFunnelInput!): FunnelPayload
+  "Saves steps under a name. A site can have 50 funnels."
+  createFunnel(input: CreateFunnelInput!): FunnelPayload @needs(permission: CONFIGURE, of: SITE)
 
-  "Changes name and steps: all given ones, or none if one is invalid. Requires the role MEMBER or OWNER."
-  updateFunnel(input: UpdateFunnelInput!): FunnelPayload
+  "Changes name and steps: all given ones, or none if one is invalid."
+  updateFunnel(input: UpdateFunnelInput!): FunnelPayload @needs(permission: CONFIGURE, of: FUNNEL)
 
-  "Deletes a funnel. Requires the role MEMBER or OWNER."
-  deleteFunnel(input: DeleteFunnelInput!): FunnelPayload
+  "Deletes a funnel."
+  deleteFunnel(input: DeleteFunnelInput!): FunnelPayload @needs(permission: CONFIGURE, of: FUNNEL)
 }
 
 extend type Site {
   "Saved filters, oldest first. At most 50."
-  segments: [Segment!]!
+  segments: [Segment!]! @cost(most: 50)
   "Saved funnels, oldest first. At most 50."
-  funnels: [Funnel!]!
+  funnels: [Funnel!]! @cost(most: 50)
 }
 
 "What reports break visits, page views and events down by, and filter by."
@@ -7925,7 +2609,7 @@ type Segment implements Node {
   "Display name, unique in the site."
   name: String!
   "The filters, all of which must keep a visit. 1 to 10."
-  filters: [ReportFilter!]!
+  filters: [ReportFilter!]! @cost(most: 10)
 }
 
 "Steps that were saved under a name."
@@ -7935,7 +2619,7 @@ type Funnel implements Node {
   "Display name, unique in the site."
   name: String!
   "The steps, in order. 2 to 8."
-  steps: [FunnelStep!]!
+  steps: [FunnelStep!]! @cost(most: 8)
 }
 
 "Input of ` + "`" + `createSegment` + "`" + `."
@@ -8013,45 +2697,46 @@ type FunnelPayload {
 }
 `, BuiltIn: false},
 	{Name: "../schema/session.graphqls", Input: `extend type Query {
-  "The caller's sessions, last used first. At most 100. Requires a session."
-  sessions: [Session!]!
+  "The caller's sessions, last used first. At most 100."
+  sessions: [Session!]! @needs(permission: PERSONAL) @cost(most: 100)
 }
 
 extend type Mutation {
-  "Ends one of the caller's sessions immediately. Requires a session."
-  revokeSession(input: RevokeSessionInput!): RevokeSessionPayload
+  "Ends one of the caller's sessions immediately."
+  revokeSession(input: RevokeSessionInput!): RevokeSessionPayload @needs(permission: PERSONAL)
 
   """
   Changes the caller's password. All other sessions end; the current one continues under a new id. Other browsers are no longer
-  recognised at sign-in. API tokens stay valid and are returned. The user is notified by mail. Failed attempts count as described at
-  ` + "`" + `signIn` + "`" + `. Requires a session.
+  recognised at sign-in. API tokens stay valid and are returned. The user is notified by mail. Failed attempts count as
+  described at ` + "`" + `signIn` + "`" + `.
   """
-  changePassword(input: ChangePasswordInput!): ChangePasswordPayload
+  changePassword(input: ChangePasswordInput!): ChangePasswordPayload @needs(permission: PERSONAL) @cost(add: 3000)
 
   """
   Mails a secret for ` + "`" + `resetPassword` + "`" + ` if a user has this address. The payload does not reveal whether one does. After 3 requests for
   one address, or 20 from one network, each further request is delayed as described at ` + "`" + `signIn` + "`" + `.
   """
-  requestPasswordReset(input: RequestPasswordResetInput!): RequestPasswordResetPayload
+  requestPasswordReset(input: RequestPasswordResetInput!): RequestPasswordResetPayload @open @cost(add: 3000)
 
   """
   Changes the password with a mailed secret, which can be used once, within an hour. All sessions end, and none is started. API
   tokens stay valid and are returned. Second factors stay, and the next sign-in asks for one. The user is notified by mail.
   """
-  resetPassword(input: ResetPasswordInput!): ResetPasswordPayload
+  resetPassword(input: ResetPasswordInput!): ResetPasswordPayload @open @cost(add: 3000)
 
   """
-  Mails a secret for ` + "`" + `confirmEmailChange` + "`" + ` to a new address of the caller, and a notice to the present one. Requires the password. The
-  payload does not reveal whether another user has the new address; that user gets a notice without a secret. After 5 requests of one
-  user, 3 for one address, or 20 from one network, each further request is delayed as described at ` + "`" + `signIn` + "`" + `. Requires a session.
+  Mails a secret for ` + "`" + `confirmEmailChange` + "`" + ` to a new address of the caller, and a notice to the present one. Requires the
+  password. The payload does not reveal whether another user has the new address; that user gets a notice without a secret.
+  After 5 requests of one user, 3 for one address, or 20 from one network, each further request is delayed as described at
+  ` + "`" + `signIn` + "`" + `.
   """
-  requestEmailChange(input: RequestEmailChangeInput!): RequestEmailChangePayload
+  requestEmailChange(input: RequestEmailChangeInput!): RequestEmailChangePayload @needs(permission: PERSONAL) @cost(add: 3000)
 
   """
   Changes a user's e-mail address with a mailed secret, which can be used once, within an hour. The user's other sessions end, secrets
   for ` + "`" + `resetPassword` + "`" + ` are revoked, and the previous address gets a notice. API tokens stay valid.
   """
-  confirmEmailChange(input: ConfirmEmailChangeInput!): ConfirmEmailChangePayload
+  confirmEmailChange(input: ConfirmEmailChangeInput!): ConfirmEmailChangePayload @open @cost(add: 3000)
 }
 
 "A browser in which the user is signed in."
@@ -8095,7 +2780,7 @@ type ChangePasswordPayload {
   "The user, still signed in."
   viewer: User
   "The user's API tokens, which stay valid; revoke unneeded ones with ` + "`" + `revokeApiToken` + "`" + `. At most 50. Empty if nothing was changed."
-  apiTokens: [ApiToken!]!
+  apiTokens: [ApiToken!]! @cost(most: 50)
   "Errors in the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `COMMON_PASSWORD` + "`" + `."
   userErrors: [UserError!]!
 }
@@ -8123,7 +2808,7 @@ input ResetPasswordInput {
 "Payload of ` + "`" + `resetPassword` + "`" + `."
 type ResetPasswordPayload {
   "The user's API tokens, which stay valid; sign in and revoke unneeded ones with ` + "`" + `revokeApiToken` + "`" + `. At most 50. Empty if nothing was changed."
-  apiTokens: [ApiToken!]!
+  apiTokens: [ApiToken!]! @cost(most: 50)
   "Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `COMMON_PASSWORD` + "`" + `."
   userErrors: [UserError!]!
 }
@@ -8161,30 +2846,27 @@ type ConfirmEmailChangePayload {
   The site of the shared link that the caller has opened. Null for other callers. A caller with a viewer token, see
   ` + "`" + `openSharedLink` + "`" + `, can read this field and nothing else.
   """
-  sharedSite: SharedSite
+  sharedSite: SharedSite @open
 }
 
 extend type Mutation {
-  """
-  Creates a link to the reports of a site. A site can have 50. Requires the role MEMBER or OWNER; an API token needs the scopes WRITE
-  and EXPORT.
-  """
-  createSharedLink(input: CreateSharedLinkInput!): CreateSharedLinkPayload
+  "Creates a link to the reports of a site. A site can have 50."
+  createSharedLink(input: CreateSharedLinkInput!): CreateSharedLinkPayload @needs(permission: SEND_OUT, of: SITE) @cost(add: 3000)
 
-  "Revokes a shared link. Its readers can read nothing from then on. Requires the role MEMBER or OWNER."
-  revokeSharedLink(input: RevokeSharedLinkInput!): SharedLinkPayload
+  "Revokes a shared link. Its readers can read nothing from then on."
+  revokeSharedLink(input: RevokeSharedLinkInput!): SharedLinkPayload @needs(permission: CONFIGURE, of: SHARED_LINK)
 
   """
   Exchanges the token of a shared link for a viewer token, which is valid for 12 hours. Send that as
   ` + "`" + `Authorization: Bearer <viewerToken>` + "`" + ` to read ` + "`" + `sharedSite` + "`" + `. Open to every caller without an API token. After 30 wrong passwords
   from one network, each further attempt is delayed as described at ` + "`" + `signIn` + "`" + `; after 100 for one link, by up to 30 seconds.
   """
-  openSharedLink(input: OpenSharedLinkInput!): OpenSharedLinkPayload
+  openSharedLink(input: OpenSharedLinkInput!): OpenSharedLinkPayload @open @cost(add: 3000)
 }
 
 extend type Site {
   "The links to the site's reports, oldest first, including expired ones. At most 50."
-  sharedLinks: [SharedLink!]!
+  sharedLinks: [SharedLink!]! @cost(most: 50)
 }
 
 "A link to the reports of a site, for readers without an account. It gives access to nothing else."
@@ -8275,8 +2957,8 @@ type OpenSharedLinkPayload {
 `, BuiltIn: false},
 	{Name: "../schema/site.graphqls", Input: `extend type Query {
   """
-  A site of one of the caller's accounts, by its id or its domain: exactly one of them must be given. Null if no such site exists or it
-  belongs to another account. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` if the caller is not signed in.
+  A site of one of the caller's accounts, by its id or its domain: exactly one of them must be given. Null if no such site
+  exists or it belongs to another account.
   """
   site(
     "The site's global id."
@@ -8285,12 +2967,9 @@ type OpenSharedLinkPayload {
     domain: String
     "The global id of the account in which the domain is looked for. Default: the caller's default account. Ignored with ` + "`" + `id` + "`" + `."
     accountId: ID
-  ): Site
+  ): Site @needs(permission: READ, of: DOMAIN)
 
-  """
-  The sites of an account. Null for an account that the caller does not belong to. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` if the
-  caller is not signed in.
-  """
+  "The sites of an account. Null for an account that the caller does not belong to."
   sites(
     "The global id of one of the caller's accounts. Default: the caller's default account."
     accountId: ID
@@ -8309,93 +2988,84 @@ type OpenSharedLinkPayload {
     forms. Default: all sites.
     """
     search: String
-  ): SiteConnection
+  ): SiteConnection @needs(permission: READ, of: ACCOUNT) @cost(perItem: "first", most: 100)
 }
 
 extend type Mutation {
-  "Creates a site with a new site key. An account can have 1,000 sites. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` if the caller is not signed in."
-  createSite(input: CreateSiteInput!): CreateSitePayload
+  "Creates a site with a new site key. An account can have 1,000 sites."
+  createSite(input: CreateSiteInput!): CreateSitePayload @needs(permission: CONFIGURE, of: ACCOUNT)
 
-  "Changes settings: all given ones, or none if one is invalid. Requires the role MEMBER or OWNER."
-  updateSite(input: UpdateSiteInput!): SitePayload
-
-  """
-  Deletes a site. Its site key and server secret are rejected from then on, its deliveries, exports and mails wait, and its shared
-  links do not open. For 7 days ` + "`" + `restoreSite` + "`" + ` restores it with its hits and settings; ` + "`" + `Account.deletedSites` + "`" + ` lists such sites.
-  They do not count towards the account's limit, and a new site can have the domain. After that the site and all its rows are
-  purged. With ` + "`" + `immediately` + "`" + ` they are purged within minutes. Requires the role OWNER.
-  """
-  deleteSite(input: DeleteSiteInput!): SitePayload
-
-  "Adds an extra domain. Succeeds if the site already has it. Requires the role MEMBER or OWNER."
-  addSiteDomain(input: SiteDomainInput!): SitePayload
-
-  "Removes an extra domain. Succeeds if the site does not have it. Requires the role MEMBER or OWNER."
-  removeSiteDomain(input: SiteDomainInput!): SitePayload
-
-  "Replaces the extra domains: the complete list, or nothing if an item is invalid. Requires the role MEMBER or OWNER."
-  setSiteDomains(input: SetSiteDomainsInput!): SitePayload
-
-  "Registers an event name. Succeeds if the name is already registered. Requires the role MEMBER or OWNER."
-  registerEvent(input: SiteEventInput!): SitePayload
-
-  "Removes a registered event name. The event is no key event from then on. Requires the role MEMBER or OWNER."
-  unregisterEvent(input: SiteEventInput!): SitePayload
+  "Changes settings: all given ones, or none if one is invalid."
+  updateSite(input: UpdateSiteInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
 
   """
-  Replaces the registered event names: the complete list, or nothing if an item is invalid. An event that is no longer registered is no
-  key event from then on. Requires the role MEMBER or OWNER.
+  Deletes a site. Its site key and server secret are rejected from then on, its deliveries, exports and mails wait, and its
+  shared links do not open. For 7 days ` + "`" + `restoreSite` + "`" + ` restores it with its hits and settings; ` + "`" + `Account.deletedSites` + "`" + ` lists such
+  sites. They do not count towards the account's limit, and a new site can have the domain. After that the site and all its rows
+  are purged. With ` + "`" + `immediately` + "`" + ` they are purged within minutes.
   """
-  setRegisteredEvents(input: SetSiteEventsInput!): SitePayload
+  deleteSite(input: DeleteSiteInput!): SitePayload @needs(permission: MANAGE, of: SITE)
+
+  "Adds an extra domain. Succeeds if the site already has it."
+  addSiteDomain(input: SiteDomainInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
+
+  "Removes an extra domain. Succeeds if the site does not have it."
+  removeSiteDomain(input: SiteDomainInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
+
+  "Replaces the extra domains: the complete list, or nothing if an item is invalid."
+  setSiteDomains(input: SetSiteDomainsInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
+
+  "Registers an event name. Succeeds if the name is already registered."
+  registerEvent(input: SiteEventInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
+
+  "Removes a registered event name. The event is no key event from then on."
+  unregisterEvent(input: SiteEventInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
 
   """
-  Replaces the key events: the complete list, or nothing if an item is invalid. ` + "`" + `purchase` + "`" + ` always is one, whether or not it is listed.
-  Requires the role MEMBER or OWNER.
+  Replaces the registered event names: the complete list, or nothing if an item is invalid. An event that is no longer
+  registered is no key event from then on.
   """
-  setKeyEvents(input: SetSiteEventsInput!): SitePayload
+  setRegisteredEvents(input: SetSiteEventsInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
 
   """
-  Marks a registered, automatic or e-commerce event as a key event, which calls the conversion webhook. Requires the role MEMBER or
-  OWNER.
+  Replaces the key events: the complete list, or nothing if an item is invalid. ` + "`" + `purchase` + "`" + ` always is one, whether or not it is
+  listed.
   """
-  markKeyEvent(input: SiteEventInput!): SitePayload
+  setKeyEvents(input: SetSiteEventsInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
 
-  "Removes the mark of a key event. Requires the role MEMBER or OWNER."
-  unmarkKeyEvent(input: SiteEventInput!): SitePayload
+  "Marks a registered, automatic or e-commerce event as a key event, which calls the conversion webhook."
+  markKeyEvent(input: SiteEventInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
 
-  """
-  Sets the URL to which key events are sent, and the secret that signs the calls. After a change of the secret, calls are signed with
-  the old one, too, for 24 hours. Requires the role MEMBER or OWNER; an API token needs the scopes WRITE and EXPORT to set a URL. A
-  change of the URL is mailed to the account's owners.
-  """
-  setConversionWebhook(input: SetConversionWebhookInput!): SitePayload
+  "Removes the mark of a key event."
+  unmarkKeyEvent(input: SiteEventInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
 
   """
-  Sets the URL to which each day's events are sent after the day has ended (UTC), beginning with the current day. Requires the role
-  MEMBER or OWNER; an API token needs the scopes WRITE and EXPORT to set a URL. A change of the URL is mailed to the account's
-  owners.
+  Sets the URL to which key events are sent, and the secret that signs the calls. After a change of the secret, calls are signed
+  with the old one, too, for 24 hours. An API token needs the scope EXPORT too to set a URL. A change of the URL is mailed to
+  the account's owners.
   """
-  setDailyExportWebhook(input: SetDailyExportWebhookInput!): SitePayload
+  setConversionWebhook(input: SetConversionWebhookInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
 
   """
-  Creates a new server secret. It replaces the previous one, which all processes reject within a second unless ` + "`" + `keepOldFor` + "`" + ` keeps it
-  valid. Requires the role MEMBER or OWNER.
+  Sets the URL to which each day's events are sent after the day has ended (UTC), beginning with the current day. An API token
+  needs the scope EXPORT too to set a URL. A change of the URL is mailed to the account's owners.
   """
-  rotateServerSecret(input: RotateServerSecretInput!): RotateServerSecretPayload
+  setDailyExportWebhook(input: SetDailyExportWebhookInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
 
   """
-  Revokes the old server secret, which ` + "`" + `rotateServerSecret` + "`" + ` kept valid, before its time. Succeeds if there is none. Requires the role
-  MEMBER or OWNER.
+  Creates a new server secret. It replaces the previous one, which all processes reject within a second unless ` + "`" + `keepOldFor` + "`" + `
+  keeps it valid.
   """
-  revokeOldServerSecret(input: RevokeOldServerSecretInput!): SitePayload
+  rotateServerSecret(input: RotateServerSecretInput!): RotateServerSecretPayload @needs(permission: CONFIGURE, of: SITE)
 
-  """
-  Revokes the server secret and the old one. Servers cannot send events until a new one is created. Requires the role MEMBER or OWNER.
-  """
-  revokeServerSecret(input: RevokeServerSecretInput!): SitePayload
+  "Revokes the old server secret, which ` + "`" + `rotateServerSecret` + "`" + ` kept valid, before its time. Succeeds if there is none."
+  revokeOldServerSecret(input: RevokeOldServerSecretInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
 
-  "Sets the plan of a site of any account. Requires an operator."
-  setSitePlan(input: SetSitePlanInput!): SetSitePlanPayload
+  "Revokes the server secret and the old one. Servers cannot send events until a new one is created."
+  revokeServerSecret(input: RevokeServerSecretInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
+
+  "Sets the plan of a site of any account."
+  setSitePlan(input: SetSitePlanInput!): SetSitePlanPayload @needs(permission: OPERATE, of: SITE)
 }
 
 "A website whose traffic is measured."
@@ -8451,7 +3121,7 @@ type Site implements Node {
     orderBy: DeliveryOrder! = NEWEST
     "Which deliveries the list has. Default: all."
     filter: DeliveryFilter
-  ): DeliveryConnection
+  ): DeliveryConnection @cost(perItem: "first", most: 100)
   "The last characters of the server secret. Null if there is none."
   serverSecretHint: String
   "The last characters of the old server secret, which ` + "`" + `rotateServerSecret` + "`" + ` kept valid. Null if there is none."
@@ -8469,7 +3139,7 @@ type Site implements Node {
   rejections(
     "Number of UTC days including today, 1 to 90."
     days: Int! = 7
-  ): [Rejection!]!
+  ): [Rejection!]! @cost(perItem: "days", most: 90)
   """
   A message if calls of the last 7 days were rejected, or were recorded and need attention; else null. Ignored calls, such as those of
   bots, do not count.
@@ -8764,7 +3434,7 @@ type SetSitePlanPayload {
   sitekey(
     "The sitekey's global id."
     id: ID!
-  ): Sitekey
+  ): Sitekey @needs(permission: READ, of: ANY_ACCOUNT)
 
   "The captcha sitekeys of an account. Null for an account that the caller does not belong to."
   sitekeys(
@@ -8782,33 +3452,30 @@ type SetSitePlanPayload {
     orderBy: SitekeyOrder! = OLDEST
     "A part of the name or of a domain, as in ` + "`" + `sites` + "`" + `. Default: all sitekeys."
     search: String
-  ): SitekeyConnection
+  ): SitekeyConnection @needs(permission: READ, of: ACCOUNT) @cost(perItem: "first", most: 100)
 }
 
 extend type Mutation {
-  "Creates a captcha sitekey with its secret. An account can have 1,000. Requires the role MEMBER or OWNER."
-  createSitekey(input: CreateSitekeyInput!): SitekeySecretPayload
+  "Creates a captcha sitekey with its secret. An account can have 1,000."
+  createSitekey(input: CreateSitekeyInput!): SitekeySecretPayload @needs(permission: CONFIGURE, of: ACCOUNT)
 
-  "Changes name and domains: all given ones, or none if one is invalid. Requires the role MEMBER or OWNER."
-  updateSitekey(input: UpdateSitekeyInput!): SitekeyPayload
-
-  """
-  Creates a new secret. It replaces the previous one, which all processes reject within a second unless ` + "`" + `keepOldFor` + "`" + ` keeps it valid.
-  Requires the role MEMBER or OWNER.
-  """
-  rotateSitekeySecret(input: RotateSitekeySecretInput!): SitekeySecretPayload
+  "Changes name and domains: all given ones, or none if one is invalid."
+  updateSitekey(input: UpdateSitekeyInput!): SitekeyPayload @needs(permission: CONFIGURE, of: SITEKEY)
 
   """
-  Revokes the old secret, which ` + "`" + `rotateSitekeySecret` + "`" + ` kept valid, before its time. Succeeds if there is none. Requires the role MEMBER
-  or OWNER.
+  Creates a new secret. It replaces the previous one, which all processes reject within a second unless ` + "`" + `keepOldFor` + "`" + ` keeps it
+  valid.
   """
-  revokeOldSitekeySecret(input: RevokeOldSitekeySecretInput!): SitekeyPayload
+  rotateSitekeySecret(input: RotateSitekeySecretInput!): SitekeySecretPayload @needs(permission: CONFIGURE, of: SITEKEY)
 
-  "Deletes a sitekey permanently. Its widgets stop working and its tokens are rejected. Requires the role OWNER."
-  deleteSitekey(input: DeleteSitekeyInput!): SitekeyPayload
+  "Revokes the old secret, which ` + "`" + `rotateSitekeySecret` + "`" + ` kept valid, before its time. Succeeds if there is none."
+  revokeOldSitekeySecret(input: RevokeOldSitekeySecretInput!): SitekeyPayload @needs(permission: CONFIGURE, of: SITEKEY)
 
-  "Sets the captcha plan of any account. Takes effect with its next verification. Requires an operator."
-  setCaptchaPlan(input: SetCaptchaPlanInput!): SetCaptchaPlanPayload
+  "Deletes a sitekey permanently. Its widgets stop working and its tokens are rejected."
+  deleteSitekey(input: DeleteSitekeyInput!): SitekeyPayload @needs(permission: MANAGE, of: SITEKEY)
+
+  "Sets the captcha plan of any account. Takes effect with its next verification."
+  setCaptchaPlan(input: SetCaptchaPlanInput!): SetCaptchaPlanPayload @needs(permission: OPERATE, of: ACCOUNT)
 }
 
 extend type Account {
@@ -9017,44 +3684,44 @@ type SetCaptchaPlanPayload {
 	{Name: "../schema/sitestate.graphqls", Input: `extend type Mutation {
   """
   Restores a deleted site with its hits and settings. A paused site is paused again. Hits that it refused meanwhile are lost;
-  deliveries that waited are sent. Succeeds if the site is not deleted. Requires the role OWNER.
+  deliveries that waited are sent. Succeeds if the site is not deleted.
   """
-  restoreSite(input: RestoreSiteInput!): SitePayload
+  restoreSite(input: RestoreSiteInput!): SitePayload @needs(permission: MANAGE, of: SITE)
 
   """
-  Makes a site refuse all hits from now on, like a site key or secret that does not exist: in all processes within a second. They are
-  counted in ` + "`" + `Site.rejections` + "`" + ` as ` + "`" + `site_paused` + "`" + `. Reports, exports and webhooks of what is stored continue. Succeeds if the site is
-  paused already. Requires the role MEMBER or OWNER.
+  Makes a site refuse all hits from now on, like a site key or secret that does not exist: in all processes within a second.
+  They are counted in ` + "`" + `Site.rejections` + "`" + ` as ` + "`" + `site_paused` + "`" + `. Reports, exports and webhooks of what is stored continue. Succeeds if
+  the site is paused already.
   """
-  pauseSite(input: PauseSiteInput!): SitePayload
+  pauseSite(input: PauseSiteInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
 
-  "Makes a paused site store hits again. Succeeds if the site is not paused. Requires the role MEMBER or OWNER."
-  resumeSite(input: ResumeSiteInput!): SitePayload
-
-  """
-  Moves a site to another account of the caller, with its hits, settings, site key, secrets, deliveries, shared links and plan. Hits
-  in flight are stored. Mails about its reports end for users who do not belong to the new account. Requires the role OWNER in both
-  accounts. Succeeds if the site is in the account already.
-  """
-  transferSite(input: TransferSiteInput!): SitePayload
+  "Makes a paused site store hits again. Succeeds if the site is not paused."
+  resumeSite(input: ResumeSiteInput!): SitePayload @needs(permission: CONFIGURE, of: SITE)
 
   """
-  Moves a sitekey to another account of the caller, with its secret and its counters. Its challenges and tokens stay valid, each for
-  one use. Its verifications count against the quota of the new account from then on. Requires the role OWNER in both accounts.
-  Succeeds if the sitekey is in the account already.
+  Moves a site to another account of the caller, with its hits, settings, site key, secrets, deliveries, shared links and plan.
+  Hits in flight are stored. Mails about its reports end for users who do not belong to the new account. The caller must be an
+  owner of that account too. Succeeds if the site is in the account already.
   """
-  transferSitekey(input: TransferSitekeyInput!): SitekeyPayload
+  transferSite(input: TransferSiteInput!): SitePayload @needs(permission: MANAGE, of: SITE)
 
   """
-  Suspends any account. Within a second all processes refuse the hits of its sites as those of unknown ones, and its captcha: the
-  widget shows an error, and tokens that were issued before are answered like those over the quota and stay valid. Its deliveries
-  wait. Its users can sign in, read and download, but every change fails with ` + "`" + `ACCOUNT_SUSPENDED` + "`" + `, apart from their own password,
-  sessions, API tokens and mails. An account that is suspended already gets the new reason. Requires an operator.
+  Moves a sitekey to another account of the caller, with its secret and its counters. Its challenges and tokens stay valid, each
+  for one use. Its verifications count against the quota of the new account from then on. The caller must be an owner of that
+  account too. Succeeds if the sitekey is in the account already.
   """
-  suspendAccount(input: SuspendAccountInput!): SuspensionPayload
+  transferSitekey(input: TransferSitekeyInput!): SitekeyPayload @needs(permission: MANAGE, of: SITEKEY)
 
-  "Ends the suspension of an account. Succeeds if it is not suspended. Requires an operator."
-  resumeAccount(input: ResumeAccountInput!): SuspensionPayload
+  """
+  Suspends any account. Within a second all processes refuse the hits of its sites as those of unknown ones, and its captcha:
+  the widget shows an error, and tokens that were issued before are answered like those over the quota and stay valid. Its
+  deliveries wait. Its users can sign in, read and download, but every change fails with ` + "`" + `ACCOUNT_SUSPENDED` + "`" + `, apart from their
+  own password, sessions, API tokens and mails. An account that is suspended already gets the new reason.
+  """
+  suspendAccount(input: SuspendAccountInput!): SuspensionPayload @needs(permission: OPERATE, of: ACCOUNT)
+
+  "Ends the suspension of an account. Succeeds if it is not suspended."
+  resumeAccount(input: ResumeAccountInput!): SuspensionPayload @needs(permission: OPERATE, of: ACCOUNT)
 }
 
 "What a site does with its hits."
@@ -9081,9 +3748,9 @@ extend type Account {
   The sites that ` + "`" + `restoreSite` + "`" + ` can restore, latest deleted first, at most 100. Visible to owners; empty for other callers and for API
   tokens that are restricted to sites.
   """
-  deletedSites: [DeletedSite!]!
+  deletedSites: [DeletedSite!]! @cost(most: 100)
   "The suspension by an operator. Null if the account is not suspended."
-  suspension: Suspension
+  suspension: Suspension @open
 }
 
 "The suspension of an account."
@@ -9169,35 +3836,33 @@ type SuspensionPayload {
 }
 `, BuiltIn: false},
 	{Name: "../schema/token.graphqls", Input: `extend type Query {
-  "The caller's API tokens of all accounts, oldest first. At most 50. Requires a session."
-  apiTokens: [ApiToken!]!
+  "The caller's API tokens of all accounts, oldest first. At most 50."
+  apiTokens: [ApiToken!]! @needs(permission: PERSONAL) @cost(most: 50)
 
   """
   The rate limit of the caller's default account, and the cost of this request. A request that costs more than the remaining limit fails
   with ` + "`" + `RATE_LIMITED` + "`" + `.
   """
-  rateLimit: RateLimit!
+  rateLimit: RateLimit! @needs(permission: READ)
 }
 
 extend type Mutation {
   """
-  Creates an API token for programs that act for the caller in one account. Send it as ` + "`" + `Authorization: Bearer <token>` + "`" + `, to ` + "`" + `/graphql` + "`" + ` and for
-  downloads. A token has the rights that both its scopes and the user's role allow. It never gives access to passwords, sessions,
-  tokens, members, deletions and plans, nor to another account. Requires a session.
+  Creates an API token for programs that act for the caller in one account. Send it as ` + "`" + `Authorization: Bearer <token>` + "`" + `, to
+  ` + "`" + `/graphql` + "`" + ` and for downloads. A token has the rights that both its scopes and the user's role allow. It never gives access to
+  passwords, sessions, tokens, members, deletions and plans, nor to another account.
   """
-  createApiToken(input: CreateApiTokenInput!): CreateApiTokenPayload
+  createApiToken(input: CreateApiTokenInput!): CreateApiTokenPayload @needs(permission: PERSONAL, of: ACCOUNT)
 
-  """
-  Revokes an API token immediately: one of the caller's, or any of an account that the caller is an owner of. Requires a session.
-  """
-  revokeApiToken(input: RevokeApiTokenInput!): RevokeApiTokenPayload
+  "Revokes an API token immediately: one of the caller's, or any of an account that the caller is an owner of."
+  revokeApiToken(input: RevokeApiTokenInput!): RevokeApiTokenPayload @needs(permission: PERSONAL, of: API_TOKEN)
 }
 
 extend type Account {
   """
   The API tokens of all members in this account, oldest first. At most 400. Empty unless the caller has a session and the role OWNER.
   """
-  apiTokens: [ApiToken!]!
+  apiTokens: [ApiToken!]! @cost(most: 100)
 }
 
 "A secret for programs that act for a user in one account."
@@ -9309,7 +3974,7 @@ type RevokeApiTokenPayload {
   usageHistory(
     "Number of UTC months including the current one, 1 to 25."
     months: Int! = 12
-  ): [MonthlyUsage!]!
+  ): [MonthlyUsage!]! @cost(perItem: "months", most: 25)
   """
   Page views and events by day, newest first, without days that have none. A finished day is counted within the first half hour of the
   next one, without what was erased until then. The current day is the month's usage less that of its finished days; it is left out
@@ -9318,12 +3983,12 @@ type RevokeApiTokenPayload {
   usageByDay(
     "Number of UTC days including today, 1 to 90."
     days: Int! = 30
-  ): [DailyUsage!]!
+  ): [DailyUsage!]! @cost(perItem: "days", most: 90)
   """
   Names of events of the last 30 days that were refused because they are not registered, most frequent first. At most 50. ` + "`" + `registerEvent` + "`" + `
   accepts them from then on.
   """
-  unknownEvents: [UnknownEvent!]!
+  unknownEvents: [UnknownEvent!]! @cost(most: 50)
 }
 
 extend type Account {
@@ -9331,7 +3996,7 @@ extend type Account {
   captchaUsageHistory(
     "Number of UTC months including the current one, 1 to 25."
     months: Int! = 12
-  ): [MonthlyUsage!]!
+  ): [MonthlyUsage!]! @cost(perItem: "months", most: 25)
 }
 
 extend type Sitekey {
@@ -9339,7 +4004,7 @@ extend type Sitekey {
   usageHistory(
     "Number of UTC months including the current one, 1 to 13."
     months: Int! = 12
-  ): [MonthlyUsage!]!
+  ): [MonthlyUsage!]! @cost(perItem: "months", most: 13)
   """
   What happened with the sitekey by day, newest first, without days on which nothing did. Counted in memory and stored once a second: a
   crash of a process loses the counts of its last second. The quota is counted apart from this, and exactly.
@@ -9347,7 +4012,7 @@ extend type Sitekey {
   activity(
     "Number of UTC days including today, 1 to 90."
     days: Int! = 7
-  ): [SitekeyActivity!]!
+  ): [SitekeyActivity!]! @cost(perItem: "days", most: 90)
   """
   A message if calls were refused in the last 7 days for a reason that the owner can resolve, else null. Forged, repeated and late work
   and tokens do not count.
@@ -9394,7 +4059,7 @@ type SitekeyActivity {
   "The median time from the issue of a challenge to its solution in milliseconds, within a tenth. Null if none was solved."
   medianWorkMs: Int64
   "Refused calls and tokens, by endpoint and code."
-  refusals: [SitekeyRefusal!]!
+  refusals: [SitekeyRefusal!]! @cost(most: 20)
 }
 
 "The calls for a sitekey that were refused for one reason on one day."
@@ -9412,10 +4077,8 @@ type SitekeyRefusal {
 }
 `, BuiltIn: false},
 	{Name: "../schema/user.graphqls", Input: `extend type Mutation {
-  """
-  Changes the signed-in user: all given settings, or none if one is invalid. Open to every role. Requires a session.
-  """
-  updateUser(input: UpdateUserInput!): UpdateUserPayload
+  "Changes the signed-in user: all given settings, or none if one is invalid. Open to every role."
+  updateUser(input: UpdateUserInput!): UpdateUserPayload @needs(permission: PERSONAL)
 }
 
 extend type User {

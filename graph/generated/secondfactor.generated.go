@@ -17,8 +17,6 @@ import (
 
 type PasskeyResolver interface {
 	ID(ctx context.Context, obj *model.Passkey) (string, error)
-
-	LastUsedAt(ctx context.Context, obj *model.Passkey) (*model.Instant, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -409,18 +407,18 @@ func (ec *executionContext) _Passkey_lastUsedAt(ctx context.Context, field graph
 			return ec.fieldContext_Passkey_lastUsedAt(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Passkey().LastUsedAt(ctx, obj)
+			return obj.LastUsedAt, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
-			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
 		},
 		true,
 		false,
 	)
 }
 func (ec *executionContext) fieldContext_Passkey_lastUsedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Passkey", field, true, true, "DateTime")
+	return graphql.NewScalarFieldContext("Passkey", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _PasskeyRequest_challenge(ctx context.Context, field graphql.CollectedField, obj *PasskeyRequest) (ret graphql.Marshaler) {
@@ -1734,11 +1732,10 @@ func (ec *executionContext) _Passkey(ctx context.Context, sel ast.SelectionSet, 
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "lastUsedAt":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Passkey_lastUsedAt(ctx, field, obj)
-				})
+			out.Values[i] = ec._Passkey_lastUsedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}

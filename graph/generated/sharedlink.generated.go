@@ -20,9 +20,6 @@ type SharedLinkResolver interface {
 
 	HasPassword(ctx context.Context, obj *model.SharedLink) (bool, error)
 	Segment(ctx context.Context, obj *model.SharedLink) (*model.Segment, error)
-
-	ExpiresAt(ctx context.Context, obj *model.SharedLink) (*model.Instant, error)
-	LastUsedAt(ctx context.Context, obj *model.SharedLink) (*model.Instant, error)
 }
 type SharedSiteResolver interface {
 	Report(ctx context.Context, obj *SharedSite, period ReportPeriod, filters []*ReportFilterInput, compare *ReportComparison) (*Report, error)
@@ -388,18 +385,18 @@ func (ec *executionContext) _SharedLink_expiresAt(ctx context.Context, field gra
 			return ec.fieldContext_SharedLink_expiresAt(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.SharedLink().ExpiresAt(ctx, obj)
+			return obj.ExpiresAt, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
-			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
 		},
 		true,
 		false,
 	)
 }
 func (ec *executionContext) fieldContext_SharedLink_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SharedLink", field, true, true, "DateTime")
+	return graphql.NewScalarFieldContext("SharedLink", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _SharedLink_lastUsedAt(ctx context.Context, field graphql.CollectedField, obj *model.SharedLink) (ret graphql.Marshaler) {
@@ -411,18 +408,18 @@ func (ec *executionContext) _SharedLink_lastUsedAt(ctx context.Context, field gr
 			return ec.fieldContext_SharedLink_lastUsedAt(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.SharedLink().LastUsedAt(ctx, obj)
+			return obj.LastUsedAt, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
-			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
 		},
 		true,
 		false,
 	)
 }
 func (ec *executionContext) fieldContext_SharedLink_lastUsedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("SharedLink", field, true, true, "DateTime")
+	return graphql.NewScalarFieldContext("SharedLink", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _SharedLinkPayload_sharedLink(ctx context.Context, field graphql.CollectedField, obj *SharedLinkPayload) (ret graphql.Marshaler) {
@@ -938,17 +935,15 @@ func (ec *executionContext) _SharedLink(ctx context.Context, sel ast.SelectionSe
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "expiresAt":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._SharedLink_expiresAt(ctx, field, obj)
-				})
+			out.Values[i] = ec._SharedLink_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "lastUsedAt":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._SharedLink_lastUsedAt(ctx, field, obj)
-				})
+			out.Values[i] = ec._SharedLink_lastUsedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}

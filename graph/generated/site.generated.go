@@ -10,6 +10,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/vektah/gqlparser/v2/ast"
 )
 
@@ -48,8 +49,6 @@ type SiteResolver interface {
 	Funnels(ctx context.Context, obj *model.Site) ([]*model.Funnel, error)
 	SharedLinks(ctx context.Context, obj *model.Site) ([]*model.SharedLink, error)
 
-	DeletedAt(ctx context.Context, obj *model.Site) (*model.Instant, error)
-	RestorableUntil(ctx context.Context, obj *model.Site) (*model.Instant, error)
 	UsageHistory(ctx context.Context, obj *model.Site, months int) ([]*MonthlyUsage, error)
 	UsageByDay(ctx context.Context, obj *model.Site, days int) ([]*DailyUsage, error)
 	UnknownEvents(ctx context.Context, obj *model.Site) ([]*UnknownEvent, error)
@@ -1681,18 +1680,18 @@ func (ec *executionContext) _Site_deletedAt(ctx context.Context, field graphql.C
 			return ec.fieldContext_Site_deletedAt(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Site().DeletedAt(ctx, obj)
+			return obj.DeletedAt, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
-			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
 		},
 		true,
 		false,
 	)
 }
 func (ec *executionContext) fieldContext_Site_deletedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Site", field, true, true, "DateTime")
+	return graphql.NewScalarFieldContext("Site", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _Site_restorableUntil(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
@@ -1704,18 +1703,18 @@ func (ec *executionContext) _Site_restorableUntil(ctx context.Context, field gra
 			return ec.fieldContext_Site_restorableUntil(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Site().RestorableUntil(ctx, obj)
+			return obj.RestorableUntil(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
-			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
 		},
 		true,
 		false,
 	)
 }
 func (ec *executionContext) fieldContext_Site_restorableUntil(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Site", field, true, true, "DateTime")
+	return graphql.NewScalarFieldContext("Site", field, true, false, "DateTime")
 }
 
 func (ec *executionContext) _Site_usageHistory(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
@@ -3332,17 +3331,15 @@ func (ec *executionContext) _Site(ctx context.Context, sel ast.SelectionSet, obj
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "deletedAt":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Site_deletedAt(ctx, field, obj)
-				})
+			out.Values[i] = ec._Site_deletedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "restorableUntil":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Site_restorableUntil(ctx, field, obj)
-				})
+			out.Values[i] = ec._Site_restorableUntil(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "usageHistory":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
@@ -3692,15 +3689,35 @@ func (ec *executionContext) unmarshalNSiteEventInput2githubᚗcomᚋtallygateᚋ
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalNSiteOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSiteOrder(ctx context.Context, v any) (SiteOrder, error) {
-	var res SiteOrder
-	err := res.UnmarshalGQL(v)
+func (ec *executionContext) unmarshalNSiteOrder2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋsitesᚐOrder(ctx context.Context, v any) (sites.Order, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := unmarshalNSiteOrder2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋsitesᚐOrder[tmp]
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNSiteOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSiteOrder(ctx context.Context, sel ast.SelectionSet, v SiteOrder) graphql.Marshaler {
-	return v
+func (ec *executionContext) marshalNSiteOrder2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋsitesᚐOrder(ctx context.Context, sel ast.SelectionSet, v sites.Order) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(marshalNSiteOrder2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋsitesᚐOrder[v])
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "SiteOrder!")
+	}
+	return res
 }
+
+var (
+	unmarshalNSiteOrder2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋsitesᚐOrder = map[string]sites.Order{
+		"OLDEST": sites.Oldest,
+		"NEWEST": sites.Newest,
+		"NAME":   sites.ByName,
+		"DOMAIN": sites.ByDomain,
+	}
+	marshalNSiteOrder2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋsitesᚐOrder = map[sites.Order]string{
+		sites.Oldest:   "OLDEST",
+		sites.Newest:   "NEWEST",
+		sites.ByName:   "NAME",
+		sites.ByDomain: "DOMAIN",
+	}
+)
 
 func (ec *executionContext) unmarshalNSitePlan2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan(ctx context.Context, v any) (model.Plan, error) {
 	tmp, err := graphql.UnmarshalString(v)

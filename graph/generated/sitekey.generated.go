@@ -10,6 +10,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/vektah/gqlparser/v2/ast"
 )
 
@@ -1940,15 +1941,33 @@ func (ec *executionContext) marshalNSitekeyEdge2ᚖgithubᚗcomᚋtallygateᚋta
 	return ec._SitekeyEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNSitekeyOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSitekeyOrder(ctx context.Context, v any) (SitekeyOrder, error) {
-	var res SitekeyOrder
-	err := res.UnmarshalGQL(v)
+func (ec *executionContext) unmarshalNSitekeyOrder2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋsitesᚐOrder(ctx context.Context, v any) (sites.Order, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := unmarshalNSitekeyOrder2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋsitesᚐOrder[tmp]
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNSitekeyOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSitekeyOrder(ctx context.Context, sel ast.SelectionSet, v SitekeyOrder) graphql.Marshaler {
-	return v
+func (ec *executionContext) marshalNSitekeyOrder2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋsitesᚐOrder(ctx context.Context, sel ast.SelectionSet, v sites.Order) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(marshalNSitekeyOrder2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋsitesᚐOrder[v])
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "SitekeyOrder!")
+	}
+	return res
 }
+
+var (
+	unmarshalNSitekeyOrder2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋsitesᚐOrder = map[string]sites.Order{
+		"OLDEST": sites.Oldest,
+		"NEWEST": sites.Newest,
+		"NAME":   sites.ByName,
+	}
+	marshalNSitekeyOrder2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋsitesᚐOrder = map[sites.Order]string{
+		sites.Oldest: "OLDEST",
+		sites.Newest: "NEWEST",
+		sites.ByName: "NAME",
+	}
+)
 
 func (ec *executionContext) unmarshalNUpdateSitekeyInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐUpdateSitekeyInput(ctx context.Context, v any) (UpdateSitekeyInput, error) {
 	res, err := ec.unmarshalInputUpdateSitekeyInput(ctx, v)

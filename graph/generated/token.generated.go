@@ -21,8 +21,6 @@ type ApiTokenResolver interface {
 
 	SiteIds(ctx context.Context, obj *model.APIToken) ([]string, error)
 
-	LastUsedAt(ctx context.Context, obj *model.APIToken) (*model.Instant, error)
-	ValidUntil(ctx context.Context, obj *model.APIToken) (*model.Instant, error)
 	User(ctx context.Context, obj *model.APIToken) (*model.User, error)
 }
 
@@ -204,18 +202,18 @@ func (ec *executionContext) _ApiToken_lastUsedAt(ctx context.Context, field grap
 			return ec.fieldContext_ApiToken_lastUsedAt(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.ApiToken().LastUsedAt(ctx, obj)
+			return obj.LastUsedAt, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
-			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
 		},
 		true,
 		false,
 	)
 }
 func (ec *executionContext) fieldContext_ApiToken_lastUsedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ApiToken", field, true, true, "DateTime")
+	return graphql.NewScalarFieldContext("ApiToken", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _ApiToken_validUntil(ctx context.Context, field graphql.CollectedField, obj *model.APIToken) (ret graphql.Marshaler) {
@@ -227,18 +225,18 @@ func (ec *executionContext) _ApiToken_validUntil(ctx context.Context, field grap
 			return ec.fieldContext_ApiToken_validUntil(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.ApiToken().ValidUntil(ctx, obj)
+			return obj.ExpiresAt, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.Instant) graphql.Marshaler {
-			return ec.marshalODateTime2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v model.Instant) graphql.Marshaler {
+			return ec.marshalODateTime2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐInstant(ctx, selections, v)
 		},
 		true,
 		false,
 	)
 }
 func (ec *executionContext) fieldContext_ApiToken_validUntil(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ApiToken", field, true, true, "DateTime")
+	return graphql.NewScalarFieldContext("ApiToken", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _ApiToken_user(ctx context.Context, field graphql.CollectedField, obj *model.APIToken) (ret graphql.Marshaler) {
@@ -704,17 +702,15 @@ func (ec *executionContext) _ApiToken(ctx context.Context, sel ast.SelectionSet,
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "lastUsedAt":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._ApiToken_lastUsedAt(ctx, field, obj)
-				})
+			out.Values[i] = ec._ApiToken_lastUsedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "validUntil":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._ApiToken_validUntil(ctx, field, obj)
-				})
+			out.Values[i] = ec._ApiToken_validUntil(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "user":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, false,

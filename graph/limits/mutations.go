@@ -28,18 +28,6 @@ const (
 	queryPatience          = 5 * time.Second
 )
 
-// openMutations are the fields that need no account. They queue by client network; all others by
-// account.
-var openMutations = map[string]bool{
-	"signUp": true, "confirmSignUp": true, "signIn": true, "signOut": true,
-	"requestPasswordReset": true, "resetPassword": true, "acceptInvitation": true,
-	"openSharedLink": true, "stopReportMail": true, "confirmEmailChange": true, "signInWithPasskey": true,
-}
-
-// NeedsNoAccount reports whether a mutation can be called without signing in. Such a mutation waits
-// for the turn of its client network.
-func NeedsNoAccount(mutation string) bool { return openMutations[mutation] }
-
 func newMutations() *turns.Queue {
 	return &turns.Queue{
 		Most: mutationsAtOnce, MostPerKey: mutationsAtOncePerAccount,
@@ -55,7 +43,7 @@ func newQueries() *turns.Queue {
 	}
 }
 
-// newOpenMutations returns the queue of openMutations. One network may take all turns: behind a
+// newOpenMutations returns the queue of mutations that need no account. One network may take all turns: behind a
 // proxy that is not configured, all clients have one network.
 func newOpenMutations() *turns.Queue {
 	return &turns.Queue{

@@ -216,16 +216,18 @@ func accountKey(caller auth.Caller) string {
 // AccountKey returns the caller's account as the key of a fair queue, or that of its shared links.
 func AccountKey(caller auth.Caller) string { return accountKey(caller) }
 
-// TakeTurn admits the request, waits for a mutation's turn, and returns the function that ends it.
+// TakeTurn admits the request, waits for a mutation's turn, and returns the function that ends it. A
+// mutation that is open to every caller waits for the turn of its client network, and any other one for
+// the turn of its account.
 // After the first mutation without a turn, all later ones of the request are refused too: the
 // mutations that ran are always the first ones of the document.
-func (r *Request) TakeTurn(ctx context.Context, mutation string) (end func(), err error) {
+func (r *Request) TakeTurn(ctx context.Context, open bool) (end func(), err error) {
 	// The mutations of a request run one after another.
 	if r.refused != nil {
 		return nil, r.refused
 	}
 
-	if NeedsNoAccount(mutation) {
+	if open {
 		end, err = r.limits.openMutations.Take(ctx, r.network)
 	} else {
 		end, err = r.takeAccountTurn(ctx)

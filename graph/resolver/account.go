@@ -12,25 +12,22 @@ import (
 // accounts.
 
 func (r *queryResolver) Viewer(ctx context.Context) (*model.User, error) {
-	user, err := r.viewer(ctx)
-	if user == nil || err != nil {
+	caller, err := admit(ctx)
+	if caller.User == nil || err != nil {
 		return nil, err
 	}
 
-	// A person who lacks a required second factor can read the own user. The fields of the account are
-	// closed by SecondFactorRule.
-	if caller, err := auth.CallerOf(ctx); err != nil || caller.Token == nil {
-		return user, charge(ctx, err)
+	// A person who lacks a required second factor can read the own user. Access closes the other fields of
+	// the account.
+	if caller.Token == nil {
+		return caller.User, charge(ctx, nil)
 	}
 
 	return r.require(ctx, model.MayRead)
 }
 
-func (r *queryResolver) Account(ctx context.Context, id *string) (*model.Account, error) {
-	viewer, err := orNull(r.requireIn(ctx, model.MayRead, id))
-	if viewer == nil || err != nil {
-		return nil, err
-	}
+func (r *queryResolver) Account(ctx context.Context, _ *string) (*model.Account, error) {
+	viewer, _ := granted(ctx)
 	return viewer.Account, nil
 }
 
@@ -106,11 +103,7 @@ func (r *mutationResolver) SignOut(
 func (r *mutationResolver) CreateAccount(
 	ctx context.Context, input generated.CreateAccountInput,
 ) (*generated.CreateAccountPayload, error) {
-	viewer, err := r.require(ctx, model.MayPersonal)
-	if err != nil {
-		return nil, err
-	}
-
+	viewer, _ := granted(ctx)
 	account, err := r.auth.CreateAccount(ctx, viewer, input.Name)
 	return &generated.CreateAccountPayload{Account: account}, err
 }
@@ -118,46 +111,34 @@ func (r *mutationResolver) CreateAccount(
 func (r *mutationResolver) UpdateAccount(
 	ctx context.Context, input generated.UpdateAccountInput,
 ) (*generated.UpdateAccountPayload, error) {
-	viewer, err := r.requireIn(ctx, model.MayManage, input.AccountID)
-	if err != nil {
-		return nil, err
-	}
-
 	name, err := model.ParseAccountName("name", input.Name)
 	if err != nil {
 		return nil, err
 	}
 
-	account, err := r.accounts.RenameAccount(ctx, viewer.AccountID, name)
-	return &generated.UpdateAccountPayload{Account: account}, orNotFound("accountId", err)
+	owner, _ := granted(ctx)
+	account, err := r.accounts.RenameAccount(ctx, owner.AccountID, name)
+	return &generated.UpdateAccountPayload{Account: account}, err
 }
 
 func (r *mutationResolver) LeaveAccount(
 	ctx context.Context, input generated.LeaveAccountInput,
 ) (*generated.LeaveAccountPayload, error) {
-	viewer, err := r.requireIn(ctx, model.MaySecure, &input.AccountID)
-	if err != nil {
-		return nil, err
-	}
-
-	remaining, err := r.auth.LeaveAccount(ctx, viewer)
-	return &generated.LeaveAccountPayload{AccountID: &input.AccountID, Viewer: remaining}, orNotFound("accountId", err)
+	member, _ := granted(ctx)
+	remaining, err := r.auth.LeaveAccount(ctx, member)
+	return &generated.LeaveAccountPayload{AccountID: &input.AccountID, Viewer: remaining}, err
 }
 
 // DeleteAccount deletes an account of the owner and purges its rows, up to purgeTime.
 func (r *mutationResolver) DeleteAccount(
 	ctx context.Context, input generated.DeleteAccountInput,
 ) (*generated.DeleteAccountPayload, error) {
-	viewer, err := r.requireIn(ctx, model.MayManage, input.AccountID)
+	owner, _ := granted(ctx)
+	sites, err := r.sites.Sites(ctx, owner.AccountID, 0, model.MaxSites)
 	if err != nil {
 		return nil, err
 	}
-
-	sites, err := r.sites.Sites(ctx, viewer.AccountID, 0, model.MaxSites)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.auth.DeleteAccount(ctx, viewer.AccountID, input.Password, input.Confirm); err != nil {
+	if err := r.auth.DeleteAccount(ctx, owner.AccountID, input.Password, input.Confirm); err != nil {
 		return nil, err
 	}
 
@@ -168,5 +149,5 @@ func (r *mutationResolver) DeleteAccount(
 
 	r.purge(ctx, siteIDs...)
 
-	return &generated.DeleteAccountPayload{AccountID: orNil(r.ids.Of(model.NodeAccount, viewer.AccountID))}, nil
+	return &generated.DeleteAccountPayload{AccountID: orNil(r.ids.Of(model.NodeAccount, owner.AccountID))}, nil
 }

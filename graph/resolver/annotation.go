@@ -66,31 +66,25 @@ func (r *annotationResolver) ID(ctx context.Context, obj *model.Annotation) (str
 func (r *mutationResolver) CreateAnnotation(
 	ctx context.Context, input generated.CreateAnnotationInput,
 ) (*generated.AnnotationPayload, error) {
-	annotation, err := onSite(ctx, r, model.MayConfigure, input.SiteID,
-		func(accountID, siteID int64) (*model.Annotation, error) {
-			return r.sites.CreateAnnotation(ctx, accountID, model.Annotation{
-				SiteID: siteID, Day: input.Day, Text: input.Text, CreatedAt: requestOf(ctx).now,
-			})
-		})
+	member, siteID := granted(ctx)
+	annotation, err := r.sites.CreateAnnotation(ctx, member.AccountID, model.Annotation{
+		SiteID: siteID, Day: input.Day, Text: input.Text, CreatedAt: requestOf(ctx).now,
+	})
 	return &generated.AnnotationPayload{Annotation: annotation}, err
 }
 
 func (r *mutationResolver) UpdateAnnotation(
 	ctx context.Context, input generated.UpdateAnnotationInput,
 ) (*generated.AnnotationPayload, error) {
-	annotation, err := onObject(ctx, r, model.NodeAnnotation, "annotationId", input.AnnotationID,
-		func(accountID, id int64) (*model.Annotation, error) {
-			return r.sites.UpdateAnnotation(ctx, accountID, id, input.Day, input.Text)
-		})
+	member, id := granted(ctx)
+	annotation, err := r.sites.UpdateAnnotation(ctx, member.AccountID, id, input.Day, input.Text)
 	return &generated.AnnotationPayload{Annotation: annotation}, err
 }
 
 func (r *mutationResolver) DeleteAnnotation(
-	ctx context.Context, input generated.DeleteAnnotationInput,
+	ctx context.Context, _ generated.DeleteAnnotationInput,
 ) (*generated.AnnotationPayload, error) {
-	annotation, err := onObject(ctx, r, model.NodeAnnotation, "annotationId", input.AnnotationID,
-		func(accountID, id int64) (*model.Annotation, error) {
-			return r.sites.DeleteAnnotation(ctx, accountID, id)
-		})
+	member, id := granted(ctx)
+	annotation, err := r.sites.DeleteAnnotation(ctx, member.AccountID, id)
 	return &generated.AnnotationPayload{Annotation: annotation}, err
 }

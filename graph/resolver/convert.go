@@ -38,14 +38,6 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-// timeOrNil returns nil for the zero time.
-func timeOrNil(at model.Instant) *model.Instant {
-	if at == 0 {
-		return nil
-	}
-	return &at
-}
-
 // percent returns used as a percentage of a quota, rounded down to one decimal: 100 means that the
 // quota is used up. A quota of 0 is always used up.
 func percent(used, quota int64) float64 {

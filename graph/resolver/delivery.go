@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
@@ -65,12 +64,7 @@ func deliveryFilter(filter *generated.DeliveryFilter) (f outbox.DeliveryFilter, 
 		return f, invalidArgument("filter.event",
 			fmt.Sprintf("The argument filter.event has at most %d characters.", maxFilterEvent))
 	}
-	if filter.Kind != nil {
-		f.Kind = strings.ToLower(string(*filter.Kind))
-	}
-	if filter.State != nil {
-		f.State = strings.ToLower(string(*filter.State))
-	}
+	f.Kind, f.State = orBlank(filter.Kind), orBlank(filter.State)
 	if filter.Since != nil {
 		f.Since = *filter.Since
 	}
@@ -95,10 +89,6 @@ func (r *deliveryResolver) MessageID(ctx context.Context, obj *model.Delivery) (
 
 func (r *deliveryResolver) Site(ctx context.Context, obj *model.Delivery) (*model.Site, error) {
 	return requestOf(ctx).loaders().Sites.Of(ctx, obj.SiteID)
-}
-
-func (r *deliveryResolver) Webhook(ctx context.Context, obj *model.Delivery) (generated.WebhookKind, error) {
-	return generated.WebhookKind(strings.ToUpper(obj.Webhook())), nil
 }
 
 func (r *deliveryResolver) URL(ctx context.Context, obj *model.Delivery) (*string, error) {
@@ -163,14 +153,6 @@ func (r *deliveryResolver) storedBody(ctx context.Context, obj *model.Delivery) 
 	return requestOf(ctx).loaders().Bodies.Of(ctx, outbox.DeliveryKey{SiteID: obj.SiteID, ID: obj.ID})
 }
 
-func (r *deliveryResolver) Kind(ctx context.Context, obj *model.Delivery) (generated.DeliveryKind, error) {
-	return generated.DeliveryKind(strings.ToUpper(obj.Kind)), nil
-}
-
-func (r *deliveryResolver) State(ctx context.Context, obj *model.Delivery) (generated.DeliveryState, error) {
-	return generated.DeliveryState(strings.ToUpper(obj.State)), nil
-}
-
 func (r *deliveryResolver) Attempts(ctx context.Context, obj *model.Delivery) ([]*model.DeliveryAttempt, error) {
 	attempts, err := requestOf(ctx).loaders().Attempts.Of(ctx, outbox.DeliveryKey{SiteID: obj.SiteID, ID: obj.ID})
 	return orEmpty(attempts), err
@@ -197,11 +179,8 @@ func (r *deliveryAttemptResolver) Error(ctx context.Context, obj *model.Delivery
 func (r *mutationResolver) SendTestWebhook(
 	ctx context.Context, input generated.SendTestWebhookInput,
 ) (*generated.DeliveryPayload, error) {
-	delivery, err := onSite(ctx, r, model.MayConfigure, input.SiteID,
-		func(accountID, siteID int64) (*model.Delivery, error) {
-			webhook := strings.ToLower(string(input.Kind))
-			return r.outbox.QueueTestWebhook(ctx, accountID, siteID, webhook, requestOf(ctx).now)
-		})
+	member, siteID := granted(ctx)
+	delivery, err := r.outbox.QueueTestWebhook(ctx, member.AccountID, siteID, input.Kind, requestOf(ctx).now)
 	if err != nil {
 		return nil, err
 	}
@@ -213,15 +192,11 @@ func (r *mutationResolver) SendTestWebhook(
 func (r *mutationResolver) Redeliver(
 	ctx context.Context, input generated.RedeliverInput,
 ) (*generated.DeliveryPayload, error) {
-	siteID, number, ok := r.ids.ParseDelivery(input.DeliveryID)
-	viewer, err := r.requireNumber(ctx, model.MayConfigure, model.NodeSite, "deliveryId", siteID, ok)
+	member, siteID := granted(ctx)
+	_, number, _ := r.ids.ParseDelivery(input.DeliveryID)
+	delivery, err := r.outbox.Redeliver(ctx, member.AccountID, siteID, number, requestOf(ctx).now)
 	if err != nil {
 		return nil, err
-	}
-
-	delivery, err := r.outbox.Redeliver(ctx, viewer.AccountID, siteID, number, requestOf(ctx).now)
-	if err != nil {
-		return nil, orNotFound("deliveryId", err)
 	}
 
 	r.notifyWorkers(*delivery)
@@ -231,41 +206,29 @@ func (r *mutationResolver) Redeliver(
 func (r *mutationResolver) RedeliverFailed(
 	ctx context.Context, input generated.RedeliverFailedInput,
 ) (*generated.RedeliverFailedPayload, error) {
-	payload := &generated.RedeliverFailedPayload{}
-	site, err := onSite(ctx, r, model.MayConfigure, input.SiteID,
-		func(accountID, siteID int64) (*model.Site, error) {
-			sent, err := r.outbox.RedeliverFailed(ctx, accountID, siteID, input.Since, requestOf(ctx).now)
-			if err != nil {
-				return nil, err
-			}
+	member, siteID := granted(ctx)
+	sent, err := r.outbox.RedeliverFailed(ctx, member.AccountID, siteID, input.Since, requestOf(ctx).now)
+	if err != nil {
+		return nil, err
+	}
 
-			r.notifyWorkers(sent.First...)
-			payload.Redelivered, payload.HasMore = sent.Count, sent.More
-			return r.sites.SiteByID(ctx, accountID, siteID)
-		})
-
-	payload.Site = site
-	return payload, err
+	r.notifyWorkers(sent.First...)
+	site, err := r.sites.SiteByID(ctx, member.AccountID, siteID)
+	return &generated.RedeliverFailedPayload{Site: site, Redelivered: sent.Count, HasMore: sent.More}, err
 }
 
 func (r *mutationResolver) ResendDailyExport(
 	ctx context.Context, input generated.ResendDailyExportInput,
 ) (*generated.ResendDailyExportPayload, error) {
-	payload := &generated.ResendDailyExportPayload{}
-	site, err := onSite(ctx, r, model.MayConfigure, input.SiteID,
-		func(accountID, siteID int64) (*model.Site, error) {
-			parts, err := r.outbox.ResendDailyExport(ctx, accountID, siteID, input.Date, requestOf(ctx).now)
-			if err != nil {
-				return nil, err
-			}
+	member, siteID := granted(ctx)
+	parts, err := r.outbox.ResendDailyExport(ctx, member.AccountID, siteID, input.Date, requestOf(ctx).now)
+	if err != nil {
+		return nil, err
+	}
 
-			r.notifyWorkers(parts[0])
-			payload.Parts = len(parts)
-			return r.sites.SiteByID(ctx, accountID, siteID)
-		})
-
-	payload.Site = site
-	return payload, err
+	r.notifyWorkers(parts[0])
+	site, err := r.sites.SiteByID(ctx, member.AccountID, siteID)
+	return &generated.ResendDailyExportPayload{Site: site, Parts: len(parts)}, err
 }
 
 // notifyWorkers notifies the workers of deliveries that a caller requested. A worker sends all that

@@ -14,19 +14,15 @@ import (
 func (r *mutationResolver) DeleteUserData(
 	ctx context.Context, input generated.DeleteUserDataInput,
 ) (*generated.DeleteUserDataPayload, error) {
-	viewer, siteID, err := r.requireFor(ctx, model.MayErase, model.NodeSite, "siteId", input.SiteID)
+	member, siteID := granted(ctx)
+	erasure, err := r.retention.RequestErasure(ctx, member.AccountID, siteID, input.UserID, requestOf(ctx).now)
 	if err != nil {
 		return nil, err
 	}
 
-	erasure, err := r.retention.RequestErasure(ctx, viewer.AccountID, siteID, input.UserID, requestOf(ctx).now)
-	if err != nil {
-		return nil, orNotFound("siteId", err)
-	}
-
 	r.erase(ctx, erasure)
 
-	erasure, err = r.retention.Erasure(ctx, viewer.AccountID, erasure.ID)
+	erasure, err = r.retention.Erasure(ctx, member.AccountID, erasure.ID)
 	return &generated.DeleteUserDataPayload{Erasure: erasure}, err
 }
 
@@ -42,10 +38,6 @@ func (r *mutationResolver) erase(ctx context.Context, erasure *model.UserErasure
 
 func (r *userDataErasureResolver) ID(ctx context.Context, obj *model.UserErasure) (string, error) {
 	return r.ids.Of(model.NodeErasure, obj.ID), nil
-}
-
-func (r *userDataErasureResolver) FinishedAt(ctx context.Context, obj *model.UserErasure) (*model.Instant, error) {
-	return timeOrNil(obj.FinishedAt), nil
 }
 
 // erasure returns an erasure of one of the viewer's accounts by its global id, or nil.

@@ -39,27 +39,17 @@ func (r *invitationResolver) ID(ctx context.Context, obj *model.Invitation) (str
 func (r *mutationResolver) InviteMember(
 	ctx context.Context, input generated.InviteMemberInput,
 ) (*generated.InviteMemberPayload, error) {
-	viewer, err := r.requireIn(ctx, model.MayManage, input.AccountID)
-	if err != nil {
-		return nil, err
-	}
-
-	invitation, err := r.auth.Invite(ctx, viewer, input.Email, input.Role)
+	owner, _ := granted(ctx)
+	invitation, err := r.auth.Invite(ctx, owner, input.Email, input.Role)
 	return &generated.InviteMemberPayload{Invitation: invitation}, err
 }
 
 func (r *mutationResolver) RevokeInvitation(
-	ctx context.Context, input generated.RevokeInvitationInput,
+	ctx context.Context, _ generated.RevokeInvitationInput,
 ) (*generated.RevokeInvitationPayload, error) {
-	viewer, number, err := r.requireFor(
-		ctx, model.MayManage, model.NodeInvitation, "invitationId", input.InvitationID,
-	)
-	if err != nil {
-		return nil, err
-	}
-
-	invitation, err := r.accounts.DeleteInvitation(ctx, viewer.AccountID, number)
-	return &generated.RevokeInvitationPayload{Invitation: invitation}, orNotFound("invitationId", err)
+	owner, id := granted(ctx)
+	invitation, err := r.accounts.DeleteInvitation(ctx, owner.AccountID, id)
+	return &generated.RevokeInvitationPayload{Invitation: invitation}, err
 }
 
 func (r *mutationResolver) AcceptInvitation(
@@ -77,11 +67,12 @@ func (r *mutationResolver) AcceptInvitation(
 func (r *mutationResolver) SetMemberRole(
 	ctx context.Context, input generated.SetMemberRoleInput,
 ) (*generated.SetMemberRolePayload, error) {
-	member, err := r.changeMember(ctx, input.AccountID, input.UserID, func(accountID, userID int64) error {
-		return r.accounts.SetMemberRole(ctx, accountID, userID, input.Role)
-	})
+	member, err := r.otherMember(ctx, input.UserID)
+	if err == nil {
+		err = r.accounts.SetMemberRole(ctx, member.AccountID, member.ID, input.Role)
+	}
 	if err != nil {
-		return nil, err
+		return nil, orNotFound("userId", err)
 	}
 
 	member.Role = input.Role
@@ -91,35 +82,21 @@ func (r *mutationResolver) SetMemberRole(
 func (r *mutationResolver) RemoveMember(
 	ctx context.Context, input generated.RemoveMemberInput,
 ) (*generated.RemoveMemberPayload, error) {
-	member, err := r.changeMember(ctx, input.AccountID, input.UserID, func(accountID, userID int64) error {
-		return r.accounts.DeleteMember(ctx, accountID, userID)
-	})
-	return &generated.RemoveMemberPayload{Member: member}, err
+	member, err := r.otherMember(ctx, input.UserID)
+	if err == nil {
+		err = r.accounts.DeleteMember(ctx, member.AccountID, member.ID)
+	}
+	return &generated.RemoveMemberPayload{Member: member}, orNotFound("userId", err)
 }
 
-// changeMember runs a change of a member and returns the member as it was before.
-func (r *mutationResolver) changeMember(
-	ctx context.Context, accountID *string, id string, change func(accountID, userID int64) error,
-) (*model.User, error) {
-	viewer, err := r.requireIn(ctx, model.MayManage, accountID)
-	if err != nil {
-		return nil, err
-	}
-
+// otherMember returns the member of the account that a mutation is about.
+func (r *mutationResolver) otherMember(ctx context.Context, id string) (*model.User, error) {
 	userID, ok := r.ids.Parse(model.NodeUser, id)
 	if !ok {
-		return nil, notFound("userId")
+		return nil, model.ErrNotFound
 	}
-
-	member, err := r.accounts.Member(ctx, viewer.AccountID, userID)
-	if err == nil {
-		err = change(viewer.AccountID, userID)
-	}
-	if err != nil {
-		return nil, orNotFound("userId", err)
-	}
-
-	return member, nil
+	owner, _ := granted(ctx)
+	return r.accounts.Member(ctx, owner.AccountID, userID)
 }
 
 // member returns a user of one of the viewer's accounts by its global id, or nil.

@@ -19,24 +19,13 @@ const maxSearch = 100
 func (r *queryResolver) Accounts(
 	ctx context.Context, first *int, after *string, last *int, before *string, orderBy generated.AccountOrder, search *string,
 ) (*generated.AccountConnection, error) {
-	if _, err := r.require(ctx, model.MayOperate); err != nil {
-		return nil, err
-	}
-
-	page, err := r.overviewPage(first, after, last, before)
+	p, cursors := paging{first, after, last, before}, r.cursors(model.AfterAccount)
+	page, err := overviewPage(p, cursors, search)
 	if err != nil {
 		return nil, err
 	}
 	page.Oldest = orderBy == generated.AccountOrderOldest
-	if search != nil {
-		if n := utf8.RuneCountInString(*search); n < 1 || n > maxSearch || !model.IsStorable(*search) {
-			return nil, invalidArgument("search", fmt.Sprintf("The argument search must have 1 to %d characters.", maxSearch))
-		}
-		page.Search = *search
-	}
 
-	size := page.Limit
-	page.Limit++
 	month := requestOf(ctx).now.Month()
 	rows, err := r.accounts.Overviews(ctx, page, month)
 	if err != nil {
@@ -47,76 +36,52 @@ func (r *queryResolver) Accounts(
 		return nil, err
 	}
 
-	more := len(rows) > size
-	info := &generated.PageInfo{HasNextPage: more, HasPreviousPage: after != nil}
-	switch {
-	case page.Last:
-		info.HasNextPage, info.HasPreviousPage = before != nil, more
-		rows = rows[max(0, len(rows)-size):]
-	case more:
-		rows = rows[:size]
-	}
-
-	return r.accountConnection(rows, info, int(count), month), nil
-}
-
-// overviewPage checks the arguments of the list.
-func (r *Resolver) overviewPage(first *int, after *string, last *int, before *string) (accounts.OverviewPage, error) {
-	page := accounts.OverviewPage{Limit: limits.DefaultPage, Last: last != nil}
-	if first != nil && last != nil {
-		return page, invalidArgument("last", "The arguments first and last must not be given together.")
-	}
-
-	for name, size := range map[string]*int{"first": first, "last": last} {
-		if size == nil {
-			continue
-		}
-		if page.Limit = *size; page.Limit < 1 || page.Limit > limits.MaxPage {
-			return page, invalidArgument(name, fmt.Sprintf("The argument %s must be from 1 to %d.", name, limits.MaxPage))
-		}
-	}
-
-	for name, cursor := range map[string]struct {
-		text *string
-		into *int64
-	}{"after": {after, &page.After}, "before": {before, &page.Before}} {
-		if cursor.text == nil {
-			continue
-		}
-
-		var ok bool
-		if *cursor.into, ok = r.ids.Parse(model.AfterAccount, *cursor.text); !ok {
-			return page, invalidArgument(name, fmt.Sprintf("The argument %s is not a cursor of this list.", name))
-		}
-	}
-
-	return page, nil
-}
-
-func (r *Resolver) accountConnection(
-	rows []*accounts.Overview, info *generated.PageInfo, count int, month model.Month,
-) *generated.AccountConnection {
+	rows, found, info := cut(p, rows, func(row *accounts.Overview) string { return cursors.encode(row.ID) })
 	list := &generated.AccountConnection{
-		Edges: make([]*generated.AccountEdge, len(rows)), Nodes: make([]*generated.AccountOverview, len(rows)),
-		PageInfo: info, TotalCount: count,
+		Edges: make([]*generated.AccountEdge, len(rows)), Nodes: r.accountOverviews(rows, month),
+		PageInfo: info, TotalCount: int(count),
+	}
+	for i, node := range list.Nodes {
+		list.Edges[i] = &generated.AccountEdge{Cursor: found[i], Node: node}
+	}
+	return list, nil
+}
+
+// overviewPage returns the page that the arguments select, of which one row more is to be read.
+func overviewPage(p paging, c cursors, search *string) (page accounts.OverviewPage, err error) {
+	n, backward, err := p.size()
+	if err != nil {
+		return page, err
+	}
+	page.Limit, page.Last = n+1, backward
+
+	if search != nil {
+		if n := utf8.RuneCountInString(*search); n < 1 || n > maxSearch || !model.IsStorable(*search) {
+			return page, invalidArgument("search", fmt.Sprintf("The argument search must have 1 to %d characters.", maxSearch))
+		}
+		page.Search = *search
 	}
 
+	page.After, page.Before, err = positions(p, c.decode)
+	return page, err
+}
+
+// accountOverviews converts the accounts of a page.
+func (r *Resolver) accountOverviews(rows []*accounts.Overview, month model.Month) []*generated.AccountOverview {
 	ids := make([]int64, len(rows))
 	for i, row := range rows {
 		ids[i] = row.ID
-		list.Nodes[i] = &generated.AccountOverview{
+	}
+
+	nodes := make([]*generated.AccountOverview, len(rows))
+	for i, row := range rows {
+		nodes[i] = &generated.AccountOverview{
 			ID: row.ID, Page: ids, AccountID: r.ids.Of(model.NodeAccount, row.ID), Name: row.Name, CreatedAt: row.CreatedAt,
 			SiteCount: int(row.Sites), SitekeyCount: int(row.Sitekeys), MemberCount: int(row.Members),
 			Period: month.String(), Pageviews: row.Pageviews, CaptchaPlan: row.CaptchaPlan, Verifications: row.Verifications,
 		}
-		list.Edges[i] = &generated.AccountEdge{Cursor: r.ids.Of(model.AfterAccount, row.ID), Node: list.Nodes[i]}
 	}
-
-	if len(list.Edges) > 0 {
-		info.StartCursor, info.EndCursor = &list.Edges[0].Cursor, &list.Edges[len(list.Edges)-1].Cursor
-	}
-
-	return list
+	return nodes
 }
 
 // Sites reads the sites of all accounts on the page at once.

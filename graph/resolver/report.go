@@ -3,7 +3,6 @@ package resolver
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -95,10 +94,6 @@ func (r *Resolver) report(
 	if err := model.CheckReportSearch("filters", "invalid_argument", all, selected.steps()); err != nil {
 		return nil, err
 	}
-	matchers, err := matchersOf(all, selected.funnelKeys)
-	if err != nil {
-		return nil, err
-	}
 
 	query := &scan.Query{
 		Zone: zone, From: days.From, To: days.To, Filters: scanFilters(all), KeyEvents: keys,
@@ -128,7 +123,7 @@ func (r *Resolver) report(
 		report.ComparedFrom, report.ComparedTo = &from, &to
 	}
 
-	answer, err := r.count(ctx, reports.Request{SiteID: site.ID, Now: now, Periods: periods, Matchers: matchers})
+	answer, err := r.count(ctx, reports.Request{SiteID: site.ID, Now: now, Periods: periods})
 	if err != nil {
 		return nil, err
 	}
@@ -200,12 +195,6 @@ func (p *payer) PayAfter(took reports.Work) {
 		p.paid += more
 		p.request.ChargeWork(p.caller, more)
 	}
-}
-
-// matchersOf identifies the filters and funnels of a report, which the scan has as functions.
-func matchersOf(filters []model.ReportFilter, funnels []string) (string, error) {
-	text, err := json.Marshal([]any{filters, funnels})
-	return string(text), err
 }
 
 // reportPeriod returns the days of an input.
@@ -308,9 +297,8 @@ func scanFilters(filters []model.ReportFilter) []scan.Filter {
 		f := &filters[i]
 		list[i] = scan.Filter{
 			Breakdown: scan.Breakdown{By: reports.Dimensions[f.Dimension], Property: f.Property, Event: f.Event},
-			Not:       f.Operator.IsNegative(),
-			None:      f.MatchesNone(),
-			Match:     f.Matcher(),
+			Operator:  f.Operator,
+			Values:    f.Values,
 		}
 	}
 	return list

@@ -169,10 +169,7 @@ func scanFunnels(funnels [][]model.FunnelStep) []scan.Funnel {
 	for n, steps := range funnels {
 		list[n].Steps = make([]scan.Step, len(steps))
 		for i, step := range steps {
-			list[n].Steps[i].Event = step.Event
-			if step.Page != "" {
-				list[n].Steps[i].Page = model.PatternMatcher(step.Page)
-			}
+			list[n].Steps[i] = scan.Step{Page: step.Page, Event: step.Event}
 		}
 	}
 	return list

@@ -15,11 +15,7 @@ import (
 // The mails about a site that the caller gets.
 
 func (r *siteResolver) ReportMails(ctx context.Context, obj *model.Site) (*generated.ReportMails, error) {
-	viewer, err := r.requireAny(ctx, model.MayRead)
-	if err != nil {
-		return nil, err
-	}
-
+	viewer, _ := granted(ctx)
 	mails, err := requestOf(ctx).loaders().ReportMails(viewer.ID).Of(ctx, obj.ID)
 	return reportMails(mails), err
 }
@@ -41,23 +37,19 @@ func reportMails(mails model.ReportMails) *generated.ReportMails {
 func (r *mutationResolver) SetReportMails(
 	ctx context.Context, input generated.SetReportMailsInput,
 ) (*generated.SetReportMailsPayload, error) {
-	viewer, siteID, err := r.requireFor(ctx, model.MayPersonal, model.NodeSite, "siteId", input.SiteID)
-	if err != nil {
-		return nil, err
-	}
-
 	above, aboveErr := threshold("spikeAbove", input.SpikeAbove)
 	below, belowErr := threshold("dropBelow", input.DropBelow)
 	if err := errors.Join(aboveErr, belowErr); err != nil {
 		return nil, err
 	}
 
+	member, siteID := granted(ctx)
 	update := sites.ReportMailsUpdate{Weekly: input.Weekly, Monthly: input.Monthly, SpikeAbove: above, DropBelow: below}
-	if err := r.sites.SetReportMails(ctx, viewer, siteID, update, requestOf(ctx).now); err != nil {
-		return nil, orNotFound("siteId", err)
+	if err := r.sites.SetReportMails(ctx, member, siteID, update, requestOf(ctx).now); err != nil {
+		return nil, err
 	}
 
-	mails, err := r.sites.ReportMailsOfSites(ctx, viewer.ID, []int64{siteID})
+	mails, err := r.sites.ReportMailsOfSites(ctx, member.ID, []int64{siteID})
 	return &generated.SetReportMailsPayload{ReportMails: reportMails(mails[siteID])}, err
 }
 

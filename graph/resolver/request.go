@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
 	"github.com/tallygate/tallygate/graph/loaders"
 )
@@ -164,7 +166,8 @@ func (Mutations) InterceptField(ctx context.Context, next graphql.Resolver) (any
 		return next(ctx)
 	}
 
-	end, err := limits.Of(ctx).TakeTurn(ctx, field.Field.Name)
+	open := field.Field.Definition.Directives.ForName("open") != nil
+	end, err := limits.Of(ctx).TakeTurn(ctx, open)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +177,11 @@ func (Mutations) InterceptField(ctx context.Context, next graphql.Resolver) (any
 	defer requestOf(ctx).forget()
 
 	ctx = audit.WithActor(ctx, actorOf(ctx, field.Field.Name))
-	return withUserErrors(next(context.WithValue(ctx, turnEnd{}, end)))
+	payload, err := next(context.WithValue(ctx, turnEnd{}, end))
+	if err == nil {
+		return payload, nil
+	}
+	return failedPayload(field.Field.Name, err)
 }
 
 // actorOf returns the caller as the author of a mutation's changes. A caller who cannot be identified is
@@ -194,20 +201,24 @@ func actorOf(ctx context.Context, mutation string) audit.Actor {
 	return actor
 }
 
-// withUserErrors turns an error that the schema reports in userErrors into a payload with nothing
-// else in it. It returns other errors as they are. payload is a pointer to a mutation's payload
-// type and may be nil.
-func withUserErrors(payload any, err error) (any, error) {
-	if err == nil {
-		return payload, nil
+// payloadTypes are the types of the payloads, by the mutation's name in lower case.
+var payloadTypes = func() map[string]reflect.Type {
+	types := make(map[string]reflect.Type)
+	for method := range reflect.TypeFor[generated.MutationResolver]().Methods() {
+		types[strings.ToLower(method.Name)] = method.Type.Out(0).Elem()
 	}
+	return types
+}()
 
+// failedPayload turns an error that the schema reports in userErrors into a payload with nothing else in
+// it. It returns other errors as they are.
+func failedPayload(mutation string, err error) (any, error) {
 	mistakes, err := userErrors(err)
 	if err != nil {
 		return nil, err
 	}
 
-	failed := reflect.New(reflect.TypeOf(payload).Elem())
+	failed := reflect.New(payloadTypes[strings.ToLower(mutation)])
 	failed.Elem().FieldByName("UserErrors").Set(reflect.ValueOf(mistakes))
 	return failed.Interface(), nil
 }

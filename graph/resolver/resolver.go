@@ -1,10 +1,9 @@
-// Package resolver resolves the fields of the GraphQL schema in graph/schema. A resolver checks the
-// permission, converts its input, makes one call, and converts the result; every rule is in db/model,
-// db or auth. Each subject of the schema has one file. Package graph runs the resolvers.
+// Package resolver resolves the fields of the GraphQL schema in graph/schema. A resolver converts
+// its input, makes one call, and converts the result; every rule is in db/model, db or auth, and Access
+// has checked the permission. Each subject of the schema has one file. Package graph runs the resolvers.
 package resolver
 
 import (
-	"context"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
-	"github.com/tallygate/tallygate/graph/limits"
 )
 
 // Options are what the resolvers need. Everything but WebhookNets and Notify is required.
@@ -230,174 +228,3 @@ func (r *Resolver) SharedSite() generated.SharedSiteResolver { return &sharedSit
 
 // Report implements generated.ResolverRoot.
 func (r *Resolver) Report() generated.ReportResolver { return &reportResolver{r} }
-
-// require returns the caller's user, as a member of the default account, if it has the permission
-// there, and charges the request, see charge. It fails with unauthenticated, forbidden or
-// rate_limited. Every root field begins with it, except those that need no session.
-func (r *Resolver) require(ctx context.Context, p model.Permission) (*model.User, error) {
-	user, err := r.defaultMember(ctx, p)
-	return user, charge(ctx, err)
-}
-
-// defaultMember is require without the charge.
-func (r *Resolver) defaultMember(ctx context.Context, p model.Permission) (*model.User, error) {
-	user, err := r.viewer(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if _, err = auth.Require(ctx, p); err == nil {
-		err = user.Account.CheckSuspended(p)
-	}
-	return user, err
-}
-
-// requireAny returns the caller's user, as a member of the default account, if it has the permission in
-// one of its accounts. What is read with it must be restricted to an account that permits it, see
-// accounts.Store.MemberFor.
-func (r *Resolver) requireAny(ctx context.Context, p model.Permission) (*model.User, error) {
-	user, err := r.viewer(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if user == nil {
-		_, err = auth.Require(ctx, p)
-		return nil, err
-	}
-
-	caller, err := auth.CallerOf(ctx)
-	if err == nil {
-		err = user.CheckInAny(p, caller.Token)
-	}
-	return user, charge(ctx, err)
-}
-
-// requireAs is require in another account than the default one: find returns the user as a member of
-// it, or model.ErrNotFound. A caller who has the permission in none of the accounts gets forbidden, so
-// that the answer to an unknown id does not depend on why it is unknown.
-func (r *Resolver) requireAs(
-	ctx context.Context, p model.Permission, find func(viewer *model.User) (*model.User, error),
-) (*model.User, error) {
-	member, err := r.memberAs(ctx, p, find)
-	return member, charge(ctx, err)
-}
-
-// memberAs is requireAs without the charge.
-func (r *Resolver) memberAs(
-	ctx context.Context, p model.Permission, find func(viewer *model.User) (*model.User, error),
-) (*model.User, error) {
-	viewer, err := r.viewer(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if viewer == nil {
-		_, err = auth.Require(ctx, p)
-		return nil, err
-	}
-
-	caller, err := auth.CallerOf(ctx)
-	if err == nil {
-		err = viewer.CheckInAny(p, caller.Token)
-	}
-	if err != nil {
-		return nil, err
-	}
-
-	member, err := find(viewer)
-	if err == nil {
-		err = member.Check(p, caller.Token)
-	}
-	if err == nil {
-		err = member.Account.CheckSuspended(p)
-	}
-	if err != nil {
-		return nil, err
-	}
-
-	return member, nil
-}
-
-// requireIn is require in the account of the argument accountId, by default the default account. It
-// fails with not_found for an account that the caller does not belong to, and with forbidden for a
-// change through an API token that is restricted to sites.
-func (r *Resolver) requireIn(ctx context.Context, p model.Permission, accountID *string) (*model.User, error) {
-	member, err := r.memberIn(ctx, p, accountID)
-	if err == nil && member != nil && member.IsRestricted() && p != model.MayRead {
-		member, err = nil, model.ErrForbidden
-	}
-	return member, charge(ctx, err)
-}
-
-// memberIn is requireIn for every token, without the charge.
-func (r *Resolver) memberIn(ctx context.Context, p model.Permission, accountID *string) (*model.User, error) {
-	if accountID == nil {
-		return r.defaultMember(ctx, p)
-	}
-	return r.memberAs(ctx, p, func(viewer *model.User) (*model.User, error) {
-		if member := r.in(viewer, *accountID); member != nil {
-			return member, nil
-		}
-		return nil, notFound("accountId")
-	})
-}
-
-// in returns a user as a member of the account with this global id, or nil.
-func (r *Resolver) in(user *model.User, accountID string) *model.User {
-	number, ok := r.ids.Parse(model.NodeAccount, accountID)
-	if !ok {
-		return nil
-	}
-	return user.In(number)
-}
-
-// requireFor is require in the account of an object. It returns the user as a member of that account,
-// and the object's number. It fails with not_found in the input field of the id, for an object of
-// another account at once or when the caller's store finds none.
-func (r *Resolver) requireFor(
-	ctx context.Context, p model.Permission, kind model.NodeKind, field, nodeID string,
-) (*model.User, int64, error) {
-	id, ok := r.ids.Parse(kind, nodeID)
-	member, err := r.requireNumber(ctx, p, kind, field, id, ok)
-	return member, id, err
-}
-
-// requireNumber is requireFor with the object's number. ok is false for an id that is none.
-func (r *Resolver) requireNumber(
-	ctx context.Context, p model.Permission, kind model.NodeKind, field string, id int64, ok bool,
-) (*model.User, error) {
-	return r.requireAs(ctx, p, func(viewer *model.User) (*model.User, error) {
-		if !ok {
-			return nil, notFound(field)
-		}
-		member, err := r.accounts.MemberFor(ctx, viewer, kind, id)
-		return member, orNotFound(field, err)
-	})
-}
-
-// viewer returns the caller's user and admits the request; nil for an unauthenticated caller. The
-// resolver must charge the request before it does any work.
-func (r *Resolver) viewer(ctx context.Context) (*model.User, error) {
-	caller, err := auth.CallerOf(ctx)
-	if err != nil || caller.User == nil {
-		return nil, err
-	}
-	return caller.User, limits.Of(ctx).Admit(ctx, caller)
-}
-
-// charge charges an admitted request in full, unless err means that the caller lacks the permission:
-// such a request costs one point, so that refused mutations do not use up the account's minute. It
-// returns err, or rate_limited.
-func charge(ctx context.Context, err error) error {
-	if model.KindOf(err) == model.Forbidden {
-		return err
-	}
-
-	caller, failed := auth.CallerOf(ctx)
-	if failed != nil || caller.User == nil {
-		return err
-	}
-	if refused := limits.Of(ctx).Charge(ctx, caller); refused != nil {
-		return refused
-	}
-
-	return err
-}

@@ -49,12 +49,10 @@ func (r *funnelResolver) Steps(ctx context.Context, obj *model.Funnel) ([]*gener
 func (r *mutationResolver) CreateSegment(
 	ctx context.Context, input generated.CreateSegmentInput,
 ) (*generated.SegmentPayload, error) {
-	segment, err := onSite(ctx, r, model.MayConfigure, input.SiteID,
-		func(accountID, siteID int64) (*model.Segment, error) {
-			return r.sites.CreateSegment(ctx, accountID, model.Segment{
-				SiteID: siteID, Name: input.Name, Filters: reportFilters(input.Filters),
-			})
-		})
+	member, siteID := granted(ctx)
+	segment, err := r.sites.CreateSegment(ctx, member.AccountID, model.Segment{
+		SiteID: siteID, Name: input.Name, Filters: reportFilters(input.Filters),
+	})
 	return &generated.SegmentPayload{Segment: segment}, err
 }
 
@@ -67,30 +65,26 @@ func (r *mutationResolver) UpdateSegment(
 		filters = &list
 	}
 
-	segment, err := onObject(ctx, r, model.NodeSegment, "segmentId", input.SegmentID,
-		func(accountID, id int64) (*model.Segment, error) {
-			return r.sites.UpdateSegment(ctx, accountID, id, input.Name, filters)
-		})
+	member, id := granted(ctx)
+	segment, err := r.sites.UpdateSegment(ctx, member.AccountID, id, input.Name, filters)
 	return &generated.SegmentPayload{Segment: segment}, err
 }
 
 func (r *mutationResolver) DeleteSegment(
-	ctx context.Context, input generated.DeleteSegmentInput,
+	ctx context.Context, _ generated.DeleteSegmentInput,
 ) (*generated.SegmentPayload, error) {
-	segment, err := onObject(ctx, r, model.NodeSegment, "segmentId", input.SegmentID,
-		func(accountID, id int64) (*model.Segment, error) { return r.sites.DeleteSegment(ctx, accountID, id) })
+	member, id := granted(ctx)
+	segment, err := r.sites.DeleteSegment(ctx, member.AccountID, id)
 	return &generated.SegmentPayload{Segment: segment}, err
 }
 
 func (r *mutationResolver) CreateFunnel(
 	ctx context.Context, input generated.CreateFunnelInput,
 ) (*generated.FunnelPayload, error) {
-	funnel, err := onSite(ctx, r, model.MayConfigure, input.SiteID,
-		func(accountID, siteID int64) (*model.Funnel, error) {
-			return r.sites.CreateFunnel(ctx, accountID, model.Funnel{
-				SiteID: siteID, Name: input.Name, Steps: funnelSteps(input.Steps),
-			})
-		})
+	member, siteID := granted(ctx)
+	funnel, err := r.sites.CreateFunnel(ctx, member.AccountID, model.Funnel{
+		SiteID: siteID, Name: input.Name, Steps: funnelSteps(input.Steps),
+	})
 	return &generated.FunnelPayload{Funnel: funnel}, err
 }
 
@@ -103,18 +97,16 @@ func (r *mutationResolver) UpdateFunnel(
 		steps = &list
 	}
 
-	funnel, err := onObject(ctx, r, model.NodeFunnel, "funnelId", input.FunnelID,
-		func(accountID, id int64) (*model.Funnel, error) {
-			return r.sites.UpdateFunnel(ctx, accountID, id, input.Name, steps)
-		})
+	member, id := granted(ctx)
+	funnel, err := r.sites.UpdateFunnel(ctx, member.AccountID, id, input.Name, steps)
 	return &generated.FunnelPayload{Funnel: funnel}, err
 }
 
 func (r *mutationResolver) DeleteFunnel(
-	ctx context.Context, input generated.DeleteFunnelInput,
+	ctx context.Context, _ generated.DeleteFunnelInput,
 ) (*generated.FunnelPayload, error) {
-	funnel, err := onObject(ctx, r, model.NodeFunnel, "funnelId", input.FunnelID,
-		func(accountID, id int64) (*model.Funnel, error) { return r.sites.DeleteFunnel(ctx, accountID, id) })
+	member, id := granted(ctx)
+	funnel, err := r.sites.DeleteFunnel(ctx, member.AccountID, id)
 	return &generated.FunnelPayload{Funnel: funnel}, err
 }
 

@@ -56,45 +56,34 @@ func (r *sharedLinkResolver) Segment(ctx context.Context, obj *model.SharedLink)
 	return requestOf(ctx).loaders().LinkSegments.Of(ctx, obj.SegmentID)
 }
 
-func (r *sharedLinkResolver) ExpiresAt(ctx context.Context, obj *model.SharedLink) (*model.Instant, error) {
-	return timeOrNil(obj.ExpiresAt), nil
-}
-
-func (r *sharedLinkResolver) LastUsedAt(ctx context.Context, obj *model.SharedLink) (*model.Instant, error) {
-	return timeOrNil(obj.LastUsedAt), nil
-}
-
 // CreateSharedLink stores the hash of a new token. All mistakes in the input are reported.
 func (r *mutationResolver) CreateSharedLink(
 	ctx context.Context, input generated.CreateSharedLinkInput,
 ) (*generated.CreateSharedLinkPayload, error) {
+	member, siteID := granted(ctx)
 	token := model.NewSecret(model.SharedLinkPrefix)
-	link, err := onSite(ctx, r, model.MaySendOut, input.SiteID, func(accountID, siteID int64) (*model.SharedLink, error) {
-		now := requestOf(ctx).now
-		link := model.SharedLink{
-			SiteID: siteID, Name: input.Name, CreatedAt: now,
-			TokenHash: model.HashToken(token), TokenHint: model.SecretHint(token),
-		}
-		if err := r.describeLink(&link, &input); err != nil {
+	link := model.SharedLink{
+		SiteID: siteID, Name: input.Name, CreatedAt: requestOf(ctx).now,
+		TokenHash: model.HashToken(token), TokenHint: model.SecretHint(token),
+	}
+	if err := r.describeLink(&link, &input); err != nil {
+		return nil, err
+	}
+
+	// Another account's site must not cost a hash.
+	if _, err := r.sites.SiteByID(ctx, member.AccountID, siteID); err != nil {
+		return nil, err
+	}
+
+	if input.Password != nil {
+		var err error
+		if link.PasswordHash, err = r.auth.HashLinkPassword(ctx, *input.Password); err != nil {
 			return nil, err
 		}
+	}
 
-		// Another account's site must not cost a hash.
-		if _, err := r.sites.SiteByID(ctx, accountID, siteID); err != nil {
-			return nil, err
-		}
-
-		if input.Password != nil {
-			var err error
-			if link.PasswordHash, err = r.auth.HashLinkPassword(ctx, *input.Password); err != nil {
-				return nil, err
-			}
-		}
-
-		return r.sites.CreateSharedLink(ctx, accountID, link)
-	})
-
-	return &generated.CreateSharedLinkPayload{SharedLink: link, Token: &token}, err
+	created, err := r.sites.CreateSharedLink(ctx, member.AccountID, link)
+	return &generated.CreateSharedLinkPayload{SharedLink: created, Token: &token}, err
 }
 
 // describeLink checks the input and sets segment and expiry of a new link. It reports every wrong
@@ -125,12 +114,10 @@ func (r *mutationResolver) describeLink(link *model.SharedLink, input *generated
 }
 
 func (r *mutationResolver) RevokeSharedLink(
-	ctx context.Context, input generated.RevokeSharedLinkInput,
+	ctx context.Context, _ generated.RevokeSharedLinkInput,
 ) (*generated.SharedLinkPayload, error) {
-	link, err := onObject(ctx, r, model.NodeSharedLink, "sharedLinkId", input.SharedLinkID,
-		func(accountID, id int64) (*model.SharedLink, error) {
-			return r.sites.RevokeSharedLink(ctx, accountID, id)
-		})
+	member, id := granted(ctx)
+	link, err := r.sites.RevokeSharedLink(ctx, member.AccountID, id)
 	return &generated.SharedLinkPayload{SharedLink: link}, err
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"html"
 	"slices"
-	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
@@ -19,37 +18,20 @@ import (
 // site_settings.go.
 
 func (r *queryResolver) Site(
-	ctx context.Context, id *string, domain *string, accountID *string,
+	ctx context.Context, id *string, domain *string, _ *string,
 ) (*model.Site, error) {
-	if domain != nil {
-		return r.siteByDomain(ctx, accountID, id, *domain)
+	viewer, _ := granted(ctx)
+	switch {
+	case (id == nil) == (domain == nil):
+		return nil, invalidArgument("id", "Give either id or domain.")
+	case domain != nil:
+		return r.siteByDomain(ctx, viewer, *domain)
 	}
-
-	viewer, err := r.requireAny(ctx, model.MayRead)
-	if err != nil {
-		return nil, err
-	}
-	if id == nil {
-		return nil, errSiteArguments
-	}
-
 	return r.site(ctx, viewer, *id)
 }
 
-var errSiteArguments = invalidArgument("id", "Give either id or domain.")
-
-// siteByDomain returns the site of an account, by default the default one, with a domain, or nil.
-func (r *queryResolver) siteByDomain(
-	ctx context.Context, accountID, id *string, domain string,
-) (*model.Site, error) {
-	viewer, err := orNull(r.requireIn(ctx, model.MayRead, accountID))
-	if viewer == nil || err != nil {
-		return nil, err
-	}
-	if id != nil {
-		return nil, errSiteArguments
-	}
-
+// siteByDomain returns the site of the viewer's account with a domain, or nil.
+func (r *queryResolver) siteByDomain(ctx context.Context, viewer *model.User, domain string) (*model.Site, error) {
 	normal, err := model.ParseDomain(domain, r.allowLocal)
 	if err != nil {
 		// No site has such a domain.
@@ -64,28 +46,25 @@ func (r *queryResolver) siteByDomain(
 }
 
 func (r *queryResolver) Sites(
-	ctx context.Context, accountID *string, first *int, after *string, last *int, before *string,
-	orderBy generated.SiteOrder, search *string,
+	ctx context.Context, _ *string, first *int, after *string, last *int, before *string,
+	order sites.Order, search *string,
 ) (*generated.SiteConnection, error) {
-	viewer, err := orNull(r.requireIn(ctx, model.MayRead, accountID))
-	if viewer == nil || err != nil {
-		return nil, err
-	}
-	return r.siteConnection(ctx, viewer.AccountID, paging{first, after, last, before}, orderBy, search)
+	viewer, _ := granted(ctx)
+	return r.siteConnection(ctx, viewer.AccountID, paging{first, after, last, before}, order, search)
 }
 
 func (r *accountResolver) Sites(
 	ctx context.Context, obj *model.Account, first *int, after *string, last *int, before *string,
-	orderBy generated.SiteOrder, search *string,
+	order sites.Order, search *string,
 ) (*generated.SiteConnection, error) {
-	arguments, err := json.Marshal([]any{first, after, last, before, orderBy, search})
+	arguments, err := json.Marshal([]any{first, after, last, before, order, search})
 	if err != nil {
 		return nil, err
 	}
 
 	key := accountRead{field: "sites", accountID: obj.ID, arguments: string(arguments)}
 	return shared(ctx, key, func() (*generated.SiteConnection, error) {
-		return r.siteConnection(ctx, obj.ID, paging{first, after, last, before}, orderBy, search)
+		return r.siteConnection(ctx, obj.ID, paging{first, after, last, before}, order, search)
 	})
 }
 
@@ -97,9 +76,8 @@ var siteCursors = map[sites.Order]model.NodeKind{
 
 // siteConnection loads one page of an account's sites.
 func (r *Resolver) siteConnection(
-	ctx context.Context, accountID int64, p paging, orderBy generated.SiteOrder, search *string,
+	ctx context.Context, accountID int64, p paging, order sites.Order, search *string,
 ) (*generated.SiteConnection, error) {
-	order := sites.Order(strings.ToLower(string(orderBy)))
 	cursors := r.cursors(siteCursors[order])
 	list, err := cursors.textList(p, order, search)
 	if err != nil {
@@ -233,7 +211,7 @@ func (r *siteResolver) OldWebhookSecretValidUntil(ctx context.Context, obj *mode
 
 func (r *siteResolver) LastHitAt(ctx context.Context, obj *model.Site) (*model.Instant, error) {
 	at, err := requestOf(ctx).loaders().LastHits.Of(ctx, obj.ID)
-	return timeOrNil(at), err
+	return &at, err
 }
 
 // ScriptTag returns the tag for every page of the site (analytics contract, section 3).
@@ -351,11 +329,6 @@ func noticeOf(rejected, recorded int64) string {
 func (r *mutationResolver) CreateSite(
 	ctx context.Context, input generated.CreateSiteInput,
 ) (*generated.CreateSitePayload, error) {
-	viewer, err := r.requireIn(ctx, model.MayConfigure, input.AccountID)
-	if err != nil {
-		return nil, err
-	}
-
 	domain, domainErr := model.ParseDomain(input.Domain, r.allowLocal)
 	var nameErr, zoneErr error
 	name, zone := domain, model.DefaultTimeZone
@@ -370,13 +343,14 @@ func (r *mutationResolver) CreateSite(
 		return nil, err
 	}
 
+	member, _ := granted(ctx)
 	create := r.sites.CreateOwnersSite
-	if viewer.Operator {
+	if member.Operator {
 		create = r.sites.CreateSite
 	}
 
 	site, err := create(ctx, model.Site{
-		AccountID:        viewer.AccountID,
+		AccountID:        member.AccountID,
 		SiteKey:          model.NewSiteKey(),
 		Domain:           domain,
 		Name:             name,
@@ -393,19 +367,15 @@ func (r *mutationResolver) CreateSite(
 func (r *mutationResolver) DeleteSite(
 	ctx context.Context, input generated.DeleteSiteInput,
 ) (*generated.SitePayload, error) {
-	viewer, siteID, err := r.requireFor(ctx, model.MayManage, model.NodeSite, "siteId", input.SiteID)
+	owner, siteID := granted(ctx)
+	if !input.Immediately {
+		site, err := r.sites.RemoveSite(ctx, owner.AccountID, siteID, input.Confirm, requestOf(ctx).now)
+		return &generated.SitePayload{Site: site}, err
+	}
+
+	site, err := r.sites.DeleteSite(ctx, owner.AccountID, siteID, orBlank(input.Confirm), requestOf(ctx).now)
 	if err != nil {
 		return nil, err
-	}
-
-	if !input.Immediately {
-		site, err := r.sites.RemoveSite(ctx, viewer.AccountID, siteID, input.Confirm, requestOf(ctx).now)
-		return &generated.SitePayload{Site: site}, orNotFound("siteId", err)
-	}
-
-	site, err := r.sites.DeleteSite(ctx, viewer.AccountID, siteID, orBlank(input.Confirm), requestOf(ctx).now)
-	if err != nil {
-		return nil, orNotFound("siteId", err)
 	}
 
 	r.purge(ctx, siteID)
@@ -417,22 +387,14 @@ func (r *mutationResolver) DeleteSite(
 func (r *mutationResolver) SetSitePlan(
 	ctx context.Context, input generated.SetSitePlanInput,
 ) (*generated.SetSitePlanPayload, error) {
-	if _, err := r.require(ctx, model.MayOperate); err != nil {
-		return nil, err
-	}
-
-	siteID, ok := r.ids.Parse(model.NodeSite, input.SiteID)
-	if !ok {
-		return nil, notFound("siteId")
-	}
-
+	_, siteID := granted(ctx)
 	if err := r.sites.SetSitePlan(ctx, siteID, input.Plan, input.MonthlyPageviews); err != nil {
-		return nil, orNotFound("siteId", err)
+		return nil, err
 	}
 
 	site, err := r.sites.AnySite(ctx, siteID)
 	if err != nil {
-		return nil, orNotFound("siteId", err)
+		return nil, err
 	}
 
 	usage, err := siteUsage(ctx, site)

@@ -11,37 +11,18 @@ import (
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-// changeSite runs a change of a site and returns the site after it. A site of an account that the
-// caller does not belong to is reported as not found.
-func (r *mutationResolver) changeSite(
-	ctx context.Context, id string, change func(accountID, siteID int64) error,
-) (*generated.SitePayload, error) {
-	var site *model.Site
-	err := r.withSite(ctx, id, func(accountID, siteID int64) error {
-		err := change(accountID, siteID)
-		if err == nil {
-			// A concurrent mutation may have deleted the site since the change.
-			site, err = r.sites.SiteByID(ctx, accountID, siteID)
-		}
-		return err
-	})
+// The settings of a site, with its webhooks and its server secret.
+
+// changed returns the site of a mutation after a change that may have failed.
+func (r *mutationResolver) changed(ctx context.Context, err error) (*generated.SitePayload, error) {
 	if err != nil {
 		return nil, err
 	}
 
-	return &generated.SitePayload{Site: site}, nil
-}
-
-// withSite checks the permission in the site's account and runs a change of the site.
-func (r *mutationResolver) withSite(
-	ctx context.Context, id string, change func(accountID, siteID int64) error,
-) error {
-	viewer, siteID, err := r.requireFor(ctx, model.MayConfigure, model.NodeSite, "siteId", id)
-	if err != nil {
-		return err
-	}
-
-	return orNotFound("siteId", change(viewer.AccountID, siteID))
+	// A concurrent mutation may have deleted the site since the change.
+	member, siteID := granted(ctx)
+	site, err := r.sites.SiteByID(ctx, member.AccountID, siteID)
+	return &generated.SitePayload{Site: site}, err
 }
 
 func (r *mutationResolver) UpdateSite(
@@ -66,143 +47,130 @@ func (r *mutationResolver) UpdateSite(
 		update.ExcludedAddresses = &networks
 	}
 
-	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		return r.sites.UpdateSite(ctx, accountID, siteID, update)
-	})
+	member, siteID := granted(ctx)
+	return r.changed(ctx, r.sites.UpdateSite(ctx, member.AccountID, siteID, update))
 }
 
 func (r *mutationResolver) AddSiteDomain(
 	ctx context.Context, input generated.SiteDomainInput,
 ) (*generated.SitePayload, error) {
-	return r.changeDomain(ctx, input, r.sites.AddSiteDomain)
+	domain, err := model.ParseDomain(input.Domain, r.allowLocal)
+	if err != nil {
+		return nil, err
+	}
+
+	member, siteID := granted(ctx)
+	return r.changed(ctx, r.sites.AddSiteDomain(ctx, member.AccountID, siteID, domain))
 }
 
 func (r *mutationResolver) RemoveSiteDomain(
 	ctx context.Context, input generated.SiteDomainInput,
 ) (*generated.SitePayload, error) {
-	return r.changeDomain(ctx, input, r.sites.RemoveSiteDomain)
+	domain, err := model.ParseDomain(input.Domain, r.allowLocal)
+	if err != nil {
+		return nil, err
+	}
+
+	member, siteID := granted(ctx)
+	return r.changed(ctx, r.sites.RemoveSiteDomain(ctx, member.AccountID, siteID, domain))
 }
 
 func (r *mutationResolver) SetSiteDomains(
 	ctx context.Context, input generated.SetSiteDomainsInput,
 ) (*generated.SitePayload, error) {
-	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		return r.sites.SetSiteDomains(ctx, accountID, siteID, input.Domains, r.allowLocal)
-	})
-}
-
-// changeDomain adds or removes an extra domain.
-func (r *mutationResolver) changeDomain(
-	ctx context.Context, input generated.SiteDomainInput,
-	change func(ctx context.Context, accountID, siteID int64, domain string) error,
-) (*generated.SitePayload, error) {
-	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		domain, err := model.ParseDomain(input.Domain, r.allowLocal)
-		if err != nil {
-			return err
-		}
-		return change(ctx, accountID, siteID, domain)
-	})
+	member, siteID := granted(ctx)
+	return r.changed(ctx, r.sites.SetSiteDomains(ctx, member.AccountID, siteID, input.Domains, r.allowLocal))
 }
 
 func (r *mutationResolver) RegisterEvent(
 	ctx context.Context, input generated.SiteEventInput,
 ) (*generated.SitePayload, error) {
-	return r.changeEvent(ctx, input, r.sites.RegisterEvent)
+	member, siteID := granted(ctx)
+	return r.changed(ctx, r.sites.RegisterEvent(ctx, member.AccountID, siteID, input.Name))
 }
 
 func (r *mutationResolver) UnregisterEvent(
 	ctx context.Context, input generated.SiteEventInput,
 ) (*generated.SitePayload, error) {
-	return r.changeEvent(ctx, input, r.sites.UnregisterEvent)
+	member, siteID := granted(ctx)
+	return r.changed(ctx, r.sites.UnregisterEvent(ctx, member.AccountID, siteID, input.Name))
 }
 
 func (r *mutationResolver) MarkKeyEvent(
 	ctx context.Context, input generated.SiteEventInput,
 ) (*generated.SitePayload, error) {
-	return r.changeEvent(ctx, input, r.sites.MarkKeyEvent)
+	member, siteID := granted(ctx)
+	return r.changed(ctx, r.sites.MarkKeyEvent(ctx, member.AccountID, siteID, input.Name))
 }
 
 func (r *mutationResolver) UnmarkKeyEvent(
 	ctx context.Context, input generated.SiteEventInput,
 ) (*generated.SitePayload, error) {
-	return r.changeEvent(ctx, input, r.sites.UnmarkKeyEvent)
+	member, siteID := granted(ctx)
+	return r.changed(ctx, r.sites.UnmarkKeyEvent(ctx, member.AccountID, siteID, input.Name))
 }
 
 func (r *mutationResolver) SetRegisteredEvents(
 	ctx context.Context, input generated.SetSiteEventsInput,
 ) (*generated.SitePayload, error) {
-	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		return r.sites.SetRegisteredEvents(ctx, accountID, siteID, input.Names)
-	})
+	member, siteID := granted(ctx)
+	return r.changed(ctx, r.sites.SetRegisteredEvents(ctx, member.AccountID, siteID, input.Names))
 }
 
 func (r *mutationResolver) SetKeyEvents(
 	ctx context.Context, input generated.SetSiteEventsInput,
 ) (*generated.SitePayload, error) {
-	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		return r.sites.SetKeyEvents(ctx, accountID, siteID, input.Names)
-	})
-}
-
-// changeEvent changes the lists of events.
-func (r *mutationResolver) changeEvent(
-	ctx context.Context, input generated.SiteEventInput,
-	change func(ctx context.Context, accountID, siteID int64, name string) error,
-) (*generated.SitePayload, error) {
-	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		return change(ctx, accountID, siteID, input.Name)
-	})
+	member, siteID := granted(ctx)
+	return r.changed(ctx, r.sites.SetKeyEvents(ctx, member.AccountID, siteID, input.Names))
 }
 
 // SetConversionWebhook sets the given ones of URL and secret. All mistakes are reported.
 func (r *mutationResolver) SetConversionWebhook(
 	ctx context.Context, input generated.SetConversionWebhookInput,
 ) (*generated.SitePayload, error) {
-	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		by, err := webhookEditor(ctx, accountID, input.URL.Value())
-		if err != nil {
-			return err
-		}
+	by, err := webhookEditor(ctx, input.URL.Value())
+	if err != nil {
+		return nil, err
+	}
 
-		address, err := r.webhookURL(input.URL.Value())
-		if err := errors.Join(err, model.CheckWebhookSecret(input.Secret)); err != nil {
-			return err
-		}
-		if !input.URL.IsSet() {
-			return r.sites.SetWebhookSecret(ctx, accountID, siteID, input.Secret, by)
-		}
+	address, err := r.webhookURL(input.URL.Value())
+	if err := errors.Join(err, model.CheckWebhookSecret(input.Secret)); err != nil {
+		return nil, err
+	}
 
-		return r.sites.SetConversionWebhook(ctx, accountID, siteID, address, input.Secret, by)
-	})
+	member, siteID := granted(ctx)
+	if !input.URL.IsSet() {
+		return r.changed(ctx, r.sites.SetWebhookSecret(ctx, member.AccountID, siteID, input.Secret, by))
+	}
+	return r.changed(ctx, r.sites.SetConversionWebhook(ctx, member.AccountID, siteID, address, input.Secret, by))
 }
 
 func (r *mutationResolver) SetDailyExportWebhook(
 	ctx context.Context, input generated.SetDailyExportWebhookInput,
 ) (*generated.SitePayload, error) {
-	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		// Without a URL nothing changes, but the audit log gets its entry.
-		if !input.URL.IsSet() {
-			return r.sites.UpdateSite(ctx, accountID, siteID, sites.SiteUpdate{})
-		}
+	member, siteID := granted(ctx)
 
-		by, err := webhookEditor(ctx, accountID, input.URL.Value())
-		if err != nil {
-			return err
-		}
+	// Without a URL nothing changes, but the audit log gets its entry.
+	if !input.URL.IsSet() {
+		return r.changed(ctx, r.sites.UpdateSite(ctx, member.AccountID, siteID, sites.SiteUpdate{}))
+	}
 
-		address, err := r.webhookURL(input.URL.Value())
-		if err != nil {
-			return err
-		}
+	by, err := webhookEditor(ctx, input.URL.Value())
+	if err != nil {
+		return nil, err
+	}
 
-		return r.sites.SetDailyExportWebhook(ctx, accountID, siteID, address, by)
-	})
+	address, err := r.webhookURL(input.URL.Value())
+	if err != nil {
+		return nil, err
+	}
+
+	return r.changed(ctx, r.sites.SetDailyExportWebhook(ctx, member.AccountID, siteID, address, by))
 }
 
 // webhookEditor returns the caller as the author of a change of a webhook's URL, after checking
 // that the caller may send events there. To remove a URL needs no more than the other settings.
-func webhookEditor(ctx context.Context, accountID int64, address *string) (model.ChangedBy, error) {
+func webhookEditor(ctx context.Context, address *string) (model.ChangedBy, error) {
 	needed := model.MaySendOut
 	if address == nil || *address == "" {
 		needed = model.MayConfigure
@@ -213,9 +181,7 @@ func webhookEditor(ctx context.Context, accountID int64, address *string) (model
 		return model.ChangedBy{}, err
 	}
 
-	switch member := caller.User.In(accountID); {
-	case member == nil:
-		return model.ChangedBy{}, model.ErrNotFound
+	switch member, _ := granted(ctx); {
 	case member.May(needed, caller.Token):
 	case caller.Token != nil && member.May(needed, nil):
 		return model.ChangedBy{}, errNeedsExport
@@ -252,38 +218,30 @@ const serverSecretPrefix = "svcs_"
 func (r *mutationResolver) RotateServerSecret(
 	ctx context.Context, input generated.RotateServerSecretInput,
 ) (*generated.RotateServerSecretPayload, error) {
-	oldUntil, overlapErr := model.KeepOldUntil(input.KeepOldFor, requestOf(ctx).now)
-	secret := model.NewSecret(serverSecretPrefix)
-
-	// Read with the change: if a later read failed, the only copy of the secret would be lost.
-	var site *model.Site
-	err := r.withSite(ctx, input.SiteID, func(accountID, siteID int64) (err error) {
-		if overlapErr != nil {
-			return overlapErr
-		}
-		site, err = r.sites.ReplaceServerSecret(ctx, accountID, siteID, model.HashToken(secret),
-			model.SecretHint(secret), oldUntil)
-		return err
-	})
+	oldUntil, err := model.KeepOldUntil(input.KeepOldFor, requestOf(ctx).now)
 	if err != nil {
 		return nil, err
 	}
 
-	return &generated.RotateServerSecretPayload{Site: site, ServerSecret: &secret}, nil
+	// The change returns the site: if a later read failed, the only copy of the secret would be lost.
+	member, siteID := granted(ctx)
+	secret := model.NewSecret(serverSecretPrefix)
+	site, err := r.sites.ReplaceServerSecret(
+		ctx, member.AccountID, siteID, model.HashToken(secret), model.SecretHint(secret), oldUntil,
+	)
+	return &generated.RotateServerSecretPayload{Site: site, ServerSecret: &secret}, err
 }
 
 func (r *mutationResolver) RevokeOldServerSecret(
-	ctx context.Context, input generated.RevokeOldServerSecretInput,
+	ctx context.Context, _ generated.RevokeOldServerSecretInput,
 ) (*generated.SitePayload, error) {
-	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		return r.sites.RevokeOldServerSecret(ctx, accountID, siteID)
-	})
+	member, siteID := granted(ctx)
+	return r.changed(ctx, r.sites.RevokeOldServerSecret(ctx, member.AccountID, siteID))
 }
 
 func (r *mutationResolver) RevokeServerSecret(
-	ctx context.Context, input generated.RevokeServerSecretInput,
+	ctx context.Context, _ generated.RevokeServerSecretInput,
 ) (*generated.SitePayload, error) {
-	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		return r.sites.RevokeServerSecret(ctx, accountID, siteID)
-	})
+	member, siteID := granted(ctx)
+	return r.changed(ctx, r.sites.RevokeServerSecret(ctx, member.AccountID, siteID))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"html"
-	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
@@ -14,10 +13,7 @@ import (
 // Captcha sitekeys, and the captcha quota of an account.
 
 func (r *queryResolver) Sitekey(ctx context.Context, id string) (*model.Sitekey, error) {
-	viewer, err := r.requireAny(ctx, model.MayRead)
-	if err != nil {
-		return nil, err
-	}
+	viewer, _ := granted(ctx)
 	return r.sitekey(ctx, viewer, id)
 }
 
@@ -27,20 +23,15 @@ var sitekeyCursors = map[sites.Order]model.NodeKind{
 }
 
 func (r *queryResolver) Sitekeys(
-	ctx context.Context, accountID *string, first *int, after *string, last *int, before *string,
-	orderBy generated.SitekeyOrder, search *string,
+	ctx context.Context, _ *string, first *int, after *string, last *int, before *string,
+	order sites.Order, search *string,
 ) (*generated.SitekeyConnection, error) {
-	viewer, err := orNull(r.requireIn(ctx, model.MayRead, accountID))
-	if viewer == nil || err != nil {
-		return nil, err
-	}
-
+	viewer, _ := granted(ctx)
 	if viewer.IsRestricted() {
 		return nil, model.ErrForbidden
 	}
 
 	p := paging{first, after, last, before}
-	order := sites.Order(strings.ToLower(string(orderBy)))
 	cursors := r.cursors(sitekeyCursors[order])
 	list, err := cursors.textList(p, order, search)
 	if err != nil {
@@ -106,47 +97,39 @@ func (r *sitekeyResolver) OptionalCspLines(ctx context.Context, obj *model.Sitek
 func (r *mutationResolver) CreateSitekey(
 	ctx context.Context, input generated.CreateSitekeyInput,
 ) (*generated.SitekeySecretPayload, error) {
-	viewer, err := r.requireIn(ctx, model.MayConfigure, input.AccountID)
-	if err != nil {
-		return nil, err
-	}
-
 	_, nameErr := model.ParseName("name", input.Name)
 	domains, domainsErr := r.parseDomains(input.Domains)
 	if err := errors.Join(nameErr, domainsErr); err != nil {
 		return nil, err
 	}
 
-	key, secret, err := r.sites.CreateSitekey(ctx, viewer.AccountID, input.Name, domains, requestOf(ctx).now)
+	member, _ := granted(ctx)
+	key, secret, err := r.sites.CreateSitekey(ctx, member.AccountID, input.Name, domains, requestOf(ctx).now)
 	return &generated.SitekeySecretPayload{Sitekey: key, Secret: &secret}, err
 }
 
 func (r *mutationResolver) UpdateSitekey(
 	ctx context.Context, input generated.UpdateSitekeyInput,
 ) (*generated.SitekeyPayload, error) {
-	var key *model.Sitekey
-	err := r.changeSitekey(ctx, model.MayConfigure, input.SitekeyID, func(accountID, id int64) (err error) {
-		update := sites.SitekeyUpdate{Name: input.Name}
-		var nameErr, domainsErr error
+	update := sites.SitekeyUpdate{Name: input.Name}
+	var nameErr, domainsErr error
 
-		if input.Name != nil {
-			_, nameErr = model.ParseName("name", *input.Name)
-		}
+	if input.Name != nil {
+		_, nameErr = model.ParseName("name", *input.Name)
+	}
 
-		if input.Domains != nil {
-			var domains []string
-			domains, domainsErr = r.parseDomains(input.Domains)
-			update.Domains = &domains
-		}
+	if input.Domains != nil {
+		var domains []string
+		domains, domainsErr = r.parseDomains(input.Domains)
+		update.Domains = &domains
+	}
 
-		if err := errors.Join(nameErr, domainsErr); err != nil {
-			return err
-		}
+	if err := errors.Join(nameErr, domainsErr); err != nil {
+		return nil, err
+	}
 
-		key, err = r.sites.UpdateSitekey(ctx, accountID, id, update)
-		return err
-	})
-
+	member, id := granted(ctx)
+	key, err := r.sites.UpdateSitekey(ctx, member.AccountID, id, update)
 	return &generated.SitekeyPayload{Sitekey: key}, err
 }
 
@@ -154,28 +137,21 @@ func (r *mutationResolver) UpdateSitekey(
 func (r *mutationResolver) RotateSitekeySecret(
 	ctx context.Context, input generated.RotateSitekeySecretInput,
 ) (*generated.SitekeySecretPayload, error) {
-	var key *model.Sitekey
-	var secret string
-	err := r.changeSitekey(ctx, model.MayConfigure, input.SitekeyID, func(accountID, id int64) error {
-		oldUntil, err := model.KeepOldUntil(input.KeepOldFor, requestOf(ctx).now)
-		if err == nil {
-			key, secret, err = r.sites.RotateSitekeySecret(ctx, accountID, id, oldUntil)
-		}
-		return err
-	})
+	oldUntil, err := model.KeepOldUntil(input.KeepOldFor, requestOf(ctx).now)
+	if err != nil {
+		return nil, err
+	}
 
+	member, id := granted(ctx)
+	key, secret, err := r.sites.RotateSitekeySecret(ctx, member.AccountID, id, oldUntil)
 	return &generated.SitekeySecretPayload{Sitekey: key, Secret: &secret}, err
 }
 
 func (r *mutationResolver) RevokeOldSitekeySecret(
-	ctx context.Context, input generated.RevokeOldSitekeySecretInput,
+	ctx context.Context, _ generated.RevokeOldSitekeySecretInput,
 ) (*generated.SitekeyPayload, error) {
-	var key *model.Sitekey
-	err := r.changeSitekey(ctx, model.MayConfigure, input.SitekeyID, func(accountID, id int64) (err error) {
-		key, err = r.sites.RevokeOldSitekeySecret(ctx, accountID, id)
-		return err
-	})
-
+	member, id := granted(ctx)
+	key, err := r.sites.RevokeOldSitekeySecret(ctx, member.AccountID, id)
 	return &generated.SitekeyPayload{Sitekey: key}, err
 }
 
@@ -199,31 +175,16 @@ func ifValid[T any](ctx context.Context, until model.Instant, value T) *T {
 func (r *mutationResolver) DeleteSitekey(
 	ctx context.Context, input generated.DeleteSitekeyInput,
 ) (*generated.SitekeyPayload, error) {
-	var key *model.Sitekey
-	err := r.changeSitekey(ctx, model.MayManage, input.SitekeyID, func(accountID, id int64) (err error) {
-		if key, err = r.sites.SitekeyByID(ctx, accountID, id); err != nil {
-			return err
-		}
-		if err := model.Confirm(input.Confirm, key.Name); err != nil {
-			return err
-		}
-
-		return r.sites.DeleteSitekey(ctx, accountID, id)
-	})
-
-	return &generated.SitekeyPayload{Sitekey: key}, err
-}
-
-// changeSitekey checks the permission in the sitekey's account and runs a change of the sitekey.
-func (r *mutationResolver) changeSitekey(
-	ctx context.Context, p model.Permission, nodeID string, change func(accountID, id int64) error,
-) error {
-	viewer, id, err := r.requireFor(ctx, p, model.NodeSitekey, "sitekeyId", nodeID)
+	owner, id := granted(ctx)
+	key, err := r.sites.SitekeyByID(ctx, owner.AccountID, id)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if err := model.Confirm(input.Confirm, key.Name); err != nil {
+		return nil, err
 	}
 
-	return orNotFound("sitekeyId", change(viewer.AccountID, id))
+	return &generated.SitekeyPayload{Sitekey: key}, r.sites.DeleteSitekey(ctx, owner.AccountID, id)
 }
 
 // parseDomains normalises the domains of a sitekey. It reports up to model.MaxListErrors mistakes.
@@ -251,21 +212,15 @@ func (r *accountResolver) CaptchaUsage(ctx context.Context, obj *model.Account) 
 func (r *mutationResolver) SetCaptchaPlan(
 	ctx context.Context, input generated.SetCaptchaPlanInput,
 ) (*generated.SetCaptchaPlanPayload, error) {
-	if _, err := r.require(ctx, model.MayOperate); err != nil {
+	_, accountID := granted(ctx)
+	if err := r.accounts.SetCaptchaPlan(ctx, accountID, input.Plan); err != nil {
 		return nil, err
 	}
 
-	accountID, ok := r.ids.Parse(model.NodeAccount, input.AccountID)
-	if !ok {
-		return nil, notFound("accountId")
-	}
-	if err := r.accounts.SetCaptchaPlan(ctx, accountID, input.Plan); err != nil {
-		return nil, orNotFound("accountId", err)
-	}
-
 	usage, err := r.captchaUsage(ctx, accountID)
-	return &generated.SetCaptchaPlanPayload{AccountID: &input.AccountID, CaptchaPlan: &input.Plan, CaptchaUsage: usage},
-		orNotFound("accountId", err)
+	return &generated.SetCaptchaPlanPayload{
+		AccountID: &input.AccountID, CaptchaPlan: &input.Plan, CaptchaUsage: usage,
+	}, err
 }
 
 // captchaUsage returns what an account has used of its captcha quota in the month of the request.

@@ -12,14 +12,6 @@ import (
 // States of sites and accounts: paused sites, deleted ones that can be restored, and suspended accounts;
 // and their transfer to another account. Deleting a site is in site.go.
 
-func (r *siteResolver) DeletedAt(ctx context.Context, obj *model.Site) (*model.Instant, error) {
-	return timeOrNil(obj.DeletedAt), nil
-}
-
-func (r *siteResolver) RestorableUntil(ctx context.Context, obj *model.Site) (*model.Instant, error) {
-	return timeOrNil(obj.RestorableUntil()), nil
-}
-
 func (r *deletedSiteResolver) SiteID(ctx context.Context, obj *model.Site) (string, error) {
 	return r.ids.Of(model.NodeSite, obj.ID), nil
 }
@@ -40,73 +32,58 @@ func (r *accountResolver) DeletedSites(ctx context.Context, obj *model.Account) 
 // RestoreSite restores a deleted site. The limit of an account's sites does not hold for an operator,
 // as with CreateSite.
 func (r *mutationResolver) RestoreSite(
-	ctx context.Context, input generated.RestoreSiteInput,
+	ctx context.Context, _ generated.RestoreSiteInput,
 ) (*generated.SitePayload, error) {
-	viewer, siteID, err := r.requireFor(ctx, model.MayManage, model.NodeSite, "siteId", input.SiteID)
-	if err != nil {
-		return nil, err
-	}
-
-	site, err := r.sites.RestoreSite(ctx, viewer.AccountID, siteID, viewer.Operator, requestOf(ctx).now)
-	return &generated.SitePayload{Site: site}, orNotFound("siteId", err)
+	owner, siteID := granted(ctx)
+	site, err := r.sites.RestoreSite(ctx, owner.AccountID, siteID, owner.Operator, requestOf(ctx).now)
+	return &generated.SitePayload{Site: site}, err
 }
 
 func (r *mutationResolver) PauseSite(
-	ctx context.Context, input generated.PauseSiteInput,
+	ctx context.Context, _ generated.PauseSiteInput,
 ) (*generated.SitePayload, error) {
-	return r.pauseSite(ctx, input.SiteID, true)
+	member, siteID := granted(ctx)
+	site, err := r.sites.PauseSite(ctx, member.AccountID, siteID, true, requestOf(ctx).now)
+	return &generated.SitePayload{Site: site}, err
 }
 
 func (r *mutationResolver) ResumeSite(
-	ctx context.Context, input generated.ResumeSiteInput,
+	ctx context.Context, _ generated.ResumeSiteInput,
 ) (*generated.SitePayload, error) {
-	return r.pauseSite(ctx, input.SiteID, false)
-}
-
-func (r *mutationResolver) pauseSite(ctx context.Context, id string, paused bool) (*generated.SitePayload, error) {
-	site, err := onSite(ctx, r, model.MayConfigure, id, func(accountID, siteID int64) (*model.Site, error) {
-		return r.sites.PauseSite(ctx, accountID, siteID, paused, requestOf(ctx).now)
-	})
+	member, siteID := granted(ctx)
+	site, err := r.sites.PauseSite(ctx, member.AccountID, siteID, false, requestOf(ctx).now)
 	return &generated.SitePayload{Site: site}, err
 }
 
 func (r *mutationResolver) TransferSite(
 	ctx context.Context, input generated.TransferSiteInput,
 ) (*generated.SitePayload, error) {
-	owner, siteID, err := r.requireFor(ctx, model.MayManage, model.NodeSite, "siteId", input.SiteID)
-	if err != nil {
-		return nil, err
-	}
-
-	to, err := r.requireTarget(ctx, owner, input.ToAccountID)
+	owner, siteID := granted(ctx)
+	to, err := r.transferTarget(ctx, owner, input.ToAccountID)
 	if err != nil {
 		return nil, err
 	}
 
 	site, err := r.sites.TransferSite(ctx, siteID, owner.AccountID, to, owner.Operator)
-	return &generated.SitePayload{Site: site}, orNotFound("siteId", err)
+	return &generated.SitePayload{Site: site}, err
 }
 
 func (r *mutationResolver) TransferSitekey(
 	ctx context.Context, input generated.TransferSitekeyInput,
 ) (*generated.SitekeyPayload, error) {
-	owner, id, err := r.requireFor(ctx, model.MayManage, model.NodeSitekey, "sitekeyId", input.SitekeyID)
-	if err != nil {
-		return nil, err
-	}
-
-	to, err := r.requireTarget(ctx, owner, input.ToAccountID)
+	owner, id := granted(ctx)
+	to, err := r.transferTarget(ctx, owner, input.ToAccountID)
 	if err != nil {
 		return nil, err
 	}
 
 	key, err := r.sites.TransferSitekey(ctx, id, owner.AccountID, to)
-	return &generated.SitekeyPayload{Sitekey: key}, orNotFound("sitekeyId", err)
+	return &generated.SitekeyPayload{Sitekey: key}, err
 }
 
-// requireTarget returns the number of the account that an owner moves something to. It fails with
+// transferTarget returns the number of the account that an owner moves something to. It fails with
 // not_found unless the caller belongs to it, and with forbidden unless as an owner.
-func (r *Resolver) requireTarget(ctx context.Context, owner *model.User, accountID string) (int64, error) {
+func (r *Resolver) transferTarget(ctx context.Context, owner *model.User, accountID string) (int64, error) {
 	target := r.in(owner, accountID)
 	if target == nil {
 		return 0, notFound("toAccountId")
@@ -138,36 +115,22 @@ func suspension(account *model.Account) *generated.Suspension {
 func (r *mutationResolver) SuspendAccount(
 	ctx context.Context, input generated.SuspendAccountInput,
 ) (*generated.SuspensionPayload, error) {
-	return r.changeSuspension(ctx, input.AccountID, func(id int64) (*model.Account, error) {
-		return r.accounts.Suspend(ctx, id, input.Reason, requestOf(ctx).now)
-	})
+	_, id := granted(ctx)
+	account, err := r.accounts.Suspend(ctx, id, input.Reason, requestOf(ctx).now)
+	if err != nil {
+		return nil, err
+	}
+	return &generated.SuspensionPayload{AccountID: &input.AccountID, Suspension: suspension(account)}, nil
 }
 
 // ResumeAccount ends the suspension of any account, for operators.
 func (r *mutationResolver) ResumeAccount(
 	ctx context.Context, input generated.ResumeAccountInput,
 ) (*generated.SuspensionPayload, error) {
-	return r.changeSuspension(ctx, input.AccountID, func(id int64) (*model.Account, error) {
-		return r.accounts.Resume(ctx, id, requestOf(ctx).now)
-	})
-}
-
-func (r *mutationResolver) changeSuspension(
-	ctx context.Context, accountID string, change func(id int64) (*model.Account, error),
-) (*generated.SuspensionPayload, error) {
-	if _, err := r.require(ctx, model.MayOperate); err != nil {
+	_, id := granted(ctx)
+	account, err := r.accounts.Resume(ctx, id, requestOf(ctx).now)
+	if err != nil {
 		return nil, err
 	}
-
-	id, ok := r.ids.Parse(model.NodeAccount, accountID)
-	if !ok {
-		return nil, notFound("accountId")
-	}
-
-	account, err := change(id)
-	if err != nil {
-		return nil, orNotFound("accountId", err)
-	}
-
-	return &generated.SuspensionPayload{AccountID: &accountID, Suspension: suspension(account)}, nil
+	return &generated.SuspensionPayload{AccountID: &input.AccountID, Suspension: suspension(account)}, nil
 }

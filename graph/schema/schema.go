@@ -15,8 +15,13 @@ import (
 // no method; the generated code distinguishes them by type.
 type Node any
 
-// MarshalDateTime writes a time as RFC 3339 in UTC, with as many decimals as needed.
+// MarshalDateTime writes a time as RFC 3339 in UTC, with as many decimals as needed. The zero Instant is
+// no time: it becomes null.
 func MarshalDateTime(i model.Instant) graphql.Marshaler {
+	if i == 0 {
+		return graphql.Null
+	}
+
 	return graphql.WriterFunc(func(w io.Writer) {
 		b, err := i.Time().MarshalJSON()
 		// RFC 3339 cannot represent the year.

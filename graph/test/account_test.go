@@ -489,13 +489,13 @@ func TestSessionEndsAfterTwoIdleWeeks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
-		a.clock.Advance(accounts.SessionIdle - time.Second)
+		a.clock.Advance(model.SessionIdle - time.Second)
 
 		if c.viewer() == "" {
 			t.Error("ended early")
 		}
 
-		a.clock.Advance(accounts.SessionIdle)
+		a.clock.Advance(model.SessionIdle)
 
 		if c.viewer() != "" {
 			t.Error("still there after two idle weeks")

@@ -412,7 +412,7 @@ func TestDatabaseUnavailable(t *testing.T) {
 		a := newApp(t, dbtest.Open(t, url))
 		owner := a.owner("owner@example.com")
 		site := owner.siteOf("example.com")
-		other := ingest.New(dbtest.Open(t, url)).HitStore()
+		other := ingest.NewHitStore(dbtest.SitesCell(t, dbtest.Open(t, url)))
 		held, release, ended := make(chan struct{}), make(chan struct{}), make(chan error)
 		go func() {
 			ended <- other.Update(context.Background(), ingest.HitKeys{}, func(*ingest.HitState) *ingest.HitChanges {

@@ -282,7 +282,7 @@ func TestSchemaDocumentsTheLimits(t *testing.T) {
 	}
 
 	text := strings.ReplaceAll(string(schema), ",", "")
-	for _, name := range []string{"maxDepth", "maxRootFields", "maxAliases", "maxFields", "maxTokens", "maxComplexity", "passwordComplexity"} {
+	for _, name := range []string{"maxDepth", "maxRootFields", "maxAliases", "maxFields", "maxTokens", "maxComplexity"} {
 		found := regexp.MustCompile(name + ` += ([0-9_]+)`).FindSubmatch(source)
 		if found == nil {
 			t.Fatalf("graph/limits does not set %s", name)

@@ -217,7 +217,7 @@ func textOf(value any) string {
 	return text
 }
 
-// randomFilters returns filters for the API and, written again, for the recount.
+// randomFilters returns filters for the API and for the recount.
 func randomFilters(random *rand.Rand, names []string) (inputs []map[string]any, matching []scan.Filter) {
 	inputs = []map[string]any{}
 	for range random.IntN(3) {
@@ -230,15 +230,10 @@ func randomFilters(random *rand.Rand, names []string) (inputs []map[string]any, 
 		}
 		inputs = append(inputs, map[string]any{"dimension": by, "property": property, "operator": operator, "values": []string{value, "de"}})
 
-		match := func(text string) bool { return text == value || text == "de" }
-		if strings.HasPrefix(operator, "CONTAINS") {
-			match = func(text string) bool {
-				text = strings.ToLower(text)
-				return strings.Contains(text, strings.ToLower(value)) || strings.Contains(text, "de")
-			}
-		}
-		matching = append(matching, scan.Filter{Breakdown: scan.Breakdown{By: dimensions[by], Property: textOf(property)},
-			Not: strings.HasSuffix(operator, "_NOT"), None: value == "", Match: match})
+		matching = append(matching, scan.Filter{
+			Breakdown: scan.Breakdown{By: dimensions[by], Property: textOf(property)},
+			Operator:  model.ReportOperator(operator), Values: []string{value, "de"},
+		})
 	}
 	return inputs, matching
 }

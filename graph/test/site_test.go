@@ -159,7 +159,7 @@ func TestUsageIsReadFromTheCounter(t *testing.T) {
 
 func addUsage(t *testing.T, d *db.DB, used map[model.UsageKey]int64) {
 	t.Helper()
-	hits := ingest.New(dbtest.SitesCell(t, d)).HitStore()
+	hits := ingest.NewHitStore(dbtest.SitesCell(t, d))
 	defer hits.Close()
 
 	for key, n := range used {

@@ -25,6 +25,7 @@ func (e *CheckError) Error() string { return e.Reason }
 // Check connects as send does, with TLS and authentication, names the sender, and disconnects. It sends
 // no mail. A failure is a *CheckError.
 func (s *Server) Check(ctx context.Context, timeout time.Duration) error {
+	// The cut capacity makes append copy the options, which other goroutines use.
 	client, err := mail.NewClient(s.host, append(s.options[:len(s.options):len(s.options)], mail.WithTimeout(timeout))...)
 	if err != nil {
 		return &CheckError{Reason: err.Error()}
@@ -51,7 +52,7 @@ func (s *Server) Check(ctx context.Context, timeout time.Duration) error {
 	return nil
 }
 
-// checkFault describes a failure to connect, with the ones that only a setting can cause.
+// checkFault describes a failure to connect, including failures that only a setting can cause.
 func checkFault(err error) string {
 	switch {
 	case strings.Contains(err.Error(), "does not support STARTTLS"): // the library has no value for it

@@ -26,17 +26,17 @@ type content struct {
 	Subject  string
 	Text     string
 	HTML     string
-	StopURL  string // ends mails of this kind after a POST request; "": there is none
+	StopURL  string // ends mails of this kind after a POST request; may be ""
 }
 
-// view is what the template of a kind reads.
+// view is the data of a kind's template.
 type view struct {
 	Data    any    // of the kind: a pointer to the type in model.MailKinds
-	Account string // name of the account, in which mail programs find no address to link; "": none
-	Site    string // domain; "": none
+	Account string // name of the account without addresses that mail programs would link; may be ""
+	Site    string // domain; may be ""
 
 	siteID string // "": the site has no page
-	stop   string // secret that stops mails of this kind; "": none
+	stop   string // secret that stops mails of this kind; may be ""
 }
 
 // SitePage returns the path of a page of the mail's site: "" for the report, else for instance

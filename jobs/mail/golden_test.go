@@ -123,8 +123,9 @@ func compare(t *testing.T, file, got string) {
 	}
 }
 
-// TestMailsNameAndLink: a mail names product, installation, account and site, has exactly one link to a
-// page of the installation besides the one that stops it, and loads nothing.
+// TestMailsNameAndLink checks that a mail names product, installation, account and site, has
+// exactly one link to a page of the installation in addition to the link that stops it, and loads
+// nothing.
 func TestMailsNameAndLink(t *testing.T) {
 	link := regexp.MustCompile(`href="([^"]*)"`)
 	loads := regexp.MustCompile(`(?i)<(img|link|script|iframe|video|audio|object|svg)|url\(|@import|src=`)

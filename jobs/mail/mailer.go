@@ -2,8 +2,8 @@
 // its tasks; package queue carries them.
 //
 // A mail is a row with a kind, the kind's data and a language. The package renders it as plain text
-// and HTML, hands it to an SMTP server and records the outcome. It never decides who gets a mail, and
-// never logs a recipient, a link or what the server said.
+// and HTML, hands it to an SMTP server and records the outcome. It never decides who gets a mail,
+// and never logs a recipient, a link or a server's response.
 //
 // # Kinds
 //
@@ -19,9 +19,9 @@
 //
 // A template reads the view: .Data is the kind's data, .Account the account's name and .Site the
 // site's domain. templates.go has the functions that write numbers, dates and times in the language,
-// and common.txt what several kinds share. Texts of the data are single lines when a template reads
-// them. TestGolden needs an example of each kind, and `go test ./jobs/mail -run TestGolden -update`
-// writes what it looks like.
+// and common.txt has the blocks that several kinds share. Texts of the data are single lines when a
+// template reads them. TestGolden needs an example of each kind, and
+// `go test ./jobs/mail -run TestGolden -update` writes the rendered mail.
 package mail
 
 import (
@@ -54,7 +54,7 @@ const (
 
 // Store is the database as the package uses it. *outbox.Store implements it.
 type Store interface {
-	// DueMails returns due mails, the longest due ones first.
+	// DueMails returns due mails, longest due first.
 	DueMails(ctx context.Context, now model.Instant, limit int) ([]model.Mail, error)
 	// ClaimMail leases a mail that is due, and returns nil if it is not.
 	ClaimMail(ctx context.Context, id int64, now model.Instant, lease time.Duration) (*model.Mail, error)
@@ -70,7 +70,7 @@ type Clock interface {
 	Estimate() time.Time
 }
 
-// Options are what a Mailer works with. Store, Clock, Queue, Log and Tracer are required.
+// Options configure a Mailer. Store, Clock, Queue, Log and Tracer are required.
 type Options struct {
 	Store Store
 	Clock Clock
@@ -149,8 +149,8 @@ func (m *Mailer) handle(ctx context.Context, payload []byte) error {
 
 // deliver claims a mail, sends it and records the outcome. Errors are logged.
 func (m *Mailer) deliver(ctx context.Context, id int64) {
-	// The context of the queue ends when Redis is lost. A mail whose attempt was interrupted may
-	// have been sent already, and would be sent again.
+	// The context of the queue ends when Redis is lost. An interrupted attempt may have sent the
+	// mail already, and would send it again.
 	ctx = context.WithoutCancel(ctx)
 
 	work, cancel := context.WithTimeout(ctx, sendTimeout)
@@ -184,7 +184,7 @@ func (m *Mailer) deliver(ctx context.Context, id int64) {
 }
 
 // record stores the outcome of an attempt, which may have used up its own time. It retries for 20 s,
-// because a mail whose outcome is not recorded is sent again.
+// because a mail without a recorded outcome is sent again.
 func (m *Mailer) record(ctx context.Context, mail *model.Mail) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()

@@ -19,7 +19,7 @@ type page struct {
 	SiteLabel, Site       string
 
 	Blocks []block
-	Link   string // URL; "": none
+	Link   string // URL; may be ""
 	Button string // text of the link
 
 	Reason             string // why the recipient gets the mail

@@ -40,8 +40,8 @@ var errURL = errors.New("must be smtp://user:password@host:587 or smtps://user:p
 // smtp://…?tls=none sends in plain text, for a server on the same machine.
 //
 // from is the sender of all mails, for instance Tallygate <noreply@example.com>. authorities sign
-// the server's certificate; nil means those that the system trusts. Errors never quote the URL,
-// which may contain a password.
+// the server's certificate; nil means the system's authorities. Errors never quote the URL, which
+// may contain a password.
 func NewServer(smtpURL, from string, authorities *x509.CertPool) (*Server, error) {
 	sender, err := netmail.ParseAddress(from)
 	if err != nil {
@@ -94,6 +94,7 @@ func authMechanisms(plainText bool) []mail.SMTPAuthType {
 
 // connectionOptions returns the port and the encryption that a URL asks for.
 func connectionOptions(u *url.URL) (port int, encryption mail.Option, err error) {
+	// RFC 8314: port 587 with STARTTLS, port 465 with TLS from the first byte.
 	port = 587
 
 	switch plainText := u.Query().Get("tls") == "none"; {

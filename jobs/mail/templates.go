@@ -63,7 +63,7 @@ var locales = map[model.Language]*locale{
 	},
 }
 
-// functions returns what the templates of the language call.
+// functions returns the functions that templates of the language call.
 func (l *locale) functions() template.FuncMap {
 	return template.FuncMap{
 		"number": l.number, "count": l.count, "percent": l.percentOf, "quote": l.quoted,
@@ -135,7 +135,7 @@ func (l *locale) timeOf(at model.Instant) string {
 	return date + ", " + t.Format("15:04:05") + " UTC"
 }
 
-// change is the difference of a figure to that of the period before.
+// change is the difference of a figure to the previous period.
 type change struct {
 	New, Same bool   // the figure was 0 before; it is as before
 	Sign      string // + or −

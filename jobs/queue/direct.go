@@ -48,7 +48,7 @@ func newDirect(log *slog.Logger) *direct {
 	return d
 }
 
-// drain waits for the tasks in progress, and cancels those that take longer than drainTimeout.
+// drain waits for the tasks in progress, and cancels tasks that take longer than drainTimeout.
 func (d *direct) drain() {
 	defer d.cancel()
 	timer := time.AfterFunc(drainTimeout, d.cancel)

@@ -24,7 +24,7 @@ type ServerState struct {
 	Time            time.Time
 }
 
-// ErrNoCluster means that the URL is that of a cluster, and the server is a single one.
+// ErrNoCluster is returned for the URL of a cluster if the server is not part of a cluster.
 var ErrNoCluster = errors.New("the server is not a cluster")
 
 // Inspect reads the state of the Redis servers of a URL: of one server, of the master that sentinels
@@ -64,7 +64,7 @@ func Inspect(ctx context.Context, rawURL string) (ServerState, error) {
 	return state, nil
 }
 
-// IsClusterURL reports whether a URL, which CheckURL accepts, is that of a cluster.
+// IsClusterURL reports whether a URL names a cluster. CheckURL must accept the URL.
 func IsClusterURL(rawURL string) bool {
 	scheme, _, _ := strings.Cut(rawURL, "://")
 	return strings.HasSuffix(scheme, "-cluster")

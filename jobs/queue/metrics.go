@@ -33,6 +33,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
+	// Before Start there is no client.
 	select {
 	case <-c.started:
 	default:
@@ -68,6 +69,7 @@ func (q *Queue) inspect() ([]*asynq.QueueInfo, error) {
 		err    error
 	}
 
+	// The buffer lets the goroutine end after a timeout.
 	done := make(chan answer, 1)
 	go func() {
 		var a answer

@@ -20,7 +20,7 @@ const (
 type Notifier struct {
 	tasks chan Task
 
-	// Only a Notifier of NewNotifier has these; that of a Queue runs with the queue.
+	// Only a Notifier of NewNotifier has these. A queue runs its own Notifier.
 	redis       redis.UniversalClient
 	ctx         context.Context // ends when Stop is called
 	cancel      context.CancelFunc
@@ -31,7 +31,7 @@ type Notifier struct {
 func newNotifier() *Notifier { return &Notifier{tasks: make(chan Task, notifierSize)} }
 
 // NewNotifier returns a notifier for a process without the worker role. It enqueues after Start.
-// Its error is that of CheckURL. Redis need not be reachable.
+// It returns the error of CheckURL. Redis need not be reachable.
 func NewNotifier(redisURL string, log *slog.Logger) (*Notifier, error) {
 	servers, err := parseURL(redisURL)
 	if err != nil {
@@ -90,9 +90,9 @@ func (n *Notifier) run(ctx context.Context, client *asynq.Client) {
 	}
 }
 
-// enqueueAll enqueues the first task and the others that wait already, but of those with one payload
-// no more than can run at once. A task that arrives meanwhile is left to the next call, which counts
-// from 0 again: under a steady load the channel is never empty.
+// enqueueAll enqueues the first task and the others that wait already, but no more tasks of one
+// payload than can run at once. A task that arrives meanwhile is left to the next call, which
+// counts from 0 again: under a steady load the channel is never empty.
 func (n *Notifier) enqueueAll(ctx context.Context, client *asynq.Client, task Task) error {
 	enqueued := make(map[any]int) // number of tasks by payload
 
@@ -119,6 +119,7 @@ func (n *Notifier) pause(ctx context.Context) {
 	case <-time.After(notifierPause):
 	}
 
+	// The sweep submits these tasks again.
 	for {
 		select {
 		case <-n.tasks:

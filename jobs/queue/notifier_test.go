@@ -29,8 +29,8 @@ func (f onCommand) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// TestNotifierUnderSteadyLoad: tasks that arrive while others are enqueued are counted again from 0, so that a
-// payload gets its share while the load lasts. A task without Parallel is enqueued.
+// TestNotifierUnderSteadyLoad: tasks that arrive while others are enqueued are counted again from
+// 0, so that a payload gets its share while the load lasts. A task without Parallel is enqueued.
 func TestNotifierUnderSteadyLoad(t *testing.T) {
 	t.Parallel()
 

@@ -27,7 +27,7 @@ type monitor struct {
 	log *slog.Logger
 
 	mu     sync.Mutex
-	since  time.Time // of the first failure after the last success; zero: none
+	since  time.Time // of the first failure after the last success, or zero
 	failed time.Time // of the last failure
 	logged bool      // the outage is logged
 }
@@ -135,7 +135,7 @@ func (m *monitor) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// finish records a command's outcome, and delays the return of a failed one; see failurePause.
+// finish records a command's outcome, and delays the return of a failed command; see failurePause.
 func (m *monitor) finish(ctx context.Context, began time.Time, err error) {
 	m.record(err)
 

@@ -66,8 +66,8 @@ func TestFailuresTakeTime(t *testing.T) {
 	}
 }
 
-// TestOutageIsLoggedOnce: a short outage is not logged; a longer one is logged when it begins and
-// when it ends, whatever else fails meanwhile.
+// TestOutageIsLoggedOnce: a short outage is not logged; a longer outage is logged when it begins
+// and when it ends, whatever else fails meanwhile.
 func TestOutageIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines strings.Builder

@@ -1,11 +1,11 @@
 // Package queue carries the worker's tasks through Redis. It is the only package that knows asynq,
 // go-redis and miniredis.
 //
-// Redis only carries: what must be done follows from rows in the database and from the clock. An
-// empty Redis delays work and loses none, and while Redis is unavailable the tasks run in the
-// process that submits them. Package jobs starts and stops the queue; jobs/webhook and jobs/mail
-// submit their tasks to it. The queue never reads the database, and knows nothing of what its tasks
-// do.
+// Redis only carries tasks: rows in the database and the clock determine the due work. An empty
+// Redis delays work but loses nothing, and while Redis is unavailable the tasks run in the process
+// that submits them. Package jobs starts and stops the queue; jobs/webhook and jobs/mail submit
+// their tasks to it. The queue never reads the database, and does not know the meaning of its
+// tasks.
 package queue
 
 import (
@@ -43,8 +43,8 @@ const (
 	// queue.
 	drainTimeout = 15 * time.Second
 
-	// neverArchive is more retries than a task can use up. asynq archives a task that has none
-	// left, and keeps its ID.
+	// neverArchive is more retries than a task can use up. asynq archives a task after its last
+	// retry, and keeps its ID.
 	neverArchive = 1_000_000
 
 	// stuckAfter is how long a task may be overdue before it is enqueued again under another ID.
@@ -77,7 +77,7 @@ type Handler func(ctx context.Context, payload []byte) error
 
 // Options are the settings of a queue. Now and Log are required.
 type Options struct {
-	// RedisURL is redis://…, redis-sentinel://…, redis-cluster://…, or one of them with rediss for
+	// RedisURL is redis://…, redis-sentinel://…, redis-cluster://…, or any of them with rediss for
 	// TLS. If it is empty, the queue is a Redis inside this process.
 	RedisURL string
 
@@ -85,7 +85,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Queue enqueues tasks, and runs those that it takes from Redis.
+// Queue enqueues tasks, and runs the tasks that it takes from Redis.
 type Queue struct {
 	log       *slog.Logger
 	now       func() time.Time
@@ -108,8 +108,8 @@ type Queue struct {
 	background sync.WaitGroup
 }
 
-// New returns a queue that does nothing before Start. Its error is that of CheckURL. Redis need not
-// be reachable.
+// New returns a queue that does nothing before Start. It returns the error of CheckURL. Redis need
+// not be reachable.
 func New(o Options) (*Queue, error) {
 	q := &Queue{
 		log: o.Log, now: o.Now, handlers: make(map[string]Handler),
@@ -183,6 +183,8 @@ func (q *Queue) Start(ctx context.Context) error {
 func (q *Queue) Stop() error {
 	q.background.Wait()
 	var drained sync.WaitGroup
+
+	// Tasks with and without Redis end at the same time, so that Stop waits for one timeout only.
 	drained.Go(q.direct.drain)
 
 	var err error
@@ -237,7 +239,7 @@ func (q *Queue) Submit(task Task) {
 	q.runDirectly(task)
 }
 
-// enqueue writes a task to Redis. A task whose ID Redis has already is no error.
+// enqueue writes a task to Redis. An ID that Redis has already is not an error.
 func enqueue(ctx context.Context, client *asynq.Client, task Task) error {
 	ctx, cancel := context.WithTimeout(ctx, enqueueTimeout)
 	defer cancel()
@@ -249,6 +251,7 @@ func enqueue(ctx context.Context, client *asynq.Client, task Task) error {
 
 	id := task.ID
 
+	// A stuck ID gets a new name after stuckAfter, and again whenever the delay has doubled.
 	if again := bits.Len64(uint64(max(0, task.Overdue) / stuckAfter)); again > 0 {
 		id = fmt.Sprintf("%s:again%d", id, again)
 	}

@@ -33,8 +33,8 @@ var (
 	errMaster   = errors.New("the Redis URL must name the master that the sentinels watch: ?master=name")
 )
 
-// CheckURL returns an error that describes what is wrong with a Redis URL; see Options.RedisURL.
-// The error never quotes the URL, which may contain a password.
+// CheckURL returns an error that describes the fault of a Redis URL; see Options.RedisURL. The
+// error never quotes the URL, which may contain a password.
 func CheckURL(rawURL string) error {
 	_, err := parseURL(rawURL)
 	return err
@@ -86,8 +86,8 @@ func parseSentinel(scheme, rest string) (*servers, error) {
 		return nil, errMaster
 	}
 
-	// In a sentinel URL of go-redis the user is the sentinels', and that of the Redis servers is a
-	// parameter. In ours it is the other way round.
+	// A sentinel URL of go-redis has the sentinels' user before the @, and the Redis servers' user
+	// as a parameter. Our URLs have them the other way round.
 	query.Set("master_name", query.Get("master"))
 
 	if u.User != nil {
@@ -121,6 +121,7 @@ func parseCluster(scheme, rest string) (*servers, error) {
 		return nil, err
 	}
 
+	// A cluster has database 0 alone.
 	switch database := strings.Trim(u.Path, "/"); database {
 	case "", "0":
 	default:
@@ -145,9 +146,8 @@ func parseCluster(scheme, rest string) (*servers, error) {
 	return &servers{cluster: o}, nil
 }
 
-// splitHosts reads what follows the scheme of a URL with several hosts. It returns a URL with the
-// first of them and its parameters, in which addr lists the others. A host without a port gets the
-// given one.
+// splitHosts reads a URL with several hosts, after its scheme. It returns a URL with the first
+// host, and its parameters with the other hosts as addr. A host without a port gets the given port.
 func splitHosts(scheme, rest, port string) (*url.URL, url.Values, error) {
 	end := strings.IndexAny(rest+"/", "/?")
 	authority, tail := rest[:end], rest[end:]

@@ -16,14 +16,14 @@ import (
 // midnight are stored by then, and clocks may differ a little.
 const exportDelay = 5 * time.Minute
 
-// maxPlanErrors is how many sites whose export could not be planned are logged in one run.
+// maxPlanErrors is how many sites with a failed export plan are logged in one run.
 const maxPlanErrors = 10
 
 // errLargeBody means that a body has more than ordinaryBody bytes.
 var errLargeBody = errors.New("the body of a daily export is large")
 
-// dailyBody writes the body of a part of a daily export from the part's rows. A large one is written in
-// its own turn, into memory of its size.
+// dailyBody writes the body of a part of a daily export from the part's rows. A large body is
+// written in its own turn, into memory of its size.
 func (d *Deliverer) dailyBody(ctx context.Context, claim *outbox.Claim, export *exportBody) ([]byte, error) {
 	w := &dailyWriter{most: ordinaryBody}
 	err := d.writeDaily(ctx, claim, w)
@@ -36,6 +36,7 @@ func (d *Deliverer) dailyBody(ctx context.Context, claim *outbox.Claim, export *
 		return nil, err
 	}
 
+	// Measure first, so that the body is allocated once.
 	size := &dailyWriter{measures: true}
 	if err := d.writeDaily(ctx, claim, size); err != nil {
 		return nil, err
@@ -95,6 +96,8 @@ func (d *Deliverer) writeDaily(ctx context.Context, claim *outbox.Claim, to *dai
 	if err != nil {
 		return err
 	}
+
+	// Leave the object open: the rows follow one by one, without a slice of all rows.
 	if err := to.text(string(bytes.TrimSuffix(head, []byte("}"))) + `,"rows":[`); err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@
 //
 // A delivery is a row in the database, written together with the fact that it reports. A worker
 // claims it, makes one attempt and records the outcome. Each site and kind of delivery is a lane,
-// so that a receiver never delays another one. The package never decides which events are
+// so that a receiver never delays another receiver. The package never decides which events are
 // delivered, and never calls an address that package model refuses.
 package webhook
 
@@ -39,7 +39,7 @@ const (
 
 	laneTurn      = 30 * time.Second // after which a task leaves its slot to others
 	lanesPerPage  = 500              // lanes read at once
-	lanesPerQuery = 100              // lanes whose deliveries are read at once
+	lanesPerQuery = 100              // lanes in one query for their deliveries
 )
 
 // The times of Options.
@@ -52,11 +52,11 @@ const (
 type Store interface {
 	// DueLanes returns lanes that have a due delivery, in the order of their sites, after a site.
 	DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error)
-	// DueDeliveries returns due deliveries of each lane, the longest due ones first.
+	// DueDeliveries returns due deliveries of each lane, longest due first.
 	DueDeliveries(
 		ctx context.Context, pages []outbox.LanePage, now model.Instant,
 	) (map[model.Lane][]outbox.DueDelivery, error)
-	// ClaimDelivery leases the lane's longest due delivery, and returns nil if there is none.
+	// ClaimDelivery leases the lane's longest due delivery, or returns nil.
 	ClaimDelivery(
 		ctx context.Context, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
 	) (*outbox.Claim, error)
@@ -81,7 +81,7 @@ type Clock interface {
 	Estimate() time.Time
 }
 
-// Options are what a Deliverer works with. Store, Clock, Queue, Log and Tracer are required.
+// Options configure a Deliverer. Store, Clock, Queue, Log and Tracer are required.
 type Options struct {
 	Store Store
 	Clock Clock
@@ -89,7 +89,7 @@ type Options struct {
 	Log   *slog.Logger
 
 	AllowedNets []netip.Prefix // may be called in addition to hosts on the internet, on any port
-	Authorities *x509.CertPool // sign the receivers' certificates; nil: those that the system trusts
+	Authorities *x509.CertPool // sign the receivers' certificates; nil: the system's authorities
 	Resolver    *net.Resolver  // nil: the system's
 
 	// CallTimeout is how long a receiver has until its response's header has arrived; 0: 10 s.
@@ -107,8 +107,8 @@ type Options struct {
 	// Tracer traces attempts.
 	Tracer trace.Tracer
 
-	// ShowAnswer reports whether a site's users may see what the receiver at an address responded.
-	// nil: if the address is one of the internet.
+	// ShowAnswer reports whether a site's users may see the response of the receiver at an address.
+	// nil: only for addresses on the internet.
 	ShowAnswer func(receiver netip.Addr) bool
 }
 
@@ -145,7 +145,7 @@ func New(o Options) *Deliverer {
 }
 
 // Task returns the task that asks for a delivery's next attempt. Its ID names the attempt, so that
-// Redis accepts it once. Its payload is the lane: the worker sends what has been due for longest.
+// Redis accepts it once. Its payload is the lane: the worker sends the longest due delivery.
 func Task(lane model.Lane, id int64, attempts int32) queue.Task {
 	return queue.Task{
 		Type: TaskType, Queue: queue.Deliveries, Payload: lane, Parallel: laneSlots(lane.Kind),
@@ -154,7 +154,7 @@ func Task(lane model.Lane, id int64, attempts int32) queue.Task {
 }
 
 // Notify asks the workers for the first attempts of deliveries that were just committed. notify is
-// that of a queue or a Notifier.
+// the method of a queue or a Notifier.
 func Notify(notify func(queue.Task), deliveries []model.Delivery) {
 	for i := range deliveries {
 		d := &deliveries[i]
@@ -162,8 +162,8 @@ func Notify(notify func(queue.Task), deliveries []model.Delivery) {
 	}
 }
 
-// Sweep submits tasks for what is due. Every worker calls it every few seconds: this makes an empty
-// or absent Redis, a lost task or a dead worker harmless.
+// Sweep submits tasks for due deliveries. Every worker calls it every few seconds: this makes an
+// empty or absent Redis, a lost task or a dead worker harmless.
 func (d *Deliverer) Sweep(ctx context.Context, now model.Instant) error {
 	for after := int64(0); ; {
 		lanes, err := d.store.DueLanes(ctx, now, after, lanesPerPage)
@@ -220,7 +220,7 @@ func (d *Deliverer) sweepLanes(ctx context.Context, lanes []model.Lane, now mode
 	return nil
 }
 
-// handle runs a task: it sends what is due in the lane. It returns no error, since the sweep
+// handle runs a task: it sends the lane's due deliveries. It returns no error, since the sweep
 // submits the work again.
 func (d *Deliverer) handle(ctx context.Context, payload []byte) error {
 	var lane model.Lane
@@ -230,9 +230,9 @@ func (d *Deliverer) handle(ctx context.Context, payload []byte) error {
 	return nil
 }
 
-// drain sends what is due in the lane, one after another, until nothing is due, no slot is free or
-// the turn is over. The turn of a slow lane is one attempt, so that slow lanes take turns. Errors
-// are logged.
+// drain sends the lane's due deliveries, one after another, until nothing is due, no slot is free
+// or the turn is over. The turn of a slow lane is one attempt, so that slow lanes take turns.
+// Errors are logged.
 func (d *Deliverer) drain(ctx context.Context, lane model.Lane) {
 	for began := time.Now(); time.Since(began) < laneTurn && ctx.Err() == nil && !d.queue.Stopping(); {
 		more, err := d.deliver(ctx, lane)
@@ -246,7 +246,8 @@ func (d *Deliverer) drain(ctx context.Context, lane model.Lane) {
 }
 
 // deliver makes one attempt of the lane's longest due delivery. It returns false if nothing is due
-// or no slot is free. It never waits for a slot: it would hold one of the queue's meanwhile.
+// or no slot is free. It never waits for a slot, because it would hold a slot of the queue
+// meanwhile.
 func (d *Deliverer) deliver(ctx context.Context, lane model.Lane) (bool, error) {
 	slot, ok := d.lanes.enter(lane)
 	if !ok {
@@ -256,6 +257,7 @@ func (d *Deliverer) deliver(ctx context.Context, lane model.Lane) (bool, error) 
 
 	var body *exportBody
 
+	// Reserve memory for the body before the claim, because a claim uses up an attempt.
 	if lane.Kind == model.DeliveryDailyExport {
 		if body = d.exports.begin(); body == nil {
 			return false, nil
@@ -296,8 +298,8 @@ func newDeadlines(ctx context.Context, attempt time.Duration) deadlines {
 	return deadlines{work, prompt, func() { cancelPrompt(); cancelWork() }}
 }
 
-// claim leases the lane's longest due delivery. It returns nil if there is none or with an error.
-// The attempt's time runs from the claim, not from the wait for the lane's other claims.
+// claim leases the lane's longest due delivery. It returns nil without a due delivery or with an
+// error. The attempt's time runs from the claim, not from the wait for the lane's other claims.
 func (d *Deliverer) claim(ctx context.Context, lane model.Lane) (claim *outbox.Claim, times deadlines, err error) {
 	// The context of the queue ends when Redis is lost, and the receiver would be blamed for the
 	// call that was interrupted.
@@ -350,6 +352,7 @@ func (d *Deliverer) attempt(times deadlines, claim *outbox.Claim, export *export
 // record stores the outcome of an attempt. It retries for 20 s, because an attempt that is not
 // recorded is made again.
 func (d *Deliverer) record(ctx context.Context, claim *outbox.Claim, result outbox.AttemptResult) error {
+	// The context of the queue ends when Redis is lost. The outcome must be stored nevertheless.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 

@@ -10,12 +10,12 @@ import (
 const (
 	exportsAtOnce  = 32       // parts of daily exports in progress, so that other kinds have slots
 	exportsWritten = 4        // bodies of daily exports that are written at once
-	exportBytes    = 32 << 20 // no body is begun while those in progress have this many bytes
+	exportBytes    = 32 << 20 // no body is begun while the bodies in progress have this many bytes
 	ordinaryBody   = 8 << 20  // a larger body is written and sent alone
 )
 
-// exportLimits bounds the memory of the bodies of daily exports: exportBytes, exportsWritten ordinary
-// ones, and one of any size.
+// exportLimits bounds the memory of the bodies of daily exports: exportBytes, exportsWritten
+// ordinary bodies, and one body of any size.
 type exportLimits struct {
 	parts   *semaphore.Weighted
 	writing *semaphore.Weighted

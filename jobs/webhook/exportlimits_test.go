@@ -90,7 +90,7 @@ func checkFree(t *testing.T, l *exportLimits) {
 }
 
 // TestLargeBodiesAreWrittenAlone writes as many bodies as may be written at once, all of the largest
-// size. Their memory at any time is that of one, and of what ordinary ones have.
+// size. Their memory never exceeds one such body and the ordinary bodies.
 func TestLargeBodiesAreWrittenAlone(t *testing.T) {
 	const properties = 12_000 // with the texts of a visit
 	var alone, peak atomic.Int64
@@ -138,7 +138,7 @@ func TestLargeBodiesAreWrittenAlone(t *testing.T) {
 	checkFree(t, d.exports)
 }
 
-// TestLargeBodyGivesUp checks that a body whose time ends while it waits frees its share.
+// TestLargeBodyGivesUp checks that a waiting body frees its share when its time ends.
 func TestLargeBodyGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newExportLimits()

@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/jobs/queue"
 )
 
-// health is what this process knows of a lane's receiver. Lanes of one health share a bound, so
-// that many dead receivers together leave slots for those that respond.
+// health is the state of a lane's receiver, as seen by this process. Lanes of one health share a
+// bound, so that many dead receivers together leave slots for responsive receivers.
 type health int
 
 const (
@@ -26,11 +26,11 @@ const (
 const (
 	carefulSlots = 2               // slots of a lane that is not responsive
 	slowAttempt  = 5 * time.Second // an attempt took long if it took this or more
-	knownLanes   = 10_000          // lanes whose health is remembered
+	knownLanes   = 10_000          // lanes with a remembered health
 )
 
 // healthSlots is how many deliveries all lanes of each health together have at once in this
-// process. Slow lanes, and those that may turn out to be slow, leave a quarter of the worker to the
+// process. Slow lanes, and lanes that may turn out to be slow, leave a quarter of the worker to the
 // others and to mails.
 var healthSlots = [healths]int{unknown: 128, responsive: queue.Concurrency, slow: 64}
 
@@ -44,7 +44,7 @@ func laneSlots(kind string) int {
 }
 
 // lanes counts what this process is sending. A lane is a queue of its own for the deliveries of one
-// kind of one site: what waits in a lane never delays another lane.
+// kind of one site: deliveries that wait in a lane never delay another lane.
 type lanes struct {
 	mu    sync.Mutex
 	lane  map[model.Lane]*laneState

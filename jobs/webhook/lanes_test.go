@@ -7,7 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// TestLanesShareBounds: all lanes that are slow or unknown leave slots for those that respond, also
+// TestLanesShareBounds checks that slow and unknown lanes leave slots for responsive lanes, also
 // when they return after they were empty.
 func TestLanesShareBounds(t *testing.T) {
 	l := newLanes()
@@ -79,8 +79,8 @@ func TestLanesShareBounds(t *testing.T) {
 	}
 }
 
-// TestExportLimits: few bodies are written at once, and none is begun while those in progress are
-// large.
+// TestExportLimits checks that few bodies are written at once, and that no body is begun while the
+// bodies in progress are large.
 func TestExportLimits(t *testing.T) {
 	l := newExportLimits()
 	begin := func(want int) (bodies []*exportBody) {

@@ -120,7 +120,7 @@ func (s *sender) call(ctx context.Context, c *outbox.Claim, body []byte) outbox.
 		RetryAfter: retryAfter(response, s.now()),
 	}
 
-	// What a host in a private network responds is not shown to the tenants.
+	// The response of a host in a private network is not shown to the tenants.
 	if addr := receiver.Load(); addr == nil || !s.showAnswer(addr.AddrPort().Addr()) {
 		return result
 	}

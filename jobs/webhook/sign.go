@@ -13,13 +13,13 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// sign sets the headers that identify a message and, if there is a secret, sign it. They are the
-// contract's X-Service-Signature over the body alone (analytics contract, section 5), and those of
-// Standard Webhooks, which also protect against replay. An old secret, if there is one, adds a second
-// signature to that of Standard Webhooks, which can hold several.
+// sign sets the headers that identify a message and, with a secret, the headers that sign it: the
+// contract's X-Service-Signature over the body alone (analytics contract, section 5), and the
+// headers of Standard Webhooks, which also protect against replay. An old secret adds a second
+// signature to the header of Standard Webhooks, which can hold several.
 //
 // The library of Standard Webhooks checks the result in tests. It does not sign here, because it
-// copies the body three times, and that of a daily export has megabytes.
+// copies the body three times, and the body of a daily export has megabytes.
 func sign(header http.Header, secret, oldSecret, id string, at time.Time, body []byte) {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	header.Set("webhook-id", id)
@@ -44,8 +44,8 @@ func sign(header http.Header, secret, oldSecret, id string, at time.Time, body [
 	header.Set("webhook-signature", signatures)
 }
 
-// standardKey returns the key of Standard Webhooks: what a secret in their form, whsec_ and base64,
-// encodes, and of any other secret its own bytes.
+// standardKey returns the key of Standard Webhooks. It decodes a secret in their form, whsec_ and
+// base64. The bytes of any other secret are the key.
 func standardKey(secret string) []byte {
 	if encoded, ok := strings.CutPrefix(secret, model.StandardSecretPrefix); ok {
 		if key, err := base64.StdEncoding.DecodeString(encoded); err == nil && len(key) > 0 {

@@ -10,7 +10,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// TestSign compares the signature of Standard Webhooks with that of their library.
+// TestSign compares the signature of Standard Webhooks with the signature of their library.
 func TestSign(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	body := []byte(`{"type":"conversion"}`)

@@ -101,9 +101,9 @@ func (v *CreateApiTokenCreateApiTokenCreateApiTokenPayload) GetUserErrors() []Mi
 
 // CreateApiTokenResponse is returned by CreateApiToken on success.
 type CreateApiTokenResponse struct {
-	// Creates an API token for programs that act for the caller in one account. Send it as `Authorization: Bearer <token>`, to `/graphql` and for
-	// downloads. A token has the rights that both its scopes and the user's role allow. It never gives access to passwords, sessions,
-	// tokens, members, deletions and plans, nor to another account. Requires a session.
+	// Creates an API token for programs that act for the caller in one account. Send it as `Authorization: Bearer <token>`, to
+	// `/graphql` and for downloads. A token has the rights that both its scopes and the user's role allow. It never gives access to
+	// passwords, sessions, tokens, members, deletions and plans, nor to another account.
 	CreateApiToken CreateApiTokenCreateApiTokenCreateApiTokenPayload `json:"createApiToken"`
 }
 
@@ -133,8 +133,7 @@ func (v *CreateSharedLinkCreateSharedLinkCreateSharedLinkPayload) GetUserErrors(
 
 // CreateSharedLinkResponse is returned by CreateSharedLink on success.
 type CreateSharedLinkResponse struct {
-	// Creates a link to the reports of a site. A site can have 50. Requires the role MEMBER or OWNER; an API token needs the scopes WRITE
-	// and EXPORT.
+	// Creates a link to the reports of a site. A site can have 50.
 	CreateSharedLink CreateSharedLinkCreateSharedLinkCreateSharedLinkPayload `json:"createSharedLink"`
 }
 
@@ -162,7 +161,7 @@ func (v *CreateSiteCreateSiteCreateSitePayload) GetUserErrors() []Mistake { retu
 
 // CreateSiteResponse is returned by CreateSite on success.
 type CreateSiteResponse struct {
-	// Creates a site with a new site key. An account can have 1,000 sites. Fails with `UNAUTHENTICATED` if the caller is not signed in.
+	// Creates a site with a new site key. An account can have 1,000 sites.
 	CreateSite CreateSiteCreateSiteCreateSitePayload `json:"createSite"`
 }
 
@@ -212,7 +211,7 @@ func (v *CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey) GetSitekey() str
 
 // CreateSitekeyResponse is returned by CreateSitekey on success.
 type CreateSitekeyResponse struct {
-	// Creates a captcha sitekey with its secret. An account can have 1,000. Requires the role MEMBER or OWNER.
+	// Creates a captcha sitekey with its secret. An account can have 1,000.
 	CreateSitekey CreateSitekeyCreateSitekeySitekeySecretPayload `json:"createSitekey"`
 }
 
@@ -223,8 +222,8 @@ func (v *CreateSitekeyResponse) GetCreateSitekey() CreateSitekeyCreateSitekeySit
 
 // DeliveriesResponse is returned by Deliveries on success.
 type DeliveriesResponse struct {
-	// A site of one of the caller's accounts, by its id or its domain: exactly one of them must be given. Null if no such site exists or it
-	// belongs to another account. Fails with `UNAUTHENTICATED` if the caller is not signed in.
+	// A site of one of the caller's accounts, by its id or its domain: exactly one of them must be given. Null if no such site
+	// exists or it belongs to another account.
 	Site DeliveriesSite `json:"site"`
 }
 
@@ -329,8 +328,8 @@ var AllDeliveryState = []DeliveryState{
 
 // FunnelsResponse is returned by Funnels on success.
 type FunnelsResponse struct {
-	// A site of one of the caller's accounts, by its id or its domain: exactly one of them must be given. Null if no such site exists or it
-	// belongs to another account. Fails with `UNAUTHENTICATED` if the caller is not signed in.
+	// A site of one of the caller's accounts, by its id or its domain: exactly one of them must be given. Null if no such site
+	// exists or it belongs to another account.
 	Site FunnelsSite `json:"site"`
 }
 
@@ -381,8 +380,7 @@ func (v *MarkKeyEventMarkKeyEventSitePayload) GetUserErrors() []Mistake { return
 
 // MarkKeyEventResponse is returned by MarkKeyEvent on success.
 type MarkKeyEventResponse struct {
-	// Marks a registered, automatic or e-commerce event as a key event, which calls the conversion webhook. Requires the role MEMBER or
-	// OWNER.
+	// Marks a registered, automatic or e-commerce event as a key event, which calls the conversion webhook.
 	MarkKeyEvent MarkKeyEventMarkKeyEventSitePayload `json:"markKeyEvent"`
 }
 
@@ -393,7 +391,7 @@ func (v *MarkKeyEventResponse) GetMarkKeyEvent() MarkKeyEventMarkKeyEventSitePay
 
 // MeasureEcommerceResponse is returned by MeasureEcommerce on success.
 type MeasureEcommerceResponse struct {
-	// Changes settings: all given ones, or none if one is invalid. Requires the role MEMBER or OWNER.
+	// Changes settings: all given ones, or none if one is invalid.
 	UpdateSite MeasureEcommerceUpdateSiteSitePayload `json:"updateSite"`
 }
 
@@ -508,7 +506,7 @@ func (v *RegisterEventRegisterEventSitePayload) GetUserErrors() []Mistake { retu
 
 // RegisterEventResponse is returned by RegisterEvent on success.
 type RegisterEventResponse struct {
-	// Registers an event name. Succeeds if the name is already registered. Requires the role MEMBER or OWNER.
+	// Registers an event name. Succeeds if the name is already registered.
 	RegisterEvent RegisterEventRegisterEventSitePayload `json:"registerEvent"`
 }
 
@@ -519,8 +517,8 @@ func (v *RegisterEventResponse) GetRegisterEvent() RegisterEventRegisterEventSit
 
 // RotateServerSecretResponse is returned by RotateServerSecret on success.
 type RotateServerSecretResponse struct {
-	// Creates a new server secret. It replaces the previous one, which all processes reject within a second unless `keepOldFor` keeps it
-	// valid. Requires the role MEMBER or OWNER.
+	// Creates a new server secret. It replaces the previous one, which all processes reject within a second unless `keepOldFor`
+	// keeps it valid.
 	RotateServerSecret RotateServerSecretRotateServerSecretRotateServerSecretPayload `json:"rotateServerSecret"`
 }
 
@@ -644,24 +642,23 @@ func (v *SaveReportsPlanSetSitePlanPayload) GetUserErrors() []Mistake { return v
 
 // SaveReportsResponse is returned by SaveReports on success.
 type SaveReportsResponse struct {
-	// Sets the plan of a site of any account. Requires an operator.
+	// Sets the plan of a site of any account.
 	Plan SaveReportsPlanSetSitePlanPayload `json:"plan"`
-	// Changes settings: all given ones, or none if one is invalid. Requires the role MEMBER or OWNER.
+	// Changes settings: all given ones, or none if one is invalid.
 	Settings SaveReportsSettingsSitePayload `json:"settings"`
-	// Registers an event name. Succeeds if the name is already registered. Requires the role MEMBER or OWNER.
+	// Registers an event name. Succeeds if the name is already registered.
 	ColourEvent SaveReportsColourEventSitePayload `json:"colourEvent"`
-	// Registers an event name. Succeeds if the name is already registered. Requires the role MEMBER or OWNER.
+	// Registers an event name. Succeeds if the name is already registered.
 	NewsletterEvent SaveReportsNewsletterEventSitePayload `json:"newsletterEvent"`
-	// Marks a registered, automatic or e-commerce event as a key event, which calls the conversion webhook. Requires the role MEMBER or
-	// OWNER.
+	// Marks a registered, automatic or e-commerce event as a key event, which calls the conversion webhook.
 	KeyEvent SaveReportsKeyEventSitePayload `json:"keyEvent"`
-	// Adds a note on a day to a site, which can have 1,000. Requires the role MEMBER or OWNER.
+	// Adds a note on a day to a site, which can have 1,000.
 	SentNote SaveReportsSentNoteAnnotationPayload `json:"sentNote"`
-	// Adds a note on a day to a site, which can have 1,000. Requires the role MEMBER or OWNER.
+	// Adds a note on a day to a site, which can have 1,000.
 	OfferNote SaveReportsOfferNoteAnnotationPayload `json:"offerNote"`
-	// Saves filters under a name. A site can have 50 segments. Requires the role MEMBER or OWNER.
+	// Saves filters under a name. A site can have 50 segments.
 	Segment SaveReportsSegmentSegmentPayload `json:"segment"`
-	// Saves steps under a name. A site can have 50 funnels. Requires the role MEMBER or OWNER.
+	// Saves steps under a name. A site can have 50 funnels.
 	Funnel SaveReportsFunnelFunnelPayload `json:"funnel"`
 }
 
@@ -744,7 +741,7 @@ func (v *SaveReportsSettingsSitePayload) GetUserErrors() []Mistake { return v.Us
 
 // SetCaptchaPlanResponse is returned by SetCaptchaPlan on success.
 type SetCaptchaPlanResponse struct {
-	// Sets the captcha plan of any account. Takes effect with its next verification. Requires an operator.
+	// Sets the captcha plan of any account. Takes effect with its next verification.
 	SetCaptchaPlan SetCaptchaPlanSetCaptchaPlanSetCaptchaPlanPayload `json:"setCaptchaPlan"`
 }
 
@@ -769,9 +766,9 @@ func (v *SetCaptchaPlanSetCaptchaPlanSetCaptchaPlanPayload) GetUserErrors() []Mi
 
 // SetConversionWebhookResponse is returned by SetConversionWebhook on success.
 type SetConversionWebhookResponse struct {
-	// Sets the URL to which key events are sent, and the secret that signs the calls. After a change of the secret, calls are signed with
-	// the old one, too, for 24 hours. Requires the role MEMBER or OWNER; an API token needs the scopes WRITE and EXPORT to set a URL. A
-	// change of the URL is mailed to the account's owners.
+	// Sets the URL to which key events are sent, and the secret that signs the calls. After a change of the secret, calls are signed
+	// with the old one, too, for 24 hours. An API token needs the scope EXPORT too to set a URL. A change of the URL is mailed to
+	// the account's owners.
 	SetConversionWebhook SetConversionWebhookSetConversionWebhookSitePayload `json:"setConversionWebhook"`
 }
 
@@ -802,7 +799,7 @@ func (v *SetConversionWebhookSetConversionWebhookSitePayload) GetUserErrors() []
 
 // SetSitePlanResponse is returned by SetSitePlan on success.
 type SetSitePlanResponse struct {
-	// Sets the plan of a site of any account. Requires an operator.
+	// Sets the plan of a site of any account.
 	SetSitePlan SetSitePlanSetSitePlanSetSitePlanPayload `json:"setSitePlan"`
 }
 
@@ -940,8 +937,7 @@ var AllSitePlan = []SitePlan{
 
 // SitesResponse is returned by Sites on success.
 type SitesResponse struct {
-	// The sites of an account. Null for an account that the caller does not belong to. Fails with `UNAUTHENTICATED` if the
-	// caller is not signed in.
+	// The sites of an account. Null for an account that the caller does not belong to.
 	Sites SitesSitesSiteConnection `json:"sites"`
 }
 
@@ -962,8 +958,8 @@ func (v *SitesSitesSiteConnection) GetNodes() []Site { return v.Nodes }
 
 // UsageResponse is returned by Usage on success.
 type UsageResponse struct {
-	// A site of one of the caller's accounts, by its id or its domain: exactly one of them must be given. Null if no such site exists or it
-	// belongs to another account. Fails with `UNAUTHENTICATED` if the caller is not signed in.
+	// A site of one of the caller's accounts, by its id or its domain: exactly one of them must be given. Null if no such site
+	// exists or it belongs to another account.
 	Site UsageSite `json:"site"`
 }
 

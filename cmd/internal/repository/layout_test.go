@@ -85,13 +85,13 @@ var sqlOutsideDB = []string{"cmd/loadgen/bulk"}
 // rooms are the packages of db from the lowest to the highest. Each may import those before it. The
 // packages of one line do not import each other.
 var rooms = [][]string{
-	{"db/saltfile", "db/sqlitefile", "db/sqlitestmt", "db/tables", "db/turns", "db/watch"},
+	{"db/pgpool", "db/saltfile", "db/sqlitefile", "db/sqlitestmt", "db/tables", "db/turns", "db/watch"},
+	{"db/celllist"},
 	{"db"},
 	{"db/audit", "db/exports", "db/files", "db/ingest", "db/inspect", "db/keys", "db/reports"},
 	{"db/outbox"},
-	{"db/sites"},
-	{"db/accounts"},
-	{"db/retention"},
+	{"db/retention", "db/sites"},
+	{"db/accounts", "db/cells"},
 }
 
 // topLevel lists the entries of the repository's root, without dot-files, which are permitted.

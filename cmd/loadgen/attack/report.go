@@ -15,8 +15,8 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/target"
 )
 
-// ReportCommand measures what the most expensive reports of an account on the FREE plan, and of the
-// reader of a shared link, cost the process and another account.
+// ReportCommand measures the cost of the most expensive reports of an account on the FREE plan, and
+// of the reader of a shared link, for the process and another account.
 type ReportCommand struct {
 	Program      string        `default:"bin/tallygate" placeholder:"FILE" help:"The tallygate program."`
 	Engine       string        `default:"sqlite" enum:"sqlite,postgres" help:"Database: sqlite, or a private postgres."`
@@ -402,7 +402,7 @@ func (a *reportAttack) mostExpensive(ctx context.Context) (q question, name stri
 			return q, "", 0, err
 		}
 
-		// The first answer may include the build of a day, which is no part of the next ones.
+		// The first answer may include the build of a day, later answers do not.
 		var outcome string
 		var took time.Duration
 		for range 2 {

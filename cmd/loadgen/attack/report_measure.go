@@ -19,7 +19,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/target"
 )
 
-// period is what was measured with or without an attack.
+// period has the measurements with or without an attack.
 type period struct {
 	hits    *load.Result
 	reports load.Histogram // of the honest account

@@ -24,7 +24,7 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 )
 
-// The accounts of the attack on reports, their sites, and what is stored of them.
+// The accounts of the attack on reports, their sites, and the stored rows.
 
 // eventName is the event that the attacker registers.
 const eventName = "signup"

@@ -44,7 +44,7 @@ func (c *VisitorCommand) Validate() error {
 
 const (
 	bystanderRate = 50  // hits a second of the other site
-	attackQuota   = 100 // monthly page views of a site whose quota is to be used up
+	attackQuota   = 100 // monthly page views of the site with an exhausted quota
 	attackWorkers = 64  // connections of the attacker
 )
 

@@ -364,8 +364,8 @@ func (m *measurer) measure(ctx context.Context, mix string, connections int,
 	return one, nil
 }
 
-// openMix is the mix whose latency is also measured with an open loop, in which a slow answer delays
-// no later call.
+// openMix is the mix that is also measured with an open loop, so that a slow answer delays no later
+// call.
 const openMix = "pageviews"
 
 // open measures the latency of the server and of the empty handler at half of the rate that the

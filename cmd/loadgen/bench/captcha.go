@@ -48,7 +48,7 @@ func NewCaptcha(ctx context.Context, b *instance.Instance, email string) (*Captc
 // server ends its measurement early.
 const tokensPerSecond = 10_000
 
-// obtaining is the number of connections that prepare tokens, which is not measured.
+// obtaining is the number of connections that prepare tokens before the measurement.
 const obtaining = 128
 
 // prepare obtains tokens, sends the redeeming requests to the empty handler, and returns its result

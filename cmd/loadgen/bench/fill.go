@@ -19,8 +19,8 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 )
 
-// filler generates stored page views like those of the traffic mix, spread evenly over the days
-// before today: visits of a few page views, ids of 64 bits, sites by the same skewed distribution.
+// filler generates stored page views like the traffic mix, spread evenly over the days before
+// today: visits of a few page views, ids of 64 bits, sites by the same skewed distribution.
 type filler struct {
 	sites  []int64
 	from   model.Instant
@@ -32,7 +32,7 @@ type filler struct {
 
 const (
 	pageviewsPerVisit = 3
-	filledDays        = 15 // few enough to lie mostly in one month, whose partition then has most rows
+	filledDays        = 15 // few enough to lie mostly in one month, so that its partition has most rows
 	fillChunk         = 100_000
 )
 

@@ -162,7 +162,7 @@ func (c *GrowthCommand) engine(ctx context.Context, engine string, noop *instanc
 		return nil, err
 	}
 
-	// Use new visitors, because known ones would continue their visits, which is less work.
+	// Use new visitors: known visitors would continue their visits, which is less work.
 	s.Traffic.FirstVisitor = s.Traffic.Visitors
 	if g.Full, err = c.rate(ctx, b, s, noop, g, progress); err != nil {
 		return nil, err
@@ -184,6 +184,7 @@ func (c *GrowthCommand) rate(ctx context.Context, b *instance.Instance, s *traff
 
 	var shares []float64
 	for range c.Rounds {
+		// Measure both in the same minutes, because the machine's speed changes.
 		base, err := driveNoop(ctx, noop, c.Connections, c.Duration, 0)
 		if err != nil {
 			return 0, err

@@ -131,6 +131,7 @@ func bulkRate(ctx context.Context, b *instance.Instance, rows int) (float64, err
 			return err
 		}
 
+		// The rows are made before the measurement.
 		all := f.next(rows)
 		began := time.Now()
 		err = bulk.Load(ctx, d, all)

@@ -16,7 +16,7 @@ import (
 )
 
 // ReportsCommand fills one site with page views, builds its reports, and measures how long the
-// whole dashboard takes over HTTP, and what it costs the collection of hits.
+// whole dashboard takes over HTTP, and how much it slows the collection of hits.
 type ReportsCommand struct {
 	Program   string        `default:"bin/tallygate" placeholder:"FILE" help:"The tallygate program."`
 	Dashboard string        `default:"graph/test/testdata/dashboard.graphql" placeholder:"FILE" help:"The GraphQL document to ask."`
@@ -83,8 +83,8 @@ func filterBy(dimension, value string) []map[string]any {
 	return []map[string]any{{"dimension": dimension, "operator": "IS", "values": []string{value}}}
 }
 
-// ReportsReport is the measurement of one engine. Processor times are those of the service and the
-// database together.
+// ReportsReport is the measurement of one engine. Processor times include the service and the
+// database.
 type ReportsReport struct {
 	Engine       string         `json:"engine"`
 	Pageviews    int            `json:"pageviews"`

@@ -123,7 +123,7 @@ func (m *reportsMeasurer) buildDay(ctx context.Context, d *db.DB, store *reports
 			if err != nil {
 				return err
 			}
-			if err := d.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+			if err := d.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 				return reports.Invalidate(ctx, tx, siteID, now, yesterday)
 			}); err != nil {
 				return err
@@ -144,9 +144,9 @@ func (m *reportsMeasurer) buildDay(ctx context.Context, d *db.DB, store *reports
 	return err
 }
 
-// uncachedDocument returns the document with a field whose argument makes each report one of its
-// own: the service keeps answers for seconds. The field lists the properties of an unknown event,
-// which costs next to nothing.
+// uncachedDocument returns the document with another field. The field's argument makes each report
+// unique, because the service keeps answers for seconds. The field lists the properties of an
+// unknown event, which costs next to nothing.
 func uncachedDocument(document string) (string, error) {
 	const variable, field = "$period: ReportPeriod!", "asOf\n"
 	if strings.Count(document, variable) != 1 || strings.Count(document, field) != 1 {
@@ -302,8 +302,8 @@ func (m *reportsMeasurer) collectOnce(
 	return result.Throughput(), float64(asked) / elapsed, nil
 }
 
-// keepAsking asks for one dashboard each 100 ms until ctx ends, and returns how many were answered. Up
-// to four are in flight; one that is due while there are four is left out.
+// keepAsking asks for one dashboard each 100 ms until ctx ends, and returns how many were answered.
+// Up to four are in flight. It skips a dashboard that is due while four are in flight.
 func (m *reportsMeasurer) keepAsking(ctx context.Context) (answered int, failed error) {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()

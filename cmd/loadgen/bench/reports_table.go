@@ -7,7 +7,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/report"
 )
 
-// busyDay is the number of page views a day from which a site's reports have goals of their own.
+// busyDay is the number of page views a day from which separate goals apply to a site's reports.
 const busyDay = 200_000
 
 // goalOf returns the longest p95 of a dashboard in milliseconds, or 0 if there is no goal.

@@ -50,7 +50,7 @@ func benchTables(reports []*EngineReport, c *Command) string {
 	return b.String()
 }
 
-// goal is one of the project's goals and the measured value.
+// goal is a goal of the project with the measured value.
 type goal struct {
 	what, measured string
 	met            bool

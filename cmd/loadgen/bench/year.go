@@ -143,8 +143,8 @@ func (y *year) addVisit(rows *bulk.Rows, visitor model.VisitorID, number int16, 
 	y.addEvents(rows, &v, at, path)
 }
 
-// addEvents adds what happened at the end of a visit: an automatic event in one of three, an own
-// one in one of ten, a purchase in one of fifty and a refund in one of a thousand.
+// addEvents adds the events at the end of a visit. One visit in three has an automatic event, one
+// in ten a custom event, one in fifty a purchase and one in a thousand a refund.
 func (y *year) addEvents(rows *bulk.Rows, v *model.Visit, at model.Instant, path string) {
 	add := func(name string, change func(*model.Event)) {
 		e := model.Event{SiteID: y.siteID, At: at, ID: y.random.Int64(), Visitor: v.Visitor, N: v.N, Name: name, Path: path}

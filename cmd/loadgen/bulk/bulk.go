@@ -1,6 +1,7 @@
-// Package bulk fills a database with visits, page views, engagement and events as fast as the engine takes rows, and
-// measures what they occupy. Only the load program uses it: the rate of the service is compared with
-// this one, and large databases are made with it. It is the one package outside db that speaks SQL.
+// Package bulk fills a database with visits, page views, engagement and events as fast as the
+// engine takes rows, and measures their storage. Only the load program uses it: it compares the
+// rate of the service with the rate of this package, and makes large databases with it. It is the
+// one package outside db that speaks SQL.
 package bulk
 
 import (
@@ -167,7 +168,7 @@ func execAll(ctx context.Context, d *db.DB, statements ...string) error {
 	return nil
 }
 
-// Storage is what a database occupies, in bytes.
+// Storage is the storage of a database, in bytes.
 type Storage struct {
 	Tables int64 // all tables with their indexes
 	Log    int64 // all that was ever written to the write-ahead log; only on PostgreSQL, where it grows without end

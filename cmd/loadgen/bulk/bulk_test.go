@@ -55,7 +55,7 @@ func TestBulkLoad(t *testing.T) {
 			t.Errorf("counted %v, %v; want 3", used, err)
 		}
 
-		store := ingest.New(d).HitStore()
+		store := ingest.NewHitStore(dbtest.SitesCell(t, d))
 		defer store.Close()
 
 		key := model.VisitorKey{SiteID: site.ID, Visitor: visit.Visitor}

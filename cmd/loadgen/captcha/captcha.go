@@ -16,8 +16,8 @@ import (
 )
 
 // Command drives the captcha of a running instance: it requests challenges, solves them, exchanges
-// them for tokens and redeems those. Each step runs alone over all connections, so that the solver,
-// which shares the cores, does not disturb the measurement of the server.
+// them for tokens and redeems the tokens. Each step runs alone over all connections, so that the
+// solver, which shares the cores, does not disturb the measurement of the server.
 type Command struct {
 	Target      target.Flags `embed:""`
 	Sitekey     string       `placeholder:"KEY" help:"Existing sitekey, unbound or bound to loadgen.example. Empty: a new one is created."`
@@ -124,7 +124,7 @@ func (c *Command) Run(ctx context.Context, term report.Terminal) error {
 	return err
 }
 
-// ErrFaults is the error of a run whose verdict is not OK or which got unexpected responses.
+// ErrFaults is the error of a run with a verdict other than OK, or with unexpected responses.
 var ErrFaults = errors.New("tokens were lost, accepted twice or miscounted, none was accepted, or responses violated the contract")
 
 // Verdict is the result of checking the challenges and tokens of a run.

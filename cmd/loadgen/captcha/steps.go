@@ -253,7 +253,7 @@ func (r *Run) Rehearse(ctx context.Context, addr string, pid int, number int, at
 	return l.Run(ctx, func(int) load.Source { return rehearsal{&stepSource{step: s}} })
 }
 
-// rehearsal is a source whose responses are ignored.
+// rehearsal is a source that ignores responses.
 type rehearsal struct{ *stepSource }
 
 func (rehearsal) Done(load.Answer, error) {}

@@ -12,7 +12,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/target"
 )
 
-// TestRefusingServer checks that a run whose calls are all refused does not pass.
+// TestRefusingServer checks that a run does not pass if all its calls are refused.
 func TestRefusingServer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -93,8 +93,8 @@ func TestRehearsal(t *testing.T) {
 	}
 }
 
-// TestJudgeProxied checks that a load balancer's answer for a lost server leaves the outcome unknown, and
-// that it is a fault of the server itself.
+// TestJudgeProxied checks that a load balancer's answer for a lost server leaves the outcome
+// unknown, and that it is a fault of the server itself.
 func TestJudgeProxied(t *testing.T) {
 	for proxied, want := range map[bool]outcome{true: unknown, false: absurd} {
 		s := &stepSource{step: &step{run: &Run{Proxied: proxied}, number: Redeeming}}

@@ -1,5 +1,6 @@
-// Package cells measures what a hit costs with the layouts that cells permit: one cell and four of a
-// PostgreSQL, and four of a Citus cluster, through its coordinator and at the addresses of its workers.
+// Package cells measures the cost of a hit in four layouts: one cell and four cells of a PostgreSQL
+// server, and four cells of a Citus cluster, through its coordinator and at the addresses of its
+// workers.
 package cells
 
 import (
@@ -14,7 +15,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/report"
 	"github.com/tallygate/tallygate/cmd/loadgen/traffic"
 	"github.com/tallygate/tallygate/cmd/loadgen/verify"
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 )
 
 // Command measures all layouts in turn.
@@ -44,7 +45,7 @@ func (c *Command) Validate() error {
 type Layout struct {
 	Name        string  `json:"name"`
 	Rate        float64 `json:"rate"`    // calls a second
-	OfFirst     float64 `json:"ofFirst"` // ratio of the processor time to that of the first layout in the same round
+	OfFirst     float64 `json:"ofFirst"` // ratio of the processor time to the first layout's in the same round
 	ServerCPU   float64 `json:"serverCPUMicros"`
 	DatabaseCPU float64 `json:"databaseCPUMicros"` // of all nodes
 	Batch       float64 `json:"batch"`             // hits
@@ -130,7 +131,7 @@ func (c *Command) Play(ctx context.Context, progress io.Writer) (*Outcome, error
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-time.After(db.CellDelay):
+	case <-time.After(celllist.Delay):
 	}
 
 	for n, i := range all {

@@ -158,7 +158,8 @@ func (i *installation) pids(ctx context.Context) ([]int, error) {
 	return []int{i.plain.Postgres.Pid()}, nil
 }
 
-// prepared returns how many transactions were prepared since begin. A PostgreSQL alone prepares none.
+// prepared returns how many transactions were prepared since begin. PostgreSQL without Citus
+// prepares no transactions.
 func (i *installation) prepared(ctx context.Context) (int64, error) {
 	if i.citus == nil {
 		return 0, nil

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// relay forwards connections to a server and counts the round trips of all of them: how often the client
-// sends after the server has.
+// relay forwards connections to a server and counts the round trips of all of them: how often the
+// client sends after the server has.
 type relay struct {
 	listener net.Listener
 	server   string // host:port

@@ -1,6 +1,6 @@
-// Package cluster breaks the largest layout under load, and checks that nothing is lost: cells on the
-// workers of a Citus cluster, two data planes behind HAProxy, two workers, a Redis Cluster, and a receiver
-// of webhooks over TLS.
+// Package cluster breaks the largest layout under load, and checks that nothing is lost: cells on
+// the workers of a Citus cluster, two data planes behind HAProxy, two workers, a Redis Cluster, and
+// a receiver of webhooks over TLS.
 package cluster
 
 import (
@@ -61,7 +61,7 @@ type Outcome struct {
 	table      string
 }
 
-// Deliveries compares the deliveries of conversions with what the receiver got.
+// Deliveries compares the deliveries of conversions with the receiver's calls.
 type Deliveries struct {
 	Stored   int64 `json:"stored"`
 	Open     int64 `json:"open"`     // not delivered at the end

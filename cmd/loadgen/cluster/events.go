@@ -62,7 +62,7 @@ func (r *run) moveCell(ctx context.Context, _ int) error {
 	return nil
 }
 
-// moveSite moves one of the sites that move, with the command of operators.
+// moveSite moves one of the moving sites, with the command of operators.
 func (r *run) moveSite(ctx context.Context, round int) error {
 	site := r.groups[moving].session.Traffic.Sites[round]
 	from, err := r.cellOf(ctx, site.Key)

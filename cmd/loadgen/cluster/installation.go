@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/loadgen/instance"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/pgserver"
@@ -110,7 +111,7 @@ func (i *installation) addCells(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(db.CellDelay):
+	case <-time.After(celllist.Delay):
 		return nil
 	}
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/tallygate/tallygate/db/cells"
 )
 
-// The groups of sites. The sites of each have a load of their own, which shows the effects of an event on them
-// alone.
+// The groups of sites. The sites of each have a load of their own, which shows the effects of an
+// event on them alone.
 const (
 	firstNode = iota
 	secondNode
@@ -184,7 +184,7 @@ func newEvent(name string) *Event {
 	return e
 }
 
-// happen lets an event happen under load, and adds its effects to what was seen before.
+// happen lets an event happen under load, and adds its effects to seen.
 func (r *run) happen(ctx context.Context, e event, round int, seen *Event) error {
 	var successes [groupCount]atomic.Int64
 	var results [groupCount]*load.Result
@@ -291,7 +291,7 @@ func isBroken(answer string) bool {
 	return strings.HasPrefix(answer, "502") || strings.HasPrefix(answer, "504")
 }
 
-// abandon ends what a failed run has begun.
+// abandon stops the captcha traffic and closes the journals.
 func (r *run) abandon() error {
 	r.stopCaptcha()
 	var failed []error
@@ -331,8 +331,8 @@ func (r *run) finish(ctx context.Context) (*Outcome, error) {
 	return o, nil
 }
 
-// deliveryPatience is the longest wait for deliveries. Those that a process claimed and did not finish
-// are repeated by another one.
+// deliveryPatience is the longest wait for deliveries. Another process repeats deliveries that a
+// process claimed and did not finish.
 const deliveryPatience = 5 * time.Minute
 
 // awaitDeliveries waits until no delivery is open, and compares them with the receiver's messages.

@@ -114,6 +114,8 @@ func (c *Command) Play(ctx context.Context, progress io.Writer) (*Outcome, error
 	if err := b.Server.Start(ctx); err != nil {
 		return nil, err
 	}
+
+	// With an error some nodes may run already, so end them in any case.
 	nodes, err := c.startNodes(ctx, b)
 	defer func() {
 		for _, node := range nodes {

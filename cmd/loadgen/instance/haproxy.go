@@ -91,6 +91,8 @@ func StartHAProxy(ctx context.Context, dir string, nodes []*Server) (*HAProxy, e
 	var log strings.Builder
 	p.cmd = exec.Command(program, "-db", "-f", file)
 	p.cmd.Stderr = &log
+
+	// HAProxy ends with this program, also if the program is killed.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := pgserver.StartBound(p.cmd); err != nil {
 		return nil, err

@@ -59,8 +59,8 @@ func New(program, engine string) (_ *Instance, err error) {
 	return b, err
 }
 
-// Second prepares a second server on the instance's folder and database, for instance of another program.
-// The caller kills it before Close.
+// Second prepares a second server on the instance's folder and database, for instance of another
+// program. The caller kills it before Close.
 func (b *Instance) Second(program string) (*Server, error) {
 	serverURL := ""
 	if b.Postgres != nil {

@@ -120,8 +120,8 @@ func (s *Server) command() *exec.Cmd {
 	return exec.Command("/bin/sh", args...)
 }
 
-// readLog reads the server's log to its end, with lines of any length. A server whose log is not
-// read would block.
+// readLog reads the server's log to its end, with lines of any length. A full pipe would block the
+// server.
 func (s *Server) readLog(logs io.Reader) {
 	in := bufio.NewReader(logs)
 	for {
@@ -183,7 +183,7 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	return nil
 }
 
-// listeners returns the addresses of the server's roles, and the one of its health if it has one.
+// listeners returns the addresses of the server's roles, and the address of its health, if any.
 func (s *Server) listeners() []string {
 	var all []string
 	roles := s.Env["TALLYGATE_ROLES"]

@@ -69,6 +69,8 @@ func (c *connection) exchange(request []byte) (a Answer, keep bool, err error) {
 		if a, keep, whole, parseErr := parseAnswer(c.buffer[:read]); whole || parseErr != nil {
 			return a, keep, parseErr
 		}
+
+		// The response is incomplete, so the end is an error.
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
@@ -131,8 +133,8 @@ func (h *header) find(head []byte) int {
 	return -1
 }
 
-// parseAnswer reads an HTTP/1.1 response as Go's server or HAProxy writes it. whole is false if b ends before
-// the response does; keep reports whether the connection stays open.
+// parseAnswer reads an HTTP/1.1 response as Go's server or HAProxy writes it. whole is false if b
+// ends before the response does; keep reports whether the connection stays open.
 func parseAnswer(b []byte) (a Answer, keep, whole bool, err error) {
 	end := bytes.Index(b, headEnd)
 	if end < 0 {

@@ -21,7 +21,7 @@ const (
 	significantDigits = 2
 )
 
-// Add counts a duration. A negative one counts as 0.
+// Add counts a duration. A negative duration counts as 0.
 func (h *Histogram) Add(d time.Duration) {
 	d = max(d, 0)
 	h.Max = max(h.Max, d)

@@ -1,5 +1,5 @@
-// Package load drives an HTTP server over many connections and measures its responses. What is sent
-// comes from a Source; the package knows nothing of hits or tokens.
+// Package load drives an HTTP server over many connections and measures its responses. A Source
+// makes the requests; the package knows nothing of hits or tokens.
 package load
 
 import (
@@ -34,7 +34,7 @@ type Load struct {
 	WarmAnswers int64         // responses that end the warm-up, instead of Warmup; 0: use Warmup
 	Duration    time.Duration // of the measurement; 0: until ctx ends or the sources are exhausted
 	MinAnswers  int64         // responses needed to end the measurement after Duration
-	Progress    io.Writer     // receives a line each second; nil: none
+	Progress    io.Writer     // receives a line each second; may be nil
 	Successes   *atomic.Int64 // counts 2xx responses; may be nil
 	Watched     []int         // processes to measure: the first alone, the others with their children
 }
@@ -123,6 +123,7 @@ func (l *Load) await(ctx context.Context, w *window, senders []*sender) {
 			return
 		}
 
+		// There are too few responses: look again soon.
 		wait = 10 * time.Millisecond
 	}
 }
@@ -252,7 +253,7 @@ func (s *sender) run(ctx context.Context) {
 }
 
 // note counts a finished call. open and late report whether it finished after the warm-up and after
-// the end. A late call still counts in the latency, because the slowest calls are those in flight
+// the end. A late call still counts in the latency, because the slowest calls are still in flight
 // at the end. A call without a response counts with at least the request timeout.
 func (s *sender) note(a Answer, err error, took time.Duration, open, late bool) {
 	if err != nil {

@@ -16,7 +16,7 @@ type Result struct {
 	Outside int64            // failed calls before and after the measurement
 	Answers map[string]int64 // calls by status and error code, or NoAnswer
 	Failed  int64            // calls in Answers that were refused temporarily or got no response
-	Latency Histogram        // of all calls, including those in flight at the end; at a fixed rate, from the due time
+	Latency Histogram        // of all calls, including calls in flight at the end; at a fixed rate, from the due time
 	Unsent  int64            // calls that were due at a fixed rate but not sent before the end
 	Cost    process.Cost     // of the watched processes
 }

@@ -45,14 +45,16 @@ func ProgramOf(pid int) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	// A program of another user starts again as that user.
 	if owner := info.Sys().(*syscall.Stat_t); int(owner.Uid) != os.Getuid() {
 		p.credential = &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}
 	}
 	return p, nil
 }
 
-// Start starts the program again, in a session of its own: it goes on when the caller ends. What it
-// writes is appended to the same file as before.
+// Start starts the program again, in a session of its own, so that it continues when the caller
+// ends. Its output is appended to the same file as before.
 func (p *Program) Start() error {
 	output, err := os.OpenFile(p.output, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {

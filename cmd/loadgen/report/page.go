@@ -59,8 +59,8 @@ func YesNo(yes bool) string {
 	return "**no**"
 }
 
-// Median returns the middle value. Of an even number of values it returns the lower middle one, of
-// none 0.
+// Median returns the middle value. It returns the lower middle value of an even number of values,
+// and 0 without values.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -91,7 +91,7 @@ func (r *Report) Check() error {
 	return nil
 }
 
-// PrintCounts writes counts under a title, sorted by name. It writes nothing if there are none.
+// PrintCounts writes counts under a title, sorted by name. It writes nothing without counts.
 func PrintCounts(w io.Writer, title string, counts map[string]int64) {
 	if len(counts) == 0 {
 		return

@@ -23,8 +23,8 @@ type Journal struct {
 	err  error // the first one
 }
 
-// Entry is one acknowledged hit. An engagement report has the mark of its page view, a repeated
-// purchase that of the first one.
+// Entry is one acknowledged hit. An engagement report has the mark of its page view, and a repeated
+// purchase the mark of the first purchase.
 type Entry struct {
 	Mark Mark
 	Site uint16 // index in JournalHead.Sites

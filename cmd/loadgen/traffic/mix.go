@@ -1,5 +1,5 @@
 // Package traffic makes the hits of a run and records the acknowledged ones. Every hit carries a
-// mark, by which package verify finds its row.
+// mark, so that package verify finds its row.
 package traffic
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/target"
 )
 
-// Kind is the type of a hit, which decides what the server must do with it.
+// Kind is the type of a hit. It decides the expected result of the server.
 type Kind uint8
 
 const (
@@ -142,6 +142,7 @@ func (m *Mixer) hit() hit {
 			return h
 		}
 
+		// Without a page view to report on, view a page first.
 		h.kind = pageview
 	case repetition:
 		if m.bought != nil && m.number-m.bought.mark.Parts().number < expired {
@@ -149,6 +150,7 @@ func (m *Mixer) hit() hit {
 			return h
 		}
 
+		// Without a recent purchase to repeat, buy first.
 		h.kind = purchase
 	}
 
@@ -230,7 +232,7 @@ func (m *Mixer) begin(key, t, path string) {
 	m.body = fmt.Appendf(m.body[:0], `{"k":"%s","t":"%s","p":"%s"`, key, t, path)
 }
 
-// appendText appends a member whose value is a mark.
+// appendText appends a member with a mark as its value.
 func (m *Mixer) appendText(name string, value Mark) {
 	m.body = append(append(append(m.body, `,"`...), name...), `":"`...)
 	m.body = append(value.Append(m.body), '"')

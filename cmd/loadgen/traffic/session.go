@@ -40,7 +40,7 @@ func NewSession(ctx context.Context, t target.Target, f *Flags) (*Session, error
 }
 
 // NewOwnSession is NewSession for a private server. There every feature must be available, because
-// a missing one would not be verified.
+// a missing feature would not be verified.
 func NewOwnSession(ctx context.Context, t target.Target, f *Flags) (*Session, error) {
 	s, err := NewSession(ctx, t, f)
 	if err == nil && len(s.Account.Notes) > 0 {

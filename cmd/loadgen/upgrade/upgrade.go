@@ -1,5 +1,5 @@
-// Package upgrade runs the previous program and the new one on one PostgreSQL under load, and checks that
-// no call fails and no acknowledged hit is lost.
+// Package upgrade runs the previous program and the new one on one PostgreSQL under load, and
+// checks that no call fails and no acknowledged hit is lost.
 package upgrade
 
 import (
@@ -145,8 +145,8 @@ func (c *Command) Play(ctx context.Context, progress io.Writer) (*Outcome, error
 	return outcome, ctx.Err()
 }
 
-// acceptAccounts lets a server create accounts at once. It does so if it knows that no mail is sent, for
-// which it must be the worker, too.
+// acceptAccounts lets a server create accounts at once. It does so if it knows that no mail is
+// sent, for which it must be the worker, too.
 func acceptAccounts(s *instance.Server) {
 	s.Env["TALLYGATE_SIGNUPS"], s.Env["TALLYGATE_ROLES"] = "open", "control,data,worker"
 }
@@ -154,7 +154,8 @@ func acceptAccounts(s *instance.Server) {
 // newSession creates an account with sites at a server.
 func newSession(ctx context.Context, s *instance.Server) (*traffic.Session, error) {
 	flags := traffic.Flags{Mix: "realistic", Sites: 10, Visitors: 2_000, Seed: 1}
-	// The second account is no operator's: its sites keep the plan of new ones, which is large enough.
+	// The second account is no operator's: its sites keep the plan of new sites, which is large
+	// enough.
 	return traffic.NewSession(ctx, s.Target(), &flags)
 }
 

@@ -47,5 +47,5 @@ func Print(term report.Terminal, asJSON bool, result Result) error {
 	return nil
 }
 
-// ErrFaults is the error of a run whose verdict is not OK.
+// ErrFaults is the error of a run with a verdict other than OK.
 var ErrFaults = errors.New("hits were lost, duplicated or miscounted, or none was acknowledged")

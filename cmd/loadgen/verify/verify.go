@@ -20,11 +20,11 @@ import (
 type Verdict struct {
 	Acknowledged int64    `json:"acknowledged"` // hits that were answered with success and must be stored
 	Stored       int64    `json:"stored"`       // page views and events of the run
-	Unanswered   int64    `json:"unanswered"`   // of those, the ones without a response: no fault
+	Unanswered   int64    `json:"unanswered"`   // of these, hits without a response: no fault
 	Lost         int64    `json:"lost"`         // acknowledged, but not stored
 	Duplicated   int64    `json:"duplicated"`   // stored or counted more than once
 	Wrong        int64    `json:"wrong"`        // counters and visits that differ from the rows, and unexpected rows
-	Visits       int64    `json:"visits"`       // visits whose page views were compared
+	Visits       int64    `json:"visits"`       // visits with compared page views
 	Details      []string `json:"details,omitempty"`
 	Unchecked    []string `json:"unchecked,omitempty"` // checks that were impossible, in sentences
 }
@@ -143,7 +143,7 @@ type siteCheck struct {
 	site *target.Site
 
 	promised  map[traffic.Mark]bool // acknowledged hits; true: must be stored
-	reports   map[traffic.Mark]bool // page views whose engagement was acknowledged
+	reports   map[traffic.Mark]bool // page views with acknowledged engagement
 	rows      map[traffic.Mark]int32
 	visits    map[string]visitRows
 	keyEvents map[string]int64 // by name

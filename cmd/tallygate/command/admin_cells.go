@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -57,7 +58,7 @@ func (c *addCellCommand) Run(ctx context.Context, term terminal, d *db.DB) error
 		return err
 	}
 	fmt.Fprintf(term.out, "Cell %d is created in the schema %s. It takes new sites in %v.\n", cell.ID, cell.Schema,
-		db.CellDelay)
+		celllist.Delay)
 	return nil
 }
 

@@ -77,7 +77,7 @@ func (c *importCommand) Run(ctx context.Context, term terminal, d *db.DB, site *
 	return nil
 }
 
-// printImport prints what was read.
+// printImport prints the result of reading an export.
 func printImport(term terminal, read *importer.Result, o importer.Options) {
 	for _, file := range read.Files {
 		if file.Unused != "" {

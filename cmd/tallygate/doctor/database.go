@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/secret"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
@@ -51,7 +52,7 @@ func (e *examination) checkDatabase(ctx context.Context) bool {
 	}
 
 	for _, check := range []func(context.Context, *db.DB) error{e.checkCells, e.checkKeys, e.checkTime, e.checkWork, e.checkAccounts} {
-		if err := check(ctx, d); err != nil && !errors.Is(err, db.ErrCellDenied) { // checkCells reports that
+		if err := check(ctx, d); err != nil && !errors.Is(err, celllist.ErrDenied) { // checkCells reports that
 			e.fault("database-read", "See the message, and the log of the database.", "the database cannot be read: %v", cause(err))
 		}
 	}

@@ -29,13 +29,13 @@ const (
 // maxBytes bounds all files together, uncompressed. Tests set less.
 var maxBytes int64 = 2 << 30
 
-// budget bounds what is read of all files together.
+// budget bounds the number and the bytes of all files that are read.
 type budget struct {
 	files int
 	bytes int64
 }
 
-// eachTable calls take for each file of an export, those in archives included. lazy permits quotes
+// eachTable calls take for each file of an export, including files in archives. lazy permits quotes
 // within fields without quotes.
 func eachTable(names []string, lazy bool, take func(*table) error) error {
 	left := &budget{maxFiles, maxBytes}
@@ -70,6 +70,8 @@ func openFile(name string, lazy bool, left *budget, take func(*table) error) err
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
+
+	// The first bytes of a ZIP archive and of a gzip file.
 	switch start = start[:n]; {
 	case bytes.HasPrefix(start, []byte("PK\x03\x04")):
 		return openArchive(base, file, info.Size(), lazy, left, take)
@@ -210,8 +212,8 @@ func (t *table) next() error {
 	return nil
 }
 
-// header reads the first row as the names of the columns, in lower case. It fails if one of the
-// wanted ones is missing.
+// header reads the first row as the names of the columns, in lower case. It fails if a wanted name
+// is missing.
 func (t *table) header(wanted ...string) error {
 	if err := t.next(); err != nil {
 		if errors.Is(err, io.EOF) {

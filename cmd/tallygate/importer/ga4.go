@@ -59,7 +59,7 @@ var ga4Ignored = []string{
 	"totalrevenue", "sessionkeyeventrate", "eventspersession", "average session duration",
 }
 
-// ga4Channels are the channel groups that have another name here. Those that do not exist here are
+// ga4Channels maps channel groups that have another name here. Groups that do not exist here are
 // unassigned.
 var ga4Channels = map[string]string{
 	"direct": "direct", "organic search": "organic search", "paid search": "paid search", "organic social": "organic social",
@@ -79,7 +79,7 @@ var (
 type ga4Table struct {
 	by         model.ReportDimension
 	value      string // name of its column
-	date       string // name of the column of the day; empty: none
+	date       string // name of the column of the day; may be empty
 	nth        bool   // days are counted from start
 	start, end model.Day
 	metrics    map[string]bool
@@ -99,6 +99,7 @@ func (g *ga4) read(t *table) (unused string, err error) {
 
 		first := strings.TrimSpace(t.row[0])
 		if strings.HasPrefix(first, "#") {
+			// A comment ends a table: the next row names columns.
 			current = nil
 			for expression, to := range map[*regexp.Regexp]*model.Day{ga4Start: &start, ga4End: &end} {
 				if found := expression.FindStringSubmatch(first); found != nil {
@@ -199,7 +200,7 @@ func (g *ga4) row(t *table, of *ga4Table) error {
 		g.hasUsers = g.hasUsers || of.metrics["users"] || of.metrics["active"]
 		g.hasSessions, g.hasViews = g.hasSessions || of.metrics["sessions"], g.hasViews || of.metrics["views"]
 	case model.DimensionEvent:
-		// Users are those with the event; the other metrics are of their sessions.
+		// Users are the users with the event; the other metrics are of their sessions.
 		sum = &reports.ImportFigure{Day: on, Visitors: sum.Visitors, Events: events}
 	}
 	value, ok := of.text(t)
@@ -209,7 +210,7 @@ func (g *ga4) row(t *table, of *ga4Table) error {
 	return g.add(of.by, value, sum)
 }
 
-// metrics reads the metrics of a row. It fails if another file has one of them on the same day.
+// metrics reads the metrics of a row. It fails if another file has the same metric on the same day.
 func (g *ga4) metrics(t *table, of *ga4Table, on model.Day, to map[string]*int64) error {
 	for name := range t.columns {
 		metric, ok := ga4Metrics[name]
@@ -243,7 +244,8 @@ func (of *ga4Table) day(t *table) (model.Day, error) {
 	return day(t.text(of.date))
 }
 
-// text returns the value of the current row as reports show it. ok is false for an event that is none.
+// text returns the value of the current row as reports show it. ok is false for an event that is
+// not imported.
 func (of *ga4Table) text(t *table) (value string, ok bool) {
 	value = t.text(of.value)
 	if value == "(not set)" {

@@ -16,14 +16,14 @@ import (
 )
 
 // visitGap is the time between two hits from which the second one begins a new visit (analytics
-// contract, section 1), where the export names no visits.
+// contract, section 1), where the export does not identify visits.
 const visitGap = 30 * time.Minute
 
 // hit is a page view or event of another service.
 type hit struct {
 	at       model.Instant
 	session  uint32 // who: its number among all sessions
-	visit    uint32 // its number among all visits; 0: the export names none
+	visit    uint32 // its number among all visits; 0 if the export does not identify visits
 	path     string // of an event: empty, for the page viewed last
 	event    string // empty for a page view
 	language string
@@ -55,7 +55,7 @@ func newHits(days *dayFilter) *hits {
 	}
 }
 
-// text returns a text that is shared with equal ones and holds no row of the file in memory.
+// text returns a text that is shared with equal texts and holds no row of the file in memory.
 func (h *hits) text(text string) string {
 	if shared, ok := h.texts[text]; ok || text == "" {
 		return shared
@@ -75,7 +75,7 @@ func (h *hits) number(name string) uint32 {
 	return n
 }
 
-// originOf returns an origin that is shared with equal ones.
+// originOf returns an origin that is shared with equal origins.
 func (h *hits) originOf(o origin) *origin {
 	if shared, ok := h.origins[o]; ok {
 		return shared
@@ -168,6 +168,7 @@ func (d *dayBuilder) add(h *hit, id int64) error {
 		d.visits, d.pages = make(map[uint32]int), make(map[int]string)
 	}
 
+	// Without numbers of visits a pause ends a visit.
 	place, known := d.open, !fresh && h.at.Sub(d.last) < visitGap
 	if h.visit != 0 {
 		place, known = d.visits[h.visit]
@@ -190,6 +191,8 @@ func (d *dayBuilder) add(h *hit, id int64) error {
 		})
 		return nil
 	}
+
+	// An event without a path belongs to the page viewed last.
 	path := cmp.Or(h.path, d.pages[place], "/")
 	d.rows.Events = append(d.rows.Events, segment.Event{VisitKey: key, At: h.at, ID: id, Name: h.event, Path: path})
 	return nil

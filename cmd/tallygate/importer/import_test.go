@@ -191,7 +191,7 @@ func (f *fixture) wantFirstDay(want model.Day) {
 	}
 }
 
-// equal compares the report of pages with an earlier one.
+// equal compares the report of pages with an earlier report.
 func (f *fixture) equal(before *scan.Result) {
 	f.t.Helper()
 	after := f.report(query(scan.Page))
@@ -264,7 +264,7 @@ func (f *fixture) wantStates(r *scan.Result, totals, series, rows scan.ImportSta
 func (f *fixture) wantExcluded() {
 	f.t.Helper()
 	filtered := query(scan.Page)
-	filtered.Filters = []scan.Filter{{Breakdown: scan.Breakdown{By: scan.Page}, Match: func(path string) bool { return path == "/" }}}
+	filtered.Filters = []scan.Filter{recount.Is(scan.Page, "/")}
 	r := f.report(filtered)
 	f.wantTotals(r, counts{1, 1, 1, 0, 0, 0}, 0, 0, 0, 0, 1)
 	f.wantRows(r, 0, map[string]counts{"/": own})
@@ -316,12 +316,12 @@ func wantGoatCounter(f *fixture) {
 	f.wantFiltered(counts{1, 1, 1, 1, 0, 0}, "/about")
 }
 
-// wantFiltered checks that visits can be filtered: those with a page.
+// wantFiltered checks that visits can be filtered by a page.
 func (f *fixture) wantFiltered(want counts, page string) {
 	f.t.Helper()
 	filtered := query(scan.HourOfDay)
 	filtered.Points = nil
-	filtered.Filters = []scan.Filter{{Breakdown: scan.Breakdown{By: scan.Page}, Match: func(path string) bool { return path == page }}}
+	filtered.Filters = []scan.Filter{recount.Is(scan.Page, page)}
 	r := f.report(filtered)
 	f.wantTotals(r, want)
 	f.wantStates(r, scan.ImportIncluded, scan.ImportIncluded, scan.ImportIncluded)

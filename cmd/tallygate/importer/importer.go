@@ -16,15 +16,16 @@ import (
 
 // Options says which part of an export is imported.
 type Options struct {
-	Domains []string // of the site, whose pages are no referrers
+	Domains []string // of the site; their pages are not referrers
 
 	// Since and Until are the first and the last day to import.
 	Since, Until model.Day
-	// BeforeLocal and BeforeUTC are the first days with own figures, which are not imported.
+	// BeforeLocal and BeforeUTC are the first days with the site's own figures. They are not
+	// imported.
 	BeforeLocal, BeforeUTC model.Day
 }
 
-// Result is what was read.
+// Result holds the figures of an export.
 type Result struct {
 	reports.Import
 	Days  int // with anything
@@ -63,7 +64,7 @@ type format interface {
 	finish(r *Result) error
 }
 
-// Sources are the services whose exports can be read.
+// Sources are the services with exports that Read supports.
 var Sources = []model.ImportSource{
 	model.ImportPlausible, model.ImportUmami, model.ImportGoatCounter, model.ImportGA4,
 }
@@ -114,8 +115,8 @@ type dayFilter struct {
 	result *Result
 }
 
-// keeps reports whether a row of a day of the site's time zone, or of UTC, is imported. It counts those
-// that are not.
+// keeps reports whether a row of a day of the site's time zone, or of UTC, is imported. It counts
+// rows that are not.
 func (d *dayFilter) keeps(day model.Day, utc bool) bool {
 	before := d.BeforeLocal
 	if utc {
@@ -191,7 +192,7 @@ func (s *sums) at(by model.ReportDimension, day model.Day, value string) (*repor
 	return f, nil
 }
 
-// add adds sums to those of a value on the day.
+// add adds sum to the sums of a value on its day.
 func (s *sums) add(by model.ReportDimension, value string, sum *reports.ImportFigure) error {
 	f, err := s.at(by, sum.Day, value)
 	if err != nil {
@@ -223,6 +224,8 @@ func (s *sums) finish(r *Result) error {
 			return fmt.Errorf("the export has rows of %v and no totals of this day", key.day)
 		}
 		dimensions[key.by] = true
+
+		// Totals of reports leave out automatic events.
 		if key.by == model.DimensionEvent && !model.IsAutomaticEvent(key.value) {
 			total.Events += s.figures[key].Events
 		}
@@ -257,7 +260,8 @@ func (s *sums) finish(r *Result) error {
 }
 
 // eventName returns the name under which reports show an event of another service: in the form of
-// event names, so that it can be one with the site's own events.
+// event names, so that it merges with the site's own events of that name. For example, "Sign Up!"
+// becomes sign_up.
 func eventName(name string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {

@@ -88,8 +88,8 @@ func compressed(t testing.TB, name string) string {
 	return file(t, filepath.Base(name)+".gz", packed.String())
 }
 
-// TestDamaged checks that a damaged export is refused with the name of the file, the line and what is
-// wrong.
+// TestDamaged checks that a damaged export is refused with the name of the file, the line and the
+// fault.
 func TestDamaged(t *testing.T) {
 	const (
 		visitors = "imported_visitors.csv"
@@ -239,7 +239,7 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
-// FuzzRead checks that no file makes the parsers panic, and that what they accept is consistent.
+// FuzzRead checks that no file makes the parsers panic, and that accepted figures are consistent.
 func FuzzRead(f *testing.F) {
 	for i, pattern := range []string{"plausible/imported_visitors*", "umami.csv", "goatcounter.csv", "ga4/totals.csv"} {
 		for _, name := range fixtures(f, pattern) {

@@ -156,8 +156,8 @@ func (p *plausible) finish(r *Result) error {
 	return nil
 }
 
-// plausibleEvent returns the name of an event. Plausible's automatic events become those of the
-// script.
+// plausibleEvent returns the name of an event. Plausible's automatic events get the names of the
+// script's automatic events.
 func plausibleEvent(name string) string {
 	switch name {
 	case "Outbound Link: Click", "Cloaked Link: Click":

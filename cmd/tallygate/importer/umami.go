@@ -58,6 +58,8 @@ func (u *umami) row(t *table) error {
 	if err != nil {
 		return err
 	}
+
+	// 1 is a page view, 2 an event.
 	if kind != 1 && kind != 2 {
 		u.others++
 		return nil
@@ -76,6 +78,7 @@ func (u *umami) row(t *table) error {
 		width: widthOf(screen), origin: u.origin(t),
 	}
 	if visit := t.text("visit_id"); visit != "" {
+		// The prefix keeps the numbers of visits and sessions apart.
 		one.visit = u.number("visit " + visit)
 	}
 	if kind == 2 {
@@ -110,7 +113,7 @@ func (u *umami) origin(t *table) *origin {
 	marked := func(names ...string) string {
 		for _, name := range names {
 			if value(name) != "" {
-				return "1" // segments hold only whether there is one
+				return "1" // segments store only whether a value exists
 			}
 		}
 		return ""

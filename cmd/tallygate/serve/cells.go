@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 )
 
 // checkCells returns an error for an address of a cell that can never be right. A server that does not
@@ -20,7 +20,7 @@ func (a *App) checkCells(ctx context.Context) error {
 
 	for _, id := range slices.Sorted(maps.Keys(faults)) {
 		fault := faults[id]
-		for _, wrong := range []error{db.ErrUnknownCell, db.ErrOtherDatabase, db.ErrNoCellTables} {
+		for _, wrong := range []error{celllist.ErrUnknownCell, celllist.ErrOtherDatabase, celllist.ErrNoCellTables} {
 			if errors.Is(fault, wrong) {
 				return fmt.Errorf("--cell-addresses: cell %d: %w", id, wrong)
 			}

@@ -22,13 +22,14 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		return err
 	}
 
+	cell := a.db.DefaultCell()
 	stores := make([]analytics.HitStore, a.config.WriterLanes)
 	for i := range stores {
-		stores[i] = ingest.New(a.db).HitStore()
+		stores[i] = ingest.NewHitStore(cell)
 	}
 
-	a.analytics = analytics.New(analytics.Options{
-		DB:         a.db,
+	a.analytics, err = analytics.New(analytics.Options{
+		Cell:       cell,
 		UserIDKey:  userIDKey,
 		VisitorKey: keys.New(a.db).VisitorKey,
 		ClientAddr: clients.Addr,
@@ -45,16 +46,19 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		Log:    a.log,
 		Notify: a.notify(),
 	})
+	if err != nil {
+		return err
+	}
 
 	a.captcha, err = captcha.New(captcha.Options{
-		DB:         a.db,
+		Cell:       cell,
 		Secret:     a.keys.Current,
 		Rotation:   a.keys.Rotation,
 		ClientAddr: clients.Addr,
 		IsShared:   clients.Shared,
 		Difficulty: a.config.CaptchaDifficulty,
 		Now:        time.Now,
-		Store:      ingest.New(a.db).ClaimStore(),
+		Store:      ingest.NewClaimStore(cell),
 		Tracer:     a.tracer,
 		Log:        a.log,
 

@@ -57,19 +57,22 @@ func benchCollect(b *testing.B, d *db.DB, change func(*analytics.Options)) {
 	site := p.site("example.com", 1<<40)
 	clients := web.NewClients([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)
 	o := analytics.Options{
-		DB:         d,
+		Cell:       dbtest.SitesCell(b, d),
 		Secret:     []byte("a secret for tests, 32 bytes or more"),
 		ClientAddr: clients.Addr,
 		IsShared:   clients.Shared,
 		FloodBurst: outOfReach,
 		FloodRate:  10,
 		Now:        time.Now,
-		Stores:     []analytics.HitStore{ingest.New(d).HitStore()},
+		Stores:     []analytics.HitStore{ingest.NewHitStore(dbtest.SitesCell(b, d))},
 		Log:        slog.New(slog.DiscardHandler),
 	}
 
 	change(&o)
-	service := analytics.New(o)
+	service, err := analytics.New(o)
+	if err != nil {
+		b.Fatal(err)
+	}
 	service.Start()
 	handler := dataplane.Handler(dataplane.Options{Analytics: service, Assets: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)})
 	drive(b, handler, site.SiteKey)
@@ -156,8 +159,8 @@ func BenchmarkHandler(b *testing.B) {
 	p := plane{tb: b, db: d, clock: &clock{now: noon}}
 	site := p.site("example.com", 1<<40)
 	clients := web.NewClients(nil, slog.New(slog.DiscardHandler), time.Now)
-	service := analytics.New(analytics.Options{
-		DB:         d,
+	service, err := analytics.New(analytics.Options{
+		Cell:       dbtest.SitesCell(b, d),
 		Secret:     []byte("a secret for tests, 32 bytes or more"),
 		ClientAddr: clients.Addr,
 		IsShared:   clients.Shared,
@@ -167,6 +170,9 @@ func BenchmarkHandler(b *testing.B) {
 		Stores:     []analytics.HitStore{discard{}},
 		Log:        slog.New(slog.DiscardHandler),
 	})
+	if err != nil {
+		b.Fatal(err)
+	}
 
 	service.Start()
 	defer service.Stop(b.Context())
@@ -212,8 +218,8 @@ func BenchmarkServerHandler(b *testing.B) {
 
 	for name, burst := range map[string]int{"without": 0, "with": outOfReach} {
 		b.Run(name, func(b *testing.B) {
-			service := analytics.New(analytics.Options{
-				DB:               d,
+			service, err := analytics.New(analytics.Options{
+				Cell:             dbtest.SitesCell(b, d),
 				Secret:           []byte("a secret for tests, 32 bytes or more"),
 				ClientAddr:       web.ClientAddr(nil),
 				ServerFloodBurst: burst,
@@ -222,6 +228,9 @@ func BenchmarkServerHandler(b *testing.B) {
 				Stores:           []analytics.HitStore{discard{}},
 				Log:              slog.New(slog.DiscardHandler),
 			})
+			if err != nil {
+				b.Fatal(err)
+			}
 
 			service.Start()
 			defer service.Stop(b.Context())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
@@ -59,10 +60,10 @@ func (tr *traffic) awaitMore(p *plane, which int) {
 	p.await("more hits", func() bool { return tr.accepted[which].Load() >= since+more })
 }
 
-// inCell returns the plane's view of the tables of a cell, for what the test itself reads.
-func inCell(t *testing.T, d *db.DB, id int64) *db.DB {
+// inCell returns a cell, for what the test itself reads.
+func inCell(t *testing.T, d *db.DB, id int64) *db.Cell {
 	t.Helper()
-	in, err := d.InCell(t.Context(), id)
+	in, err := d.Cell(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func inCell(t *testing.T, d *db.DB, id int64) *db.DB {
 }
 
 // countIn returns how many rows of a site a table of a cell has.
-func countIn(t *testing.T, in *db.DB, table string, site *model.Site) int {
+func countIn(t *testing.T, in *db.Cell, table string, site *model.Site) int {
 	t.Helper()
 	n, err := in.Read.NewSelect().Table(table).Where("site_id = ?", site.ID).Count(t.Context())
 	if err != nil {
@@ -132,7 +133,7 @@ func TestMoveUnderLoad(t *testing.T) {
 			t.Errorf("%s: %d accepted, %d stored, %d counted", site.Domain, accepted, rows, used)
 		}
 	}
-	for _, table := range db.SiteTables {
+	for _, table := range celllist.SiteTables {
 		if n := countIn(t, inCell(t, d, home), table, moved); n != 0 {
 			t.Errorf("%d rows of the moved site are left in %s of its former cell", n, table)
 		}

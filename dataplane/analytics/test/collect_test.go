@@ -745,7 +745,7 @@ func TestLanes(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		p := newPlaneWith(t, d, func(o *analytics.Options) {
 			for range 3 {
-				o.Stores = append(o.Stores, ingest.New(d).HitStore())
+				o.Stores = append(o.Stores, ingest.NewHitStore(dbtest.SitesCell(t, d)))
 			}
 		})
 

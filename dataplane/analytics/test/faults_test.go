@@ -46,8 +46,7 @@ func (s *faultyStore) Update(ctx context.Context, keys ingest.HitKeys, decide fu
 // Retry-After.
 func TestFailedCommitIsNo204(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		d = dbtest.SitesCell(t, d)
-		store := &faultyStore{HitStore: ingest.New(d).HitStore(), before: func(context.Context) error { return errors.New("disk full") }}
+		store := &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)), before: func(context.Context) error { return errors.New("disk full") }}
 		p := newPlaneOn(t, d, store)
 		site := p.shop("shop.example")
 		bearer := "Bearer " + p.secret(site)
@@ -80,7 +79,7 @@ const hang = 6 * analytics.StoreTimeout
 // TestStuckStoreIsBounded checks that no request waits forever for a database that does not answer.
 func TestStuckStoreIsBounded(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	store := &faultyStore{HitStore: ingest.New(d).HitStore(), before: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+	store := &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)), before: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 	p := newPlaneOn(t, d, store)
 	site := p.site("example.com", quota)
 
@@ -94,9 +93,8 @@ func TestStuckStoreIsBounded(t *testing.T) {
 // sending is stored, as pages do when they are closed.
 func TestDisconnectCancelsNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		d = dbtest.SitesCell(t, d)
 		entered, release := make(chan struct{}, 1), make(chan struct{})
-		store := &faultyStore{HitStore: ingest.New(d).HitStore(), before: func(ctx context.Context) error {
+		store := &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)), before: func(ctx context.Context) error {
 			entered <- struct{}{}
 			select {
 			case <-release:
@@ -152,10 +150,9 @@ func TestOneBadHitFailsAlone(t *testing.T) {
 // oneBadHit stores a batch with one page view that spoil makes invalid.
 func oneBadHit(t *testing.T, spoil func(changes *ingest.HitChanges, pageview int)) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		d = dbtest.SitesCell(t, d)
 		gathered, release := make(chan struct{}), make(chan struct{})
 		var once sync.Once
-		store := &faultyStore{HitStore: ingest.New(d).HitStore(),
+		store := &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)),
 			before: func(context.Context) error { // hold the first batch, so that the others meet in the second
 				once.Do(func() { close(gathered); <-release })
 				return nil
@@ -331,7 +328,7 @@ func TestPoolExhausted(t *testing.T) {
 		var wg sync.WaitGroup
 
 		// These are more connections than a pool has. That of the sites' cell can be another one.
-		pools := []*db.DB{d, dbtest.SitesCell(t, d)}
+		pools := []*db.Cell{d.DefaultCell(), dbtest.SitesCell(t, d)}
 		for i := range 80 {
 			wg.Go(func() { _, _ = pools[i%2].Write.ExecContext(ctx, "SELECT pg_sleep(60)") })
 		}
@@ -361,14 +358,13 @@ func TestPoolExhausted(t *testing.T) {
 // answered with 503 are not stored after the row is unlocked, and later hits are.
 func TestLockWait(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		d = dbtest.SitesCell(t, d)
 		taken := make(chan struct{}, 10)
-		p := newPlaneOn(t, d, &faultyStore{HitStore: ingest.New(d).HitStore(), before: func(context.Context) error { taken <- struct{}{}; return nil }})
+		p := newPlaneOn(t, d, &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)), before: func(context.Context) error { taken <- struct{}{}; return nil }})
 		p.http.Timeout = hang
 		site := p.site("example.com", quota)
 		p.view(site, "", nil)
 		<-taken
-		holder := ingest.New(d).HitStore()
+		holder := ingest.NewHitStore(dbtest.SitesCell(t, d))
 		defer holder.Close()
 
 		held, release := make(chan struct{}), make(chan struct{})

@@ -66,7 +66,7 @@ type plane struct {
 
 func newPlane(tb testing.TB, d *db.DB) *plane {
 	tb.Helper()
-	return newPlaneOn(tb, d, ingest.New(d).HitStore())
+	return newPlaneOn(tb, d, ingest.NewHitStore(dbtest.SitesCell(tb, d)))
 }
 
 // newPlaneOn is newPlane with a given store.
@@ -81,7 +81,7 @@ func newPlaneWith(tb testing.TB, d *db.DB, change func(*analytics.Options)) *pla
 
 	p := &plane{tb: tb, db: d, clock: &clock{now: noon}}
 	options := analytics.Options{
-		DB:         d,
+		Cell:       dbtest.SitesCell(tb, d),
 		Secret:     []byte("a secret for tests, 32 bytes or more"),
 		ClientAddr: web.ClientAddr([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}),
 		Now:        p.clock.Now,
@@ -91,10 +91,13 @@ func newPlaneWith(tb testing.TB, d *db.DB, change func(*analytics.Options)) *pla
 	change(&options)
 
 	if options.Stores == nil {
-		options.Stores = []analytics.HitStore{ingest.New(d).HitStore()}
+		options.Stores = []analytics.HitStore{ingest.NewHitStore(dbtest.SitesCell(tb, d))}
 	}
 
-	service := analytics.New(options)
+	service, err := analytics.New(options)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	service.Start()
 	p.stop = sync.OnceFunc(func() {
 		if err := service.Stop(context.Background()); err != nil {

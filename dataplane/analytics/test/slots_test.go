@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
@@ -23,7 +24,7 @@ func newLanesPlane(tb testing.TB, d *db.DB, lanes int) *plane {
 	tb.Helper()
 	return newPlaneWith(tb, d, func(o *analytics.Options) {
 		for range lanes {
-			o.Stores = append(o.Stores, ingest.New(d).HitStore())
+			o.Stores = append(o.Stores, ingest.NewHitStore(dbtest.SitesCell(tb, d)))
 		}
 	})
 }
@@ -136,7 +137,7 @@ func TestMoveSlotsUnderLoad(t *testing.T) {
 	tr.stop()
 	checkUsage(t, planes[0], moved, tr.accepted[0].Load(), slots)
 	checkUsage(t, planes[1], other, tr.accepted[1].Load(), 1)
-	for _, table := range db.SiteTables {
+	for _, table := range celllist.SiteTables {
 		if n := countIn(t, inCell(t, d, moved.Cell), table, moved); n != 0 {
 			t.Errorf("%d rows of the moved site are left in %s of its former cell", n, table)
 		}
@@ -208,7 +209,7 @@ func TestMoveBetweenNodes(t *testing.T) {
 		tr.stop()
 		checkUsage(t, planes[0], moved, tr.accepted[0].Load(), 4)
 		checkUsage(t, planes[1], other, tr.accepted[1].Load(), 1)
-		for _, table := range db.SiteTables {
+		for _, table := range celllist.SiteTables {
 			if n := countIn(t, inCell(t, d, 2), table, moved); n != 0 {
 				t.Errorf("%d rows of the moved site are left in %s of its former cell", n, table)
 			}

@@ -50,7 +50,9 @@ func BenchmarkEndpoints(b *testing.B) {
 				benchEndpoint(b, dbtest.Open(b, dbtest.SQLiteURL(b)), discardStore{}, endpoint.requests)
 			})
 
-			dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) { benchEndpoint(b, d, ingest.New(d).ClaimStore(), endpoint.requests) })
+			dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
+				benchEndpoint(b, d, ingest.NewClaimStore(dbtest.SitesCell(b, d)), endpoint.requests)
+			})
 		})
 	}
 }

@@ -288,7 +288,7 @@ func TestQuotaOfAMovedAccount(t *testing.T) {
 	p := planes[0]
 	moved, _, otherCell := inBothCells(t, p, model.CaptchaPlanFree)
 	const limit, left = 11_000, 120
-	in, err := p.db.InCell(t.Context(), 2)
+	in, err := p.db.Cell(t.Context(), 2)
 	if err == nil {
 		_, err = in.Write.ExecContext(t.Context(), "INSERT INTO captcha_usage (account_id, month, used) VALUES (?, ?, ?)", moved,
 			model.At(noon).Month(), limit-left)

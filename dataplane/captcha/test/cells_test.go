@@ -15,7 +15,7 @@ import (
 // usageIn returns how many verifications a cell has of an account.
 func usageIn(t *testing.T, d *db.DB, cell, account int64) (used int64) {
 	t.Helper()
-	in, err := d.InCell(t.Context(), cell)
+	in, err := d.Cell(t.Context(), cell)
 	if err == nil {
 		err = in.Read.NewRaw("SELECT coalesce(sum(used), 0) FROM captcha_usage WHERE account_id = ?", account).Scan(t.Context(), &used)
 	}

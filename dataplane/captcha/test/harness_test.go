@@ -73,7 +73,7 @@ type plane struct {
 
 func newPlane(tb testing.TB, d *db.DB) *plane {
 	tb.Helper()
-	return newPlaneOn(tb, d, ingest.New(d).ClaimStore(), &clock{now: noon})
+	return newPlaneOn(tb, d, ingest.NewClaimStore(dbtest.SitesCell(tb, d)), &clock{now: noon})
 }
 
 // newPlaneOn is newPlane with a given store and clock.
@@ -95,12 +95,12 @@ func newPlaneWith(tb testing.TB, d *db.DB, c *clock, timeout time.Duration, chan
 	p := &plane{tb: tb, db: d, clock: c}
 	clientAddr := web.ClientAddr([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
 	log := slog.New(slog.NewTextHandler(tb.Output(), nil))
-	options := captcha.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Difficulty: difficulty, Now: c.Now, Log: log}
+	options := captcha.Options{Cell: dbtest.SitesCell(tb, d), Secret: secret, ClientAddr: clientAddr, Difficulty: difficulty, Now: c.Now, Log: log}
 	options.Timeout = timeout
 	change(&options)
 
 	if options.Store == nil {
-		options.Store = ingest.New(d).ClaimStore()
+		options.Store = ingest.NewClaimStore(dbtest.SitesCell(tb, d))
 	}
 
 	service, err := captcha.New(options)
@@ -116,7 +116,10 @@ func newPlaneWith(tb testing.TB, d *db.DB, c *clock, timeout time.Duration, chan
 	})
 
 	tb.Cleanup(p.stop)
-	hits := analytics.New(analytics.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Now: c.Now, Stores: []analytics.HitStore{ingest.New(d).HitStore()}, Log: log})
+	hits, err := analytics.New(analytics.Options{Cell: dbtest.SitesCell(tb, d), Secret: secret, ClientAddr: clientAddr, Now: c.Now, Stores: []analytics.HitStore{ingest.NewHitStore(dbtest.SitesCell(tb, d))}, Log: log})
+	if err != nil {
+		tb.Fatal(err)
+	}
 
 	// The analytics service is never started.
 	tb.Cleanup(func() { _ = hits.Stop(context.Background()) })

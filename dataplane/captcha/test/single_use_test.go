@@ -115,7 +115,7 @@ func twoPlanes(t *testing.T, databaseURL string) []*plane {
 	}
 
 	c := &clock{now: noon}
-	return []*plane{newPlaneWithin(t, first, ingest.New(first).ClaimStore(), c, hang), newPlaneWithin(t, second, ingest.New(second).ClaimStore(), c, hang)}
+	return []*plane{newPlaneWithin(t, first, ingest.NewClaimStore(dbtest.SitesCell(t, first)), c, hang), newPlaneWithin(t, second, ingest.NewClaimStore(dbtest.SitesCell(t, second)), c, hang)}
 }
 
 // TestParallelRedemptionByTwoProcesses is TestParallelRedemption on two services.
@@ -244,8 +244,7 @@ func (s *dyingStore) set(dying bool) {
 // lost the answer, is refused. A challenge never gets a second token, nor a token a second success.
 func TestKillBetweenClaimAndAnswer(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		d = dbtest.SitesCell(t, d)
-		store := &dyingStore{ClaimStore: ingest.New(d).ClaimStore()}
+		store := &dyingStore{ClaimStore: ingest.NewClaimStore(dbtest.SitesCell(t, d))}
 		p := newPlaneOn(t, d, store, &clock{now: noon})
 		account := p.account("a", model.CaptchaPlanFree)
 		key := p.pair(account)
@@ -314,7 +313,7 @@ func TestFailClosed(t *testing.T) {
 			d := dbtest.Open(t, dbtest.SQLiteURL(t))
 			well := newPlane(t, d)
 			key := well.pair(well.account("a", model.CaptchaPlanFree))
-			store.ClaimStore = ingest.New(d).ClaimStore()
+			store.ClaimStore = ingest.NewClaimStore(dbtest.SitesCell(t, d))
 			p := newPlaneWithin(t, d, store, well.clock, 100*time.Millisecond)
 			p.http.Timeout = hang
 			work, token := well.solved(key, siteOrigin), well.token(key, siteOrigin)
@@ -372,11 +371,10 @@ func (s *stuckStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide f
 // recovered.
 func TestRefusedIsNotConsumed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		d = dbtest.SitesCell(t, d)
 		well := newPlane(t, d)
 		account := well.account("a", model.CaptchaPlanFree)
 		key := well.pair(account)
-		store := &stuckStore{ClaimStore: ingest.New(d).ClaimStore(), taken: make(chan struct{}, 9), release: make(chan struct{})}
+		store := &stuckStore{ClaimStore: ingest.NewClaimStore(dbtest.SitesCell(t, d)), taken: make(chan struct{}, 9), release: make(chan struct{})}
 		p := newPlaneWithin(t, d, store, well.clock, time.Second)
 		p.http.Timeout = hang
 		tokens := []string{well.token(key, siteOrigin), well.token(key, siteOrigin)}
@@ -435,10 +433,9 @@ func (s *panickyStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide
 // and not consumed, and that other claims are not affected.
 func TestPanicIsTemporary(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		d = dbtest.SitesCell(t, d)
 		well := newPlane(t, d)
 		good, bad := well.pair(well.account("a", model.CaptchaPlanFree)), well.pair(well.account("b", model.CaptchaPlanFree))
-		p := newPlaneOn(t, d, &panickyStore{ClaimStore: ingest.New(d).ClaimStore(), account: bad.AccountID}, well.clock)
+		p := newPlaneOn(t, d, &panickyStore{ClaimStore: ingest.NewClaimStore(dbtest.SitesCell(t, d)), account: bad.AccountID}, well.clock)
 		token := well.token(bad, siteOrigin)
 		c := call{path: siteverifyPath, body: m{"sitekey": bad.Sitekey.Sitekey, "secret": bad.secret, "token": token}}
 		for range 2 {
@@ -631,7 +628,7 @@ func TestAccountDeleted(t *testing.T) {
 func TestDisconnectCancelsTheClaim(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	entered, release := make(chan struct{}), make(chan struct{})
-	store := &gateStore{ClaimStore: ingest.New(d).ClaimStore(), entered: entered, release: release}
+	store := &gateStore{ClaimStore: ingest.NewClaimStore(dbtest.SitesCell(t, d)), entered: entered, release: release}
 	p := newPlaneOn(t, d, store, &clock{now: noon})
 	key := p.pair(p.account("a", model.CaptchaPlanFree))
 	token := p.token(key, siteOrigin)
@@ -707,7 +704,7 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 		well := newPlane(t, d)
 		key := well.pair(well.account("a", model.CaptchaPlanFree))
 		work, token := well.solved(key, siteOrigin), well.token(key, siteOrigin)
-		p := newPlaneWithin(t, d, ingest.New(d).ClaimStore(), well.clock, 500*time.Millisecond)
+		p := newPlaneWithin(t, d, ingest.NewClaimStore(dbtest.SitesCell(t, d)), well.clock, 500*time.Millisecond)
 		p.http.Timeout = hang
 
 		ctx, release := context.WithCancel(context.Background())

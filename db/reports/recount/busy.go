@@ -137,8 +137,11 @@ func Dashboard(zone *time.Location, first model.Day, days int) *scan.Query {
 // Filtered returns the query with a filter that keeps the visits with a value.
 func Filtered(q *scan.Query, by scan.Dimension, value string) *scan.Query {
 	filtered := *q
-	filtered.Filters = []scan.Filter{{
-		Breakdown: scan.Breakdown{By: by}, Match: func(s string) bool { return s == value },
-	}}
+	filtered.Filters = []scan.Filter{Is(by, value)}
 	return &filtered
+}
+
+// Is returns a filter that keeps the visits with a value.
+func Is(by scan.Dimension, value string) scan.Filter {
+	return scan.Filter{Breakdown: scan.Breakdown{By: by}, Operator: model.OperatorIs, Values: []string{value}}
 }

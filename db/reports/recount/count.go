@@ -3,6 +3,7 @@ package recount
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -149,15 +150,51 @@ func (n *naive) who(v *naiveVisit, at model.Instant) string {
 func (n *naive) kept(v *naiveVisit) bool {
 	for _, f := range n.q.Filters {
 		values := n.valuesOf(v, f.Breakdown)
-		any := f.None && len(values) == 0
+		any := len(values) == 0 && slices.Contains(f.Values, "")
 		for _, value := range values {
-			any = any || f.Match(value)
+			any = any || matches(&f, value)
 		}
-		if any == f.Not {
+		if not := strings.HasSuffix(string(f.Operator), "_NOT"); any == not {
 			return false
 		}
 	}
 	return true
+}
+
+// matches reports whether a text is one of a filter's, whose negation it leaves out.
+func matches(f *scan.Filter, text string) bool {
+	return slices.ContainsFunc(f.Values, func(value string) bool {
+		switch f.Operator {
+		case model.OperatorContains, model.OperatorContainsNot:
+			return strings.Contains(strings.ToLower(text), strings.ToLower(value))
+		case model.OperatorMatches, model.OperatorMatchesNot:
+			return MatchPattern(value, text)
+		default:
+			return text == value
+		}
+	})
+}
+
+// MatchPattern reports whether a text matches a pattern in which * is any text without a slash and
+// ** any text.
+func MatchPattern(pattern, text string) bool {
+	before, after, found := strings.Cut(pattern, "*")
+	rest, ok := strings.CutPrefix(text, before)
+	if !found || !ok {
+		return text == pattern
+	}
+
+	remaining := strings.TrimLeft(after, "*")
+	crosses := len(remaining) < len(after)
+	for end := 0; end <= len(rest); end++ {
+		if MatchPattern(remaining, rest[end:]) {
+			return true
+		}
+		if end < len(rest) && rest[end] == '/' && !crosses {
+			break
+		}
+	}
+	return false
 }
 
 // valuesOf lists the values that a visit has of a dimension.

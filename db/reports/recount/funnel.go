@@ -89,7 +89,8 @@ func (n *naive) follow(steps []scan.Step, visits []naiveVisit) (made int, user s
 			continue
 		}
 		step := steps[made]
-		if step.Page != nil && row.event == "" && step.Page(row.path) || step.Page == nil && row.event == step.Event {
+		isView := step.Page != "" && row.event == "" && MatchPattern(step.Page, row.path)
+		if isView || step.Page == "" && row.event == step.Event {
 			if made++; made == 1 {
 				user = row.user
 			}

@@ -14,7 +14,7 @@ import (
 
 // Store stores the rows of days of a site, as ingestion does.
 func Store(ctx context.Context, d *db.DB, siteID int64, days ...segment.Rows) error {
-	return d.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.Tx) error {
+	return d.InSiteTx(ctx, siteID, func(ctx context.Context, tx *db.CellTx) error {
 		for i := range days {
 			if err := storeDay(ctx, tx, siteID, &days[i]); err != nil {
 				return err
@@ -32,7 +32,7 @@ func nullable(text string) any {
 	return text
 }
 
-func storeDay(ctx context.Context, tx *db.Tx, siteID int64, rows *segment.Rows) error {
+func storeDay(ctx context.Context, tx *db.CellTx, siteID int64, rows *segment.Rows) error {
 	var failed error
 	exec := func(statement string, args ...any) {
 		if _, err := tx.ExecContext(ctx, statement, args...); err != nil && failed == nil {

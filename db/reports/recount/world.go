@@ -1,6 +1,7 @@
 package recount
 
 import (
+	"cmp"
 	"maps"
 	"math/rand/v2"
 	"reflect"
@@ -134,12 +135,10 @@ func Query(r *rand.Rand, zone *time.Location, first model.Day, days int) *scan.Q
 	}
 
 	for range r.IntN(2) {
-		page := func(want string) func(string) bool {
-			return func(path string) bool { return strings.HasPrefix(path, want) }
-		}
 		steps := make([]scan.Step, 2+r.IntN(2))
+		all := []scan.Step{{Page: "/**"}, {Page: "/a**"}, {Page: "/b**"}, {Event: "signup"}, {Event: "scroll"}}
 		for i := range steps {
-			steps[i] = []scan.Step{{Page: page("/")}, {Page: page("/a")}, {Page: page("/b")}, {Event: "signup"}, {Event: "scroll"}}[r.IntN(5)]
+			steps[i] = all[r.IntN(len(all))]
 		}
 		q.Funnels = append(q.Funnels, scan.Funnel{Steps: steps})
 	}
@@ -147,8 +146,15 @@ func Query(r *rand.Rand, zone *time.Location, first model.Day, days int) *scan.Q
 	for range r.IntN(3) {
 		b := q.Breakdowns[r.IntN(len(q.Breakdowns))]
 		want := []string{"", "/", "/a", "direct", "news", "signup", "pro", "1", "3", "14", "en", "a.example"}[r.IntN(12)]
-		q.Filters = append(q.Filters, scan.Filter{Breakdown: b, Not: r.IntN(3) == 0, None: want == "" && r.IntN(2) == 0,
-			Match: func(s string) bool { return strings.HasPrefix(s, want) }})
+		operator := model.ReportOperators[r.IntN(len(model.ReportOperators))]
+		f := scan.Filter{Breakdown: b, Operator: operator, Values: []string{want}}
+		switch f.Operator {
+		case model.OperatorMatches, model.OperatorMatchesNot:
+			f.Values[0] += "**"
+		case model.OperatorContains, model.OperatorContainsNot:
+			f.Values[0] = strings.ToUpper(cmp.Or(want, "E"))
+		}
+		q.Filters = append(q.Filters, f)
 	}
 	return q
 }

@@ -27,9 +27,8 @@ var busyMonth = sync.OnceValues(func() ([][segment.Parts][]byte, error) {
 		if err != nil {
 			return err
 		}
-		parts, err := g.Encode()
-		all = append(all, parts)
-		return err
+		all = append(all, g.Encode())
+		return nil
 	}
 
 	b := recount.NewBusy(1)

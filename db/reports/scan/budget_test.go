@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/recount"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
@@ -38,7 +39,6 @@ func TestBudget(t *testing.T) {
 	const visits = 900
 	g := distinct(t, visits)
 	from := scan.DateOf(g.First.Start().Time())
-	page := func(string) bool { return true }
 
 	for name, change := range map[string]func(*scan.Query){
 		"pages":                   func(q *scan.Query) { q.Breakdowns = []scan.Breakdown{{By: scan.Page}} },
@@ -46,7 +46,7 @@ func TestBudget(t *testing.T) {
 		"values of a property":    func(q *scan.Query) { q.Breakdowns = []scan.Breakdown{{By: scan.Property, Property: "a"}} },
 		"names of properties":     func(q *scan.Query) { q.Properties = &scan.PropertyNames{} },
 		"user ids of a funnel": func(q *scan.Query) {
-			q.Funnels = []scan.Funnel{{Steps: []scan.Step{{Page: page}, {Event: model.EventPurchase}}}}
+			q.Funnels = []scan.Funnel{{Steps: []scan.Step{{Page: "**"}, {Event: model.EventPurchase}}}}
 		},
 		"currencies": func(q *scan.Query) { q.Breakdowns = []scan.Breakdown{{By: scan.Channel}, {By: scan.Width}} },
 	} {
@@ -98,14 +98,39 @@ func TestOtherRow(t *testing.T) {
 	}
 
 	filtered := *q
-	filtered.Filters = []scan.Filter{{
-		Breakdown: scan.Breakdown{By: scan.Property, Property: "a"}, Match: func(value string) bool { return value == scan.OtherValue },
-	}}
+	filtered.Filters = []scan.Filter{recount.Is(scan.Property, scan.OtherValue)}
+	filtered.Filters[0].Property = "a"
 	s = scan.New(&filtered)
 	if err := s.Add(g); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.Result().Totals.Events; got != 500 {
 		t.Errorf("a filter by the row of others keeps %d events, want 500", got)
+	}
+}
+
+// leaving is a context that ends after a number of looks at it.
+type leaving struct {
+	context.Context
+	looks int
+}
+
+func (c *leaving) Err() error {
+	if c.looks--; c.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestMatchingEndsWithItsContext checks that a count ends soon after its caller has left, while texts are
+// compared with a filter.
+func TestMatchingEndsWithItsContext(t *testing.T) {
+	g := distinct(t, 2_000)
+	from := scan.DateOf(g.First.Start().Time())
+	q := recount.Filtered(&scan.Query{Zone: time.UTC, From: from, To: from}, scan.Page, "/")
+
+	ctx := &leaving{t.Context(), 3}
+	if err := scan.NewWithin(ctx, q, nil).Add(g); !errors.Is(err, context.Canceled) || ctx.looks < -10 {
+		t.Errorf("error %v after %d more looks; want canceled soon", err, -ctx.looks)
 	}
 }

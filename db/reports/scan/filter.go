@@ -3,78 +3,108 @@ package scan
 import (
 	"slices"
 
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
+
+// condition is a compiled filter.
+type condition struct {
+	*Filter
+	match func(text string) bool
+	none  bool // visits without a value match
+	not   bool // the matching visits are dropped
+}
+
+// compile returns the condition of a filter.
+func (f *Filter) compile() condition {
+	c := condition{Filter: f, none: slices.Contains(f.Values, ""), not: f.Operator.IsNegative()}
+	isEquality := f.Operator == model.OperatorIs || f.Operator == model.OperatorIsNot
+	if isEquality && len(f.Values) == 1 {
+		only := f.Values[0]
+		c.match = func(text string) bool { return text == only }
+		return c
+	}
+
+	compared := model.ReportFilter{Operator: f.Operator, Values: f.Values}
+	c.match = compared.Matcher()
+	return c
+}
 
 // filter returns which visits every filter keeps; nil keeps all. Each filter is evaluated once per
 // text of a dictionary, then by index.
 func (p *pass) filter() []bool {
-	if len(p.query.Filters) == 0 {
+	if len(p.conditions) == 0 {
 		return nil
 	}
 
-	keep := slices.Repeat([]bool{true}, len(p.g.New))
-	for i := range p.query.Filters {
-		f := &p.query.Filters[i]
-		has := p.test(f)
-		for visit, kept := range keep {
-			if p.mustEnd(visit) {
-				return keep
-			}
-			keep[visit] = kept && has(visit) != f.Not
+	p.kept = slices.Grow(p.kept[:0], len(p.g.New))[:len(p.g.New)]
+	p.having = slices.Grow(p.having[:0], len(p.g.New))[:len(p.g.New)]
+	for i := range p.kept {
+		p.kept[i] = true
+	}
+	for i := range p.conditions {
+		c := &p.conditions[i]
+		p.find(c)
+		if p.err() != nil {
+			break
+		}
+		for visit, has := range p.having {
+			p.kept[visit] = p.kept[visit] && has != c.not
 		}
 	}
-	return keep
+	return p.kept
 }
 
-// test returns whether a visit has a value that the filter matches, or none if it matches none.
-func (p *pass) test(f *Filter) func(visit int) bool {
+// find sets which visits have a value that a condition matches, or none if it matches none.
+func (p *pass) find(c *condition) {
 	g := p.g
-
-	switch f.By {
+	switch c.By {
 	case Page:
-		match, path := p.matches(segment.Path, f), &g.Columns[segment.Path]
-		return func(visit int) bool {
-			from, to := g.Views(visit)
-			return f.None && from == to || anyIn(g.Views, visit, func(v int) bool { return match[path.At(v)] })
-		}
+		findRows(p.having, g.ViewsEnd, &g.Columns[segment.Path], p.matches(segment.Path, c), c.none)
 	case Event:
-		match, name := p.matches(segment.EventName, f), &g.Columns[segment.EventName]
-		return func(visit int) bool {
-			from, to := g.Events(visit)
-			return f.None && from == to || anyIn(g.Events, visit, func(e int) bool { return match[name.At(e)] })
-		}
+		findRows(p.having, g.EventsEnd, &g.Columns[segment.EventName], p.matches(segment.EventName, c), c.none)
 	case Property:
-		property, known := p.id(segment.PropName, f.Property)
-		match := make(map[uint32]bool) // of the property's values met
-		return func(visit int) bool {
-			none := true
-			return known && anyIn(g.Events, visit, func(e int) bool {
-				value, carried := p.valueOf(e, property, f.Event)
-				if !carried {
-					return false
-				}
-				none = false
-				matches, met := match[value]
-				if !met {
-					matches = f.Match(shown(g.Texts[segment.PropValue][value]))
-					match[value] = matches
-				}
-				return matches
-			}) || f.None && none
-		}
+		p.findProperty(c)
 	case DayOfWeek, HourOfDay:
-		s, match := p.timeSlots(f.By), p.matchesOf(timeTexts[f.By], f.Match)
-		return func(visit int) bool { return match[s.at(g.Start[visit])] }
+		s, match := p.timeSlots(c.By), p.matchesOf(timeTexts[c.By], c.match)
+		for visit, start := range g.Start {
+			p.having[visit] = match[s.at(start)]
+		}
 	default:
-		match, column := p.matches(fields[f.By], f), &g.Columns[fields[f.By]]
-		return func(visit int) bool { return match[column.At(visit)] }
+		findValues(p.having, &g.Columns[fields[c.By]], p.matches(fields[c.By], c))
 	}
 }
 
-// matches evaluates the filter on the dictionary of a field.
-func (p *pass) matches(field segment.Field, f *Filter) []bool {
-	return p.matchesOf(p.g.Texts[field.Domain()], f.Match)
+// findProperty is find for the values of a property. Only values that events carry are compared.
+func (p *pass) findProperty(c *condition) {
+	property, known := p.id(segment.PropName, c.Property)
+	texts := p.g.Texts[segment.PropValue]
+	compared, match := make([]bool, len(texts)), make([]bool, len(texts))
+
+	for visit := range p.having {
+		from, to := p.g.Events(visit)
+		found, none := false, true
+		for e := from; known && e < to && !found && !p.mustEnd(int(e-from)); e++ {
+			value, carried := p.valueOf(int(e), property, c.Event)
+			if !carried {
+				continue
+			}
+			none = false
+			if !compared[value] {
+				compared[value], match[value] = true, c.match(shown(texts[value]))
+			}
+			found = match[value]
+		}
+		p.having[visit] = found || c.none && none
+		if p.mustEnd(visit) {
+			return
+		}
+	}
+}
+
+// matches evaluates a condition on the dictionary of a field.
+func (p *pass) matches(field segment.Field, c *condition) []bool {
+	return p.matchesOf(p.g.Texts[field.Domain()], c.match)
 }
 
 // matchEvery is how many texts are matched between two looks at the context: a match of a long text
@@ -93,13 +123,47 @@ func (p *pass) matchesOf(texts []string, match func(string) bool) []bool {
 	return matches
 }
 
-// anyIn reports whether one of the rows that belong to i is wanted.
-func anyIn(of func(i int) (from, to uint32), i int, wanted func(row int) bool) bool {
-	from, to := of(i)
-	for row := from; row < to; row++ {
-		if wanted(int(row)) {
-			return true
-		}
+// findValues sets which visits have a matching index in a column of visits.
+func findValues(having []bool, column *segment.Column, match []bool) {
+	switch {
+	case column.U8 != nil:
+		findIndexes(having, column.U8, match)
+	case column.U16 != nil:
+		findIndexes(having, column.U16, match)
+	default:
+		findIndexes(having, column.U32, match)
 	}
-	return false
+}
+
+func findIndexes[I index](having []bool, column []I, match []bool) {
+	for visit, id := range column {
+		having[visit] = match[id]
+	}
+}
+
+// findRows sets which visits have a row with a matching index, or no row if none. ends has where the rows
+// of each visit end.
+func findRows(having []bool, ends []uint32, column *segment.Column, match []bool, none bool) {
+	switch {
+	case column.U8 != nil:
+		findRowIndexes(having, ends, column.U8, match, none)
+	case column.U16 != nil:
+		findRowIndexes(having, ends, column.U16, match, none)
+	default:
+		findRowIndexes(having, ends, column.U32, match, none)
+	}
+}
+
+func findRowIndexes[I index](having []bool, ends []uint32, column []I, match []bool, none bool) {
+	from := uint32(0)
+	for visit, end := range ends {
+		found := none && from == end
+		for _, id := range column[from:end] {
+			if match[id] {
+				found = true
+				break
+			}
+		}
+		having[visit], from = found, end
+	}
 }

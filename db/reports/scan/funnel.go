@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
@@ -89,21 +90,39 @@ func (p *pass) followVisitor(steps []step, visits []fact, w *window) (made int, 
 	return made, user
 }
 
-// step is a compiled step: which paths or event names make it.
+// compiledStep is a step of a funnel: a page view or event with a text that matches makes it.
+type compiledStep struct {
+	field segment.Field
+	match func(text string) bool
+}
+
+func (s *Step) compile() compiledStep {
+	if s.Page != "" {
+		return compiledStep{segment.Path, model.PatternMatcher(s.Page)}
+	}
+	name := s.Event
+	return compiledStep{segment.EventName, func(text string) bool { return text == name }}
+}
+
+func (f *Funnel) compile() []compiledStep {
+	steps := make([]compiledStep, len(f.Steps))
+	for i := range f.Steps {
+		steps[i] = f.Steps[i].compile()
+	}
+	return steps
+}
+
+// step is a step in a segment: which indexes of paths or event names make it.
 type step struct {
 	field segment.Field
 	match []bool
 }
 
-func (p *pass) compile(funnel *Funnel) []step {
-	steps := make([]step, len(funnel.Steps))
-	for i, s := range funnel.Steps {
-		field, match := segment.Path, s.Page
-		if match == nil {
-			field, match = segment.EventName, func(name string) bool { return name == s.Event }
-		}
-
-		steps[i] = step{field, p.matchesOf(p.g.Texts[field.Domain()], match)}
+// stepsOf evaluates the steps of a funnel on the dictionaries of the segment.
+func (p *pass) stepsOf(compiled []compiledStep) []step {
+	steps := make([]step, len(compiled))
+	for i, s := range compiled {
+		steps[i] = step{s.field, p.matchesOf(p.g.Texts[s.field.Domain()], s.match)}
 	}
 	return steps
 }

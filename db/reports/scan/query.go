@@ -71,16 +71,15 @@ func (b Breakdown) Same(other Breakdown) bool {
 	return b == other
 }
 
-// Filter keeps the visits whose value matches, or with Not those whose value does not. Page, Event
-// and Property keep a visit in which such a page view or event happened, whenever in the visit.
+// Filter keeps the visits with a value that the operator accepts, or drops them with a negative one. Page,
+// Event and Property keep a visit in which such a page view or event happened, whenever in the visit.
 type Filter struct {
 	Breakdown
-	Not   bool
-	None  bool // of Page, Event and Property: visits without a value match, too
-	Match func(value string) bool
+	Operator model.ReportOperator
+	Values   []string // one must match; the empty text also stands for no value
 }
 
-// Query is what to count.
+// Query is what to count. It is data only, so that equal queries can be recognised.
 type Query struct {
 	Zone *time.Location
 	// From and To are the first and the last local day.
@@ -165,9 +164,9 @@ type Funnel struct {
 	Steps []Step
 }
 
-// Step is a page view whose path matches, or an event of a name.
+// Step is a page view with a path that matches a pattern, or an event of a name.
 type Step struct {
-	Page  func(path string) bool // nil for an event
+	Page  string // a pattern, see model.PatternMatcher; empty for an event
 	Event string
 }
 

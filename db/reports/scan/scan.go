@@ -47,10 +47,15 @@ type Scanner struct {
 	funnels []funnelCount
 	props   map[string]*propertyCount
 
+	conditions []condition      // of the filters
+	compiled   [][]compiledStep // of the funnels
+
 	// The memory of the current facts, which those of the next day use again, and that of lists.
-	facts []fact
-	sums  []sums
-	pairs []segment.Pair
+	facts  []fact
+	sums   []sums
+	pairs  []segment.Pair
+	kept   []bool // visits that the filters keep
+	having []bool // visits that one filter matches
 }
 
 // New is NewWithin without a bound.
@@ -84,6 +89,10 @@ func NewWithin(ctx context.Context, q *Query, budget *Budget) *Scanner {
 	}
 	for i := range s.funnels {
 		s.funnels[i] = newFunnelCount(len(q.Funnels[i].Steps), budget)
+		s.compiled = append(s.compiled, q.Funnels[i].compile())
+	}
+	for i := range q.Filters {
+		s.conditions = append(s.conditions, q.Filters[i].compile())
 	}
 	return s
 }
@@ -170,8 +179,8 @@ func (p *pass) prepare() error {
 	}
 	p.slots = append(p.slots, p.pointSlots())
 
-	for i := range p.query.Funnels {
-		p.steps = append(p.steps, p.compile(&p.query.Funnels[i]))
+	for _, steps := range p.compiled {
+		p.steps = append(p.steps, p.stepsOf(steps))
 	}
 	return p.err()
 }

@@ -49,11 +49,7 @@ func compare(t *testing.T, name string, q *scan.Query, days []segment.Rows) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		parts, err := s.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s, err = segment.Decode(parts); err != nil {
+		if s, err = segment.Decode(s.Encode()); err != nil {
 			t.Fatal(err)
 		}
 		segments = append(segments, s)
@@ -96,7 +92,7 @@ func checkRollups(t *testing.T, name string, q *scan.Query, want *recount.Result
 	for _, zone := range []*time.Location{q.Zone, time.UTC, time.FixedZone("", 5*60*60)} {
 		s := scan.New(q)
 		for _, g := range segments {
-			rolledUp, parts := scan.RollUp(g, zone).Encode(), encode(t, g)
+			rolledUp, parts := scan.RollUp(g, zone).Encode(), g.Encode()
 			rollup, texts := decodeRollup(t, rolledUp, parts)
 			if err := s.AddRollup(texts, rollup); err != nil {
 				t.Fatal(err)
@@ -178,7 +174,7 @@ func TestRollupsAreUsed(t *testing.T) {
 		"until a time":      {change(recount.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Until = q.To.Start(berlin).Add(time.Hour) }), berlin, "-c-"},
 		"points of an hour": {change(recount.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Points[1] = q.Points[1].Add(2 * time.Hour) }), berlin, "-c-"},
 	} {
-		rollup, texts := decodeRollup(t, scan.RollUp(g, c.zone).Encode(), encode(t, g))
+		rollup, texts := decodeRollup(t, scan.RollUp(g, c.zone).Encode(), g.Encode())
 		got := ""
 		for _, columns := range scan.New(c.query).Rest(texts, rollup.Spans()) {
 			got += map[bool]string{true: "c", false: "-"}[columns]
@@ -224,7 +220,7 @@ func result(t *testing.T, q *scan.Query, segments []*segment.Segment) *scan.Resu
 	t.Helper()
 	s := scan.New(q)
 	for _, g := range segments {
-		parts := encode(t, g)
+		parts := g.Encode()
 		decoded, err := segment.Decode(parts)
 		if err != nil {
 			t.Fatal(err)
@@ -235,15 +231,6 @@ func result(t *testing.T, q *scan.Query, segments []*segment.Segment) *scan.Resu
 		overwrite(parts[:]...)
 	}
 	return s.Result()
-}
-
-func encode(t *testing.T, g *segment.Segment) [segment.Parts][]byte {
-	t.Helper()
-	parts, err := g.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parts
 }
 
 func overwrite(parts ...[]byte) {

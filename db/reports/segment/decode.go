@@ -6,11 +6,7 @@ import (
 	"hash/crc32"
 	"math"
 	"slices"
-	"strconv"
-
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"unsafe"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -23,202 +19,211 @@ const MaxPart = 1 << 30
 // themselves are ErrDamaged, parts of another version ErrVersion.
 func Decode(parts [Parts][]byte) (*Segment, error) {
 	s := new(Segment)
-
 	for part := range Parts {
-		first, columns, err := open(parts[part])
-		if err != nil {
-			return nil, fmt.Errorf("part %d: %w", part, err)
-		}
-		if part == PartDays {
-			s.First = first
-		}
-		if first != s.First {
-			return nil, fmt.Errorf("%w: part %d begins on %v, not on %v", ErrDamaged, part, first, s.First)
-		}
-
-		s.take(part, columns)
-		if columns.err != nil {
-			return nil, fmt.Errorf("part %d: %w", part, columns.err)
+		if err := s.read(part, parts[part]); err != nil {
+			return nil, err
 		}
 	}
-
 	if err := s.check(); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// columns are the columns of a part, by name. The first failure to take one stays in err.
-type columns struct {
-	byName map[string]arrow.Array
-	rows   int
-	err    error
+// DecodeTexts reads the days and the dictionaries of a segment, without its columns, for its rollup.
+func DecodeTexts(days, texts []byte) (*Segment, error) {
+	s := new(Segment)
+	if err := s.read(PartDays, days); err != nil {
+		return nil, err
+	}
+	if err := s.read(PartTexts, texts); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
-// open reads the one record batch of a part. Arrow's reader trusts lengths within a stream, so the
-// checksum is verified first.
-func open(part []byte) (model.Day, *columns, error) {
-	if len(part) < checksumSize || len(part) > MaxPart {
-		return 0, nil, fmt.Errorf("%w: %d bytes", ErrDamaged, len(part))
+// read moves the columns of a part into the segment.
+func (s *Segment) read(part Part, data []byte) error {
+	first, columns, err := open(part, data)
+	switch {
+	case err != nil:
+		return fmt.Errorf("part %d: %w", part, err)
+	case part == PartDays:
+		s.First = first
+	case first != s.First:
+		return fmt.Errorf("%w: part %d begins on %v, not on %v", ErrDamaged, part, first, s.First)
 	}
-	stream := part[checksumSize:]
-	if binary.LittleEndian.Uint64(part) != uint64(crc32.Checksum(stream, castagnoli)) {
+
+	s.readColumns(columns, part)
+	if columns.err == nil && len(columns.rest) > 0 {
+		columns.fail("bytes behind the last column")
+	}
+	if columns.err != nil {
+		return fmt.Errorf("part %d: %w", part, columns.err)
+	}
+	return nil
+}
+
+// open verifies the head of a part, and returns its first day and its columns.
+func open(part Part, data []byte) (model.Day, *columns, error) {
+	if len(data) < partHead || len(data) > MaxPart {
+		return 0, nil, fmt.Errorf("%w: %d bytes", ErrDamaged, len(data))
+	}
+	if binary.LittleEndian.Uint32(data) != crc32.Checksum(data[checksumSize:], castagnoli) {
 		return 0, nil, fmt.Errorf("%w: wrong checksum", ErrDamaged)
 	}
 
-	r, err := ipc.NewReaderFromMessageReader(&messages{rest: stream})
-	if err != nil {
-		return 0, nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	version, number := binary.LittleEndian.Uint32(data[4:]), binary.LittleEndian.Uint32(data[8:])
+	switch {
+	case version != Version:
+		return 0, nil, fmt.Errorf("%w: %d", ErrVersion, version)
+	case number != uint32(part):
+		return 0, nil, fmt.Errorf("%w: it is part %d", ErrDamaged, number)
 	}
-	if !r.Next() {
-		return 0, nil, fmt.Errorf("%w: no record batch: %w", ErrDamaged, r.Err())
-	}
-
-	first, err := readMetadata(r.Schema().Metadata())
-	if err != nil {
-		return 0, nil, err
-	}
-
-	// The batch's memory is the garbage collector's. So it is neither retained nor released.
-	batch := r.RecordBatch()
-	c := &columns{byName: make(map[string]arrow.Array), rows: int(batch.NumRows())}
-	for i, column := range batch.Columns() {
-		if column.NullN() != 0 || column.Len() != c.rows {
-			return 0, nil, fmt.Errorf("%w: column %d", ErrDamaged, i)
-		}
-		c.byName[batch.ColumnName(i)] = column
-	}
-	return first, c, nil
+	return model.Day(int32(binary.LittleEndian.Uint32(data[12:]))), &columns{rest: data[partHead:]}, nil
 }
 
-func readMetadata(m arrow.Metadata) (model.Day, error) {
-	version, _ := m.GetValue("version")
-	if version != strconv.Itoa(Version) {
-		return 0, fmt.Errorf("%w: %q", ErrVersion, version)
-	}
-
-	text, _ := m.GetValue("first")
-	first, err := strconv.ParseInt(text, 10, 32)
-	if err != nil {
-		return 0, fmt.Errorf("%w: first day %q", ErrDamaged, text)
-	}
-	return model.Day(first), nil
-}
-
-// take moves the columns of a part into the segment.
-func (s *Segment) take(part Part, c *columns) {
+// readColumns reads the columns that Segment.appendColumns has written.
+func (s *Segment) readColumns(c *columns, part Part) {
 	switch part {
 	case PartDays:
-		s.takeDays(c)
+		s.setDays(c, values[uint32](c), values[uint32](c), values[uint32](c))
 	case PartTexts:
-		s.takeTexts(c)
+		s.readTexts(c)
 
 	case PartVisits:
-		s.New, s.Bounced = c.u8("new"), c.u8("bounced")
-		s.Start, s.Engaged = c.u32("start"), c.u32("engaged")
-		s.ViewsEnd, s.EventsEnd = c.u32("views_end"), c.u32("events_end")
-		s.takeFields(c, visits)
+		s.New, s.Bounced = values[uint8](c), values[uint8](c)
+		s.Start, s.Engaged = values[uint32](c), values[uint32](c)
+		s.ViewsEnd, s.EventsEnd = values[uint32](c), values[uint32](c)
+		s.readFields(c, visits)
 
 	case PartViews:
-		s.ViewAt, s.ViewEngaged, s.Scroll = c.u32("at"), c.u32("engaged"), c.u8("scroll")
-		s.takeFields(c, views)
+		s.ViewAt, s.ViewEngaged, s.Scroll = values[uint32](c), values[uint32](c), values[uint8](c)
+		s.readFields(c, views)
 
 	case PartEvents:
-		s.EventAt, s.Value, s.PropsEnd = c.u32("at"), c.i64("value"), c.u32("props_end")
-		if c.byName[beforeName] != nil {
-			s.Before = c.column(beforeName)
-		}
-		s.takeFields(c, events)
+		s.EventAt, s.Value, s.PropsEnd, s.Before = values[uint32](c), values[int64](c), values[uint32](c), c.column()
+		s.readFields(c, events)
 
-	case PartProps:
-		s.takeFields(c, props)
+	default:
+		s.readFields(c, props)
 	}
 }
 
-func (s *Segment) takeDays(c *columns) {
-	visits, views, events := c.u32("visits"), c.u32("views"), c.u32("events")
-	if c.err != nil {
+func (s *Segment) setDays(c *columns, visits, views, events []uint32) {
+	if len(views) != len(visits) || len(events) != len(visits) {
+		c.fail("days of different numbers")
 		return
 	}
 
-	s.Days = make([]Day, c.rows)
+	s.Days = make([]Day, len(visits))
 	for i := range s.Days {
 		s.Days[i] = Day{visits[i], views[i], events[i]}
 	}
 }
 
-func (s *Segment) takeTexts(c *columns) {
-	domains := c.u8("domain")
-	texts, ok := c.byName["text"].(*array.Binary)
-	if !ok || texts.ValidateFull() != nil {
-		c.err = fmt.Errorf("%w: no texts", ErrDamaged)
-	}
-	if c.err != nil {
-		return
-	}
-
-	var sizes [fieldCount]int
-	for _, domain := range domains {
-		if domain >= uint8(fieldCount) || Field(domain).Domain() != Field(domain) {
-			c.err = fmt.Errorf("%w: dictionary %d", ErrDamaged, domain)
-			return
-		}
-		sizes[domain]++
-	}
-
-	for f, size := range sizes {
-		if Field(f).Domain() == Field(f) {
-			s.Texts[f] = append(make([]string, 0, size+1), "")
-		}
-	}
-	for i, domain := range domains {
-		s.Texts[domain] = append(s.Texts[domain], texts.ValueString(i))
-	}
-}
-
-func (s *Segment) takeFields(c *columns, t table) {
+func (s *Segment) readTexts(c *columns) {
 	for f := range fieldCount {
-		if f.table() != t {
+		if f.Domain() != f {
 			continue
 		}
 
-		s.Columns[f] = c.column(fieldName(f))
+		ends, all := values[uint32](c), values[uint8](c)
+		if !areEnds(ends, len(all)) {
+			c.fail("texts that do not follow each other")
+			return
+		}
+
+		texts, begin := make([]string, 1, 1+len(ends)), uint32(0)
+		for _, end := range ends {
+			texts = append(texts, unsafe.String(unsafe.SliceData(all[begin:]), end-begin))
+			begin = end
+		}
+		s.Texts[f] = texts
 	}
 }
 
-// column returns a column in the width that it was encoded with.
-func (c *columns) column(name string) Column {
-	switch column := c.byName[name].(type) {
-	case *array.Uint8:
-		return Column{U8: column.Uint8Values()}
-	case *array.Uint16:
-		return Column{U16: column.Uint16Values()}
-	case *array.Uint32:
-		return Column{U32: column.Uint32Values()}
+func (s *Segment) readFields(c *columns, t table) {
+	for f := range fieldCount {
+		if f.table() == t {
+			s.Columns[f] = c.column()
+		}
 	}
-	c.err = fmt.Errorf("%w: no column %s", ErrDamaged, name)
+}
+
+// columns reads the columns of a part. The first failure stays in err, and later columns are empty.
+type columns struct {
+	rest []byte
+	err  error
+}
+
+func (c *columns) fail(what string) {
+	if c.err == nil {
+		c.err = fmt.Errorf("%w: %s", ErrDamaged, what)
+	}
+	c.rest = nil
+}
+
+// next returns the width and the values of the next column.
+func (c *columns) next() (width int, data []byte) {
+	if len(c.rest) < columnHead {
+		c.fail("a column is missing")
+		return 0, nil
+	}
+
+	size := uint64(binary.LittleEndian.Uint32(c.rest)) * uint64(binary.LittleEndian.Uint32(c.rest[4:]))
+	width, c.rest = int(binary.LittleEndian.Uint32(c.rest)), c.rest[columnHead:]
+	if size > uint64(len(c.rest)) || int(size)+padding(int(size)) > len(c.rest) {
+		c.fail("a column is too short")
+		return 0, nil
+	}
+	data, c.rest = c.rest[:size:size], c.rest[int(size)+padding(int(size)):]
+	return width, data
+}
+
+// values returns the next column, whose values must have a certain width.
+func values[T number](c *columns) []T {
+	width, data := c.next()
+	if c.err == nil && width != sizeOf[T]() {
+		c.fail("a column of another width")
+	}
+	if c.err != nil {
+		return nil
+	}
+	return view[T](data)
+}
+
+// column returns the next column in the width that it was encoded with.
+func (c *columns) column() Column {
+	switch width, data := c.next(); width {
+	case 1:
+		return Column{U8: view[uint8](data)}
+	case 2:
+		return Column{U16: view[uint16](data)}
+	case 4:
+		return Column{U32: view[uint32](data)}
+	}
+	c.fail("a column of another width")
 	return Column{}
 }
 
-func (c *columns) u8(name string) []uint8 {
-	return values(c, name, (*array.Uint8).Uint8Values)
-}
+// isLittleEndian reports whether this processor has numbers in the order of the form.
+var isLittleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-func (c *columns) u32(name string) []uint32 {
-	return values(c, name, (*array.Uint32).Uint32Values)
-}
-
-func (c *columns) i64(name string) []int64 {
-	return values(c, name, (*array.Int64).Int64Values)
-}
-
-func values[Array arrow.Array, Value any](c *columns, name string, of func(Array) []Value) []Value {
-	column, ok := c.byName[name].(Array)
-	if !ok {
-		c.err = fmt.Errorf("%w: no column %s", ErrDamaged, name)
-		return nil
+// view returns little-endian numbers in place, or a copy if the processor needs another order or data is
+// not aligned.
+func view[T number](data []byte) []T {
+	n := len(data) / sizeOf[T]()
+	begin := unsafe.SliceData(data)
+	if isLittleEndian && uintptr(unsafe.Pointer(begin))%unsafe.Alignof(*new(T)) == 0 {
+		return unsafe.Slice((*T)(unsafe.Pointer(begin)), n)
 	}
-	return of(column)
+
+	copied := make([]T, n)
+	if _, err := binary.Decode(data, binary.LittleEndian, copied); err != nil {
+		panic(err) // data has n numbers
+	}
+	return copied
 }
 
 // check verifies that the tables fit each other and that every index names a text.
@@ -237,12 +242,12 @@ func (s *Segment) check() error {
 	for f := range fieldCount {
 		c := &s.Columns[f]
 		if c.Len() != rows[f.table()] || !c.below(len(s.Texts[f.Domain()])) {
-			return fmt.Errorf("%w: %s", ErrDamaged, fieldName(f))
+			return fmt.Errorf("%w: field %d", ErrDamaged, f)
 		}
 	}
 
 	if n := s.Before.Len(); n != 0 && n != len(s.EventAt) {
-		return fmt.Errorf("%w: %s", ErrDamaged, beforeName)
+		return fmt.Errorf("%w: places of events", ErrDamaged)
 	}
 
 	return s.checkVisitors()

@@ -1,27 +1,28 @@
 package segment
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/crc32"
-	"strconv"
-
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/ipc"
-	"github.com/apache/arrow-go/v18/arrow/memory"
+	"slices"
+	"unsafe"
 
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Version is the version of the form, which every part carries. Segments are derived data: a reader
-// that meets another version treats the segment as not built.
-const Version = 1
+// Version is the version of the form, which every part carries.
+const Version = 2
 
-// Part is one of the encoded pieces of a segment. A piece is an Arrow IPC stream with one record
-// batch, uncompressed, so that its columns are read in place, behind the stream's checksum.
+// Part is one of the encoded pieces of a segment. A piece is a head and the columns of one table. All
+// numbers are little-endian. The head has 16 bytes:
+//
+//   - 4 bytes: the CRC-32C of all that follows
+//   - 4 bytes: Version
+//   - 4 bytes: the number of the part
+//   - 4 bytes: the first day
+//
+// A column has the width of its values in bytes (4 bytes), the number of its values (4 bytes), the values,
+// and zeros up to a multiple of 8 bytes. So each column is aligned and can be read in place.
 type Part int16
 
 // The parts of a segment.
@@ -35,6 +36,14 @@ const (
 	Parts // the number of parts
 )
 
+// The sizes of heads in bytes, and the multiple of each column's size.
+const (
+	checksumSize = 4
+	partHead     = 16
+	columnHead   = 8
+	alignment    = 8
+)
+
 // ErrDamaged is returned for parts that cannot be the encoding of one segment.
 var ErrDamaged = errors.New("segment: damaged")
 
@@ -42,54 +51,51 @@ var ErrDamaged = errors.New("segment: damaged")
 var ErrVersion = errors.New("segment: other version")
 
 // Encode returns the segment's parts.
-func (s *Segment) Encode() ([Parts][]byte, error) {
-	var parts [Parts][]byte
+func (s *Segment) Encode() (parts [Parts][]byte) {
 	for part := range Parts {
-		var err error
-		if parts[part], err = encode(s.First, s.record(part)); err != nil {
-			return parts, fmt.Errorf("segment: encode part %d: %w", part, err)
-		}
+		parts[part] = seal(s.appendColumns(newPart(part, s.First), part))
 	}
-	return parts, nil
+	return parts
 }
 
-// record lists the columns of a part.
-func (s *Segment) record(part Part) *record {
-	r := new(record)
+// newPart returns the head of a part, without its checksum.
+func newPart(part Part, first model.Day) []byte {
+	data := make([]byte, checksumSize, partHead)
+	for _, n := range [...]uint32{Version, uint32(part), uint32(first)} {
+		data = binary.LittleEndian.AppendUint32(data, n)
+	}
+	return data
+}
 
+// appendColumns appends the columns of a part. Segment.readColumns reads them in the same order.
+func (s *Segment) appendColumns(data []byte, part Part) []byte {
 	switch part {
 	case PartDays:
-		r.u32("visits", daysOf(s, func(d *Day) uint32 { return d.Visits }))
-		r.u32("views", daysOf(s, func(d *Day) uint32 { return d.Views }))
-		r.u32("events", daysOf(s, func(d *Day) uint32 { return d.Events }))
-	case PartTexts:
-		r.texts(s)
-	case PartVisits:
-		r.u8("new", s.New)
-		r.u32("start", s.Start)
-		r.u32("engaged", s.Engaged)
-		r.u8("bounced", s.Bounced)
-		r.u32("views_end", s.ViewsEnd)
-		r.u32("events_end", s.EventsEnd)
-		r.fields(s, visits)
-	case PartViews:
-		r.u32("at", s.ViewAt)
-		r.u32("engaged", s.ViewEngaged)
-		r.u8("scroll", s.Scroll)
-		r.fields(s, views)
-	case PartEvents:
-		r.u32("at", s.EventAt)
-		r.i64("value", s.Value)
-		r.u32("props_end", s.PropsEnd)
-		if s.Before.Len() == len(s.EventAt) {
-			r.column(beforeName, &s.Before)
-		}
-		r.fields(s, events)
-	case PartProps:
-		r.fields(s, props)
-	}
+		data = appendValues(data, daysOf(s, func(d *Day) uint32 { return d.Visits }))
+		data = appendValues(data, daysOf(s, func(d *Day) uint32 { return d.Views }))
+		return appendValues(data, daysOf(s, func(d *Day) uint32 { return d.Events }))
 
-	return r
+	case PartTexts:
+		return s.appendTexts(data)
+
+	case PartVisits:
+		data = appendValues(appendValues(data, s.New), s.Bounced)
+		data = appendValues(appendValues(data, s.Start), s.Engaged)
+		data = appendValues(appendValues(data, s.ViewsEnd), s.EventsEnd)
+		return s.appendFields(data, visits)
+
+	case PartViews:
+		data = appendValues(appendValues(data, s.ViewAt), s.ViewEngaged)
+		return s.appendFields(appendValues(data, s.Scroll), views)
+
+	case PartEvents:
+		data = appendValues(appendValues(data, s.EventAt), s.Value)
+		data = appendColumn(appendValues(data, s.PropsEnd), &s.Before)
+		return s.appendFields(data, events)
+
+	default:
+		return s.appendFields(data, props)
+	}
 }
 
 func daysOf(s *Segment, count func(*Day) uint32) []uint32 {
@@ -100,120 +106,72 @@ func daysOf(s *Segment, count func(*Day) uint32) []uint32 {
 	return counts
 }
 
-// record is a record batch that is being put together.
-type record struct {
-	schema  []arrow.Field
-	columns []arrow.Array
-}
-
-func (r *record) add(name string, column arrow.Array) {
-	r.schema = append(r.schema, arrow.Field{Name: name, Type: column.DataType()})
-	r.columns = append(r.columns, column)
-}
-
-func (r *record) u8(name string, values []uint8) {
-	b := array.NewUint8Builder(memory.DefaultAllocator)
-	b.AppendValues(values, nil)
-	r.add(name, b.NewArray())
-}
-
-func (r *record) u16(name string, values []uint16) {
-	b := array.NewUint16Builder(memory.DefaultAllocator)
-	b.AppendValues(values, nil)
-	r.add(name, b.NewArray())
-}
-
-func (r *record) u32(name string, values []uint32) {
-	b := array.NewUint32Builder(memory.DefaultAllocator)
-	b.AppendValues(values, nil)
-	r.add(name, b.NewArray())
-}
-
-func (r *record) i64(name string, values []int64) {
-	b := array.NewInt64Builder(memory.DefaultAllocator)
-	b.AppendValues(values, nil)
-	r.add(name, b.NewArray())
-}
-
-// fields adds the dictionary indexes of a table, named by the field's number.
-func (r *record) fields(s *Segment, t table) {
-	for f := range fieldCount {
-		if f.table() != t {
+// appendTexts appends two columns for each dictionary: where each text ends, and the bytes of all. The
+// empty first text is left out.
+func (s *Segment) appendTexts(data []byte) []byte {
+	for f, texts := range s.Texts {
+		if Field(f).Domain() != Field(f) {
 			continue
 		}
 
-		r.column(fieldName(f), &s.Columns[f])
+		ends, all := make([]uint32, 0, len(texts)), []byte(nil)
+		for _, text := range texts[min(1, len(texts)):] {
+			all = append(all, text...)
+			ends = append(ends, uint32(len(all)))
+		}
+		data = appendValues(appendValues(data, ends), all)
 	}
+	return data
 }
 
-// column adds a column in its width.
-func (r *record) column(name string, c *Column) {
-	switch {
-	case c.U8 != nil:
-		r.u8(name, c.U8)
-	case c.U16 != nil:
-		r.u16(name, c.U16)
-	default:
-		r.u32(name, c.U32)
-	}
-}
-
-// beforeName names the column Segment.Before.
-const beforeName = "before"
-
-func fieldName(f Field) string { return "f" + strconv.Itoa(int(f)) }
-
-// texts adds all dictionaries, one after the other, without their empty first texts.
-func (r *record) texts(s *Segment) {
-	domain := array.NewUint8Builder(memory.DefaultAllocator)
-	text := array.NewBinaryBuilder(memory.DefaultAllocator, arrow.BinaryTypes.Binary)
-
-	for f, texts := range s.Texts {
-		for i := 1; i < len(texts); i++ {
-			domain.Append(uint8(f))
-			text.AppendString(texts[i])
+// appendFields appends the dictionary indexes of a table.
+func (s *Segment) appendFields(data []byte, t table) []byte {
+	for f := range fieldCount {
+		if f.table() == t {
+			data = appendColumn(data, &s.Columns[f])
 		}
 	}
-
-	r.add("domain", domain.NewArray())
-	r.add("text", text.NewArray())
+	return data
 }
 
-// encode writes one part. first and the version travel in the schema's metadata.
-func encode(first model.Day, r *record) ([]byte, error) {
-	metadata := arrow.NewMetadata([]string{"version", "first"},
-		[]string{strconv.Itoa(Version), strconv.Itoa(int(first))})
-	schema := arrow.NewSchema(r.schema, &metadata)
-
-	rows := int64(0)
-	if len(r.columns) > 0 {
-		rows = int64(r.columns[0].Len())
+// appendColumn appends a column in its width.
+func appendColumn(data []byte, c *Column) []byte {
+	switch {
+	case c.U8 != nil:
+		return appendValues(data, c.U8)
+	case c.U16 != nil:
+		return appendValues(data, c.U16)
+	default:
+		return appendValues(data, c.U32)
 	}
-
-	batch := array.NewRecordBatch(schema, r.columns, rows)
-	defer batch.Release()
-
-	var buffer bytes.Buffer
-	buffer.Write(make([]byte, checksumSize))
-
-	w := ipc.NewWriter(&buffer, ipc.WithSchema(schema))
-	if err := w.Write(batch); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return seal(buffer.Bytes()), nil
 }
+
+// number is the type of a column's values.
+type number interface {
+	uint8 | uint16 | uint32 | int64
+}
+
+// sizeOf returns the bytes of a value.
+func sizeOf[T number]() int { return int(unsafe.Sizeof(*new(T))) }
+
+func appendValues[T number](data []byte, values []T) []byte {
+	data = slices.Grow(data, columnHead+sizeOf[T]()*len(values)+alignment)
+	data = binary.LittleEndian.AppendUint32(data, uint32(sizeOf[T]()))
+	data = binary.LittleEndian.AppendUint32(data, uint32(len(values)))
+
+	// Numbers of a fixed size cannot fail.
+	data, _ = binary.Append(data, binary.LittleEndian, values)
+	return append(data, make([]byte, padding(len(data)))...)
+}
+
+// padding returns how many bytes come after so many up to the next multiple of alignment.
+func padding(size int) int { return -size & (alignment - 1) }
 
 // castagnoli is the polynomial that processors compute by themselves.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seal writes the checksum of a stream before it, in the place that encode left.
+// seal writes the checksum of a part at its begin, where newPart left room.
 func seal(part []byte) []byte {
-	binary.LittleEndian.PutUint64(part, uint64(crc32.Checksum(part[checksumSize:], castagnoli)))
+	binary.LittleEndian.PutUint32(part, crc32.Checksum(part[checksumSize:], castagnoli))
 	return part
 }
-
-// checksumSize is 8, so that the stream and with it each column stays aligned.
-const checksumSize = 8

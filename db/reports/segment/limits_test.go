@@ -209,7 +209,7 @@ func TestMergeWithinLimits(t *testing.T) {
 	}
 
 	// The merged segment can be stored and read.
-	if _, err := segment.Decode(encode(t, merged)); err != nil {
+	if _, err := segment.Decode(merged.Encode()); err != nil {
 		t.Error(err)
 	}
 }
@@ -293,7 +293,7 @@ func TestLimitsKeepEqualRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	same, err := segment.BuildWithin(rows, segment.MonthLimits)
-	if err != nil || !reflect.DeepEqual(encode(t, same), encode(t, whole)) {
+	if err != nil || !reflect.DeepEqual(same.Encode(), whole.Encode()) {
 		t.Errorf("other limits, which are not exceeded: error %v, or another segment", err)
 	}
 

@@ -161,13 +161,22 @@ func IsRolledUp(f Field) bool { return f < User || f == Path }
 
 // Encode returns the stored form.
 func (r *Rollup) Encode() []byte {
-	data := make([]byte, checksumSize)
+	data := make([]byte, rollupHead)
 	data = appendAll(data, rollupVersion, len(r.spans))
 	for i, span := range r.spans {
 		data = appendAll(data, span.Day, span.From, span.To)
 		data = appendBytes(data, r.figures[i])
 	}
-	return seal(data)
+	return sealRollup(data)
+}
+
+// rollupHead is the size of a rollup's checksum, in bytes.
+const rollupHead = 8
+
+// sealRollup writes the checksum of a rollup at its begin.
+func sealRollup(data []byte) []byte {
+	binary.LittleEndian.PutUint64(data, uint64(crc32.Checksum(data[rollupHead:], castagnoli)))
+	return data
 }
 
 // appendAll appends numbers, none of which may be negative.
@@ -291,12 +300,12 @@ func (n *numbers) bytes() []byte {
 // DecodeRollup reads the stored form. The figures of a span are decoded by Totals. A rollup of
 // another version is ErrVersion, one that contradicts itself ErrDamaged.
 func DecodeRollup(data []byte) (*Rollup, error) {
-	if len(data) < checksumSize || len(data) > MaxPart ||
-		binary.LittleEndian.Uint64(data) != uint64(crc32.Checksum(data[checksumSize:], castagnoli)) {
+	if len(data) < rollupHead || len(data) > MaxPart ||
+		binary.LittleEndian.Uint64(data) != uint64(crc32.Checksum(data[rollupHead:], castagnoli)) {
 		return nil, fmt.Errorf("%w: wrong checksum of a rollup", ErrDamaged)
 	}
 
-	n := &numbers{rest: data[checksumSize:]}
+	n := &numbers{rest: data[rollupHead:]}
 	if version := n.next(); version != rollupVersion {
 		return nil, fmt.Errorf("%w: rollup %d", ErrVersion, version)
 	}
@@ -373,20 +382,4 @@ func (n *numbers) names(texts func(Field) int) []NameTotals {
 		})
 	}
 	return names
-}
-
-// DecodeTexts reads the days and the dictionaries of a segment, without its columns, for its rollup.
-func DecodeTexts(days, texts []byte) (*Segment, error) {
-	s := new(Segment)
-	for part, encoded := range [][]byte{PartDays: days, PartTexts: texts} {
-		first, columns, err := open(encoded)
-		if err != nil {
-			return nil, fmt.Errorf("part %d: %w", part, err)
-		}
-		s.First = first
-		if s.take(Part(part), columns); columns.err != nil {
-			return nil, fmt.Errorf("part %d: %w", part, columns.err)
-		}
-	}
-	return s, nil
 }

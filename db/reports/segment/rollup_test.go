@@ -69,8 +69,8 @@ func TestRollupDamage(t *testing.T) {
 	}
 
 	encoded := sample().Encode()
-	encoded[checksumSize]++
-	segment.Seal(encoded)
+	encoded[rollupHead]++
+	segment.SealRollup(encoded)
 	if _, err := segment.DecodeRollup(encoded); !errors.Is(err, segment.ErrVersion) {
 		t.Errorf("error %v of another version", err)
 	}

@@ -1,4 +1,7 @@
 package segment
 
-// Seal writes the right checksum into a part, so that a fuzzed one reaches the decoder.
-var Seal = seal
+// Seal and SealRollup write the right checksum, so that a fuzzed part or rollup reaches the decoder.
+var (
+	Seal       = seal
+	SealRollup = sealRollup
+)

@@ -50,15 +50,6 @@ func build(t testing.TB, d model.Day) *segment.Segment {
 	return s
 }
 
-func encode(t testing.TB, s *segment.Segment) [segment.Parts][]byte {
-	t.Helper()
-	parts, err := s.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parts
-}
-
 func TestBuild(t *testing.T) {
 	s := build(t, day)
 
@@ -121,14 +112,14 @@ func TestEncodeDecode(t *testing.T) {
 
 	for name, s := range map[string]*segment.Segment{"day": build(t, day), "two days": merged, "empty": empty} {
 		t.Run(name, func(t *testing.T) {
-			got, err := segment.Decode(encode(t, s))
+			got, err := segment.Decode(s.Encode())
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got.Total() != s.Total() || got.First != s.First || !reflect.DeepEqual(got.Texts, s.Texts) {
 				t.Errorf("got %+v, want %+v", got, s)
 			}
-			if again := encode(t, got); name != "empty" && !reflect.DeepEqual(again, encode(t, s)) {
+			if again := got.Encode(); name != "empty" && !reflect.DeepEqual(again, s.Encode()) {
 				t.Error("encoded again, the parts differ")
 			}
 		})
@@ -161,13 +152,13 @@ func TestMergeRefusesDisorder(t *testing.T) {
 }
 
 func TestDecodeRefusesPartsOfTwoSegments(t *testing.T) {
-	own := encode(t, build(t, day))
+	own := build(t, day).Encode()
 	empty, err := segment.Build(segment.Rows{Day: day})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	for name, other := range map[string][segment.Parts][]byte{"another day": encode(t, build(t, day+1)), "no rows": encode(t, empty)} {
+	for name, other := range map[string][segment.Parts][]byte{"another day": build(t, day+1).Encode(), "no rows": empty.Encode()} {
 		for part := range segment.Parts {
 			mixed := own
 			mixed[part] = other[part]
@@ -180,7 +171,7 @@ func TestDecodeRefusesPartsOfTwoSegments(t *testing.T) {
 
 // FuzzDecodeBytes changes the bytes of a part. The checksum must notice.
 func FuzzDecodeBytes(f *testing.F) {
-	parts := encode(f, build(f, day))
+	parts := build(f, day).Encode()
 	for part := range segment.Parts {
 		f.Add(int16(part), parts[part][:len(parts[part])-1])
 		f.Add(int16(part), parts[part][:4])
@@ -209,7 +200,7 @@ func FuzzDecodeValues(f *testing.F) {
 		s := build(t, day)
 		set(s, column, row, value)
 
-		got, err := segment.Decode(encode(t, s))
+		got, err := segment.Decode(s.Encode())
 		switch {
 		case err == nil:
 			follow(got)
@@ -289,11 +280,8 @@ func TestOrderOfEvents(t *testing.T) {
 		return s
 	}
 	places := func(s *segment.Segment) (before []uint32) {
-		parts, err := s.Encode()
+		s, err := segment.Decode(s.Encode())
 		if err != nil {
-			t.Fatal(err)
-		}
-		if s, err = segment.Decode(parts); err != nil {
 			t.Fatal(err)
 		}
 		for visit := range s.New {

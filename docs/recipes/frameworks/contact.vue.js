@@ -1,7 +1,7 @@
 // Vue 3. In a single-file component, the template and the options are the same.
 import { createApp, ref } from 'vue/dist/vue.esm-bundler.js'
 
-/** The invisible captcha. v-once keeps Vue from changing what the widget has added. */
+/** The invisible captcha. v-once keeps Vue from changing the widget's elements. */
 const Captcha = {
   props: { sitekey: { type: String, required: true } },
   template: '<div v-once class="service-captcha" :data-sitekey="sitekey"></div>',

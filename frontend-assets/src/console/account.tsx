@@ -1,15 +1,26 @@
-// The pages about the account and a user's own safety that few people open, which are loaded on demand, and
-// the second step of signing in.
+// The pages of an account and its users, and the second step of signing in.
+import type { ComponentType } from 'preact';
 import { AuditLog } from './account/audit';
+import { AcceptInvitation, Account, ConfirmEmail, Members, Sessions } from './account/people';
 import { Security } from './account/security';
-import { addMessages, type ComponentType } from './core';
+import { StopMail } from './account/stopmail';
+import { Tokens } from './account/tokens';
+import { addMessages } from './core/language';
 import messages from './messages/account';
+import parts from './messages/parts';
 
-addMessages(messages);
+addMessages({ ...messages, ...parts });
 
 export { byPasskey, SecondFactor } from './account/proof';
 
 export const pages: Record<string, ComponentType<any>> = {
-  '/audit': AuditLog,
+  '/account': Account,
+  '/members': Members,
+  '/tokens': Tokens,
+  '/sessions': Sessions,
   '/security': Security,
+  '/audit': AuditLog,
+  '/accept-invitation': AcceptInvitation,
+  '/confirm-email': ConfirmEmail,
+  '/stop-mail': StopMail,
 };

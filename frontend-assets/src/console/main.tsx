@@ -1,34 +1,24 @@
-// The console's first module: what is needed until the first view, and the core for the others.
-import {
-  applyTheme,
-  chosenAccount,
-  follow,
-  loadLater,
-  Loading,
-  match,
-  Missing,
-  preferredLanguage,
-  remembered,
-  render,
-  setLanguage,
-  Shell,
-  useEffect,
-  useState,
-  useURL,
-  type ComponentType,
-  type Messages,
-} from './core';
+// The console's first module: everything until the first view, and the core for the others.
+import { type ComponentType, render } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { applyTheme, remembered } from './core/choices';
+import { loadPageTexts, type Messages, preferredLanguage, setLanguage } from './core/language';
+import { match } from './core/path';
+import { follow, useURL } from './core/router';
+import { Shell } from './core/shell';
+import { Loading, Missing } from './core/states';
+import { chosenAccount } from './core/store';
 import { ConfirmSignUp, ForgotPassword, ResetPassword, SignIn, SignUp } from './pages/enter';
 import { Overview } from './pages/overview';
 import { Shared, SharedByPath } from './pages/shared';
 import { Sites } from './pages/sites';
 
-export * from './core';
+export * from './exports';
 
 /** Page is a page's component with the parameters of its path. */
 type Page = ComponentType<Record<string, string>>;
 
-/** pages lists the paths of this module's pages. Those of "bare" ones need no session and have no menus. */
+/** These pages of this module need no session and have no menus. */
 const bare: Record<string, Page> = {
   '/sign-in': SignIn,
   '/sign-up': SignUp,
@@ -40,16 +30,11 @@ const bare: Record<string, Page> = {
 };
 const first: Record<string, Page> = { '/': Sites, '/sites/:id': Overview as Page };
 
-/** later has the modules that are loaded on demand, each with the paths of its pages. */
-const later: { load: () => Promise<{ pages: Record<string, Page> }>; paths: string[] }[] = [
-  { load: () => import('./details'), paths: ['/sites/:id/live'] },
+/** modules lists what is loaded on demand, each with the paths of its pages. */
+const modules: { load: () => Promise<{ pages: Record<string, Page> }>; paths: string[] }[] = [
+  { load: () => import('./drilldown'), paths: ['/sites/:id/live'] },
   {
-    load: () => import('./manage'),
-    paths: ['/sites/:id/sharing', '/sites/:id/saved', '/sites/:id/usage', '/operator', '/stop-mail'],
-  },
-  { load: () => import('./account'), paths: ['/audit', '/security'] },
-  {
-    load: () => import('./more'),
+    load: () => import('./site'),
     paths: [
       '/sites/new',
       '/sites/:id/install',
@@ -58,34 +43,44 @@ const later: { load: () => Promise<{ pages: Record<string, Page> }>; paths: stri
       '/sites/:id/webhooks',
       '/sites/:id/export',
       '/sites/:id/settings',
+      '/sites/:id/sharing',
+      '/sites/:id/saved',
+      '/sites/:id/usage',
       '/deleted',
-      '/captcha',
-      '/captcha/new',
-      '/captcha/:id',
+    ],
+  },
+  { load: () => import('./captcha'), paths: ['/captcha', '/captcha/new', '/captcha/:id'] },
+  {
+    load: () => import('./account'),
+    paths: [
       '/account',
       '/members',
       '/tokens',
       '/sessions',
+      '/security',
+      '/audit',
       '/accept-invitation',
       '/confirm-email',
+      '/stop-mail',
     ],
   },
+  { load: () => import('./operator'), paths: ['/operator'] },
 ];
 
-const known = [...Object.keys(bare), ...later.flatMap((module) => module.paths), ...Object.keys(first)];
+const known = [...Object.keys(bare), ...modules.flatMap((module) => module.paths), ...Object.keys(first)];
 
-/** patternOf returns the pattern of a path; literal ones precede those with parameters. */
+/** patternOf returns the pattern of a path; literal patterns precede patterns with parameters. */
 function patternOf(path: string): string | undefined {
   return known.find((pattern) => pattern === path) ?? known.find((pattern) => match(pattern, path));
 }
 
-/** useLater returns a page of a module that is loaded on demand, as soon as that is loaded. */
-function useLater(pattern: string | undefined): Page | undefined {
+/** useModulePage returns a page of a module that is loaded on demand, as soon as that is loaded. */
+function useModulePage(pattern: string | undefined): Page | undefined {
   const [pages, setPages] = useState<Record<string, Page>>({});
-  const module = later.find((module) => pattern && module.paths.includes(pattern));
+  const module = modules.find((module) => pattern && module.paths.includes(pattern));
   useEffect(() => {
     if (!module || !pattern || pages[pattern]) return;
-    void Promise.all([module.load(), loadLater()]).then(([m]) => setPages((before) => ({ ...before, ...m.pages })));
+    void Promise.all([module.load(), loadPageTexts()]).then(([m]) => setPages((before) => ({ ...before, ...m.pages })));
   }, [pattern]);
   return module && pattern ? pages[pattern] : undefined;
 }
@@ -93,7 +88,7 @@ function useLater(pattern: string | undefined): Page | undefined {
 function App() {
   const { pathname } = useURL();
   const pattern = patternOf(pathname);
-  const loaded = useLater(pattern);
+  const loaded = useModulePage(pattern);
 
   const Page = pattern && (bare[pattern] ?? first[pattern] ?? loaded);
   const missing = !pattern && Missing;

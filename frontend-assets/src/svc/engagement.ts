@@ -1,7 +1,7 @@
 // Time in view and scroll depth of the current page view.
 //
-// A page is in view while its tab is the visible one of its window. Keyboard focus is not required:
-// a visitor who reads here while typing in another window, or plays a video in a frame, is still
+// A page is in view while its tab is visible in its window. Keyboard focus is not required: a
+// visitor who reads here while typing in another window, or plays a video in a frame, is still
 // looking at the page. A page that was never in view sends no engagement.
 import { listen } from './guard';
 import { send } from './send';

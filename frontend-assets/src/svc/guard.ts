@@ -15,8 +15,8 @@ export const guard =
   };
 
 /**
- * Calls f for each event of a type, before the page's own listeners can stop it. The browser waits
- * for the listeners of none of these types, so they need not be passive.
+ * Calls f for each event of a type, before the page's own listeners can stop it. The browser never
+ * waits for listeners of these types, so they need not be passive.
  */
 export const listen = (target: EventTarget, type: string, f: (event: never) => void): void =>
   target.addEventListener(type, guard(f) as EventListener, true);

@@ -39,7 +39,7 @@ const install = (): void => {
     watchScroll();
     watchLinks();
     // The back/forward cache restored the document, which is a new page view. The time of the
-    // previous one was sent when it was left.
+    // previous page view was sent when it was left.
     listen(window, 'pageshow', (shown: PageTransitionEvent) => {
       if (!shown.persisted) return;
       startEngagement();

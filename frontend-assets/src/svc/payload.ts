@@ -2,7 +2,7 @@
 // payload"). This is the only definition of the wire format on the browser's side; the server
 // decodes it in dataplane/analytics.
 
-/** The campaign values in the page's address. Absent ones are left out. */
+/** The campaign values in the page's address. Absent keys are left out. */
 export interface Campaign {
   /** utm_source … utm_term, in lower case. */
   source?: string;
@@ -23,8 +23,8 @@ export interface View {
   /** Path of the page, at most 2,048 characters. Never the query string or the fragment. */
   p: string;
   /**
-   * Referring address without query and fragment, or null when there is none. After a route
-   * change: the previous page of the same site.
+   * Referring address without query and fragment, or null. After a route change: the previous page
+   * of the same site.
    */
   r: string | null;
   /**
@@ -50,8 +50,7 @@ export type Message =
       /** Event name. */
       e: string;
       /**
-       * Event properties. Absent when there are none, or when they do not fit into a message of
-       * 8 KB.
+       * Event properties. Absent without properties, or when they exceed a message of 8 KB.
        */
       m?: object | undefined;
     }
@@ -65,7 +64,7 @@ export type Message =
       sc: number;
     };
 
-/** A complete message. Keys whose value is undefined are not sent. */
+/** A complete message. Keys with the value undefined are not sent. */
 export type Payload = View &
   Message & {
     /** Site key: 32 lower-case hexadecimal characters. */

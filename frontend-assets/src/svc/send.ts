@@ -89,8 +89,8 @@ const sendByRequest = (body: string): void => {
  * Sends one message about the current page view, without retries. Returns false if the message
  * cannot be encoded as JSON or is larger than 8 KB.
  *
- * All three ways send a string as text/plain, which needs no preflight. The first one that exists
- * decides, so that a message which it refuses is not sent with a wrong origin.
+ * All three ways send a string as text/plain, which needs no preflight. The first existing way
+ * decides: a message that it refuses must not be sent with a wrong origin.
  */
 export const send = (message: Message): boolean => {
   const body = encode(message);

@@ -92,14 +92,17 @@ func (s *captchaSite) newPlane() http.Handler {
 	log := slog.New(slog.NewTextHandler(s.t.Output(), nil))
 	clientAddr := web.ClientAddr([]netip.Prefix{})
 	key := []byte("a secret for tests, 32 bytes or more")
-	service, err := captcha.New(captcha.Options{DB: d, Secret: key, ClientAddr: clientAddr, Difficulty: captchaDifficulty, Now: s.clock,
-		Store: ingest.New(d).ClaimStore(), Log: log})
+	service, err := captcha.New(captcha.Options{Cell: d.DefaultCell(), Secret: key, ClientAddr: clientAddr, Difficulty: captchaDifficulty, Now: s.clock,
+		Store: ingest.NewClaimStore(d.DefaultCell()), Log: log})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 
 	service.Start()
-	hits := analytics.New(analytics.Options{DB: d, Secret: key, ClientAddr: clientAddr, Now: s.clock, Stores: []analytics.HitStore{ingest.New(d).HitStore()}, Log: log})
+	hits, err := analytics.New(analytics.Options{Cell: d.DefaultCell(), Secret: key, ClientAddr: clientAddr, Now: s.clock, Stores: []analytics.HitStore{ingest.NewHitStore(d.DefaultCell())}, Log: log})
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	hits.Start()
 	s.t.Cleanup(func() {
 		if err := errors.Join(service.Stop(context.Background()), hits.Stop(context.Background())); err != nil {

@@ -78,14 +78,17 @@ func newShop(t *testing.T, d *db.DB, pages map[string]string) *shop {
 	s.register()
 
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	service := analytics.New(analytics.Options{
-		DB:         d,
+	service, err := analytics.New(analytics.Options{
+		Cell:       d.DefaultCell(),
 		Secret:     []byte("a secret for tests, 32 bytes or more"),
 		ClientAddr: web.ClientAddr([]netip.Prefix{}),
 		Now:        s.clock,
-		Stores:     []analytics.HitStore{ingest.New(d).HitStore()},
+		Stores:     []analytics.HitStore{ingest.NewHitStore(d.DefaultCell())},
 		Log:        log,
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	service.Start()
 	s.stop = sync.OnceFunc(func() {

@@ -259,7 +259,7 @@ func (v *AddSiteDomainAddSiteDomainSitePayloadUserErrorsUserError) __premarshalJ
 
 // AddSiteDomainResponse is returned by AddSiteDomain on success.
 type AddSiteDomainResponse struct {
-	// Adds an extra domain. Succeeds if the site already has it. Requires the role MEMBER or OWNER.
+	// Adds an extra domain. Succeeds if the site already has it.
 	AddSiteDomain *AddSiteDomainAddSiteDomainSitePayload `json:"addSiteDomain"`
 }
 
@@ -608,7 +608,7 @@ func (v *CreateSiteInput) GetTimeZone() *string { return v.TimeZone }
 
 // CreateSiteResponse is returned by CreateSite on success.
 type CreateSiteResponse struct {
-	// Creates a site with a new site key. An account can have 1,000 sites. Fails with `UNAUTHENTICATED` if the caller is not signed in.
+	// Creates a site with a new site key. An account can have 1,000 sites.
 	CreateSite *CreateSiteCreateSiteCreateSitePayload `json:"createSite"`
 }
 
@@ -775,7 +775,7 @@ func (v *CreateSitekeyInput) GetDomains() []string { return v.Domains }
 
 // CreateSitekeyResponse is returned by CreateSitekey on success.
 type CreateSitekeyResponse struct {
-	// Creates a captcha sitekey with its secret. An account can have 1,000. Requires the role MEMBER or OWNER.
+	// Creates a captcha sitekey with its secret. An account can have 1,000.
 	CreateSitekey *CreateSitekeyCreateSitekeySitekeySecretPayload `json:"createSitekey"`
 }
 
@@ -786,8 +786,8 @@ func (v *CreateSitekeyResponse) GetCreateSitekey() *CreateSitekeyCreateSitekeySi
 
 // InstallSiteResponse is returned by InstallSite on success.
 type InstallSiteResponse struct {
-	// A site of one of the caller's accounts, by its id or its domain: exactly one of them must be given. Null if no such site exists or it
-	// belongs to another account. Fails with `UNAUTHENTICATED` if the caller is not signed in.
+	// A site of one of the caller's accounts, by its id or its domain: exactly one of them must be given. Null if no such site
+	// exists or it belongs to another account.
 	Site *InstallSiteSite `json:"site"`
 }
 
@@ -1102,8 +1102,7 @@ func (v *MarkKeyEventMarkKeyEventSitePayloadUserErrorsUserError) __premarshalJSO
 
 // MarkKeyEventResponse is returned by MarkKeyEvent on success.
 type MarkKeyEventResponse struct {
-	// Marks a registered, automatic or e-commerce event as a key event, which calls the conversion webhook. Requires the role MEMBER or
-	// OWNER.
+	// Marks a registered, automatic or e-commerce event as a key event, which calls the conversion webhook.
 	MarkKeyEvent *MarkKeyEventMarkKeyEventSitePayload `json:"markKeyEvent"`
 }
 
@@ -1384,7 +1383,7 @@ func (v *RegisterEventRegisterEventSitePayloadUserErrorsUserError) __premarshalJ
 
 // RegisterEventResponse is returned by RegisterEvent on success.
 type RegisterEventResponse struct {
-	// Registers an event name. Succeeds if the name is already registered. Requires the role MEMBER or OWNER.
+	// Registers an event name. Succeeds if the name is already registered.
 	RegisterEvent *RegisterEventRegisterEventSitePayload `json:"registerEvent"`
 }
 
@@ -1410,8 +1409,8 @@ func (v *RotateServerSecretInput) GetKeepOldFor() int { return v.KeepOldFor }
 
 // RotateServerSecretResponse is returned by RotateServerSecret on success.
 type RotateServerSecretResponse struct {
-	// Creates a new server secret. It replaces the previous one, which all processes reject within a second unless `keepOldFor` keeps it
-	// valid. Requires the role MEMBER or OWNER.
+	// Creates a new server secret. It replaces the previous one, which all processes reject within a second unless `keepOldFor`
+	// keeps it valid.
 	RotateServerSecret *RotateServerSecretRotateServerSecretRotateServerSecretPayload `json:"rotateServerSecret"`
 }
 
@@ -1697,9 +1696,9 @@ func (v *SetConversionWebhookInput) GetSecret() *string { return v.Secret }
 
 // SetConversionWebhookResponse is returned by SetConversionWebhook on success.
 type SetConversionWebhookResponse struct {
-	// Sets the URL to which key events are sent, and the secret that signs the calls. After a change of the secret, calls are signed with
-	// the old one, too, for 24 hours. Requires the role MEMBER or OWNER; an API token needs the scopes WRITE and EXPORT to set a URL. A
-	// change of the URL is mailed to the account's owners.
+	// Sets the URL to which key events are sent, and the secret that signs the calls. After a change of the secret, calls are signed
+	// with the old one, too, for 24 hours. An API token needs the scope EXPORT too to set a URL. A change of the URL is mailed to
+	// the account's owners.
 	SetConversionWebhook *SetConversionWebhookSetConversionWebhookSitePayload `json:"setConversionWebhook"`
 }
 
@@ -1978,9 +1977,8 @@ func (v *SetDailyExportWebhookInput) GetUrl() *string { return v.Url }
 
 // SetDailyExportWebhookResponse is returned by SetDailyExportWebhook on success.
 type SetDailyExportWebhookResponse struct {
-	// Sets the URL to which each day's events are sent after the day has ended (UTC), beginning with the current day. Requires the role
-	// MEMBER or OWNER; an API token needs the scopes WRITE and EXPORT to set a URL. A change of the URL is mailed to the account's
-	// owners.
+	// Sets the URL to which each day's events are sent after the day has ended (UTC), beginning with the current day. An API token
+	// needs the scope EXPORT too to set a URL. A change of the URL is mailed to the account's owners.
 	SetDailyExportWebhook *SetDailyExportWebhookSetDailyExportWebhookSitePayload `json:"setDailyExportWebhook"`
 }
 
@@ -2272,8 +2270,7 @@ func (v *SiteEventInput) GetName() string { return v.Name }
 
 // SitesResponse is returned by Sites on success.
 type SitesResponse struct {
-	// The sites of an account. Null for an account that the caller does not belong to. Fails with `UNAUTHENTICATED` if the
-	// caller is not signed in.
+	// The sites of an account. Null for an account that the caller does not belong to.
 	Sites *SitesSitesSiteConnection `json:"sites"`
 }
 
@@ -2530,7 +2527,7 @@ func (v *UpdateSiteInput) GetExcludedAddresses() []string { return v.ExcludedAdd
 
 // UpdateSiteResponse is returned by UpdateSite on success.
 type UpdateSiteResponse struct {
-	// Changes settings: all given ones, or none if one is invalid. Requires the role MEMBER or OWNER.
+	// Changes settings: all given ones, or none if one is invalid.
 	UpdateSite *UpdateSiteUpdateSiteSitePayload `json:"updateSite"`
 }
 

@@ -1,5 +1,5 @@
-// Package redisserver starts a private Redis Cluster for load tests. It never touches servers that it did
-// not start.
+// Package redisserver starts a private Redis Cluster for load tests. It never touches servers that
+// it did not start.
 package redisserver
 
 import (
@@ -84,8 +84,8 @@ func (c *Cluster) URL() string {
 	return "redis-cluster://" + strings.Join(addresses, ",")
 }
 
-// LoseMaster kills a master, waits until its replica has its place, and starts it again. It returns when
-// the cluster is complete.
+// LoseMaster kills a master, waits until its replica has its place, and starts it again. It returns
+// when the cluster is complete.
 func (c *Cluster) LoseMaster(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// TestLoseMaster loses two masters, one after the other. What was written before is still there.
+// TestLoseMaster loses two masters, one after the other. Earlier writes are still there.
 func TestLoseMaster(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("redis-server"); err != nil {

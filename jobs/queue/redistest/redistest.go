@@ -1,4 +1,4 @@
-// Package redistest provides tests with a real Redis: that of TALLYGATE_TEST_REDIS_URL, or a
+// Package redistest provides tests with a real Redis: the server at TALLYGATE_TEST_REDIS_URL, or a
 // private server started from the installed redis-server, which a test may kill and restart. Only
 // tests import it.
 package redistest

@@ -44,11 +44,11 @@ func Fill(ctx context.Context, d *db.DB, shop Shop, now time.Time) error {
 	}
 	from = max(from, last[shop.SiteID])
 
-	store := ingest.New(d)
-	if err := storeHits(ctx, store, Generate(shop.SiteID, from, to), shop.SiteID, from, to); err != nil {
+	cell := d.DefaultCell()
+	if err := storeHits(ctx, cell, Generate(shop.SiteID, from, to), shop.SiteID, from, to); err != nil {
 		return fmt.Errorf("store the history of the shop: %w", err)
 	}
-	if err := storeCounts(ctx, store, shop, from, to); err != nil {
+	if err := storeCounts(ctx, cell, shop, from, to); err != nil {
 		return fmt.Errorf("store the counts of the shop: %w", err)
 	}
 
@@ -66,14 +66,14 @@ func Fill(ctx context.Context, d *db.DB, shop Shop, now time.Time) error {
 
 // storeHits stores rows in one transaction and counts them for the site's quota.
 func storeHits(
-	ctx context.Context, store *ingest.Store, changes *ingest.HitChanges, siteID int64, from, to model.Instant,
+	ctx context.Context, cell *db.Cell, changes *ingest.HitChanges, siteID int64, from, to model.Instant,
 ) error {
 	keys := ingest.HitKeys{Since: from.Day().Start(), Until: (to.Day() + 1).Start()}
 	for month := from.Month(); month <= to.Month(); month = month.Next() {
 		keys.Usage = append(keys.Usage, model.UsageKey{SiteID: siteID, Month: month})
 	}
 
-	hits := store.HitStore()
+	hits := ingest.NewHitStore(cell)
 	defer hits.Close()
 
 	return hits.Update(ctx, keys, func(state *ingest.HitState) *ingest.HitChanges {
@@ -96,7 +96,7 @@ func storeHits(
 }
 
 // storeCounts stores the refused calls and the captcha's activity of the days after from.
-func storeCounts(ctx context.Context, store *ingest.Store, shop Shop, from, to model.Instant) error {
+func storeCounts(ctx context.Context, cell *db.Cell, shop Shop, from, to model.Instant) error {
 	rejections := make(map[ingest.RejectionKey]int64)
 	unknown := make(map[ingest.UnknownEventKey]int64)
 	captcha := make(map[ingest.CaptchaCountKey]int64)
@@ -136,6 +136,7 @@ func storeCounts(ctx context.Context, store *ingest.Store, shop Shop, from, to m
 		verified[model.CaptchaUsageKey{AccountID: shop.AccountID, Month: day.Start().Month()}] += int64(solved - 1)
 	}
 
+	store := ingest.New(cell.Common)
 	if err := store.AddRejections(ctx, rejections); err != nil {
 		return err
 	}
@@ -145,7 +146,7 @@ func storeCounts(ctx context.Context, store *ingest.Store, shop Shop, from, to m
 	if err := store.AddCaptchaCounts(ctx, captcha); err != nil {
 		return err
 	}
-	return storeVerifications(ctx, store, verified)
+	return storeVerifications(ctx, cell, verified)
 }
 
 // random returns the generator of a day, or of one of its visits.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -244,14 +245,14 @@ func (g *generator) refunds(day model.Day) {
 }
 
 // storeVerifications adds to the account's verifications of each month.
-func storeVerifications(ctx context.Context, store *ingest.Store, verified map[model.CaptchaUsageKey]int64) error {
+func storeVerifications(ctx context.Context, cell *db.Cell, verified map[model.CaptchaUsageKey]int64) error {
 	var keys ingest.ClaimKeys
 	for key := range verified {
 		keys.Usage = append(keys.Usage, key)
 	}
 	slices.SortFunc(keys.Usage, model.CaptchaUsageKey.Compare)
 
-	claims := store.ClaimStore()
+	claims := ingest.NewClaimStore(cell)
 	defer claims.Close()
 	return claims.Update(ctx, keys, func(state *ingest.ClaimState) *ingest.ClaimChanges {
 		used := make(map[model.CaptchaUsageKey]model.CaptchaUsage)

@@ -30,7 +30,7 @@ export interface Finder {
   /** Returns the name of the engine in use. */
   name(): EngineName;
   /**
-   * Finds one secret. Returns -1 if there is none, or if the finder yields and was stopped.
+   * Finds one secret. Returns -1 if no number matches, or if the finder yields and was stopped.
    */
   find(index: number): Promise<number>;
   stop(): void;

@@ -12,8 +12,8 @@ const probe = Uint8Array.of(
 );
 
 /**
- * Fetches the fastest WebAssembly engine that the page may run. Returns undefined if there is none,
- * and never rejects.
+ * Fetches the fastest WebAssembly engine that the page may run. Returns undefined if it may not run
+ * any, and never rejects.
  */
 export const fetchModule = async (api: string): Promise<ArrayBuffer | undefined> => {
   try {

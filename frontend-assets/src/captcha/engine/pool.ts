@@ -24,7 +24,7 @@ const poolSize = (): number => Math.min(Math.max((navigator.hardwareConcurrency 
  */
 export const startWorkers = (source: string): Member[] => {
   // Workers start from a blob because a worker's script must have the page's origin, and the
-  // captcha has another one.
+  // captcha has another origin.
   const url = URL.createObjectURL(new Blob([source], { type: 'text/javascript' }));
   const started: Member[] = [];
   const start = () => {
@@ -51,8 +51,8 @@ export const startWorkers = (source: string): Member[] => {
  * to the page every few milliseconds.
  */
 export const startInPage = async (api: string): Promise<Member> => {
-  // A script element would need a trusted type. import() needs none, and works under a
-  // Content-Security-Policy that trusts this script with what it loads, its nonce or the captcha's
+  // A script element would need a trusted type. import() does not, and works under a
+  // Content-Security-Policy that trusts this script with its imports, its nonce or the captcha's
   // origin.
   if (!window[serverKey]) await import(api + workerScript);
   const channel = new MessageChannel();

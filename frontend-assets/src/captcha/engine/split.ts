@@ -3,8 +3,8 @@ import type { Start } from './protocol';
 
 /**
  * Distributes the searches of a challenge: each idle member takes the next one. Returns the nonce,
- * or -1 if the challenge has none. `onProgress` is called with 0 as soon as the first member is
- * ready, and after each search.
+ * or -1 if the challenge has no solution. `onProgress` is called with 0 as soon as the first member
+ * is ready, and after each search.
  */
 export const splitWork = (
   members: Member[],

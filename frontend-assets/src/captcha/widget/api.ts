@@ -40,8 +40,8 @@ export const withTimeout = async <T>(
   const own = new AbortController();
   const abort = () => own.abort();
   let timer = 0;
-  // Several short timers are used instead of a long one. In a tab that was frozen meanwhile, a long
-  // timer would fire before the operation could continue.
+  // Several short timers are used instead of a long timer. In a tab that was frozen meanwhile, a
+  // long timer would fire before the operation could continue.
   const keepAlive = (times = 1) => {
     clearTimeout(timer);
     timer = window.setTimeout(() => (times > 1 ? keepAlive(times - 1) : abort()), timeout);

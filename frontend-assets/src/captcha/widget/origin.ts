@@ -17,7 +17,7 @@ const scriptOrigin = script && script.src ? new URL(script.src).origin : locatio
  */
 export const apiOf = (dataApi: string): string => {
   if (!dataApi) {
-    // The script is a local file, or inline in a page that is one or is sandboxed.
+    // The script is a local file, or inline in a page that is local or sandboxed.
     if (scriptOrigin === 'null') throw new Problem('setup', 'data-api is missing');
     return scriptOrigin;
   }

@@ -55,7 +55,7 @@ const toggleListeners = (change: 'addEventListener' | 'removeEventListener'): vo
 
 /**
  * Brings the widgets up to date with the page: new elements become widgets, existing widgets adapt,
- * and those end whose element was removed or has lost the class.
+ * and a widget ends when its element was removed or has lost the class.
  */
 const scan = (): void => {
   const before = widgets.size;

@@ -3,7 +3,7 @@ let last: Promise<unknown> = Promise.resolve();
 
 /**
  * Runs the work of the page's widgets one after another, so that a page has one worker pool,
- * however many widgets it has. Work whose signal is aborted before its turn does not start.
+ * however many widgets it has. Work does not start if its signal is aborted before its turn.
  */
 export const enqueue = <T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> => {
   const result = last.then(() => {

@@ -17,8 +17,8 @@ export interface View {
   /** Shows the share of the work that is done, 0 to 1. */
   progress(share: number): void;
   /**
-   * Updates the language, and restores what the page has removed or changed. Returns whether there
-   * was something to restore.
+   * Updates the language, and restores elements that the page has removed or changed. Returns
+   * whether it restored anything.
    */
   restore(): boolean;
   /** Removes the view from the page. */
@@ -110,7 +110,8 @@ export const newView = (element: HTMLElement, onPress: () => void): View => {
       }
       const detached = root.parentNode !== element;
       if (detached) {
-        // The view replaces the element's original content, and follows what the page adds later.
+        // The view replaces the element's original content, and follows content that the page adds
+        // later.
         if (!placed) own.textContent = '';
         placed = true;
         own.append(root);

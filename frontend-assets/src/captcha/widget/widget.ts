@@ -42,7 +42,7 @@ interface Solution {
 // Ages of a token in milliseconds, by the wall clock, because other clocks stop while a computer
 // sleeps.
 const lifetime = 300_000; // captcha contract, section 8
-const renewal = 210_000; // early enough for a hidden tab, whose timers run once a minute
+const renewal = 210_000; // early enough for a hidden tab: its timers run once a minute
 
 // Milliseconds before a retry. The pause doubles each time, with jitter, so that the widgets do not
 // overload a server that comes back.
@@ -66,7 +66,7 @@ const shortWait = 2000;
 const maxRepairs = 100;
 
 // Some pages restore copies of their content. A copied field would submit an old token before the
-// new one, so fields that are not in this set are removed.
+// new token, so fields that are not in this set are removed.
 const fieldClass = 'svc-captcha-field';
 const fields = new WeakSet<Element>();
 
@@ -106,7 +106,7 @@ export const newWidget = (element: HTMLElement): Widget => {
   let solvedAt = 0;
   let renewAt = 0; // age of the token in milliseconds
   let notBefore = 0; // no request before this time, as the server asked
-  let sitekey: string; // empty when there is none
+  let sitekey: string; // may be empty
   let api = ''; // of the last request
   let solution: Solution | undefined;
   let controller = new AbortController();
@@ -295,7 +295,7 @@ export const newWidget = (element: HTMLElement): Widget => {
     ['submit', 'formdata'].forEach((type) => own[change](type, onSubmit, true));
   };
 
-  /** Restores what the page has removed from the widget and its form. */
+  /** Restores parts that the page has removed from the widget and its form. */
   const repair = () => {
     if (repairs >= maxRepairs) return;
     const restored = view.restore();
@@ -321,8 +321,8 @@ export const newWidget = (element: HTMLElement): Widget => {
       repair();
       const before = sitekey;
       sitekey = setting(element, 'sitekey');
-      // Solution, token and error belong to the previous sitekey. If there was none, nothing has
-      // started.
+      // Solution, token and error belong to the previous sitekey. Without a previous sitekey
+      // nothing has started.
       if (sitekey !== before && state !== 'idle') {
         if (before) widget.reset();
         else show('idle');

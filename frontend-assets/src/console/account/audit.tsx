@@ -1,23 +1,13 @@
 // The audit log: who changed what in the account.
-import {
-  Action,
-  chosenAccount,
-  dateTime,
-  Empty,
-  Failed,
-  Loaded,
-  Missing,
-  Section,
-  setQuery,
-  t,
-  Table,
-  Title,
-  translated,
-  useEffect,
-  useQuery,
-  useState,
-  useURL,
-} from '../core';
+import { useEffect, useState } from 'preact/hooks';
+import { useQuery } from '../core/data';
+import { Action } from '../core/dialog';
+import { dateTime } from '../core/format';
+import { t, translated } from '../core/language';
+import { setQuery, useURL } from '../core/router';
+import { Empty, Failed, Loaded, Missing } from '../core/states';
+import { chosenAccount } from '../core/store';
+import { Section, Table, Title } from '../core/ui';
 import { auditLog, type AuditFields, type AuditFilter, type AuditLogData } from '../operations';
 
 type Account = NonNullable<AuditLogData['account']>;

@@ -1,5 +1,9 @@
 // The second step of signing in, and signing in by a passkey alone.
-import { Action, Field, Form, t, Title, type UserError, type Values } from '../core';
+import type { UserError } from '../core/api';
+import { Action } from '../core/dialog';
+import { Field, Form, type Values } from '../core/form';
+import { t } from '../core/language';
+import { Title } from '../core/ui';
 import { passkeySignIn, signIn, signInWithPasskey, type SignInData } from '../operations';
 import { usePasskey, withPasskey } from './webauthn';
 
@@ -8,7 +12,7 @@ type Payload = NonNullable<SignInData['signIn']>;
 /** Enter shows the page that the user wanted, or returns the errors. */
 type Enter = (payload: { viewer: Payload['viewer']; userErrors: UserError[] } | null) => UserError[];
 
-/** SecondFactor asks for what was missing after a right password. */
+/** SecondFactor asks for the missing proof after a right password. */
 export function SecondFactor(props: { email: string; password: string; payload: Payload; enter: Enter }) {
   const { email, password, payload, enter } = props;
   const methods = payload.secondFactorMethods;
@@ -16,7 +20,7 @@ export function SecondFactor(props: { email: string; password: string; payload: 
   const withCode = async ({ secondFactor = '' }: Values): Promise<UserError[]> =>
     enter((await signIn({ input: { email, password, secondFactor } })).signIn);
 
-  // A request is valid once, so each attempt gets a new one.
+  // A request is valid once, so each attempt gets a new request.
   const withKey = (): Promise<UserError[]> =>
     withPasskey(async () => {
       const request = (await signIn({ input: { email, password } })).signIn?.passkeyRequest;

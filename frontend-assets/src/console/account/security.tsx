@@ -1,29 +1,15 @@
 // The user's second factors, and the rule that an account requires one.
-import {
-  accountOf,
-  announce,
-  Check,
-  chosenAccount,
-  Code,
-  date,
-  Dialog,
-  Field,
-  Form,
-  isOwner,
-  Loaded,
-  Password,
-  Secret,
-  Section,
-  t,
-  Table,
-  Time,
-  Title,
-  useQuery,
-  useState,
-  type ComponentChildren,
-  type UserError,
-  type Values,
-} from '../core';
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import type { UserError } from '../core/api';
+import { useQuery } from '../core/data';
+import { Dialog } from '../core/dialog';
+import { Check, Field, Form, Password, type Values } from '../core/form';
+import { date } from '../core/format';
+import { t } from '../core/language';
+import { Loaded } from '../core/states';
+import { accountOf, announce, chosenAccount, isOwner } from '../core/store';
+import { Code, Secret, Section, Table, Time, Title } from '../core/ui';
 import {
   confirmTotp,
   deletePasskey,
@@ -86,7 +72,7 @@ export function Security() {
 
 type Changed = (codes?: string[]) => Promise<void>;
 
-/** WithPassword is a button whose dialog asks for the password and then runs a change. */
+/** WithPassword is a button. Its dialog asks for the password and then runs a change. */
 function WithPassword(props: {
   button: string;
   label?: string;

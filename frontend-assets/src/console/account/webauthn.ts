@@ -1,5 +1,6 @@
 // Passkeys: the browser's credentials as JSON. Browsers of 2024 lack the functions that do the same.
-import { t, type UserError } from '../core';
+import type { UserError } from '../core/api';
+import { t } from '../core/language';
 
 interface Descriptor {
   id: string;

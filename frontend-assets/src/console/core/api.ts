@@ -76,7 +76,7 @@ export const authorize = (token: string): void => void (bearer = token);
 /** previous ends with the last mutation. */
 let previous: Promise<unknown> = Promise.resolve();
 
-/** inOrder runs a mutation after those before it, so that an older answer cannot replace a newer one on the page. */
+/** inOrder runs mutations one after another, so that an older answer cannot replace a newer answer on the page. */
 function inOrder<D>(call: () => Promise<D>): Promise<D> {
   const result = previous.then(call);
   previous = result.catch(() => undefined);

@@ -4,17 +4,17 @@ import { Failure, type Operation } from './api';
 import { go } from './router';
 import { viewer } from './store';
 
-/** Query is the state of a page's data. Data of an earlier answer stays while a newer one is loaded or fails. */
+/** Query is the state of a page's data. Data of an earlier answer stays while a newer answer is loaded or fails. */
 export interface Query<D> {
   data: D | undefined;
   error: Failure | undefined;
   /** The failure of a part of the data, which is null. Only with the option keep. */
   part: Failure | undefined;
-  /** Whether the data is that of earlier variables. Only with the option keep. */
+  /** Whether the data belongs to earlier variables. Only with the option keep. */
   busy: boolean;
   /** Loads again and resolves when the answer is shown. */
   reload(): Promise<void>;
-  /** Replaces the data without a request, for example by what a mutation returned. */
+  /** Replaces the data without a request, for example with the result of a mutation. */
   set(data: D): void;
 }
 
@@ -31,7 +31,7 @@ export function toSignIn(): void {
 /**
  * useQuery loads data when the page appears and whenever the variables change. An answer that names the
  * viewer updates the header; without a session it leads to the sign-in page. With keep, data of earlier
- * variables stays until the answer, and if that is a failure, it is one of a part.
+ * variables stays until the answer, and a failed answer is reported as the failure of a part.
  */
 export function useQuery<V extends object, D extends object>(
   load: Operation<V, D>,

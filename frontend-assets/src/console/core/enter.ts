@@ -1,4 +1,4 @@
-// What the pages for unauthenticated callers share.
+// Functions for all pages of unauthenticated callers.
 import { useEffect, useState } from 'preact/hooks';
 import type { UserError } from './api';
 import { safeNext } from './path';
@@ -23,7 +23,7 @@ export function enter(payload: Entered | null): UserError[] {
 export function useLinkSecret(): [secret: string, consumed: () => void] {
   const [secret] = useState(location.hash.slice(1));
   useEffect(() => {
-    viewer.set(undefined); // the link's user may be another one than that of the session
+    viewer.set(undefined); // the link may belong to another user than the session
   }, []);
   return [secret, () => history.replaceState(null, '', location.pathname)];
 }

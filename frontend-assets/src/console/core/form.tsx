@@ -8,10 +8,10 @@ import { failureText, useCountdown } from './states';
 
 const Errors = createContext<Record<string, string>>({});
 
-/** userErrorText returns what an error in the input means, in the user's language. */
+/** userErrorText explains an error in the input in the user's language. */
 export const userErrorText = (e: UserError): string => translated('error', e.code, e.message);
 
-/** Values are a form's fields by name. A checkbox that is not checked has none. */
+/** Values are a form's fields by name. A checkbox without a check has no value. */
 export type Values = Record<string, string>;
 
 /** Form calls onSubmit with its values. It shows the errors at their fields, and keeps the values. */
@@ -54,7 +54,7 @@ export function Form(props: {
     }
   };
 
-  // The first field with an error gets the focus, whose error is then read out.
+  // The first field with an error gets the focus, so that screen readers read its error.
   useEffect(() => form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus(), [errors]);
 
   const general = failure ? failureText(failure) : errors[''];
@@ -187,7 +187,7 @@ export function Select(props: FieldProps & { options: [value: string, text: stri
   );
 }
 
-/** Password is a password whose text can be shown. Password managers recognise it by autoComplete. */
+/** Password is a password field that can show its text. Password managers recognise it by autoComplete. */
 export function Password(props: FieldProps & { autoComplete: 'current-password' | 'new-password' }) {
   const [shown, setShown] = useState(false);
   const input = useRef<HTMLInputElement>(null);

@@ -1,9 +1,11 @@
 // Texts in the user's language. English is built in; messages/<code>.ts holds each other language.
 import en from '../messages/en';
-import type details from '../messages/details';
 import type account from '../messages/account';
-import type manage from '../messages/manage';
-import type more from '../messages/more';
+import type captcha from '../messages/captcha';
+import type drilldown from '../messages/drilldown';
+import type operator from '../messages/operator';
+import type parts from '../messages/parts';
+import type site from '../messages/site';
 import { remembered } from './choices';
 
 /** Message is a text, or its forms for one and for any other number. */
@@ -12,11 +14,17 @@ export type Message = string | { one: string; other: string };
 /** Messages are the texts of one language by key. */
 export type Messages = Record<string, Message>;
 
-/** TextKey is the key of a text: a built-in one, or one of the pages that are loaded on demand. */
+/** TextKey is the key of a text, either built in or of a page that is loaded on demand. */
 export type TextKey =
-  keyof typeof en | keyof typeof more | keyof typeof manage | keyof typeof details | keyof typeof account;
+  | keyof typeof en
+  | keyof typeof account
+  | keyof typeof captcha
+  | keyof typeof drilldown
+  | keyof typeof operator
+  | keyof typeof parts
+  | keyof typeof site;
 
-/** languages are those that the console speaks, by code, with their own names. */
+/** languages are the console's languages by code, with their own names. */
 export const languages: Record<string, string> = { en: 'English', de: 'Deutsch' };
 
 let texts: Messages = { ...en };
@@ -36,24 +44,24 @@ export function preferredLanguage(): string {
   return wanted.find((tag) => tag in languages) ?? 'en';
 }
 
-/** setLanguage replaces the texts. Those of English stay for keys that the language lacks. */
+/** setLanguage replaces the texts. English texts stay for keys that the language lacks. */
 export function setLanguage(tag: string, messages: Messages): void {
   code = tag;
   texts = { ...texts, ...messages };
   document.documentElement.lang = tag;
 }
 
-/** addMessages adds the English texts of pages that are loaded on demand, below those of the language. */
+/** addMessages adds the English texts of pages that are loaded on demand, but replaces no text of the language. */
 export function addMessages(messages: Messages): void {
   texts = { ...messages, ...texts };
 }
 
 let later: Promise<void> | undefined;
 
-/** loadLater loads the language's texts of what is loaded on demand. In English, those modules bring them. */
-export function loadLater(): Promise<void> {
+/** loadPageTexts loads the language's texts of the modules that are loaded on demand, which contain the English ones. */
+export function loadPageTexts(): Promise<void> {
   if (code !== 'de') return Promise.resolve();
-  return (later ??= import('../messages/de-later').then((module) => {
+  return (later ??= import('../messages/de-pages').then((module) => {
     texts = { ...texts, ...module.default };
   }));
 }

@@ -27,7 +27,7 @@ export function metricValue(metric: string, value: number | null, brief = false)
   return brief ? compact(value) : exact(value);
 }
 
-/** Change writes how a figure differs from an earlier one. Of bounce rates, less is better. Without a metric it is visitors of a row. */
+/** Change writes the difference of a figure to an earlier figure. Of bounce rates, less is better. Without a metric it is visitors of a row. */
 export function Change({ metric, now, before }: { metric?: string; now: number | null; before: number | null }) {
   if (now === null || before === null || (now === 0 && before === 0)) return null;
   if (before === 0) return metric ? null : <span class="change">{t('change.new')}</span>;

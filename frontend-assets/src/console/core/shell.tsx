@@ -1,4 +1,4 @@
-// What surrounds every page: header, menus, footer, messages, keyboard shortcuts.
+// The frame of every page: header, menus, footer, messages, keyboard shortcuts.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Dialog } from './dialog';
@@ -132,7 +132,7 @@ function UserMenu({ user: { email, operator } }: { user: ViewerFields }) {
       onToggle={(e) => setOpen(e.currentTarget.open)}
       onKeyDown={(e) => {
         if (e.key === 'Escape') {
-          // Its toggle event updates the state, also while an earlier one is still in flight.
+          // Its toggle event updates the state, also while an earlier event is still in flight.
           e.currentTarget.open = false;
           e.currentTarget.querySelector('summary')!.focus();
         }

@@ -1,4 +1,4 @@
-// What all pages of a site share.
+// Parts of all pages of a site.
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import type { RejectionFields, SiteFields } from '../operations';

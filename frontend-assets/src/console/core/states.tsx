@@ -1,4 +1,5 @@
-// What a page shows instead of its content: loading, failing, throttled, forbidden, missing, empty.
+// States that a page shows instead of its content: loading, failing, throttled, forbidden, missing,
+// empty.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Failure } from './api';
@@ -7,8 +8,8 @@ import { t, translated } from './language';
 import { Title } from './ui';
 
 /**
- * Loaded shows the content once there is data, and otherwise what the page waits for or why it fails. A
- * title is the page's heading until then, if the content has its own.
+ * Loaded shows the content once there is data, and otherwise a placeholder or the failure. A title
+ * is the page's heading until then, if the content has its own.
  */
 export function Loaded<D>(props: { query: Query<D>; title?: string; children: (data: D) => ComponentChildren }) {
   const { query, title, children } = props;
@@ -47,7 +48,7 @@ export function useCountdown(seconds: number, key: unknown): number {
   return left;
 }
 
-/** failureText returns what a failure means, in the user's language. */
+/** failureText explains a failure in the user's language. */
 export function failureText(failure: Failure): string {
   const text = translated('failure', failure.code, failure.message);
   return failure.requestId ? `${text} (${failure.requestId})` : text;

@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { ViewerFields } from '../operations';
 
-/** Store is a value whose readers are rendered again when it changes. */
+/** Store holds a value. A change renders its readers again. */
 export interface Store<T> {
   get(): T;
   set(value: T): void;
@@ -44,7 +44,7 @@ export function announce(text: string): void {
   hide = setTimeout(() => status.set(''), 6000);
 }
 
-/** PageKey is a shortcut of the current page: the key, its text in the list, and what it does. */
+/** PageKey is a shortcut of the current page: the key, its text in the list, and its function. */
 export type PageKey = [key: string, text: string, run: () => void];
 
 /** pageKeys are the shortcuts of the current page, which the page sets and removes. */

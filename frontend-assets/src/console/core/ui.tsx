@@ -161,7 +161,7 @@ export function Tabs({ label, items }: { label: string; items: [address: string,
   );
 }
 
-/** share returns the style of a bar whose length is a share of the largest one. */
+/** share returns the style of a bar. Its length is a share of the largest bar. */
 export const share = (value: number, most: number): Record<string, string> => ({
   '--share': `${(100 * value) / Math.max(most, 1)}%`,
 });

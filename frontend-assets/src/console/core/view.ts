@@ -1,4 +1,4 @@
-// What a site's page shows, as it stands in the URL: period, comparison, filters, and what is open.
+// The view of a site's page, as the URL has it: period, comparison, filters, and open parts.
 import type {
   MetricFields,
   ReportComparison,
@@ -37,7 +37,7 @@ export interface View {
   table: boolean;
   /** The chosen tab of each panel. */
   tabs: Record<string, string>;
-  /** The dimension whose whole table is open, with its property and event. */
+  /** The dimension that is open as a whole table, with its property and event. */
   all: string;
   /** Its order, such as "pageviews" or "pageviews.asc", and the text that its values contain. */
   order: string;
@@ -85,7 +85,7 @@ const operators = ['is', 'is_not', 'contains', 'contains_not', 'matches', 'match
 const shown: readonly string[] = ['visits', 'pageviews', 'viewsPerVisit', 'bounceRate', 'engagementTime', 'conversionRate'];
 const day = /^\d{4}-\d\d-\d\d$/;
 
-/** viewOf reads a view from the parameters of an address. Invalid ones are ignored. */
+/** viewOf reads a view from the parameters of an address. It ignores invalid parameters. */
 export function viewOf(query: URLSearchParams): View {
   const text = (name: string): string => query.get(name) ?? '';
   const from = text('from');
@@ -167,7 +167,7 @@ function filterText(f: Filter): string {
 
 const escaped = (text: string): string => text.replace(/[\\,:]/g, '\\$&');
 
-/** filterOf reads a filter, and returns none if it is invalid. */
+/** filterOf reads a filter. It returns [] for an invalid filter. */
 function filterOf(text: string): Filter[] {
   const parts = split(text, ':');
   const dimension = parts.shift()?.toUpperCase() ?? '';
@@ -220,7 +220,7 @@ export function selectionOf(view: View): Selection {
   };
 }
 
-/** withFilter returns filters with another one. It replaces one of the same dimension and operator. */
+/** withFilter adds a filter to filters. It replaces a filter of the same dimension and operator. */
 export function withFilter(filters: Filter[], added: Filter): Filter[] {
   const same = (f: Filter): boolean =>
     f.dimension === added.dimension &&

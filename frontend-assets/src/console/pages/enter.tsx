@@ -1,23 +1,14 @@
 // Pages for unauthenticated callers: sign in, sign up, and the pages that mailed links open.
-import {
-  Action,
-  enter,
-  Field,
-  Form,
-  go,
-  loadLater,
-  Password,
-  t,
-  Title,
-  useEffect,
-  useLinkSecret,
-  useQuery,
-  useState,
-  useURL,
-  type ComponentChildren,
-  type UserError,
-  type Values,
-} from '../core';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import type { UserError } from '../core/api';
+import { useQuery } from '../core/data';
+import { Action } from '../core/dialog';
+import { enter, useLinkSecret } from '../core/enter';
+import { Field, Form, Password, type Values } from '../core/form';
+import { loadPageTexts, t } from '../core/language';
+import { go, useURL } from '../core/router';
+import { Title } from '../core/ui';
 import {
   confirmSignUp,
   installation,
@@ -28,7 +19,7 @@ import {
 } from '../operations';
 
 /** account loads what only some users need to sign in. */
-const account = async () => (await Promise.all([import('../account'), loadLater()]))[0];
+const account = async () => (await Promise.all([import('../account'), loadPageTexts()]))[0];
 
 /**
  * SignIn asks for address and password, and for a second factor if the user has one. It returns to the page
@@ -77,7 +68,7 @@ export function SignIn() {
   );
 }
 
-/** SignUp creates an account. It reports beforehand if the installation accepts none. */
+/** SignUp creates an account. It reports beforehand if the installation accepts no sign-ups. */
 export function SignUp() {
   const { search } = useURL();
   const [sentTo, setSentTo] = useState('');

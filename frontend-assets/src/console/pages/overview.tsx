@@ -1,22 +1,15 @@
 // The page of one site.
-import {
-  byCode,
-  Empty,
-  exact,
-  Loaded,
-  Missing,
-  Quota,
-  selectionOf,
-  SiteHeader,
-  t,
-  Time,
-  usePolling,
-  useQuery,
-} from '../core';
+import { usePolling, useQuery } from '../core/data';
+import { exact } from '../core/format';
+import { t } from '../core/language';
+import { byCode, SiteHeader } from '../core/site';
+import { Empty, Loaded, Missing } from '../core/states';
+import { Quota, Time } from '../core/ui';
+import { selectionOf } from '../core/view';
 import { figures, type FiguresData, type RejectionFields } from '../operations';
 import { Report, useTabs, useView } from '../report/report';
 
-/** Overview shows a site's figures, and what an owner must know at once: rejected calls and the quota. */
+/** Overview shows a site's figures, and facts that an owner must know at once: rejected calls and the quota. */
 export function Overview({ id }: { id: string }) {
   const view = useView();
   const tabs = useTabs(view);

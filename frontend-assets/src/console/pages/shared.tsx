@@ -1,23 +1,13 @@
 // The page of a shared link: the report of a site, for readers without an account.
-import {
-  authorize,
-  Failed,
-  Failure,
-  Form,
-  go,
-  Loaded,
-  Loading,
-  Password,
-  selectionOf,
-  t,
-  Title,
-  useEffect,
-  useQuery,
-  useState,
-  useURL,
-  type UserError,
-  type Values,
-} from '../core';
+import { useEffect, useState } from 'preact/hooks';
+import { authorize, Failure, type UserError } from '../core/api';
+import { useQuery } from '../core/data';
+import { Form, Password, type Values } from '../core/form';
+import { t } from '../core/language';
+import { go, useURL } from '../core/router';
+import { Failed, Loaded, Loading } from '../core/states';
+import { Title } from '../core/ui';
+import { selectionOf } from '../core/view';
 import { openSharedLink, sharedFigures } from '../operations';
 import { Report, useTabs, useView } from '../report/report';
 

@@ -1,24 +1,14 @@
 // The list of sites.
-import {
-  Action,
-  Change,
-  chosenAccount,
-  compact,
-  Empty,
-  exact,
-  Loaded,
-  mayEdit,
-  Quota,
-  setQuery,
-  t,
-  Time,
-  Title,
-  useEffect,
-  useQuery,
-  useState,
-  useURL,
-  viewer,
-} from '../core';
+import { useEffect, useState } from 'preact/hooks';
+import { useQuery } from '../core/data';
+import { Action } from '../core/dialog';
+import { compact, exact } from '../core/format';
+import { t } from '../core/language';
+import { Change } from '../core/metrics';
+import { setQuery, useURL } from '../core/router';
+import { Empty, Loaded } from '../core/states';
+import { chosenAccount, mayEdit, viewer } from '../core/store';
+import { Quota, Time, Title } from '../core/ui';
 import { siteFigures, sites, type SitesData, type SitesFigures } from '../operations';
 
 type Site = SitesData['sites'] extends infer C ? (C extends { edges: { node: infer N }[] } ? N : never) : never;
@@ -31,7 +21,7 @@ const orders = {
   usage: (a: Site, b: Site) => b.usage.pageviews - a.usage.pageviews,
 };
 
-/** useFigures returns the figures of all shown sites by id. Those of the first 20 come with the list. */
+/** useFigures returns the figures of all shown sites by id. The list contains the figures of the first 20. */
 function useFigures(data: SitesData | undefined): Map<string, Figures> {
   const [later, setLater] = useState<Figures[]>([]);
   const first = data?.figures;
@@ -58,7 +48,7 @@ function useFigures(data: SitesData | undefined): Map<string, Figures> {
   return new Map(nodes.map((node) => [node.id, node]));
 }
 
-/** joined returns the list of sites with those of another page that it lacks. */
+/** joined adds the sites of another page that the list lacks. */
 function joined(data: SitesData, next: SitesData): SitesData {
   const known = new Set(data.sites!.edges.map((edge) => edge.node.id));
   const others = next.sites?.edges.filter((edge) => !known.has(edge.node.id)) ?? [];

@@ -1,5 +1,9 @@
 // The chart of a report: one figure over time, with the period compared with.
-import { Change, locale, metricText, metricValue, t, Table, useEffect, useRef, useState, type Metric } from '../core';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { locale, t } from '../core/language';
+import { Change, metricText, metricValue } from '../core/metrics';
+import { Table } from '../core/ui';
+import type { Metric } from '../core/view';
 import type { ReportFields } from '../operations';
 
 /** Note is an annotation of a day, YYYY-MM-DD. */
@@ -25,7 +29,7 @@ const formats: Record<Interval, [brief: Intl.DateTimeFormatOptions, long: Intl.D
   MONTH: [{ month: 'short', year: '2-digit' }, { month: 'long', year: 'numeric' }],
 };
 
-/** Series is what the chart and its table show: the parts that have begun, with their texts. */
+/** Series is the data of the chart and its table: the parts that have begun, with their texts. */
 interface Series {
   points: Point[];
   value(point: Point): number | null;
@@ -119,7 +123,7 @@ const edge = { top: 16, right: 10, bottom: 26 };
 const enlarged = (width: number): number =>
   (width * parseFloat(getComputedStyle(document.documentElement).fontSize)) / 16;
 
-/** Drawing is the chart as SVG. It is a slider for the keyboard: arrows choose the part whose figures are shown. */
+/** Drawing is the chart as SVG. It is a slider for the keyboard: arrows choose the part with the shown figures. */
 function Drawing({ series, metric }: { series: Series; metric: Metric }) {
   const { points } = series;
   const [chosen, setChosen] = useState<number>();

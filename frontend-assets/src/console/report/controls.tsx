@@ -1,14 +1,8 @@
-// What chooses the figures of a report: period, comparison, filters and segments.
-import {
-  addressOf,
-  filterLabel,
-  go,
-  periods,
-  t,
-  type Period,
-  type TextKey,
-  type View,
-} from '../core';
+// Controls of a report's figures: period, comparison, filters and segments.
+import { t, type TextKey } from '../core/language';
+import { filterLabel } from '../core/metrics';
+import { go } from '../core/router';
+import { addressOf, type Period, periods, type View } from '../core/view';
 
 /** Opens names the dialog that is open over a report. */
 export type Opens = '' | 'dates' | 'filter' | 'segments';

@@ -1,24 +1,13 @@
-// A panel of a report: the ten most frequent values of a dimension, each of which is a filter.
-import {
-  addressOf,
-  Change,
-  dimensionText,
-  exact,
-  Failed,
-  Loading,
-  panelTabs,
-  percent,
-  reading,
-  selectionOf,
-  share,
-  t,
-  useQuery,
-  valueText,
-  withFilter,
-  type ComponentChildren,
-  type Panel as PanelName,
-  type View,
-} from '../core';
+// A panel of a report: the ten most frequent values of a dimension. Each is a filter.
+import type { ComponentChildren } from 'preact';
+import { useQuery } from '../core/data';
+import { exact, percent } from '../core/format';
+import { t } from '../core/language';
+import { Change, dimensionText, valueText } from '../core/metrics';
+import { reading } from '../core/source';
+import { Failed, Loading } from '../core/states';
+import { share } from '../core/ui';
+import { addressOf, type Panel as PanelName, panelTabs, selectionOf, type View, withFilter } from '../core/view';
 import { panel, sharedPanel, type PanelRows, type ReportDimension } from '../operations';
 
 /** Panel shows one dimension of a panel; its tabs choose which. loaded has the rows of the first view. */
@@ -39,7 +28,7 @@ export function Panel(props: {
         (tab === props.loadedTab ? (
           <Rows dimension={tab} view={view} rows={props.loaded} />
         ) : (
-          <LaterRows key={tab} id={id} dimension={tab} view={view} />
+          <DimensionRows key={tab} id={id} dimension={tab} view={view} />
         ))}
     </section>
   );
@@ -72,8 +61,8 @@ function PanelTabs({ id, name, view }: { id: string; name: PanelName; view: View
   );
 }
 
-/** LaterRows reads the rows of a dimension that the first view did not ask for. */
-export function LaterRows(props: { id: string; dimension: string; view: View; property?: string; event?: string }) {
+/** DimensionRows reads the rows of a dimension that the first view did not ask for. */
+export function DimensionRows(props: { id: string; dimension: string; view: View; property?: string; event?: string }) {
   const { id, dimension, view, property, event } = props;
   const by = dimension as ReportDimension;
   const variables = { ...selectionOf(view), by, property: property || null, event: event || null };

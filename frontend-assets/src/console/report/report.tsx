@@ -1,34 +1,19 @@
-// A site's figures: controls, totals, chart and panels. The URL says what they show.
-import {
-  addressOf,
-  Change,
-  exact,
-  Failed,
-  Failure,
-  go,
-  loadLater,
-  Loading,
-  metricText,
-  metricValue,
-  money,
-  pageKeys,
-  periods,
-  t,
-  totals,
-  useEffect,
-  useRef,
-  useState,
-  useURL,
-  viewOf,
-  type PageKey,
-  type View,
-} from '../core';
+// A site's figures: controls, totals, chart and panels. The URL holds their choices.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Failure } from '../core/api';
+import { exact, money } from '../core/format';
+import { loadPageTexts, t } from '../core/language';
+import { Change, metricText, metricValue, totals } from '../core/metrics';
+import { go, useURL } from '../core/router';
+import { Failed, Loading } from '../core/states';
+import { type PageKey, pageKeys } from '../core/store';
+import { addressOf, periods, type View, viewOf } from '../core/view';
 import type { ReportDimension, ReportFields, RevenueFields } from '../operations';
 import { Chart, type Note } from './chart';
 import { Chips, Controls, periodText, type Opens } from './controls';
 import { Panel } from './panel';
 
-type Details = typeof import('../details');
+type Drilldown = typeof import('../drilldown');
 
 /** useView returns the view of the current address. */
 export const useView = (): View => viewOf(useURL().searchParams);
@@ -42,7 +27,7 @@ export function useTabs(view: View): Record<'sources' | 'pages' | 'audience', Re
   return { sources, pages, audience } as Record<'sources' | 'pages' | 'audience', ReportDimension>;
 }
 
-/** Report shows the figures of a view. Without an id it is that of a shared link, which has no segments and funnels. */
+/** Report shows the figures of a view. Without an id it belongs to a shared link, without segments and funnels. */
 export function Report(props: {
   id: string;
   view: View;
@@ -56,7 +41,7 @@ export function Report(props: {
   const { id, view, report, tabs } = props;
   const [opens, open] = useState<Opens>('');
   const needed = opens !== '' || view.all !== '' || view.tabs['events'] !== 'EVENT';
-  const details = useDetails(needed);
+  const drilldown = useDrilldown(needed);
   useKeys(id, view, open);
 
   const close = (): void => open('');
@@ -82,12 +67,12 @@ export function Report(props: {
             <Panel id={id} name="pages" view={view} loaded={report.pages} loadedTab={tabs['pages']!} />
             <Panel id={id} name="audience" view={view} loaded={report.audience} loadedTab={tabs['audience']!} />
             <Panel id={id} name="events" view={view} loaded={report.events} loadedTab="EVENT">
-              {view.tabs['events'] === 'EVENT' ? undefined : !details ? (
+              {view.tabs['events'] === 'EVENT' ? undefined : !drilldown ? (
                 <Loading />
               ) : view.tabs['events'] === 'PROPERTY' ? (
-                <details.Properties id={id} view={view} />
+                <drilldown.Properties id={id} view={view} />
               ) : (
-                <details.Funnels id={id} view={view} />
+                <drilldown.Funnels id={id} view={view} />
               )}
             </Panel>
             {report.totals.revenue.length > 0 && <Revenue report={report} />}
@@ -96,23 +81,23 @@ export function Report(props: {
       ) : (
         <Loading />
       )}
-      {details && view.all && (
-        <details.WholeTable key={view.all + view.property} id={id} view={view} onClose={() => go(addressOf(view, { all: '', order: '', search: '', property: '', event: '' }))} />
+      {drilldown && view.all && (
+        <drilldown.WholeTable key={view.all + view.property} id={id} view={view} onClose={() => go(addressOf(view, { all: '', order: '', search: '', property: '', event: '' }))} />
       )}
-      {details && opens === 'dates' && <details.Dates view={view} onClose={close} />}
-      {details && opens === 'filter' && <details.FilterDialog id={id} view={view} onClose={close} />}
-      {details && opens === 'segments' && <details.Segments id={id} view={view} onClose={close} />}
+      {drilldown && opens === 'dates' && <drilldown.Dates view={view} onClose={close} />}
+      {drilldown && opens === 'filter' && <drilldown.FilterDialog id={id} view={view} onClose={close} />}
+      {drilldown && opens === 'segments' && <drilldown.Segments id={id} view={view} onClose={close} />}
     </>
   );
 }
 
-/** useDetails returns the module of what is opened on demand, as soon as it is needed and loaded. */
-function useDetails(needed: boolean): Details | undefined {
-  const [details, set] = useState<{ module: Details }>();
+/** useDrilldown returns the module of what is opened on demand, as soon as it is needed and loaded. */
+function useDrilldown(needed: boolean): Drilldown | undefined {
+  const [drilldown, set] = useState<{ module: Drilldown }>();
   useEffect(() => {
-    if (needed && !details) void Promise.all([import('../details'), loadLater()]).then(([module]) => set({ module }));
+    if (needed && !drilldown) void Promise.all([import('../drilldown'), loadPageTexts()]).then(([module]) => set({ module }));
   }, [needed]);
-  return details?.module;
+  return drilldown?.module;
 }
 
 /** useKeys sets the page's shortcuts, which have Plausible's letters. Each changes the view of its time. */

@@ -4,7 +4,7 @@ import { define, load, table, test } from '../harness';
 type Language = typeof import('../../../src/console/core/language');
 type Format = typeof import('../../../src/console/core/format');
 type Path = typeof import('../../../src/console/core/path');
-type Rows = typeof import('../../../src/console/more/rows');
+type Rows = typeof import('../../../src/console/site/rows');
 
 define({
   navigator: { languages: ['de-AT', 'en'] },
@@ -83,8 +83,9 @@ test('texts take parameters, plurals and the locale of the language', () => {
 test('German has every text, with the same parameters', () => {
   const texts = (name: string): Record<string, unknown> =>
     load<{ default: Record<string, unknown> }>('console/messages/' + name).default;
-  const english = { ...texts('en'), ...texts('details'), ...texts('more'), ...texts('manage'), ...texts('account') };
-  const german = { ...texts('de'), ...texts('de-later') };
+  const names = ['en', 'account', 'captcha', 'drilldown', 'operator', 'parts', 'site'];
+  const english: Record<string, unknown> = Object.assign({}, ...names.map(texts));
+  const german = { ...texts('de'), ...texts('de-pages') };
   const parameters = (text: unknown): string[] => [...new Set(JSON.stringify(text).match(/\{\w+\}/g) ?? [])].sort();
 
   assert.deepEqual(
@@ -108,7 +109,7 @@ test('times are written relative to now', () => {
   assert.equal(format.milliseconds(2540), '2.5 s');
 });
 
-const rows = load<Rows>('console/more/rows');
+const rows = load<Rows>('console/site/rows');
 
 table(
   'csvPage',

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { load, table, test } from '../harness';
 
-const { csv, defuse } = load<typeof import('../../../src/console/details/csv')>('console/details/csv');
+const { csv, defuse } = load<typeof import('../../../src/console/drilldown/csv')>('console/drilldown/csv');
 
 /** The cases of the export's tests, see graph/export/cell_test.go. The path is relative to frontend-assets. */
 const shared = JSON.parse(readFileSync('../graph/export/testdata/cells.json', 'utf8')) as {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { define, load, table, test } from '../harness';
 
 type ViewModule = typeof import('../../../src/console/core/view');
-type Csv = typeof import('../../../src/console/details/csv');
+type Csv = typeof import('../../../src/console/drilldown/csv');
 
 define({
   navigator: { languages: ['en'] },
@@ -11,7 +11,7 @@ define({
 });
 
 const { addressOf, selectionOf, viewOf, withFilter } = load<ViewModule>('console/core/view');
-const { csv } = load<Csv>('console/details/csv');
+const { csv } = load<Csv>('console/drilldown/csv');
 
 const read = (query: string) => viewOf(new URLSearchParams(query));
 

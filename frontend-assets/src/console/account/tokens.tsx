@@ -1,0 +1,178 @@
+// API tokens: the user's own, and for owners also the tokens of the account's other members.
+import { useState } from 'preact/hooks';
+import type { UserError } from '../core/api';
+import { useQuery } from '../core/data';
+import { Confirm } from '../core/dialog';
+import { Check, Field, Form, Select, type Values } from '../core/form';
+import { date } from '../core/format';
+import { t } from '../core/language';
+import { Empty, Loaded } from '../core/states';
+import { chosenAccount } from '../core/store';
+import { Secret, Section, Table, Time, Title } from '../core/ui';
+import {
+  createToken,
+  revokeToken,
+  tokens,
+  type ApiTokenScope,
+  type TokenFields,
+  type TokensData,
+} from '../operations';
+
+const scopes: ApiTokenScope[] = ['READ', 'WRITE', 'EXPORT'];
+
+/** days are the choices of a token's life; 0 is without an end. */
+const days = [30, 90, 365, 0];
+
+/** onlySite begins the names of the checkboxes of sites. */
+const onlySite = 'site:';
+
+/** Tokens lists API tokens. A new token is shown once. */
+export function Tokens() {
+  const query = useQuery(tokens, { account: chosenAccount() });
+  const [secret, setSecret] = useState('');
+  const create = async (values: Values): Promise<UserError[]> => {
+    const chosen = Object.keys(values)
+      .filter((name) => name.startsWith(onlySite))
+      .map((name) => name.slice(onlySite.length));
+    const life = Number(values['life']);
+    const payload = (
+      await createToken({
+        input: {
+          accountId: chosenAccount(),
+          name: values['name'] ?? '',
+          scopes: scopes.filter((scope) => scope in values),
+          siteIds: chosen.length > 0 ? chosen : null,
+          ...(life > 0 ? { expiresInDays: life } : { neverExpires: true }),
+        },
+      })
+    ).createApiToken;
+    if (payload?.token) {
+      setSecret(payload.token);
+      await query.reload();
+    }
+    return payload?.userErrors ?? [];
+  };
+
+  return (
+    <>
+      <Title text={t('nav.tokens')} />
+      <p class="lead">{t('token.hint')}</p>
+      {secret && <Secret text={secret} label={t('token.token')} onDone={() => setSecret('')} />}
+      <Loaded query={query}>
+        {(data) => (
+          <>
+            {data.apiTokens.length === 0 ? (
+              <Empty>{t('token.none')}</Empty>
+            ) : (
+              <List title={t('token.tokens')} list={data.apiTokens} data={data} reload={query.reload} />
+            )}
+            <OfOthers data={data} reload={query.reload} />
+            <Section title={t('token.create')}>
+              <Form key={data.apiTokens.length} submit={t('token.create')} onSubmit={create} class="column">
+                <Field name="name" label={t('token.name')} hint={t('token.nameHint')} maxLength={100} required />
+                <Select
+                  name="life"
+                  label={t('token.life')}
+                  hint={t('token.lifeHint')}
+                  value="365"
+                  options={days.map((n) => [String(n), n > 0 ? t('token.days', { n }) : t('token.endless')])}
+                />
+                <fieldset>
+                  <legend>{t('token.scopes')}</legend>
+                  {scopes.map((scope) => (
+                    <Check
+                      key={scope}
+                      name={scope}
+                      label={t(`scope.${scope}`)}
+                      hint={t(`scope.${scope}.hint`)}
+                      checked={scope === 'READ'}
+                    />
+                  ))}
+                </fieldset>
+                <Sites data={data} />
+              </Form>
+            </Section>
+          </>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+/** Sites lets the user restrict a new token to sites of the account. */
+function Sites({ data }: { data: TokensData }) {
+  const sites = data.account?.sites?.nodes ?? [];
+  if (sites.length < 2) return null;
+  return (
+    <fieldset>
+      <legend>{t('token.sites')}</legend>
+      <p class="hint">{t('token.sitesHint')}</p>
+      {sites.map((site) => (
+        <Check key={site.id} name={onlySite + site.id} label={site.domain} />
+      ))}
+    </fieldset>
+  );
+}
+
+/** OfOthers lists the tokens of the account's other members. The list is empty unless the user is an owner. */
+function OfOthers({ data, reload }: { data: TokensData; reload(): Promise<void> }) {
+  const others = data.account?.apiTokens.filter((token) => token.user?.id !== data.viewer?.id) ?? [];
+  if (others.length === 0) return null;
+  return <List title={t('token.others')} list={others} data={data} reload={reload} />;
+}
+
+function List(props: {
+  title: string;
+  list: (TokenFields & { user?: { email: string } | null })[];
+  data: TokensData;
+  reload(): Promise<void>;
+}) {
+  const { viewer: user, account } = props.data;
+  const revoke = async (id: string): Promise<UserError[]> => {
+    const errors = (await revokeToken({ input: { apiTokenId: id } })).revokeApiToken?.userErrors ?? [];
+    if (errors.length === 0) await props.reload();
+    return errors;
+  };
+  const domain = (id: string): string => account?.sites?.nodes.find((site) => site.id === id)?.domain ?? t('token.lostSite');
+
+  return (
+    <Section title={props.title}>
+      <Table
+        label={props.title}
+        head={[t('token.name'), t('token.scopes'), t('token.ends'), t('token.lastUsed'), t('token.until'), t('events.action')]}
+      >
+        {props.list.map((token) => (
+          <tr key={token.id}>
+            <th scope="row">
+              {token.name}
+              {token.user && <span class="hint"> {token.user.email}</span>}
+              {!token.user && user && user.accounts.length > 1 && (
+                <span class="hint"> {user.accounts.find(({ id }) => id === token.accountId)?.name}</span>
+              )}
+            </th>
+            <td>
+              <span>
+                {token.scopes.map((scope) => t(`scope.${scope}`)).join(', ')}
+                {token.siteIds && <span class="hint"> {token.siteIds.map(domain).join(', ')}</span>}
+              </span>
+            </td>
+            <td>
+              <code>…{token.hint}</code>
+            </td>
+            <td>{token.lastUsedAt ? <Time at={token.lastUsedAt} /> : t('token.never')}</td>
+            <td>{token.validUntil ? date(token.validUntil) : t('token.endless')}</td>
+            <td class="number">
+              <Confirm
+                button={t('token.revoke')}
+                title={t('token.revoke')}
+                text={t('token.revokeText')}
+                name={token.name}
+                run={() => revoke(token.id)}
+              />
+            </td>
+          </tr>
+        ))}
+      </Table>
+    </Section>
+  );
+}

@@ -1,6 +1,0 @@
-// Formats of the pages in this folder.
-import { locale } from '../core';
-
-/** monthName writes a month given as YYYY-MM. */
-export const monthName = (period: string): string =>
-  new Date(period + '-01T00:00:00Z').toLocaleDateString(locale(), { month: 'long', year: 'numeric', timeZone: 'UTC' });

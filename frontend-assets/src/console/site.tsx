@@ -1,0 +1,31 @@
+// The pages of a site other than its report.
+import type { ComponentType } from 'preact';
+import { addMessages } from './core/language';
+import parts from './messages/parts';
+import messages from './messages/site';
+import { DeletedSites } from './site/deleted';
+import { Events } from './site/events';
+import { Export } from './site/export';
+import { Install, NewSite } from './site/install';
+import { Rejections } from './site/rejections';
+import { Saved } from './site/saved';
+import { Settings } from './site/settings';
+import { Sharing } from './site/sharing';
+import { Usage } from './site/usage';
+import { Webhooks } from './site/webhooks';
+
+addMessages({ ...messages, ...parts });
+
+export const pages: Record<string, ComponentType<any>> = {
+  '/sites/new': NewSite,
+  '/sites/:id/install': Install,
+  '/sites/:id/events': Events,
+  '/sites/:id/rejections': Rejections,
+  '/sites/:id/webhooks': Webhooks,
+  '/sites/:id/export': Export,
+  '/sites/:id/settings': Settings,
+  '/sites/:id/sharing': Sharing,
+  '/sites/:id/saved': Saved,
+  '/sites/:id/usage': Usage,
+  '/deleted': DeletedSites,
+};

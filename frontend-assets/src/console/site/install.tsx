@@ -1,0 +1,217 @@
+// A new site, and the check that its script works.
+import { useState } from 'preact/hooks';
+import type { UserError } from '../core/api';
+import { usePolling, useQuery } from '../core/data';
+import { Field, Form, type Values } from '../core/form';
+import { exact } from '../core/format';
+import { t } from '../core/language';
+import { go } from '../core/router';
+import { byCode, SiteHeader } from '../core/site';
+import { Loaded, Missing } from '../core/states';
+import { chosenAccount } from '../core/store';
+import { Code, Section, Time, Title } from '../core/ui';
+import {
+  createSite,
+  install,
+  installCheck,
+  viewer as readViewer,
+  type InstallData,
+  type RejectionFields,
+} from '../operations';
+
+type Site = NonNullable<InstallData['site']>;
+
+/** NewSite asks for the domain and leads to the installation. */
+export function NewSite() {
+  const reads = useQuery(readViewer, {}).data?.viewer?.role === 'VIEWER';
+  const submit = async ({ domain = '', name = '' }: Values): Promise<UserError[]> => {
+    // Owners paste addresses; the API takes the domain only.
+    const host = domain
+      .trim()
+      .replace(/^[a-z]+:\/\//i, '')
+      .replace(/[/?#].*$/, '');
+    const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+    const payload = (await createSite({
+      input: { accountId: chosenAccount(), domain: host, name: name.trim() || null, timeZone },
+    })).createSite;
+    if (payload?.site) go(`/sites/${payload.site.id}/install`);
+    return payload?.userErrors ?? [];
+  };
+
+  return (
+    <>
+      <p class="crumb">
+        <a href="/">{t('nav.sites')}</a>
+      </p>
+      <Title text={t('sites.new')} />
+      {reads && <p class="notice">{t('failure.FORBIDDEN')}</p>}
+      <section class="card slim">
+        <Form submit={t('newSite.submit')} onSubmit={submit} class="column" disabled={reads}>
+          <Field
+            name="domain"
+            label={t('newSite.domain')}
+            hint={t('newSite.domainHint')}
+            placeholder="example.com"
+            inputMode="url"
+            required
+            autoFocus
+          />
+          <Field name="name" label={t('newSite.name')} hint={t('newSite.nameHint')} maxLength={100} />
+        </Form>
+      </section>
+    </>
+  );
+}
+
+/** Install shows the tag and its variants, and watches for the first hit. */
+export function Install({ id }: { id: string }) {
+  const query = useQuery(install, { id });
+  return (
+    <Loaded query={query} title={t('install.title')}>
+      {({ site }) =>
+        site ? (
+          <>
+            <SiteHeader site={site} title={t('install.title')} />
+            <div class="columns">
+              <div>
+                <Section title={t('install.tag')} hint={t('install.tagHint')}>
+                  <Code text={site.scriptTag} label={t('install.tag')} />
+                  <Variants site={site} />
+                </Section>
+                <Section title={t('install.csp')} hint={t('install.cspHint')}>
+                  <Code text={site.cspLines.join(';\n')} label={t('install.csp')} />
+                </Section>
+              </div>
+              <Check site={site} />
+            </div>
+          </>
+        ) : (
+          <Missing />
+        )
+      }
+    </Loaded>
+  );
+}
+
+/** scriptAddress returns the address of the script in a tag. */
+const scriptAddress = (tag: string): string => /src="([^"]+)"/.exec(tag)?.[1] ?? '';
+
+function Variants({ site }: { site: Site }) {
+  const address = scriptAddress(site.scriptTag);
+  const manager = `<script>
+(function () {
+  var s = document.createElement('script');
+  s.src = '${address}';
+  s.defer = true;
+  s.setAttribute('data-site', '${site.siteKey}');
+  document.head.appendChild(s);
+})();
+</script>`;
+  const server = `curl ${address.replace(/svc\.js$/, 'server.php')} \\
+  --header 'Authorization: Bearer svcs_…' --header 'Content-Type: application/json' \\
+  --data '{"event": "signup", "ip": "203.0.113.7", "user_agent": "Mozilla/5.0 …", "path": "/welcome"}'`;
+  return (
+    <>
+      <details>
+        <summary>{t('install.spa')}</summary>
+        <p>{t('install.spaText')}</p>
+      </details>
+      <details>
+        <summary>{t('install.manager')}</summary>
+        <p>{t('install.managerText')}</p>
+        <Code text={manager} label={t('install.manager')} />
+      </details>
+      <details>
+        <summary>{t('install.server')}</summary>
+        <p>
+          {t('install.serverText')} <a href={`/sites/${site.id}/settings`}>{t('settings.title')}</a>
+        </p>
+        <Code text={server} label={t('install.server')} />
+      </details>
+    </>
+  );
+}
+
+/** counts returns the number of calls by code. */
+function counts(list: RejectionFields[]): Map<string, number> {
+  return new Map(byCode(list).map(({ code, count }) => [code, count]));
+}
+
+/** asksNotToBeTracked reports whether the script sends nothing from this browser. */
+function asksNotToBeTracked(): boolean {
+  const { doNotTrack, globalPrivacyControl } = navigator as {
+    doNotTrack?: string | null;
+    globalPrivacyControl?: boolean;
+  };
+  return doNotTrack === '1' || globalPrivacyControl === true;
+}
+
+/** Check polls until a hit arrives after the page was opened, and shows refused calls as they come. */
+function Check({ site }: { site: Site }) {
+  const [now, setNow] = useState<{ lastHitAt: string | null; rejections: RejectionFields[] }>(site);
+  const [before] = useState(() => counts(site.rejections));
+  const arrived = now.lastHitAt !== site.lastHitAt;
+
+  usePolling(async () => {
+    try {
+      const next = (await installCheck({ id: site.id })).site;
+      if (next) setNow(next);
+    } catch {
+      // The next attempt follows; the page itself reports lasting failures.
+    }
+  }, 2000);
+
+  const refused = byCode(now.rejections)
+    .map((r) => ({ ...r, count: r.count - (before.get(r.code) ?? 0) }))
+    .filter((r) => r.count > 0 && !r.recorded);
+
+  return (
+    <Section title={t('check.title')}>
+      <div role="status">
+        {arrived ? (
+          <p class="notice good">
+            <strong>{t('check.arrived')}</strong> <Time at={now.lastHitAt!} />.{' '}
+            <a href={`/sites/${site.id}?period=today`}>{t('check.toSite')}</a>
+          </p>
+        ) : (
+          <p class="waiting">
+            {t('check.waiting')}
+            {now.lastHitAt && (
+              <>
+                {' '}
+                {t('site.lastHit')}: <Time at={now.lastHitAt} />.
+              </>
+            )}
+          </p>
+        )}
+        {refused.length > 0 && (
+          <div class="notice bad">
+            <p>
+              <strong>{t('check.refused')}</strong>
+            </p>
+            <ul>
+              {refused.map(({ code, count, advice }) => (
+                <li key={code}>
+                  <code>{code}</code> × {exact(count)}: {advice}{' '}
+                  {code === 'domain_not_allowed' && <a href={`/sites/${site.id}/settings`}>{t('check.addDomain')}</a>}
+                </li>
+              ))}
+            </ul>
+          </div>
+        )}
+      </div>
+      <ol>
+        <li>{t('check.step1')}</li>
+        <li>
+          {t('check.step2')}{' '}
+          <a href={`https://${site.domain}/?svc_debug`} target="_blank" rel="noreferrer">
+            {site.domain}
+          </a>
+        </li>
+        <li>{t('check.step3')}</li>
+      </ol>
+      {asksNotToBeTracked() && <p class="notice">{t('check.doNotTrack')}</p>}
+      <p class="hint">{t('check.delay', { domains: [site.domain, ...site.extraDomains].join(', ') })}</p>
+    </Section>
+  );
+}

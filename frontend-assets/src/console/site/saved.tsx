@@ -1,0 +1,382 @@
+// Objects that an owner saves for a site's reports: annotations, segments, funnels, and the mails
+// that the reader gets.
+import { useState } from 'preact/hooks';
+import type { UserError } from '../core/api';
+import { type Query, useQuery } from '../core/data';
+import { Action, Confirm } from '../core/dialog';
+import { Check, Field, Form, Select, type Values } from '../core/form';
+import { utcDay } from '../core/format';
+import { t } from '../core/language';
+import { SiteHeader } from '../core/site';
+import { Empty, Loaded, Missing } from '../core/states';
+import { announce, mayEdit } from '../core/store';
+import { Section, Table } from '../core/ui';
+import {
+  createAnnotation,
+  createFunnel,
+  deleteAnnotation,
+  deleteFunnel,
+  deleteSegment,
+  saved,
+  setReportMails,
+  updateAnnotation,
+  updateSegment,
+  type FunnelFields,
+  type SavedData,
+} from '../operations';
+
+type Site = NonNullable<SavedData['site']>;
+
+interface Props {
+  site: Site;
+  edit: boolean;
+  /** Shows the page again after a change, and returns the change's errors. */
+  after(payload: { userErrors: UserError[] } | null, done?: string): Promise<UserError[]>;
+}
+
+/** Saved shows and changes the saved objects of a site. */
+export function Saved({ id }: { id: string }) {
+  const query = useQuery(saved, { id, after: null });
+  const edit = mayEdit();
+  const after: Props['after'] = async (payload, done = t('saved')) => {
+    const errors = payload?.userErrors ?? [];
+    if (errors.length === 0) {
+      await query.reload();
+      announce(done);
+    }
+    return errors;
+  };
+
+  return (
+    <Loaded query={query} title={t('saved.title')}>
+      {(data) => {
+        const { site } = data;
+        if (!site) return <Missing />;
+        const props = { site, edit, after };
+        return (
+          <>
+            <SiteHeader site={site} title={t('saved.title')} />
+            {!edit && <p class="notice">{t('readOnly')}</p>}
+            <Annotations {...props} query={query} data={data} />
+            <Funnels {...props} />
+            <Segments {...props} />
+            <Mails {...props} sendsMail={data.installation.sendsMail} />
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+/** today returns the current day of this browser's time zone. */
+const today = (): string => new Date().toLocaleDateString('sv');
+
+function Annotations({ site, edit, after, query, data }: Props & { query: Query<SavedData>; data: SavedData }) {
+  const [changing, setChanging] = useState('');
+  const list = site.annotations?.edges.map((edge) => edge.node) ?? [];
+
+  const more = async (): Promise<void> => {
+    const next = (await saved({ id: site.id, after: site.annotations!.pageInfo.endCursor })).site?.annotations;
+    if (!next) return;
+    const edges = [...site.annotations!.edges, ...next.edges];
+    query.set({ ...data, site: { ...site, annotations: { ...next, edges } } });
+  };
+  const add = async ({ day = '', text = '' }: Values): Promise<UserError[]> =>
+    after((await createAnnotation({ input: { siteId: site.id, day, text } })).createAnnotation);
+  const change = async ({ day = '', text = '' }: Values): Promise<UserError[]> => {
+    const input = { annotationId: changing, day, text };
+    const errors = await after((await updateAnnotation({ input })).updateAnnotation);
+    if (errors.length === 0) setChanging('');
+    return errors;
+  };
+  const fields = (day: string, text: string) => (
+    <>
+      <Field name="day" type="date" label={t('annotation.day')} value={day} required />
+      <Field name="text" label={t('annotation.text')} value={text} maxLength={500} required autoFocus={text !== ''} />
+    </>
+  );
+
+  return (
+    <Section title={t('annotation.title')} hint={t('annotation.hint', { zone: site.timeZone })}>
+      {list.length === 0 && <Empty>{t('annotation.none')}</Empty>}
+      <ul class="rows">
+        {list.map((a) =>
+          a.id === changing ? (
+            <li key={a.id}>
+              <Form
+                submit={t('save')}
+                class="row"
+                onSubmit={change}
+                label={t('annotation.change')}
+                after={
+                  <button type="button" onClick={() => setChanging('')}>
+                    {t('close')}
+                  </button>
+                }
+              >
+                {fields(a.day, a.text)}
+              </Form>
+            </li>
+          ) : (
+            <li key={a.id}>
+              <span>
+                <span class="hint">{utcDay(a.day)}</span> {a.text}
+              </span>
+              {edit && (
+                <span class="inline">
+                  <button
+                    type="button"
+                    class="small"
+                    aria-label={t('saved.changeNamed', { name: a.text })}
+                    onClick={() => setChanging(a.id)}
+                  >
+                    {t('saved.change')}
+                  </button>
+                  <Action
+                    label={t('saved.deleteNamed', { name: a.text })}
+                    run={async () =>
+                      after(
+                        (await deleteAnnotation({ input: { annotationId: a.id } })).deleteAnnotation,
+                        t('saved.deleted', { name: a.text }),
+                      )
+                    }
+                  >
+                    {t('saved.delete')}
+                  </Action>
+                </span>
+              )}
+            </li>
+          ),
+        )}
+      </ul>
+      {site.annotations?.pageInfo.hasNextPage && <Action run={more}>{t('list.more')}</Action>}
+      {edit && !changing && (
+        <Form
+          key={list[0]?.id + String(list.length)}
+          submit={t('annotation.add')}
+          class="row"
+          onSubmit={add}
+          label={t('annotation.add')}
+        >
+          {fields(today(), '')}
+        </Form>
+      )}
+    </Section>
+  );
+}
+
+const mostSteps = 8;
+
+function Funnels({ site, edit, after }: Props) {
+  const [steps, setSteps] = useState(2);
+  const create = async (values: Values): Promise<UserError[]> => {
+    const input = { siteId: site.id, name: values['name'] ?? '', steps: stepsOf(values, steps) };
+    const errors = await after((await createFunnel({ input })).createFunnel);
+    if (errors.length === 0) setSteps(2);
+    return errors;
+  };
+
+  return (
+    <Section title={t('funnel.title')} hint={t('funnel.hint')}>
+      {site.funnels.length === 0 && <Empty>{t('saved.noFunnels')}</Empty>}
+      <ul class="rows">
+        {site.funnels.map((f) => (
+          <li key={f.id}>
+            <span>
+              <strong>{f.name}</strong>
+              <br />
+              <span class="hint">{f.steps.map((s) => s.label).join(' → ')}</span>
+            </span>
+            {edit && <DeleteFunnel funnel={f} after={after} />}
+          </li>
+        ))}
+      </ul>
+      {edit && (
+        <details>
+          <summary>{t('funnel.new')}</summary>
+          <Form
+            key={site.funnels.length}
+            submit={t('funnel.create')}
+            onSubmit={create}
+            class="column"
+            label={t('funnel.new')}
+            after={
+              steps < mostSteps && (
+                <button type="button" onClick={() => setSteps(steps + 1)}>
+                  {t('funnel.moreSteps')}
+                </button>
+              )
+            }
+          >
+            <Field name="name" label={t('funnel.name')} maxLength={100} required />
+            {Array.from({ length: steps }, (_, i) => (
+              <fieldset key={i} class="step">
+                <legend>{t('funnel.step', { n: i + 1 })}</legend>
+                <div class="inline">
+                  <Select
+                    name={'kind' + i}
+                    label={t('funnel.kind')}
+                    options={[
+                      ['page', t('funnel.page')],
+                      ['event', t('funnel.event')],
+                    ]}
+                  />
+                  <Field name={'value' + i} label={t('funnel.value')} placeholder="/shop/**" required={i < 2} />
+                  <Field name={'label' + i} label={t('funnel.label')} maxLength={100} />
+                </div>
+              </fieldset>
+            ))}
+          </Form>
+        </details>
+      )}
+    </Section>
+  );
+}
+
+interface Step {
+  page?: string;
+  event?: string;
+  label?: string;
+}
+
+/** stepsOf reads the steps from the values of the form. Steps without a page or event are left out. */
+function stepsOf(values: Values, count: number): Step[] {
+  const steps: Step[] = [];
+  for (let i = 0; i < count; i++) {
+    const value = (values['value' + i] ?? '').trim();
+    const label = values['label' + i];
+    if (value) steps.push({ [values['kind' + i] === 'event' ? 'event' : 'page']: value, ...(label && { label }) });
+  }
+  return steps;
+}
+
+function DeleteFunnel({ funnel, after }: { funnel: FunnelFields; after: Props['after'] }) {
+  return (
+    <Confirm
+      button={t('saved.delete')}
+      title={t('funnel.delete')}
+      text={t('funnel.deleteText')}
+      name={funnel.name}
+      run={async () =>
+        after(
+          (await deleteFunnel({ input: { funnelId: funnel.id } })).deleteFunnel,
+          t('saved.deleted', { name: funnel.name }),
+        )
+      }
+    />
+  );
+}
+
+function Segments({ site, edit, after }: Props) {
+  const [renaming, setRenaming] = useState('');
+  const rename = async ({ name = '' }: Values): Promise<UserError[]> => {
+    const errors = await after((await updateSegment({ input: { segmentId: renaming, name } })).updateSegment);
+    if (errors.length === 0) setRenaming('');
+    return errors;
+  };
+  return (
+    <Section title={t('segments.title')} hint={t('segments.hint')}>
+      {site.segments.length === 0 ? (
+        <Empty>{t('segments.none')}</Empty>
+      ) : (
+        <Table
+          label={t('segments.title')}
+          head={[t('segments.name'), t('segments.filters'), ...(edit ? [t('saved.action')] : [])]}
+        >
+          {site.segments.map((s) => (
+            <tr key={s.id}>
+              <th scope="row">
+                {s.id === renaming ? (
+                  <Form submit={t('save')} class="row" onSubmit={rename} label={t('segments.rename')}>
+                    <Field name="name" label={t('segments.name')} value={s.name} maxLength={100} required autoFocus />
+                  </Form>
+                ) : (
+                  s.name
+                )}
+              </th>
+              <td>
+                {s.filters.map((f, i) => (
+                  <div key={i}>
+                    <code>
+                      {f.property ?? f.dimension.toLowerCase()} {f.operator.toLowerCase().replace('_', ' ')}
+                    </code>{' '}
+                    {f.values.join(', ')}
+                  </div>
+                ))}
+              </td>
+              {edit && (
+                <td class="number">
+                  <span class="inline">
+                    <button
+                      type="button"
+                      class="small"
+                      aria-label={t('saved.changeNamed', { name: s.name })}
+                      onClick={() => setRenaming(s.id === renaming ? '' : s.id)}
+                    >
+                      {t('segments.rename')}
+                    </button>
+                    <Confirm
+                      button={t('saved.delete')}
+                      title={t('segments.delete')}
+                      text={t('segments.deleteText')}
+                      name={s.name}
+                      run={async () =>
+                        after(
+                          (await deleteSegment({ input: { segmentId: s.id } })).deleteSegment,
+                          t('saved.deleted', { name: s.name }),
+                        )
+                      }
+                    />
+                  </span>
+                </td>
+              )}
+            </tr>
+          ))}
+        </Table>
+      )}
+    </Section>
+  );
+}
+
+/** Mails are the reader's own choice, which every role has. */
+function Mails({ site, after, sendsMail }: Props & { sendsMail: boolean }) {
+  const mails = site.reportMails;
+  const number = (text = ''): number | null => (text.trim() ? Number(text) : null);
+  const save = async (values: Values): Promise<UserError[]> => {
+    const input = {
+      siteId: site.id,
+      weekly: 'weekly' in values,
+      monthly: 'monthly' in values,
+      spikeAbove: number(values['spikeAbove']),
+      dropBelow: number(values['dropBelow']),
+    };
+    return after((await setReportMails({ input })).setReportMails);
+  };
+  return (
+    <Section title={t('mails.title')} hint={t('mails.hint', { zone: site.timeZone })}>
+      {!sendsMail && <p class="notice">{t('mails.noMail')}</p>}
+      <Form submit={t('save')} onSubmit={save} class="column" label={t('mails.title')}>
+        <Check name="weekly" label={t('mails.weekly')} checked={mails.weekly} />
+        <Check name="monthly" label={t('mails.monthly')} checked={mails.monthly} />
+        <Field
+          name="spikeAbove"
+          type="number"
+          min="1"
+          max="1000000000"
+          label={t('mails.spike')}
+          hint={t('mails.spikeHint')}
+          value={mails.spikeAbove === null ? '' : String(mails.spikeAbove)}
+        />
+        <Field
+          name="dropBelow"
+          type="number"
+          min="1"
+          max="1000000000"
+          label={t('mails.drop')}
+          hint={t('mails.dropHint')}
+          value={mails.dropBelow === null ? '' : String(mails.dropBelow)}
+        />
+      </Form>
+    </Section>
+  );
+}

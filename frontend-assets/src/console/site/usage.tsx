@@ -1,0 +1,64 @@
+// A site's usage of its quota, by month and by day.
+import { useQuery } from '../core/data';
+import { exact, utcDay } from '../core/format';
+import { t } from '../core/language';
+import { SiteHeader } from '../core/site';
+import { Empty, Loaded, Missing } from '../core/states';
+import { Quota, Section, Table, Time } from '../core/ui';
+import { usagePage } from '../operations';
+import { monthName } from '../parts/month';
+
+/** Usage shows the current month's quota, then the months and days with bars in proportion. */
+export function Usage({ id }: { id: string }) {
+  const query = useQuery(usagePage, { id });
+  return (
+    <Loaded query={query} title={t('usage.title')}>
+      {({ site }) => {
+        if (!site) return <Missing />;
+        const { usage } = site;
+        const months = site.usageHistory.map(({ period, used }) => ({ key: period, text: monthName(period), used }));
+        const days = site.usageByDay.map(({ day, used }) => ({ key: day, text: utcDay(day), used }));
+        const begun = months.findLastIndex((month) => month.used > 0) + 1;
+        return (
+          <>
+            <SiteHeader site={site} title={t('usage.title')} />
+            <Section title={t('quota.label')} hint={t('usage.plan', { plan: site.plan.replace(/_/g, ' ') })}>
+              <Quota used={usage.pageviews} quota={usage.quota} share={usage.percent} label={t('quota.label')} />
+              <p class="hint">
+                {t('quota.resets')} <Time at={usage.resetsAt} />.
+              </p>
+            </Section>
+            {begun === 0 ? (
+              <Empty>{t('usage.none')}</Empty>
+            ) : (
+              <div class="columns">
+                <Bars title={t('usage.months')} head={t('usage.month')} rows={months.slice(0, begun)} />
+                <Bars title={t('usage.days')} head={t('usage.day')} rows={days} />
+              </div>
+            )}
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function Bars(props: { title: string; head: string; rows: { key: string; text: string; used: number }[] }) {
+  const most = Math.max(...props.rows.map((row) => row.used), 1);
+  return (
+    <Section title={props.title} hint={t('usage.hint')}>
+      <div class="bars">
+        <Table label={props.title} head={[props.head, t('usage.used')]}>
+          {props.rows.map((row) => (
+            <tr key={row.key}>
+              <th scope="row">{row.text}</th>
+              <td class="number">
+                <span>{exact(row.used)}</span> <progress max={most} value={row.used} aria-label={row.text} />
+              </td>
+            </tr>
+          ))}
+        </Table>
+      </div>
+    </Section>
+  );
+}

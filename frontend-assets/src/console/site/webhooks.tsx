@@ -1,0 +1,427 @@
+// Webhooks of a site: their addresses, and the deliveries with their attempts.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { UserError } from '../core/api';
+import { usePolling, useQuery } from '../core/data';
+import { Action } from '../core/dialog';
+import { Field, Form, type Values } from '../core/form';
+import { dateTime, milliseconds } from '../core/format';
+import { t, translated } from '../core/language';
+import { SiteHeader } from '../core/site';
+import { Empty, Loaded, Missing } from '../core/states';
+import { announce, mayEdit } from '../core/store';
+import { Code, CopyButton, Section, Table, Time } from '../core/ui';
+import {
+  deliveries as readDeliveries,
+  delivery as readDelivery,
+  redeliver,
+  redeliverFailed,
+  resendDailyExport,
+  sendTestWebhook,
+  setConversionWebhook,
+  setDailyExportWebhook,
+  webhooks,
+  type DeliveryFields,
+  type DeliveryFilter,
+  type DeliveryKind,
+  type DeliveryState,
+  type WebhookFields,
+  type WebhooksData,
+} from '../operations';
+
+type Site = NonNullable<WebhooksData['site']>;
+
+interface Payload {
+  site: WebhookFields | null;
+  userErrors: UserError[];
+}
+
+/** Webhooks configures both webhooks and shows their deliveries. */
+export function Webhooks({ id }: { id: string }) {
+  const query = useQuery(webhooks, { id });
+  const [sent, setSent] = useState(0);
+  return (
+    <Loaded query={query} title={t('webhooks.title')}>
+      {(data) => {
+        const { site } = data;
+        if (!site) return <Missing />;
+
+        const show = (payload: Payload | null): UserError[] => {
+          if (payload?.site) {
+            query.set({ ...data, site: { ...site, ...payload.site } });
+            announce(t('saved'));
+          }
+          return payload?.userErrors ?? [];
+        };
+        return (
+          <>
+            <SiteHeader site={site} title={t('webhooks.title')} />
+            <div class="columns">
+              <Conversion site={site} show={show} />
+              <Daily site={site} show={show} onSent={() => setSent(sent + 1)} />
+            </div>
+            <Deliveries site={site} sent={sent} />
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+interface FormProps {
+  site: Site;
+  show(payload: Payload | null): UserError[];
+}
+
+function Conversion({ site, show }: FormProps) {
+  const edit = mayEdit();
+  const [secret, setSecret] = useState('');
+  const save = async (values: Values): Promise<UserError[]> => {
+    const input = {
+      siteId: site.id,
+      url: values['url'] ?? '',
+      ...(values['secret'] ? { secret: values['secret'] } : {}),
+    };
+    const errors = show((await setConversionWebhook({ input })).setConversionWebhook);
+    if (errors.length === 0) setSecret('');
+    return errors;
+  };
+
+  // 24 random bytes, in the form that libraries for signed webhooks expect.
+  const generate = (): void => {
+    const bytes = crypto.getRandomValues(new Uint8Array(24));
+    setSecret('whsec_' + btoa(String.fromCharCode(...bytes)));
+  };
+
+  return (
+    <Section title={t('webhooks.conversion')} hint={t('webhooks.conversionHint')}>
+      <Form
+        key={secret + site.conversionWebhookSigned}
+        submit={t('save')}
+        onSubmit={save}
+        class="column"
+        disabled={!edit}
+        label={t('webhooks.conversion')}
+      >
+        <Field
+          name="url"
+          type="url"
+          label={t('webhooks.url')}
+          hint={t('webhooks.urlHint')}
+          value={site.conversionWebhookUrl ?? ''}
+          placeholder="https://example.com/hooks/tallygate"
+          disabled={!edit}
+        />
+        <Field
+          name="secret"
+          label={t('webhooks.secret')}
+          hint={site.conversionWebhookSigned ? t('webhooks.secretSet') : t('webhooks.secretNone')}
+          value={secret}
+          maxLength={256}
+          disabled={!edit}
+        />
+        {edit && (
+          <p>
+            <button type="button" class="small" onClick={generate}>
+              {t('webhooks.generate')}
+            </button>{' '}
+            {secret && <CopyButton text={secret} label={t('webhooks.secret')} />}
+            {secret && <span class="hint"> {t('secret.once')}</span>}
+          </p>
+        )}
+      </Form>
+      {edit && site.conversionWebhookSigned && (
+        <Action
+          run={async () =>
+            show((await setConversionWebhook({ input: { siteId: site.id, secret: '' } })).setConversionWebhook)
+          }
+        >
+          {t('webhooks.secretRemove')}
+        </Action>
+      )}
+    </Section>
+  );
+}
+
+function Daily({ site, show, onSent }: FormProps & { onSent(): void }) {
+  const edit = mayEdit();
+  const save = async ({ url = '' }: Values): Promise<UserError[]> =>
+    show((await setDailyExportWebhook({ input: { siteId: site.id, url } })).setDailyExportWebhook);
+
+  const resend = async ({ date = '' }: Values): Promise<UserError[]> => {
+    const payload = (await resendDailyExport({ input: { siteId: site.id, date } })).resendDailyExport;
+    if (payload?.userErrors.length) return payload.userErrors;
+    announce(t('webhooks.daySent', { n: payload?.parts ?? 0 }));
+    onSent();
+    return [];
+  };
+
+  return (
+    <Section title={t('webhooks.daily')} hint={t('webhooks.dailyHint')}>
+      <Form submit={t('save')} onSubmit={save} class="column" disabled={!edit} label={t('webhooks.daily')}>
+        <Field
+          name="url"
+          type="url"
+          label={t('webhooks.url')}
+          hint={t('webhooks.urlHint')}
+          value={site.dailyExportUrl ?? ''}
+          placeholder="https://example.com/hooks/day"
+          disabled={!edit}
+        />
+      </Form>
+      {edit && site.dailyExportUrl && (
+        <Form submit={t('webhooks.resendDay')} onSubmit={resend} class="column" label={t('webhooks.resendDay')}>
+          <Field
+            name="date"
+            type="date"
+            label={t('webhooks.day')}
+            hint={t('webhooks.resendDayHint')}
+            value={day(-1)}
+            max={day(-1)}
+            required
+          />
+        </Form>
+      )}
+    </Section>
+  );
+}
+
+/** day returns a UTC day as YYYY-MM-DD, counted from today. */
+const day = (from: number): string => new Date(Date.now() + from * 86_400_000).toISOString().slice(0, 10);
+
+/** keptDays is how long deliveries are kept. */
+const keptDays = 30;
+
+const states = ['PENDING', 'WAITING', 'DELIVERED', 'FAILED'] as const;
+const kinds = ['CONVERSION', 'DAILY_EXPORT', 'TEST'] as const;
+
+/**
+ * Deliveries lists the site's deliveries, newest first, by state, kind, event and time. Deliveries
+ * in progress are read again until they end. sent changes when new deliveries are stored.
+ */
+function Deliveries({ site, sent }: { site: Site; sent: number }) {
+  const [page, setPage] = useState(site.deliveries);
+  const [filter, setFilter] = useState<DeliveryFilter>({});
+  const latest = useRef<AbortController | undefined>(undefined);
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const edit = mayEdit();
+  const list = page?.nodes ?? [];
+
+  // A delivery that is not on the loaded pages stays where it is.
+  const put = (changed: DeliveryFields): void =>
+    setPage((before) => before && { ...before, nodes: before.nodes.map((d) => (d.id === changed.id ? changed : d)) });
+
+  const load = async (wanted: DeliveryFilter): Promise<void> => {
+    latest.current?.abort();
+    const { signal } = (latest.current = new AbortController());
+    try {
+      const next = (await readDeliveries({ id: site.id, after: null, filter: wanted }, signal)).site?.deliveries;
+      if (next) setPage(next);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+  };
+
+  useEffect(() => {
+    if (sent > 0) void load(filter);
+    return () => latest.current?.abort();
+  }, [sent]);
+
+  /** choose changes the filter. A text that is being typed is searched after a pause. */
+  const choose = (changes: DeliveryFilter, pause = 0): void => {
+    const chosen = Object.entries({ ...filter, ...changes }).filter(([, value]) => value);
+    const next = Object.fromEntries(chosen) as DeliveryFilter;
+    setFilter(next);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => void load(next), pause);
+  };
+
+  // Deliveries that wait for a later attempt need no polling until it is due.
+  const pending = list
+    .filter((d) => d.state === 'PENDING' && Date.parse(d.nextAttemptAt ?? '') - Date.now() < 60_000)
+    .slice(0, 5);
+  usePolling(
+    async () => {
+      for (const { id } of pending) {
+        const next = (await readDelivery({ id })).node as DeliveryFields | null;
+        if (!next) continue;
+        put(next);
+        if (next.state !== 'PENDING')
+          announce(t('webhooks.result', { event: next.event, state: t(`webhooks.state.${next.state}`) }));
+      }
+    },
+    pending.length > 0 ? 1500 : 0,
+  );
+
+  const more = async (): Promise<void> => {
+    const after = page!.pageInfo.endCursor;
+    const next = (await readDeliveries({ id: site.id, after, filter })).site?.deliveries;
+    if (next) setPage({ ...next, nodes: [...list, ...next.nodes] });
+  };
+
+  const test = async (kind: 'CONVERSION' | 'DAILY_EXPORT'): Promise<UserError[]> => {
+    const payload = (await sendTestWebhook({ input: { siteId: site.id, kind } })).sendTestWebhook;
+    const { delivery } = payload ?? {};
+    if (delivery) setPage((before) => before && { ...before, nodes: [delivery, ...before.nodes] });
+    return payload?.userErrors ?? [];
+  };
+
+  const again = async (): Promise<UserError[]> => {
+    const since = filter.since ?? day(-keptDays) + 'T00:00:00Z';
+    for (let n = 0; ; ) {
+      const payload = (await redeliverFailed({ input: { siteId: site.id, since } })).redeliverFailed;
+      if (!payload || payload.userErrors.length > 0) return payload?.userErrors ?? [];
+      n += payload.redelivered;
+      if (payload.hasMore) continue;
+      announce(n > 0 ? t('webhooks.sentAgain', { n }) : t('webhooks.noFailed'));
+      await load(filter);
+      return [];
+    }
+  };
+
+  const filtered = Object.keys(filter).length > 0;
+  return (
+    <Section title={t('webhooks.deliveries')} hint={t('webhooks.deliveriesHint')}>
+      {edit && (
+        <div class="filters">
+          <Action run={() => test('CONVERSION')} disabled={!site.conversionWebhookUrl}>
+            {t('webhooks.test')}
+          </Action>
+          <Action run={() => test('DAILY_EXPORT')} disabled={!site.dailyExportUrl}>
+            {t('webhooks.testDaily')}
+          </Action>
+          <Action run={again}>{t('webhooks.againAll')}</Action>
+        </div>
+      )}
+      <div class="filters" role="search" aria-label={t('webhooks.deliveries')}>
+        <label>
+          {t('webhooks.byState')}{' '}
+          <select onChange={(e) => choose({ state: e.currentTarget.value as DeliveryState })}>
+            <option value="">{t('webhooks.all')}</option>
+            {states.map((state) => (
+              <option key={state} value={state}>
+                {t(`webhooks.state.${state}`)}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          {t('webhooks.byKind')}{' '}
+          <select onChange={(e) => choose({ kind: e.currentTarget.value as DeliveryKind })}>
+            <option value="">{t('webhooks.all')}</option>
+            {kinds.map((kind) => (
+              <option key={kind} value={kind}>
+                {t(`webhooks.kind.${kind}`)}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          {t('webhooks.byEvent')}{' '}
+          <input
+            type="search"
+            value={filter.event ?? ''}
+            onInput={(e) => choose({ event: e.currentTarget.value.trim() }, 300)}
+          />
+        </label>
+        <label>
+          {t('webhooks.bySince')}{' '}
+          <input
+            type="date"
+            min={day(-keptDays)}
+            max={day(0)}
+            onChange={(e) => choose({ since: e.currentTarget.value && e.currentTarget.value + 'T00:00:00Z' })}
+          />
+        </label>
+        <span class="hint" role="status">
+          {filtered && t('webhooks.found', { n: page?.totalCount ?? 0 })}
+        </span>
+      </div>
+      {list.length === 0 && <Empty>{filtered ? t('webhooks.noMatch') : t('webhooks.none')}</Empty>}
+      <ul class="deliveries">
+        {list.map((d) => (
+          <Delivery key={d.id} delivery={d} edit={edit} put={put} />
+        ))}
+      </ul>
+      {page?.pageInfo.hasNextPage && <Action run={more}>{t('list.more')}</Action>}
+    </Section>
+  );
+}
+
+function Delivery({ delivery, edit, put }: { delivery: DeliveryFields; edit: boolean; put(d: DeliveryFields): void }) {
+  const again = async (): Promise<UserError[]> => {
+    const payload = (await redeliver({ input: { deliveryId: delivery.id } })).redeliver;
+    if (payload?.delivery) put(payload.delivery);
+    return payload?.userErrors ?? [];
+  };
+  const last = delivery.attempts[delivery.attempts.length - 1];
+  return (
+    <li>
+      <details>
+        <summary>
+          <span class={'state ' + delivery.state}>{t(`webhooks.state.${delivery.state}`)}</span>{' '}
+          <code>{delivery.event}</code>{' '}
+          <span class="hint">
+            {t(`webhooks.kind.${delivery.kind}`)}
+            {delivery.part && <> {t('webhooks.part', { part: delivery.part, parts: delivery.parts ?? 0 })}</>},{' '}
+            <Time at={delivery.createdAt} />
+            {last?.error && delivery.state !== 'DELIVERED' && <>, {attemptError(last.error)}</>}
+          </span>
+        </summary>
+        <dl class="facts">
+          <div>
+            <dt>{t('webhooks.messageId')}</dt>
+            <dd>
+              <code>{delivery.messageId}</code>{' '}
+              <CopyButton text={delivery.messageId} label={t('webhooks.messageId')} />
+            </dd>
+          </div>
+          {delivery.url && (
+            <div>
+              <dt>{t('webhooks.url')}</dt>
+              <dd>
+                <code>{delivery.url}</code>
+              </dd>
+            </div>
+          )}
+        </dl>
+        {delivery.body && <Code text={delivery.body} label={t('webhooks.body')} />}
+        {delivery.attempts.length > 0 && (
+          <Table
+            label={t('webhooks.attempts')}
+            head={[
+              t('webhooks.at'),
+              t('webhooks.duration'),
+              t('webhooks.status'),
+              t('webhooks.outcome'),
+              t('webhooks.answer'),
+            ]}
+          >
+            {delivery.attempts.map((a) => (
+              <tr key={a.at}>
+                <th scope="row">
+                  {dateTime(a.at)}
+                  {a.manual && <span class="hint"> {t('webhooks.manual')}</span>}
+                </th>
+                <td class="number">{milliseconds(a.durationMs)}</td>
+                <td class="number">{a.status ?? '–'}</td>
+                <td>{a.error ? attemptError(a.error) : t('webhooks.state.DELIVERED')}</td>
+                <td>{a.answer ? <Code text={a.answer} label={t('webhooks.answer')} /> : '–'}</td>
+              </tr>
+            ))}
+          </Table>
+        )}
+        <p class="actions">
+          {delivery.state === 'PENDING' && delivery.nextAttemptAt && (
+            <span>
+              {t('webhooks.next')} <Time at={delivery.nextAttemptAt} />
+            </span>
+          )}
+          {edit && <Action run={again}>{t('webhooks.again')}</Action>}
+        </p>
+      </details>
+    </li>
+  );
+}
+
+/** attemptError returns why an attempt failed in words; unknown codes are shown as they are. */
+const attemptError = (code: string): string => translated('attempt', code, code);
