@@ -143,7 +143,7 @@ func (p *pass) addTotals(t *segment.Totals, from int64) error {
 	if err := p.addSums(p.totals, 0, t); err != nil {
 		return err
 	}
-	if point := p.pointOf(from); point != noSlot && point < len(p.points)-1 {
+	if point := p.pointOf(from); point != noInterval && point < len(p.points)-1 {
 		if err := p.addSums(p.series, uint32(point), t); err != nil {
 			return err
 		}
@@ -162,9 +162,9 @@ func (p *pass) addTotals(t *segment.Totals, from int64) error {
 	return nil
 }
 
-// addSums adds a span to a cell of the totals or of the series.
+// addSums adds a span to a bucket of the totals or of the series.
 func (p *pass) addSums(to *table, id uint32, t *segment.Totals) error {
-	c := &to.cells[id]
+	c := &to.buckets[id]
 	c.Visitors += t.Visitors
 	c.Visits += t.Visits
 	c.Pageviews += t.Pageviews
@@ -207,7 +207,7 @@ func (p *pass) addSums(to *table, id uint32, t *segment.Totals) error {
 	return nil
 }
 
-// addUsers enters user ids into a cell and returns how many were not there.
+// addUsers enters user ids into a bucket and returns how many were not there.
 func (p *pass) addUsers(to *table, id uint32, users *segment.List, converted bool) (added int64, err error) {
 	if p.pairs, err = users.Append(p.pairs[:0]); err != nil {
 		return 0, err
@@ -232,7 +232,7 @@ func (p *pass) addRows(to *table, field segment.Field, t *segment.Totals) (err e
 		return err
 	}
 	for _, pair := range p.pairs {
-		h := &to.visitorCells[numbers[pair.Value]]
+		h := &to.visitorBuckets[numbers[pair.Value]]
 		h.visitors += pair.N
 		h.shown = true
 	}
@@ -242,12 +242,12 @@ func (p *pass) addRows(to *table, field segment.Field, t *segment.Totals) (err e
 	}
 	for _, pair := range p.pairs {
 		id := numbers[pair.Value]
-		to.visitorCells[id].visitors += to.users.add(id, p.users[pair.N], false)
+		to.visitorBuckets[id].visitors += to.users.add(id, p.users[pair.N], false)
 	}
 
 	for _, h := range t.Hidden {
 		if h.Field == field && p.keys[h.Name] {
-			to.visitorCells[numbers[h.Value]].shown = true
+			to.visitorBuckets[numbers[h.Value]].shown = true
 		}
 	}
 	return nil
@@ -264,7 +264,7 @@ func (p *pass) addNames(to *table, field segment.Field, t *segment.Totals) error
 			return err
 		}
 
-		c := &to.cells[id]
+		c := &to.buckets[id]
 		c.Visitors += n.Visitors + met
 		c.Events += n.Events
 		c.Visits += n.Visits
@@ -283,7 +283,7 @@ func (p *pass) addNames(to *table, field segment.Field, t *segment.Totals) error
 
 	for i := range t.Across {
 		n := &t.Across[i]
-		c := &to.cells[numbers[n.Name]]
+		c := &to.buckets[numbers[n.Name]]
 		c.Visits += n.Visits
 		c.Bounces += n.Bounces
 		c.VisitMS += n.VisitMS

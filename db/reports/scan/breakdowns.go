@@ -48,7 +48,7 @@ func (p *pass) countBreakdown(i int, w *window) {
 	case b.By == Property:
 		p.countProperty(i, w)
 	case isTime(b.By):
-		p.countAt(to, &p.slots[i], w)
+		p.countAt(to, &p.intervals[i], w)
 	case to.visitorsOnly:
 		p.countVisitorsByVisit(fields[b.By], to)
 	default:
@@ -65,7 +65,7 @@ func (p *pass) countVisits(field segment.Field, to *table) {
 		id := numbers[column.At(int(f.visit))]
 		p.addVisit(to, id, i)
 		if field == segment.Exit && f.begun {
-			to.cells[id].Exits++
+			to.buckets[id].Exits++
 		}
 	}
 	for _, sale := range p.sales {
@@ -96,7 +96,7 @@ func countVisitorsByVisit[I index](p *pass, column []I, numbers []uint32, to *ta
 		switch {
 		case f.days == 0:
 		case f.alone:
-			to.visitorCells[id].visitors += uint32(bits.OnesCount8(f.days))
+			to.visitorBuckets[id].visitors += uint32(bits.OnesCount8(f.days))
 			continue
 		default:
 			to.addVisitorOnly(id, f, f.days)
@@ -105,7 +105,7 @@ func countVisitorsByVisit[I index](p *pass, column []I, numbers []uint32, to *ta
 
 		// A visit without a page view in the period has no visitor, but may have a row.
 		if f.begun || f.converted != 0 || p.sums[i].events > 0 {
-			to.visitorCells[id].shown = true
+			to.visitorBuckets[id].shown = true
 		}
 	}
 }
@@ -171,11 +171,11 @@ func (p *pass) countPages(to *table, w *window) {
 		p.eachViewOf(f, w, func(v int, day uint8) {
 			id := numbers[path.At(v)]
 			to.addVisitor(id, f, day)
-			p.addView(&to.cells[id], v)
-			p.enter(&to.cells[id], f)
+			p.addView(&to.buckets[id], v)
+			p.enter(&to.buckets[id], f)
 		})
 		if f.begun {
-			to.cells[numbers[exit.At(int(f.visit))]].Exits++
+			to.buckets[numbers[exit.At(int(f.visit))]].Exits++
 		}
 	}
 
@@ -204,7 +204,7 @@ func (p *pass) countVisitorsByPage(to *table, w *window) {
 	numbers := p.numbers(segment.Path)
 	p.eachEvent(w, func(_ *fact, e int, _ uint8) {
 		if p.shown[name.At(e)] {
-			to.visitorCells[numbers[eventPath.At(e)]].shown = true
+			to.visitorBuckets[numbers[eventPath.At(e)]].shown = true
 		}
 	})
 }
@@ -228,28 +228,28 @@ func countVisitorsByPage[I index](p *pass, path []I, numbers []uint32, to *table
 		}
 		if f.begun {
 			// The exit page may have been viewed after the end of the period.
-			to.visitorCells[numbers[exit.At(int(f.visit))]].shown = true
+			to.visitorBuckets[numbers[exit.At(int(f.visit))]].shown = true
 		}
 	}
 }
 
-// addView adds a page view to a cell.
-func (p *pass) addView(c *cell, v int) {
+// addView adds a page view to a bucket.
+func (p *pass) addView(c *bucket, v int) {
 	c.Pageviews++
 	c.ViewMS += int64(p.g.ViewEngaged[v])
 	c.ScrollSum += int64(p.g.Scroll[v])
 	c.Scrolled += int64(min(p.g.Scroll[v], 1))
 }
 
-// addBegun adds a visit that began in the period to a cell.
-func (p *pass) addBegun(c *cell, f *fact) {
+// addBegun adds a visit that began in the period to a bucket.
+func (p *pass) addBegun(c *bucket, f *fact) {
 	c.Visits++
 	c.VisitMS += int64(p.g.Engaged[f.visit])
 	c.Bounces += int64(p.g.Bounced[f.visit])
 }
 
-// enter counts a visit once in a cell.
-func (p *pass) enter(c *cell, f *fact) {
+// enter counts a visit once in a bucket.
+func (p *pass) enter(c *bucket, f *fact) {
 	number := p.visits + f.visit + 1
 	if !f.begun || c.visit == number {
 		return
@@ -258,14 +258,14 @@ func (p *pass) enter(c *cell, f *fact) {
 	p.addBegun(c, f)
 }
 
-// addEventTo adds an event to a cell. Automatic ones count where they are asked for by name.
+// addEventTo adds an event to a bucket. Automatic ones count where they are asked for by name.
 func (p *pass) addEventTo(t *table, id uint32, f *fact, e int, day uint8, automatic bool) {
 	name := p.g.Columns[segment.EventName].At(e)
 	if automatic || !p.auto[name] {
-		t.cells[id].Events++
+		t.buckets[id].Events++
 	}
 	if p.keys[name] {
-		t.cells[id].Conversions++
+		t.buckets[id].Conversions++
 		t.convert(id, f, day)
 	}
 }
@@ -278,7 +278,7 @@ func (p *pass) countEvents(to *table, w *window) {
 		id := numbers[column.At(e)]
 		p.addEventTo(to, id, f, e, day, true)
 		to.addVisitor(id, f, day)
-		p.enter(&to.cells[id], f)
+		p.enter(&to.buckets[id], f)
 	})
 	for _, sale := range p.sales {
 		to.addRevenue(numbers[column.At(sale.event)], sale.currency, sale.revenue)

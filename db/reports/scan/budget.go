@@ -9,7 +9,7 @@ import (
 var ErrBudget = errors.New("scan: the report needs more memory than its budget")
 
 // Budget bounds the memory of the scanners that share it. It is counted where memory grows: texts,
-// cells of tables, user ids, currencies. What one segment adds can exceed it, before the next check.
+// buckets of tables, user ids, currencies. What one segment adds can exceed it, before the next check.
 // It is safe for concurrent use. A nil Budget has no bound.
 type Budget struct {
 	most int64

@@ -44,8 +44,8 @@ func TestDictionary(t *testing.T) {
 // TestUserSet compares what is new with a map, for keys that differ in one part alone and at random.
 func TestUserSet(t *testing.T) {
 	type key struct {
-		cell, user uint32
-		converted  bool
+		bucket, user uint32
+		converted    bool
 	}
 	r := rand.New(rand.NewPCG(6, 6))
 	s, met := userSet{}, map[key]bool{}
@@ -54,7 +54,7 @@ func TestUserSet(t *testing.T) {
 		for _, k := range []key{
 			{i, 1, false}, {0, i + 1, i%2 == 0}, {i << 12, 7, true}, {r.Uint32(), 1 + r.Uint32N(1<<29), false}, {r.Uint32N(50), 1 + r.Uint32N(50), true},
 		} {
-			if got := s.add(k.cell, k.user, k.converted) == 1; got == met[k] {
+			if got := s.add(k.bucket, k.user, k.converted) == 1; got == met[k] {
 				t.Fatalf("%+v is new: %v, want %v", k, got, !met[k])
 			}
 			met[k] = true

@@ -42,9 +42,9 @@ func (r *Revenue) add(other Revenue) {
 	r.Refunds += other.Refunds
 }
 
-// addRevenue adds to the revenue of a currency in a cell.
+// addRevenue adds to the revenue of a currency in a bucket.
 func (t *table) addRevenue(id uint32, currency string, r Revenue) {
-	f := &t.cells[id].Figures
+	f := &t.buckets[id].Figures
 	before := len(f.Revenue)
 	f.addRevenue(currency, r)
 	t.budget.Take((len(f.Revenue) - before) * currencyBytes)
@@ -60,9 +60,9 @@ func (f *Figures) addRevenue(currency string, r Revenue) {
 	f.Revenue[currency] = sum
 }
 
-// cell collects the figures of one value. The stamps make distinct visitors countable without a set:
+// bucket collects the figures of one value. The stamps make distinct visitors countable without a set:
 // the visits of a visitor are neighbours, and no two segments share a number.
-type cell struct {
+type bucket struct {
 	seen      stamp  // visitors counted in Visitors
 	converted stamp  // visitors counted in Converted
 	visit     uint32 // number of the last visit counted in Visits
@@ -71,13 +71,13 @@ type cell struct {
 }
 
 // any reports whether anything was counted.
-func (c *cell) any() bool {
+func (c *bucket) any() bool {
 	return c.Visits|c.Pageviews|c.Events|c.Exits|c.Visitors|c.Converted != 0 || c.Revenue != nil
 }
 
-// visitorCell collects the visitors of one value, for a breakdown that needs no other figure. It has an
-// eighth of a cell's size, so that those of some thousand values stay in the processor's cache.
-type visitorCell struct {
+// visitorBucket collects the visitors of one value, for a breakdown that needs no other figure. It has an
+// eighth of a bucket's size, so that those of some thousand values stay in the processor's cache.
+type visitorBucket struct {
 	seen     stamp  // visitors counted in visitors
 	user     uint32 // the user id counted last in visitors
 	visitors uint32 // fewer than 2^32, since a Scanner takes fewer than 2^29 visits
@@ -85,7 +85,7 @@ type visitorCell struct {
 }
 
 // any reports whether anything was counted.
-func (h *visitorCell) any() bool { return h.visitors != 0 || h.shown }
+func (h *visitorBucket) any() bool { return h.visitors != 0 || h.shown }
 
 // stamp holds the last visitor that was counted and, as a bit each, the local days on which. A UTC
 // day meets at most three local days, which happens when daylight saving shortens one.
@@ -106,34 +106,34 @@ func (s *stamp) add(visitor uint32, days uint8) uint32 {
 }
 
 // table collects the rows of one breakdown over all segments, by the number of the value. It has
-// either cells or visitorCells.
+// either buckets or visitorBuckets.
 type table struct {
-	visitorsOnly bool
-	cells        []cell
-	visitorCells []visitorCell
-	users        userSet // user ids met, which count once in the period
+	visitorsOnly   bool
+	buckets        []bucket
+	visitorBuckets []visitorBucket
+	users          userSet // user ids met, which count once in the period
 
 	budget *Budget
 	values *dictionary // of a property
 }
 
 func newTable(n int, budget *Budget) *table {
-	return &table{cells: make([]cell, n), budget: budget, users: userSet{budget: budget}}
+	return &table{buckets: make([]bucket, n), budget: budget, users: userSet{budget: budget}}
 }
 
 // grow makes room for numbers below n.
 func (t *table) grow(n int) {
 	if t.visitorsOnly {
-		t.visitorCells = grown(t.visitorCells, n, t.budget)
+		t.visitorBuckets = grown(t.visitorBuckets, n, t.budget)
 		return
 	}
-	t.cells = grown(t.cells, n, t.budget)
+	t.buckets = grown(t.buckets, n, t.budget)
 }
 
 // empty removes all figures and keeps the room.
 func (t *table) empty() {
-	clear(t.visitorCells)
-	clear(t.cells)
+	clear(t.visitorBuckets)
+	clear(t.buckets)
 	t.users.empty()
 }
 
@@ -148,9 +148,9 @@ func grown[T any](list []T, n int, budget *Budget) []T {
 	return list
 }
 
-// addVisitor counts the person behind a visit in a cell, on the given local days.
+// addVisitor counts the person behind a visit in a bucket, on the given local days.
 func (t *table) addVisitor(id uint32, f *fact, days uint8) {
-	c := &t.cells[id]
+	c := &t.buckets[id]
 	switch {
 	case days == 0:
 	case f.user == 0:
@@ -161,10 +161,10 @@ func (t *table) addVisitor(id uint32, f *fact, days uint8) {
 	}
 }
 
-// addVisitorOnly counts the person behind a visit in a visitorCell, on the given local days, of which there
+// addVisitorOnly counts the person behind a visit in a visitorBucket, on the given local days, of which there
 // is one.
 func (t *table) addVisitorOnly(id uint32, f *fact, days uint8) {
-	h := &t.visitorCells[id]
+	h := &t.visitorBuckets[id]
 	switch {
 	case f.user == 0:
 		h.visitors += h.seen.add(f.visitor, days)
@@ -174,14 +174,14 @@ func (t *table) addVisitorOnly(id uint32, f *fact, days uint8) {
 	}
 }
 
-// convert counts the person behind a visit as converted in a cell, on the given local days.
+// convert counts the person behind a visit as converted in a bucket, on the given local days.
 func (t *table) convert(id uint32, f *fact, days uint8) {
 	switch {
 	case days == 0:
 	case f.user != 0:
-		t.cells[id].Converted += int64(t.users.add(id, f.user, true))
+		t.buckets[id].Converted += int64(t.users.add(id, f.user, true))
 	default:
-		c := &t.cells[id]
+		c := &t.buckets[id]
 		c.Converted += int64(c.converted.add(f.visitor, days))
 	}
 }

@@ -81,7 +81,7 @@ func (p *pass) find(c *condition) {
 	case Property:
 		p.findProperty(c)
 	case DayOfWeek, HourOfDay:
-		s, match := p.timeSlots(c.By), p.matchesOf(timeTexts[c.By], c.match)
+		s, match := p.timeIntervals(c.By), p.matchesOf(timeTexts[c.By], c.match)
 		for visit, start := range g.Start {
 			p.having[visit] = match[s.at(start)]
 		}

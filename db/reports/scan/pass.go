@@ -56,9 +56,9 @@ type pass struct {
 	values []map[uint32]uint32 // by breakdown: the numbers of a property's values by their index
 
 	// What is computed once for the segment, when the first of its facts is counted.
-	ready bool
-	slots []slots  // of the breakdowns by time, and then of the series
-	steps [][]step // of the funnels
+	ready     bool
+	intervals []intervals // of the breakdowns by time, and then of the series
+	steps     [][]step    // of the funnels
 }
 
 // saleKind says what an event's name means for revenue.
@@ -266,9 +266,9 @@ func revenueOf(kind saleKind, value int64) Revenue {
 	return Revenue{Gross: model.Money(value), Purchases: 1}
 }
 
-// addVisit adds all that fact i contributes to the cell of its value.
+// addVisit adds all that fact i contributes to the bucket of its value.
 func (p *pass) addVisit(t *table, id uint32, i int) {
-	c, f, s := &t.cells[id], &p.facts[i], &p.sums[i]
+	c, f, s := &t.buckets[id], &p.facts[i], &p.sums[i]
 	if f.begun {
 		p.addBegun(c, f)
 	}

@@ -27,7 +27,7 @@ func (p *pass) countProperty(i int, w *window) {
 		id := p.numberOf(i, value)
 		p.addEventTo(to, id, f, e, day, true)
 		to.addVisitor(id, f, day)
-		p.enter(&to.cells[id], f)
+		p.enter(&to.buckets[id], f)
 		if p.kind[p.g.Columns[segment.EventName].At(e)] != noSale {
 			of[e] = id
 		}

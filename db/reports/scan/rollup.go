@@ -83,7 +83,7 @@ func (r *roller) events() *table { return r.tables[len(r.tables)-1] }
 
 // take returns the figures of a span and empties the tables.
 func (r *roller) take(w *window) *segment.Totals {
-	c, users := &r.totals.cells[0].Figures, r.totals.users.entries()
+	c, users := &r.totals.buckets[0].Figures, r.totals.users.entries()
 	t := &segment.Totals{
 		Visitors: c.Visitors - int64(len(users)), Visits: c.Visits, Pageviews: c.Pageviews, Bounces: c.Bounces,
 		Scrolled: c.Scrolled, VisitMS: c.VisitMS, ViewMS: c.ViewMS, ScrollSum: c.ScrollSum,
@@ -108,17 +108,17 @@ func (r *roller) empty() {
 	}
 }
 
-// rowsOf returns the rows of a table with visitorCells.
+// rowsOf returns the rows of a table with visitorBuckets.
 func rowsOf(t *table) segment.FieldRows {
 	users := t.users.entries()
 	var visitors []segment.Pair
-	for id, next := 0, 0; id < len(t.visitorCells); id++ {
+	for id, next := 0, 0; id < len(t.visitorBuckets); id++ {
 		begin := next
 		for next < len(users) && users[next].Value == uint32(id) {
 			next++
 		}
 
-		h := &t.visitorCells[id]
+		h := &t.visitorBuckets[id]
 		if known := uint32(next - begin); h.visitors > known || h.visitors == 0 && h.shown {
 			visitors = append(visitors, segment.Pair{Value: uint32(id), N: h.visitors - known})
 		}
@@ -126,11 +126,11 @@ func rowsOf(t *table) segment.FieldRows {
 	return segment.FieldRows{Visitors: segment.NewList(visitors), Users: segment.NewList(users)}
 }
 
-// usersOf returns the user ids of a cell from the entries of a table.
-func usersOf(entries []segment.Pair, cell uint32) segment.List {
+// usersOf returns the user ids of a bucket from the entries of a table.
+func usersOf(entries []segment.Pair, bucket uint32) segment.List {
 	var users []segment.Pair
 	for _, e := range entries {
-		if e.Value == cell {
+		if e.Value == bucket {
 			users = append(users, segment.Pair{Value: e.N})
 		}
 	}
@@ -140,8 +140,8 @@ func usersOf(entries []segment.Pair, cell uint32) segment.List {
 // namesOf returns the rows of the table of events.
 func namesOf(t *table) (names []segment.NameTotals) {
 	users := t.users.entries()
-	for id := range t.cells {
-		c := &t.cells[id]
+	for id := range t.buckets {
+		c := &t.buckets[id]
 		if !c.any() {
 			continue
 		}
@@ -257,7 +257,7 @@ func (r *roller) hidden(w *window) (rows []segment.HiddenRow) {
 			}
 
 			path := r.g.Columns[segment.EventPath].At(e)
-			if !pages.visitorCells[path].any() {
+			if !pages.visitorBuckets[path].any() {
 				rows = append(rows, segment.HiddenRow{Field: segment.Path, Value: path, Name: name})
 			}
 			if f.begun || f.days != 0 || r.sums[i].events > 0 {
@@ -265,7 +265,7 @@ func (r *roller) hidden(w *window) (rows []segment.HiddenRow) {
 			}
 			for by, field := range fields {
 				value := r.g.Columns[field].At(int(f.visit))
-				if !r.tables[by].visitorCells[value].any() {
+				if !r.tables[by].visitorBuckets[value].any() {
 					rows = append(rows, segment.HiddenRow{Field: field, Value: value, Name: name})
 				}
 			}

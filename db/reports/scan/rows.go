@@ -8,11 +8,11 @@ import (
 // Rows has the figures of each value of a breakdown in which anything was counted. The empty value
 // stands for none. Rows must not be changed.
 type Rows struct {
-	texts        []string                          // values by number, those without a row included
-	number       func(value string) (uint32, bool) // inverse of texts
-	cells        []cell                            // by number, or
-	visitorCells []visitorCell                     // ditto, of a breakdown by visitors only
-	length       int
+	texts          []string                          // values by number, those without a row included
+	number         func(value string) (uint32, bool) // inverse of texts
+	buckets        []bucket                          // by number, or
+	visitorBuckets []visitorBucket                   // ditto, of a breakdown by visitors only
+	length         int
 
 	// Other reports whether there is a row OtherValue of values beyond the limits of a segment.
 	Other bool
@@ -22,14 +22,14 @@ type Rows struct {
 
 // newRows returns the rows of a table.
 func newRows(t *table, texts []string, number func(value string) (uint32, bool)) *Rows {
-	r := &Rows{texts: texts, number: number, cells: t.cells, visitorCells: t.visitorCells}
-	for i := range r.cells {
-		if r.cells[i].any() {
+	r := &Rows{texts: texts, number: number, buckets: t.buckets, visitorBuckets: t.visitorBuckets}
+	for i := range r.buckets {
+		if r.buckets[i].any() {
 			r.length++
 		}
 	}
-	for i := range r.visitorCells {
-		if r.visitorCells[i].any() {
+	for i := range r.visitorBuckets {
+		if r.visitorBuckets[i].any() {
 			r.length++
 		}
 	}
@@ -40,12 +40,12 @@ func newRows(t *table, texts []string, number func(value string) (uint32, bool))
 func (r *Rows) Bytes() int64 {
 	const perText, perCurrency = 40, 100 // perText with its place in the dictionary
 
-	n := int64(len(r.cells))*int64(unsafe.Sizeof(cell{})) + int64(len(r.visitorCells))*int64(unsafe.Sizeof(visitorCell{}))
+	n := int64(len(r.buckets))*int64(unsafe.Sizeof(bucket{})) + int64(len(r.visitorBuckets))*int64(unsafe.Sizeof(visitorBucket{}))
 	for _, text := range r.texts {
 		n += perText + int64(len(text))
 	}
-	for i := range r.cells {
-		n += perCurrency * int64(len(r.cells[i].Revenue))
+	for i := range r.buckets {
+		n += perCurrency * int64(len(r.buckets[i].Revenue))
 	}
 	for value := range r.imported {
 		n += perText + int64(len(value)) + int64(unsafe.Sizeof(Figures{})+unsafe.Sizeof(Unknown{}))
@@ -59,7 +59,7 @@ func (r *Rows) Len() int { return r.length }
 // All returns the rows in no order. Those of a breakdown with VisitorsOnly have no other figure.
 func (r *Rows) All() iter.Seq2[string, Figures] {
 	return func(yield func(string, Figures) bool) {
-		for i := range max(len(r.cells), len(r.visitorCells)) {
+		for i := range max(len(r.buckets), len(r.visitorBuckets)) {
 			if f, ok := r.at(i); ok && !yield(r.texts[i], r.with(r.texts[i], f)) {
 				return
 			}
@@ -80,10 +80,10 @@ func (r *Rows) Of(value string) Figures {
 
 // at returns the figures counted for a number. ok is false if there are none.
 func (r *Rows) at(i int) (f Figures, ok bool) {
-	if i < len(r.cells) {
-		return r.cells[i].Figures, r.cells[i].any()
+	if i < len(r.buckets) {
+		return r.buckets[i].Figures, r.buckets[i].any()
 	}
-	h := &r.visitorCells[i]
+	h := &r.visitorBuckets[i]
 	return Figures{Visitors: int64(h.visitors)}, h.any()
 }
 
@@ -93,7 +93,7 @@ func (r *Rows) counted(value string) (f Figures, ok bool) {
 		return f, false
 	}
 	i, known := r.number(value)
-	if !known || int(i) >= max(len(r.cells), len(r.visitorCells)) {
+	if !known || int(i) >= max(len(r.buckets), len(r.visitorBuckets)) {
 		return f, false
 	}
 	return r.at(int(i))

@@ -41,8 +41,8 @@ type Scanner struct {
 	copies   map[string]string             // see copiesOf
 	addsUp   bool                          // rollups have all that the query asks for
 
-	totals  *table   // has one cell
-	series  *table   // has a cell for each point
+	totals  *table   // has one bucket
+	series  *table   // has a bucket for each point
 	tables  []*table // of the breakdowns
 	funnels []funnelCount
 	props   map[string]*propertyCount
@@ -173,12 +173,12 @@ func (p *pass) prepare() error {
 
 	for i := range p.query.Breakdowns {
 		if by := p.query.Breakdowns[i].By; isTime(by) {
-			p.slots = append(p.slots, p.timeSlots(by))
+			p.intervals = append(p.intervals, p.timeIntervals(by))
 		} else {
-			p.slots = append(p.slots, slots{})
+			p.intervals = append(p.intervals, intervals{})
 		}
 	}
-	p.slots = append(p.slots, p.pointSlots())
+	p.intervals = append(p.intervals, p.pointIntervals())
 
 	for _, steps := range p.compiled {
 		p.steps = append(p.steps, p.stepsOf(steps))
@@ -190,8 +190,8 @@ func (p *pass) prepare() error {
 // writes its own table only.
 func (p *pass) count(w *window) {
 	parts := []func(){p.countTotals}
-	if len(p.series.cells) > 0 {
-		parts = append(parts, func() { p.countAt(p.series, &p.slots[len(p.tables)], w) })
+	if len(p.series.buckets) > 0 {
+		parts = append(parts, func() { p.countAt(p.series, &p.intervals[len(p.tables)], w) })
 	}
 	for i := range p.tables {
 		parts = append(parts, func() { p.countBreakdown(i, w) })
@@ -301,13 +301,13 @@ func (p *pass) numberFacts() {
 // Result returns the figures of all segments added so far.
 func (s *Scanner) Result() *Result {
 	r := &Result{
-		Totals: s.totals.cells[0].Figures, Breakdowns: make([]*Rows, len(s.tables)), Properties: make(map[string]PropertyCount),
+		Totals: s.totals.buckets[0].Figures, Breakdowns: make([]*Rows, len(s.tables)), Properties: make(map[string]PropertyCount),
 	}
 
 	if len(s.points) > 1 {
-		r.Points = make([]Figures, len(s.series.cells))
+		r.Points = make([]Figures, len(s.series.buckets))
 		for i := range r.Points {
-			r.Points[i] = s.series.cells[i].Figures
+			r.Points[i] = s.series.buckets[i].Figures
 		}
 	}
 	for i, t := range s.tables {
@@ -329,8 +329,8 @@ func (s *Scanner) rows(by Dimension, t *table) *Rows {
 	if !ok {
 		texts := timeTexts[by]
 		return newRows(t, texts, func(value string) (uint32, bool) {
-			slot := slices.Index(texts, value)
-			return uint32(max(slot, 0)), slot >= 0
+			interval := slices.Index(texts, value)
+			return uint32(max(interval, 0)), interval >= 0
 		})
 	}
 	d := s.texts[field.Domain()]

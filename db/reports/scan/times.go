@@ -10,7 +10,7 @@ import (
 // isTime reports whether the rows of a dimension are times.
 func isTime(by Dimension) bool { return by == DayOfWeek || by == HourOfDay }
 
-// timeTexts are the values of the dimensions whose rows are times, by slot: the days of the week from
+// timeTexts are the values of the dimensions whose rows are times, by interval: the days of the week from
 // 1 for Monday to 7, and the hours of the day.
 var timeTexts = map[Dimension][]string{
 	DayOfWeek: {"1", "2", "3", "4", "5", "6", "7"},
@@ -20,64 +20,64 @@ var timeTexts = map[Dimension][]string{
 	},
 }
 
-// slots maps the seconds of a segment to slots of time, such as the points of a series. The slot of
+// intervals maps the seconds of a segment to intervals of time, such as the points of a series. The interval of
 // a quarter of an hour is computed once.
-type slots struct {
+type intervals struct {
 	first    int64                // Unix seconds of the segment's first midnight
-	of       func(unix int64) int // the slot of a time, or noSlot
-	quarters []int16              // slots by quarter of an hour since first
-	rising   bool                 // a later time never has a lower slot
+	of       func(unix int64) int // the interval of a time, or noInterval
+	quarters []int16              // intervals by quarter of an hour since first
+	rising   bool                 // a later time never has a lower interval
 }
 
 const (
-	noSlot  = -1
-	several = -2 // in quarters: the slot changes within the quarter
+	noInterval = -1
+	several    = -2 // in quarters: the interval changes within the quarter
 
 	quarter = 15 * 60
 )
 
-// newSlots computes the slots of the segment's quarters of an hour. of must be constant within a
-// quarter that begins and ends in the same slot, as hours and days of all zones are since 1973.
-func newSlots(g *segment.Segment, of func(unix int64) int) slots {
+// newIntervals computes the intervals of the segment's quarters of an hour. of must be constant within a
+// quarter that begins and ends in the same interval, as hours and days of all zones are since 1973.
+func newIntervals(g *segment.Segment, of func(unix int64) int) intervals {
 	first := g.First.Start().Time().Unix()
-	s := slots{first: first, of: of, quarters: make([]int16, len(g.Days)*(86_400/quarter))}
+	s := intervals{first: first, of: of, quarters: make([]int16, len(g.Days)*(86_400/quarter))}
 	for i := range s.quarters {
 		begin := first + int64(i)*quarter
-		slot := of(begin)
-		if of(begin+quarter-1) != slot {
-			slot = several
+		interval := of(begin)
+		if of(begin+quarter-1) != interval {
+			interval = several
 		}
-		s.quarters[i] = int16(slot)
+		s.quarters[i] = int16(interval)
 	}
 	return s
 }
 
-// at returns the slot of a second, or noSlot.
-func (s *slots) at(second uint32) int {
+// at returns the interval of a second, or noInterval.
+func (s *intervals) at(second uint32) int {
 	if n := int(second / quarter); n < len(s.quarters) && s.quarters[n] != several {
 		return int(s.quarters[n])
 	}
 	return s.of(s.first + int64(second))
 }
 
-// only returns the slot of all seconds of a window. ok is false if there may be several.
-func (s *slots) only(w *window) (slot int, ok bool) {
+// only returns the interval of all seconds of a window. ok is false if there may be several.
+func (s *intervals) only(w *window) (interval int, ok bool) {
 	first, last := int(w.from/quarter), int(w.to-1)/quarter
 	if w.to == 0 || last >= len(s.quarters) {
-		return noSlot, false
+		return noInterval, false
 	}
 	for _, other := range s.quarters[first : last+1] {
 		if other == several || other != s.quarters[first] {
-			return noSlot, false
+			return noInterval, false
 		}
 	}
 	return int(s.quarters[first]), true
 }
 
-// timeSlots returns the slots of a dimension whose rows are times.
-func (p *pass) timeSlots(by Dimension) slots {
+// timeIntervals returns the intervals of a dimension whose rows are times.
+func (p *pass) timeIntervals(by Dimension) intervals {
 	zone := p.query.Zone
-	return newSlots(p.g, func(unix int64) int {
+	return newIntervals(p.g, func(unix int64) int {
 		t := time.Unix(unix, 0).In(zone)
 		if by == HourOfDay {
 			return t.Hour()
@@ -86,61 +86,61 @@ func (p *pass) timeSlots(by Dimension) slots {
 	})
 }
 
-// pointSlots returns the slots of the series' points.
-func (p *pass) pointSlots() slots {
-	s := newSlots(p.g, func(unix int64) int {
+// pointIntervals returns the intervals of the series' points.
+func (p *pass) pointIntervals() intervals {
+	s := newIntervals(p.g, func(unix int64) int {
 		if i := p.pointOf(unix); i < len(p.points)-1 {
 			return i
 		}
-		return noSlot
+		return noInterval
 	})
 	s.rising = true
 	return s
 }
 
-// pointOf returns the last point that begins at a time or before, or noSlot. Points that begin at the
+// pointOf returns the last point that begins at a time or before, or noInterval. Points that begin at the
 // same time are empty but for the last one.
 func (s *Scanner) pointOf(unix int64) int {
 	after, _ := slices.BinarySearch(s.points, unix+1)
 	return after - 1
 }
 
-// countAt counts by slots of time: page views and events by their own time, visits by their start.
-func (p *pass) countAt(to *table, s *slots, w *window) {
+// countAt counts by intervals of time: page views and events by their own time, visits by their start.
+func (p *pass) countAt(to *table, s *intervals, w *window) {
 	all, isOne := s.only(w)
 	for i := range p.facts {
-		slot, one := all, isOne
+		interval, one := all, isOne
 		if !isOne {
-			slot, one = p.onlySlot(&p.facts[i], s)
+			interval, one = p.onlyInterval(&p.facts[i], s)
 		}
 		switch {
 		case !one:
 			p.countParts(to, s, &p.facts[i], w)
-		case slot != noSlot:
-			p.addVisit(to, uint32(slot), i)
+		case interval != noInterval:
+			p.addVisit(to, uint32(interval), i)
 		}
 	}
 	for _, sale := range p.sales {
-		if slot := s.at(p.g.EventAt[sale.event]); slot != noSlot {
-			to.addRevenue(uint32(slot), sale.currency, sale.revenue)
+		if interval := s.at(p.g.EventAt[sale.event]); interval != noInterval {
+			to.addRevenue(uint32(interval), sale.currency, sale.revenue)
 		}
 	}
 }
 
-// onlySlot returns the slot of everything in a visit. ok is false if there may be several.
-func (p *pass) onlySlot(f *fact, s *slots) (slot int, ok bool) {
+// onlyInterval returns the interval of everything in a visit. ok is false if there may be several.
+func (p *pass) onlyInterval(f *fact, s *intervals) (interval int, ok bool) {
 	if !s.rising {
-		return noSlot, false
+		return noInterval, false
 	}
 
-	slot = s.at(p.g.Start[f.visit])
+	interval = s.at(p.g.Start[f.visit])
 	for _, times := range [...][]uint32{p.viewTimes(f), p.eventTimes(f)} {
 		// They are in order of time.
-		if n := len(times); n > 0 && (s.at(times[0]) != slot || s.at(times[n-1]) != slot) {
-			return noSlot, false
+		if n := len(times); n > 0 && (s.at(times[0]) != interval || s.at(times[n-1]) != interval) {
+			return noInterval, false
 		}
 	}
-	return slot, true
+	return interval, true
 }
 
 // viewTimes returns the times of a visit's page views, in order.
@@ -156,20 +156,20 @@ func (p *pass) eventTimes(f *fact) []uint32 {
 }
 
 // countParts counts each page view and event of a visit by itself.
-func (p *pass) countParts(to *table, s *slots, f *fact, w *window) {
-	if slot := s.at(p.g.Start[f.visit]); f.begun && slot != noSlot {
-		p.addBegun(&to.cells[slot], f)
+func (p *pass) countParts(to *table, s *intervals, f *fact, w *window) {
+	if interval := s.at(p.g.Start[f.visit]); f.begun && interval != noInterval {
+		p.addBegun(&to.buckets[interval], f)
 	}
 
 	p.eachViewOf(f, w, func(v int, day uint8) {
-		if slot := s.at(p.g.ViewAt[v]); slot != noSlot {
-			p.addView(&to.cells[slot], v)
-			to.addVisitor(uint32(slot), f, day)
+		if interval := s.at(p.g.ViewAt[v]); interval != noInterval {
+			p.addView(&to.buckets[interval], v)
+			to.addVisitor(uint32(interval), f, day)
 		}
 	})
 	p.eachEventOf(f, w, func(e int, day uint8) {
-		if slot := s.at(p.g.EventAt[e]); slot != noSlot {
-			p.addEventTo(to, uint32(slot), f, e, day, false)
+		if interval := s.at(p.g.EventAt[e]); interval != noInterval {
+			p.addEventTo(to, uint32(interval), f, e, day, false)
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// userSet is the set of the user ids that were met or converted in each cell of a table. It is an
+// userSet is the set of the user ids that were met or converted in each bucket of a table. It is an
 // open hash table, which takes a fifth of a map's time and of its memory: 16 bytes an entry or 32.
 type userSet struct {
 	slots  []uint64 // keys; their number is a power of two, and 0 is a free slot
@@ -15,14 +15,14 @@ type userSet struct {
 	budget *Budget
 }
 
-// add enters a user id into a cell and returns 1, or 0 if it was there.
-func (s *userSet) add(cell, user uint32, converted bool) uint32 {
+// add enters a user id into a bucket and returns 1, or 0 if it was there.
+func (s *userSet) add(bucket, user uint32, converted bool) uint32 {
 	if 2*s.used >= len(s.slots) {
 		s.grow()
 	}
 
 	// Numbers of user ids begin at 1 and are below 2^29, so a key is never 0.
-	key := uint64(cell)<<32 | uint64(user)<<1
+	key := uint64(bucket)<<32 | uint64(user)<<1
 	if converted {
 		key |= 1
 	}
@@ -67,7 +67,7 @@ func hashOf(key uint64) uint64 {
 	return high ^ low
 }
 
-// entries returns the cells with their user ids, in order. None of them may be converted.
+// entries returns the buckets with their user ids, in order. None of them may be converted.
 func (s *userSet) entries() []segment.Pair {
 	keys := make([]uint64, 0, s.used)
 	for _, key := range s.slots {
