@@ -2,7 +2,7 @@
 // It never stores an address or a user agent, and answers with success only after the commit.
 //
 // A hit passes through these files: collect.go and server.go handle the request, payload.go reads its
-// body, sites.go finds its site, and hit.go builds the hit. lanes.go chooses the site's writer.
+// body, sites.go finds its site, and hit.go builds the hit. writers.go chooses the site's writer.
 // writer.go then stores the hit in a batch with others, decide.go decides the outcome of each, and
 // conversion.go writes the bodies of webhook calls. The packages event, visit, channel and bot hold the
 // rules that depend on their arguments alone; visitor computes the pseudonyms.
@@ -81,7 +81,7 @@ type Service struct {
 	unknown     *counter.Counter[ingest.UnknownEventKey] // names of events that could be registered
 	flood       *flood.Limit                             // of client networks; nil: no limit
 	serverFlood *flood.Limit                             // of server-side events; nil: no limit
-	lanes       *cellLanes
+	writers     *cellWriters
 	metrics     *metrics
 	isTraced    bool
 
@@ -134,8 +134,8 @@ func New(o Options) (*Service, error) {
 
 		cancel: func() {},
 	}
-	s.metrics = newMetrics(func() int { return s.lanes.Len() }, o.Tracer)
-	s.lanes = s.newCellLanes(o.Cell, o.Stores, o.Notify, s.metrics.batches)
+	s.metrics = newMetrics(func() int { return s.writers.Len() }, o.Tracer)
+	s.writers = s.newCellWriters(o.Cell, o.Stores, o.Notify, s.metrics.batches)
 	return s, nil
 }
 
@@ -146,7 +146,7 @@ const visitorKeyPeriod = 10 * time.Second
 // Start starts the writers, the flushing of counters, and the watch for changed sites and ended
 // days. It is called once.
 func (s *Service) Start() {
-	s.lanes.Start()
+	s.writers.Start()
 	s.rejections.Start()
 	s.unknown.Start()
 
@@ -204,7 +204,7 @@ func (s *Service) warnOfClock(ctx context.Context) bool {
 // Stop commits accepted hits and ends all that Start began. Later requests are answered with 503
 // unavailable.
 func (s *Service) Stop(ctx context.Context) error {
-	err := s.lanes.Stop(ctx)
+	err := s.writers.Stop(ctx)
 	s.cancel()
 	s.background.Wait()
 	return errors.Join(err, s.rejections.Stop(ctx), s.unknown.Stop(ctx))
@@ -243,7 +243,7 @@ func (s *Service) store(r *http.Request, h *hit) (ignored string, err error) {
 	}
 
 	h.cell, h.slots = h.site.cell, h.site.slots
-	result, err := s.lanes.Do(ctx, h)
+	result, err := s.writers.Do(ctx, h)
 	if err != nil {
 		return "", unavailable(err)
 	}

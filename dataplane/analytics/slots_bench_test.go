@@ -28,22 +28,22 @@ func (s *countedStore) Update(ctx context.Context, keys ingest.HitKeys, decide f
 	return s.HitStore.Update(ctx, keys, decide)
 }
 
-// BenchmarkSlots measures one giant site with one slot and with four, whose hits are stored by the lanes
+// BenchmarkSlots measures one giant site with one slot and with four, whose hits are stored by the writers
 // of several processes: that many backends of PostgreSQL. Callers send the next hit when the last one is
 // stored, so the batches have the size that the load gives them. One operation is one hit. To compare,
 // run the cases in turn on an idle machine, with a count of hits such as -benchtime 100000x.
 func BenchmarkSlots(b *testing.B) {
 	for _, c := range []slotsCase{{1, 4, 256}, {1, 4, 2048}, {2, 4, 2048}, {4, 1, 2048}} {
 		for _, slots := range []int{1, 4} {
-			b.Run(fmt.Sprintf("processes=%d/lanes=%d/callers=%d/slots=%d", c.processes, c.lanes, c.callers, slots), func(b *testing.B) {
+			b.Run(fmt.Sprintf("processes=%d/writers=%d/callers=%d/slots=%d", c.processes, c.writers, c.callers, slots), func(b *testing.B) {
 				benchSlots(b, dbtest.Open(b, dbtest.PostgresURL(b)), c, slots)
 			})
 		}
 	}
 }
 
-// slotsCase is a load: processes with a number of lanes each, and concurrent callers of all of them.
-type slotsCase struct{ processes, lanes, callers int }
+// slotsCase is a load: processes with a number of writers each, and concurrent callers of all of them.
+type slotsCase struct{ processes, writers, callers int }
 
 func benchSlots(b *testing.B, d *db.DB, c slotsCase, slots int) {
 	const storedBefore = 100_000
@@ -58,13 +58,13 @@ func benchSlots(b *testing.B, d *db.DB, c slotsCase, slots int) {
 	}
 
 	var batches atomic.Int64
-	all := make([]lanes, c.processes)
+	all := make([]writers, c.processes)
 	for i := range all {
-		stores := make([]HitStore, c.lanes)
-		for lane := range stores {
-			stores[lane] = &countedStore{ingest.NewHitStore(dbtest.SitesCell(b, d)), &batches}
+		stores := make([]HitStore, c.writers)
+		for n := range stores {
+			stores[n] = &countedStore{ingest.NewHitStore(dbtest.SitesCell(b, d)), &batches}
 		}
-		all[i] = newLanes(stores, nil, nil)
+		all[i] = newWriters(stores, nil, nil)
 		all[i].Start()
 		defer all[i].Stop(context.Background())
 	}
@@ -84,8 +84,8 @@ func benchSlots(b *testing.B, d *db.DB, c slotsCase, slots int) {
 					}
 
 					h.slots = giant.slots
-					lane := all[caller%c.processes].of(giant.id, h.slot())
-					o, err := lane.DoBefore(b.Context(), time.Now().Add(time.Minute), h, 200)
+					writer := all[caller%c.processes].of(giant.id, h.slot())
+					o, err := writer.DoBefore(b.Context(), time.Now().Add(time.Minute), h, 200)
 					if err != nil || o != stored {
 						b.Errorf("outcome %d, error %v", o, err)
 						return

@@ -26,15 +26,15 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// giant is a site whose hits are stored by two processes, each with a lane for each slot.
+// giant is a site whose hits are stored by two processes, each with a writer for each slot.
 type giant struct {
-	t     *testing.T
-	d     *db.DB
-	owner *model.User
-	site  *site
-	lanes [2]lanes
-	now   model.Instant
-	texts []string // what was found, in an order that all variants share
+	t       *testing.T
+	d       *db.DB
+	owner   *model.User
+	site    *site
+	writers [2]writers
+	now     model.Instant
+	texts   []string // what was found, in an order that all variants share
 }
 
 func newGiant(t *testing.T, d *db.DB, slots int) *giant {
@@ -42,13 +42,13 @@ func newGiant(t *testing.T, d *db.DB, slots int) *giant {
 	dbtest.SetClock(d, func() time.Time { return g.now.Time() })
 	g.newSite("giant.example", slots)
 
-	for i := range g.lanes {
+	for i := range g.writers {
 		stores := make([]HitStore, slots)
-		for lane := range stores {
-			stores[lane] = storeOf(t, d)
+		for n := range stores {
+			stores[n] = storeOf(t, d)
 		}
-		g.lanes[i] = newLanes(stores, nil, nil)
-		t.Cleanup(func() { _ = g.lanes[i].Stop(context.Background()) })
+		g.writers[i] = newWriters(stores, nil, nil)
+		t.Cleanup(func() { _ = g.writers[i].Stop(context.Background()) })
 	}
 	return g
 }
@@ -72,18 +72,18 @@ func (g *giant) newSite(domain string, slots int) {
 // outcomes.
 func (g *giant) commit(process int, hits []*hit) {
 	g.t.Helper()
-	ofLane := make(map[*writer][]*hit)
+	byWriter := make(map[*writer][]*hit)
 	for _, h := range hits {
-		lane := g.lanes[process].of(g.site.id, h.slot())
-		ofLane[lane] = append(ofLane[lane], h)
+		writer := g.writers[process].of(g.site.id, h.slot())
+		byWriter[writer] = append(byWriter[writer], h)
 	}
 
 	var mu sync.Mutex
 	outcomes := make(map[*hit]outcome)
 	var wg sync.WaitGroup
-	for lane, hits := range ofLane {
+	for writer, hits := range byWriter {
 		wg.Go(func() {
-			got, err := lane.Commit(g.t.Context(), hits)
+			got, err := writer.Commit(g.t.Context(), hits)
 			if err != nil {
 				g.t.Error(err)
 				return
@@ -185,7 +185,7 @@ func (g *giant) noteRows(tables []string) {
 }
 
 // TestSlotsChangeNoResult stores the same hits of three days in a site with one slot and with four, whose
-// lanes work at the same time, and follows them through all that is made of them: exports, reports before and
+// writers work at the same time, and follows them through all that is made of them: exports, reports before and
 // after their build, usage, notices of the quota, deliveries, the erasure of a user, and the deletion of
 // the site and of the account.
 func TestSlotsChangeNoResult(t *testing.T) {

@@ -109,7 +109,7 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 		sendNext := func(path string, manual int) {
 			t.Helper()
 			send(path, manual)
-			for queued++; s.lanes.Len() < queued; {
+			for queued++; s.writers.Len() < queued; {
 				runtime.Gosched()
 			}
 		}

@@ -11,14 +11,14 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// cellLanes are the lanes of each cell.
-type cellLanes = batch.Cells[*hit, outcome, lanes]
+// cellWriters are the writers of each cell.
+type cellWriters = batch.Cells[*hit, outcome, writers]
 
-// newCellLanes returns the lanes of the own cell, whose stores are given, and of the others.
-func (s *Service) newCellLanes(
+// newCellWriters returns the writers of the own cell, whose stores are given, and of the others.
+func (s *Service) newCellWriters(
 	own *db.Cell, stores []HitStore, notify func([]model.Delivery), observer *batch.Observer,
-) *cellLanes {
-	open := func(ctx context.Context, id int64) (lanes, error) {
+) *cellWriters {
+	open := func(ctx context.Context, id int64) (writers, error) {
 		cell, err := own.Common.Cell(ctx, id)
 		if err != nil {
 			return nil, err
@@ -29,39 +29,39 @@ func (s *Service) newCellLanes(
 		for i := range opened {
 			opened[i] = ingest.NewHitStore(cell)
 		}
-		return newLanes(opened, notify, observer), nil
+		return newWriters(opened, notify, observer), nil
 	}
-	return batch.NewCells(own.ID, newLanes(stores, notify, observer),
-		batch.CellRules[*hit, outcome, lanes]{Open: open, Moved: siteMoved, Find: s.findSite})
+	return batch.NewCells(own.ID, newWriters(stores, notify, observer),
+		batch.CellRules[*hit, outcome, writers]{Open: open, Moved: siteMoved, Find: s.findSite})
 }
 
-// lanes are the writers of hits. Each commits its own batches, so that several of them use several
-// of PostgreSQL's processes. All hits of a site's slot go through one lane: its visits and its quota need
-// no lock that two lanes would wait for.
-type lanes []*writer
+// writers are the writers of hits. Each commits its own batches, so that several of them use several
+// of PostgreSQL's processes. All hits of a site's slot go through one writer: its visits and its quota need
+// no lock that two writers would wait for.
+type writers []*writer
 
-// newLanes returns a lane for each store, see newWriter.
-func newLanes(stores []HitStore, notify func([]model.Delivery), observer *batch.Observer) lanes {
-	l := make(lanes, len(stores))
+// newWriters returns a writer for each store, see newWriter.
+func newWriters(stores []HitStore, notify func([]model.Delivery), observer *batch.Observer) writers {
+	l := make(writers, len(stores))
 	for i, store := range stores {
 		l[i] = newWriter(store, notify, observer)
 	}
 	return l
 }
 
-// Do stores a hit with the lane of its site's slot.
-func (l lanes) Do(ctx context.Context, h *hit) (outcome, error) {
+// Do stores a hit with the writer of its site's slot.
+func (l writers) Do(ctx context.Context, h *hit) (outcome, error) {
 	return l.of(h.site.id, h.slot()).DoBefore(ctx, h.deadline, h, h.size)
 }
 
-// of returns the lane of a site's slot. Consecutive ids are spread evenly, and the slots of a site have
-// lanes in turn.
-func (l lanes) of(siteID int64, slot int16) *writer {
+// of returns the writer of a site's slot. Consecutive ids are spread evenly, and the slots of a site have
+// writers in turn.
+func (l writers) of(siteID int64, slot int16) *writer {
 	return l[(model.Spread(uint64(siteID))+uint64(slot))%uint64(len(l))]
 }
 
 // Len returns how many hits wait for a writer.
-func (l lanes) Len() int {
+func (l writers) Len() int {
 	n := 0
 	for _, w := range l {
 		n += w.Len()
@@ -69,15 +69,15 @@ func (l lanes) Len() int {
 	return n
 }
 
-// Start starts all lanes.
-func (l lanes) Start() {
+// Start starts all writers.
+func (l writers) Start() {
 	for _, w := range l {
 		w.Start()
 	}
 }
 
-// Stop stops all lanes at the same time, since ctx bounds the stop of each.
-func (l lanes) Stop(ctx context.Context) error {
+// Stop stops all writers at the same time, since ctx bounds the stop of each.
+func (l writers) Stop(ctx context.Context) error {
 	failed := make([]error, len(l))
 	var stopped sync.WaitGroup
 	for i, w := range l {

@@ -2,9 +2,9 @@ package analytics
 
 import "testing"
 
-// TestLanesShareSites checks that consecutive ids are spread evenly.
-func TestLanesShareSites(t *testing.T) {
-	l := lanes{new(writer), new(writer), new(writer)}
+// TestWritersShareSites checks that consecutive ids are spread evenly.
+func TestWritersShareSites(t *testing.T) {
+	l := writers{new(writer), new(writer), new(writer)}
 	sites := make(map[*writer]int)
 	for id := int64(1); id <= 3000; id++ {
 		sites[l.of(id, 0)]++
@@ -12,7 +12,7 @@ func TestLanesShareSites(t *testing.T) {
 
 	for i, w := range l {
 		if n := sites[w]; n < 900 || n > 1100 {
-			t.Errorf("lane %d has %d of 3000 sites", i, n)
+			t.Errorf("writer %d has %d of 3000 sites", i, n)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db"
 )
 
-// Lanes are the writers of one cell.
-type Lanes[In, Out any] interface {
+// Writers are the writers of one cell.
+type Writers[In, Out any] interface {
 	// Do stores an item, see Queue.DoBefore.
 	Do(ctx context.Context, item In) (Out, error)
 
@@ -30,22 +30,22 @@ type Item interface {
 // ErrMoving is returned when a site or account is moved for longer than a request waits.
 var ErrMoving = errors.New("batch: the site or account is being moved to another cell")
 
-// Cells are the lanes of each cell: a batch is a transaction of one cell. Those of the own cell always
+// Cells are the writers of each cell: a batch is a transaction of one cell. Those of the own cell always
 // exist, those of another one from its first item on. It is safe for concurrent use.
-type Cells[In Item, Out comparable, L Lanes[In, Out]] struct {
-	rules CellRules[In, Out, L]
+type Cells[In Item, Out comparable, W Writers[In, Out]] struct {
+	rules CellRules[In, Out, W]
 	own   int64
 
 	mu      sync.RWMutex
-	cells   map[int64]L
+	cells   map[int64]W
 	stopped bool
 }
 
 // CellRules are what Cells needs to know of the items.
-type CellRules[In, Out, L any] struct {
-	// Open returns the lanes of another cell than the own one. Lanes that were never started are
+type CellRules[In, Out, W any] struct {
+	// Open returns the writers of another cell than the own one. Writers that were never started are
 	// discarded without a call of Stop.
-	Open func(ctx context.Context, cell int64) (L, error)
+	Open func(ctx context.Context, cell int64) (W, error)
 
 	// Moved is the outcome of an item that is not in the cell any more, or about to leave it.
 	Moved Out
@@ -54,24 +54,24 @@ type CellRules[In, Out, L any] struct {
 	Find func(item In) error
 }
 
-// NewCells returns cells with the lanes of the own one.
-func NewCells[In Item, Out comparable, L Lanes[In, Out]](
-	own int64, lanes L, rules CellRules[In, Out, L],
-) *Cells[In, Out, L] {
-	return &Cells[In, Out, L]{rules: rules, own: own, cells: map[int64]L{own: lanes}}
+// NewCells returns cells with the writers of the own one.
+func NewCells[In Item, Out comparable, W Writers[In, Out]](
+	own int64, writers W, rules CellRules[In, Out, W],
+) *Cells[In, Out, W] {
+	return &Cells[In, Out, W]{rules: rules, own: own, cells: map[int64]W{own: writers}}
 }
 
-// Do stores an item with the lanes of its cell, and returns its outcome. While its site or account is
+// Do stores an item with the writers of its cell, and returns its outcome. While its site or account is
 // moved, it looks the cell up again until the deadline, and then fails with ErrMoving. It returns the errors
 // of Find as they are.
-func (c *Cells[In, Out, L]) Do(ctx context.Context, item In) (out Out, err error) {
+func (c *Cells[In, Out, W]) Do(ctx context.Context, item In) (out Out, err error) {
 	for {
-		lanes, err := c.of(ctx, item.Cell())
+		writers, err := c.of(ctx, item.Cell())
 		if err != nil {
 			return out, err
 		}
 
-		out, err = lanes.Do(ctx, item)
+		out, err = writers.Do(ctx, item)
 		if err != nil || out != c.rules.Moved {
 			return out, err
 		}
@@ -86,8 +86,8 @@ func (c *Cells[In, Out, L]) Do(ctx context.Context, item In) (out Out, err error
 	}
 }
 
-// of returns the lanes of a cell. It fails with ErrClosed after Stop for a cell that had none.
-func (c *Cells[In, Out, L]) of(ctx context.Context, cell int64) (L, error) {
+// of returns the writers of a cell. It fails with ErrClosed after Stop for a cell that had none.
+func (c *Cells[In, Out, W]) of(ctx context.Context, cell int64) (W, error) {
 	c.mu.RLock()
 	l, known := c.cells[cell]
 	c.mu.RUnlock()
@@ -116,7 +116,7 @@ func (c *Cells[In, Out, L]) of(ctx context.Context, cell int64) (L, error) {
 }
 
 // Len returns the number of items that wait for a writer.
-func (c *Cells[In, Out, L]) Len() int {
+func (c *Cells[In, Out, W]) Len() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 
@@ -127,11 +127,11 @@ func (c *Cells[In, Out, L]) Len() int {
 	return n
 }
 
-// Start starts the lanes of the own cell.
-func (c *Cells[In, Out, L]) Start() { c.cells[c.own].Start() }
+// Start starts the writers of the own cell.
+func (c *Cells[In, Out, W]) Start() { c.cells[c.own].Start() }
 
-// Stop stops the lanes of all cells at the same time, since ctx bounds the stop of each.
-func (c *Cells[In, Out, L]) Stop(ctx context.Context) error {
+// Stop stops the writers of all cells at the same time, since ctx bounds the stop of each.
+func (c *Cells[In, Out, W]) Stop(ctx context.Context) error {
 	c.mu.Lock()
 	c.stopped = true
 	all := slices.Collect(maps.Values(c.cells))

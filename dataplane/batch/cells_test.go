@@ -18,7 +18,7 @@ type movable struct {
 func (m *movable) Cell() int64         { return m.cell }
 func (m *movable) Deadline() time.Time { return m.deadline }
 
-// cellOf is the lanes of a cell. Their outcome is the cell, or 0 if the item's site is not in it.
+// cellOf is the writers of a cell. Their outcome is the cell, or 0 if the item's site is not in it.
 type cellOf struct{ id, home int64 }
 
 func (c cellOf) Do(context.Context, *movable) (int64, error) {
@@ -44,10 +44,10 @@ func TestItemsOfMovedSites(t *testing.T) {
 		want        int64
 		err         error
 	}{
-		"not moved":               {home: 1, within: soon, want: 1},
-		"moved":                   {home: 2, found: 2, within: late, want: 2},
-		"in no cell until late":   {home: 9, found: 2, within: soon, err: ErrMoving},
-		"deleted after its lanes": {home: 2, failed: errGone, within: late, err: errGone},
+		"not moved":                 {home: 1, within: soon, want: 1},
+		"moved":                     {home: 2, found: 2, within: late, want: 2},
+		"in no cell until late":     {home: 9, found: 2, within: soon, err: ErrMoving},
+		"deleted after its writers": {home: 2, failed: errGone, within: late, err: errGone},
 	} {
 		cells := NewCells(1, cellOf{1, c.home}, CellRules[*movable, int64, cellOf]{
 			Open: func(_ context.Context, id int64) (cellOf, error) { return cellOf{id, c.home}, nil },

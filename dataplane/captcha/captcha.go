@@ -69,7 +69,7 @@ type Service struct {
 	bySitekey  *rulecache.Cache[sitekey]
 	bySecret   *rulecache.Cache[sitekey] // keys are the bytes of a secret's hash
 	watch      rulecache.Watch
-	lanes      *cellLanes
+	writers    *cellWriters
 	counts     *counter.Counter[ingest.CaptchaCountKey] // by sitekey and day, for owners
 	metrics    *metrics
 
@@ -108,8 +108,8 @@ func New(o Options) (*Service, error) {
 		counts: counter.New(ingest.New(d).AddCaptchaCounts, counter.Options{Log: o.Log, What: "captcha calls"}),
 		cancel: func() {},
 	}
-	s.metrics = newMetrics(func() int { return s.lanes.Len() }, o.Tracer)
-	s.lanes = s.newLanes(o.Cell, o.Store, o.Timeout, s.metrics.batches)
+	s.metrics = newMetrics(func() int { return s.writers.Len() }, o.Tracer)
+	s.writers = s.newWriters(o.Cell, o.Store, o.Timeout, s.metrics.batches)
 	return s, nil
 }
 
@@ -119,7 +119,7 @@ func (s *Service) deadline() time.Time { return time.Now().Add(s.timeout) }
 // Start starts the writers, the flushing of counters, and the watch for changed sitekeys. It is called
 // once.
 func (s *Service) Start() {
-	s.lanes.Start()
+	s.writers.Start()
 	s.counts.Start()
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -130,7 +130,7 @@ func (s *Service) Start() {
 // Stop commits accepted claims and ends all that Start began. Later requests are answered with 503
 // unavailable.
 func (s *Service) Stop(ctx context.Context) error {
-	err := s.lanes.Stop(ctx)
+	err := s.writers.Stop(ctx)
 	s.cancel()
 	s.background.Wait()
 	return errors.Join(err, s.counts.Stop(ctx))

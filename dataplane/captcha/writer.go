@@ -86,7 +86,7 @@ func (s *Service) claim(
 	}
 	c.setSitekey(key)
 
-	result, err := s.lanes.Do(ctx, c)
+	result, err := s.writers.Do(ctx, c)
 	switch {
 	case errors.Is(err, errSitekey):
 		return accountDeleted, nil
@@ -98,14 +98,14 @@ func (s *Service) claim(
 	return result, nil
 }
 
-// lane is the writer of claims of a cell.
-type lane struct {
+// cellWriter is the writer of claims of a cell.
+type cellWriter struct {
 	*writer
 	db *db.DB
 }
 
 // Do stores a claim. Its key can be in another cell than its usage.
-func (l lane) Do(ctx context.Context, c *claim) (outcome, error) {
+func (l cellWriter) Do(ctx context.Context, c *claim) (outcome, error) {
 	c.elsewhere, c.schema = 0, ""
 	if c.Cell() != c.sitekey.claimCell {
 		in, err := l.db.Cell(ctx, c.sitekey.claimCell)
@@ -132,21 +132,21 @@ func newWriter(store ClaimStore, timeout time.Duration, observer *batch.Observer
 	}, batch.Options{Timeout: timeout / 2, Isolate: db.IsBadData, Observer: observer})
 }
 
-// newLanes returns the lanes of each cell; the store is for the own one.
-func (s *Service) newLanes(own *db.Cell, store ClaimStore, timeout time.Duration, observer *batch.Observer) *cellLanes {
-	open := func(ctx context.Context, id int64) (lane, error) {
+// newWriters returns the writers of each cell; the store is for the own one.
+func (s *Service) newWriters(own *db.Cell, store ClaimStore, timeout time.Duration, observer *batch.Observer) *cellWriters {
+	open := func(ctx context.Context, id int64) (cellWriter, error) {
 		cell, err := own.Common.Cell(ctx, id)
 		if err != nil {
-			return lane{}, err
+			return cellWriter{}, err
 		}
-		return lane{newWriter(ingest.NewClaimStore(cell), timeout, observer), own.Common}, nil
+		return cellWriter{newWriter(ingest.NewClaimStore(cell), timeout, observer), own.Common}, nil
 	}
-	return batch.NewCells(own.ID, lane{newWriter(store, timeout, observer), own.Common},
-		batch.CellRules[*claim, outcome, lane]{Open: open, Moved: accountMoved, Find: s.findCell})
+	return batch.NewCells(own.ID, cellWriter{newWriter(store, timeout, observer), own.Common},
+		batch.CellRules[*claim, outcome, cellWriter]{Open: open, Moved: accountMoved, Find: s.findCell})
 }
 
-// cellLanes are the lanes of each cell.
-type cellLanes = batch.Cells[*claim, outcome, lane]
+// cellWriters are the writers of each cell.
+type cellWriters = batch.Cells[*claim, outcome, cellWriter]
 
 // keysOf lists what a batch locks and claims, each key once and in order.
 func keysOf(claims []*claim) ingest.ClaimKeys {

@@ -51,9 +51,9 @@ func TestWrongSettings(t *testing.T) {
 		{setting: "TALLYGATE_FLOOD_RATE", value: "0", flag: "--flood-rate"},
 		{setting: "TALLYGATE_SERVER_FLOOD_BURST", value: "1000000001", flag: "--server-flood-burst"},
 		{setting: "TALLYGATE_SERVER_FLOOD_RATE", value: "0", flag: "--server-flood-rate"},
-		{setting: "TALLYGATE_WRITER_LANES", value: "0", flag: "--writer-lanes"},
-		{setting: "TALLYGATE_WRITER_LANES", value: "17", flag: "--writer-lanes"},
-		{setting: "TALLYGATE_WRITER_LANES", value: "2", flag: "--writer-lanes"}, // on SQLite
+		{setting: "TALLYGATE_HIT_WRITERS", value: "0", flag: "--hit-writers"},
+		{setting: "TALLYGATE_HIT_WRITERS", value: "17", flag: "--hit-writers"},
+		{setting: "TALLYGATE_HIT_WRITERS", value: "2", flag: "--hit-writers"}, // on SQLite
 		{setting: "TALLYGATE_RETENTION_MONTHS", value: "121", flag: "--retention-months"},
 		{setting: "TALLYGATE_ALLOW_LOCAL_DOMAINS", value: "perhaps", flag: "--allow-local-domains"},
 		{setting: "TALLYGATE_WEBHOOK_ALLOW_NETS", value: "10.0.0.0/33", flag: "--webhook-allow-nets"},

@@ -76,8 +76,8 @@ var texts = map[string]string{
 	"admin set-plan --monthly-pageviews": "Page views and events a month; an Enterprise plan needs it, from 1 " +
 		"to 2^53.",
 	"admin suspend --reason": "The reason, which the account's users see: 1 to 500 characters.",
-	"admin set-slots <slots>": "Number of slots, 1 to 64. As many as each process has lanes " +
-		"(TALLYGATE_WRITER_LANES): with one lane, slots gain nothing.",
+	"admin set-slots <slots>": "Number of slots, 1 to 64. As many as each process has writers " +
+		"(TALLYGATE_HIT_WRITERS): with one writer, slots gain nothing.",
 	"admin import <file>":  "The files of the export: CSV, also compressed with gzip, or a zip archive of them.",
 	"admin import --from":  "The service: plausible, umami, goatcounter or ga4.",
 	"admin import --since": "The first day to import, YYYY-MM-DD. Default: the first one of the export.",

@@ -54,7 +54,7 @@ type Config struct {
 	FloodRate          int                `env:"TALLYGATE_FLOOD_RATE" default:"10" placeholder:"HITS"`
 	ServerFloodBurst   int                `env:"TALLYGATE_SERVER_FLOOD_BURST" default:"10000" placeholder:"EVENTS"`
 	ServerFloodRate    int                `env:"TALLYGATE_SERVER_FLOOD_RATE" default:"50" placeholder:"EVENTS"`
-	WriterLanes        int                `env:"TALLYGATE_WRITER_LANES" default:"1" placeholder:"LANES"`
+	HitWriters         int                `env:"TALLYGATE_HIT_WRITERS" default:"1" placeholder:"NUMBER"`
 	RetentionMonths    int                `env:"TALLYGATE_RETENTION_MONTHS" default:"0" placeholder:"MONTHS"`
 	ReportMonths       int                `name:"report-retention-months" env:"TALLYGATE_REPORT_RETENTION_MONTHS" default:"0" placeholder:"MONTHS"`
 	AllowLocalDomains  bool               `env:"TALLYGATE_ALLOW_LOCAL_DOMAINS"`
@@ -108,11 +108,11 @@ func (c *Config) Validate() error {
 		return err
 	}
 
-	if c.WriterLanes < 1 || c.WriterLanes > maxWriterLanes {
-		return fmt.Errorf("--writer-lanes: %d is not from 1 to %d", c.WriterLanes, maxWriterLanes)
+	if c.HitWriters < 1 || c.HitWriters > maxHitWriters {
+		return fmt.Errorf("--hit-writers: %d is not from 1 to %d", c.HitWriters, maxHitWriters)
 	}
-	if c.WriterLanes > 1 && c.DatabaseURL == "" {
-		return errors.New("--writer-lanes: more than one requires PostgreSQL: SQLite has one writer at a time")
+	if c.HitWriters > 1 && c.DatabaseURL == "" {
+		return errors.New("--hit-writers: more than one requires PostgreSQL: SQLite has one writer at a time")
 	}
 
 	for name, connections := range map[string]int{"database-pool": c.DatabasePool, "data-pool": c.DataPool} {
@@ -158,8 +158,8 @@ func checkFlood(name string, burst, rate int) error {
 	return nil
 }
 
-// maxWriterLanes bounds the connections that a process opens for hits.
-const maxWriterLanes = 16
+// maxHitWriters bounds the connections that a process opens for hits.
+const maxHitWriters = 16
 
 // The sizes of a pool. One connection alone could wait for itself: some calls read while they write.
 const (

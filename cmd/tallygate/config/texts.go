@@ -117,7 +117,7 @@ var Texts = map[string]Text{
 	"server-flood-rate": {
 		Help: "Server-side events a second by which a site's burst refills: 1 to 1000000.",
 	},
-	"writer-lanes": {
+	"hit-writers": {
 		Help: "Batches of hits that one process commits at the same time, each for sites of its own: 1 to 16. More " +
 			"than 1 requires PostgreSQL, and serves where it has more processors than one connection uses.",
 	},

@@ -102,7 +102,7 @@ func (e *examination) checkRights(ctx context.Context, store *inspect.Store, ser
 func (e *examination) checkConnections(server inspect.Server) {
 	perProcess := 1 // watches changes
 	if e.c.Has(config.RoleData) {
-		perProcess += e.c.WriterLanes + 1 // claims of the captcha
+		perProcess += e.c.HitWriters + 1 // claims of the captcha
 	}
 
 	// A pooler shares the other connections among the processes.

@@ -23,7 +23,7 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 	}
 
 	cell := a.db.DefaultCell()
-	stores := make([]analytics.HitStore, a.config.WriterLanes)
+	stores := make([]analytics.HitStore, a.config.HitWriters)
 	for i := range stores {
 		stores[i] = ingest.NewHitStore(cell)
 	}

@@ -35,7 +35,7 @@ func openRoles(t *testing.T, databaseURL string, roles ...config.Role) *App {
 
 	c := &config.Config{
 		DataDir: t.TempDir(), Roles: roles, ControlAddr: "127.0.0.1:0", DataAddr: "127.0.0.1:0", MetricsAddr: "127.0.0.1:0",
-		HealthAddr: "127.0.0.1:0", Secret: config.Secret(strings.Repeat("s", 32)), CaptchaDifficulty: 1024, WriterLanes: 1,
+		HealthAddr: "127.0.0.1:0", Secret: config.Secret(strings.Repeat("s", 32)), CaptchaDifficulty: 1024, HitWriters: 1,
 		DefaultSitePlan: "FREE", DefaultCaptchaPlan: "FREE", MailFrom: "noreply@localhost",
 	}
 	if strings.HasPrefix(databaseURL, "postgres") {

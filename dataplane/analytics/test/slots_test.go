@@ -19,11 +19,11 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// newLanesPlane is newPlane with several lanes.
-func newLanesPlane(tb testing.TB, d *db.DB, lanes int) *plane {
+// newWritersPlane is newPlane with several writers.
+func newWritersPlane(tb testing.TB, d *db.DB, writers int) *plane {
 	tb.Helper()
 	return newPlaneWith(tb, d, func(o *analytics.Options) {
-		for range lanes {
+		for range writers {
 			o.Stores = append(o.Stores, ingest.NewHitStore(dbtest.SitesCell(tb, d)))
 		}
 	})
@@ -36,7 +36,7 @@ func newLanesPlanes(t *testing.T, databaseURL string, addresses map[int64]string
 	var planes []*plane
 	for range 2 {
 		d := openHome(t, databaseURL, addresses)
-		planes = append(planes, newLanesPlane(t, d, 2))
+		planes = append(planes, newWritersPlane(t, d, 2))
 	}
 	return planes
 }
