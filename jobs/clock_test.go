@@ -285,7 +285,7 @@ func TestWrongWorkerClockKeepsTheSchedule(t *testing.T) {
 					log = logOf(t, d, site, delivery.ID)
 					// Both fields are of one row: the delivery and its attempts are read one after
 					// the other.
-					return "no attempt has ended", log.ClaimedUntil == 0 && log.NextAttemptAt > model.At(noon)
+					return "no attempt has ended", log.LeasedUntil == 0 && log.NextAttemptAt > model.At(noon)
 				})
 
 				if wait := log.NextAttemptAt.Sub(model.At(noon)); wait < 4*time.Second || wait > 6*time.Second {

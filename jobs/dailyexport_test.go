@@ -47,16 +47,16 @@ func TestDailyExport(t *testing.T) {
 		awaitThat(t, func() (string, bool) {
 			rows, err := dbtest.Rows[model.Delivery](d, "SELECT * FROM deliveries")
 
-			// The clock advances to the second attempt, but not while one is made: a claim ends
+			// The clock advances to the second attempt, but not while one is made: a lease ends
 			// after 45 s.
-			delivered, claimed := 0, false
+			delivered, leased := 0, false
 			for _, row := range rows {
-				claimed = claimed || row.ClaimedUntil != 0
+				leased = leased || row.LeasedUntil != 0
 				if row.State == model.DeliveryDelivered {
 					delivered++
 				}
 			}
-			if !claimed {
+			if !leased {
 				clock.add(20 * time.Second)
 			}
 

@@ -68,7 +68,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 				began := time.Now()
 
 				// The next day begins before there is anything to send: later, it would end the
-				// claims of the attempts in progress, and they would be repeated.
+				// leases of the attempts in progress, and they would be repeated.
 				clock.add(24 * time.Hour)
 
 				const n = 20

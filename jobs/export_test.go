@@ -33,7 +33,7 @@ func NewWith(o Options, change ...func(*Settings)) (*Worker, error) {
 	return newWorker(s)
 }
 
-// Quick makes a worker sweep often. lease is how long a claim keeps others away, on the worker's
+// Quick makes a worker sweep often. lease is how long a lease keeps others away, on the worker's
 // clock.
 func Quick(sweepEvery, lease time.Duration) func(*Settings) {
 	return func(s *Settings) { s.sweepEvery, s.webhook.Lease = sweepEvery, lease }
@@ -69,7 +69,7 @@ func LogTo(h slog.Handler) func(*Settings) {
 	return func(s *Settings) { s.Log = slog.New(h) }
 }
 
-// AttemptTimeout bounds claiming and calling.
+// AttemptTimeout bounds leasing and calling.
 func AttemptTimeout(d time.Duration) func(*Settings) {
 	return func(s *Settings) { s.webhook.AttemptTimeout = d }
 }
@@ -107,7 +107,7 @@ func WithoutSchedule(s *Settings) { s.schedule = []queue.Periodic{} }
 const occupier = "test:waits"
 
 // PrepareOccupy makes a worker accept Occupy's tasks. It must not be called after Start. Each task
-// holds its slot until release is closed, and calls begun when it first runs: the queue repeats a
+// runs until release is closed, and calls begun when it first runs: the queue repeats a
 // task if it could not extend the task's lease in time.
 func (w *Worker) PrepareOccupy(begun func(), release <-chan struct{}) {
 	var first sync.Map
@@ -121,15 +121,15 @@ func (w *Worker) PrepareOccupy(begun func(), release <-chan struct{}) {
 	})
 }
 
-// Occupy takes n of a worker's slots.
+// Occupy takes n of the tasks that a worker runs at once.
 func (w *Worker) Occupy(n int) {
 	for i := range n {
 		w.queue.Submit(queue.Task{Queue: queue.Default, Type: occupier, ID: fmt.Sprint(occupier, ":", i), Payload: i})
 	}
 }
 
-// Slots is how many tasks a worker runs at once.
-const Slots = queue.Concurrency
+// Tasks is how many tasks a worker runs at once.
+const Tasks = queue.Concurrency
 
 // RunSchedule runs each task of the schedule once, without a queue.
 func (w *Worker) RunSchedule(ctx context.Context) error {

@@ -78,7 +78,7 @@ func deadReceiver(tb testing.TB) (url string, calls func() int) {
 }
 
 // TestDeadReceiverDelaysNoOther checks that deliveries of other sites are made while thousands wait
-// for an unresponsive receiver. Meanwhile that receiver gets no more calls than its lane has slots.
+// for an unresponsive receiver. Meanwhile that receiver gets no more calls than its lane has permits.
 func TestDeadReceiverDelaysNoOther(t *testing.T) {
 	t.Parallel()
 
@@ -156,9 +156,9 @@ func BenchmarkDeadReceiver(b *testing.B) {
 	})
 }
 
-// startCrowded starts a worker with only the given number of free slots until the test ends. Its
+// startCrowded starts a worker with only the given number of free tasks until the test ends. Its
 // calls have a long timeout; answer ends the calls of unresponsive receivers.
-func startCrowded(t *testing.T, d *db.DB, a *authority, slots int, answer func()) *clock {
+func startCrowded(t *testing.T, d *db.DB, a *authority, tasks int, answer func()) *clock {
 	t.Helper()
 
 	var waiting atomic.Int32
@@ -168,11 +168,11 @@ func startCrowded(t *testing.T, d *db.DB, a *authority, slots int, answer func()
 	j.PrepareOccupy(func() { waiting.Add(1) }, release)
 	run(t, j)
 	t.Cleanup(func() { close(release); answer() })
-	j.Occupy(jobs.Slots - slots)
+	j.Occupy(jobs.Tasks - tasks)
 
 	awaitThat(t, func() (string, bool) {
 		n := int(waiting.Load())
-		return fmt.Sprintf("%d slots are taken, want %d", n, jobs.Slots-slots), n == jobs.Slots-slots
+		return fmt.Sprintf("%d tasks are taken, want %d", n, jobs.Tasks-tasks), n == jobs.Tasks-tasks
 	})
 
 	return now
@@ -235,7 +235,7 @@ func numbers(n int) string {
 
 // checkServed checks that a worker delivers to the site while that many calls wait for a receiver that
 // does not respond. The worker submits what becomes due now after all that was due before, and the
-// queue keeps that order. So a delivery would not be made if the others had all slots.
+// queue keeps that order. So a delivery would not be made if the others had all tasks.
 func checkServed(t *testing.T, d *db.DB, silent *receiver, now *clock, site *model.Site, calls int) {
 	t.Helper()
 	awaitThat(t, func() (string, bool) {
@@ -254,34 +254,34 @@ func checkServed(t *testing.T, d *db.DB, silent *receiver, now *clock, site *mod
 }
 
 // TestManyDeadReceivers checks that a site with a responsive receiver gets its deliveries while
-// more sites than a worker has slots wait for unresponsive receivers.
+// more sites than a worker has tasks wait for unresponsive receivers.
 func TestManyDeadReceivers(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		const bound, slots = 128, 136 // of lanes with unknown health; in all
+		const bound, tasks = 128, 136 // of lanes with unknown health; in all
 		healthy := newSite(t, d, "shop.example", newReceiver(t, a, status(200)).URL, "")
 		silent, answer := silentReceiver(t, a)
-		now := startCrowded(t, d, a, slots, answer)
+		now := startCrowded(t, d, a, tasks, answer)
 		awaitEnd(t, d, healthy, due(t, d, healthy, noon).ID)
-		silentSites(t, d, healthy, silent, slots/2+2, model.DeliveryConversion, `{"type":"conversion"}`, 2)
+		silentSites(t, d, healthy, silent, tasks/2+2, model.DeliveryConversion, `{"type":"conversion"}`, 2)
 		checkServed(t, d, silent, now, healthy, bound)
 	})
 }
 
-// TestExportsDelayNoOther: while the exports of more sites than a worker has slots for wait for a
+// TestExportsDelayNoOther: while the exports of more sites than a worker has tasks for wait for a
 // receiver that does not respond, a conversion of another site is delivered.
 func TestExportsDelayNoOther(t *testing.T) {
 	t.Parallel()
 
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		const bound, slots = 32, 40 // of exports; in all
+		const bound, tasks = 32, 40 // of exports; in all
 		shop := newSite(t, d, "shop.example", newReceiver(t, a, status(200)).URL, "")
 		silent, answer := silentReceiver(t, a)
-		now := startCrowded(t, d, a, slots, answer)
+		now := startCrowded(t, d, a, tasks, answer)
 		silentSites(
-			t, d, shop, silent, slots+5, model.DeliveryDailyExport,
+			t, d, shop, silent, tasks+5, model.DeliveryDailyExport,
 			fmt.Sprintf(`{"day":%d,"part":1,"parts":1}`, model.At(noon).Day()-1), 1,
 		)
 

@@ -140,7 +140,7 @@ func TestFaultsRealRedis(t *testing.T) {
 	})
 }
 
-// TestPausedWorkerRealRedis: a worker that was paused between its claim and its call, for longer
+// TestPausedWorkerRealRedis: a worker that was paused between its lease and its call, for longer
 // than the lease, does not make the call when it continues: another worker has made it.
 func TestPausedWorkerRealRedis(t *testing.T) {
 	t.Parallel()
@@ -220,7 +220,7 @@ func TestClockSteps(t *testing.T) {
 }
 
 // TestLostInACallRealRedis loses Redis during a call, and restarts it empty. Neither this nor
-// asynq, which cancels the call's task, must end the call or its claim. No delivery is lost or made
+// asynq, which cancels the call's task, must end the call or its lease. No delivery is lost or made
 // twice, including deliveries that became due during the outage and were made without Redis.
 func TestLostInACallRealRedis(t *testing.T) {
 	t.Parallel()
@@ -306,7 +306,7 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 			awaitThat(t, func() (string, bool) {
 				log := logOf(t, d, site, delivery.ID)
 				return fmt.Sprintf("%+v, attempts %s; want %d", log.Delivery, describe(log.Attempts), n+1),
-					len(log.Attempts) == n+1 && log.Attempts[n].Error == model.AttemptInternal && log.ClaimedUntil == 0
+					len(log.Attempts) == n+1 && log.Attempts[n].Error == model.AttemptInternal && log.LeasedUntil == 0
 			})
 
 			behind := due(t, d, other, clock.Now())

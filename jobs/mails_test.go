@@ -346,7 +346,7 @@ func parts(t *testing.T, raw string) (header mail.Header, text, html string) {
 }
 
 // untilDue sets the clock to the time at which the next mail is due, unless one is due or being
-// sent. The clock does not run, so a mail that is being sent is due again at the end of its claim,
+// sent. The clock does not run, so a mail that is being sent is due again at the end of its lease,
 // in exactly two minutes. No pause between two attempts has that length.
 func untilDue(t *testing.T, d *db.DB, now *clock) {
 	t.Helper()
@@ -356,13 +356,13 @@ func untilDue(t *testing.T, d *db.DB, now *clock) {
 		t.Fatal(err)
 	}
 
-	const claimed = 2 * time.Minute
+	const leased = 2 * time.Minute
 	next := time.Duration(math.MaxInt64)
 	for _, m := range mails {
 		wait := m.NextAttemptAt.Sub(model.At(now.Now()))
 
 		// Its attempt must end first: advancing the clock could interrupt it.
-		if wait <= 0 || wait == claimed {
+		if wait <= 0 || wait == leased {
 			return
 		}
 

@@ -268,7 +268,7 @@ func awaitLast(t *testing.T, d *db.DB, clock *fastClock, site *model.Site, id in
 	awaitThat(t, func() (string, bool) {
 		log = logOf(t, d, site, id)
 		if pause := log.NextAttemptAt.Time().Sub(clock.Now()); log.State == model.DeliveryPending &&
-			log.ClaimedUntil == 0 && pause > 2*time.Hour {
+			log.LeasedUntil == 0 && pause > 2*time.Hour {
 			clock.add(pause)
 		}
 

@@ -283,7 +283,7 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 				awaitThat(t, func() (string, bool) {
 					log = logOf(t, d, sites[i], deliveries[i].ID)
 					return fmt.Sprintf("site %d: %d attempts, want %d ended", i, len(log.Attempts), n+1),
-						len(log.Attempts) == n+1 && log.ClaimedUntil == 0 && log.Attempts[n].Error != model.AttemptUnfinished
+						len(log.Attempts) == n+1 && log.LeasedUntil == 0 && log.Attempts[n].Error != model.AttemptUnfinished
 				})
 
 				if step == 0 {

@@ -73,7 +73,7 @@ func work(text string) {
 	faults := &faultyStore{}
 	var before, after atomic.Int32
 	signal := func(s syscall.Signal) { _ = syscall.Kill(os.Getpid(), s) }
-	faults.claimed = func() {
+	faults.leased = func() {
 		switch before.Add(1) {
 		case f.DieBefore:
 			signal(syscall.SIGKILL)
@@ -112,30 +112,30 @@ func work(text string) {
 	select {}
 }
 
-// faultyStore calls a function after each claim, and another function before the outcome of its
+// faultyStore calls a function after each lease, and another function before the outcome of its
 // attempt is recorded.
 type faultyStore struct {
 	webhook.Store
-	claimed, sent func()
+	leased, sent func()
 }
 
-// ClaimDelivery implements webhook.Store.
-func (s *faultyStore) ClaimDelivery(
+// LeaseDelivery implements webhook.Store.
+func (s *faultyStore) LeaseDelivery(
 	ctx context.Context, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
-) (*outbox.Claim, error) {
-	claim, err := s.Store.ClaimDelivery(ctx, lane, except, now, lease)
-	if claim != nil {
-		s.claimed()
+) (*outbox.Leased, error) {
+	leased, err := s.Store.LeaseDelivery(ctx, lane, except, now, lease)
+	if leased != nil {
+		s.leased()
 	}
-	return claim, err
+	return leased, err
 }
 
 // FinishAttempt implements webhook.Store.
 func (s *faultyStore) FinishAttempt(
-	ctx context.Context, claim *outbox.Claim, result outbox.AttemptResult, now model.Instant,
+	ctx context.Context, leased *outbox.Leased, result outbox.AttemptResult, now model.Instant,
 ) error {
 	s.sent()
-	return s.Store.FinishAttempt(ctx, claim, result, now)
+	return s.Store.FinishAttempt(ctx, leased, result, now)
 }
 
 // process is a worker process.

@@ -95,7 +95,7 @@ func TestAClaimedMailNamesItsAccount(t *testing.T) {
 		}
 
 		for i, want := range []string{user.Account.Name, "", ""} {
-			m, err := outbox.New(d).ClaimMail(t.Context(), int64(i+1), dbtest.Start, time.Minute)
+			m, err := outbox.New(d).LeaseMail(t.Context(), int64(i+1), dbtest.Start, time.Minute)
 			if err != nil || m == nil || m.Account != want || m.Language != model.English {
 				t.Errorf("mail %d: %+v, %v; want the account %q", i+1, m, err, want)
 			}

@@ -67,14 +67,14 @@ func TestAnEndedMailHasNoLink(t *testing.T) {
 
 			id, now := int64(i+1), dbtest.Start.Add(test.after)
 			for range test.claims {
-				if m, err := outbox.New(d).ClaimMail(t.Context(), id, now, time.Second); m == nil || err != nil {
+				if m, err := outbox.New(d).LeaseMail(t.Context(), id, now, time.Second); m == nil || err != nil {
 					t.Fatalf("%s: %v, %v", test.name, m, err)
 				}
 
 				now = now.Add(time.Second)
 			}
 
-			m, err := outbox.New(d).ClaimMail(t.Context(), id, now, time.Second)
+			m, err := outbox.New(d).LeaseMail(t.Context(), id, now, time.Second)
 			if err != nil || (m == nil) != (test.finish == "") {
 				t.Fatalf("%s: claimed %v, %v", test.name, m, err)
 			}

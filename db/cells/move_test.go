@@ -343,11 +343,11 @@ func TestStoresFindTheCell(t *testing.T) {
 		t.Errorf("due deliveries %v, %v", due, err)
 	}
 	for _, lane := range lanes {
-		claim, err := box.ClaimDelivery(t.Context(), lane, nil, now, time.Minute)
-		if err != nil || claim == nil || claim.URL == "" {
-			t.Fatalf("claim of site %d: %+v, %v", lane.SiteID, claim, err)
+		leased, err := box.LeaseDelivery(t.Context(), lane, nil, now, time.Minute)
+		if err != nil || leased == nil || leased.URL == "" {
+			t.Fatalf("leased of site %d: %+v, %v", lane.SiteID, leased, err)
 		}
-		if err := box.FinishAttempt(t.Context(), claim, outbox.AttemptResult{Status: 200}, now); err != nil {
+		if err := box.FinishAttempt(t.Context(), leased, outbox.AttemptResult{Status: 200}, now); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,7 +18,7 @@ type Mail struct {
 	CreatedAt     Instant
 	NextAttemptAt Instant
 
-	Account string `bun:"-"` // the account's name; set by a claim, empty for a mail of no account
+	Account string `bun:"-"` // the account's name; set by a lease, empty for a mail of no account
 }
 
 // Kinds of mails. MailKinds has the data of each.

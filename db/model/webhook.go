@@ -223,11 +223,11 @@ type Delivery struct {
 	ScheduledAttempts int32 `bun:"attempts"` // attempts of the schedule, at most MaxAttempts
 	CreatedAt         Instant
 	NextAttemptAt     Instant
-	Body              string // JSON, sent unchanged by each attempt; a DailyPart for a daily export
-	Attempts          int32  `bun:"tries"` // all attempts, including manual ones
-	ClaimedUntil      Instant
-	ResumeState       string `bun:"fallback"` // the state before a pending manual redelivery, otherwise empty
-	CalledURL         string `bun:"url"`      // address of the last attempt; empty before the first one
+	Body              string  // JSON, sent unchanged by each attempt; a DailyPart for a daily export
+	Attempts          int32   `bun:"tries"` // all attempts, including manual ones
+	LeasedUntil       Instant `bun:"claimed_until"`
+	ResumeState       string  `bun:"fallback"` // the state before a pending manual redelivery, otherwise empty
+	CalledURL         string  `bun:"url"`      // address of the last attempt; empty before the first one
 }
 
 // Kinds and states of deliveries.

@@ -16,7 +16,7 @@ import (
 )
 
 // The worker's view of deliveries. A delivery is pending until it is delivered or failed, and due
-// when next_attempt_at has passed. A claim sets next_attempt_at to the end of its lease, so that a
+// when next_attempt_at has passed. A lease sets next_attempt_at to the end of its lease, so that a
 // delivery becomes due again without cleanup after its worker died. Without an address it waits,
 // see waiting.go.
 
@@ -200,8 +200,8 @@ ORDER BY next_attempt_at, id LIMIT ?) AS of_lane_%d`, i)
 // with a clock ahead.
 const LeaseSlack = 24 * time.Hour
 
-// Claim is an attempt in progress, with the site's current webhook settings.
-type Claim struct {
+// Leased is an attempt in progress, with the site's current webhook settings.
+type Leased struct {
 	model.Delivery
 	MessageID string // identifies the delivery to its receiver; the same for each attempt
 	Manual    bool   // requested by an owner
@@ -212,47 +212,47 @@ type Claim struct {
 	Fault     error  // internal error that prevents a correct call, or nil
 }
 
-// ClaimDelivery begins an attempt of the lane's longest due delivery: it counts the attempt and
+// LeaseDelivery begins an attempt of the lane's longest due delivery: it counts the attempt and
 // records it as unfinished. No other process can begin an attempt of the same delivery until the
 // lease ends. It returns nil if nothing is due. It ignores the deliveries in except even if the
 // clock says that their leases have ended.
 //
-// A due delivery with a claim had a worker that died. Its attempt counts: if it was the last one,
-// ClaimDelivery marks the delivery as failed and continues with the next.
-func (s *Store) ClaimDelivery(
+// A due delivery with a lease had a worker that died. Its attempt counts: if it was the last one,
+// LeaseDelivery marks the delivery as failed and continues with the next.
+func (s *Store) LeaseDelivery(
 	ctx context.Context, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
-) (*Claim, error) {
+) (*Leased, error) {
 	ids, err := s.keys.NodeIDs(ctx)
 	if err != nil {
 		return nil, err
 	}
 
 	for {
-		var claim *Claim
+		var leased *Leased
 		again := false
 		err := s.db.InSiteTx(ctx, lane.SiteID, func(ctx context.Context, tx *db.CellTx) error {
 			var err error
-			claim, again, err = s.claimDelivery(ctx, tx, lane, except, now, lease)
+			leased, again, err = s.leaseDelivery(ctx, tx, lane, except, now, lease)
 			return err
 		})
 		if err != nil {
-			return nil, fmt.Errorf("claim a delivery of site %d: %w", lane.SiteID, err)
+			return nil, fmt.Errorf("lease a delivery of site %d: %w", lane.SiteID, err)
 		}
 
-		if claim != nil {
-			claim.MessageID = ids.OfDelivery(claim.SiteID, claim.ID)
+		if leased != nil {
+			leased.MessageID = ids.OfDelivery(leased.SiteID, leased.ID)
 		}
 		if !again {
-			return claim, nil
+			return leased, nil
 		}
 	}
 }
 
-// claimDelivery claims a due delivery of a lane, or returns nil. again reports that it ended a
+// leaseDelivery leases a due delivery of a lane, or returns nil. again reports that it ended a
 // delivery instead, which must not be tried again.
-func (s *Store) claimDelivery(
+func (s *Store) leaseDelivery(
 	ctx context.Context, tx *db.CellTx, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
-) (_ *Claim, again bool, _ error) {
+) (_ *Leased, again bool, _ error) {
 	var due []model.Delivery
 	q := tx.NewSelect().Model(&due).
 		Where("site_id = ? AND kind = ? AND state = 'pending' AND next_attempt_at <= ?", lane.SiteID, lane.Kind, now).
@@ -269,48 +269,48 @@ func (s *Store) claimDelivery(
 	}
 
 	delivery := &due[0]
-	if died := delivery.ClaimedUntil != 0; died &&
+	if died := delivery.LeasedUntil != 0; died &&
 		(delivery.ResumeState != "" || delivery.ScheduledAttempts >= model.AttemptsOf(delivery.Kind)) {
 		return nil, true, s.fail(ctx, tx, delivery, delivery.Attempts, model.AttemptUnfinished, 0, now)
 	}
 
-	claim := &Claim{Delivery: *delivery, Manual: delivery.ResumeState != ""}
-	if err := s.readWebhook(ctx, tx, claim, now); err != nil {
+	leased := &Leased{Delivery: *delivery, Manual: delivery.ResumeState != ""}
+	if err := s.readWebhook(ctx, tx, leased, now); err != nil {
 		return nil, false, err
 	}
 
 	// A deleted site has no site key: nothing of it waits.
-	if claim.URL == "" && claim.SiteKey != "" && delivery.MayWait(now) {
+	if leased.URL == "" && leased.SiteKey != "" && delivery.MayWait(now) {
 		return nil, true, wait(ctx, tx, delivery, except, now)
 	}
 
-	claim.Attempts++
-	if !claim.Manual {
-		claim.ScheduledAttempts++
+	leased.Attempts++
+	if !leased.Manual {
+		leased.ScheduledAttempts++
 	}
 
-	claim.ClaimedUntil = now.Add(lease)
-	claim.NextAttemptAt, claim.CalledURL = claim.ClaimedUntil, claim.URL
-	_, err := tx.NewUpdate().Model(&claim.Delivery).
+	leased.LeasedUntil = now.Add(lease)
+	leased.NextAttemptAt, leased.CalledURL = leased.LeasedUntil, leased.URL
+	_, err := tx.NewUpdate().Model(&leased.Delivery).
 		Column("tries", "attempts", "claimed_until", "next_attempt_at", "url").
-		Where("site_id = ? AND id = ?", claim.SiteID, claim.ID).Exec(ctx)
+		Where("site_id = ? AND id = ?", leased.SiteID, leased.ID).Exec(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 
 	attempt := model.DeliveryAttempt{
-		SiteID: claim.SiteID, DeliveryID: claim.ID, N: claim.Attempts, Manual: claim.Manual, At: now,
+		SiteID: leased.SiteID, DeliveryID: leased.ID, N: leased.Attempts, Manual: leased.Manual, At: now,
 		Error: model.AttemptUnfinished,
 	}
 	if _, err := tx.NewInsert().Model(&attempt).Exec(ctx); err != nil {
 		return nil, false, err
 	}
 
-	return claim, false, nil
+	return leased, false, nil
 }
 
-// readWebhook reads the URL of the claim's delivery, and the secrets that sign it now.
-func (s *Store) readWebhook(ctx context.Context, tx *db.CellTx, c *Claim, now model.Instant) error {
+// readWebhook reads the URL of the delivery, and the secrets that sign it now.
+func (s *Store) readWebhook(ctx context.Context, tx *db.CellTx, c *Leased, now model.Instant) error {
 	var site model.Site
 	err := tx.NewSelect().Model(&site).Where("id = ?", c.SiteID).Scan(ctx)
 	if errors.Is(db.OrNotFound(err), model.ErrNotFound) {
@@ -344,8 +344,8 @@ type AttemptResult struct {
 
 // FinishAttempt records the outcome of an attempt and the new state of its delivery. It mails the
 // site's owners about the final failure of a delivery, once a day. A late result, after another
-// attempt has taken over the claim, counts only if the delivery was made.
-func (s *Store) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, now model.Instant) error {
+// attempt has taken over the lease, counts only if the delivery was made.
+func (s *Store) FinishAttempt(ctx context.Context, c *Leased, r AttemptResult, now model.Instant) error {
 	err := s.db.InSiteTx(ctx, c.SiteID, func(ctx context.Context, tx *db.CellTx) error {
 		_, err := tx.NewUpdate().Table("delivery_attempts").
 			Set("duration_ms = ?, status = ?, error = ?, answer = ?", r.Duration.Milliseconds(), r.Status, r.Error,
@@ -358,8 +358,8 @@ func (s *Store) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, no
 			return s.fail(ctx, tx, &c.Delivery, c.Attempts, r.Error, r.RetryAfter, now)
 		}
 
-		// No condition on the claim: the receiver has the message, even if another worker holds the
-		// claim.
+		// No condition on the lease: the receiver has the message, even if another worker holds the
+		// lease.
 		_, err = tx.NewUpdate().Table("deliveries").
 			Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryDelivered).
 			Where("site_id = ? AND id = ?", c.SiteID, c.ID).Exec(ctx)

@@ -43,8 +43,8 @@ func conversions(site *model.Site) model.Lane {
 	return model.Lane{SiteID: site.ID, Kind: model.DeliveryConversion}
 }
 
-// TestClaimsAreExact checks that exactly one of several concurrent workers claims an attempt.
-func TestClaimsAreExact(t *testing.T) {
+// TestLeasesAreExact checks that exactly one of several concurrent workers leases an attempt.
+func TestLeasesAreExact(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
 		const n = 20
@@ -53,27 +53,27 @@ func TestClaimsAreExact(t *testing.T) {
 		}
 
 		var mu sync.Mutex
-		claimed := map[int64]int{}
+		counts := map[int64]int{}
 
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
 				for {
-					claim, err := outbox.New(d).ClaimDelivery(context.Background(), conversions(site), nil, dbtest.Noon, lease)
+					leased, err := outbox.New(d).LeaseDelivery(context.Background(), conversions(site), nil, dbtest.Noon, lease)
 					if err != nil {
 						t.Error(err)
 						return
 					}
 
-					if claim == nil {
+					if leased == nil {
 						return
 					}
-					if claim.ScheduledAttempts != 1 || claim.URL != "https://shop.example/hook" || claim.Secret != "the secret of shop.example" || claim.SiteKey != site.SiteKey {
-						t.Errorf("claim %+v", claim)
+					if leased.ScheduledAttempts != 1 || leased.URL != "https://shop.example/hook" || leased.Secret != "the secret of shop.example" || leased.SiteKey != site.SiteKey {
+						t.Errorf("leased %+v", leased)
 					}
 
 					mu.Lock()
-					claimed[claim.ID]++
+					counts[leased.ID]++
 					mu.Unlock()
 				}
 			})
@@ -81,19 +81,19 @@ func TestClaimsAreExact(t *testing.T) {
 
 		wg.Wait()
 
-		if len(claimed) != n {
-			t.Errorf("%d deliveries claimed, want %d", len(claimed), n)
+		if len(counts) != n {
+			t.Errorf("%d deliveries leased, want %d", len(counts), n)
 		}
 
-		for id, times := range claimed {
+		for id, times := range counts {
 			if times != 1 {
-				t.Errorf("delivery %d claimed %d times", id, times)
+				t.Errorf("delivery %d leased %d times", id, times)
 			}
 		}
 	})
 }
 
-// TestDeadWorkers checks that a claim without a result expires with its lease and counts as an
+// TestDeadWorkers checks that a lease without a result expires and counts as an
 // attempt. After the fifth the delivery has failed, and the owner is mailed once a day.
 func TestDeadWorkers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -102,25 +102,25 @@ func TestDeadWorkers(t *testing.T) {
 		for range 2 {
 			id := pending(t, d, site.ID, model.DeliveryConversion, now)
 			for n := range int32(model.MaxAttempts) {
-				claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, now, lease)
-				if err != nil || claim == nil || claim.ID != id || claim.ScheduledAttempts != n+1 {
-					t.Fatalf("attempt %d: %+v, %v", n+1, claim, err)
+				leased, err := outbox.New(d).LeaseDelivery(t.Context(), conversions(site), nil, now, lease)
+				if err != nil || leased == nil || leased.ID != id || leased.ScheduledAttempts != n+1 {
+					t.Fatalf("attempt %d: %+v, %v", n+1, leased, err)
 				}
 
 				for _, early := range []model.Instant{now, now.Add(lease) - 1} {
-					if claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, early, lease); claim != nil || err != nil {
-						t.Fatalf("claimed again before the lease is over: %+v, %v", claim, err)
+					if leased, err := outbox.New(d).LeaseDelivery(t.Context(), conversions(site), nil, early, lease); leased != nil || err != nil {
+						t.Fatalf("leased again before the lease is over: %+v, %v", leased, err)
 					}
 				}
 
 				now = now.Add(lease)
-				if claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), []int64{id}, now, lease); claim != nil || err != nil {
-					t.Fatalf("claimed although excepted: %+v, %v", claim, err)
+				if leased, err := outbox.New(d).LeaseDelivery(t.Context(), conversions(site), []int64{id}, now, lease); leased != nil || err != nil {
+					t.Fatalf("leased although excepted: %+v, %v", leased, err)
 				}
 			}
 
-			if claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, now, lease); claim != nil || err != nil {
-				t.Fatalf("a sixth attempt: %+v, %v", claim, err)
+			if leased, err := outbox.New(d).LeaseDelivery(t.Context(), conversions(site), nil, now, lease); leased != nil || err != nil {
+				t.Fatalf("a sixth attempt: %+v, %v", leased, err)
 			}
 
 			logs, err := dbtest.Deliveries(d, site.ID, 0, 1)
@@ -136,7 +136,7 @@ func TestDeadWorkers(t *testing.T) {
 	})
 }
 
-// TestLateResults checks that a result that arrives after its claim was taken over counts only if
+// TestLateResults checks that a result that arrives after its lease was taken over counts only if
 // the delivery was made.
 func TestLateResults(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -150,21 +150,21 @@ func TestLateResults(t *testing.T) {
 			{model.AttemptServerError, model.AttemptServerError, model.DeliveryPending},
 		} {
 			pending(t, d, site.ID, model.DeliveryConversion, dbtest.Noon)
-			claim := func(at model.Instant) *outbox.Claim {
+			next := func(at model.Instant) *outbox.Leased {
 				t.Helper()
-				c, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, at, lease)
+				c, err := outbox.New(d).LeaseDelivery(t.Context(), conversions(site), nil, at, lease)
 				if err != nil || c == nil {
-					t.Fatalf("claim %+v, %v", c, err)
+					t.Fatalf("leased %+v, %v", c, err)
 				}
 				return c
 			}
 
-			first, second := claim(dbtest.Noon), claim(dbtest.Noon.Add(lease))
+			first, second := next(dbtest.Noon), next(dbtest.Noon.Add(lease))
 			for _, r := range []struct {
-				claim *outbox.Claim
-				class string
+				leased *outbox.Leased
+				class  string
 			}{{second, test.second}, {first, test.first}} {
-				if err := outbox.New(d).FinishAttempt(t.Context(), r.claim, outbox.AttemptResult{Error: r.class}, dbtest.Noon.Add(2*lease)); err != nil {
+				if err := outbox.New(d).FinishAttempt(t.Context(), r.leased, outbox.AttemptResult{Error: r.class}, dbtest.Noon.Add(2*lease)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -222,18 +222,18 @@ func TestRedeliver(t *testing.T) {
 			}
 
 			inProgress()
-			claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, dbtest.Noon, lease)
-			if err != nil || claim == nil || !claim.Manual || claim.ScheduledAttempts != 2 || claim.Attempts != 3 {
-				t.Fatalf("claim %+v, %v", claim, err)
+			leased, err := outbox.New(d).LeaseDelivery(t.Context(), conversions(site), nil, dbtest.Noon, lease)
+			if err != nil || leased == nil || !leased.Manual || leased.ScheduledAttempts != 2 || leased.Attempts != 3 {
+				t.Fatalf("leased %+v, %v", leased, err)
 			}
 
 			inProgress()
 
 			if test.class == model.AttemptUnfinished {
-				if claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, dbtest.Noon.Add(lease), lease); claim != nil || err != nil {
-					t.Fatalf("claim after a worker died: %+v, %v", claim, err)
+				if leased, err := outbox.New(d).LeaseDelivery(t.Context(), conversions(site), nil, dbtest.Noon.Add(lease), lease); leased != nil || err != nil {
+					t.Fatalf("leased after a worker died: %+v, %v", leased, err)
 				}
-			} else if err := outbox.New(d).FinishAttempt(t.Context(), claim, outbox.AttemptResult{Error: test.class}, dbtest.Noon); err != nil {
+			} else if err := outbox.New(d).FinishAttempt(t.Context(), leased, outbox.AttemptResult{Error: test.class}, dbtest.Noon); err != nil {
 				t.Fatal(err)
 			}
 
@@ -431,14 +431,14 @@ func TestWebhookSecretAtRest(t *testing.T) {
 			t.Errorf("a new address changes the secret, %v", err)
 		}
 
-		claim := func(d *db.DB) *outbox.Claim {
+		next := func(d *db.DB) *outbox.Leased {
 			t.Helper()
 			pending(t, d, site.ID, model.DeliveryConversion, dbtest.Noon)
-			claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, dbtest.Noon, lease)
-			if err != nil || claim == nil || claim.ScheduledAttempts != 1 {
-				t.Fatalf("claim %+v, %v", claim, err)
+			leased, err := outbox.New(d).LeaseDelivery(t.Context(), conversions(site), nil, dbtest.Noon, lease)
+			if err != nil || leased == nil || leased.ScheduledAttempts != 1 {
+				t.Fatalf("leased %+v, %v", leased, err)
 			}
-			return claim
+			return leased
 		}
 
 		another, err := db.Open(databaseURL)
@@ -447,17 +447,17 @@ func TestWebhookSecretAtRest(t *testing.T) {
 		}
 		defer another.Close()
 
-		if c := claim(another); c.Fault == nil || c.Secret != "" {
+		if c := next(another); c.Fault == nil || c.Secret != "" {
 			t.Error("the secret opens without a key")
 		}
 		another.UseApplicationKey([]byte("another application key of 32 bytes"))
-		if c := claim(another); c.Fault == nil || c.Secret != "" {
+		if c := next(another); c.Fault == nil || c.Secret != "" {
 			t.Error("the secret opens with another key")
 		}
 		if err := dbtest.Exec(d, "UPDATE sites SET conversion_webhook_secret = ? WHERE id = ?", sealed(other.ID), site.ID); err != nil {
 			t.Fatal(err)
 		}
-		if c := claim(d); c.Fault == nil || c.Secret != "" {
+		if c := next(d); c.Fault == nil || c.Secret != "" {
 			t.Error("one site's secret opens as another's")
 		}
 
@@ -465,8 +465,8 @@ func TestWebhookSecretAtRest(t *testing.T) {
 		if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/hook", &empty, model.ChangedBy{}); err != nil || sealed(site.ID) != nil {
 			t.Errorf("an empty secret leaves %q, %v", sealed(site.ID), err)
 		}
-		if c := claim(d); c.Fault != nil || c.Secret != "" {
-			t.Errorf("claim %+v", c)
+		if c := next(d); c.Fault != nil || c.Secret != "" {
+			t.Errorf("leased %+v", c)
 		}
 
 		for _, secret := range []string{strings.Repeat("x", model.MaxWebhookSecret+1), strings.Repeat("x", model.MinWebhookSecret-1), "a\x00b"} {

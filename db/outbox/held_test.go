@@ -51,9 +51,9 @@ func TestHeldSitesWait(t *testing.T) {
 					t.Errorf("%s, %s: backlog %+v, %v", state.name, when, backlog, err)
 				}
 
-				claim, err := store.ClaimDelivery(t.Context(), conversions(site), nil, dbtest.Noon, lease)
-				if err != nil || (claim != nil) == held {
-					t.Errorf("%s, %s: claim %v, %v", state.name, when, claim, err)
+				leased, err := store.LeaseDelivery(t.Context(), conversions(site), nil, dbtest.Noon, lease)
+				if err != nil || (leased != nil) == held {
+					t.Errorf("%s, %s: leased %v, %v", state.name, when, leased, err)
 				}
 
 				parts, err := store.PlanDailyExports(t.Context(), day, dbtest.Noon+model.Instant(i), func(id int64, err error) { t.Error(id, err) })

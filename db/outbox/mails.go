@@ -63,10 +63,10 @@ func (s *Store) DueMailCount(ctx context.Context, now model.Instant) (int64, err
 	return n, nil
 }
 
-// ClaimMail begins the next attempt to send a mail and returns the mail; no other process can begin
+// LeaseMail begins the next attempt to send a mail and returns the mail; no other process can begin
 // one until the lease ends. It returns nil if the mail is not due. It marks the mail as failed, and
 // returns nil, if the worker of its last attempt died or if its link has expired.
-func (s *Store) ClaimMail(ctx context.Context, id int64, now model.Instant, lease time.Duration) (*model.Mail, error) {
+func (s *Store) LeaseMail(ctx context.Context, id int64, now model.Instant, lease time.Duration) (*model.Mail, error) {
 	var mail *model.Mail
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		mail = nil
@@ -96,7 +96,7 @@ func (s *Store) ClaimMail(ctx context.Context, id int64, now model.Instant, leas
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("claim mail %d: %w", id, err)
+		return nil, fmt.Errorf("lease mail %d: %w", id, err)
 	}
 
 	return mail, nil
@@ -116,9 +116,9 @@ func accountName(ctx context.Context, tx *db.Tx, accountID int64) (string, error
 	return names[0], nil
 }
 
-// FinishMail records the State of a claimed mail and, if it is pending, its NextAttemptAt. It
+// FinishMail records the State of a leased mail and, if it is pending, its NextAttemptAt. It
 // deletes the data of a mail in a final state. It ignores a late result, after another attempt has
-// taken over the claim.
+// taken over the lease.
 func (s *Store) FinishMail(ctx context.Context, m *model.Mail) error {
 	if m.State != model.MailPending {
 		m.End(m.State)

@@ -1,6 +1,6 @@
 // Package outbox stores outgoing messages: webhook deliveries with their attempts, daily exports,
 // mails, and quota notices. Each row is written in the transaction of the fact that it reports. The
-// worker claims and finishes them; an owner lists and repeats them through GraphQL. The package
+// worker leases and finishes them; an owner lists and repeats them through GraphQL. The package
 // itself sends nothing.
 package outbox
 

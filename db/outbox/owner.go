@@ -32,8 +32,8 @@ func (s *Store) Redeliver(
 			return db.OrNotFound(err)
 		}
 
-		if delivery.ResumeState != "" || delivery.State == model.DeliveryPending && delivery.ClaimedUntil > now &&
-			delivery.ClaimedUntil <= now.Add(LeaseSlack) {
+		if delivery.ResumeState != "" || delivery.State == model.DeliveryPending && delivery.LeasedUntil > now &&
+			delivery.LeasedUntil <= now.Add(LeaseSlack) {
 			return &model.Error{Kind: model.Conflict, Code: "delivery_in_progress", Field: "deliveryId",
 				Message: "This delivery is being sent right now."}
 		}
@@ -53,7 +53,7 @@ func (s *Store) Redeliver(
 		}
 
 		delivery.ResumeState, delivery.State = delivery.State, model.DeliveryPending
-		delivery.NextAttemptAt, delivery.ClaimedUntil = now, 0
+		delivery.NextAttemptAt, delivery.LeasedUntil = now, 0
 		_, err := tx.NewUpdate().Model(&delivery).Column("state", "fallback", "next_attempt_at", "claimed_until").
 			Where("site_id = ? AND id = ?", siteID, id).Exec(ctx)
 		if err != nil {

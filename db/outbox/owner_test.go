@@ -23,11 +23,11 @@ func TestRedeliveriesAreBounded(t *testing.T) {
 		now := dbtest.Noon
 		attempt := func() {
 			t.Helper()
-			claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, now, lease)
-			if err != nil || claim == nil || claim.ID != id {
-				t.Fatalf("claim %+v, %v", claim, err)
+			leased, err := outbox.New(d).LeaseDelivery(t.Context(), conversions(site), nil, now, lease)
+			if err != nil || leased == nil || leased.ID != id {
+				t.Fatalf("leased %+v, %v", leased, err)
 			}
-			if err := outbox.New(d).FinishAttempt(t.Context(), claim, outbox.AttemptResult{Error: model.AttemptGone}, now); err != nil {
+			if err := outbox.New(d).FinishAttempt(t.Context(), leased, outbox.AttemptResult{Error: model.AttemptGone}, now); err != nil {
 				t.Fatal(err)
 			}
 

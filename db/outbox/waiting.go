@@ -20,7 +20,7 @@ import (
 const waitingChunk = 1000
 
 // wait makes a due delivery wait for an address, together with others of its lane, so that a long
-// backlog takes few transactions. It skips claimed deliveries and the deliveries in except. A
+// backlog takes few transactions. It skips leased deliveries and the deliveries in except. A
 // manual request for the delivery ends.
 func wait(ctx context.Context, tx *db.CellTx, delivery *model.Delivery, except []int64, now model.Instant) error {
 	_, err := tx.NewUpdate().Table("deliveries").

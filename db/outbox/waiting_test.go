@@ -45,18 +45,18 @@ func TestWaitForAddress(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
 		store, now := outbox.New(d), dbtest.Noon
-		claim := func(now model.Instant) *outbox.Claim {
+		next := func(now model.Instant) *outbox.Leased {
 			t.Helper()
-			claim, err := store.ClaimDelivery(t.Context(), conversions(site), nil, now, lease)
+			leased, err := store.LeaseDelivery(t.Context(), conversions(site), nil, now, lease)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return claim
+			return leased
 		}
 
 		// One failed attempt, then the address is removed.
 		tried := pending(t, d, site.ID, model.DeliveryConversion, now)
-		if err := store.FinishAttempt(t.Context(), claim(now), outbox.AttemptResult{Error: model.AttemptTimeout}, now); err != nil {
+		if err := store.FinishAttempt(t.Context(), next(now), outbox.AttemptResult{Error: model.AttemptTimeout}, now); err != nil {
 			t.Fatal(err)
 		}
 
@@ -68,8 +68,8 @@ func TestWaitForAddress(t *testing.T) {
 		pending(t, d, other.ID, model.DeliveryConversion, now)
 		now = now.Add(time.Hour)
 
-		if c := claim(now); c != nil {
-			t.Errorf("claimed %+v without an address", c)
+		if c := next(now); c != nil {
+			t.Errorf("leased %+v without an address", c)
 		}
 		if got := statesOf(t, d, site); got != "waiting 4 " {
 			t.Errorf("without an address: %s", got)
@@ -104,8 +104,8 @@ func TestWaitForAddress(t *testing.T) {
 			}
 		}
 
-		if c := claim(now); c == nil || c.URL != "https://shop.example/new" || c.CalledURL != c.URL {
-			t.Errorf("claim %+v", c)
+		if c := next(now); c == nil || c.URL != "https://shop.example/new" || c.CalledURL != c.URL {
+			t.Errorf("leased %+v", c)
 		}
 	})
 }
@@ -123,18 +123,18 @@ func TestWaitIsBounded(t *testing.T) {
 
 		for _, lane := range []model.Lane{conversions(site), {SiteID: site.ID, Kind: model.DeliveryTest}} {
 			for {
-				claim, err := store.ClaimDelivery(t.Context(), lane, nil, now, lease)
+				leased, err := store.LeaseDelivery(t.Context(), lane, nil, now, lease)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if claim == nil {
+				if leased == nil {
 					break
 				}
 
-				if claim.URL != "" || claim.ID != old && claim.ID != test {
-					t.Errorf("claimed %+v", claim)
+				if leased.URL != "" || leased.ID != old && leased.ID != test {
+					t.Errorf("leased %+v", leased)
 				}
-				if err := store.FinishAttempt(t.Context(), claim, outbox.AttemptResult{Error: model.AttemptNoWebhook}, now); err != nil {
+				if err := store.FinishAttempt(t.Context(), leased, outbox.AttemptResult{Error: model.AttemptNoWebhook}, now); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -180,8 +180,8 @@ SELECT ?, ? + n, 'conversion', 'lead', 'pending', 0, ?, ?, '{}' FROM numbers`, b
 		}
 
 		statements := dbtest.WatchStatements(d)
-		if claim, err := store.ClaimDelivery(t.Context(), conversions(site), nil, now, lease); claim != nil || err != nil {
-			t.Fatalf("%+v, %v", claim, err)
+		if leased, err := store.LeaseDelivery(t.Context(), conversions(site), nil, now, lease); leased != nil || err != nil {
+			t.Fatalf("%+v, %v", leased, err)
 		}
 		// Each transaction about a site in another cell begins with two more.
 		if n := len(statements.Take()); n > 40 {
@@ -219,15 +219,15 @@ func TestRepeatedDeliveriesDoNotWait(t *testing.T) {
 		}
 
 		setAddress(t, d, site, "", now)
-		claim, err := store.ClaimDelivery(t.Context(), conversions(site), nil, now, lease)
-		if err != nil || claim == nil || claim.ID != ended || claim.URL != "" {
-			t.Fatalf("%+v, %v", claim, err)
+		leased, err := store.LeaseDelivery(t.Context(), conversions(site), nil, now, lease)
+		if err != nil || leased == nil || leased.ID != ended || leased.URL != "" {
+			t.Fatalf("%+v, %v", leased, err)
 		}
-		if err := store.FinishAttempt(t.Context(), claim, outbox.AttemptResult{Error: model.AttemptNoWebhook}, now); err != nil {
+		if err := store.FinishAttempt(t.Context(), leased, outbox.AttemptResult{Error: model.AttemptNoWebhook}, now); err != nil {
 			t.Fatal(err)
 		}
-		if claim, err := store.ClaimDelivery(t.Context(), conversions(site), nil, now, lease); claim != nil || err != nil {
-			t.Fatalf("%+v, %v", claim, err)
+		if leased, err := store.LeaseDelivery(t.Context(), conversions(site), nil, now, lease); leased != nil || err != nil {
+			t.Fatalf("%+v, %v", leased, err)
 		}
 		if got := statesOf(t, d, site); got != "failed 1 waiting 1 " {
 			t.Errorf("afterwards: %s", got)

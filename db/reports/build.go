@@ -12,12 +12,12 @@ import (
 	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// errOutdated means that a day was changed or claimed again while it was built. The result is
+// errOutdated means that a day was changed or leased again while it was built. The result is
 // dropped, since the other worker or the next run has the newer one.
-var errOutdated = errors.New("the day was claimed again")
+var errOutdated = errors.New("the day was leased again")
 
-// claimed is how many days a worker leases at once.
-const claimed = 20
+// leasedAtOnce is how many days a worker leases at once.
+const leasedAtOnce = 20
 
 // Built counts what BuildDue has done.
 type Built struct {
@@ -53,9 +53,9 @@ func (s *cellStore) buildDue(ctx context.Context, built *Built) error {
 		if err != nil {
 			return errors.Join(failed, err)
 		}
-		work, err := s.claim(ctx, now, claimed)
+		work, err := s.lease(ctx, now, leasedAtOnce)
 		if err != nil {
-			return errors.Join(failed, fmt.Errorf("claim days to build: %w", err))
+			return errors.Join(failed, fmt.Errorf("lease days to build: %w", err))
 		}
 		if len(work) == 0 {
 			return failed
@@ -73,7 +73,7 @@ func (s *cellStore) buildDue(ctx context.Context, built *Built) error {
 	}
 }
 
-// process does what is due for a claimed day.
+// process does what is due for a leased day.
 func (s *cellStore) process(ctx context.Context, day dayRow, now model.Instant, built *Built) error {
 	first, last := monthOf(day.Day)
 	month, err := days(ctx, s.cell, day.SiteID, first, last)

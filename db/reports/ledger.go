@@ -294,8 +294,8 @@ FROM (SELECT due_at FROM report_days WHERE due_at <= ? ORDER BY due_at LIMIT ?) 
 	return all, nil
 }
 
-// claim leases up to limit due days to this worker, in the order in which they became due.
-func (s *cellStore) claim(ctx context.Context, now model.Instant, limit int) ([]dayRow, error) {
+// lease leases up to limit due days to this worker, in the order in which they became due.
+func (s *cellStore) lease(ctx context.Context, now model.Instant, limit int) ([]dayRow, error) {
 	due := s.cell.Read.NewSelect().Table("report_days").Column("site_id", "day").Where("due_at <= ?", now).
 		Order("due_at", "site_id", "day").Limit(int64(limit))
 

@@ -30,7 +30,7 @@ const (
 	// finalAfter is how long after its end a day is built for the last time.
 	finalAfter = 48*time.Hour + buildDelay
 
-	// leaseFor is how long a worker has for the days that it claims at once. A slower worker loses
+	// leaseFor is how long a worker has for the days that it leases at once. A slower worker loses
 	// its result, not its correctness.
 	leaseFor = 10 * time.Minute
 

@@ -21,9 +21,9 @@ const (
 	// mailSlack exceeds every pause between two attempts of a mail.
 	mailSlack = 5 * time.Hour
 
-	// claimSlack exceeds the duration of an attempt of a delivery or a mail, so that a correction
+	// leaseSlack exceeds the duration of an attempt of a delivery or a mail, so that a correction
 	// does not repeat an attempt in progress.
-	claimSlack = 3 * time.Minute
+	leaseSlack = 3 * time.Minute
 
 	// maxKeepOld is the longest overlap of a secret with its replacement.
 	maxKeepOld = model.MaxKeepOldDays * 24 * time.Hour
@@ -41,7 +41,7 @@ type correction struct {
 // CorrectSchedule makes pending deliveries and mails due in a few minutes if they are due later
 // than any retry can be. It returns their number.
 func (s *Store) CorrectSchedule(ctx context.Context, now model.Instant) (int64, error) {
-	soon := now.Add(claimSlack)
+	soon := now.Add(leaseSlack)
 	return s.correct(ctx, []correction{
 		{
 			table: "deliveries", key: "site_id, id",

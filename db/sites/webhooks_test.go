@@ -175,10 +175,10 @@ func TestAShortSecretStillSigns(t *testing.T) {
 		dbtest.WantCode(t, sites.New(d).SetWebhookSecret(ctx, site.AccountID, site.ID, &short, model.ChangedBy{}), model.Invalid,
 			"secret_too_short", "secret")
 
-		claim, err := outbox.New(d).ClaimDelivery(ctx, model.Lane{SiteID: site.ID, Kind: model.DeliveryTest}, nil,
+		leased, err := outbox.New(d).LeaseDelivery(ctx, model.Lane{SiteID: site.ID, Kind: model.DeliveryTest}, nil,
 			dbtest.Start, time.Minute)
-		if err != nil || claim == nil || claim.Secret != "x" || claim.Fault != nil {
-			t.Errorf("claim %+v, %v; want the short secret", claim, err)
+		if err != nil || leased == nil || leased.Secret != "x" || leased.Fault != nil {
+			t.Errorf("leased %+v, %v; want the short secret", leased, err)
 		}
 	})
 }

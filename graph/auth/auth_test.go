@@ -186,8 +186,8 @@ func TestHashingLeavesProcessorsToHits(t *testing.T) {
 		{1, false, 2, false}, {2, false, 2, false}, {64, false, 64, false},
 	} {
 		p := newHasher(cost, test.processors, test.servesHits)
-		if cap(p.turns) != test.turns || p.rest != test.rest || cap(p.slots) != test.turns*(1+hashQueue) {
-			t.Errorf("%+v: %d turns, %d slots, rest %v", test, cap(p.turns), cap(p.slots), p.rest)
+		if cap(p.turns) != test.turns || p.rest != test.rest || cap(p.places) != test.turns*(1+hashQueue) {
+			t.Errorf("%+v: %d turns, %d places, rest %v", test, cap(p.turns), cap(p.places), p.rest)
 		}
 	}
 
@@ -212,7 +212,7 @@ func TestHashingLeavesProcessorsToHits(t *testing.T) {
 	}
 }
 
-// While all slots are taken, an attempt is refused immediately and does not count: it neither reads
+// While all places are taken, an attempt is refused immediately and does not count: it neither reads
 // nor writes.
 func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -228,7 +228,7 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 
 		ctx := context.WithValue(t.Context(), requestKey{}, &request{auth: a, http: httptest.NewRequest(http.MethodPost, "/graphql", nil)})
 
-		for range cap(a.hasher.slots) {
+		for range cap(a.hasher.places) {
 			if _, err := a.hasher.reserve(false); err != nil {
 				t.Fatal(err)
 			}
@@ -251,7 +251,7 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 			t.Errorf("the refused attempts sent %q", list)
 		}
 
-		// Known devices have slots of their own.
+		// Known devices have places of their own.
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
 

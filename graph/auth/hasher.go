@@ -34,13 +34,13 @@ const (
 // hasher hashes and checks passwords. Turns and the queue for them are bounded, so a flood of
 // sign-ins takes bounded memory (19 MiB per turn) and bounded processor time.
 type hasher struct {
-	cost       argon2id.Params
-	slots      chan struct{} // one for each caller that hashes or waits for a turn, see reserve
-	knownSlots chan struct{} // the same for known devices, which a flood of other callers cannot fill
-	turns      chan struct{} // one for each caller that hashes
-	rest       bool          // a turn ends only after a pause of the hash's duration
-	wait       time.Duration
-	unusable   string // a hash that no password matches, checked if there is no user
+	cost        argon2id.Params
+	places      chan struct{} // one for each caller that hashes or waits for a turn, see reserve
+	knownPlaces chan struct{} // the same for known devices, which a flood of other callers cannot fill
+	turns       chan struct{} // one for each caller that hashes
+	rest        bool          // a turn ends only after a pause of the hash's duration
+	wait        time.Duration
+	unusable    string // a hash that no password matches, checked if there is no user
 }
 
 // newHasher returns a hasher for a process with this number of processors. If the process also
@@ -53,27 +53,27 @@ func newHasher(cost argon2id.Params, processors int, servesHits bool) *hasher {
 	}
 
 	return &hasher{
-		cost:       cost,
-		slots:      make(chan struct{}, turns*(1+hashQueue)),
-		knownSlots: make(chan struct{}, turns*(1+hashQueue)),
-		turns:      make(chan struct{}, turns),
-		rest:       servesHits && processors == 1,
-		wait:       hashWait,
-		unusable:   noPassword(cost),
+		cost:        cost,
+		places:      make(chan struct{}, turns*(1+hashQueue)),
+		knownPlaces: make(chan struct{}, turns*(1+hashQueue)),
+		turns:       make(chan struct{}, turns),
+		rest:        servesHits && processors == 1,
+		wait:        hashWait,
+		unusable:    noPassword(cost),
 	}
 }
 
-// reserve takes a slot to hash or to wait for a turn, before an attempt writes anything. Known
-// devices have slots of their own. It fails with the model.Error unavailable if no slot is free.
+// reserve takes a place to hash or to wait for a turn, before an attempt writes anything. Known
+// devices have places of their own. It fails with the model.Error unavailable if no place is free.
 func (p *hasher) reserve(known bool) (release func(), err error) {
-	slots := p.slots
+	places := p.places
 	if known {
-		slots = p.knownSlots
+		places = p.knownPlaces
 	}
 
 	select {
-	case slots <- struct{}{}:
-		return func() { <-slots }, nil
+	case places <- struct{}{}:
+		return func() { <-places }, nil
 	default:
 		return nil, p.busy(nil)
 	}

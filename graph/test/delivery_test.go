@@ -57,12 +57,12 @@ func TestDeliveries(t *testing.T) {
 
 		// Make one attempt that fails, as the worker does.
 		lane, now := model.Lane{SiteID: 1, Kind: model.DeliveryTest}, model.At(a.clock.Now())
-		claim, err := outbox.New(d).ClaimDelivery(t.Context(), lane, nil, now, time.Minute)
+		leased, err := outbox.New(d).LeaseDelivery(t.Context(), lane, nil, now, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if claim.MessageID != made[0] || claim.URL != "https://example.com/hook" || claim.Secret != "whisper whisper whisper" {
-			t.Errorf("the worker has %+v", claim)
+		if leased.MessageID != made[0] || leased.URL != "https://example.com/hook" || leased.Secret != "whisper whisper whisper" {
+			t.Errorf("the worker has %+v", leased)
 		}
 
 		redeliver := func() *answer {
@@ -73,7 +73,7 @@ func TestDeliveries(t *testing.T) {
 		}
 
 		result := outbox.AttemptResult{Duration: 7 * time.Millisecond, Status: 500, Error: model.AttemptServerError, Answer: "sorry"}
-		if err := outbox.New(d).FinishAttempt(t.Context(), claim, result, now); err != nil {
+		if err := outbox.New(d).FinishAttempt(t.Context(), leased, result, now); err != nil {
 			t.Fatal(err)
 		}
 
@@ -90,10 +90,10 @@ func TestDeliveries(t *testing.T) {
 		if notified := notifier.take(a); fmt.Sprint(notified) != fmt.Sprint(made) {
 			t.Errorf("the workers are notified of %v", notified)
 		}
-		if claim, err = outbox.New(d).ClaimDelivery(t.Context(), lane, []int64{}, model.At(a.clock.Now()), time.Minute); err != nil {
+		if leased, err = outbox.New(d).LeaseDelivery(t.Context(), lane, []int64{}, model.At(a.clock.Now()), time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if err := outbox.New(d).FinishAttempt(t.Context(), claim, outbox.AttemptResult{Status: 204}, now); err != nil {
+		if err := outbox.New(d).FinishAttempt(t.Context(), leased, outbox.AttemptResult{Status: 204}, now); err != nil {
 			t.Fatal(err)
 		}
 

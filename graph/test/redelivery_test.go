@@ -165,9 +165,9 @@ func TestDeliveryContent(t *testing.T) {
 		}
 
 		// The address stays that of the last attempt.
-		claim, err := outbox.New(d).ClaimDelivery(t.Context(), model.Lane{SiteID: site, Kind: "conversion"}, nil, now, time.Minute)
-		if err != nil || claim.MessageID != a.ids.OfDelivery(site, conversion) {
-			t.Fatalf("%+v, %v", claim, err)
+		leased, err := outbox.New(d).LeaseDelivery(t.Context(), model.Lane{SiteID: site, Kind: "conversion"}, nil, now, time.Minute)
+		if err != nil || leased.MessageID != a.ids.OfDelivery(site, conversion) {
+			t.Fatalf("%+v, %v", leased, err)
 		}
 
 		c.change("setConversionWebhook", id, `url: "https://example.com/b"`).ok(t, "setConversionWebhook")
@@ -289,11 +289,11 @@ func TestRedeliverFailed(t *testing.T) {
 		}
 
 		// The attempts are manual: afterwards the deliveries are as they were.
-		claim, err := outbox.New(d).ClaimDelivery(t.Context(), model.Lane{SiteID: site, Kind: "conversion"}, nil, model.At(a.clock.Now()), time.Minute)
-		if err != nil || claim.ID != ids[0] || !claim.Manual || claim.ScheduledAttempts != 5 {
-			t.Fatalf("%+v, %v, want %d", claim, err, ids[0])
+		leased, err := outbox.New(d).LeaseDelivery(t.Context(), model.Lane{SiteID: site, Kind: "conversion"}, nil, model.At(a.clock.Now()), time.Minute)
+		if err != nil || leased.ID != ids[0] || !leased.Manual || leased.ScheduledAttempts != 5 {
+			t.Fatalf("%+v, %v, want %d", leased, err, ids[0])
 		}
-		if err := outbox.New(d).FinishAttempt(t.Context(), claim, outbox.AttemptResult{Error: model.AttemptTimeout}, model.At(a.clock.Now())); err != nil {
+		if err := outbox.New(d).FinishAttempt(t.Context(), leased, outbox.AttemptResult{Error: model.AttemptTimeout}, model.At(a.clock.Now())); err != nil {
 			t.Fatal(err)
 		}
 		if got := redeliver().ok(t, "redeliverFailed"); got.at("redeliverFailed.redelivered") != 1.0 {
@@ -305,8 +305,8 @@ func TestRedeliverFailed(t *testing.T) {
 		if got := redeliver().ok(t, "redeliverFailed"); got.at("redeliverFailed.redelivered") != 2.0 {
 			t.Errorf("with an address for daily exports: %s", got.Body)
 		}
-		if claim, err := outbox.New(d).ClaimDelivery(t.Context(), model.Lane{SiteID: site, Kind: "daily_export"}, nil, model.At(a.clock.Now()), time.Minute); err != nil || claim == nil || claim.ID != export {
-			t.Errorf("%+v, %v", claim, err)
+		if leased, err := outbox.New(d).LeaseDelivery(t.Context(), model.Lane{SiteID: site, Kind: "daily_export"}, nil, model.At(a.clock.Now()), time.Minute); err != nil || leased == nil || leased.ID != export {
+			t.Errorf("%+v, %v", leased, err)
 		}
 
 		// One delivery is refused without an address, as all are.

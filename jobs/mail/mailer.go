@@ -49,15 +49,15 @@ const (
 	sendTimeout   = 30 * time.Second // for one attempt
 	recordTimeout = 20 * time.Second
 	recordPause   = 500 * time.Millisecond
-	lease         = 2 * time.Minute // how long a claim keeps other workers away
+	lease         = 2 * time.Minute // how long a lease keeps other workers away
 )
 
 // Store is the database as the package uses it. *outbox.Store implements it.
 type Store interface {
 	// DueMails returns due mails, longest due first.
 	DueMails(ctx context.Context, now model.Instant, limit int) ([]model.Mail, error)
-	// ClaimMail leases a mail that is due, and returns nil if it is not.
-	ClaimMail(ctx context.Context, id int64, now model.Instant, lease time.Duration) (*model.Mail, error)
+	// LeaseMail leases a mail that is due, and returns nil if it is not.
+	LeaseMail(ctx context.Context, id int64, now model.Instant, lease time.Duration) (*model.Mail, error)
 	// FinishMail records the state after an attempt.
 	FinishMail(ctx context.Context, mail *model.Mail) error
 }
@@ -147,7 +147,7 @@ func (m *Mailer) handle(ctx context.Context, payload []byte) error {
 	return nil
 }
 
-// deliver claims a mail, sends it and records the outcome. Errors are logged.
+// deliver leases a mail, sends it and records the outcome. Errors are logged.
 func (m *Mailer) deliver(ctx context.Context, id int64) {
 	// The context of the queue ends when Redis is lost. An interrupted attempt may have sent the
 	// mail already, and would send it again.
@@ -160,7 +160,7 @@ func (m *Mailer) deliver(ctx context.Context, id int64) {
 	var mail *model.Mail
 
 	if err == nil {
-		mail, err = m.store.ClaimMail(work, id, now, lease)
+		mail, err = m.store.LeaseMail(work, id, now, lease)
 	}
 	if err != nil {
 		m.log.ErrorContext(ctx, "mail not sent; it is retried later", "mail", id, "error", err)

@@ -22,7 +22,7 @@ var noon = model.At(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))
 
 // fakeStore has one mail that is due. It refuses the first outcomes.
 type fakeStore struct {
-	claimed  func() // is called after a claim, unless nil
+	leased   func() // is called after a lease, unless nil
 	refuse   int    // outcomes still to refuse
 	recorded []string
 }
@@ -32,10 +32,10 @@ func (s *fakeStore) DueMails(context.Context, model.Instant, int) ([]model.Mail,
 	return nil, nil
 }
 
-// ClaimMail implements Store.
-func (s *fakeStore) ClaimMail(_ context.Context, id int64, _ model.Instant, _ time.Duration) (*model.Mail, error) {
-	if s.claimed != nil {
-		s.claimed()
+// LeaseMail implements Store.
+func (s *fakeStore) LeaseMail(_ context.Context, id int64, _ model.Instant, _ time.Duration) (*model.Mail, error) {
+	if s.leased != nil {
+		s.leased()
 	}
 	return &model.Mail{
 		ID: id, Recipient: "owner@example.com", Kind: model.MailTest, Data: "{}", State: model.MailPending, Attempts: 1,
@@ -117,7 +117,7 @@ func TestAttemptOutlivesTheQueue(t *testing.T) {
 	t.Parallel()
 
 	ctx, lose := context.WithCancel(t.Context())
-	store := &fakeStore{claimed: lose}
+	store := &fakeStore{leased: lose}
 	mailer := newTestMailer(t, store, newTestServer(t, func() {}), t.Output())
 
 	if err := mailer.handle(ctx, []byte("7")); err != nil {

@@ -14,21 +14,21 @@ import (
 )
 
 // direct runs tasks in this process while Redis is unavailable. It never repeats what another
-// process does: handlers claim their work in the database, as they do with tasks from Redis, and
+// process does: handlers lease their work in the database, as they do with tasks from Redis, and
 // periodic tasks are idempotent.
 type direct struct {
-	log    *slog.Logger
-	ctx    context.Context // ends drainTimeout after the begin of the worker's stop
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup
-	slots  map[string]*semaphore.Weighted // by queue
+	log     *slog.Logger
+	ctx     context.Context // ends drainTimeout after the begin of the worker's stop
+	cancel  context.CancelFunc
+	tasks   sync.WaitGroup
+	running map[string]*semaphore.Weighted // by queue
 
 	scheduling atomic.Bool             // a round of periodic tasks is in progress
 	periodic   map[string]periodicRuns // by name; only the round in progress uses it
 }
 
-// directSlots is how many tasks of each queue run at once.
-var directSlots = map[string]int64{Deliveries: Concurrency, Default: 20}
+// directTasks is how many tasks of each queue run at once.
+var directTasks = map[string]int64{Deliveries: Concurrency, Default: 20}
 
 // periodicRuns are the runs of a periodic task in its current period.
 type periodicRuns struct {
@@ -38,11 +38,11 @@ type periodicRuns struct {
 }
 
 func newDirect(log *slog.Logger) *direct {
-	d := &direct{log: log, slots: make(map[string]*semaphore.Weighted), periodic: make(map[string]periodicRuns)}
+	d := &direct{log: log, running: make(map[string]*semaphore.Weighted), periodic: make(map[string]periodicRuns)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 
-	for queue, n := range directSlots {
-		d.slots[queue] = semaphore.NewWeighted(n)
+	for queue, n := range directTasks {
+		d.running[queue] = semaphore.NewWeighted(n)
 	}
 
 	return d
@@ -72,15 +72,15 @@ func (d *direct) run(name string, task func(ctx context.Context) error) (err err
 	return task(ctx)
 }
 
-// runDirectly starts a task in this process, unless all slots of its queue are taken.
+// runDirectly starts a task in this process, unless as many of its queue run already.
 func (q *Queue) runDirectly(task Task) {
-	slots := q.direct.slots[task.Queue]
-	if !slots.TryAcquire(1) {
+	running := q.direct.running[task.Queue]
+	if !running.TryAcquire(1) {
 		return
 	}
 
 	q.direct.tasks.Go(func() {
-		defer slots.Release(1)
+		defer running.Release(1)
 
 		// The error is logged already.
 		_ = q.direct.run(task.Type, func(ctx context.Context) error {

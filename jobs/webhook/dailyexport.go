@@ -24,9 +24,9 @@ var errLargeBody = errors.New("the body of a daily export is large")
 
 // dailyBody writes the body of a part of a daily export from the part's rows. A large body is
 // written in its own turn, into memory of its size.
-func (d *Deliverer) dailyBody(ctx context.Context, claim *outbox.Claim, export *exportBody) ([]byte, error) {
+func (d *Deliverer) dailyBody(ctx context.Context, leased *outbox.Leased, export *exportBody) ([]byte, error) {
 	w := &dailyWriter{most: ordinaryBody}
-	err := d.writeDaily(ctx, claim, w)
+	err := d.writeDaily(ctx, leased, w)
 	if !errors.Is(err, errLargeBody) {
 		return w.body, err
 	}
@@ -38,11 +38,11 @@ func (d *Deliverer) dailyBody(ctx context.Context, claim *outbox.Claim, export *
 
 	// Measure first, so that the body is allocated once.
 	size := &dailyWriter{measures: true}
-	if err := d.writeDaily(ctx, claim, size); err != nil {
+	if err := d.writeDaily(ctx, leased, size); err != nil {
 		return nil, err
 	}
 	w = &dailyWriter{body: make([]byte, 0, size.size)}
-	err = d.writeDaily(ctx, claim, w)
+	err = d.writeDaily(ctx, leased, w)
 	return w.body, err
 }
 
@@ -80,9 +80,9 @@ func (w *dailyWriter) text(text string) error {
 }
 
 // writeDaily writes the pieces of a body.
-func (d *Deliverer) writeDaily(ctx context.Context, claim *outbox.Claim, to *dailyWriter) error {
+func (d *Deliverer) writeDaily(ctx context.Context, leased *outbox.Leased, to *dailyWriter) error {
 	var part model.DailyPart
-	if err := json.Unmarshal([]byte(claim.Body), &part); err != nil {
+	if err := json.Unmarshal([]byte(leased.Body), &part); err != nil {
 		return err
 	}
 
@@ -92,7 +92,7 @@ func (d *Deliverer) writeDaily(ctx context.Context, claim *outbox.Claim, to *dai
 		Date    string `json:"date"`
 		Part    int    `json:"part"`
 		Parts   int    `json:"parts"`
-	}{"daily_export", claim.SiteKey, part.Day.String(), part.Part, part.Parts})
+	}{"daily_export", leased.SiteKey, part.Day.String(), part.Part, part.Parts})
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (d *Deliverer) writeDaily(ctx context.Context, claim *outbox.Claim, to *dai
 	}
 
 	rows := 0
-	err = d.store.DailyPartEvents(ctx, claim.SiteID, &part, func(e *exports.Event) error {
+	err = d.store.DailyPartEvents(ctx, leased.SiteID, &part, func(e *exports.Event) error {
 		rows++
 		return to.add(func(to []byte) ([]byte, error) {
 			if rows > 1 {

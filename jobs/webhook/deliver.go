@@ -2,7 +2,7 @@
 // tests. Package jobs starts its sweep and runs its tasks; package queue carries them.
 //
 // A delivery is a row in the database, written together with the fact that it reports. A worker
-// claims it, makes one attempt and records the outcome. Each site and kind of delivery is a lane,
+// leases it, makes one attempt and records the outcome. Each site and kind of delivery is a lane,
 // so that a receiver never delays another receiver. The package never decides which events are
 // delivered, and never calls an address that package model refuses.
 package webhook
@@ -37,7 +37,7 @@ const (
 	recordTimeout = 20 * time.Second
 	recordPause   = 500 * time.Millisecond
 
-	laneTurn      = 30 * time.Second // after which a task leaves its slot to others
+	laneTurn      = 30 * time.Second // after which a task lets others run
 	lanesPerPage  = 500              // lanes read at once
 	lanesPerQuery = 100              // lanes in one query for their deliveries
 )
@@ -56,12 +56,12 @@ type Store interface {
 	DueDeliveries(
 		ctx context.Context, pages []outbox.LanePage, now model.Instant,
 	) (map[model.Lane][]outbox.DueDelivery, error)
-	// ClaimDelivery leases the lane's longest due delivery, or returns nil.
-	ClaimDelivery(
+	// LeaseDelivery leases the lane's longest due delivery, or returns nil.
+	LeaseDelivery(
 		ctx context.Context, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
-	) (*outbox.Claim, error)
-	// FinishAttempt records the outcome of a claim's attempt.
-	FinishAttempt(ctx context.Context, claim *outbox.Claim, result outbox.AttemptResult, now model.Instant) error
+	) (*outbox.Leased, error)
+	// FinishAttempt records the outcome of a leased delivery's attempt.
+	FinishAttempt(ctx context.Context, leased *outbox.Leased, result outbox.AttemptResult, now model.Instant) error
 
 	// DailyPartEvents calls each with the rows of a part of a daily export, in their order.
 	DailyPartEvents(ctx context.Context, siteID int64, part *model.DailyPart, each func(*exports.Event) error) error
@@ -95,13 +95,13 @@ type Options struct {
 	// CallTimeout is how long a receiver has until its response's header has arrived; 0: 10 s.
 	CallTimeout time.Duration
 
-	// AttemptTimeout bounds claiming and calling; 0: 20 s. It is measured on the
+	// AttemptTimeout bounds leasing and calling; 0: 20 s. It is measured on the
 	// machine's monotonic clock and must end well before the lease: a process that was paused
-	// meanwhile then makes no call that another process has begun. The claim and the body have half
+	// meanwhile then makes no call that another process has begun. The lease and the body have half
 	// of it, so that the receiver always has the other half.
 	AttemptTimeout time.Duration
 
-	// Lease is how long a claim keeps other workers away, on the database's clock; 0: 45 s.
+	// Lease is how long a lease keeps other workers away, on the database's clock; 0: 45 s.
 	Lease time.Duration
 
 	// Tracer traces attempts.
@@ -148,7 +148,7 @@ func New(o Options) *Deliverer {
 // Redis accepts it once. Its payload is the lane: the worker sends the longest due delivery.
 func Task(lane model.Lane, id int64, attempts int32) queue.Task {
 	return queue.Task{
-		Type: TaskType, Queue: queue.Deliveries, Payload: lane, Parallel: laneSlots(lane.Kind),
+		Type: TaskType, Queue: queue.Deliveries, Payload: lane, Parallel: lanePermits(lane.Kind),
 		ID: fmt.Sprintf("%d:%d:%d", lane.SiteID, id, attempts+1),
 	}
 }
@@ -178,7 +178,7 @@ func (d *Deliverer) Sweep(ctx context.Context, now model.Instant) error {
 			next = lanes[len(lanes)-1].SiteID - 1
 		}
 
-		// The order is random, so that all lanes get some of the slots when these are few.
+		// The order is random, so that all lanes get some of the tasks when these are few.
 		rand.Shuffle(len(lanes), func(a, b int) { lanes[a], lanes[b] = lanes[b], lanes[a] })
 
 		for some := range slices.Chunk(lanes, lanesPerQuery) {
@@ -195,7 +195,7 @@ func (d *Deliverer) Sweep(ctx context.Context, now model.Instant) error {
 	}
 }
 
-// sweepLanes submits tasks for as many deliveries of each lane as this process has slots for.
+// sweepLanes submits tasks for as many deliveries of each lane as this process has permits for.
 func (d *Deliverer) sweepLanes(ctx context.Context, lanes []model.Lane, now model.Instant) error {
 	var pages []outbox.LanePage
 	for _, lane := range lanes {
@@ -230,7 +230,7 @@ func (d *Deliverer) handle(ctx context.Context, payload []byte) error {
 	return nil
 }
 
-// drain sends the lane's due deliveries, one after another, until nothing is due, no slot is free
+// drain sends the lane's due deliveries, one after another, until nothing is due, no permit is free
 // or the turn is over. The turn of a slow lane is one attempt, so that slow lanes take turns.
 // Errors are logged.
 func (d *Deliverer) drain(ctx context.Context, lane model.Lane) {
@@ -246,18 +246,18 @@ func (d *Deliverer) drain(ctx context.Context, lane model.Lane) {
 }
 
 // deliver makes one attempt of the lane's longest due delivery. It returns false if nothing is due
-// or no slot is free. It never waits for a slot, because it would hold a slot of the queue
+// or no permit is free. It never waits for a permit, because it would occupy a task of the queue
 // meanwhile.
 func (d *Deliverer) deliver(ctx context.Context, lane model.Lane) (bool, error) {
-	slot, ok := d.lanes.enter(lane)
+	permit, ok := d.lanes.enter(lane)
 	if !ok {
 		return false, nil
 	}
-	defer d.lanes.leave(slot)
+	defer d.lanes.leave(permit)
 
 	var body *exportBody
 
-	// Reserve memory for the body before the claim, because a claim uses up an attempt.
+	// Reserve memory for the body before the lease, because a lease uses up an attempt.
 	if lane.Kind == model.DeliveryDailyExport {
 		if body = d.exports.begin(); body == nil {
 			return false, nil
@@ -265,24 +265,24 @@ func (d *Deliverer) deliver(ctx context.Context, lane model.Lane) (bool, error) 
 		defer body.end()
 	}
 
-	claim, deadlines, err := d.claim(ctx, lane)
-	if claim == nil {
+	leased, deadlines, err := d.leaseNext(ctx, lane)
+	if leased == nil {
 		return false, err
 	}
 	defer deadlines.cancel()
 
-	_, span := d.tracer.Start(deadlines.work, "deliver "+claim.Kind, trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(attribute.Int("tallygate.delivery.attempt", int(claim.Attempts))))
-	result, err := d.attempt(deadlines, claim, body)
+	_, span := d.tracer.Start(deadlines.work, "deliver "+leased.Kind, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.Int("tallygate.delivery.attempt", int(leased.Attempts))))
+	result, err := d.attempt(deadlines, leased, body)
 	endSpan(span, result)
-	defer d.lanes.release(lane, claim.ID, result)
+	defer d.lanes.release(lane, leased.ID, result)
 
 	if err != nil {
-		d.log.ErrorContext(ctx, "make a delivery's body", "site", claim.SiteID, "delivery", claim.ID, "error", err)
+		d.log.ErrorContext(ctx, "make a delivery's body", "site", leased.SiteID, "delivery", leased.ID, "error", err)
 	}
 
-	d.metrics.observe(claim.Kind, result)
-	return true, d.record(ctx, claim, result)
+	d.metrics.observe(leased.Kind, result)
+	return true, d.record(ctx, leased, result)
 }
 
 // deadlines are the contexts of one attempt.
@@ -298,60 +298,60 @@ func newDeadlines(ctx context.Context, attempt time.Duration) deadlines {
 	return deadlines{work, prompt, func() { cancelPrompt(); cancelWork() }}
 }
 
-// claim leases the lane's longest due delivery. It returns nil without a due delivery or with an
-// error. The attempt's time runs from the claim, not from the wait for the lane's other claims.
-func (d *Deliverer) claim(ctx context.Context, lane model.Lane) (claim *outbox.Claim, times deadlines, err error) {
+// leaseNext leases the lane's longest due delivery. It returns nil without a due delivery or with an
+// error. The attempt's time runs from the lease, not from the wait for the lane's other leases.
+func (d *Deliverer) leaseNext(ctx context.Context, lane model.Lane) (leased *outbox.Leased, times deadlines, err error) {
 	// The context of the queue ends when Redis is lost, and the receiver would be blamed for the
 	// call that was interrupted.
 	ctx = context.WithoutCancel(ctx)
 
-	d.lanes.claim(lane, func(sending []int64) int64 {
+	d.lanes.lease(lane, func(sending []int64) int64 {
 		times = newDeadlines(ctx, d.attemptTimeout)
 
 		var now model.Instant
 		if now, err = d.clock.Now(times.prompt); err == nil {
-			claim, err = d.store.ClaimDelivery(times.prompt, lane, sending, now, d.lease)
+			leased, err = d.store.LeaseDelivery(times.prompt, lane, sending, now, d.lease)
 		}
 
-		if err != nil || claim == nil {
-			claim = nil
+		if err != nil || leased == nil {
+			leased = nil
 			times.cancel()
 			return 0
 		}
 
-		return claim.ID
+		return leased.ID
 	})
 
-	return claim, times, err
+	return leased, times, err
 }
 
 // attempt makes the call, if the site still has an address. It writes the body of a daily export
 // first. An error is an internal one, and is also in the result.
-func (d *Deliverer) attempt(times deadlines, claim *outbox.Claim, export *exportBody) (outbox.AttemptResult, error) {
-	if claim.URL == "" {
+func (d *Deliverer) attempt(times deadlines, leased *outbox.Leased, export *exportBody) (outbox.AttemptResult, error) {
+	if leased.URL == "" {
 		return outbox.AttemptResult{Error: model.AttemptNoWebhook}, nil
 	}
-	if claim.Fault != nil {
-		return outbox.AttemptResult{Error: model.AttemptInternal}, claim.Fault
+	if leased.Fault != nil {
+		return outbox.AttemptResult{Error: model.AttemptInternal}, leased.Fault
 	}
 
-	body := []byte(claim.Body)
+	body := []byte(leased.Body)
 
-	if claim.Kind == model.DeliveryDailyExport {
+	if leased.Kind == model.DeliveryDailyExport {
 		var err error
-		if body, err = d.dailyBody(times.prompt, claim, export); err != nil {
+		if body, err = d.dailyBody(times.prompt, leased, export); err != nil {
 			return outbox.AttemptResult{Error: model.AttemptInternal}, err
 		}
 
 		export.written(len(body))
 	}
 
-	return d.sender.send(times.work, claim, body), nil
+	return d.sender.send(times.work, leased, body), nil
 }
 
 // record stores the outcome of an attempt. It retries for 20 s, because an attempt that is not
 // recorded is made again.
-func (d *Deliverer) record(ctx context.Context, claim *outbox.Claim, result outbox.AttemptResult) error {
+func (d *Deliverer) record(ctx context.Context, leased *outbox.Leased, result outbox.AttemptResult) error {
 	// The context of the queue ends when Redis is lost. The outcome must be stored nevertheless.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
@@ -359,7 +359,7 @@ func (d *Deliverer) record(ctx context.Context, claim *outbox.Claim, result outb
 	for {
 		now, err := d.clock.Now(ctx)
 		if err == nil {
-			err = d.store.FinishAttempt(ctx, claim, result, now)
+			err = d.store.FinishAttempt(ctx, leased, result, now)
 		}
 		if err == nil {
 			return nil

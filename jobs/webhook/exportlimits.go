@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	exportsAtOnce  = 32       // parts of daily exports in progress, so that other kinds have slots
+	exportsAtOnce  = 32       // parts of daily exports in progress, so that other kinds have permits
 	exportsWritten = 4        // bodies of daily exports that are written at once
 	exportBytes    = 32 << 20 // no body is begun while the bodies in progress have this many bytes
 	ordinaryBody   = 8 << 20  // a larger body is written and sent alone

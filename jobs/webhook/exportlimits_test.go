@@ -36,15 +36,15 @@ func (s *partStore) DailyPartEvents(
 	return nil
 }
 
-func dailyClaim(t *testing.T) *outbox.Claim {
+func dailyLeased(t *testing.T) *outbox.Leased {
 	t.Helper()
 	part, err := json.Marshal(model.DailyPart{Day: 1, Part: 1, Parts: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	claim := &outbox.Claim{SiteKey: "key"}
-	claim.Body = string(part)
-	return claim
+	leased := &outbox.Leased{SiteKey: "key"}
+	leased.Body = string(part)
+	return leased
 }
 
 // TestDailyBodies checks that bodies below and above the size of an ordinary one have all rows.
@@ -53,7 +53,7 @@ func TestDailyBodies(t *testing.T) {
 		t.Run(fmt.Sprintf("%d events of %d bytes", test.events, test.properties), func(t *testing.T) {
 			d := &Deliverer{exports: newExportLimits(), store: &partStore{events: test.events, properties: test.properties, begun: func() {}}}
 			export := d.exports.begin()
-			body, err := d.dailyBody(t.Context(), dailyClaim(t), export)
+			body, err := d.dailyBody(t.Context(), dailyLeased(t), export)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestLargeBodiesAreWrittenAlone(t *testing.T) {
 			ready.Wait()
 			defer export.end()
 
-			body, err := d.dailyBody(t.Context(), dailyClaim(t), export)
+			body, err := d.dailyBody(t.Context(), dailyLeased(t), export)
 			if err != nil || len(body) < model.DailyPartRows*properties {
 				t.Errorf("a body of %d bytes, error %v", len(body), err)
 			}

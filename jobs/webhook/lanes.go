@@ -13,7 +13,7 @@ import (
 )
 
 // health is the state of a lane's receiver, as seen by this process. Lanes of one health share a
-// bound, so that many dead receivers together leave slots for responsive receivers.
+// bound, so that many dead receivers together leave permits for responsive receivers.
 type health int
 
 const (
@@ -24,19 +24,19 @@ const (
 )
 
 const (
-	carefulSlots = 2               // slots of a lane that is not responsive
-	slowAttempt  = 5 * time.Second // an attempt took long if it took this or more
-	knownLanes   = 10_000          // lanes with a remembered health
+	carefulPermits = 2               // permits of a lane that is not responsive
+	slowAttempt    = 5 * time.Second // an attempt took long if it took this or more
+	knownLanes     = 10_000          // lanes with a remembered health
 )
 
-// healthSlots is how many deliveries all lanes of each health together have at once in this
+// healthPermits is how many deliveries all lanes of each health together have at once in this
 // process. Slow lanes, and lanes that may turn out to be slow, leave a quarter of the worker to the
 // others and to mails.
-var healthSlots = [healths]int{unknown: 128, responsive: queue.Concurrency, slow: 64}
+var healthPermits = [healths]int{unknown: 128, responsive: queue.Concurrency, slow: 64}
 
-// laneSlots is how many deliveries of one lane this process sends at once, so that no receiver
-// takes all slots.
-func laneSlots(kind string) int {
+// lanePermits is how many deliveries of one lane this process sends at once, so that no receiver
+// takes all permits.
+func lanePermits(kind string) int {
 	if kind == model.DeliveryConversion {
 		return 8
 	}
@@ -49,7 +49,7 @@ type lanes struct {
 	mu    sync.Mutex
 	lane  map[model.Lane]*laneState
 	known *lru.Cache[model.Lane, health] // outlives a lane that is empty for a while
-	used  [healths]int                   // slots
+	used  [healths]int                   // permits
 }
 
 // laneState is a lane with at least one worker.
@@ -57,7 +57,7 @@ type laneState struct {
 	workers int
 	sending []int64 // ids of deliveries
 
-	claim sync.Mutex // held while a worker claims
+	leasing sync.Mutex // held while a worker leases
 }
 
 func newLanes() *lanes {
@@ -69,20 +69,20 @@ func newLanes() *lanes {
 	return &lanes{lane: make(map[model.Lane]*laneState), known: known}
 }
 
-// slot is held by a worker in a lane while it makes one attempt.
-type slot struct {
+// permit is held by a worker in a lane while it makes one attempt.
+type permit struct {
 	lane   model.Lane
-	health health // when the slot was taken
+	health health // when the permit was taken
 }
 
-// enter takes one of the lane's slots, if one is free. The caller must leave it.
-func (l *lanes) enter(lane model.Lane) (slot, bool) {
+// enter takes one of the lane's permits, if one is free. The caller must leave it.
+func (l *lanes) enter(lane model.Lane) (permit, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
 	free, health := l.freeOf(lane)
 	if free == 0 {
-		return slot{}, false
+		return permit{}, false
 	}
 
 	state := l.lane[lane]
@@ -93,11 +93,11 @@ func (l *lanes) enter(lane model.Lane) (slot, bool) {
 
 	state.workers++
 	l.used[health]++
-	return slot{lane, health}, true
+	return permit{lane, health}, true
 }
 
-// leave frees a slot.
-func (l *lanes) leave(s slot) {
+// leave frees a permit.
+func (l *lanes) leave(s permit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used[s.health]--
@@ -107,21 +107,21 @@ func (l *lanes) leave(s slot) {
 	}
 }
 
-// freeOf returns how many slots of the lane are free, and its health. The caller holds mu.
+// freeOf returns how many permits of the lane are free, and its health. The caller holds mu.
 func (l *lanes) freeOf(lane model.Lane) (int, health) {
 	health, _ := l.known.Get(lane)
-	slots := laneSlots(lane.Kind)
+	permits := lanePermits(lane.Kind)
 	if health != responsive {
-		slots = min(slots, carefulSlots)
+		permits = min(permits, carefulPermits)
 	}
 	if state := l.lane[lane]; state != nil {
-		slots -= state.workers
+		permits -= state.workers
 	}
 
-	return max(0, min(slots, healthSlots[health]-l.used[health])), health
+	return max(0, min(permits, healthPermits[health]-l.used[health])), health
 }
 
-// free returns how many slots of the lane are free.
+// free returns how many permits of the lane are free.
 func (l *lanes) free(lane model.Lane) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,31 +135,31 @@ func (l *lanes) isSlow(lane model.Lane) bool {
 	return health == slow
 }
 
-// claim calls a function that claims one of the lane's deliveries and returns its id, or 0. The
-// caller must hold a slot of the lane. sending are the deliveries that this process is sending:
-// they must not be claimed, even if the clock was set meanwhile and their leases seem to have
+// lease calls a function that leases one of the lane's deliveries and returns its id, or 0. The
+// caller must hold a permit of the lane. sending are the deliveries that this process is sending:
+// they must not be leased, even if the clock was set meanwhile and their leases seem to have
 // ended.
-func (l *lanes) claim(lane model.Lane, claim func(sending []int64) int64) {
+func (l *lanes) lease(lane model.Lane, next func(sending []int64) int64) {
 	l.mu.Lock()
 	state := l.lane[lane]
 	l.mu.Unlock()
 
-	// One claim at a time: the next one must know it.
-	state.claim.Lock()
-	defer state.claim.Unlock()
+	// One lease at a time: the next one must know it.
+	state.leasing.Lock()
+	defer state.leasing.Unlock()
 
 	l.mu.Lock()
 	sending := slices.Clone(state.sending)
 	l.mu.Unlock()
 
-	if id := claim(sending); id != 0 {
+	if id := next(sending); id != 0 {
 		l.mu.Lock()
 		state.sending = append(state.sending, id)
 		l.mu.Unlock()
 	}
 }
 
-// release ends a claim after its attempt is recorded, and derives the lane's health from the
+// release ends a lease after its attempt is recorded, and derives the lane's health from the
 // result. A failure that came fast leaves the health as it is.
 func (l *lanes) release(lane model.Lane, id int64, result outbox.AttemptResult) {
 	l.mu.Lock()

@@ -7,37 +7,37 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// TestLanesShareBounds checks that slow and unknown lanes leave slots for responsive lanes, also
+// TestLanesShareBounds checks that slow and unknown lanes leave permits for responsive lanes, also
 // when they return after they were empty.
 func TestLanesShareBounds(t *testing.T) {
 	l := newLanes()
 	lane := func(site int) model.Lane { return model.Lane{SiteID: int64(site), Kind: model.DeliveryConversion} }
 	const dead = 140
-	enterAll := func() (slots []slot) {
+	enterAll := func() (permits []permit) {
 		for site := range dead {
 			for s, ok := l.enter(lane(site)); ok; s, ok = l.enter(lane(site)) {
-				slots = append(slots, s)
+				permits = append(permits, s)
 			}
 		}
-		return slots
+		return permits
 	}
 
-	end := func(s slot, class string) {
-		l.claim(s.lane, func([]int64) int64 { return 1 })
+	end := func(s permit, class string) {
+		l.lease(s.lane, func([]int64) int64 { return 1 })
 		l.release(s.lane, 1, outbox.AttemptResult{Error: class})
 		l.leave(s)
 	}
 
-	slots := enterAll()
-	if len(slots) != healthSlots[unknown] {
-		t.Errorf("%d slots of unknown lanes, want %d", len(slots), healthSlots[unknown])
+	permits := enterAll()
+	if len(permits) != healthPermits[unknown] {
+		t.Errorf("%d permits of unknown lanes, want %d", len(permits), healthPermits[unknown])
 	}
 
-	for _, s := range slots {
+	for _, s := range permits {
 		end(s, model.AttemptTimeout)
 	}
 
-	// The lanes that had no slot before.
+	// The lanes that had no permit before.
 	for site := range dead {
 		if s, ok := l.enter(lane(site)); ok {
 			end(s, model.AttemptTimeout)
@@ -45,37 +45,37 @@ func TestLanesShareBounds(t *testing.T) {
 	}
 
 	if len(l.lane) != 0 || l.used != [healths]int{} {
-		t.Errorf("%d lanes with %v slots remain", len(l.lane), l.used)
+		t.Errorf("%d lanes with %v permits remain", len(l.lane), l.used)
 	}
-	if slots = enterAll(); len(slots) != healthSlots[slow] {
-		t.Errorf("%d slots of slow lanes, want %d", len(slots), healthSlots[slow])
+	if permits = enterAll(); len(permits) != healthPermits[slow] {
+		t.Errorf("%d permits of slow lanes, want %d", len(permits), healthPermits[slow])
 	}
 
 	healthy := lane(dead)
 
 	// Before and after its first delivery.
-	for _, want := range []int{carefulSlots, 8} {
+	for _, want := range []int{carefulPermits, 8} {
 		if free := l.free(healthy); free != want {
-			t.Errorf("%d slots for a responsive lane, want %d", free, want)
+			t.Errorf("%d permits for a responsive lane, want %d", free, want)
 		}
 
 		s, ok := l.enter(healthy)
 		if !ok {
-			t.Fatal("no slot for a responsive lane")
+			t.Fatal("no permit for a responsive lane")
 		}
 
 		end(s, "")
 	}
 
 	if free := l.free(lane(0)); free != 0 {
-		t.Errorf("a slow lane has %d more slots", free)
+		t.Errorf("a slow lane has %d more permits", free)
 	}
 
-	end(slots[0], "")
+	end(permits[0], "")
 
-	// Its other worker still holds a slot.
-	if free := l.free(slots[0].lane); free != 7 {
-		t.Errorf("%d slots for a lane that responds again, want 7", free)
+	// Its other worker still holds a permit.
+	if free := l.free(permits[0].lane); free != 7 {
+		t.Errorf("%d permits for a lane that responds again, want 7", free)
 	}
 }
 
@@ -113,6 +113,6 @@ func TestExportLimits(t *testing.T) {
 	}
 
 	if n := l.bytes.Load(); n != 0 || !l.parts.TryAcquire(exportsAtOnce) || !l.writing.TryAcquire(exportsWritten) {
-		t.Errorf("%d bytes remain, or slots are not free", n)
+		t.Errorf("%d bytes remain, or permits are not free", n)
 	}
 }

@@ -81,7 +81,7 @@ func newSender(o Options) *sender {
 }
 
 // send makes one attempt of a delivery with the given body.
-func (s *sender) send(ctx context.Context, c *outbox.Claim, body []byte) outbox.AttemptResult {
+func (s *sender) send(ctx context.Context, c *outbox.Leased, body []byte) outbox.AttemptResult {
 	// The monotonic clock: only elapsed time matters here.
 	began := time.Now()
 	result := s.call(ctx, c, body)
@@ -89,7 +89,7 @@ func (s *sender) send(ctx context.Context, c *outbox.Claim, body []byte) outbox.
 	return result
 }
 
-func (s *sender) call(ctx context.Context, c *outbox.Claim, body []byte) outbox.AttemptResult {
+func (s *sender) call(ctx context.Context, c *outbox.Leased, body []byte) outbox.AttemptResult {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 
