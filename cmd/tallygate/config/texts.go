@@ -26,7 +26,7 @@ var Texts = map[string]Text{
 		Help: "Most connections of one process to PostgreSQL for the control plane and the worker: 2 to 1000.",
 	},
 	"data-pool": {
-		Help: "Most connections of one process to PostgreSQL for what the data plane looks up: 2 to 1000. Each lane " +
+		Help: "Most connections of one process to PostgreSQL for what the data plane looks up: 2 to 1000. Each writer " +
 			"of hits, the captcha and the watch of changes have one more each.",
 	},
 	"cell-addresses": {

@@ -35,17 +35,21 @@ func TestHelpListsEverySetting(t *testing.T) {
 		t.Errorf("exit status %d", status)
 	}
 
+	help = strings.Join(strings.Fields(help), " ")
 	fields := reflect.TypeFor[config.Config]()
 	for i := range fields.NumField() {
-		tag := fields.Field(i).Tag
-		for _, text := range []string{tag.Get("env"), tag.Get("default")} {
-			if !strings.Contains(help, text) {
-				t.Errorf("%s: %q is not in the help", fields.Field(i).Name, text)
-			}
-		}
+		name, tag := fields.Field(i).Name, fields.Field(i).Tag
+		variable := tag.Get("env")
+		flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(variable, "TALLYGATE_"), "_", "-"))
 
-		if tag.Get("env") == "" || tag.Get("help") == "" {
-			t.Errorf("%s has no variable or no help", fields.Field(i).Name)
+		text := config.Texts[flag].Help
+		if variable == "" || text == "" {
+			t.Errorf("%s has no variable or no help", name)
+		}
+		for _, want := range []string{flag, variable, tag.Get("default"), text} {
+			if !strings.Contains(help, want) {
+				t.Errorf("%s: %q is not in the help", name, want)
+			}
 		}
 	}
 }
