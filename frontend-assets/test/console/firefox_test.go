@@ -29,6 +29,10 @@ const wait = async (what, find) => {
   for (let i = 0; i < 600; i++) {
     const found = find();
     if (found) return found;
+
+    // A busy machine may answer 503, as it would to a user.
+    const again = [...document.querySelectorAll('button')].find((b) => b.textContent === 'Try again');
+    if (i %% 20 === 19) again?.click();
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   throw new Error('no ' + what + ' in ' + document.body.innerText);
