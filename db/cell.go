@@ -26,7 +26,7 @@ type Cell struct {
 	Read     *bun.DB
 	DataRead *bun.DB
 
-	connections *celllist.Connections // nil: those of Common
+	connections *celllist.Connections // nil: the connections of Common
 }
 
 // DefaultCell returns the default cell.

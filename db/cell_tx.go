@@ -13,7 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The waits for a site or account whose rows are being moved to another cell.
+// The waits for a site or account that is being moved to another cell.
 const (
 	moveWait = 5 * time.Second
 

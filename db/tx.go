@@ -30,7 +30,7 @@ type Tx struct {
 	bun.Tx
 
 	db      *DB
-	cell    int64          // whose tables come first in the search_path, see CellTx; 0: the default one's
+	cell    int64          // its tables come first in the search_path, see CellTx; 0: the default cell
 	hasTurn bool           // the transaction has called TakeTurn, and needed it
 	changes []watch.Notice // of this process, for SQLite's watchers after the commit
 }

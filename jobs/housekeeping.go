@@ -155,7 +155,7 @@ func (h *housekeeping) continueMoves(ctx context.Context, _ model.Instant) (int6
 	return h.cells.Continue(ctx)
 }
 
-// endWaiting makes deliveries due whose site has got an address, and ends those that have waited for
+// endWaiting makes deliveries due after their site has got an address, and ends deliveries that waited for
 // too long.
 func (h *housekeeping) endWaiting(ctx context.Context, now model.Instant) (int64, error) {
 	resumed, ended, err := h.outbox.TendWaiting(ctx, now)

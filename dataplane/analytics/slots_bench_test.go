@@ -28,7 +28,7 @@ func (s *countedStore) Update(ctx context.Context, keys ingest.HitKeys, decide f
 	return s.HitStore.Update(ctx, keys, decide)
 }
 
-// BenchmarkSlots measures one giant site with one slot and with four, whose hits are stored by the writers
+// BenchmarkSlots measures one giant site with one slot and with four. Its hits are stored by the writers
 // of several processes: that many backends of PostgreSQL. Callers send the next hit when the last one is
 // stored, so the batches have the size that the load gives them. One operation is one hit. To compare,
 // run the cases in turn on an idle machine, with a count of hits such as -benchtime 100000x.

@@ -26,7 +26,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// giant is a site whose hits are stored by two processes, each with a writer for each slot.
+// giant is a site with hits that two processes store, each with a writer for each slot.
 type giant struct {
 	t       *testing.T
 	d       *db.DB

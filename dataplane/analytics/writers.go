@@ -14,7 +14,7 @@ import (
 // cellWriters are the writers of each cell.
 type cellWriters = batch.Cells[*hit, outcome, writers]
 
-// newCellWriters returns the writers of the own cell, whose stores are given, and of the others.
+// newCellWriters returns the writers of the own cell, for the given stores, and of the other cells.
 func (s *Service) newCellWriters(
 	own *db.Cell, stores []HitStore, notify func([]model.Delivery), observer *batch.Observer,
 ) *cellWriters {

@@ -30,8 +30,8 @@ type Item interface {
 // ErrMoving is returned when a site or account is moved for longer than a request waits.
 var ErrMoving = errors.New("batch: the site or account is being moved to another cell")
 
-// Cells are the writers of each cell: a batch is a transaction of one cell. Those of the own cell always
-// exist, those of another one from its first item on. It is safe for concurrent use.
+// Cells are the writers of each cell: a batch is a transaction of one cell. The writers of the
+// own cell always exist, the writers of another cell from its first item on. It is safe for concurrent use.
 type Cells[In Item, Out comparable, W Writers[In, Out]] struct {
 	rules CellRules[In, Out, W]
 	own   int64

@@ -96,8 +96,8 @@ func (s *Service) sitekeyOf(deadline time.Time, text string) (*sitekey, error) {
 	return key, nil
 }
 
-// findCell reads a claim's sitekey again whose account was found to be in another cell. It fails with
-// errSitekey for one that was deleted, and with errSuspended for a token of a suspended account.
+// findCell reads a claim's sitekey again after its account was found to be in another cell. It fails with
+// errSitekey for a deleted sitekey, and with errSuspended for a token of a suspended account.
 func (s *Service) findCell(c *claim) error {
 	s.bySitekey.Changed(c.sitekey.id)
 	s.bySecret.Changed(c.sitekey.id)

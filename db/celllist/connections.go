@@ -16,7 +16,7 @@ import (
 // and a transaction can change rows of a cell and common rows.
 
 // connections is the most connections of a process to a cell other than the default one, in addition to
-// those of its writers of hits.
+// the connections of its writers of hits.
 const connections = 6
 
 // Connections are a cell with its connections, which bypass a pooler: it would give a session's

@@ -2,8 +2,8 @@
 // of their writers. Package db makes cells of these, and transactions in them; package cells adds cells and
 // moves sites.
 //
-// A cell is a group of sites whose hits, deliveries and reports are in the tables of one schema of
-// PostgreSQL, and a group of accounts whose captcha is. All other tables are common. The tables of the
+// A cell is a schema of PostgreSQL with the hits, deliveries and reports of a group of sites, and with the
+// captcha of a group of accounts. All other tables are common. The tables of the
 // default cell are in the schema of the common tables; SQLite has no other cell.
 package celllist
 
@@ -44,14 +44,14 @@ const (
 // Cell is a row of the table of cells.
 type Cell struct {
 	ID        int64
-	Schema    string // empty: that of the common tables
+	Schema    string // empty: the schema of the common tables
 	Open      bool   // takes new sites
 	CreatedAt model.Instant
 
 	denied bool // the role cannot use the schema, or it does not exist
 }
 
-// ErrDenied is returned for a cell whose schema the role cannot use. PostgreSQL leaves such a schema out
+// ErrDenied is returned for a cell with a schema that the role cannot use. PostgreSQL leaves such a schema out
 // of a search_path, so statements would change the tables of the default cell.
 var ErrDenied = errors.New("the role needs USAGE of the cell's schema")
 
@@ -206,7 +206,7 @@ func (l *List) publish(s *snapshot) {
 func (l *List) query(ctx context.Context) (*snapshot, error) {
 	s := &snapshot{readAt: time.Now()}
 
-	// Without bun, whose hooks are for statements of the product's subjects.
+	// Without bun: its hooks are for statements of the product's subjects.
 	rows, err := l.common.DB.QueryContext(ctx, `
 SELECT id, schema, open, created_at,
   schema <> '' AND NOT coalesce(has_schema_privilege(to_regnamespace(quote_ident(schema))::oid, 'USAGE'), false),

@@ -21,7 +21,7 @@ import (
 // captchaTables are the tables of a cell with rows of accounts.
 var captchaTables = []string{"captcha_usage", "captcha_spent"}
 
-// exec runs a statement of a test on the common tables or those of the default cell.
+// exec runs a statement of a test on the common tables or the tables of the default cell.
 func exec(t *testing.T, d *db.DB, statement string, args ...any) {
 	t.Helper()
 	execIn(t, d.DefaultCell(), statement, args...)

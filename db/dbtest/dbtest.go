@@ -107,7 +107,7 @@ func PostgresURL(tb testing.TB) string {
 	return DefaultCellURL(tb)
 }
 
-// DefaultCellURL is PostgresURL for a database whose only cell is the default one, also on
+// DefaultCellURL is PostgresURL for a database with the default cell alone, also on
 // Citus. It is for tests that add cells, or that look at what only the server of a single cell has: its
 // statistics and plans.
 func DefaultCellURL(tb testing.TB) string {

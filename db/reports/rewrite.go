@@ -48,7 +48,7 @@ func (o *oldSegment) chunks() chunks {
 	}
 }
 
-// rewriteOld rewrites the segments of the old form, those of all cells and of imports.
+// rewriteOld rewrites the segments of the old form, in all cells and of imports.
 func (s *Store) rewriteOld(ctx context.Context) error {
 	err := s.db.EachCell(ctx, func(cell *db.Cell) error {
 		return eachOld(ctx, cell.Read, "report_segments", "0", s.in(cell).rewriteSegment)
@@ -150,7 +150,7 @@ func (s *Store) rewriteImported(ctx context.Context, old *oldSegment) error {
 	})
 }
 
-// renew returns a segment in the new form, with its rollup, whose form is the same.
+// renew returns a segment in the new form, with its rollup. The form of rollups is the same.
 func (s *cellStore) renew(ctx context.Context, old *oldSegment) (renewed stored, err error) {
 	err = s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
 		err := eachStored(ctx, each, old.chunks(), nil, func(found *stored) error {

@@ -78,7 +78,7 @@ type setting struct {
 	read  func(*model.SiteRules, *SiteUpdate) // gives the update the site's value
 }
 
-// inColumn returns a setting whose value fields finds in a site and in an update. parse checks and
+// inColumn returns a setting. fields finds its value in a site and in an update. parse checks and
 // normalises it; nil: every value is right.
 func inColumn[T any](
 	name, column string, fields func(*model.SiteRules, *SiteUpdate) (*T, **T), parse func(field string, value T) (T, error),
@@ -134,7 +134,7 @@ func SettingsOf(site *model.SiteRules) (u SiteUpdate) {
 	return u
 }
 
-// Difference is a setting whose value differs between two states of a site.
+// Difference is a setting with different values in two states of a site.
 type Difference struct{ Name, Was, Is string }
 
 // Differences returns the settings that differ, with those that other methods than UpdateSite change.
@@ -208,7 +208,7 @@ func (u *SiteUpdate) parse() error {
 	return errors.Join(wrong...)
 }
 
-// store stores the given values, except those of lists.
+// store stores the given values, except lists.
 func (u *SiteUpdate) store(ctx context.Context, tx *db.Tx, site *model.Site) error {
 	rules := model.SiteRules{Site: *site}
 	var columns []string

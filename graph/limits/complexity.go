@@ -48,7 +48,7 @@ type costed struct {
 	prices map[fieldName]price // of the mutations, and of the fields with @cost
 }
 
-// WithCosts returns a schema whose fields cost what their directives @cost state. It fails on a
+// WithCosts returns a schema with fields that cost what their directives @cost state. It fails on a
 // directive that it cannot read.
 func WithCosts(schema graphql.ExecutableSchema) (graphql.ExecutableSchema, error) {
 	prices := make(map[fieldName]price)

@@ -357,7 +357,7 @@ func checkSecondFactor(ctx context.Context, account *model.Account) error {
 	return err
 }
 
-// accountOf returns the account whose field is resolved.
+// accountOf returns the account with the field that is resolved.
 func accountOf(field *graphql.FieldContext) *model.Account {
 	if field.Parent == nil {
 		return nil

@@ -47,7 +47,7 @@ func (r *queryResolver) Accounts(
 	return list, nil
 }
 
-// overviewPage returns the page that the arguments select, of which one row more is to be read.
+// overviewPage returns the page that the arguments select. The caller reads one row more.
 func overviewPage(p paging, c cursors, search *string) (page accounts.OverviewPage, err error) {
 	n, backward, err := p.size()
 	if err != nil {

@@ -161,7 +161,7 @@ func (n *naive) kept(v *naiveVisit) bool {
 	return true
 }
 
-// matches reports whether a text is one of a filter's, whose negation it leaves out.
+// matches reports whether a text is one of a filter's, before the filter's negation.
 func matches(f *scan.Filter, text string) bool {
 	return slices.ContainsFunc(f.Values, func(value string) bool {
 		switch f.Operator {

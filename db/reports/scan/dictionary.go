@@ -96,7 +96,7 @@ func (d *dictionary) begin(texts []string) {
 // unnumbered stands in current for a text without a number.
 const unnumbered = math.MaxUint32
 
-// beginSparse begins a segment of which few texts are counted: use numbers these.
+// beginSparse begins a segment with few texts that count: use numbers them.
 func (d *dictionary) beginSparse(texts []string) {
 	d.current = slices.Grow(d.current[:0], len(texts))[:len(texts)]
 	for i := range d.current {

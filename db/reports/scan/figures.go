@@ -76,7 +76,7 @@ func (c *bucket) any() bool {
 }
 
 // visitorBucket collects the visitors of one value, for a breakdown that needs no other figure. It has an
-// eighth of a bucket's size, so that those of some thousand values stay in the processor's cache.
+// eighth of a bucket's size, so that the buckets of some thousand values stay in the processor's cache.
 type visitorBucket struct {
 	seen     stamp  // visitors counted in visitors
 	user     uint32 // the user id counted last in visitors
@@ -161,8 +161,7 @@ func (t *table) addVisitor(id uint32, f *fact, days uint8) {
 	}
 }
 
-// addVisitorOnly counts the person behind a visit in a visitorBucket, on the given local days, of which there
-// is one.
+// addVisitorOnly counts the person behind a visit in a visitorBucket, on the given local days, at least one.
 func (t *table) addVisitorOnly(id uint32, f *fact, days uint8) {
 	h := &t.visitorBuckets[id]
 	switch {

@@ -10,7 +10,7 @@ import (
 // isTime reports whether the rows of a dimension are times.
 func isTime(by Dimension) bool { return by == DayOfWeek || by == HourOfDay }
 
-// timeTexts are the values of the dimensions whose rows are times, by interval: the days of the week from
+// timeTexts are the values of the dimensions of time, by interval: the days of the week from
 // 1 for Monday to 7, and the hours of the day.
 var timeTexts = map[Dimension][]string{
 	DayOfWeek: {"1", "2", "3", "4", "5", "6", "7"},
@@ -74,7 +74,7 @@ func (s *intervals) only(w *window) (interval int, ok bool) {
 	return int(s.quarters[first]), true
 }
 
-// timeIntervals returns the intervals of a dimension whose rows are times.
+// timeIntervals returns the intervals of a dimension of time.
 func (p *pass) timeIntervals(by Dimension) intervals {
 	zone := p.query.Zone
 	return newIntervals(p.g, func(unix int64) int {

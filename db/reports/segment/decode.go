@@ -181,7 +181,7 @@ func (c *columns) next() (width int, data []byte) {
 	return width, data
 }
 
-// values returns the next column, whose values must have a certain width.
+// values returns the next column. Its values must have a certain width.
 func values[T number](c *columns) []T {
 	width, data := c.next()
 	if c.err == nil && width != sizeOf[T]() {
