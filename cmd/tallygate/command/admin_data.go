@@ -49,7 +49,7 @@ func (c *restoreMonthCommand) Run(ctx context.Context, term terminal, d *db.DB) 
 	}
 
 	fmt.Fprintf(term.out,
-		"%s is restored. Workers whose --retention-months does not cover it remove it again within an hour.\n",
+		"%s is restored. Workers with a --retention-months that does not cover it remove it again within an hour.\n",
 		c.Month)
 	return nil
 }
