@@ -34,10 +34,9 @@ build: ## Build the program as bin/tallygate
 	go build -buildvcs=false -trimpath -o bin/tallygate ./cmd/tallygate
 
 .PHONY: generate
-generate: ## Generate the GraphQL server's code, the clients, and docs/configuration.md
+generate: ## Generate the GraphQL server's code, its client, and docs/configuration.md
 	go tool gqlgen generate
-	go tool genqlient graph/test/typedclient/genqlient.yaml
-	go tool genqlient cmd/internal/client/genqlient.yaml
+	go tool genqlient graph/client/genqlient.yaml
 	go test -run '^TestConfigurationPage$$' ./cmd/tallygate/command -update
 
 .PHONY: assets
@@ -166,8 +165,8 @@ lint: ## Check format, go vet and staticcheck
 
 .PHONY: check
 check: generate ## Check that generated files, assets and go.mod are current, lint, and check layout, words and vulnerabilities
-	git diff --exit-code -- graph cmd/internal/client docs/configuration.md
-	@untracked=$$(git ls-files --others --exclude-standard -- graph cmd/internal/client docs/configuration.md); if [ -n "$$untracked" ]; then echo "not committed:"; echo "$$untracked"; exit 1; fi
+	git diff --exit-code -- graph docs/configuration.md
+	@untracked=$$(git ls-files --others --exclude-standard -- graph docs/configuration.md); if [ -n "$$untracked" ]; then echo "not committed:"; echo "$$untracked"; exit 1; fi
 	go run -buildvcs=false ./frontend-assets/build -check
 	go mod tidy -diff
 	@$(MAKE) --no-print-directory lint

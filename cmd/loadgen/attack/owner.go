@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tallygate/tallygate/cmd/internal/client"
 	"github.com/tallygate/tallygate/cmd/loadgen/instance"
 	"github.com/tallygate/tallygate/cmd/loadgen/load"
 	"github.com/tallygate/tallygate/cmd/loadgen/report"
@@ -23,6 +22,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/graph/client"
 )
 
 // OwnerCommand measures the hits of one account's site while the owner of another account changes
@@ -210,7 +210,7 @@ func (c *OwnerCommand) request(ctx context.Context, b *instance.Instance) ([]byt
 	}
 
 	token, err := client.CreateApiToken(ctx, a, "attack", []client.ApiTokenScope{client.ApiTokenScopeWrite})
-	if err := client.Refused(err, token.CreateApiToken.UserErrors); err != nil {
+	if err := client.Refused(err, token.CreateApiToken); err != nil {
 		return nil, err
 	}
 
@@ -232,7 +232,7 @@ func (c *OwnerCommand) request(ctx context.Context, b *instance.Instance) ([]byt
 		return nil, err
 	}
 
-	head := "POST /graphql HTTP/1.1\r\nHost: " + b.Server.Control + "\r\nAuthorization: Bearer " + token.CreateApiToken.Token +
+	head := "POST /graphql HTTP/1.1\r\nHost: " + b.Server.Control + "\r\nAuthorization: Bearer " + *token.CreateApiToken.Token +
 		"\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
 
 	return append([]byte(head), body...), nil

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tallygate/tallygate/cmd/internal/client"
 	"github.com/tallygate/tallygate/cmd/loadgen/bulk"
 	"github.com/tallygate/tallygate/cmd/loadgen/load"
 	"github.com/tallygate/tallygate/cmd/loadgen/target"
@@ -22,6 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/graph/client"
 )
 
 // The accounts of the attack on reports, their sites, and the stored rows.
@@ -101,7 +101,7 @@ func (a *reportAttack) prepareHostile(ctx context.Context) (err error) {
 // openLink creates a shared link of the attacker's site, and returns its reader.
 func (a *reportAttack) openLink(ctx context.Context, site target.Site) (*target.Account, error) {
 	created, err := client.CreateSharedLink(ctx, a.hostile, site.ID, "attack")
-	if err := client.Refused(err, created.CreateSharedLink.UserErrors); err != nil {
+	if err := client.Refused(err, created.CreateSharedLink); err != nil {
 		return nil, err
 	}
 
@@ -109,12 +109,12 @@ func (a *reportAttack) openLink(ctx context.Context, site target.Site) (*target.
 	if err != nil {
 		return nil, err
 	}
-	opened, err := client.OpenSharedLink(ctx, reader, created.CreateSharedLink.Token)
-	if err := client.Refused(err, opened.OpenSharedLink.UserErrors); err != nil {
+	opened, err := client.OpenSharedLink(ctx, reader, *created.CreateSharedLink.Token)
+	if err := client.Refused(err, opened.OpenSharedLink); err != nil {
 		return nil, err
 	}
 
-	reader.Target.Token = opened.OpenSharedLink.ViewerToken
+	reader.Target.Token = *opened.OpenSharedLink.ViewerToken
 	return reader, nil
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/Khan/genqlient/graphql"
 
-	"github.com/tallygate/tallygate/cmd/internal/client"
+	"github.com/tallygate/tallygate/graph/client"
 )
 
 // Target is a running instance and the account to use there.
@@ -197,12 +197,12 @@ func (a *Account) SignIn(ctx context.Context) error {
 	}
 
 	in, err := client.SignIn(ctx, a, a.Target.Email, a.Target.Password)
-	if err := client.Refused(err, in.SignIn.UserErrors); CodeOf(err) != "WRONG_CREDENTIALS" {
+	if err := client.Refused(err, in.SignIn); CodeOf(err) != "WRONG_CREDENTIALS" {
 		return err
 	}
 
 	up, err := client.SignUp(ctx, a, a.Target.Email, a.Target.Password, "Load test")
-	if err := client.Refused(err, up.SignUp.UserErrors); err != nil {
+	if err := client.Refused(err, up.SignUp); err != nil {
 		return fmt.Errorf("neither sign-in nor sign-up succeeds; set --email and --password to an existing account: %w",
 			err)
 	}
@@ -212,8 +212,8 @@ func (a *Account) SignIn(ctx context.Context) error {
 
 // CreateSite creates a site.
 func (a *Account) CreateSite(ctx context.Context, domain string) (Site, error) {
-	created, err := client.CreateSite(ctx, a, domain, "")
-	if err := client.Refused(err, created.CreateSite.UserErrors); err != nil {
+	created, err := client.CreateSite(ctx, a, client.CreateSiteInput{Domain: domain})
+	if err := client.Refused(err, created.CreateSite); err != nil {
 		return Site{}, err
 	}
 
@@ -223,20 +223,23 @@ func (a *Account) CreateSite(ctx context.Context, domain string) (Site, error) {
 
 // RegisterEvent registers an event of a site.
 func (a *Account) RegisterEvent(ctx context.Context, siteID, name string) error {
-	done, err := client.RegisterEvent(ctx, a, siteID, name)
-	return client.Refused(err, done.RegisterEvent.UserErrors)
+	done, err := client.RegisterEvent(ctx, a, client.SiteEventInput{SiteId: siteID, Name: name})
+	return client.Refused(err, done.RegisterEvent)
 }
 
 // SetPlan puts a site on the plan Enterprise.
 func (a *Account) SetPlan(ctx context.Context, siteID string, monthlyPageviews int64) error {
 	done, err := client.SetSitePlan(ctx, a, siteID, client.SitePlanEnterprise, monthlyPageviews)
-	return client.Refused(err, done.SetSitePlan.UserErrors)
+	return client.Refused(err, done.SetSitePlan)
 }
 
 // NewServerSecret returns a new server secret of a site.
 func (a *Account) NewServerSecret(ctx context.Context, siteID string) (string, error) {
-	done, err := client.RotateServerSecret(ctx, a, siteID)
-	return done.RotateServerSecret.ServerSecret, client.Refused(err, done.RotateServerSecret.UserErrors)
+	done, err := client.RotateServerSecret(ctx, a, client.RotateServerSecretInput{SiteId: siteID})
+	if err := client.Refused(err, done.RotateServerSecret); err != nil {
+		return "", err
+	}
+	return *done.RotateServerSecret.ServerSecret, nil
 }
 
 // NoReceiver is the address of a conversion webhook whose name does not resolve: deliveries are stored and
@@ -271,18 +274,19 @@ func (a *Account) PrepareSites(ctx context.Context, n int, webhook string) ([]Si
 
 		a.try(&f.Ecommerce, "no e-commerce events are sent", "updateSite", func() error {
 			done, err := client.MeasureEcommerce(ctx, a, site.ID)
-			return client.Refused(err, done.UpdateSite.UserErrors)
+			return client.Refused(err, done.UpdateSite)
 		})
 
 		a.try(&f.Conversions, "no deliveries are checked", "setConversionWebhook", func() error {
-			done, err := client.SetConversionWebhook(ctx, a, site.ID, webhook)
-			return client.Refused(err, done.SetConversionWebhook.UserErrors)
+			done, err := client.SetConversionWebhook(ctx, a,
+				client.SetConversionWebhookInput{SiteId: site.ID, Url: &webhook})
+			return client.Refused(err, done.SetConversionWebhook)
 		})
 
 		if f.OwnEvents {
 			a.try(&f.Conversions, "no deliveries are checked", "markKeyEvent", func() error {
-				done, err := client.MarkKeyEvent(ctx, a, site.ID, OwnEvents[0])
-				return client.Refused(err, done.MarkKeyEvent.UserErrors)
+				done, err := client.MarkKeyEvent(ctx, a, client.SiteEventInput{SiteId: site.ID, Name: OwnEvents[0]})
+				return client.Refused(err, done.MarkKeyEvent)
 			})
 		}
 
@@ -314,7 +318,7 @@ type Usage = client.MonthlyUsage
 // Usage returns a site's usage of the current month.
 func (a *Account) Usage(ctx context.Context, siteID string) (Usage, error) {
 	data, err := client.Usage(ctx, a, siteID)
-	if err != nil || data.Site.Usage.Period == "" {
+	if err != nil || data.Site == nil {
 		return Usage{}, errors.Join(err, fmt.Errorf("read the usage of site %s", siteID))
 	}
 	return data.Site.Usage, nil
@@ -323,11 +327,11 @@ func (a *Account) Usage(ctx context.Context, siteID string) (Usage, error) {
 // Deliveries counts a site's conversion deliveries by event, in all states or, unless state is empty, in one.
 func (a *Account) Deliveries(ctx context.Context, siteID, state string) (map[string]int64, error) {
 	count := make(map[string]int64)
-	after := ""
+	var after *string
 
 	for {
 		data, err := client.Deliveries(ctx, a, siteID, client.DeliveryState(state), after)
-		if err != nil || data.Site.Id == "" {
+		if err != nil || data.Site == nil {
 			return nil, errors.Join(err, fmt.Errorf("read the deliveries of site %s", siteID))
 		}
 

@@ -18,8 +18,8 @@ import (
 
 	"github.com/Khan/genqlient/graphql"
 
-	"github.com/tallygate/tallygate/cmd/internal/client"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/graph/client"
 )
 
 // The demo site's domain and its owner's address. Browsers resolve every name under localhost to
@@ -45,9 +45,10 @@ type Options struct {
 
 // Demo is the demo website and its owner, a client of the control plane like any other.
 type Demo struct {
-	options Options
-	owner   Owner
-	site    client.Site
+	options   Options
+	owner     Owner
+	site      *client.Configured
+	scriptTag string // for the site's pages
 
 	form   *contactForm
 	client *http.Client   // with the owner's session
@@ -122,28 +123,41 @@ func ReadOrCreateOwner(dataDir string) (Owner, error) {
 // authenticate signs in, or signs up on the first run.
 func (d *Demo) authenticate(ctx context.Context) error {
 	in, err := client.SignIn(ctx, d.api, d.owner.Email, d.owner.Password)
-	if err = client.Refused(err, in.SignIn.UserErrors); err == nil {
+	if err = client.Refused(err, in.SignIn); err == nil {
 		return nil
 	}
 
 	up, err := client.SignUp(ctx, d.api, d.owner.Email, d.owner.Password, "Demo")
-	return client.Refused(err, up.SignUp.UserErrors)
+	return client.Refused(err, up.SignUp)
 }
 
+// findOrCreateSite finds the site, or creates it on the first run, and reads its script tag.
 func (d *Demo) findOrCreateSite(ctx context.Context) error {
-	found, err := client.Sites(ctx, d.api)
+	found, err := client.Sites(ctx, d.api, 100, nil)
 	if err != nil {
 		return err
 	}
 
-	for _, site := range found.Sites.Nodes {
-		if site.Domain == Domain {
-			d.site = site
-			return nil
+	for _, edge := range found.Sites.Edges {
+		if edge.Node.Domain == Domain {
+			d.site = &edge.Node
 		}
 	}
 
-	created, err := client.CreateSite(ctx, d.api, Domain, "Demo shop")
-	d.site = created.CreateSite.Site
-	return client.Refused(err, created.CreateSite.UserErrors)
+	if d.site == nil {
+		created, err := client.CreateSite(ctx, d.api, client.CreateSiteInput{Domain: Domain, Name: new("Demo shop")})
+		if err := client.Refused(err, created.CreateSite); err != nil {
+			return err
+		}
+
+		d.site = created.CreateSite.Site
+	}
+
+	install, err := client.InstallSite(ctx, d.api, d.site.Id)
+	if err != nil {
+		return err
+	}
+
+	d.scriptTag = install.Site.ScriptTag
+	return nil
 }

@@ -2,14 +2,13 @@ package demo
 
 import (
 	"context"
-	"slices"
 	"time"
 
-	"github.com/tallygate/tallygate/cmd/internal/client"
 	"github.com/tallygate/tallygate/cmd/tallygate/demo/history"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/graph/client"
 )
 
 // prepareReports sets up what the shop measures on the first run, and adds its visits since the last
@@ -37,7 +36,7 @@ func (d *Demo) prepareReports(ctx context.Context, sitekey *model.Sitekey) error
 // funnel already.
 func (d *Demo) saveReports(ctx context.Context, now time.Time) error {
 	found, err := client.Funnels(ctx, d.api, d.site.Id)
-	if err != nil || len(found.Site.Funnels) > 0 {
+	if err != nil || found.Site != nil && len(found.Site.Funnels) > 0 {
 		return err
 	}
 
@@ -45,9 +44,6 @@ func (d *Demo) saveReports(ctx context.Context, now time.Time) error {
 	saved, err := client.SaveReports(ctx, d.api, d.site.Id, history.EventColour, history.EventNewsletter,
 		history.NewsletterDay(today).String(), history.OfferDay(today).String())
 
-	return client.Refused(err, slices.Concat(
-		saved.Plan.UserErrors, saved.Settings.UserErrors, saved.ColourEvent.UserErrors, saved.NewsletterEvent.UserErrors,
-		saved.KeyEvent.UserErrors, saved.SentNote.UserErrors, saved.OfferNote.UserErrors, saved.Segment.UserErrors,
-		saved.Funnel.UserErrors,
-	))
+	return client.Refused(err, saved.Plan, saved.Settings, saved.ColourEvent, saved.NewsletterEvent, saved.KeyEvent,
+		saved.SentNote, saved.OfferNote, saved.Segment, saved.Funnel)
 }

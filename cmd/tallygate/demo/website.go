@@ -118,7 +118,7 @@ func (d *Demo) page(w http.ResponseWriter, content pageContent) {
 		pageContent
 		Tag                                     template.HTML
 		GraphQL, Email, PageviewsCSV, EventsCSV string
-	}{content, template.HTML(d.site.ScriptTag), d.options.BaseURL + "/graphql", d.owner.Email,
+	}{content, template.HTML(d.scriptTag), d.options.BaseURL + "/graphql", d.owner.Email,
 		d.options.BaseURL + d.exportPath("pageviews", "csv", ""),
 		d.options.BaseURL + d.exportPath("events", "csv", "")}) // the client may have disconnected
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/graph/test/typedclient"
+	"github.com/tallygate/tallygate/graph/client"
 )
 
 // TestTypedClient configures a site as docs/configure-site.sh does, with a client that a public
@@ -31,9 +31,9 @@ func TestTypedClient(t *testing.T) {
 
 	owner.do(`mutation { signUp(input: {email: "owner@example.com", password: "correct horse", accountName: "Example"}) { viewer { id } } }`, &struct{}{})
 	owner.do(`mutation { createApiToken(input: {name: "program", scopes: [WRITE, EXPORT]}) { token } }`, &made)
-	client := graphql.NewClient(owner.control+"/graphql", bearer(made.CreateAPIToken.Token))
+	api := graphql.NewClient(owner.control+"/graphql", bearer(made.CreateAPIToken.Token))
 
-	site := configureTyped(t, client)
+	site := configureTyped(t, api)
 	if site.Domain != "example.com" || !site.MeasureSiteSearch || !site.MeasureEcommerce ||
 		!site.ConversionWebhookSigned ||
 		!model.IsSiteKey(site.SiteKey) || time.Since(site.CreatedAt) > time.Minute ||
@@ -47,9 +47,9 @@ func TestTypedClient(t *testing.T) {
 		t.Errorf("the site has %s, want %s", got, want)
 	}
 
-	listTyped(t, client, site.Id)
-	useTyped(t, client, site.Id, p.addr["data"])
-	refusedTyped(t, client, owner.control)
+	listTyped(t, api, site.Id)
+	useTyped(t, api, site.Id, p.addr["data"])
+	refusedTyped(t, api, owner.control)
 }
 
 // bearer is an HTTP client that sends an API token.
@@ -73,56 +73,56 @@ func typed[Answer any](t *testing.T) func(*Answer, error) *Answer {
 }
 
 // configureTyped creates a site and applies the script's settings.
-func configureTyped(t *testing.T, client graphql.Client) typedclient.Configured {
+func configureTyped(t *testing.T, api graphql.Client) client.Configured {
 	t.Helper()
 
 	ctx := t.Context()
-	created := typed[typedclient.CreateSiteResponse](t)(typedclient.CreateSite(ctx, client,
-		typedclient.CreateSiteInput{Domain: "Example.COM"})).CreateSite
+	created := typed[client.CreateSiteResponse](t)(client.CreateSite(ctx, api,
+		client.CreateSiteInput{Domain: "Example.COM"})).CreateSite
 	if len(created.UserErrors) > 0 {
 		t.Fatalf("createSite: %+v", created.UserErrors)
 	}
 
 	id := created.Site.Id
-	updated := typed[typedclient.UpdateSiteResponse](t)(typedclient.UpdateSite(ctx, client, typedclient.UpdateSiteInput{
+	updated := typed[client.UpdateSiteResponse](t)(client.UpdateSite(ctx, api, client.UpdateSiteInput{
 		SiteId: id, MeasureSiteSearch: new(true), MeasureEcommerce: new(true),
 		ExcludedAddresses: []string{"192.0.2.0/24"}}))
 	if site := updated.UpdateSite.Site; site == nil || !site.MeasureSiteSearch {
 		t.Fatalf("updateSite: %+v", updated.UpdateSite)
 	}
 
-	typed[typedclient.AddSiteDomainResponse](t)(typedclient.AddSiteDomain(ctx, client,
-		typedclient.SiteDomainInput{SiteId: id, Domain: "shop.example"}))
-	event := typedclient.SiteEventInput{SiteId: id, Name: "lead"}
-	typed[typedclient.RegisterEventResponse](t)(typedclient.RegisterEvent(ctx, client, event))
-	typed[typedclient.MarkKeyEventResponse](t)(typedclient.MarkKeyEvent(ctx, client, event))
-	typed[typedclient.SetConversionWebhookResponse](t)(typedclient.SetConversionWebhook(ctx, client,
-		typedclient.SetConversionWebhookInput{
+	typed[client.AddSiteDomainResponse](t)(client.AddSiteDomain(ctx, api,
+		client.SiteDomainInput{SiteId: id, Domain: "shop.example"}))
+	event := client.SiteEventInput{SiteId: id, Name: "lead"}
+	typed[client.RegisterEventResponse](t)(client.RegisterEvent(ctx, api, event))
+	typed[client.MarkKeyEventResponse](t)(client.MarkKeyEvent(ctx, api, event))
+	typed[client.SetConversionWebhookResponse](t)(client.SetConversionWebhook(ctx, api,
+		client.SetConversionWebhookInput{
 			SiteId: id, Url: new("https://example.com/hook?a=b&c=d"), Secret: new("whisper whisper whisper")}))
 
-	secret := typed[typedclient.SetConversionWebhookResponse](t)(typedclient.SetConversionWebhook(ctx, client,
-		typedclient.SetConversionWebhookInput{
+	secret := typed[client.SetConversionWebhookResponse](t)(client.SetConversionWebhook(ctx, api,
+		client.SetConversionWebhookInput{
 			SiteId: id, Secret: new("another long secret")})).SetConversionWebhook
 	if secret.Site == nil || secret.Site.ConversionWebhookUrl == nil {
 		t.Fatalf("setConversionWebhook with a new secret alone: %+v", secret)
 	}
 
-	last := typed[typedclient.SetDailyExportWebhookResponse](t)(typedclient.SetDailyExportWebhook(ctx, client,
-		typedclient.SetDailyExportWebhookInput{
+	last := typed[client.SetDailyExportWebhookResponse](t)(client.SetDailyExportWebhook(ctx, api,
+		client.SetDailyExportWebhookInput{
 			SiteId: id, Url: new("https://example.com/daily")})).SetDailyExportWebhook
 	if last.Site == nil {
 		t.Fatalf("setDailyExportWebhook: %+v", last.UserErrors)
 	}
 
-	return last.Site.Configured
+	return *last.Site
 }
 
 // listTyped reads the sites one by one, by cursor.
-func listTyped(t *testing.T, client graphql.Client, first string) {
+func listTyped(t *testing.T, api graphql.Client, first string) {
 	t.Helper()
 
-	second := typed[typedclient.CreateSiteResponse](t)(typedclient.CreateSite(t.Context(), client,
-		typedclient.CreateSiteInput{Domain: "example.org", Name: new("Second")})).CreateSite
+	second := typed[client.CreateSiteResponse](t)(client.CreateSite(t.Context(), api,
+		client.CreateSiteInput{Domain: "example.org", Name: new("Second")})).CreateSite
 	if second.Site == nil {
 		t.Fatalf("createSite: %+v", second.UserErrors)
 	}
@@ -130,7 +130,7 @@ func listTyped(t *testing.T, client graphql.Client, first string) {
 	var ids []string
 
 	for after := (*string)(nil); ; {
-		sites := typed[typedclient.SitesResponse](t)(typedclient.Sites(t.Context(), client, 1, after)).Sites
+		sites := typed[client.SitesResponse](t)(client.Sites(t.Context(), api, 1, after)).Sites
 		if sites == nil || sites.TotalCount != 2 || len(sites.Edges) != 1 {
 			t.Fatalf("the sites are %+v", sites)
 		}
@@ -149,26 +149,26 @@ func listTyped(t *testing.T, client graphql.Client, first string) {
 
 // useTyped creates the secrets, sends an event with one of them, and reads what a site's page
 // shows.
-func useTyped(t *testing.T, client graphql.Client, id, data string) {
+func useTyped(t *testing.T, api graphql.Client, id, data string) {
 	t.Helper()
 
 	ctx := t.Context()
-	rotated := typed[typedclient.RotateServerSecretResponse](t)(typedclient.RotateServerSecret(ctx, client,
-		typedclient.RotateServerSecretInput{SiteId: id})).RotateServerSecret
+	rotated := typed[client.RotateServerSecretResponse](t)(client.RotateServerSecret(ctx, api,
+		client.RotateServerSecretInput{SiteId: id})).RotateServerSecret
 	if rotated.ServerSecret == nil || !model.IsSecret("svcs_", *rotated.ServerSecret) {
 		t.Fatalf("rotateServerSecret: %+v", rotated)
 	}
 
 	await(t, data, *rotated.ServerSecret, `200 {"status":"recorded"}`)
-	site := typed[typedclient.InstallSiteResponse](t)(typedclient.InstallSite(ctx, client, id)).Site
+	site := typed[client.InstallSiteResponse](t)(client.InstallSite(ctx, api, id)).Site
 	if site == nil || !strings.Contains(site.ScriptTag, rotated.Site.SiteKey) || len(site.CspLines) == 0 ||
 		site.LastHitAt == nil || site.Usage.Pageviews != 1 || site.Usage.Quota != 10_000 || site.Usage.Percent != 0 ||
 		!site.Usage.ResetsAt.After(*site.LastHitAt) {
 		t.Errorf("the site's page shows %+v", site)
 	}
 
-	key := typed[typedclient.CreateSitekeyResponse](t)(typedclient.CreateSitekey(ctx, client,
-		typedclient.CreateSitekeyInput{Name: "Contact form", Domains: []string{"example.com"}})).CreateSitekey
+	key := typed[client.CreateSitekeyResponse](t)(client.CreateSitekey(ctx, api,
+		client.CreateSitekeyInput{Name: "Contact form", Domains: []string{"example.com"}})).CreateSitekey
 	if key.Sitekey == nil || key.Secret == nil || !model.IsSitekey(key.Sitekey.Sitekey) ||
 		!model.IsSecret(model.CaptchaSecretPrefix, *key.Secret) ||
 		!strings.Contains(key.Sitekey.WidgetTag, key.Sitekey.Sitekey) {
@@ -178,24 +178,24 @@ func useTyped(t *testing.T, client graphql.Client, id, data string) {
 
 // refusedTyped makes the three kinds of mistakes that a program must distinguish: in the input, in
 // an id, and in its token.
-func refusedTyped(t *testing.T, client graphql.Client, control string) {
+func refusedTyped(t *testing.T, api graphql.Client, control string) {
 	t.Helper()
 
 	ctx := t.Context()
-	wrong := typed[typedclient.CreateSiteResponse](t)(typedclient.CreateSite(ctx, client,
-		typedclient.CreateSiteInput{Domain: "localhost"})).CreateSite
+	wrong := typed[client.CreateSiteResponse](t)(client.CreateSite(ctx, api,
+		client.CreateSiteInput{Domain: "localhost"})).CreateSite
 	if wrong.Site != nil || len(wrong.UserErrors) != 1 ||
-		wrong.UserErrors[0].Code != typedclient.UserErrorCodeInvalidDomain ||
+		wrong.UserErrors[0].Code != client.UserErrorCodeInvalidDomain ||
 		!slices.Equal(wrong.UserErrors[0].Field, []string{"input", "domain"}) || wrong.UserErrors[0].Message == "" {
 		t.Errorf("of localhost, createSite returns %+v", wrong)
 	}
 
-	if site := typed[typedclient.InstallSiteResponse](t)(typedclient.InstallSite(ctx, client,
+	if site := typed[client.InstallSiteResponse](t)(client.InstallSite(ctx, api,
 		"nonsense")).Site; site != nil {
 		t.Errorf("an id that is none names %+v", site)
 	}
 
-	_, err := typedclient.Sites(context.WithoutCancel(ctx), graphql.NewClient(control+"/graphql", bearer("tga_wrong")),
+	_, err := client.Sites(context.WithoutCancel(ctx), graphql.NewClient(control+"/graphql", bearer("tga_wrong")),
 		1, nil)
 	var refused gqlerror.List
 	if !errors.As(err, &refused) || refused[0].Extensions["code"] != "UNAUTHENTICATED" {

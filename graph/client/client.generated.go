@@ -4,6 +4,7 @@ package client
 
 import (
 	"context"
+	"time"
 
 	"github.com/Khan/genqlient/graphql"
 )
@@ -11,11 +12,52 @@ import (
 // AccountResponse is returned by Account on success.
 type AccountResponse struct {
 	// The signed-in user, as a member of the default account. Null for an unauthenticated caller.
-	Viewer Viewer `json:"viewer"`
+	Viewer *AccountViewerUser `json:"viewer"`
 }
 
 // GetViewer returns AccountResponse.Viewer, and is useful for accessing the field via an interface.
-func (v *AccountResponse) GetViewer() Viewer { return v.Viewer }
+func (v *AccountResponse) GetViewer() *AccountViewerUser { return v.Viewer }
+
+// AccountViewerUser includes the requested fields of the GraphQL type User.
+// The GraphQL type's documentation follows.
+//
+// A person with a password, as a member of one account. A person can belong to several accounts, with a role in each. The default
+// account is the one that the person joined first. Queries and mutations with an `accountId` act in the default account without one,
+// and those with the id of an object in the object's account. Requests are charged to the default account's rate limit, those with an
+// API token to that of the token's account.
+type AccountViewerUser struct {
+	// The account that the user was reached through. Of `viewer`, the default account.
+	Account AccountViewerUserAccount `json:"account"`
+}
+
+// GetAccount returns AccountViewerUser.Account, and is useful for accessing the field via an interface.
+func (v *AccountViewerUser) GetAccount() AccountViewerUserAccount { return v.Account }
+
+// AccountViewerUserAccount includes the requested fields of the GraphQL type Account.
+// The GraphQL type's documentation follows.
+//
+// The owner of sites and sitekeys. Its data is visible only to its own users.
+type AccountViewerUserAccount struct {
+	// Global id.
+	Id string `json:"id"`
+	// Usage of the monthly captcha quota.
+	CaptchaUsage CaptchaUsage `json:"captchaUsage"`
+}
+
+// GetId returns AccountViewerUserAccount.Id, and is useful for accessing the field via an interface.
+func (v *AccountViewerUserAccount) GetId() string { return v.Id }
+
+// GetCaptchaUsage returns AccountViewerUserAccount.CaptchaUsage, and is useful for accessing the field via an interface.
+func (v *AccountViewerUserAccount) GetCaptchaUsage() CaptchaUsage { return v.CaptchaUsage }
+
+// AddSiteDomainResponse is returned by AddSiteDomain on success.
+type AddSiteDomainResponse struct {
+	// Adds an extra domain. Succeeds if the site already has it.
+	AddSiteDomain *Changed `json:"addSiteDomain"`
+}
+
+// GetAddSiteDomain returns AddSiteDomainResponse.AddSiteDomain, and is useful for accessing the field via an interface.
+func (v *AddSiteDomainResponse) GetAddSiteDomain() *Changed { return v.AddSiteDomain }
 
 // A right of an API token.
 type ApiTokenScope string
@@ -80,19 +122,114 @@ func (v *CaptchaUsage) GetPeriod() string { return v.Period }
 // GetVerifications returns CaptchaUsage.Verifications, and is useful for accessing the field via an interface.
 func (v *CaptchaUsage) GetVerifications() int64 { return v.Verifications }
 
+// Changed includes the GraphQL fields of SitePayload requested by the fragment Changed.
+// The GraphQL type's documentation follows.
+//
+// Payload of the mutations that change a site.
+type Changed struct {
+	// The site after the change.
+	Site *Configured `json:"site"`
+	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
+	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
+	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
+	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
+	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
+	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
+	// `INVALID_URL`.
+	UserErrors []Mistake `json:"userErrors"`
+}
+
+// GetSite returns Changed.Site, and is useful for accessing the field via an interface.
+func (v *Changed) GetSite() *Configured { return v.Site }
+
+// GetUserErrors returns Changed.UserErrors, and is useful for accessing the field via an interface.
+func (v *Changed) GetUserErrors() []Mistake { return v.UserErrors }
+
+// Configured includes the GraphQL fields of Site requested by the fragment Configured.
+// The GraphQL type's documentation follows.
+//
+// A website whose traffic is measured.
+type Configured struct {
+	// Global id.
+	Id string `json:"id"`
+	// Identifies the site in each hit: 32 hexadecimal characters. Public.
+	SiteKey string `json:"siteKey"`
+	// The site's own domain, in lower case and ASCII. Its subdomains are accepted too.
+	Domain string `json:"domain"`
+	// Additional domains that may send hits, including their subdomains. Sorted, at most 20.
+	ExtraDomains []string `json:"extraDomains"`
+	// The site's registered event names. Sorted, at most 50.
+	RegisteredEvents []string `json:"registeredEvents"`
+	// The events that call the conversion webhook, sorted. Always includes `purchase`.
+	KeyEvents []string `json:"keyEvents"`
+	// Whether search terms are accepted. Default: false.
+	MeasureSiteSearch bool `json:"measureSiteSearch"`
+	// Whether e-commerce events are accepted. Default: false.
+	MeasureEcommerce bool `json:"measureEcommerce"`
+	// Networks whose hits are not stored, such as `192.0.2.7/32`. Sorted, at most 200.
+	ExcludedAddresses []string `json:"excludedAddresses"`
+	// URL to which key events are sent. Null if there is none.
+	ConversionWebhookUrl *string `json:"conversionWebhookUrl"`
+	// Whether webhook calls are signed, that is, whether a secret is set. The secret itself cannot be read.
+	ConversionWebhookSigned bool `json:"conversionWebhookSigned"`
+	// URL to which each day's events are sent after the day has ended. Null if there is none.
+	DailyExportUrl *string `json:"dailyExportUrl"`
+	// When the site was created.
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+// GetId returns Configured.Id, and is useful for accessing the field via an interface.
+func (v *Configured) GetId() string { return v.Id }
+
+// GetSiteKey returns Configured.SiteKey, and is useful for accessing the field via an interface.
+func (v *Configured) GetSiteKey() string { return v.SiteKey }
+
+// GetDomain returns Configured.Domain, and is useful for accessing the field via an interface.
+func (v *Configured) GetDomain() string { return v.Domain }
+
+// GetExtraDomains returns Configured.ExtraDomains, and is useful for accessing the field via an interface.
+func (v *Configured) GetExtraDomains() []string { return v.ExtraDomains }
+
+// GetRegisteredEvents returns Configured.RegisteredEvents, and is useful for accessing the field via an interface.
+func (v *Configured) GetRegisteredEvents() []string { return v.RegisteredEvents }
+
+// GetKeyEvents returns Configured.KeyEvents, and is useful for accessing the field via an interface.
+func (v *Configured) GetKeyEvents() []string { return v.KeyEvents }
+
+// GetMeasureSiteSearch returns Configured.MeasureSiteSearch, and is useful for accessing the field via an interface.
+func (v *Configured) GetMeasureSiteSearch() bool { return v.MeasureSiteSearch }
+
+// GetMeasureEcommerce returns Configured.MeasureEcommerce, and is useful for accessing the field via an interface.
+func (v *Configured) GetMeasureEcommerce() bool { return v.MeasureEcommerce }
+
+// GetExcludedAddresses returns Configured.ExcludedAddresses, and is useful for accessing the field via an interface.
+func (v *Configured) GetExcludedAddresses() []string { return v.ExcludedAddresses }
+
+// GetConversionWebhookUrl returns Configured.ConversionWebhookUrl, and is useful for accessing the field via an interface.
+func (v *Configured) GetConversionWebhookUrl() *string { return v.ConversionWebhookUrl }
+
+// GetConversionWebhookSigned returns Configured.ConversionWebhookSigned, and is useful for accessing the field via an interface.
+func (v *Configured) GetConversionWebhookSigned() bool { return v.ConversionWebhookSigned }
+
+// GetDailyExportUrl returns Configured.DailyExportUrl, and is useful for accessing the field via an interface.
+func (v *Configured) GetDailyExportUrl() *string { return v.DailyExportUrl }
+
+// GetCreatedAt returns Configured.CreatedAt, and is useful for accessing the field via an interface.
+func (v *Configured) GetCreatedAt() time.Time { return v.CreatedAt }
+
 // CreateApiTokenCreateApiTokenCreateApiTokenPayload includes the requested fields of the GraphQL type CreateApiTokenPayload.
 // The GraphQL type's documentation follows.
 //
 // Payload of `createApiToken`.
 type CreateApiTokenCreateApiTokenCreateApiTokenPayload struct {
 	// The secret. Begins with `tga_`. It is returned only here: the service stores its hash.
-	Token string `json:"token"`
+	Token *string `json:"token"`
 	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`, `INVALID_SCOPES`, `INVALID_SITES`, `INVALID_DURATION`, `TOO_MANY_TOKENS`.
 	UserErrors []Mistake `json:"userErrors"`
 }
 
 // GetToken returns CreateApiTokenCreateApiTokenCreateApiTokenPayload.Token, and is useful for accessing the field via an interface.
-func (v *CreateApiTokenCreateApiTokenCreateApiTokenPayload) GetToken() string { return v.Token }
+func (v *CreateApiTokenCreateApiTokenCreateApiTokenPayload) GetToken() *string { return v.Token }
 
 // GetUserErrors returns CreateApiTokenCreateApiTokenCreateApiTokenPayload.UserErrors, and is useful for accessing the field via an interface.
 func (v *CreateApiTokenCreateApiTokenCreateApiTokenPayload) GetUserErrors() []Mistake {
@@ -104,11 +241,11 @@ type CreateApiTokenResponse struct {
 	// Creates an API token for programs that act for the caller in one account. Send it as `Authorization: Bearer <token>`, to
 	// `/graphql` and for downloads. A token has the rights that both its scopes and the user's role allow. It never gives access to
 	// passwords, sessions, tokens, members, deletions and plans, nor to another account.
-	CreateApiToken CreateApiTokenCreateApiTokenCreateApiTokenPayload `json:"createApiToken"`
+	CreateApiToken *CreateApiTokenCreateApiTokenCreateApiTokenPayload `json:"createApiToken"`
 }
 
 // GetCreateApiToken returns CreateApiTokenResponse.CreateApiToken, and is useful for accessing the field via an interface.
-func (v *CreateApiTokenResponse) GetCreateApiToken() CreateApiTokenCreateApiTokenCreateApiTokenPayload {
+func (v *CreateApiTokenResponse) GetCreateApiToken() *CreateApiTokenCreateApiTokenCreateApiTokenPayload {
 	return v.CreateApiToken
 }
 
@@ -118,13 +255,13 @@ func (v *CreateApiTokenResponse) GetCreateApiToken() CreateApiTokenCreateApiToke
 // Payload of `createSharedLink`.
 type CreateSharedLinkCreateSharedLinkCreateSharedLinkPayload struct {
 	// The token of the link. Begins with `tgl_`. It is returned only here: the service stores its hash.
-	Token string `json:"token"`
+	Token *string `json:"token"`
 	// Errors in the input: `NOT_FOUND`, `INVALID_NAME`, `INVALID_PASSWORD`, `INVALID_EXPIRY`, `TOO_MANY_SHARED_LINKS`.
 	UserErrors []Mistake `json:"userErrors"`
 }
 
 // GetToken returns CreateSharedLinkCreateSharedLinkCreateSharedLinkPayload.Token, and is useful for accessing the field via an interface.
-func (v *CreateSharedLinkCreateSharedLinkCreateSharedLinkPayload) GetToken() string { return v.Token }
+func (v *CreateSharedLinkCreateSharedLinkCreateSharedLinkPayload) GetToken() *string { return v.Token }
 
 // GetUserErrors returns CreateSharedLinkCreateSharedLinkCreateSharedLinkPayload.UserErrors, and is useful for accessing the field via an interface.
 func (v *CreateSharedLinkCreateSharedLinkCreateSharedLinkPayload) GetUserErrors() []Mistake {
@@ -134,11 +271,11 @@ func (v *CreateSharedLinkCreateSharedLinkCreateSharedLinkPayload) GetUserErrors(
 // CreateSharedLinkResponse is returned by CreateSharedLink on success.
 type CreateSharedLinkResponse struct {
 	// Creates a link to the reports of a site. A site can have 50.
-	CreateSharedLink CreateSharedLinkCreateSharedLinkCreateSharedLinkPayload `json:"createSharedLink"`
+	CreateSharedLink *CreateSharedLinkCreateSharedLinkCreateSharedLinkPayload `json:"createSharedLink"`
 }
 
 // GetCreateSharedLink returns CreateSharedLinkResponse.CreateSharedLink, and is useful for accessing the field via an interface.
-func (v *CreateSharedLinkResponse) GetCreateSharedLink() CreateSharedLinkCreateSharedLinkCreateSharedLinkPayload {
+func (v *CreateSharedLinkResponse) GetCreateSharedLink() *CreateSharedLinkCreateSharedLinkCreateSharedLinkPayload {
 	return v.CreateSharedLink
 }
 
@@ -148,25 +285,50 @@ func (v *CreateSharedLinkResponse) GetCreateSharedLink() CreateSharedLinkCreateS
 // Payload of `createSite`.
 type CreateSiteCreateSiteCreateSitePayload struct {
 	// The new site.
-	Site Site `json:"site"`
+	Site *Configured `json:"site"`
 	// Errors in the input: `NOT_FOUND`, `INVALID_DOMAIN`, `DOMAIN_TAKEN`, `INVALID_NAME`, `INVALID_TIME_ZONE`, `TOO_MANY_SITES`.
 	UserErrors []Mistake `json:"userErrors"`
 }
 
 // GetSite returns CreateSiteCreateSiteCreateSitePayload.Site, and is useful for accessing the field via an interface.
-func (v *CreateSiteCreateSiteCreateSitePayload) GetSite() Site { return v.Site }
+func (v *CreateSiteCreateSiteCreateSitePayload) GetSite() *Configured { return v.Site }
 
 // GetUserErrors returns CreateSiteCreateSiteCreateSitePayload.UserErrors, and is useful for accessing the field via an interface.
 func (v *CreateSiteCreateSiteCreateSitePayload) GetUserErrors() []Mistake { return v.UserErrors }
 
+// Input of `createSite`.
+type CreateSiteInput struct {
+	// The account's global id, one of the caller's accounts. Default: the caller's default account.
+	AccountId *string `json:"accountId"`
+	// Domain name, for example `example.com`, without `https://`, port or path. International names are converted to ASCII. Must not be
+	// an IP address or localhost. Unique in the account.
+	Domain string `json:"domain"`
+	// Display name, 1 to 100 characters. Default: the domain.
+	Name *string `json:"name"`
+	// IANA name of the time zone for reports, such as `Europe/Berlin`. Default: `UTC`.
+	TimeZone *string `json:"timeZone"`
+}
+
+// GetAccountId returns CreateSiteInput.AccountId, and is useful for accessing the field via an interface.
+func (v *CreateSiteInput) GetAccountId() *string { return v.AccountId }
+
+// GetDomain returns CreateSiteInput.Domain, and is useful for accessing the field via an interface.
+func (v *CreateSiteInput) GetDomain() string { return v.Domain }
+
+// GetName returns CreateSiteInput.Name, and is useful for accessing the field via an interface.
+func (v *CreateSiteInput) GetName() *string { return v.Name }
+
+// GetTimeZone returns CreateSiteInput.TimeZone, and is useful for accessing the field via an interface.
+func (v *CreateSiteInput) GetTimeZone() *string { return v.TimeZone }
+
 // CreateSiteResponse is returned by CreateSite on success.
 type CreateSiteResponse struct {
 	// Creates a site with a new site key. An account can have 1,000 sites.
-	CreateSite CreateSiteCreateSiteCreateSitePayload `json:"createSite"`
+	CreateSite *CreateSiteCreateSiteCreateSitePayload `json:"createSite"`
 }
 
 // GetCreateSite returns CreateSiteResponse.CreateSite, and is useful for accessing the field via an interface.
-func (v *CreateSiteResponse) GetCreateSite() CreateSiteCreateSiteCreateSitePayload {
+func (v *CreateSiteResponse) GetCreateSite() *CreateSiteCreateSiteCreateSitePayload {
 	return v.CreateSite
 }
 
@@ -176,21 +338,21 @@ func (v *CreateSiteResponse) GetCreateSite() CreateSiteCreateSiteCreateSitePaylo
 // Payload of the mutations that create a secret.
 type CreateSitekeyCreateSitekeySitekeySecretPayload struct {
 	// The sitekey.
-	Sitekey CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey `json:"sitekey"`
+	Sitekey *CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey `json:"sitekey"`
 	// The new secret. It is returned only here: the service stores its hash.
-	Secret string `json:"secret"`
+	Secret *string `json:"secret"`
 	// Errors in the input. `createSitekey`: `NOT_FOUND`, `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`, `TOO_MANY_SITEKEYS`;
 	// `rotateSitekeySecret`: `NOT_FOUND`, `INVALID_DURATION`.
 	UserErrors []Mistake `json:"userErrors"`
 }
 
 // GetSitekey returns CreateSitekeyCreateSitekeySitekeySecretPayload.Sitekey, and is useful for accessing the field via an interface.
-func (v *CreateSitekeyCreateSitekeySitekeySecretPayload) GetSitekey() CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey {
+func (v *CreateSitekeyCreateSitekeySitekeySecretPayload) GetSitekey() *CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey {
 	return v.Sitekey
 }
 
 // GetSecret returns CreateSitekeyCreateSitekeySitekeySecretPayload.Secret, and is useful for accessing the field via an interface.
-func (v *CreateSitekeyCreateSitekeySitekeySecretPayload) GetSecret() string { return v.Secret }
+func (v *CreateSitekeyCreateSitekeySitekeySecretPayload) GetSecret() *string { return v.Secret }
 
 // GetUserErrors returns CreateSitekeyCreateSitekeySitekeySecretPayload.UserErrors, and is useful for accessing the field via an interface.
 func (v *CreateSitekeyCreateSitekeySitekeySecretPayload) GetUserErrors() []Mistake {
@@ -202,21 +364,65 @@ func (v *CreateSitekeyCreateSitekeySitekeySecretPayload) GetUserErrors() []Mista
 //
 // A captcha sitekey. Forms contain it, and the owner's server verifies their tokens with its secret.
 type CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey struct {
+	// Global id.
+	Id string `json:"id"`
 	// Identifies the sitekey in the widget: `svck_` followed by 24 letters and digits. Public.
 	Sitekey string `json:"sitekey"`
+	// Display name, 1 to 100 characters.
+	Name string `json:"name"`
+	// Domains whose pages may use the sitekey, including their subdomains. Sorted, at most 50; may include localhost. Empty: any page.
+	Domains []string `json:"domains"`
+	// The HTML for a form: the widget's element and its script tag.
+	WidgetTag string `json:"widgetTag"`
 }
+
+// GetId returns CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey.Id, and is useful for accessing the field via an interface.
+func (v *CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey) GetId() string { return v.Id }
 
 // GetSitekey returns CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey.Sitekey, and is useful for accessing the field via an interface.
 func (v *CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey) GetSitekey() string { return v.Sitekey }
 
+// GetName returns CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey.Name, and is useful for accessing the field via an interface.
+func (v *CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey) GetName() string { return v.Name }
+
+// GetDomains returns CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey.Domains, and is useful for accessing the field via an interface.
+func (v *CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey) GetDomains() []string {
+	return v.Domains
+}
+
+// GetWidgetTag returns CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey.WidgetTag, and is useful for accessing the field via an interface.
+func (v *CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey) GetWidgetTag() string {
+	return v.WidgetTag
+}
+
+// Input of `createSitekey`.
+type CreateSitekeyInput struct {
+	// The account's global id, one of the caller's accounts. Default: the caller's default account.
+	AccountId *string `json:"accountId"`
+	// Display name, 1 to 100 characters.
+	Name string `json:"name"`
+	// Domain names, as in `createSite`, whose pages may use the sitekey, including their subdomains. At most 50. `localhost` is allowed
+	// for development; IP addresses are not. Empty: any page.
+	Domains []string `json:"domains"`
+}
+
+// GetAccountId returns CreateSitekeyInput.AccountId, and is useful for accessing the field via an interface.
+func (v *CreateSitekeyInput) GetAccountId() *string { return v.AccountId }
+
+// GetName returns CreateSitekeyInput.Name, and is useful for accessing the field via an interface.
+func (v *CreateSitekeyInput) GetName() string { return v.Name }
+
+// GetDomains returns CreateSitekeyInput.Domains, and is useful for accessing the field via an interface.
+func (v *CreateSitekeyInput) GetDomains() []string { return v.Domains }
+
 // CreateSitekeyResponse is returned by CreateSitekey on success.
 type CreateSitekeyResponse struct {
 	// Creates a captcha sitekey with its secret. An account can have 1,000.
-	CreateSitekey CreateSitekeyCreateSitekeySitekeySecretPayload `json:"createSitekey"`
+	CreateSitekey *CreateSitekeyCreateSitekeySitekeySecretPayload `json:"createSitekey"`
 }
 
 // GetCreateSitekey returns CreateSitekeyResponse.CreateSitekey, and is useful for accessing the field via an interface.
-func (v *CreateSitekeyResponse) GetCreateSitekey() CreateSitekeyCreateSitekeySitekeySecretPayload {
+func (v *CreateSitekeyResponse) GetCreateSitekey() *CreateSitekeyCreateSitekeySitekeySecretPayload {
 	return v.CreateSitekey
 }
 
@@ -224,28 +430,23 @@ func (v *CreateSitekeyResponse) GetCreateSitekey() CreateSitekeyCreateSitekeySit
 type DeliveriesResponse struct {
 	// A site of one of the caller's accounts, by its id or its domain: exactly one of them must be given. Null if no such site
 	// exists or it belongs to another account.
-	Site DeliveriesSite `json:"site"`
+	Site *DeliveriesSite `json:"site"`
 }
 
 // GetSite returns DeliveriesResponse.Site, and is useful for accessing the field via an interface.
-func (v *DeliveriesResponse) GetSite() DeliveriesSite { return v.Site }
+func (v *DeliveriesResponse) GetSite() *DeliveriesSite { return v.Site }
 
 // DeliveriesSite includes the requested fields of the GraphQL type Site.
 // The GraphQL type's documentation follows.
 //
 // A website whose traffic is measured.
 type DeliveriesSite struct {
-	// Global id.
-	Id string `json:"id"`
 	// Webhook deliveries of the last 30 days.
-	Deliveries DeliveriesSiteDeliveriesDeliveryConnection `json:"deliveries"`
+	Deliveries *DeliveriesSiteDeliveriesDeliveryConnection `json:"deliveries"`
 }
 
-// GetId returns DeliveriesSite.Id, and is useful for accessing the field via an interface.
-func (v *DeliveriesSite) GetId() string { return v.Id }
-
 // GetDeliveries returns DeliveriesSite.Deliveries, and is useful for accessing the field via an interface.
-func (v *DeliveriesSite) GetDeliveries() DeliveriesSiteDeliveriesDeliveryConnection {
+func (v *DeliveriesSite) GetDeliveries() *DeliveriesSiteDeliveriesDeliveryConnection {
 	return v.Deliveries
 }
 
@@ -291,7 +492,7 @@ type DeliveriesSiteDeliveriesDeliveryConnectionPageInfo struct {
 	// Whether more edges follow the last one of this page: those that `first` cut off, or those from `before` on.
 	HasNextPage bool `json:"hasNextPage"`
 	// The cursor of the last edge, for `after` of the next page. Null on an empty page.
-	EndCursor string `json:"endCursor"`
+	EndCursor *string `json:"endCursor"`
 }
 
 // GetHasNextPage returns DeliveriesSiteDeliveriesDeliveryConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
@@ -300,7 +501,7 @@ func (v *DeliveriesSiteDeliveriesDeliveryConnectionPageInfo) GetHasNextPage() bo
 }
 
 // GetEndCursor returns DeliveriesSiteDeliveriesDeliveryConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
-func (v *DeliveriesSiteDeliveriesDeliveryConnectionPageInfo) GetEndCursor() string {
+func (v *DeliveriesSiteDeliveriesDeliveryConnectionPageInfo) GetEndCursor() *string {
 	return v.EndCursor
 }
 
@@ -330,11 +531,11 @@ var AllDeliveryState = []DeliveryState{
 type FunnelsResponse struct {
 	// A site of one of the caller's accounts, by its id or its domain: exactly one of them must be given. Null if no such site
 	// exists or it belongs to another account.
-	Site FunnelsSite `json:"site"`
+	Site *FunnelsSite `json:"site"`
 }
 
 // GetSite returns FunnelsResponse.Site, and is useful for accessing the field via an interface.
-func (v *FunnelsResponse) GetSite() FunnelsSite { return v.Site }
+func (v *FunnelsResponse) GetSite() *FunnelsSite { return v.Site }
 
 // FunnelsSite includes the requested fields of the GraphQL type Site.
 // The GraphQL type's documentation follows.
@@ -360,74 +561,109 @@ type FunnelsSiteFunnelsFunnel struct {
 // GetId returns FunnelsSiteFunnelsFunnel.Id, and is useful for accessing the field via an interface.
 func (v *FunnelsSiteFunnelsFunnel) GetId() string { return v.Id }
 
-// MarkKeyEventMarkKeyEventSitePayload includes the requested fields of the GraphQL type SitePayload.
-// The GraphQL type's documentation follows.
-//
-// Payload of the mutations that change a site.
-type MarkKeyEventMarkKeyEventSitePayload struct {
-	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
-	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
-	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
-	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
-	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
-	// `INVALID_URL`.
-	UserErrors []Mistake `json:"userErrors"`
+// InstallSiteResponse is returned by InstallSite on success.
+type InstallSiteResponse struct {
+	// A site of one of the caller's accounts, by its id or its domain: exactly one of them must be given. Null if no such site
+	// exists or it belongs to another account.
+	Site *InstallSiteSite `json:"site"`
 }
 
-// GetUserErrors returns MarkKeyEventMarkKeyEventSitePayload.UserErrors, and is useful for accessing the field via an interface.
-func (v *MarkKeyEventMarkKeyEventSitePayload) GetUserErrors() []Mistake { return v.UserErrors }
+// GetSite returns InstallSiteResponse.Site, and is useful for accessing the field via an interface.
+func (v *InstallSiteResponse) GetSite() *InstallSiteSite { return v.Site }
+
+// InstallSiteSite includes the requested fields of the GraphQL type Site.
+// The GraphQL type's documentation follows.
+//
+// A website whose traffic is measured.
+type InstallSiteSite struct {
+	// The script tag for the site's pages.
+	ScriptTag string `json:"scriptTag"`
+	// What a Content-Security-Policy of the site's pages must allow, one directive per item.
+	CspLines []string `json:"cspLines"`
+	// When the last page view or event was stored. Null before the first one, for example while the script is not installed.
+	LastHitAt *time.Time `json:"lastHitAt"`
+	// Usage of the monthly quota.
+	Usage InstallSiteSiteUsage `json:"usage"`
+}
+
+// GetScriptTag returns InstallSiteSite.ScriptTag, and is useful for accessing the field via an interface.
+func (v *InstallSiteSite) GetScriptTag() string { return v.ScriptTag }
+
+// GetCspLines returns InstallSiteSite.CspLines, and is useful for accessing the field via an interface.
+func (v *InstallSiteSite) GetCspLines() []string { return v.CspLines }
+
+// GetLastHitAt returns InstallSiteSite.LastHitAt, and is useful for accessing the field via an interface.
+func (v *InstallSiteSite) GetLastHitAt() *time.Time { return v.LastHitAt }
+
+// GetUsage returns InstallSiteSite.Usage, and is useful for accessing the field via an interface.
+func (v *InstallSiteSite) GetUsage() InstallSiteSiteUsage { return v.Usage }
+
+// InstallSiteSiteUsage includes the requested fields of the GraphQL type Usage.
+// The GraphQL type's documentation follows.
+//
+// A site's usage of its quota in the current calendar month (UTC).
+type InstallSiteSiteUsage struct {
+	// The month, as YYYY-MM.
+	Period string `json:"period"`
+	// Page views and events recorded so far. Engagement does not count.
+	Pageviews int64 `json:"pageviews"`
+	// Page views and events that the plan allows. Further ones are rejected until the month ends.
+	Quota int64 `json:"quota"`
+	// `pageviews` as a percentage of `quota`, rounded down to one decimal: 100 means that the quota is used up.
+	Percent float64 `json:"percent"`
+	// When the next month begins and the count restarts.
+	ResetsAt time.Time `json:"resetsAt"`
+}
+
+// GetPeriod returns InstallSiteSiteUsage.Period, and is useful for accessing the field via an interface.
+func (v *InstallSiteSiteUsage) GetPeriod() string { return v.Period }
+
+// GetPageviews returns InstallSiteSiteUsage.Pageviews, and is useful for accessing the field via an interface.
+func (v *InstallSiteSiteUsage) GetPageviews() int64 { return v.Pageviews }
+
+// GetQuota returns InstallSiteSiteUsage.Quota, and is useful for accessing the field via an interface.
+func (v *InstallSiteSiteUsage) GetQuota() int64 { return v.Quota }
+
+// GetPercent returns InstallSiteSiteUsage.Percent, and is useful for accessing the field via an interface.
+func (v *InstallSiteSiteUsage) GetPercent() float64 { return v.Percent }
+
+// GetResetsAt returns InstallSiteSiteUsage.ResetsAt, and is useful for accessing the field via an interface.
+func (v *InstallSiteSiteUsage) GetResetsAt() time.Time { return v.ResetsAt }
 
 // MarkKeyEventResponse is returned by MarkKeyEvent on success.
 type MarkKeyEventResponse struct {
 	// Marks a registered, automatic or e-commerce event as a key event, which calls the conversion webhook.
-	MarkKeyEvent MarkKeyEventMarkKeyEventSitePayload `json:"markKeyEvent"`
+	MarkKeyEvent *Changed `json:"markKeyEvent"`
 }
 
 // GetMarkKeyEvent returns MarkKeyEventResponse.MarkKeyEvent, and is useful for accessing the field via an interface.
-func (v *MarkKeyEventResponse) GetMarkKeyEvent() MarkKeyEventMarkKeyEventSitePayload {
-	return v.MarkKeyEvent
-}
+func (v *MarkKeyEventResponse) GetMarkKeyEvent() *Changed { return v.MarkKeyEvent }
 
 // MeasureEcommerceResponse is returned by MeasureEcommerce on success.
 type MeasureEcommerceResponse struct {
 	// Changes settings: all given ones, or none if one is invalid.
-	UpdateSite MeasureEcommerceUpdateSiteSitePayload `json:"updateSite"`
+	UpdateSite *Changed `json:"updateSite"`
 }
 
 // GetUpdateSite returns MeasureEcommerceResponse.UpdateSite, and is useful for accessing the field via an interface.
-func (v *MeasureEcommerceResponse) GetUpdateSite() MeasureEcommerceUpdateSiteSitePayload {
-	return v.UpdateSite
-}
+func (v *MeasureEcommerceResponse) GetUpdateSite() *Changed { return v.UpdateSite }
 
-// MeasureEcommerceUpdateSiteSitePayload includes the requested fields of the GraphQL type SitePayload.
-// The GraphQL type's documentation follows.
-//
-// Payload of the mutations that change a site.
-type MeasureEcommerceUpdateSiteSitePayload struct {
-	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
-	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
-	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
-	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
-	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
-	// `INVALID_URL`.
-	UserErrors []Mistake `json:"userErrors"`
-}
-
-// GetUserErrors returns MeasureEcommerceUpdateSiteSitePayload.UserErrors, and is useful for accessing the field via an interface.
-func (v *MeasureEcommerceUpdateSiteSitePayload) GetUserErrors() []Mistake { return v.UserErrors }
-
-// Mistake includes the requested fields of the GraphQL type UserError.
+// Mistake includes the GraphQL fields of UserError requested by the fragment Mistake.
 // The GraphQL type's documentation follows.
 //
 // An error in a mutation's input, which the user can correct.
 type Mistake struct {
+	// The path of the invalid input field, beginning with the mutation's argument: `["input", "name"]`, or `["input", "domains", "3"]`
+	// for the fourth item of a list. Of each list, the first 20 invalid items are reported. Null if no single field is invalid.
+	Field []string `json:"field"`
 	// Machine-readable code. More codes may be added.
 	Code UserErrorCode `json:"code"`
 	// Human-readable message, one sentence.
 	Message string `json:"message"`
 }
+
+// GetField returns Mistake.Field, and is useful for accessing the field via an interface.
+func (v *Mistake) GetField() []string { return v.Field }
 
 // GetCode returns Mistake.Code, and is useful for accessing the field via an interface.
 func (v *Mistake) GetCode() UserErrorCode { return v.Code }
@@ -452,19 +688,32 @@ func (v *MonthlyUsage) GetPeriod() string { return v.Period }
 // GetPageviews returns MonthlyUsage.Pageviews, and is useful for accessing the field via an interface.
 func (v *MonthlyUsage) GetPageviews() int64 { return v.Pageviews }
 
+// Noted includes the GraphQL fields of AnnotationPayload requested by the fragment Noted.
+// The GraphQL type's documentation follows.
+//
+// Payload of the mutations of annotations.
+type Noted struct {
+	// Errors in the input: `NOT_FOUND`; `createAnnotation`: `INVALID_DAY`, `INVALID_TEXT`, `TOO_MANY_ANNOTATIONS`; `updateAnnotation`:
+	// `INVALID_DAY`, `INVALID_TEXT`.
+	UserErrors []Mistake `json:"userErrors"`
+}
+
+// GetUserErrors returns Noted.UserErrors, and is useful for accessing the field via an interface.
+func (v *Noted) GetUserErrors() []Mistake { return v.UserErrors }
+
 // OpenSharedLinkOpenSharedLinkOpenSharedLinkPayload includes the requested fields of the GraphQL type OpenSharedLinkPayload.
 // The GraphQL type's documentation follows.
 //
 // Payload of `openSharedLink`.
 type OpenSharedLinkOpenSharedLinkOpenSharedLinkPayload struct {
 	// The viewer token. Begins with `tgv_`.
-	ViewerToken string `json:"viewerToken"`
+	ViewerToken *string `json:"viewerToken"`
 	// Errors in the input: `INVALID_LINK`, `PASSWORD_REQUIRED`, `WRONG_CREDENTIALS`.
 	UserErrors []Mistake `json:"userErrors"`
 }
 
 // GetViewerToken returns OpenSharedLinkOpenSharedLinkOpenSharedLinkPayload.ViewerToken, and is useful for accessing the field via an interface.
-func (v *OpenSharedLinkOpenSharedLinkOpenSharedLinkPayload) GetViewerToken() string {
+func (v *OpenSharedLinkOpenSharedLinkOpenSharedLinkPayload) GetViewerToken() *string {
 	return v.ViewerToken
 }
 
@@ -478,52 +727,59 @@ type OpenSharedLinkResponse struct {
 	// Exchanges the token of a shared link for a viewer token, which is valid for 12 hours. Send that as
 	// `Authorization: Bearer <viewerToken>` to read `sharedSite`. Open to every caller without an API token. After 30 wrong passwords
 	// from one network, each further attempt is delayed as described at `signIn`; after 100 for one link, by up to 30 seconds.
-	OpenSharedLink OpenSharedLinkOpenSharedLinkOpenSharedLinkPayload `json:"openSharedLink"`
+	OpenSharedLink *OpenSharedLinkOpenSharedLinkOpenSharedLinkPayload `json:"openSharedLink"`
 }
 
 // GetOpenSharedLink returns OpenSharedLinkResponse.OpenSharedLink, and is useful for accessing the field via an interface.
-func (v *OpenSharedLinkResponse) GetOpenSharedLink() OpenSharedLinkOpenSharedLinkOpenSharedLinkPayload {
+func (v *OpenSharedLinkResponse) GetOpenSharedLink() *OpenSharedLinkOpenSharedLinkOpenSharedLinkPayload {
 	return v.OpenSharedLink
 }
 
-// RegisterEventRegisterEventSitePayload includes the requested fields of the GraphQL type SitePayload.
+// Planned includes the GraphQL fields of SetSitePlanPayload requested by the fragment Planned.
 // The GraphQL type's documentation follows.
 //
-// Payload of the mutations that change a site.
-type RegisterEventRegisterEventSitePayload struct {
-	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
-	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
-	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
-	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
-	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
-	// `INVALID_URL`.
+// Payload of `setSitePlan`. An operator sees nothing else of another account's site.
+type Planned struct {
+	// Errors in the input: `NOT_FOUND`, `INVALID_VOLUME`.
 	UserErrors []Mistake `json:"userErrors"`
 }
 
-// GetUserErrors returns RegisterEventRegisterEventSitePayload.UserErrors, and is useful for accessing the field via an interface.
-func (v *RegisterEventRegisterEventSitePayload) GetUserErrors() []Mistake { return v.UserErrors }
+// GetUserErrors returns Planned.UserErrors, and is useful for accessing the field via an interface.
+func (v *Planned) GetUserErrors() []Mistake { return v.UserErrors }
 
 // RegisterEventResponse is returned by RegisterEvent on success.
 type RegisterEventResponse struct {
 	// Registers an event name. Succeeds if the name is already registered.
-	RegisterEvent RegisterEventRegisterEventSitePayload `json:"registerEvent"`
+	RegisterEvent *Changed `json:"registerEvent"`
 }
 
 // GetRegisterEvent returns RegisterEventResponse.RegisterEvent, and is useful for accessing the field via an interface.
-func (v *RegisterEventResponse) GetRegisterEvent() RegisterEventRegisterEventSitePayload {
-	return v.RegisterEvent
+func (v *RegisterEventResponse) GetRegisterEvent() *Changed { return v.RegisterEvent }
+
+// Input of `rotateServerSecret`.
+type RotateServerSecretInput struct {
+	// The site's global id.
+	SiteId string `json:"siteId"`
+	// Number of days for which the replaced secret remains valid, 0 to 7, each of 24 hours. 0 revokes it at once. There is at most one old
+	// secret: an older one is revoked.
+	KeepOldFor int `json:"keepOldFor"`
 }
+
+// GetSiteId returns RotateServerSecretInput.SiteId, and is useful for accessing the field via an interface.
+func (v *RotateServerSecretInput) GetSiteId() string { return v.SiteId }
+
+// GetKeepOldFor returns RotateServerSecretInput.KeepOldFor, and is useful for accessing the field via an interface.
+func (v *RotateServerSecretInput) GetKeepOldFor() int { return v.KeepOldFor }
 
 // RotateServerSecretResponse is returned by RotateServerSecret on success.
 type RotateServerSecretResponse struct {
 	// Creates a new server secret. It replaces the previous one, which all processes reject within a second unless `keepOldFor`
 	// keeps it valid.
-	RotateServerSecret RotateServerSecretRotateServerSecretRotateServerSecretPayload `json:"rotateServerSecret"`
+	RotateServerSecret *RotateServerSecretRotateServerSecretRotateServerSecretPayload `json:"rotateServerSecret"`
 }
 
 // GetRotateServerSecret returns RotateServerSecretResponse.RotateServerSecret, and is useful for accessing the field via an interface.
-func (v *RotateServerSecretResponse) GetRotateServerSecret() RotateServerSecretRotateServerSecretRotateServerSecretPayload {
+func (v *RotateServerSecretResponse) GetRotateServerSecret() *RotateServerSecretRotateServerSecretRotateServerSecretPayload {
 	return v.RotateServerSecret
 }
 
@@ -533,38 +789,27 @@ func (v *RotateServerSecretResponse) GetRotateServerSecret() RotateServerSecretR
 // Payload of `rotateServerSecret`.
 type RotateServerSecretRotateServerSecretRotateServerSecretPayload struct {
 	// The new secret. It is returned only here: the service stores its hash.
-	ServerSecret string `json:"serverSecret"`
+	ServerSecret *string `json:"serverSecret"`
+	// The site.
+	Site *Configured `json:"site"`
 	// Errors in the input: `NOT_FOUND`, `INVALID_DURATION`.
 	UserErrors []Mistake `json:"userErrors"`
 }
 
 // GetServerSecret returns RotateServerSecretRotateServerSecretRotateServerSecretPayload.ServerSecret, and is useful for accessing the field via an interface.
-func (v *RotateServerSecretRotateServerSecretRotateServerSecretPayload) GetServerSecret() string {
+func (v *RotateServerSecretRotateServerSecretRotateServerSecretPayload) GetServerSecret() *string {
 	return v.ServerSecret
+}
+
+// GetSite returns RotateServerSecretRotateServerSecretRotateServerSecretPayload.Site, and is useful for accessing the field via an interface.
+func (v *RotateServerSecretRotateServerSecretRotateServerSecretPayload) GetSite() *Configured {
+	return v.Site
 }
 
 // GetUserErrors returns RotateServerSecretRotateServerSecretRotateServerSecretPayload.UserErrors, and is useful for accessing the field via an interface.
 func (v *RotateServerSecretRotateServerSecretRotateServerSecretPayload) GetUserErrors() []Mistake {
 	return v.UserErrors
 }
-
-// SaveReportsColourEventSitePayload includes the requested fields of the GraphQL type SitePayload.
-// The GraphQL type's documentation follows.
-//
-// Payload of the mutations that change a site.
-type SaveReportsColourEventSitePayload struct {
-	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
-	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
-	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
-	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
-	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
-	// `INVALID_URL`.
-	UserErrors []Mistake `json:"userErrors"`
-}
-
-// GetUserErrors returns SaveReportsColourEventSitePayload.UserErrors, and is useful for accessing the field via an interface.
-func (v *SaveReportsColourEventSitePayload) GetUserErrors() []Mistake { return v.UserErrors }
 
 // SaveReportsFunnelFunnelPayload includes the requested fields of the GraphQL type FunnelPayload.
 // The GraphQL type's documentation follows.
@@ -579,121 +824,54 @@ type SaveReportsFunnelFunnelPayload struct {
 // GetUserErrors returns SaveReportsFunnelFunnelPayload.UserErrors, and is useful for accessing the field via an interface.
 func (v *SaveReportsFunnelFunnelPayload) GetUserErrors() []Mistake { return v.UserErrors }
 
-// SaveReportsKeyEventSitePayload includes the requested fields of the GraphQL type SitePayload.
-// The GraphQL type's documentation follows.
-//
-// Payload of the mutations that change a site.
-type SaveReportsKeyEventSitePayload struct {
-	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
-	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
-	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
-	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
-	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
-	// `INVALID_URL`.
-	UserErrors []Mistake `json:"userErrors"`
-}
-
-// GetUserErrors returns SaveReportsKeyEventSitePayload.UserErrors, and is useful for accessing the field via an interface.
-func (v *SaveReportsKeyEventSitePayload) GetUserErrors() []Mistake { return v.UserErrors }
-
-// SaveReportsNewsletterEventSitePayload includes the requested fields of the GraphQL type SitePayload.
-// The GraphQL type's documentation follows.
-//
-// Payload of the mutations that change a site.
-type SaveReportsNewsletterEventSitePayload struct {
-	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
-	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
-	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
-	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
-	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
-	// `INVALID_URL`.
-	UserErrors []Mistake `json:"userErrors"`
-}
-
-// GetUserErrors returns SaveReportsNewsletterEventSitePayload.UserErrors, and is useful for accessing the field via an interface.
-func (v *SaveReportsNewsletterEventSitePayload) GetUserErrors() []Mistake { return v.UserErrors }
-
-// SaveReportsOfferNoteAnnotationPayload includes the requested fields of the GraphQL type AnnotationPayload.
-// The GraphQL type's documentation follows.
-//
-// Payload of the mutations of annotations.
-type SaveReportsOfferNoteAnnotationPayload struct {
-	// Errors in the input: `NOT_FOUND`; `createAnnotation`: `INVALID_DAY`, `INVALID_TEXT`, `TOO_MANY_ANNOTATIONS`; `updateAnnotation`:
-	// `INVALID_DAY`, `INVALID_TEXT`.
-	UserErrors []Mistake `json:"userErrors"`
-}
-
-// GetUserErrors returns SaveReportsOfferNoteAnnotationPayload.UserErrors, and is useful for accessing the field via an interface.
-func (v *SaveReportsOfferNoteAnnotationPayload) GetUserErrors() []Mistake { return v.UserErrors }
-
-// SaveReportsPlanSetSitePlanPayload includes the requested fields of the GraphQL type SetSitePlanPayload.
-// The GraphQL type's documentation follows.
-//
-// Payload of `setSitePlan`. An operator sees nothing else of another account's site.
-type SaveReportsPlanSetSitePlanPayload struct {
-	// Errors in the input: `NOT_FOUND`, `INVALID_VOLUME`.
-	UserErrors []Mistake `json:"userErrors"`
-}
-
-// GetUserErrors returns SaveReportsPlanSetSitePlanPayload.UserErrors, and is useful for accessing the field via an interface.
-func (v *SaveReportsPlanSetSitePlanPayload) GetUserErrors() []Mistake { return v.UserErrors }
-
 // SaveReportsResponse is returned by SaveReports on success.
 type SaveReportsResponse struct {
 	// Sets the plan of a site of any account.
-	Plan SaveReportsPlanSetSitePlanPayload `json:"plan"`
+	Plan *Planned `json:"plan"`
 	// Changes settings: all given ones, or none if one is invalid.
-	Settings SaveReportsSettingsSitePayload `json:"settings"`
+	Settings *Changed `json:"settings"`
 	// Registers an event name. Succeeds if the name is already registered.
-	ColourEvent SaveReportsColourEventSitePayload `json:"colourEvent"`
+	ColourEvent *Changed `json:"colourEvent"`
 	// Registers an event name. Succeeds if the name is already registered.
-	NewsletterEvent SaveReportsNewsletterEventSitePayload `json:"newsletterEvent"`
+	NewsletterEvent *Changed `json:"newsletterEvent"`
 	// Marks a registered, automatic or e-commerce event as a key event, which calls the conversion webhook.
-	KeyEvent SaveReportsKeyEventSitePayload `json:"keyEvent"`
+	KeyEvent *Changed `json:"keyEvent"`
 	// Adds a note on a day to a site, which can have 1,000.
-	SentNote SaveReportsSentNoteAnnotationPayload `json:"sentNote"`
+	SentNote *Noted `json:"sentNote"`
 	// Adds a note on a day to a site, which can have 1,000.
-	OfferNote SaveReportsOfferNoteAnnotationPayload `json:"offerNote"`
+	OfferNote *Noted `json:"offerNote"`
 	// Saves filters under a name. A site can have 50 segments.
-	Segment SaveReportsSegmentSegmentPayload `json:"segment"`
+	Segment *SaveReportsSegmentSegmentPayload `json:"segment"`
 	// Saves steps under a name. A site can have 50 funnels.
-	Funnel SaveReportsFunnelFunnelPayload `json:"funnel"`
+	Funnel *SaveReportsFunnelFunnelPayload `json:"funnel"`
 }
 
 // GetPlan returns SaveReportsResponse.Plan, and is useful for accessing the field via an interface.
-func (v *SaveReportsResponse) GetPlan() SaveReportsPlanSetSitePlanPayload { return v.Plan }
+func (v *SaveReportsResponse) GetPlan() *Planned { return v.Plan }
 
 // GetSettings returns SaveReportsResponse.Settings, and is useful for accessing the field via an interface.
-func (v *SaveReportsResponse) GetSettings() SaveReportsSettingsSitePayload { return v.Settings }
+func (v *SaveReportsResponse) GetSettings() *Changed { return v.Settings }
 
 // GetColourEvent returns SaveReportsResponse.ColourEvent, and is useful for accessing the field via an interface.
-func (v *SaveReportsResponse) GetColourEvent() SaveReportsColourEventSitePayload {
-	return v.ColourEvent
-}
+func (v *SaveReportsResponse) GetColourEvent() *Changed { return v.ColourEvent }
 
 // GetNewsletterEvent returns SaveReportsResponse.NewsletterEvent, and is useful for accessing the field via an interface.
-func (v *SaveReportsResponse) GetNewsletterEvent() SaveReportsNewsletterEventSitePayload {
-	return v.NewsletterEvent
-}
+func (v *SaveReportsResponse) GetNewsletterEvent() *Changed { return v.NewsletterEvent }
 
 // GetKeyEvent returns SaveReportsResponse.KeyEvent, and is useful for accessing the field via an interface.
-func (v *SaveReportsResponse) GetKeyEvent() SaveReportsKeyEventSitePayload { return v.KeyEvent }
+func (v *SaveReportsResponse) GetKeyEvent() *Changed { return v.KeyEvent }
 
 // GetSentNote returns SaveReportsResponse.SentNote, and is useful for accessing the field via an interface.
-func (v *SaveReportsResponse) GetSentNote() SaveReportsSentNoteAnnotationPayload { return v.SentNote }
+func (v *SaveReportsResponse) GetSentNote() *Noted { return v.SentNote }
 
 // GetOfferNote returns SaveReportsResponse.OfferNote, and is useful for accessing the field via an interface.
-func (v *SaveReportsResponse) GetOfferNote() SaveReportsOfferNoteAnnotationPayload {
-	return v.OfferNote
-}
+func (v *SaveReportsResponse) GetOfferNote() *Noted { return v.OfferNote }
 
 // GetSegment returns SaveReportsResponse.Segment, and is useful for accessing the field via an interface.
-func (v *SaveReportsResponse) GetSegment() SaveReportsSegmentSegmentPayload { return v.Segment }
+func (v *SaveReportsResponse) GetSegment() *SaveReportsSegmentSegmentPayload { return v.Segment }
 
 // GetFunnel returns SaveReportsResponse.Funnel, and is useful for accessing the field via an interface.
-func (v *SaveReportsResponse) GetFunnel() SaveReportsFunnelFunnelPayload { return v.Funnel }
+func (v *SaveReportsResponse) GetFunnel() *SaveReportsFunnelFunnelPayload { return v.Funnel }
 
 // SaveReportsSegmentSegmentPayload includes the requested fields of the GraphQL type SegmentPayload.
 // The GraphQL type's documentation follows.
@@ -708,45 +886,14 @@ type SaveReportsSegmentSegmentPayload struct {
 // GetUserErrors returns SaveReportsSegmentSegmentPayload.UserErrors, and is useful for accessing the field via an interface.
 func (v *SaveReportsSegmentSegmentPayload) GetUserErrors() []Mistake { return v.UserErrors }
 
-// SaveReportsSentNoteAnnotationPayload includes the requested fields of the GraphQL type AnnotationPayload.
-// The GraphQL type's documentation follows.
-//
-// Payload of the mutations of annotations.
-type SaveReportsSentNoteAnnotationPayload struct {
-	// Errors in the input: `NOT_FOUND`; `createAnnotation`: `INVALID_DAY`, `INVALID_TEXT`, `TOO_MANY_ANNOTATIONS`; `updateAnnotation`:
-	// `INVALID_DAY`, `INVALID_TEXT`.
-	UserErrors []Mistake `json:"userErrors"`
-}
-
-// GetUserErrors returns SaveReportsSentNoteAnnotationPayload.UserErrors, and is useful for accessing the field via an interface.
-func (v *SaveReportsSentNoteAnnotationPayload) GetUserErrors() []Mistake { return v.UserErrors }
-
-// SaveReportsSettingsSitePayload includes the requested fields of the GraphQL type SitePayload.
-// The GraphQL type's documentation follows.
-//
-// Payload of the mutations that change a site.
-type SaveReportsSettingsSitePayload struct {
-	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
-	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
-	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
-	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
-	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
-	// `INVALID_URL`.
-	UserErrors []Mistake `json:"userErrors"`
-}
-
-// GetUserErrors returns SaveReportsSettingsSitePayload.UserErrors, and is useful for accessing the field via an interface.
-func (v *SaveReportsSettingsSitePayload) GetUserErrors() []Mistake { return v.UserErrors }
-
 // SetCaptchaPlanResponse is returned by SetCaptchaPlan on success.
 type SetCaptchaPlanResponse struct {
 	// Sets the captcha plan of any account. Takes effect with its next verification.
-	SetCaptchaPlan SetCaptchaPlanSetCaptchaPlanSetCaptchaPlanPayload `json:"setCaptchaPlan"`
+	SetCaptchaPlan *SetCaptchaPlanSetCaptchaPlanSetCaptchaPlanPayload `json:"setCaptchaPlan"`
 }
 
 // GetSetCaptchaPlan returns SetCaptchaPlanResponse.SetCaptchaPlan, and is useful for accessing the field via an interface.
-func (v *SetCaptchaPlanResponse) GetSetCaptchaPlan() SetCaptchaPlanSetCaptchaPlanSetCaptchaPlanPayload {
+func (v *SetCaptchaPlanResponse) GetSetCaptchaPlan() *SetCaptchaPlanSetCaptchaPlanSetCaptchaPlanPayload {
 	return v.SetCaptchaPlan
 }
 
@@ -764,61 +911,75 @@ func (v *SetCaptchaPlanSetCaptchaPlanSetCaptchaPlanPayload) GetUserErrors() []Mi
 	return v.UserErrors
 }
 
+// Input of `setConversionWebhook`.
+type SetConversionWebhookInput struct {
+	// The site's global id.
+	SiteId string `json:"siteId"`
+	// HTTPS URL on the public internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. If omitted, the URL is
+	// not changed; null or an empty string removes it.
+	Url *string `json:"url,omitempty"`
+	// The secret that signs the calls of both webhooks, see `docs/webhooks.md`: 16 to 256 printable characters, not counting the prefix
+	// `whsec_`. If omitted or null, the secret is not changed; an empty string removes it and an old one. It cannot be read.
+	Secret *string `json:"secret,omitempty"`
+}
+
+// GetSiteId returns SetConversionWebhookInput.SiteId, and is useful for accessing the field via an interface.
+func (v *SetConversionWebhookInput) GetSiteId() string { return v.SiteId }
+
+// GetUrl returns SetConversionWebhookInput.Url, and is useful for accessing the field via an interface.
+func (v *SetConversionWebhookInput) GetUrl() *string { return v.Url }
+
+// GetSecret returns SetConversionWebhookInput.Secret, and is useful for accessing the field via an interface.
+func (v *SetConversionWebhookInput) GetSecret() *string { return v.Secret }
+
 // SetConversionWebhookResponse is returned by SetConversionWebhook on success.
 type SetConversionWebhookResponse struct {
 	// Sets the URL to which key events are sent, and the secret that signs the calls. After a change of the secret, calls are signed
 	// with the old one, too, for 24 hours. An API token needs the scope EXPORT too to set a URL. A change of the URL is mailed to
 	// the account's owners.
-	SetConversionWebhook SetConversionWebhookSetConversionWebhookSitePayload `json:"setConversionWebhook"`
+	SetConversionWebhook *Changed `json:"setConversionWebhook"`
 }
 
 // GetSetConversionWebhook returns SetConversionWebhookResponse.SetConversionWebhook, and is useful for accessing the field via an interface.
-func (v *SetConversionWebhookResponse) GetSetConversionWebhook() SetConversionWebhookSetConversionWebhookSitePayload {
+func (v *SetConversionWebhookResponse) GetSetConversionWebhook() *Changed {
 	return v.SetConversionWebhook
 }
 
-// SetConversionWebhookSetConversionWebhookSitePayload includes the requested fields of the GraphQL type SitePayload.
-// The GraphQL type's documentation follows.
-//
-// Payload of the mutations that change a site.
-type SetConversionWebhookSetConversionWebhookSitePayload struct {
-	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
-	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
-	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
-	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
-	// `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
-	// `INVALID_URL`.
-	UserErrors []Mistake `json:"userErrors"`
+// Input of `setDailyExportWebhook`.
+type SetDailyExportWebhookInput struct {
+	// The site's global id.
+	SiteId string `json:"siteId"`
+	// URL, as in `setConversionWebhook`, whose secret signs these calls too. If omitted, the URL is not changed; null or an empty string
+	// removes it.
+	Url *string `json:"url,omitempty"`
 }
 
-// GetUserErrors returns SetConversionWebhookSetConversionWebhookSitePayload.UserErrors, and is useful for accessing the field via an interface.
-func (v *SetConversionWebhookSetConversionWebhookSitePayload) GetUserErrors() []Mistake {
-	return v.UserErrors
+// GetSiteId returns SetDailyExportWebhookInput.SiteId, and is useful for accessing the field via an interface.
+func (v *SetDailyExportWebhookInput) GetSiteId() string { return v.SiteId }
+
+// GetUrl returns SetDailyExportWebhookInput.Url, and is useful for accessing the field via an interface.
+func (v *SetDailyExportWebhookInput) GetUrl() *string { return v.Url }
+
+// SetDailyExportWebhookResponse is returned by SetDailyExportWebhook on success.
+type SetDailyExportWebhookResponse struct {
+	// Sets the URL to which each day's events are sent after the day has ended (UTC), beginning with the current day. An API token
+	// needs the scope EXPORT too to set a URL. A change of the URL is mailed to the account's owners.
+	SetDailyExportWebhook *Changed `json:"setDailyExportWebhook"`
+}
+
+// GetSetDailyExportWebhook returns SetDailyExportWebhookResponse.SetDailyExportWebhook, and is useful for accessing the field via an interface.
+func (v *SetDailyExportWebhookResponse) GetSetDailyExportWebhook() *Changed {
+	return v.SetDailyExportWebhook
 }
 
 // SetSitePlanResponse is returned by SetSitePlan on success.
 type SetSitePlanResponse struct {
 	// Sets the plan of a site of any account.
-	SetSitePlan SetSitePlanSetSitePlanSetSitePlanPayload `json:"setSitePlan"`
+	SetSitePlan *Planned `json:"setSitePlan"`
 }
 
 // GetSetSitePlan returns SetSitePlanResponse.SetSitePlan, and is useful for accessing the field via an interface.
-func (v *SetSitePlanResponse) GetSetSitePlan() SetSitePlanSetSitePlanSetSitePlanPayload {
-	return v.SetSitePlan
-}
-
-// SetSitePlanSetSitePlanSetSitePlanPayload includes the requested fields of the GraphQL type SetSitePlanPayload.
-// The GraphQL type's documentation follows.
-//
-// Payload of `setSitePlan`. An operator sees nothing else of another account's site.
-type SetSitePlanSetSitePlanSetSitePlanPayload struct {
-	// Errors in the input: `NOT_FOUND`, `INVALID_VOLUME`.
-	UserErrors []Mistake `json:"userErrors"`
-}
-
-// GetUserErrors returns SetSitePlanSetSitePlanSetSitePlanPayload.UserErrors, and is useful for accessing the field via an interface.
-func (v *SetSitePlanSetSitePlanSetSitePlanPayload) GetUserErrors() []Mistake { return v.UserErrors }
+func (v *SetSitePlanResponse) GetSetSitePlan() *Planned { return v.SetSitePlan }
 
 // SignInResponse is returned by SignIn on success.
 type SignInResponse struct {
@@ -831,11 +992,11 @@ type SignInResponse struct {
 	//
 	// A user with a second factor also needs `secondFactor` or `passkey`. Without both, a right password returns no `viewer` but
 	// `secondFactorMethods`: call again with one of them. After 5 wrong second factors of a user, the next attempt must wait likewise.
-	SignIn SignInSignInSignInPayload `json:"signIn"`
+	SignIn *SignInSignInSignInPayload `json:"signIn"`
 }
 
 // GetSignIn returns SignInResponse.SignIn, and is useful for accessing the field via an interface.
-func (v *SignInResponse) GetSignIn() SignInSignInSignInPayload { return v.SignIn }
+func (v *SignInResponse) GetSignIn() *SignInSignInSignInPayload { return v.SignIn }
 
 // SignInSignInSignInPayload includes the requested fields of the GraphQL type SignInPayload.
 // The GraphQL type's documentation follows.
@@ -860,11 +1021,11 @@ type SignUpResponse struct {
 	//
 	// After 5 attempts for one address, or 20 from one network, each further attempt is delayed as described at `signIn`. While 10,000
 	// sign-ups wait for confirmation, further ones fail with `UNAVAILABLE`.
-	SignUp SignUpSignUpSignUpPayload `json:"signUp"`
+	SignUp *SignUpSignUpSignUpPayload `json:"signUp"`
 }
 
 // GetSignUp returns SignUpResponse.SignUp, and is useful for accessing the field via an interface.
-func (v *SignUpResponse) GetSignUp() SignUpSignUpSignUpPayload { return v.SignUp }
+func (v *SignUpResponse) GetSignUp() *SignUpSignUpSignUpPayload { return v.SignUp }
 
 // SignUpSignUpSignUpPayload includes the requested fields of the GraphQL type SignUpPayload.
 // The GraphQL type's documentation follows.
@@ -878,32 +1039,33 @@ type SignUpSignUpSignUpPayload struct {
 // GetUserErrors returns SignUpSignUpSignUpPayload.UserErrors, and is useful for accessing the field via an interface.
 func (v *SignUpSignUpSignUpPayload) GetUserErrors() []Mistake { return v.UserErrors }
 
-// Site includes the requested fields of the GraphQL type Site.
-// The GraphQL type's documentation follows.
-//
-// A website whose traffic is measured.
-type Site struct {
-	// Global id.
-	Id string `json:"id"`
-	// Identifies the site in each hit: 32 hexadecimal characters. Public.
-	SiteKey string `json:"siteKey"`
-	// The site's own domain, in lower case and ASCII. Its subdomains are accepted too.
+// Input of `addSiteDomain` and `removeSiteDomain`.
+type SiteDomainInput struct {
+	// The site's global id.
+	SiteId string `json:"siteId"`
+	// Domain name, as in `createSite`.
 	Domain string `json:"domain"`
-	// The script tag for the site's pages.
-	ScriptTag string `json:"scriptTag"`
 }
 
-// GetId returns Site.Id, and is useful for accessing the field via an interface.
-func (v *Site) GetId() string { return v.Id }
+// GetSiteId returns SiteDomainInput.SiteId, and is useful for accessing the field via an interface.
+func (v *SiteDomainInput) GetSiteId() string { return v.SiteId }
 
-// GetSiteKey returns Site.SiteKey, and is useful for accessing the field via an interface.
-func (v *Site) GetSiteKey() string { return v.SiteKey }
+// GetDomain returns SiteDomainInput.Domain, and is useful for accessing the field via an interface.
+func (v *SiteDomainInput) GetDomain() string { return v.Domain }
 
-// GetDomain returns Site.Domain, and is useful for accessing the field via an interface.
-func (v *Site) GetDomain() string { return v.Domain }
+// Input of the mutations for one event of a site.
+type SiteEventInput struct {
+	// The site's global id.
+	SiteId string `json:"siteId"`
+	// Event name: 1 to 48 lower-case letters, digits, underscores and hyphens.
+	Name string `json:"name"`
+}
 
-// GetScriptTag returns Site.ScriptTag, and is useful for accessing the field via an interface.
-func (v *Site) GetScriptTag() string { return v.ScriptTag }
+// GetSiteId returns SiteEventInput.SiteId, and is useful for accessing the field via an interface.
+func (v *SiteEventInput) GetSiteId() string { return v.SiteId }
+
+// GetName returns SiteEventInput.Name, and is useful for accessing the field via an interface.
+func (v *SiteEventInput) GetName() string { return v.Name }
 
 // The price plan of a site: the page views and events that it may record per calendar month (UTC).
 type SitePlan string
@@ -938,47 +1100,134 @@ var AllSitePlan = []SitePlan{
 // SitesResponse is returned by Sites on success.
 type SitesResponse struct {
 	// The sites of an account. Null for an account that the caller does not belong to.
-	Sites SitesSitesSiteConnection `json:"sites"`
+	Sites *SitesSitesSiteConnection `json:"sites"`
 }
 
 // GetSites returns SitesResponse.Sites, and is useful for accessing the field via an interface.
-func (v *SitesResponse) GetSites() SitesSitesSiteConnection { return v.Sites }
+func (v *SitesResponse) GetSites() *SitesSitesSiteConnection { return v.Sites }
 
 // SitesSitesSiteConnection includes the requested fields of the GraphQL type SiteConnection.
 // The GraphQL type's documentation follows.
 //
 // A page of a list of sites.
 type SitesSitesSiteConnection struct {
-	// The sites without their cursors.
-	Nodes []Site `json:"nodes"`
+	// The sites with their cursors.
+	Edges []SitesSitesSiteConnectionEdgesSiteEdge `json:"edges"`
+	// The position of the page in the list.
+	PageInfo SitesSitesSiteConnectionPageInfo `json:"pageInfo"`
+	// Number of sites in the whole list, on all pages. With `search`, of those that it finds.
+	TotalCount int `json:"totalCount"`
 }
 
-// GetNodes returns SitesSitesSiteConnection.Nodes, and is useful for accessing the field via an interface.
-func (v *SitesSitesSiteConnection) GetNodes() []Site { return v.Nodes }
+// GetEdges returns SitesSitesSiteConnection.Edges, and is useful for accessing the field via an interface.
+func (v *SitesSitesSiteConnection) GetEdges() []SitesSitesSiteConnectionEdgesSiteEdge { return v.Edges }
+
+// GetPageInfo returns SitesSitesSiteConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *SitesSitesSiteConnection) GetPageInfo() SitesSitesSiteConnectionPageInfo { return v.PageInfo }
+
+// GetTotalCount returns SitesSitesSiteConnection.TotalCount, and is useful for accessing the field via an interface.
+func (v *SitesSitesSiteConnection) GetTotalCount() int { return v.TotalCount }
+
+// SitesSitesSiteConnectionEdgesSiteEdge includes the requested fields of the GraphQL type SiteEdge.
+// The GraphQL type's documentation follows.
+//
+// A site in a list.
+type SitesSitesSiteConnectionEdgesSiteEdge struct {
+	// The site.
+	Node Configured `json:"node"`
+}
+
+// GetNode returns SitesSitesSiteConnectionEdgesSiteEdge.Node, and is useful for accessing the field via an interface.
+func (v *SitesSitesSiteConnectionEdgesSiteEdge) GetNode() Configured { return v.Node }
+
+// SitesSitesSiteConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+// The GraphQL type's documentation follows.
+//
+// The position of a page in a connection.
+type SitesSitesSiteConnectionPageInfo struct {
+	// Whether more edges follow the last one of this page: those that `first` cut off, or those from `before` on.
+	HasNextPage bool `json:"hasNextPage"`
+	// The cursor of the last edge, for `after` of the next page. Null on an empty page.
+	EndCursor *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns SitesSitesSiteConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *SitesSitesSiteConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
+
+// GetEndCursor returns SitesSitesSiteConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *SitesSitesSiteConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
+
+// Input of `updateSite`. Omitted and null settings are not changed.
+type UpdateSiteInput struct {
+	// The site's global id.
+	SiteId string `json:"siteId"`
+	// Display name, 1 to 100 characters.
+	Name *string `json:"name"`
+	// Whether search terms are accepted.
+	MeasureSiteSearch *bool `json:"measureSiteSearch"`
+	// Whether e-commerce events are accepted.
+	MeasureEcommerce *bool `json:"measureEcommerce"`
+	// Whether pages may identify their users by a pseudonymous id.
+	AllowPseudonymousUserId *bool `json:"allowPseudonymousUserId"`
+	// Whether automatic events are accepted.
+	AutomaticEvents *bool `json:"automaticEvents"`
+	// IANA name of the time zone for reports, such as `Europe/Berlin`. Stored hits do not change.
+	TimeZone *string `json:"timeZone"`
+	// The complete list of addresses whose hits are not stored: IP addresses, or networks such as `2001:db8::/32`. At most 200.
+	ExcludedAddresses []string `json:"excludedAddresses"`
+}
+
+// GetSiteId returns UpdateSiteInput.SiteId, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetSiteId() string { return v.SiteId }
+
+// GetName returns UpdateSiteInput.Name, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetName() *string { return v.Name }
+
+// GetMeasureSiteSearch returns UpdateSiteInput.MeasureSiteSearch, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetMeasureSiteSearch() *bool { return v.MeasureSiteSearch }
+
+// GetMeasureEcommerce returns UpdateSiteInput.MeasureEcommerce, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetMeasureEcommerce() *bool { return v.MeasureEcommerce }
+
+// GetAllowPseudonymousUserId returns UpdateSiteInput.AllowPseudonymousUserId, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetAllowPseudonymousUserId() *bool { return v.AllowPseudonymousUserId }
+
+// GetAutomaticEvents returns UpdateSiteInput.AutomaticEvents, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetAutomaticEvents() *bool { return v.AutomaticEvents }
+
+// GetTimeZone returns UpdateSiteInput.TimeZone, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetTimeZone() *string { return v.TimeZone }
+
+// GetExcludedAddresses returns UpdateSiteInput.ExcludedAddresses, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetExcludedAddresses() []string { return v.ExcludedAddresses }
+
+// UpdateSiteResponse is returned by UpdateSite on success.
+type UpdateSiteResponse struct {
+	// Changes settings: all given ones, or none if one is invalid.
+	UpdateSite *Changed `json:"updateSite"`
+}
+
+// GetUpdateSite returns UpdateSiteResponse.UpdateSite, and is useful for accessing the field via an interface.
+func (v *UpdateSiteResponse) GetUpdateSite() *Changed { return v.UpdateSite }
 
 // UsageResponse is returned by Usage on success.
 type UsageResponse struct {
 	// A site of one of the caller's accounts, by its id or its domain: exactly one of them must be given. Null if no such site
 	// exists or it belongs to another account.
-	Site UsageSite `json:"site"`
+	Site *UsageSite `json:"site"`
 }
 
 // GetSite returns UsageResponse.Site, and is useful for accessing the field via an interface.
-func (v *UsageResponse) GetSite() UsageSite { return v.Site }
+func (v *UsageResponse) GetSite() *UsageSite { return v.Site }
 
 // UsageSite includes the requested fields of the GraphQL type Site.
 // The GraphQL type's documentation follows.
 //
 // A website whose traffic is measured.
 type UsageSite struct {
-	// Global id.
-	Id string `json:"id"`
 	// Usage of the monthly quota.
 	Usage MonthlyUsage `json:"usage"`
 }
-
-// GetId returns UsageSite.Id, and is useful for accessing the field via an interface.
-func (v *UsageSite) GetId() string { return v.Id }
 
 // GetUsage returns UsageSite.Usage, and is useful for accessing the field via an interface.
 func (v *UsageSite) GetUsage() MonthlyUsage { return v.Usage }
@@ -1197,37 +1446,13 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeLastOperator,
 }
 
-// Viewer includes the requested fields of the GraphQL type User.
-// The GraphQL type's documentation follows.
-//
-// A person with a password, as a member of one account. A person can belong to several accounts, with a role in each. The default
-// account is the one that the person joined first. Queries and mutations with an `accountId` act in the default account without one,
-// and those with the id of an object in the object's account. Requests are charged to the default account's rate limit, those with an
-// API token to that of the token's account.
-type Viewer struct {
-	// The account that the user was reached through. Of `viewer`, the default account.
-	Account ViewerAccount `json:"account"`
+// __AddSiteDomainInput is used internally by genqlient
+type __AddSiteDomainInput struct {
+	Input SiteDomainInput `json:"input"`
 }
 
-// GetAccount returns Viewer.Account, and is useful for accessing the field via an interface.
-func (v *Viewer) GetAccount() ViewerAccount { return v.Account }
-
-// ViewerAccount includes the requested fields of the GraphQL type Account.
-// The GraphQL type's documentation follows.
-//
-// The owner of sites and sitekeys. Its data is visible only to its own users.
-type ViewerAccount struct {
-	// Global id.
-	Id string `json:"id"`
-	// Usage of the monthly captcha quota.
-	CaptchaUsage CaptchaUsage `json:"captchaUsage"`
-}
-
-// GetId returns ViewerAccount.Id, and is useful for accessing the field via an interface.
-func (v *ViewerAccount) GetId() string { return v.Id }
-
-// GetCaptchaUsage returns ViewerAccount.CaptchaUsage, and is useful for accessing the field via an interface.
-func (v *ViewerAccount) GetCaptchaUsage() CaptchaUsage { return v.CaptchaUsage }
+// GetInput returns __AddSiteDomainInput.Input, and is useful for accessing the field via an interface.
+func (v *__AddSiteDomainInput) GetInput() SiteDomainInput { return v.Input }
 
 // __CreateApiTokenInput is used internally by genqlient
 type __CreateApiTokenInput struct {
@@ -1255,33 +1480,25 @@ func (v *__CreateSharedLinkInput) GetName() string { return v.Name }
 
 // __CreateSiteInput is used internally by genqlient
 type __CreateSiteInput struct {
-	Domain string `json:"domain"`
-	Name   string `json:"name,omitempty"`
+	Input CreateSiteInput `json:"input"`
 }
 
-// GetDomain returns __CreateSiteInput.Domain, and is useful for accessing the field via an interface.
-func (v *__CreateSiteInput) GetDomain() string { return v.Domain }
-
-// GetName returns __CreateSiteInput.Name, and is useful for accessing the field via an interface.
-func (v *__CreateSiteInput) GetName() string { return v.Name }
+// GetInput returns __CreateSiteInput.Input, and is useful for accessing the field via an interface.
+func (v *__CreateSiteInput) GetInput() CreateSiteInput { return v.Input }
 
 // __CreateSitekeyInput is used internally by genqlient
 type __CreateSitekeyInput struct {
-	Name    string   `json:"name"`
-	Domains []string `json:"domains"`
+	Input CreateSitekeyInput `json:"input"`
 }
 
-// GetName returns __CreateSitekeyInput.Name, and is useful for accessing the field via an interface.
-func (v *__CreateSitekeyInput) GetName() string { return v.Name }
-
-// GetDomains returns __CreateSitekeyInput.Domains, and is useful for accessing the field via an interface.
-func (v *__CreateSitekeyInput) GetDomains() []string { return v.Domains }
+// GetInput returns __CreateSitekeyInput.Input, and is useful for accessing the field via an interface.
+func (v *__CreateSitekeyInput) GetInput() CreateSitekeyInput { return v.Input }
 
 // __DeliveriesInput is used internally by genqlient
 type __DeliveriesInput struct {
 	Id    string        `json:"id"`
 	State DeliveryState `json:"state,omitempty"`
-	After string        `json:"after,omitempty"`
+	After *string       `json:"after"`
 }
 
 // GetId returns __DeliveriesInput.Id, and is useful for accessing the field via an interface.
@@ -1291,7 +1508,7 @@ func (v *__DeliveriesInput) GetId() string { return v.Id }
 func (v *__DeliveriesInput) GetState() DeliveryState { return v.State }
 
 // GetAfter returns __DeliveriesInput.After, and is useful for accessing the field via an interface.
-func (v *__DeliveriesInput) GetAfter() string { return v.After }
+func (v *__DeliveriesInput) GetAfter() *string { return v.After }
 
 // __FunnelsInput is used internally by genqlient
 type __FunnelsInput struct {
@@ -1301,17 +1518,21 @@ type __FunnelsInput struct {
 // GetId returns __FunnelsInput.Id, and is useful for accessing the field via an interface.
 func (v *__FunnelsInput) GetId() string { return v.Id }
 
-// __MarkKeyEventInput is used internally by genqlient
-type __MarkKeyEventInput struct {
-	SiteId string `json:"siteId"`
-	Name   string `json:"name"`
+// __InstallSiteInput is used internally by genqlient
+type __InstallSiteInput struct {
+	Id string `json:"id"`
 }
 
-// GetSiteId returns __MarkKeyEventInput.SiteId, and is useful for accessing the field via an interface.
-func (v *__MarkKeyEventInput) GetSiteId() string { return v.SiteId }
+// GetId returns __InstallSiteInput.Id, and is useful for accessing the field via an interface.
+func (v *__InstallSiteInput) GetId() string { return v.Id }
 
-// GetName returns __MarkKeyEventInput.Name, and is useful for accessing the field via an interface.
-func (v *__MarkKeyEventInput) GetName() string { return v.Name }
+// __MarkKeyEventInput is used internally by genqlient
+type __MarkKeyEventInput struct {
+	Input SiteEventInput `json:"input"`
+}
+
+// GetInput returns __MarkKeyEventInput.Input, and is useful for accessing the field via an interface.
+func (v *__MarkKeyEventInput) GetInput() SiteEventInput { return v.Input }
 
 // __MeasureEcommerceInput is used internally by genqlient
 type __MeasureEcommerceInput struct {
@@ -1331,23 +1552,19 @@ func (v *__OpenSharedLinkInput) GetToken() string { return v.Token }
 
 // __RegisterEventInput is used internally by genqlient
 type __RegisterEventInput struct {
-	SiteId string `json:"siteId"`
-	Name   string `json:"name"`
+	Input SiteEventInput `json:"input"`
 }
 
-// GetSiteId returns __RegisterEventInput.SiteId, and is useful for accessing the field via an interface.
-func (v *__RegisterEventInput) GetSiteId() string { return v.SiteId }
-
-// GetName returns __RegisterEventInput.Name, and is useful for accessing the field via an interface.
-func (v *__RegisterEventInput) GetName() string { return v.Name }
+// GetInput returns __RegisterEventInput.Input, and is useful for accessing the field via an interface.
+func (v *__RegisterEventInput) GetInput() SiteEventInput { return v.Input }
 
 // __RotateServerSecretInput is used internally by genqlient
 type __RotateServerSecretInput struct {
-	SiteId string `json:"siteId"`
+	Input RotateServerSecretInput `json:"input"`
 }
 
-// GetSiteId returns __RotateServerSecretInput.SiteId, and is useful for accessing the field via an interface.
-func (v *__RotateServerSecretInput) GetSiteId() string { return v.SiteId }
+// GetInput returns __RotateServerSecretInput.Input, and is useful for accessing the field via an interface.
+func (v *__RotateServerSecretInput) GetInput() RotateServerSecretInput { return v.Input }
 
 // __SaveReportsInput is used internally by genqlient
 type __SaveReportsInput struct {
@@ -1387,15 +1604,19 @@ func (v *__SetCaptchaPlanInput) GetPlan() CaptchaPlan { return v.Plan }
 
 // __SetConversionWebhookInput is used internally by genqlient
 type __SetConversionWebhookInput struct {
-	SiteId string `json:"siteId"`
-	Url    string `json:"url"`
+	Input SetConversionWebhookInput `json:"input"`
 }
 
-// GetSiteId returns __SetConversionWebhookInput.SiteId, and is useful for accessing the field via an interface.
-func (v *__SetConversionWebhookInput) GetSiteId() string { return v.SiteId }
+// GetInput returns __SetConversionWebhookInput.Input, and is useful for accessing the field via an interface.
+func (v *__SetConversionWebhookInput) GetInput() SetConversionWebhookInput { return v.Input }
 
-// GetUrl returns __SetConversionWebhookInput.Url, and is useful for accessing the field via an interface.
-func (v *__SetConversionWebhookInput) GetUrl() string { return v.Url }
+// __SetDailyExportWebhookInput is used internally by genqlient
+type __SetDailyExportWebhookInput struct {
+	Input SetDailyExportWebhookInput `json:"input"`
+}
+
+// GetInput returns __SetDailyExportWebhookInput.Input, and is useful for accessing the field via an interface.
+func (v *__SetDailyExportWebhookInput) GetInput() SetDailyExportWebhookInput { return v.Input }
 
 // __SetSitePlanInput is used internally by genqlient
 type __SetSitePlanInput struct {
@@ -1441,6 +1662,26 @@ func (v *__SignUpInput) GetPassword() string { return v.Password }
 // GetAccountName returns __SignUpInput.AccountName, and is useful for accessing the field via an interface.
 func (v *__SignUpInput) GetAccountName() string { return v.AccountName }
 
+// __SitesInput is used internally by genqlient
+type __SitesInput struct {
+	First int     `json:"first"`
+	After *string `json:"after"`
+}
+
+// GetFirst returns __SitesInput.First, and is useful for accessing the field via an interface.
+func (v *__SitesInput) GetFirst() int { return v.First }
+
+// GetAfter returns __SitesInput.After, and is useful for accessing the field via an interface.
+func (v *__SitesInput) GetAfter() *string { return v.After }
+
+// __UpdateSiteInput is used internally by genqlient
+type __UpdateSiteInput struct {
+	Input UpdateSiteInput `json:"input"`
+}
+
+// GetInput returns __UpdateSiteInput.Input, and is useful for accessing the field via an interface.
+func (v *__UpdateSiteInput) GetInput() UpdateSiteInput { return v.Input }
+
 // __UsageInput is used internally by genqlient
 type __UsageInput struct {
 	Id string `json:"id"`
@@ -1485,16 +1726,82 @@ func Account(
 	return data_, err_
 }
 
+// The mutation executed by AddSiteDomain.
+const AddSiteDomain_Operation = `
+mutation AddSiteDomain ($input: SiteDomainInput!) {
+	addSiteDomain(input: $input) {
+		... Changed
+	}
+}
+fragment Changed on SitePayload {
+	site {
+		... Configured
+	}
+	userErrors {
+		... Mistake
+	}
+}
+fragment Configured on Site {
+	id
+	siteKey
+	domain
+	extraDomains
+	registeredEvents
+	keyEvents
+	measureSiteSearch
+	measureEcommerce
+	excludedAddresses
+	conversionWebhookUrl
+	conversionWebhookSigned
+	dailyExportUrl
+	createdAt
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
+}
+`
+
+func AddSiteDomain(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input SiteDomainInput,
+) (data_ *AddSiteDomainResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "AddSiteDomain",
+		Query:  AddSiteDomain_Operation,
+		Variables: &__AddSiteDomainInput{
+			Input: input,
+		},
+	}
+
+	data_ = &AddSiteDomainResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The mutation executed by CreateApiToken.
 const CreateApiToken_Operation = `
 mutation CreateApiToken ($name: String!, $scopes: [ApiTokenScope!]!) {
 	createApiToken(input: {name:$name,scopes:$scopes}) {
 		token
 		userErrors {
-			code
-			message
+			... Mistake
 		}
 	}
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
 }
 `
 
@@ -1531,10 +1838,14 @@ mutation CreateSharedLink ($siteId: ID!, $name: String!) {
 	createSharedLink(input: {siteId:$siteId,name:$name}) {
 		token
 		userErrors {
-			code
-			message
+			... Mistake
 		}
 	}
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
 }
 `
 
@@ -1567,34 +1878,48 @@ func CreateSharedLink(
 
 // The mutation executed by CreateSite.
 const CreateSite_Operation = `
-mutation CreateSite ($domain: String!, $name: String) {
-	createSite(input: {domain:$domain,name:$name}) {
+mutation CreateSite ($input: CreateSiteInput!) {
+	createSite(input: $input) {
 		site {
-			id
-			siteKey
-			domain
-			scriptTag
+			... Configured
 		}
 		userErrors {
-			code
-			message
+			... Mistake
 		}
 	}
+}
+fragment Configured on Site {
+	id
+	siteKey
+	domain
+	extraDomains
+	registeredEvents
+	keyEvents
+	measureSiteSearch
+	measureEcommerce
+	excludedAddresses
+	conversionWebhookUrl
+	conversionWebhookSigned
+	dailyExportUrl
+	createdAt
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
 }
 `
 
 func CreateSite(
 	ctx_ context.Context,
 	client_ graphql.Client,
-	domain string,
-	name string,
+	input CreateSiteInput,
 ) (data_ *CreateSiteResponse, err_ error) {
 	req_ := &graphql.Request{
 		OpName: "CreateSite",
 		Query:  CreateSite_Operation,
 		Variables: &__CreateSiteInput{
-			Domain: domain,
-			Name:   name,
+			Input: input,
 		},
 	}
 
@@ -1612,32 +1937,38 @@ func CreateSite(
 
 // The mutation executed by CreateSitekey.
 const CreateSitekey_Operation = `
-mutation CreateSitekey ($name: String!, $domains: [String!]!) {
-	createSitekey(input: {name:$name,domains:$domains}) {
+mutation CreateSitekey ($input: CreateSitekeyInput!) {
+	createSitekey(input: $input) {
 		sitekey {
+			id
 			sitekey
+			name
+			domains
+			widgetTag
 		}
 		secret
 		userErrors {
-			code
-			message
+			... Mistake
 		}
 	}
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
 }
 `
 
 func CreateSitekey(
 	ctx_ context.Context,
 	client_ graphql.Client,
-	name string,
-	domains []string,
+	input CreateSitekeyInput,
 ) (data_ *CreateSitekeyResponse, err_ error) {
 	req_ := &graphql.Request{
 		OpName: "CreateSitekey",
 		Query:  CreateSitekey_Operation,
 		Variables: &__CreateSitekeyInput{
-			Name:    name,
-			Domains: domains,
+			Input: input,
 		},
 	}
 
@@ -1657,7 +1988,6 @@ func CreateSitekey(
 const Deliveries_Operation = `
 query Deliveries ($id: ID!, $state: DeliveryState, $after: String) {
 	site(id: $id) {
-		id
 		deliveries(first: 100, filter: {kind:CONVERSION,state:$state}, after: $after) {
 			nodes {
 				event
@@ -1676,7 +2006,7 @@ func Deliveries(
 	client_ graphql.Client,
 	id string,
 	state DeliveryState,
-	after string,
+	after *string,
 ) (data_ *DeliveriesResponse, err_ error) {
 	req_ := &graphql.Request{
 		OpName: "Deliveries",
@@ -1736,30 +2066,96 @@ func Funnels(
 	return data_, err_
 }
 
-// The mutation executed by MarkKeyEvent.
-const MarkKeyEvent_Operation = `
-mutation MarkKeyEvent ($siteId: ID!, $name: String!) {
-	markKeyEvent(input: {siteId:$siteId,name:$name}) {
-		userErrors {
-			code
-			message
+// The query executed by InstallSite.
+const InstallSite_Operation = `
+query InstallSite ($id: ID!) {
+	site(id: $id) {
+		scriptTag
+		cspLines
+		lastHitAt
+		usage {
+			period
+			pageviews
+			quota
+			percent
+			resetsAt
 		}
 	}
+}
+`
+
+func InstallSite(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	id string,
+) (data_ *InstallSiteResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "InstallSite",
+		Query:  InstallSite_Operation,
+		Variables: &__InstallSiteInput{
+			Id: id,
+		},
+	}
+
+	data_ = &InstallSiteResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by MarkKeyEvent.
+const MarkKeyEvent_Operation = `
+mutation MarkKeyEvent ($input: SiteEventInput!) {
+	markKeyEvent(input: $input) {
+		... Changed
+	}
+}
+fragment Changed on SitePayload {
+	site {
+		... Configured
+	}
+	userErrors {
+		... Mistake
+	}
+}
+fragment Configured on Site {
+	id
+	siteKey
+	domain
+	extraDomains
+	registeredEvents
+	keyEvents
+	measureSiteSearch
+	measureEcommerce
+	excludedAddresses
+	conversionWebhookUrl
+	conversionWebhookSigned
+	dailyExportUrl
+	createdAt
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
 }
 `
 
 func MarkKeyEvent(
 	ctx_ context.Context,
 	client_ graphql.Client,
-	siteId string,
-	name string,
+	input SiteEventInput,
 ) (data_ *MarkKeyEventResponse, err_ error) {
 	req_ := &graphql.Request{
 		OpName: "MarkKeyEvent",
 		Query:  MarkKeyEvent_Operation,
 		Variables: &__MarkKeyEventInput{
-			SiteId: siteId,
-			Name:   name,
+			Input: input,
 		},
 	}
 
@@ -1779,14 +2175,41 @@ func MarkKeyEvent(
 const MeasureEcommerce_Operation = `
 mutation MeasureEcommerce ($siteId: ID!) {
 	updateSite(input: {siteId:$siteId,measureEcommerce:true}) {
-		userErrors {
-			code
-			message
-		}
+		... Changed
 	}
+}
+fragment Changed on SitePayload {
+	site {
+		... Configured
+	}
+	userErrors {
+		... Mistake
+	}
+}
+fragment Configured on Site {
+	id
+	siteKey
+	domain
+	extraDomains
+	registeredEvents
+	keyEvents
+	measureSiteSearch
+	measureEcommerce
+	excludedAddresses
+	conversionWebhookUrl
+	conversionWebhookSigned
+	dailyExportUrl
+	createdAt
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
 }
 `
 
+// MeasureEcommerce sends one setting. UpdateSite sends null for each other one, and a program of an earlier version refuses a
+// setting that it does not know.
 func MeasureEcommerce(
 	ctx_ context.Context,
 	client_ graphql.Client,
@@ -1818,10 +2241,14 @@ mutation OpenSharedLink ($token: String!) {
 	openSharedLink(input: {token:$token}) {
 		viewerToken
 		userErrors {
-			code
-			message
+			... Mistake
 		}
 	}
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
 }
 `
 
@@ -1852,28 +2279,51 @@ func OpenSharedLink(
 
 // The mutation executed by RegisterEvent.
 const RegisterEvent_Operation = `
-mutation RegisterEvent ($siteId: ID!, $name: String!) {
-	registerEvent(input: {siteId:$siteId,name:$name}) {
-		userErrors {
-			code
-			message
-		}
+mutation RegisterEvent ($input: SiteEventInput!) {
+	registerEvent(input: $input) {
+		... Changed
 	}
+}
+fragment Changed on SitePayload {
+	site {
+		... Configured
+	}
+	userErrors {
+		... Mistake
+	}
+}
+fragment Configured on Site {
+	id
+	siteKey
+	domain
+	extraDomains
+	registeredEvents
+	keyEvents
+	measureSiteSearch
+	measureEcommerce
+	excludedAddresses
+	conversionWebhookUrl
+	conversionWebhookSigned
+	dailyExportUrl
+	createdAt
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
 }
 `
 
 func RegisterEvent(
 	ctx_ context.Context,
 	client_ graphql.Client,
-	siteId string,
-	name string,
+	input SiteEventInput,
 ) (data_ *RegisterEventResponse, err_ error) {
 	req_ := &graphql.Request{
 		OpName: "RegisterEvent",
 		Query:  RegisterEvent_Operation,
 		Variables: &__RegisterEventInput{
-			SiteId: siteId,
-			Name:   name,
+			Input: input,
 		},
 	}
 
@@ -1891,27 +2341,49 @@ func RegisterEvent(
 
 // The mutation executed by RotateServerSecret.
 const RotateServerSecret_Operation = `
-mutation RotateServerSecret ($siteId: ID!) {
-	rotateServerSecret(input: {siteId:$siteId}) {
+mutation RotateServerSecret ($input: RotateServerSecretInput!) {
+	rotateServerSecret(input: $input) {
 		serverSecret
+		site {
+			... Configured
+		}
 		userErrors {
-			code
-			message
+			... Mistake
 		}
 	}
+}
+fragment Configured on Site {
+	id
+	siteKey
+	domain
+	extraDomains
+	registeredEvents
+	keyEvents
+	measureSiteSearch
+	measureEcommerce
+	excludedAddresses
+	conversionWebhookUrl
+	conversionWebhookSigned
+	dailyExportUrl
+	createdAt
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
 }
 `
 
 func RotateServerSecret(
 	ctx_ context.Context,
 	client_ graphql.Client,
-	siteId string,
+	input RotateServerSecretInput,
 ) (data_ *RotateServerSecretResponse, err_ error) {
 	req_ := &graphql.Request{
 		OpName: "RotateServerSecret",
 		Query:  RotateServerSecret_Operation,
 		Variables: &__RotateServerSecretInput{
-			SiteId: siteId,
+			Input: input,
 		},
 	}
 
@@ -1931,59 +2403,74 @@ func RotateServerSecret(
 const SaveReports_Operation = `
 mutation SaveReports ($siteId: ID!, $colour: String!, $newsletter: String!, $sent: Date!, $offer: Date!) {
 	plan: setSitePlan(input: {siteId:$siteId,plan:PRO_100K}) {
-		userErrors {
-			code
-			message
-		}
+		... Planned
 	}
 	settings: updateSite(input: {siteId:$siteId,measureEcommerce:true}) {
-		userErrors {
-			code
-			message
-		}
+		... Changed
 	}
 	colourEvent: registerEvent(input: {siteId:$siteId,name:$colour}) {
-		userErrors {
-			code
-			message
-		}
+		... Changed
 	}
 	newsletterEvent: registerEvent(input: {siteId:$siteId,name:$newsletter}) {
-		userErrors {
-			code
-			message
-		}
+		... Changed
 	}
 	keyEvent: markKeyEvent(input: {siteId:$siteId,name:$newsletter}) {
-		userErrors {
-			code
-			message
-		}
+		... Changed
 	}
 	sentNote: createAnnotation(input: {siteId:$siteId,day:$sent,text:"Newsletter: autumn teas"}) {
-		userErrors {
-			code
-			message
-		}
+		... Noted
 	}
 	offerNote: createAnnotation(input: {siteId:$siteId,day:$offer,text:"Kettle week began"}) {
-		userErrors {
-			code
-			message
-		}
+		... Noted
 	}
 	segment: createSegment(input: {siteId:$siteId,name:"Paid traffic",filters:[{dimension:CHANNEL,values:["paid search","paid social"]}]}) {
 		userErrors {
-			code
-			message
+			... Mistake
 		}
 	}
 	funnel: createFunnel(input: {siteId:$siteId,name:"Purchase",steps:[{event:"view_item",label:"Looked at a product"},{event:"add_to_cart",label:"Put it into the cart"},{event:"begin_checkout",label:"Began the checkout"},{event:"purchase",label:"Bought"}]}) {
 		userErrors {
-			code
-			message
+			... Mistake
 		}
 	}
+}
+fragment Planned on SetSitePlanPayload {
+	userErrors {
+		... Mistake
+	}
+}
+fragment Changed on SitePayload {
+	site {
+		... Configured
+	}
+	userErrors {
+		... Mistake
+	}
+}
+fragment Noted on AnnotationPayload {
+	userErrors {
+		... Mistake
+	}
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
+}
+fragment Configured on Site {
+	id
+	siteKey
+	domain
+	extraDomains
+	registeredEvents
+	keyEvents
+	measureSiteSearch
+	measureEcommerce
+	excludedAddresses
+	conversionWebhookUrl
+	conversionWebhookSigned
+	dailyExportUrl
+	createdAt
 }
 `
 
@@ -2026,10 +2513,14 @@ const SetCaptchaPlan_Operation = `
 mutation SetCaptchaPlan ($accountId: ID!, $plan: CaptchaPlan!) {
 	setCaptchaPlan(input: {accountId:$accountId,plan:$plan}) {
 		userErrors {
-			code
-			message
+			... Mistake
 		}
 	}
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
 }
 `
 
@@ -2062,28 +2553,53 @@ func SetCaptchaPlan(
 
 // The mutation executed by SetConversionWebhook.
 const SetConversionWebhook_Operation = `
-mutation SetConversionWebhook ($siteId: ID!, $url: String!) {
-	setConversionWebhook(input: {siteId:$siteId,url:$url}) {
-		userErrors {
-			code
-			message
-		}
+mutation SetConversionWebhook ($input: SetConversionWebhookInput!) {
+	setConversionWebhook(input: $input) {
+		... Changed
 	}
+}
+fragment Changed on SitePayload {
+	site {
+		... Configured
+	}
+	userErrors {
+		... Mistake
+	}
+}
+fragment Configured on Site {
+	id
+	siteKey
+	domain
+	extraDomains
+	registeredEvents
+	keyEvents
+	measureSiteSearch
+	measureEcommerce
+	excludedAddresses
+	conversionWebhookUrl
+	conversionWebhookSigned
+	dailyExportUrl
+	createdAt
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
 }
 `
 
+// An API token needs the scopes WRITE and EXPORT to set an address.
+// A missing field keeps its value, and null removes it. Configure the generator to omit fields that are not set; for genqlient:
 func SetConversionWebhook(
 	ctx_ context.Context,
 	client_ graphql.Client,
-	siteId string,
-	url string,
+	input SetConversionWebhookInput,
 ) (data_ *SetConversionWebhookResponse, err_ error) {
 	req_ := &graphql.Request{
 		OpName: "SetConversionWebhook",
 		Query:  SetConversionWebhook_Operation,
 		Variables: &__SetConversionWebhookInput{
-			SiteId: siteId,
-			Url:    url,
+			Input: input,
 		},
 	}
 
@@ -2099,15 +2615,84 @@ func SetConversionWebhook(
 	return data_, err_
 }
 
+// The mutation executed by SetDailyExportWebhook.
+const SetDailyExportWebhook_Operation = `
+mutation SetDailyExportWebhook ($input: SetDailyExportWebhookInput!) {
+	setDailyExportWebhook(input: $input) {
+		... Changed
+	}
+}
+fragment Changed on SitePayload {
+	site {
+		... Configured
+	}
+	userErrors {
+		... Mistake
+	}
+}
+fragment Configured on Site {
+	id
+	siteKey
+	domain
+	extraDomains
+	registeredEvents
+	keyEvents
+	measureSiteSearch
+	measureEcommerce
+	excludedAddresses
+	conversionWebhookUrl
+	conversionWebhookSigned
+	dailyExportUrl
+	createdAt
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
+}
+`
+
+func SetDailyExportWebhook(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input SetDailyExportWebhookInput,
+) (data_ *SetDailyExportWebhookResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "SetDailyExportWebhook",
+		Query:  SetDailyExportWebhook_Operation,
+		Variables: &__SetDailyExportWebhookInput{
+			Input: input,
+		},
+	}
+
+	data_ = &SetDailyExportWebhookResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The mutation executed by SetSitePlan.
 const SetSitePlan_Operation = `
 mutation SetSitePlan ($siteId: ID!, $plan: SitePlan!, $monthlyPageviews: Int64) {
 	setSitePlan(input: {siteId:$siteId,plan:$plan,monthlyPageviews:$monthlyPageviews}) {
-		userErrors {
-			code
-			message
-		}
+		... Planned
 	}
+}
+fragment Planned on SetSitePlanPayload {
+	userErrors {
+		... Mistake
+	}
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
 }
 `
 
@@ -2145,10 +2730,14 @@ const SignIn_Operation = `
 mutation SignIn ($email: String!, $password: String!) {
 	signIn(input: {email:$email,password:$password}) {
 		userErrors {
-			code
-			message
+			... Mistake
 		}
 	}
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
 }
 `
 
@@ -2184,10 +2773,14 @@ const SignUp_Operation = `
 mutation SignUp ($email: String!, $password: String!, $accountName: String!) {
 	signUp(input: {email:$email,password:$password,accountName:$accountName}) {
 		userErrors {
-			code
-			message
+			... Mistake
 		}
 	}
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
 }
 `
 
@@ -2222,28 +2815,115 @@ func SignUp(
 
 // The query executed by Sites.
 const Sites_Operation = `
-query Sites {
-	sites(first: 100) {
-		nodes {
-			id
-			siteKey
-			domain
-			scriptTag
+query Sites ($first: Int!, $after: String) {
+	sites(first: $first, after: $after) {
+		edges {
+			node {
+				... Configured
+			}
 		}
+		pageInfo {
+			hasNextPage
+			endCursor
+		}
+		totalCount
 	}
+}
+fragment Configured on Site {
+	id
+	siteKey
+	domain
+	extraDomains
+	registeredEvents
+	keyEvents
+	measureSiteSearch
+	measureEcommerce
+	excludedAddresses
+	conversionWebhookUrl
+	conversionWebhookSigned
+	dailyExportUrl
+	createdAt
 }
 `
 
 func Sites(
 	ctx_ context.Context,
 	client_ graphql.Client,
+	first int,
+	after *string,
 ) (data_ *SitesResponse, err_ error) {
 	req_ := &graphql.Request{
 		OpName: "Sites",
 		Query:  Sites_Operation,
+		Variables: &__SitesInput{
+			First: first,
+			After: after,
+		},
 	}
 
 	data_ = &SitesResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by UpdateSite.
+const UpdateSite_Operation = `
+mutation UpdateSite ($input: UpdateSiteInput!) {
+	updateSite(input: $input) {
+		... Changed
+	}
+}
+fragment Changed on SitePayload {
+	site {
+		... Configured
+	}
+	userErrors {
+		... Mistake
+	}
+}
+fragment Configured on Site {
+	id
+	siteKey
+	domain
+	extraDomains
+	registeredEvents
+	keyEvents
+	measureSiteSearch
+	measureEcommerce
+	excludedAddresses
+	conversionWebhookUrl
+	conversionWebhookSigned
+	dailyExportUrl
+	createdAt
+}
+fragment Mistake on UserError {
+	field
+	code
+	message
+}
+`
+
+func UpdateSite(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input UpdateSiteInput,
+) (data_ *UpdateSiteResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "UpdateSite",
+		Query:  UpdateSite_Operation,
+		Variables: &__UpdateSiteInput{
+			Input: input,
+		},
+	}
+
+	data_ = &UpdateSiteResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -2259,7 +2939,6 @@ func Sites(
 const Usage_Operation = `
 query Usage ($id: ID!) {
 	site(id: $id) {
-		id
 		usage {
 			period
 			pageviews
