@@ -48,19 +48,30 @@ func main() {
 // their files.
 const patience = 10 * time.Second
 
-// run runs the tests until ctx ends and returns the exit status. It gives them the folder scratch
-// for temporary files and then removes it, unless it is "".
-func run(ctx context.Context, scratch string, args []string, stdout, stderr io.Writer, ci bool) int {
-	var env []string
-	if scratch != "" {
-		env = append(os.Environ(), "TMPDIR="+scratch)
+// run runs the tests until ctx ends and returns the exit status. It gives them one PostgreSQL, and the
+// folder scratch for temporary files, unless that is nil. Then it removes both.
+func run(ctx context.Context, scratch *scratch, args []string, stdout, stderr io.Writer, ci bool) int {
+	r := newReport(stdout, kindsOf(os.Getenv("TALLYGATE_TEST_CITUS_URL")))
+
+	env, dir := os.Environ(), ""
+	if scratch != nil {
+		dir = scratch.dir
+		env = append(env, "TMPDIR="+dir)
 	}
 
-	r := newReport(stdout, kindsOf(os.Getenv("TALLYGATE_TEST_CITUS_URL")))
-	err := goTest(ctx, args, env, stderr, r)
+	postgres, address, err := startPostgres(dir, os.Getenv)
+	if err == nil {
+		if postgres != nil {
+			env = append(env, address)
+		}
+		err = goTest(ctx, args, env, stderr, r)
+	}
 
-	if scratch != "" {
-		err = errors.Join(err, removeScratch(scratch, patience))
+	if postgres != nil {
+		postgres.Stop()
+	}
+	if scratch != nil {
+		err = errors.Join(err, scratch.remove(patience))
 	}
 	if err != nil {
 		r.goTestFailed(err)
@@ -73,8 +84,7 @@ func run(ctx context.Context, scratch string, args []string, stdout, stderr io.W
 	return 0
 }
 
-// goTest runs "go test -json" in an environment, nil for this process's, and passes its output to
-// r. When ctx ends, it interrupts go test and the tests.
+// goTest runs "go test -json" in an environment and passes its output to r. When ctx ends, it interrupts go test and the tests.
 func goTest(ctx context.Context, args, env []string, stderr io.Writer, r *report) error {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Env, cmd.Stderr = env, stderr

@@ -222,7 +222,7 @@ func TestKinds(t *testing.T) {
 // TestRun runs go test on a folder without Go files, which needs no compiler.
 func TestRun(t *testing.T) {
 	var out, stderr bytes.Buffer
-	code := run(t.Context(), "", []string{"./testdata"}, &out, &stderr, false)
+	code := run(t.Context(), nil, []string{"./testdata"}, &out, &stderr, false)
 	const want = "\n0 passed, 1 failed, 0 skipped\n"
 	if code != 1 || !strings.HasSuffix(out.String(), want) {
 		t.Errorf("exit status %d, want 1; last line wanted %q:\n%s%s", code, want, &out, &stderr)

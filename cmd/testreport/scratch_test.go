@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,14 +42,14 @@ func TestWaits(t *testing.T) {
 // TestInterruptedRun checks that the tests' temporary files are in the given folder, and that the
 // end of the context stops a test that would wait for an hour and removes its files.
 func TestInterruptedRun(t *testing.T) {
-	module, scratch := t.TempDir(), filepath.Join(t.TempDir(), "scratch")
+	module, dir := t.TempDir(), filepath.Join(t.TempDir(), "scratch")
 	for name, text := range map[string]string{"go.mod": "module example.test/waiting\n\ngo 1.26\n", "a_test.go": waiting} {
 		if err := os.WriteFile(filepath.Join(module, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 
-	if err := os.Mkdir(scratch, 0o700); err != nil {
+	if err := os.Mkdir(dir, 0o711); err != nil {
 		t.Fatal(err)
 	}
 
@@ -62,12 +63,12 @@ func TestInterruptedRun(t *testing.T) {
 
 	var out, stderr bytes.Buffer
 	code := make(chan int, 1)
-	go func() { code <- run(ctx, scratch, []string{"."}, &out, &stderr, false) }()
+	go func() { code <- run(ctx, &scratch{dir: dir}, []string{"."}, &out, &stderr, false) }()
 
 	for ; ; time.Sleep(10 * time.Millisecond) {
-		if dir, err := os.ReadFile(note); err == nil {
-			if string(dir) != scratch {
-				t.Errorf("the test's temporary files are in %s, want %s", dir, scratch)
+		if used, err := os.ReadFile(note); err == nil {
+			if string(used) != dir {
+				t.Errorf("the test's temporary files are in %s, want %s", used, dir)
 			}
 			break
 		}
@@ -84,40 +85,58 @@ func TestInterruptedRun(t *testing.T) {
 	if code := <-code; code != 1 || !strings.Contains(out.String(), "TestWaits (it never ended)") {
 		t.Errorf("exit status %d, want 1 and the test that was stopped:\n%s%s", code, &out, &stderr)
 	}
-	if _, err := os.Stat(scratch); !os.IsNotExist(err) {
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("the folder is still there, %v", err)
 	}
 }
 
-// TestNewScratch checks when the tests get a folder in memory, and that other users can pass it.
+// TestNewScratch checks when the tests get a folder in memory, that other users can pass it, and that
+// its path is the same in the next run, but not in one beside it.
 func TestNewScratch(t *testing.T) {
 	unset := func(string) string { return "" }
 	for _, name := range []string{"TMPDIR", "GOTMPDIR"} {
-		if dir := newScratch("/dev/shm", func(asked string) string { return map[string]string{name: "/tmp"}[asked] }); dir != "" {
-			t.Errorf("%s, although %s is set", dir, name)
+		if s := newScratch("/dev/shm", func(asked string) string { return map[string]string{name: "/tmp"}[asked] }); s != nil {
+			t.Errorf("%s, although %s is set", s.dir, name)
 		}
 	}
 
 	for _, parent := range []string{"/proc", "/no/such/folder"} {
-		if dir := newScratch(parent, unset); dir != "" {
-			t.Errorf("%s in %s", dir, parent)
+		if s := newScratch(parent, unset); s != nil {
+			t.Errorf("%s in %s", s.dir, parent)
 		}
 	}
 
+	t.Chdir(t.TempDir())
 	free, exec := memory("/dev/shm")
-	dir := newScratch("/dev/shm", unset)
-	if dir == "" {
+	first := newScratch("/dev/shm", unset)
+	if first == nil {
 		if free >= minScratch && exec {
 			t.Errorf("no folder, although %d bytes are free", free)
 		}
 		return
 	}
 
-	info, err := os.Stat(dir)
-	if err != nil || info.Mode() != fs.ModeDir|0o711 || filepath.Dir(dir) != "/dev/shm" {
-		t.Errorf("%s is %v, %v", dir, info.Mode(), err)
+	info, err := os.Stat(first.dir)
+	if err != nil || info.Mode() != fs.ModeDir|0o711 || filepath.Dir(first.dir) != "/dev/shm" {
+		t.Errorf("%s is %v, %v", first.dir, info.Mode(), err)
 	}
-	if err := removeScratch(dir, time.Minute); err != nil {
+
+	beside := newScratch("/dev/shm", unset)
+	if beside == nil || beside.dir == first.dir {
+		t.Fatalf("a run beside it has %+v", beside)
+	}
+	if err := errors.Join(beside.remove(time.Minute), os.WriteFile(filepath.Join(first.dir, "left"), nil, 0o600), first.lock.Close()); err != nil {
+		t.Fatal(err)
+	}
+
+	next := newScratch("/dev/shm", unset)
+	if next == nil || next.dir != first.dir {
+		t.Fatalf("the next run has %+v, want %s", next, first.dir)
+	}
+	if left, err := os.ReadDir(next.dir); err != nil || len(left) > 0 {
+		t.Errorf("%v is left of the run before, %v", left, err)
+	}
+	if err := errors.Join(next.remove(time.Minute), os.Remove(next.lock.Name())); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,10 +1,13 @@
 package dbtest
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tallygate/tallygate/db/pgserver"
 )
@@ -18,7 +21,8 @@ func Run(m *testing.M) int {
 	return m.Run()
 }
 
-// private is the test process's own PostgreSQL. The first test that needs it starts it.
+// private is the PostgreSQL of a test process that has no TALLYGATE_TEST_POSTGRES_URL. The first test
+// that needs it starts it.
 var private privateServer
 
 type privateServer struct {
@@ -33,39 +37,60 @@ func (p *privateServer) stop() {
 	}
 }
 
-// RestartPostgres crashes the private PostgreSQL and starts it again on the same port. Its
-// databases stay. It skips the test when the server is not a private one.
-func RestartPostgres(tb testing.TB) {
+// OwnPostgres is a PostgreSQL server of one test, which may crash it. Other tests share a server.
+type OwnPostgres struct {
+	tb     testing.TB
+	server *pgserver.Server
+}
+
+// StartPostgres starts a server that ends with the test. On Citus it skips the test.
+func StartPostgres(tb testing.TB) *OwnPostgres {
 	tb.Helper()
-	if private.server == nil {
-		tb.Skip("skipped: the PostgreSQL of TALLYGATE_TEST_POSTGRES_URL must not be restarted")
+	if onCitus() {
+		tb.Skip("skipped: the PostgreSQL of a cluster must not be restarted")
 	}
 
-	private.server.Crash()
+	server, err := pgserver.Start(postgresBin(tb), pgserver.Options{})
+	if err != nil {
+		tb.Fatalf("start a PostgreSQL of the test's own: %v", err)
+	}
+	tb.Cleanup(server.Stop)
+	return &OwnPostgres{tb: tb, server: server}
+}
 
-	if err := private.server.Restart(); err != nil {
-		tb.Fatalf("start PostgreSQL again: %v", err)
+// URL returns the address of the server's only database, which it migrates.
+func (p *OwnPostgres) URL() string {
+	p.tb.Helper()
+	d := Open(p.tb, p.server.URL())
+	if err := errors.Join(d.Migrate(context.Background(), time.Now), ensurePartitions(context.Background(), d)); err != nil {
+		p.tb.Fatalf("migrate a PostgreSQL database: %v", err)
+	}
+	return p.server.URL()
+}
+
+// DataDir returns the folder of the server's files.
+func (p *OwnPostgres) DataDir() string { return p.server.DataDir() }
+
+// Restart crashes the server and starts it again on the same port. Its database stays.
+func (p *OwnPostgres) Restart() {
+	p.tb.Helper()
+	p.server.Crash()
+	if err := p.server.Restart(); err != nil {
+		p.tb.Fatalf("start PostgreSQL again: %v", err)
 	}
 }
 
-// StopPostgres crashes the private PostgreSQL. The test must call the returned function, which
-// starts the server again on the same port. Its databases stay. It skips the test when the server
-// is not a private one.
-func StopPostgres(tb testing.TB) (start func()) {
-	tb.Helper()
-
-	if private.server == nil {
-		tb.Skip("skipped: the PostgreSQL of TALLYGATE_TEST_POSTGRES_URL must not be stopped")
-	}
-
-	private.server.Crash()
+// Crash crashes the server. The returned function starts it again on the same port, its database
+// stays; otherwise the end of the test does.
+func (p *OwnPostgres) Crash() (start func()) {
+	p.server.Crash()
 	start = sync.OnceFunc(func() {
-		if err := private.server.Restart(); err != nil {
-			tb.Errorf("start PostgreSQL again: %v", err)
+		if err := p.server.Restart(); err != nil {
+			p.tb.Errorf("start PostgreSQL again: %v", err)
 		}
 	})
 
-	tb.Cleanup(start)
+	p.tb.Cleanup(start)
 	return start
 }
 
@@ -76,11 +101,7 @@ func postgresServer(tb testing.TB) string {
 		return u
 	}
 
-	bin, err := pgserver.Bin()
-	if err != nil {
-		Missing(tb, "PostgreSQL's server programs (initdb, postgres) are not installed: "+err.Error())
-	}
-
+	bin := postgresBin(tb)
 	private.once.Do(func() { private.server, private.err = pgserver.Start(bin, pgserver.Options{Durable: isBenchmark()}) })
 
 	if private.err != nil {
@@ -88,6 +109,17 @@ func postgresServer(tb testing.TB) string {
 	}
 
 	return private.server.URL()
+}
+
+// postgresBin returns the folder of PostgreSQL's programs. Without them the test is skipped, or fails
+// when CI=true.
+func postgresBin(tb testing.TB) string {
+	tb.Helper()
+	bin, err := pgserver.Bin()
+	if err != nil {
+		Missing(tb, "PostgreSQL's server programs (initdb, postgres) are not installed: "+err.Error())
+	}
+	return bin
 }
 
 // isBenchmark reports whether benchmarks run. They measure durable commits. Tests do not need them:

@@ -135,21 +135,8 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 	})
 
 	t.Run("postgres", func(t *testing.T) {
-		bin, err := pgserver.Bin()
-		if err != nil {
-			dbtest.Missing(t, err.Error())
-		}
-
-		server, err := pgserver.Start(bin, pgserver.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-
-		t.Cleanup(server.Stop)
+		server := dbtest.StartPostgres(t)
 		d := dbtest.Open(t, server.URL())
-		if err := d.Migrate(t.Context(), time.Now); err != nil {
-			t.Fatal(err)
-		}
 
 		base, wal := filepath.Join(server.DataDir(), "base"), filepath.Join(server.DataDir(), "pg_wal")
 		checkpoint := func() {
@@ -205,11 +192,12 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 // process that has the salt in memory restores it. Without such a process, the day gets another
 // salt for all processes. A destroyed salt is not restored.
 func TestSaltAfterACrash(t *testing.T) {
-	databaseURL := dbtest.PostgresURL(t)
+	postgres := dbtest.StartPostgres(t)
+	databaseURL := postgres.URL()
 	d := dbtest.Open(t, databaseURL)
 	salt := daySalt(t, d, saltDay)
 
-	dbtest.RestartPostgres(t)
+	postgres.Restart()
 
 	for range 2 {
 		if kept, err := ingest.New(d).KeepDaySalt(t.Context(), saltDay, salt); err != nil || !bytes.Equal(kept, salt) {
@@ -221,7 +209,7 @@ func TestSaltAfterACrash(t *testing.T) {
 		t.Error("another process has another salt")
 	}
 
-	dbtest.RestartPostgres(t)
+	postgres.Restart()
 	other := daySalt(t, dbtest.Open(t, databaseURL), saltDay)
 	if bytes.Equal(other, salt) {
 		t.Fatal("the crash did not empty the table: this test shows nothing")

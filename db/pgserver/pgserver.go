@@ -4,6 +4,7 @@
 package pgserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,10 @@ const patience = 30 * time.Second
 
 // Options selects the kind of server.
 type Options struct {
-	Durable bool // fsync at each commit, as in production; without it only processes may die, never the machine
+	Durable     bool   // fsync at each commit, as in production; without it only processes may die, never the machine
+	Port        int    // of 127.0.0.1; 0 for a free one
+	Connections int    // the server accepts at once; 0 for 200
+	Dir         string // existing folder in which the server's own folder is made; "" for the one of temporary files
 }
 
 // Server is a private PostgreSQL. It is not safe for concurrent use.
@@ -39,12 +43,12 @@ type Server struct {
 // Start makes a new cluster in a temporary folder, starts it and waits until it answers. The caller
 // ends it with Stop.
 func Start(bin string, o Options) (_ *Server, err error) {
-	dir, err := os.MkdirTemp("", "tallygate-postgres-")
+	dir, err := os.MkdirTemp(o.Dir, "tallygate-postgres-")
 	if err != nil {
 		return nil, err
 	}
 
-	s := &Server{dir: dir}
+	s := &Server{dir: dir, port: o.Port}
 	defer func() {
 		if err != nil {
 			s.Stop()
@@ -63,12 +67,14 @@ func Start(bin string, o Options) (_ *Server, err error) {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	if s.port, err = FreePort(); err != nil {
-		return nil, err
+	if s.port == 0 {
+		if s.port, err = FreePort(); err != nil {
+			return nil, err
+		}
 	}
 
 	s.args = []string{filepath.Join(bin, "postgres"), "-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port),
-		"-k", dir, "-c", "fsync=" + onOff(o.Durable), "-c", "max_connections=200", "-c", "shared_buffers=128MB",
+		"-k", dir, "-c", "fsync=" + onOff(o.Durable), "-c", "max_connections=" + strconv.Itoa(cmp.Or(o.Connections, 200)), "-c", "shared_buffers=128MB",
 		"-c", "max_wal_size=4GB", "-c", "log_min_messages=panic"}
 
 	return s, s.Restart()

@@ -972,7 +972,8 @@ func TestBrokenDownload(t *testing.T) {
 // and the log does not fill. It recovers by itself.
 func TestDatabaseStopped(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
-		s := newShop(t, dbtest.Open(t, dbtest.PostgresURL(t)), "example.com")
+		postgres := dbtest.StartPostgres(t)
+		s := newShop(t, dbtest.Open(t, postgres.URL()), "example.com")
 		address := s.url + "?type=pageviews&from=2026-11-20&to=2026-11-20&site_id=" + url.QueryEscape(s.ids.Of(model.NodeSite, s.site.ID))
 		download := func() *http.Response {
 			t.Helper()
@@ -987,7 +988,7 @@ func TestDatabaseStopped(t *testing.T) {
 			t.Fatalf("with a database: %s", response.Status)
 		}
 
-		start := dbtest.StopPostgres(t)
+		start := postgres.Crash()
 
 		for range 3 {
 			if response := download(); response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") != "5" {

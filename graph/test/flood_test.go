@@ -434,7 +434,8 @@ func TestDatabaseUnavailable(t *testing.T) {
 	})
 
 	t.Run("postgres", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.PostgresURL(t))
+		postgres := dbtest.StartPostgres(t)
+		d := dbtest.Open(t, postgres.URL())
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
 		site := owner.siteOf("example.com")
@@ -450,7 +451,7 @@ func TestDatabaseUnavailable(t *testing.T) {
 		unavailable(t, <-lost)
 		release()
 
-		start := dbtest.StopPostgres(t)
+		start := postgres.Crash()
 		a.log.buf.Reset()
 
 		for range 5 {

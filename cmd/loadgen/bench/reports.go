@@ -75,6 +75,15 @@ var reportCases = []struct {
 	{"all", nil},
 	{"page", map[string]any{"filters": filterBy("PAGE", pathOf(10))}},
 	{"channel", map[string]any{"filters": filterBy("CHANNEL", "organic search")}},
+	{"property", map[string]any{"filters": []map[string]any{
+		{"dimension": "PROPERTY", "property": "plan", "operator": "IS", "values": []string{"plan-1"}},
+	}}},
+	{"part of a path", map[string]any{"filters": []map[string]any{
+		{"dimension": "PAGE", "operator": "CONTAINS", "values": []string{"article-1"}},
+	}}},
+	{"page left out", map[string]any{"filters": []map[string]any{
+		{"dimension": "PAGE", "operator": "IS_NOT", "values": []string{pathOf(1)}},
+	}}},
 	{"compared", map[string]any{"compare": map[string]any{"kind": "PREVIOUS_PERIOD"}}},
 }
 

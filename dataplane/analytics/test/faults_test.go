@@ -285,7 +285,8 @@ func TestConnectionsCut(t *testing.T) {
 // restarts, that hits are refused in between, and that the plane needs no restart.
 func TestDatabaseRestarted(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
-		d := dbtest.Open(t, dbtest.PostgresURL(t))
+		postgres := dbtest.StartPostgres(t)
+		d := dbtest.Open(t, postgres.URL())
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
 
@@ -296,7 +297,7 @@ func TestDatabaseRestarted(t *testing.T) {
 				acknowledged++
 			}
 
-			dbtest.RestartPostgres(t)
+			postgres.Restart()
 			p.await("an acknowledgement after the restart", func() bool {
 				status, _ := p.collect(eventCall(site, "", "signup", nil, nil))
 				if status == http.StatusNoContent {
