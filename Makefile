@@ -19,7 +19,7 @@ RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false \
 # runs alone at the end. "make check" runs vet.
 PARALLEL ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
 TESTS = -count=1 -vet=off -p=$(PARALLEL) -timeout=$(TIMEOUT) \
-	./frontend-assets/test/... ./cmd/tallygate/test ./jobs ./graph/... ./cmd/loadgen ./...
+	./frontend-assets/test/... ./cmd/tallygate/test ./jobs ./graph/... ./tools/loadgen ./...
 
 .PHONY: help
 help: ## Show this list
@@ -56,13 +56,13 @@ test: setup ## Run every test, under the race detector if there is a C compiler
 		echo "the race detector cannot be built; CI must run with it"; exit 1; \
 	else \
 		echo "the race detector cannot be built: running the tests without it"; \
-		go run -buildvcs=false ./cmd/testreport $(TESTS); \
+		go run -buildvcs=false ./tools/testreport $(TESTS); \
 	fi
 
 # A program with the race detector sleeps for a second when it exits, unless GORACE sets another time.
 .PHONY: test-race
 test-race: ## Run every test under the race detector, installing nothing
-	@CGO_ENABLED=1 GORACE="$${GORACE:-atexit_sleep_ms=50}" go run -buildvcs=false ./cmd/testreport $(RACE) $(TESTS)
+	@CGO_ENABLED=1 GORACE="$${GORACE:-atexit_sleep_ms=50}" go run -buildvcs=false ./tools/testreport $(RACE) $(TESTS)
 
 .PHONY: test-citus
 test-citus: ## Run the tests of stores, hits, jobs and reports on a Citus cluster (CITUS=program that starts one)
@@ -99,27 +99,27 @@ bench: ## Run the benchmarks
 # Run it on an otherwise idle machine: other load distorts the figures.
 .PHONY: bench-report
 bench-report: build ## Measure the service and write the tables of docs/performance.md (12 minutes)
-	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
 	bin/loadgen bench --out docs/performance.md $(ARGS)
 
 .PHONY: bench-growth
 bench-growth: build ## Measure with 10 million stored page views (ARGS="--rows 1000000": fewer)
-	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
 	bin/loadgen growth --out docs/performance.md $(ARGS)
 
 .PHONY: bench-reports
 bench-reports: build ## Measure reports of 10 million page views (ARGS="--rows 1000000": fewer)
-	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
 	bin/loadgen reports --out docs/performance.md $(ARGS)
 
 .PHONY: bench-reports-busy
 bench-reports-busy: build ## Measure 30 days of reports of 100 million page views a year
-	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
 	bin/loadgen reports --per-year 100000000 --days 30 --section bench-reports-busy --out docs/performance.md $(ARGS)
 
 .PHONY: bench-cells
 bench-cells: build ## Measure one cell and four, and four on the Citus cluster whose coordinator is at CITUS (3 minutes)
-	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
 	bin/loadgen cells $(if $(CITUS),--citus $(CITUS)) --out docs/scale.md $(ARGS)
 
 .PHONY: cluster-run
@@ -129,7 +129,7 @@ cluster-run: build ## Break a Citus cluster and a fleet on it under load, and ve
 
 .PHONY: attack
 attack: build ## Attack the service on each database, and measure the effect on other sites and accounts
-	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
 	bin/loadgen attack visitor
 	bin/loadgen attack owner --engine sqlite
 	bin/loadgen attack owner --engine postgres
@@ -138,19 +138,19 @@ attack: build ## Attack the service on each database, and measure the effect on 
 
 .PHONY: chaos
 chaos: build ## Kill, pause and restart the service 200 times under load on each database, and verify
-	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
 	bin/loadgen chaos --rounds 200 --engine sqlite $(ARGS)
 	bin/loadgen chaos --rounds 200 --engine postgres $(ARGS)
 	bin/loadgen chaos --rounds 200 --engine postgres --break server,postgres,redis $(ARGS)
 
 .PHONY: fleet
 fleet: build ## Measure four data nodes behind HAProxy, kill some under load, and verify
-	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
 	bin/loadgen fleet --kills 10 $(ARGS)
 
 .PHONY: upgrade
 upgrade: build ## Run the program of the commit PREVIOUS and this one on one database under load, and verify
-	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
 	@test -n "$(PREVIOUS)" || { echo "upgrade: set PREVIOUS to a commit"; exit 1; }
 	rm -rf bin/previous && mkdir -p bin/previous
 	git archive $(PREVIOUS) | tar -x -C bin/previous

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestDailyExport: when a day has ended, its events arrive in signed parts of at most 5,000 rows as

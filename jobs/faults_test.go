@@ -13,12 +13,12 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
-	"github.com/tallygate/tallygate/jobs/queue/redistest"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/redistest"
 )
 
 // faultRounds is the number of faults on each database.

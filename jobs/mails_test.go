@@ -25,13 +25,13 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs"
 	jobmail "github.com/tallygate/tallygate/jobs/mail"
 	"github.com/tallygate/tallygate/jobs/webhook"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // mailbox is an SMTP server that requires TLS and a password. refuse returns the response to the

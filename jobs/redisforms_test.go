@@ -9,10 +9,10 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
-	"github.com/tallygate/tallygate/jobs/queue/redistest"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/redistest"
 )
 
 // TestClusterRealRedis: housekeeping and deliveries work on a cluster, also after it has lost its

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // figures are the figures of sites that a test sets.

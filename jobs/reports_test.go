@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestReportsAreBuilt checks that the worker builds the days that have ended, and that old rows are

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // nameServer answers queries for addresses. asked counts the earlier queries of each name.

@@ -17,13 +17,13 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
-	"github.com/tallygate/tallygate/jobs/queue/redistest"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/redistest"
 )
 
 // speed is how many times faster the clock of these tests runs: the first four attempts of a delivery

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs/queue"
-	"github.com/tallygate/tallygate/jobs/queue/redistest"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/redistest"
 )
 
 // fakeTimekeeper reports a jump in every second call of TrustedNow.

@@ -20,12 +20,12 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/jobs/webhook"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // fateVariable is the environment variable that makes the test binary a worker process.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestEventsInAnyOrder: the hits of a page load may arrive in any order, in any batches, at two

@@ -11,9 +11,9 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/rulecache"
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestUnknownKeysDelayNoSite checks that a site whose cache entry is out of date or changed is read

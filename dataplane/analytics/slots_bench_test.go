@@ -13,8 +13,8 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/cells"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // countedStore counts the batches of a store.

@@ -14,16 +14,16 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/cells"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports"
-	"github.com/tallygate/tallygate/db/reports/recount"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/oracle"
 )
 
 // giant is a site with hits that two processes store, each with a writer for each slot.
@@ -133,9 +133,9 @@ func (g *giant) noteReports(first model.Day, days int) {
 	g.t.Helper()
 	store, random := reports.New(g.d), rand.New(rand.NewPCG(1, 1))
 	for i := range 6 {
-		q := recount.Query(random, time.UTC, first, days)
+		q := oracle.Query(random, time.UTC, first, days)
 		if i == 0 {
-			q = recount.Dashboard(time.UTC, first, days)
+			q = oracle.Dashboard(time.UTC, first, days)
 		}
 		request := reports.Request{SiteID: g.site.id, Now: g.now, Periods: []*scan.Query{q}}
 		answer, err := store.Answer(g.t.Context(), request, free{})

@@ -13,8 +13,8 @@ import (
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/cells"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // slotSums is what the slots of a site have together.

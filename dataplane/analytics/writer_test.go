@@ -17,9 +17,9 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/analytics/visit"
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // heldStore is a real store that holds its first batch until it is let go.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestMailsHaveTheRecipientsLanguage checks that each mail to a user has the user's current

@@ -10,8 +10,8 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/audit"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 func write(t *testing.T, d *db.DB, ctx context.Context, change audit.Change) {

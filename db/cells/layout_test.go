@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/celllist"
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }

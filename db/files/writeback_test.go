@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/files"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // logLimit is the length of SQLite's log in bytes from which the writer must copy it, see

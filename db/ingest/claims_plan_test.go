@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestCaptchaPlansDoNotGrow checks the plans of a connection that made them while the tables were

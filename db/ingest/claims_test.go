@@ -10,10 +10,10 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 func consumed(account int64, at model.Instant, id byte) model.ConsumedKey {

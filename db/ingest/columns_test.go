@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/tables"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestColumnsMatchTheTables checks that the descriptions name exactly the columns that the

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/pgserver"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/pgserver"
 )
 
 var saltDay = model.At(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)).Day()

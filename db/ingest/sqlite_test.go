@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sqlitestmt"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestSQLiteConnectionIsReplaced checks that prepared statements are closed with their connection,

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestFiltersUseIndexes checks that every filter reads ranges of indexes only, on a table where a scan

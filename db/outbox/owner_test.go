@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestRedeliveriesAreBounded checks the limit of manual redeliveries, and that the last attempts

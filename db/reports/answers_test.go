@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
-	"github.com/tallygate/tallygate/db/reports/recount"
 	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/oracle"
 )
 
 // counted makes the fixture's store count its counts of reports.
@@ -116,15 +116,15 @@ func TestQuestionsAreKeptApart(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	f := newFixture(t, d, 1)
 	other := dbtest.NewSite(t, d, f.site.AccountID, "other.example")
-	f.store(f.site.ID, recount.World(f.random, startDay, 3)...)
-	f.store(other.ID, recount.World(f.random, startDay, 3)...)
+	f.store(f.site.ID, oracle.World(f.random, startDay, 3)...)
+	f.store(other.ID, oracle.World(f.random, startDay, 3)...)
 	f.work((startDay + 3).Start().Add(time.Hour))
 	counts := f.counted()
 
 	type asked = reports.Request
 	question := func(change func(r *asked, q *scan.Query)) reports.Request {
 		q := whole(2)
-		q.Filters = []scan.Filter{recount.Is(scan.Page, "/")}
+		q.Filters = []scan.Filter{oracle.Is(scan.Page, "/")}
 		q.KeyEvents = map[string]bool{"purchase": true}
 		q.Points = []time.Time{startDay.Start().Time(), (startDay + 2).Start().Time()}
 		q.Funnels = []scan.Funnel{{Steps: []scan.Step{{Page: "/"}, {Event: "signup"}}}}
@@ -233,7 +233,7 @@ func TestAnswersOfAnEmptySiteAreBounded(t *testing.T) {
 			q := whole(1)
 			q.From = q.From.AddDays(-i)
 			value := strings.Repeat("<", filters)
-			q.Filters = []scan.Filter{recount.Is(scan.Page, value)}
+			q.Filters = []scan.Filter{oracle.Is(scan.Page, value)}
 			q.KeyEvents = map[string]bool{value: true}
 			q.Points = make([]time.Time, 20)
 			for n := range q.Points {

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/reports/recount"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/oracle"
 )
 
 // storeBusyDays stores days of n page views each, one in ten of them without engagement. n is at
@@ -83,7 +83,7 @@ func BenchmarkReport(b *testing.B) {
 			}
 		}
 
-		busy := recount.NewBusy(1)
+		busy := oracle.NewBusy(1)
 		var month []*segment.Segment
 		for day := first; day <= last; day++ {
 			g, err := segment.Build(busy.Day(day, pageviews))
@@ -116,21 +116,21 @@ func BenchmarkReport(b *testing.B) {
 
 // dashboards yields dashboards of periods that end with the last day, and the same with a filter each.
 func dashboards(last model.Day) iter.Seq2[string, *scan.Query] {
-	property := recount.Is(scan.Property, "plan-1")
+	property := oracle.Is(scan.Property, "plan-1")
 	property.Property = "plan"
-	part, without := recount.Is(scan.Page, "section-7/"), recount.Is(scan.Page, recount.BusyPath(10))
+	part, without := oracle.Is(scan.Page, "section-7/"), oracle.Is(scan.Page, oracle.BusyPath(10))
 	part.Operator, without.Operator = model.OperatorContains, model.OperatorIsNot
 	filters := []struct {
 		name   string
 		filter scan.Filter
 	}{
-		{"a property", property}, {"a channel", recount.Is(scan.Channel, "direct")},
+		{"a property", property}, {"a channel", oracle.Is(scan.Channel, "direct")},
 		{"a part of a path", part}, {"without a page", without},
 	}
 
 	return func(yield func(string, *scan.Query) bool) {
 		for _, days := range []int{30, 90} {
-			all := recount.Dashboard(time.UTC, last+1-model.Day(days), days)
+			all := oracle.Dashboard(time.UTC, last+1-model.Day(days), days)
 			if !yield(fmt.Sprint(days, " days"), all) {
 				return
 			}

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
-	"github.com/tallygate/tallygate/db/reports/recount"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/oracle"
 )
 
 // oldDay is the first day of the segments in testdata.
@@ -24,7 +24,7 @@ var oldDay = model.At(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)).Day()
 
 // oldPlain is a segment of two days with 500 page views each, as programs of before the first release
 // stored it, and oldDeflated one of a day with 300 page views, of a program that did not store the order of
-// events. recount.NewBusy(1) makes the rows of both.
+// events. oracle.NewBusy(1) makes the rows of both.
 func oldPlain(t testing.TB) []byte {
 	t.Helper()
 	r, err := gzip.NewReader(bytes.NewReader(oldFile(t, "old-plain.gz")))
@@ -66,22 +66,22 @@ func TestRewrite(t *testing.T) {
 		put(f.site.ID, 0, oldPlain(t))
 		put(other.ID, 7, oldDeflated(t))
 
-		busy := recount.NewBusy(1)
+		busy := oracle.NewBusy(1)
 		rows := []segment.Rows{busy.Day(oldDay, 500)}
 		rows = append(rows, busy.Day(oldDay+1, 500))
-		all := recount.Dashboard(time.UTC, oldDay, 2)
+		all := oracle.Dashboard(time.UTC, oldDay, 2)
 		for i := range all.Breakdowns {
 			all.Breakdowns[i].VisitorsOnly = false
 		}
 		queries := []*scan.Query{
-			rollable(recount.Dashboard(time.UTC, oldDay, 2)), all, recount.Filtered(all, scan.Page, recount.BusyPath(10)),
+			rollable(oracle.Dashboard(time.UTC, oldDay, 2)), all, oracle.Filtered(all, scan.Page, oracle.BusyPath(10)),
 		}
 		report := func() (figures []any) {
 			t.Helper()
 			f.restart()
 			for _, q := range queries {
 				answer := f.report(q)
-				recount.Check(t, "own", recount.Count(q, rows), answer.Results[0])
+				oracle.Check(t, "own", oracle.Count(q, rows), answer.Results[0])
 
 				imported, err := f.reports.Report(t.Context(), reports.Request{SiteID: other.ID, Now: f.clock.now, Periods: []*scan.Query{q}})
 				if err != nil || imported.Results[0].Totals.Visits == 0 {

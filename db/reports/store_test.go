@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
-	"github.com/tallygate/tallygate/db/reports/recount"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/oracle"
 )
 
 var startDay = dbtest.Start.Day()
@@ -47,7 +47,7 @@ func (f *fixture) storeVisits(day model.Day, n int) {
 // equal compares the totals of a report with a recount of the export.
 func (f *fixture) equal(name string, q *scan.Query) {
 	f.t.Helper()
-	recount.Check(f.t, name, recount.Count(q, f.exported()), f.report(q).Results[0])
+	oracle.Check(f.t, name, oracle.Count(q, f.exported()), f.report(q).Results[0])
 }
 
 // TestTwoWorkersOnOneDay checks that a worker that read the rows first but stores last does not
@@ -489,7 +489,7 @@ func TestRollups(t *testing.T) {
 		f.equal("another time zone, from columns", local)
 		answer := f.report(rollable(whole(2)), whole(1), local)
 		for i, q := range []*scan.Query{rollable(whole(2)), whole(1), local} {
-			recount.Check(t, fmt.Sprintf("period %d", i), recount.Count(q, f.exported()), answer.Results[i])
+			oracle.Check(t, fmt.Sprintf("period %d", i), oracle.Count(q, f.exported()), answer.Results[i])
 		}
 
 		damage(rollup)

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
-	"github.com/tallygate/tallygate/db/reports/recount"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/oracle"
 )
 
 // clock is the time of a test.
@@ -61,7 +61,7 @@ func (f *fixture) exec(statement string, args ...any) {
 // store stores the rows of days, in the way ingestion does.
 func (f *fixture) store(siteID int64, days ...segment.Rows) {
 	f.t.Helper()
-	if err := recount.Store(f.t.Context(), f.d, siteID, days...); err != nil {
+	if err := oracle.Store(f.t.Context(), f.d, siteID, days...); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -81,7 +81,7 @@ func (f *fixture) work(now model.Instant) {
 // exported reads the rows of the site from its export.
 func (f *fixture) exported() []segment.Rows {
 	f.t.Helper()
-	days, err := recount.Exported(f.t.Context(), f.d, f.site.ID)
+	days, err := oracle.Exported(f.t.Context(), f.d, f.site.ID)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -104,13 +104,13 @@ func (f *fixture) compare(name string, zone *time.Location, first model.Day, day
 	rows := f.exported()
 	f.restart()
 	for i := range 4 {
-		a, b := recount.Query(f.random, zone, first, days), recount.Query(f.random, zone, first, days)
+		a, b := oracle.Query(f.random, zone, first, days), oracle.Query(f.random, zone, first, days)
 		if i%2 == 0 {
 			a = rollable(a)
 		}
 		answer := f.report(a, b)
-		recount.Check(f.t, fmt.Sprintf("%s, report %d", name, i), recount.Count(a, rows), answer.Results[0])
-		recount.Check(f.t, fmt.Sprintf("%s, report %d compared", name, i), recount.Count(b, rows), answer.Results[1])
+		oracle.Check(f.t, fmt.Sprintf("%s, report %d", name, i), oracle.Count(a, rows), answer.Results[0])
+		oracle.Check(f.t, fmt.Sprintf("%s, report %d compared", name, i), oracle.Count(b, rows), answer.Results[1])
 	}
 }
 
@@ -154,7 +154,7 @@ const (
 // deletion of its rows. After each step, random reports must equal a recount of the export, and the
 // segments a count by SQL.
 func TestReportsEqualTheExport(t *testing.T) {
-	for i, z := range recount.Zones {
+	for i, z := range oracle.Zones {
 		day, err := model.ParseDay(z.Day)
 		if err != nil {
 			t.Fatal(err)
@@ -180,7 +180,7 @@ func TestReportsEqualTheExport(t *testing.T) {
 func followWorld(t *testing.T, f *fixture, zone *time.Location, first model.Day) {
 	const days = 5
 	subject := []byte("user-a..........")[:16]
-	world := recount.World(f.random, first, days)
+	world := oracle.World(f.random, first, days)
 	for i := range world {
 		for j := range world[i].Visits {
 			if v := &world[i].Visits[j]; v.UserID != "" {
@@ -192,7 +192,7 @@ func followWorld(t *testing.T, f *fixture, zone *time.Location, first model.Day)
 
 	// Rows of another site must not count.
 	other := dbtest.NewSite(t, f.d, f.site.AccountID, "other.example")
-	f.store(other.ID, recount.World(f.random, first, days)...)
+	f.store(other.ID, oracle.World(f.random, first, days)...)
 
 	// The worker has not run yet.
 	f.clock.now = (first + 2).Start().Add(20 * time.Hour)
@@ -259,9 +259,9 @@ func (f *fixture) setZone(zone *time.Location) {
 func (f *fixture) seal(zone *time.Location, first model.Day, days int) {
 	f.t.Helper()
 	q := &scan.Query{Zone: zone, From: scan.DateOf(first.Start().Time()).AddDays(-2), To: scan.DateOf(first.Start().Time()).AddDays(days + 2),
-		Breakdowns: recount.AllBreakdowns(), KeyEvents: map[string]bool{"signup": true}}
+		Breakdowns: oracle.AllBreakdowns(), KeyEvents: map[string]bool{"signup": true}}
 	f.exec("UPDATE visits SET user_id = '' WHERE site_id = ?", f.site.ID)
-	want := recount.Count(q, f.exported())
+	want := oracle.Count(q, f.exported())
 
 	before := (first + 70).Start().Month()
 	if ready, err := f.reports.Seal(f.t.Context(), before, f.clock.now); err != nil || !ready {
@@ -273,6 +273,6 @@ func (f *fixture) seal(zone *time.Location, first model.Day, days int) {
 	if states := f.states(); states[sealed] == 0 || len(states) != 1 {
 		f.t.Fatalf("days by state %v; want all sealed", states)
 	}
-	recount.Check(f.t, "sealed", want, f.report(q).Results[0])
+	oracle.Check(f.t, "sealed", want, f.report(q).Results[0])
 	f.check(false)
 }

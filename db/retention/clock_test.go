@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestNowIsTheDatabasesTime checks that the time is the server's or, with SQLite, this machine's,

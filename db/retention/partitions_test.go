@@ -13,10 +13,10 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 func day(year int, month time.Month, day int) model.Instant {

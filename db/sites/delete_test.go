@@ -13,10 +13,10 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // fillTo creates n sites and n sitekeys for an account.

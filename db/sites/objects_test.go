@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestObjectsAreBounded: of 60 objects that two processes create concurrently, exactly as many are

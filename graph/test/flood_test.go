@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 const updateSiteMutation = `mutation($id: ID!, $name: String!) { updateSite(input: {siteId: $id, name: $name}) {

@@ -20,11 +20,11 @@ import (
 	"github.com/alexedwards/argon2id"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph"
 	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }

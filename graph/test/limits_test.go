@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // spend exceeds the time that any refused request takes on a busy machine, under the race detector. A

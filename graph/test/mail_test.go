@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // mailLanguages returns recipient, kind and language of all mails with a recipient.

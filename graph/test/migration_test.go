@@ -7,8 +7,8 @@ import (
 	"github.com/alexedwards/argon2id"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // passwordHash returns a hash of the tests' password.

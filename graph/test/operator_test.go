@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/resolver"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 const accountsQuery = `query($first: Int, $after: String, $last: Int, $before: String, $orderBy: AccountOrder!, $search: String) {

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
-	"github.com/tallygate/tallygate/db/reports/recount"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/oracle"
 )
 
 // metricsFragment selects every figure.
@@ -103,7 +103,7 @@ func TestReportsEqualTheExport(t *testing.T) {
 
 			// Daylight saving ends in New York on 1 November.
 			first := model.At(time.Date(2026, 10, 29, 0, 0, 0, 0, time.UTC)).Day()
-			world := recount.World(random, first, 6)
+			world := oracle.World(random, first, 6)
 			for i := range world {
 				for j := range world[i].Visits {
 					if v := &world[i].Visits[j]; v.UserID != "" {
@@ -111,7 +111,7 @@ func TestReportsEqualTheExport(t *testing.T) {
 					}
 				}
 			}
-			if err := recount.Store(t.Context(), d, a.siteNumber(site), world...); err != nil {
+			if err := oracle.Store(t.Context(), d, a.siteNumber(site), world...); err != nil {
 				t.Fatal(err)
 			}
 			sites[n] = site
@@ -120,7 +120,7 @@ func TestReportsEqualTheExport(t *testing.T) {
 
 		for n, zone := range zones {
 			site := sites[n]
-			rows, err := recount.Exported(t.Context(), d, a.siteNumber(site))
+			rows, err := oracle.Exported(t.Context(), d, a.siteNumber(site))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,8 +168,8 @@ func compareReport(
 		}
 		return q
 	}
-	want := recount.Count(query(from, to), rows)
-	compared := recount.Count(query(other, other.AddDays(from.DaysUntil(to))), rows)
+	want := oracle.Count(query(from, to), rows)
+	compared := oracle.Count(query(other, other.AddDays(from.DaysUntil(to))), rows)
 
 	label := fmt.Sprintf("%s (%v)", name, variables)
 	kind := map[string]string{"PAGE": "page", "EVENT": "event"}[by]
@@ -414,7 +414,7 @@ func TestSameTimeOfDay(t *testing.T) {
 			for at := day.Start(); at.Day() == day; at = at.Add(10 * time.Minute) {
 				rows.Views = append(rows.Views, segment.View{VisitKey: key, At: at, ID: int64(at), Path: "/", Width: model.UnknownWidth})
 			}
-			if err := recount.Store(t.Context(), d, a.siteNumber(site), rows); err != nil {
+			if err := oracle.Store(t.Context(), d, a.siteNumber(site), rows); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -496,7 +496,7 @@ func TestHoursAndDaysOfTheWeek(t *testing.T) {
 		sunday := time.Date(2026, 11, 15, 22, 50, 0, 0, time.UTC)
 		at := func(minutes int) model.Instant { return model.At(sunday.Add(time.Duration(minutes) * time.Minute)) }
 		key := segment.VisitKey{Visitor: model.VisitorID{1}, N: 1}
-		err := recount.Store(t.Context(), d, a.siteNumber(site), segment.Rows{
+		err := oracle.Store(t.Context(), d, a.siteNumber(site), segment.Rows{
 			Day:    at(0).Day(),
 			Visits: []segment.Visit{{VisitKey: key, StartedAt: at(0), Channel: "direct"}},
 			Views: []segment.View{{VisitKey: key, At: at(0), ID: 1, Path: "/", Width: model.UnknownWidth},
@@ -551,7 +551,7 @@ func storeDay(t *testing.T, d *db.DB, siteID int64, now model.Instant) {
 	visit := func(key segment.VisitKey, seconds int, channel, source string) segment.Visit {
 		return segment.Visit{VisitKey: key, StartedAt: at(seconds), Channel: channel, Campaign: model.Campaign{Source: source}}
 	}
-	err := recount.Store(t.Context(), d, siteID, segment.Rows{
+	err := oracle.Store(t.Context(), d, siteID, segment.Rows{
 		Day:    now.Day(),
 		Visits: []segment.Visit{visit(first, 10, "email", "news"), visit(second, 20, "direct", "")},
 		Views:  []segment.View{view(first, 10, "/"), view(second, 20, "/"), view(first, 30, "/pricing")},
@@ -684,7 +684,7 @@ func storePages(t *testing.T, d *db.DB, siteID int64, now model.Instant, pages i
 			Path: fmt.Sprintf("/%03d/%s", i, text), Width: model.UnknownWidth,
 		})
 	}
-	if err := recount.Store(t.Context(), d, siteID, rows); err != nil {
+	if err := oracle.Store(t.Context(), d, siteID, rows); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestUsageByMonthAndDay: months are complete, the current day is what the month has beyond its counted

@@ -11,9 +11,9 @@ import (
 
 	"github.com/vektah/gqlparser/v2/ast"
 
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // schema is the schema that the tests of all fields iterate over.

@@ -38,6 +38,7 @@ var areas = map[string]struct {
 	"db":              {mayImport: []string{"db/model"}},
 	"db/model":        {leaf: true},
 	"frontend-assets": {leaf: true},
+	"tools":           {mayImport: []string{"cmd", "graph", "graph/client", "dataplane", "jobs", "web", "db", "db/model", "frontend-assets"}},
 }
 
 // The reasons, as printed in the messages.
@@ -62,17 +63,14 @@ const (
 		"and do not depend on how these reach a worker"
 	roomReason = "packages of db import those below them only (db -> audit, exports, files, ingest, keys, reports -> outbox -> sites -> " +
 		"accounts -> retention): what two of them need moves down"
-	testOnlyReason = "it exists for tests: only _test.go files and other test-only packages import it"
-	outsideReason  = "packages live below graph, dataplane, jobs, web, db, frontend-assets or cmd, so that a newcomer finds them"
+	toolsReason    = "tools measure and test the product and are no part of it: only _test.go files and other tools import them"
+	outsideReason  = "packages live below graph, dataplane, jobs, web, db, frontend-assets, cmd or tools, so that a newcomer finds them"
 	topLevelReason = "a newcomer reads the folder list and knows the product; " +
 		"a new entry needs a noun that the product already uses, or a folder below an existing one"
 )
 
 // apart are the areas that never import each other, not even in tests of one of them.
 var apart = []string{"graph", "dataplane", "jobs"}
-
-// testOnly are the packages that help tests, and cmd/recount, which runs one of them as a program.
-var testOnly = []string{"cmd/recount", "db/dbtest", "db/reports/recount", "frontend-assets/browsertest", "jobs/queue/redistest"}
 
 // onlyUnderDB are the packages for SQL. Only packages under db/ may import them or packages below
 // them.
@@ -82,7 +80,7 @@ var onlyUnderDB = []string{"github.com/uptrace/bun", "database/sql", "github.com
 var onlyUnderQueue = []string{"github.com/hibiken/asynq", "github.com/redis/go-redis", "github.com/alicebob/miniredis"}
 
 // sqlOutsideDB are the packages elsewhere that speak SQL. None is part of the service.
-var sqlOutsideDB = []string{"cmd/loadgen/bulk"}
+var sqlOutsideDB = []string{"tools/dbtest", "tools/loadgen/bulk", "tools/pgserver"}
 
 // rooms are the packages of db from the lowest to the highest. Each may import those before it. The
 // packages of one line do not import each other.
@@ -97,8 +95,8 @@ var rooms = [][]string{
 }
 
 // topLevel lists the entries of the repository's root, without dot-files, which are permitted.
-var topLevel = []string{"graph", "dataplane", "jobs", "web", "db", "frontend-assets", "cmd", "deploy", "docs", "go.mod", "go.sum", "gqlgen.yml",
-	"Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "THIRD_PARTY.md", "Dockerfile", "compose.yaml"}
+var topLevel = []string{"graph", "dataplane", "jobs", "web", "db", "frontend-assets", "cmd", "tools", "deploy", "docs", "go.mod", "go.sum", "gqlgen.yml",
+	"Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "THIRD_PARTY.md"}
 
 // TestLayoutImports checks the imports of every Go file of the repository, also of those that build
 // tags leave out.
@@ -170,15 +168,18 @@ func objection(f goFile, imported string) string {
 		}
 
 		carriesTasks := slices.ContainsFunc(onlyUnderQueue, func(p string) bool { return within(imported, p) })
-		if carriesTasks && !within(f.dir(), "jobs/queue") && !f.isTest() {
+		if carriesTasks && !within(f.dir(), "jobs/queue") && !within(f.dir(), "tools") && !f.isTest() {
 			return queueReason
 		}
 
 		return ""
 	}
 
-	if slices.Contains(testOnly, internal) && !f.isTest() && !slices.Contains(testOnly, f.dir()) {
-		return testOnlyReason
+	if within(internal, "tools") {
+		if f.isTest() || within(f.dir(), "tools") {
+			return ""
+		}
+		return toolsReason
 	}
 
 	if from, to := roomOf(f.dir()), roomOf(internal); from >= 0 && to >= from && f.dir() != internal && !f.external {
@@ -368,7 +369,7 @@ func TestLayoutRules(t *testing.T) {
 		{"cmd/tallygate/serve/serve.go", false, "db/model", ""},
 		{"cmd/tallygate/serve/serve.go", false, "frontend-assets", ""},
 		{"cmd/tallygate/serve/serve.go", false, "net/http", ""},
-		{"cmd/loadgen/main.go", false, "db", ""},
+		{"tools/loadgen/main.go", false, "db", ""},
 		{"graph/site.go", false, "db", ""},
 		{"graph/site.go", false, "db/model", ""},
 		{"graph/server.go", false, "frontend-assets", ""},
@@ -388,13 +389,13 @@ func TestLayoutRules(t *testing.T) {
 		{"jobs/quota.go", false, "dataplane/batch", apartReason},
 		{"jobs/quota_test.go", false, "dataplane/batch", apartReason},
 		{"dataplane/collect_test.go", external, "graph", apartReason},
-		{"graph/limits_test.go", external, "jobs/queue/redistest", apartReason},
+		{"graph/limits_test.go", external, "tools/redistest", ""},
 
 		// Imports point to the middle.
 		{"db/sites.go", false, "graph", dbReason},
 		{"db/sites.go", false, "dataplane/analytics/visit", dbReason},
 		{"db/sites.go", false, "frontend-assets", dbReason},
-		{"db/dbtest/dbtest.go", false, "jobs", dbReason},
+		{"tools/dbtest/dbtest.go", false, "jobs", ""},
 		{"db/sites_test.go", false, "graph", dbReason},
 
 		// Inside db they point down.
@@ -449,10 +450,10 @@ func TestLayoutRules(t *testing.T) {
 		{"cmd/tallygate/serve/serve.go", false, "modernc.org/sqlite", sqlReason},
 		{"dataplane/collect_test.go", external, "database/sql", sqlReason},
 		{"db/hits.go", false, "github.com/uptrace/bun", ""},
-		{"cmd/loadgen/bulk/bulk.go", false, "github.com/jackc/pgx/v5", ""},
-		{"cmd/loadgen/fill.go", false, "github.com/jackc/pgx/v5", sqlReason},
+		{"tools/loadgen/bulk/bulk.go", false, "github.com/jackc/pgx/v5", ""},
+		{"tools/loadgen/fill.go", false, "github.com/jackc/pgx/v5", sqlReason},
 		{"db/migrations/embed.go", false, "database/sql", ""},
-		{"db/dbtest/postgres.go", false, "github.com/jackc/pgx/v5", ""},
+		{"tools/dbtest/postgres.go", false, "github.com/jackc/pgx/v5", ""},
 		{"dataplane/routes.go", false, "github.com/uptrace/bunrouter", ""},
 
 		// Only jobs/queue carries tasks.
@@ -461,17 +462,17 @@ func TestLayoutRules(t *testing.T) {
 		{"jobs/queue/queue.go", false, "github.com/hibiken/asynq", ""},
 		{"jobs/faults_test.go", external, "github.com/hibiken/asynq", ""},
 
-		// Test-only packages stay out of the program.
-		{"cmd/tallygate/command/demo.go", false, "db/dbtest", testOnlyReason},
-		{"frontend-assets/handler.go", false, "frontend-assets/browsertest", testOnlyReason},
-		{"jobs/worker.go", false, "jobs/queue/redistest", testOnlyReason},
-		{"db/tx.go", false, "db/dbtest", testOnlyReason},
-		{"cmd/tallygate/test/process_test.go", false, "db/dbtest", ""},
-		{"cmd/tallygate/test/process_test.go", false, "frontend-assets/browsertest", ""},
-		{"dataplane/harness_test.go", false, "db/dbtest", ""},
-		{"dataplane/collect_test.go", external, "db/dbtest", ""},
-		{"dataplane/collect_test.go", external, "frontend-assets/browsertest", ""},
-		{"jobs/queue/redistest/redistest.go", false, "db/dbtest", ""},
+		// Tools stay out of the program.
+		{"cmd/tallygate/command/demo.go", false, "tools/dbtest", toolsReason},
+		{"frontend-assets/handler.go", false, "tools/browsertest", toolsReason},
+		{"jobs/worker.go", false, "tools/redistest", toolsReason},
+		{"db/tx.go", false, "tools/dbtest", toolsReason},
+		{"cmd/tallygate/test/process_test.go", false, "tools/dbtest", ""},
+		{"cmd/tallygate/test/process_test.go", false, "tools/browsertest", ""},
+		{"dataplane/harness_test.go", false, "tools/dbtest", ""},
+		{"dataplane/collect_test.go", external, "tools/dbtest", ""},
+		{"dataplane/collect_test.go", external, "tools/browsertest", ""},
+		{"tools/redistest/redistest.go", false, "tools/dbtest", ""},
 
 		// An external test imports what it needs.
 		{"db/hits_test.go", external, "dataplane/analytics", ""},

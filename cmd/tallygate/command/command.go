@@ -17,7 +17,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/tallygate/tallygate/cmd/internal/environment"
+	"github.com/tallygate/tallygate/cmd/environment"
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db/audit"
 )

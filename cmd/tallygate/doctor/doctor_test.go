@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
-	"github.com/tallygate/tallygate/jobs/queue/redistest"
+	"github.com/tallygate/tallygate/tools/redistest"
 )
 
 // TestRedisClock: a clock that differs from Redis's by more than a minute is found.

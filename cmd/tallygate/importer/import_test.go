@@ -9,13 +9,13 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/importer"
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
-	"github.com/tallygate/tallygate/db/reports/recount"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/oracle"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -36,7 +36,7 @@ func newFixture(t *testing.T, databaseURL string) *fixture {
 
 	own := day("2026-02-05").Start().Add(time.Hour)
 	key := segment.VisitKey{Visitor: model.VisitorID{1}, N: 1}
-	err := recount.Store(t.Context(), f.d, f.site.ID, segment.Rows{
+	err := oracle.Store(t.Context(), f.d, f.site.ID, segment.Rows{
 		Day: own.Day(), Visits: []segment.Visit{{VisitKey: key, StartedAt: own, Channel: "direct"}},
 		Views: []segment.View{{VisitKey: key, At: own, ID: 1, Path: "/", Width: model.UnknownWidth, EngagedMS: 20_000}},
 	})
@@ -195,9 +195,9 @@ func (f *fixture) wantFirstDay(want model.Day) {
 func (f *fixture) equal(before *scan.Result) {
 	f.t.Helper()
 	after := f.report(query(scan.Page))
-	want := &recount.Result{Totals: before.Totals, Points: before.Points,
+	want := &oracle.Result{Totals: before.Totals, Points: before.Points,
 		Breakdowns: []map[string]scan.Figures{maps.Collect(before.Breakdowns[0].All())}}
-	recount.Check(f.t, "after the import was undone", want, after)
+	oracle.Check(f.t, "after the import was undone", want, after)
 	f.wantFirstDay(day("2026-02-05"))
 }
 
@@ -264,7 +264,7 @@ func (f *fixture) wantStates(r *scan.Result, totals, series, rows scan.ImportSta
 func (f *fixture) wantExcluded() {
 	f.t.Helper()
 	filtered := query(scan.Page)
-	filtered.Filters = []scan.Filter{recount.Is(scan.Page, "/")}
+	filtered.Filters = []scan.Filter{oracle.Is(scan.Page, "/")}
 	r := f.report(filtered)
 	f.wantTotals(r, counts{1, 1, 1, 0, 0, 0}, 0, 0, 0, 0, 1)
 	f.wantRows(r, 0, map[string]counts{"/": own})
@@ -321,7 +321,7 @@ func (f *fixture) wantFiltered(want counts, page string) {
 	f.t.Helper()
 	filtered := query(scan.HourOfDay)
 	filtered.Points = nil
-	filtered.Filters = []scan.Filter{recount.Is(scan.Page, page)}
+	filtered.Filters = []scan.Filter{oracle.Is(scan.Page, page)}
 	r := f.report(filtered)
 	f.wantTotals(r, want)
 	f.wantStates(r, scan.ImportIncluded, scan.ImportIncluded, scan.ImportIncluded)

@@ -15,8 +15,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }

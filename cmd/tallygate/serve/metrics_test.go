@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 var updateTable = flag.Bool("update", false, "rewrite the table of metrics in docs/operations.md")

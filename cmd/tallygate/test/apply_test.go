@@ -13,9 +13,9 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/command"
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // applier applies files to an installation.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // seenWithin is the time within which another process must notice a change. It is well below the

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestCommonDatabaseAway checks that a data plane stays ready, and stores the hits of sites that it knows,

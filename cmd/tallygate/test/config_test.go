@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // tallygate runs a command line that terminates by itself, and returns its exit status and output.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestConfigureSite runs docs/configure-site.sh: with only an API token it creates a site to which

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // settingsFor are the settings of a process on a test database.

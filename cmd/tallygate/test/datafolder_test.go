@@ -14,7 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/database"
 	"github.com/tallygate/tallygate/cmd/tallygate/secret"
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestFileModes checks that only the owner can read the database's files, with any umask and after

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tallygate/tallygate/db/dbtest"
-	"github.com/tallygate/tallygate/jobs/queue/redistest"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/redistest"
 )
 
 // TestDeployComposeClusterRealRedis: two processes of each role, with the file's environment, on PostgreSQL and Redis

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // caddy runs the shipped Caddyfile with other addresses: of its two sites, and of the nodes. It returns the

@@ -26,9 +26,9 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/doctor"
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
-	"github.com/tallygate/tallygate/db/pgserver"
-	"github.com/tallygate/tallygate/jobs/queue/redistest"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/pgserver"
+	"github.com/tallygate/tallygate/tools/redistest"
 )
 
 // installation is one on which the doctor is tried.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // fullConfig is a file in the form of "admin export-config", in which every setting differs from that of

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // awaitReady waits until /readyz has the status, and returns its body and the time that this took.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestImportCommands checks the operator's commands: a dry run changes nothing, a damaged file is

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/jobs/queue/redistest"
+	"github.com/tallygate/tallygate/tools/redistest"
 )
 
 // The tests of this file follow docs/incidents.md.

@@ -27,7 +27,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // loadBalancer is one of the shipped examples in docs/proxies.

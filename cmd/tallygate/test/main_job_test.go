@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db/dbtest"
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
-	"github.com/tallygate/tallygate/jobs/queue/redistest"
+	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/redistest"
 )
 
 // TestMainJobChromium tests the main use end to end: an owner gets a site key over GraphQL, a real

@@ -17,8 +17,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // monitoring is the folder of the dashboard and the alert rules.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestUnknownPaths checks that unknown paths are 404 in JSON for each method, without a redirect.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // startPooler starts PgBouncer in transaction mode before the server of an address, and returns the

@@ -19,11 +19,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/cmd/internal/programtest"
 	"github.com/tallygate/tallygate/cmd/tallygate/command"
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
-	"github.com/tallygate/tallygate/db/dbtest"
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/programtest"
 )
 
 // asProgram is the environment variable that makes the test binary behave as the program. Most tests

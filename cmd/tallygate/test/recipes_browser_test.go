@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 // recipePages are the pages of a shop that uses recipes, and the instance that they call.

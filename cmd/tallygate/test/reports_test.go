@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestCheckReports checks that the operator's command agrees with right reports, and names each

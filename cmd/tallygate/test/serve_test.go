@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 func get(t *testing.T, url string) (status int, body string) {

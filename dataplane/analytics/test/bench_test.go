@@ -18,9 +18,9 @@ import (
 	"github.com/tallygate/tallygate/dataplane"
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/web"
 )
 

@@ -12,9 +12,9 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/cells"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // traffic sends hits of sites until it is stopped. It counts those that were accepted.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // contractCodes are all error codes of the two endpoints, by status (analytics contract, section

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestUnknownEventsAreNamed: the owner sees the names of refused events that could be registered, and

@@ -13,9 +13,9 @@ import (
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/cells"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // redeemer redeems challenges and tokens of sitekeys, each through all planes at once, until it is stopped.

@@ -13,8 +13,8 @@ import (
 
 	recaptcha "gopkg.in/ezzarghili/recaptcha-go.v4"
 
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // recorded are the requests of client libraries of other captcha services, byte for byte as

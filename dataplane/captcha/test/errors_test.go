@@ -13,8 +13,8 @@ import (
 	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // with returns a copy of a body with changed fields; nil removes a field.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // fuzzPlane returns a plane on SQLite with a bound sitekey. fill replaces a body's placeholders

@@ -9,8 +9,8 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/web"
 )
 

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/reports/recount"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/tools/oracle"
 )
 
 const (
@@ -31,7 +31,7 @@ var busyMonth = sync.OnceValues(func() ([][segment.Parts][]byte, error) {
 		return nil
 	}
 
-	b := recount.NewBusy(1)
+	b := oracle.NewBusy(1)
 	for n := range model.Day(busyDays) {
 		g, err := segment.Build(b.Day(busyFirst+n, busyViews))
 		if n < mergedDays && err == nil {
@@ -82,15 +82,15 @@ func BenchmarkDashboard(b *testing.B) {
 		b.Fatal(err)
 	}
 
-	all := recount.Dashboard(time.UTC, busyFirst, busyDays)
+	all := oracle.Dashboard(time.UTC, busyFirst, busyDays)
 	for _, c := range []struct {
 		name  string
 		query *scan.Query
 	}{
 		{"all", all},
-		{"berlin", recount.Dashboard(berlin, busyFirst, busyDays)},
-		{"page", recount.Filtered(all, scan.Page, recount.BusyPath(10))},
-		{"channel", recount.Filtered(all, scan.Channel, "organic search")},
+		{"berlin", oracle.Dashboard(berlin, busyFirst, busyDays)},
+		{"page", oracle.Filtered(all, scan.Page, oracle.BusyPath(10))},
+		{"channel", oracle.Filtered(all, scan.Channel, "organic search")},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -123,7 +123,7 @@ func BenchmarkRollups(b *testing.B) {
 		size += len(rollups[i])
 	}
 
-	query := recount.Dashboard(time.UTC, busyFirst, busyDays)
+	query := oracle.Dashboard(time.UTC, busyFirst, busyDays)
 	b.ReportAllocs()
 	for b.Loop() {
 		s := scan.New(query)

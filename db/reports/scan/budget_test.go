@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/reports/recount"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/tools/oracle"
 )
 
 // distinct is a day of visits with different paths, properties, user ids and currencies.
@@ -98,7 +98,7 @@ func TestOtherRow(t *testing.T) {
 	}
 
 	filtered := *q
-	filtered.Filters = []scan.Filter{recount.Is(scan.Property, scan.OtherValue)}
+	filtered.Filters = []scan.Filter{oracle.Is(scan.Property, scan.OtherValue)}
 	filtered.Filters[0].Property = "a"
 	s = scan.New(&filtered)
 	if err := s.Add(g); err != nil {
@@ -127,7 +127,7 @@ func (c *leaving) Err() error {
 func TestMatchingEndsWithItsContext(t *testing.T) {
 	g := distinct(t, 2_000)
 	from := scan.DateOf(g.First.Start().Time())
-	q := recount.Filtered(&scan.Query{Zone: time.UTC, From: from, To: from}, scan.Page, "/")
+	q := oracle.Filtered(&scan.Query{Zone: time.UTC, From: from, To: from}, scan.Page, "/")
 
 	ctx := &leaving{t.Context(), 3}
 	if err := scan.NewWithin(ctx, q, nil).Add(g); !errors.Is(err, context.Canceled) || ctx.looks < -10 {

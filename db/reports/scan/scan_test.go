@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/db/reports/recount"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/tools/oracle"
 )
 
 // TestScanEqualsNaiveCount compares random queries over random worlds with a count by maps: over
 // the days as they were built, encoded and decoded, and over all days merged.
 func TestScanEqualsNaiveCount(t *testing.T) {
-	for _, z := range recount.Zones {
+	for _, z := range oracle.Zones {
 		t.Run(z.Name, func(t *testing.T) {
 			t.Parallel()
 			zone, err := time.LoadLocation(z.Name)
@@ -31,8 +31,8 @@ func TestScanEqualsNaiveCount(t *testing.T) {
 
 			for seed := range uint64(100) {
 				r := rand.New(rand.NewPCG(seed, 17))
-				days := recount.World(r, first, 1+r.IntN(4))
-				q := recount.Query(r, zone, first, len(days))
+				days := oracle.World(r, first, 1+r.IntN(4))
+				q := oracle.Query(r, zone, first, len(days))
 				compare(t, fmt.Sprintf("seed %d", seed), q, days)
 			}
 		})
@@ -41,7 +41,7 @@ func TestScanEqualsNaiveCount(t *testing.T) {
 
 func compare(t *testing.T, name string, q *scan.Query, days []segment.Rows) {
 	t.Helper()
-	want := recount.Count(q, days)
+	want := oracle.Count(q, days)
 
 	var segments []*segment.Segment
 	for _, rows := range days {
@@ -54,13 +54,13 @@ func compare(t *testing.T, name string, q *scan.Query, days []segment.Rows) {
 		}
 		segments = append(segments, s)
 	}
-	recount.Check(t, name+", days", want, result(t, q, segments))
+	oracle.Check(t, name+", days", want, result(t, q, segments))
 
 	merged, err := segment.Merge(segments)
 	if err != nil {
 		t.Fatal(err)
 	}
-	recount.Check(t, name+", merged", want, result(t, q, []*segment.Segment{merged}))
+	oracle.Check(t, name+", merged", want, result(t, q, []*segment.Segment{merged}))
 
 	compareVisitors(t, name, *q, want, segments)
 	compareRollups(t, name, *q, days, append(segments, merged))
@@ -77,7 +77,7 @@ func compareRollups(t *testing.T, name string, q scan.Query, days []segment.Rows
 	}
 	q.KeyEvents = maps.Clone(q.KeyEvents)
 	q.KeyEvents["scroll"] = len(days)%2 == 0
-	want := recount.Count(&q, days)
+	want := oracle.Count(&q, days)
 
 	q.Breakdowns = slices.Clone(q.Breakdowns)
 	for i := range q.Breakdowns {
@@ -87,7 +87,7 @@ func compareRollups(t *testing.T, name string, q scan.Query, days []segment.Rows
 	checkRollups(t, name+", merged and rolled up", &q, want, segments[len(segments)-1:])
 }
 
-func checkRollups(t *testing.T, name string, q *scan.Query, want *recount.Result, segments []*segment.Segment) {
+func checkRollups(t *testing.T, name string, q *scan.Query, want *oracle.Result, segments []*segment.Segment) {
 	t.Helper()
 	for _, zone := range []*time.Location{q.Zone, time.UTC, time.FixedZone("", 5*60*60)} {
 		s := scan.New(q)
@@ -109,7 +109,7 @@ func checkRollups(t *testing.T, name string, q *scan.Query, want *recount.Result
 
 		// Rows of events have all figures, the others visitors alone.
 		got := s.Result()
-		recount.Check(t, name, &recount.Result{Totals: want.Totals, Points: want.Points, Breakdowns: want.Breakdowns[:1]}, got)
+		oracle.Check(t, name, &oracle.Result{Totals: want.Totals, Points: want.Points, Breakdowns: want.Breakdowns[:1]}, got)
 		for i := range want.Breakdowns {
 			checkVisitors(t, fmt.Sprintf("%s in %v: %+v", name, zone, q.Breakdowns[i]), want.Breakdowns[i], got.Breakdowns[i])
 		}
@@ -139,7 +139,7 @@ func TestRollupsAreUsed(t *testing.T) {
 	}
 	first := model.At(time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC)).Day()
 	var segments []*segment.Segment
-	busy := recount.NewBusy(1)
+	busy := oracle.NewBusy(1)
 	for n := range model.Day(3) {
 		g, err := segment.Build(busy.Day(first+n, 500))
 		if err != nil {
@@ -156,7 +156,7 @@ func TestRollupsAreUsed(t *testing.T) {
 		how(q)
 		return q
 	}
-	utc, local := recount.Dashboard(time.UTC, first, 3), recount.Dashboard(berlin, first, 3)
+	utc, local := oracle.Dashboard(time.UTC, first, 3), oracle.Dashboard(berlin, first, 3)
 	for name, c := range map[string]struct {
 		query *scan.Query
 		zone  *time.Location
@@ -164,15 +164,15 @@ func TestRollupsAreUsed(t *testing.T) {
 	}{
 		"UTC":               {utc, time.UTC, "---"},
 		"Berlin":            {local, berlin, "---"},
-		"one day":           {recount.Dashboard(berlin, first+1, 1), berlin, "---"},
+		"one day":           {oracle.Dashboard(berlin, first+1, 1), berlin, "---"},
 		"UTC in Berlin":     {utc, berlin, "ccc"},
 		"Berlin in UTC":     {local, time.UTC, "ccc"},
-		"filter":            {recount.Filtered(utc, scan.Page, "/"), time.UTC, "ccc"},
-		"unknown event":     {change(recount.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "none"} }), berlin, "---"},
-		"properties":        {change(recount.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "signup"} }), berlin, "ccc"},
-		"other figures":     {change(recount.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Breakdowns[0].VisitorsOnly = false }), berlin, "ccc"},
-		"until a time":      {change(recount.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Until = q.To.Start(berlin).Add(time.Hour) }), berlin, "-c-"},
-		"points of an hour": {change(recount.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Points[1] = q.Points[1].Add(2 * time.Hour) }), berlin, "-c-"},
+		"filter":            {oracle.Filtered(utc, scan.Page, "/"), time.UTC, "ccc"},
+		"unknown event":     {change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "none"} }), berlin, "---"},
+		"properties":        {change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Properties = &scan.PropertyNames{Event: "signup"} }), berlin, "ccc"},
+		"other figures":     {change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Breakdowns[0].VisitorsOnly = false }), berlin, "ccc"},
+		"until a time":      {change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Until = q.To.Start(berlin).Add(time.Hour) }), berlin, "-c-"},
+		"points of an hour": {change(oracle.Dashboard(berlin, first, 3), func(q *scan.Query) { q.Points[1] = q.Points[1].Add(2 * time.Hour) }), berlin, "-c-"},
 	} {
 		rollup, texts := decodeRollup(t, scan.RollUp(g, c.zone).Encode(), g.Encode())
 		got := ""
@@ -186,7 +186,7 @@ func TestRollupsAreUsed(t *testing.T) {
 }
 
 // compareVisitors checks that breakdowns by visitors alone have the same rows with the same visitors.
-func compareVisitors(t *testing.T, name string, q scan.Query, want *recount.Result, segments []*segment.Segment) {
+func compareVisitors(t *testing.T, name string, q scan.Query, want *oracle.Result, segments []*segment.Segment) {
 	t.Helper()
 
 	q.Breakdowns = slices.Clone(q.Breakdowns)

@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 // captchaStates lists the states with a page and an action that lead to the state and keep it.

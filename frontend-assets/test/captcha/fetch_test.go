@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 // replacingFetch returns a page for each way in which pages replace fetch. When its widget is done, a

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 // TestChromiumCaptchaKeepsItsWork checks that a failure of the server or the network does not discard a

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 // firefoxDriver makes an account and a site as a user would, reads figures, and opens a shared link. It

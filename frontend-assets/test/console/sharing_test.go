@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 // createLink creates a shared link, with a password unless that is empty, and returns its token.

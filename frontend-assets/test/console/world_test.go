@@ -26,9 +26,9 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // programFolder holds the program once a test has needed it.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	assets "github.com/tallygate/tallygate/frontend-assets"
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 func TestChromiumGraphiQL(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	assets "github.com/tallygate/tallygate/frontend-assets"
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 // TestFirefoxOriginUnderEveryReferrerPolicy checks that Firefox sends the page's origin under every policy.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 func TestChromiumPageview(t *testing.T) {

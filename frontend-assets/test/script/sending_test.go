@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 const userID = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"

@@ -9,8 +9,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/tallygate/tallygate/db/dbtest"
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // extensions lists the file extensions of downloads (analytics contract, section 2).

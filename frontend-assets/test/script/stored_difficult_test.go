@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestStoredOnDifficultPagesChromium opens pages that break functions the script uses. It must measure

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 func TestStoredAddressesArePathsOnlyChromium(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestStoredInAnyOrderChromium checks messages that overtake each other. A load sends its page view, its

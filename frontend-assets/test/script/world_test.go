@@ -17,7 +17,7 @@ import (
 	"time"
 
 	assets "github.com/tallygate/tallygate/frontend-assets"
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 const siteKey = "0123456789abcdef0123456789abcdef"

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	assets "github.com/tallygate/tallygate/frontend-assets"
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 // contractPolicy is the captcha contract's Content-Security-Policy (section 5), with O for the captcha's

@@ -14,7 +14,7 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 
 	assets "github.com/tallygate/tallygate/frontend-assets"
-	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
 func TestMain(m *testing.M) { os.Exit(browsertest.Run(m.Run)) }

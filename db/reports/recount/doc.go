@@ -1,4 +1,0 @@
-// Package recount counts reports from the rows of the export alone, with maps, as plainly as
-// docs/reports.md defines the figures. It shares no step with package scan. Tests compare the two
-// over random worlds, which it makes.
-package recount

@@ -1,0 +1,13 @@
+package dbtest
+
+import (
+	"os/exec"
+
+	"github.com/tallygate/tallygate/tools/pgserver"
+)
+
+// StartBound starts a command that ends with this process, see pgserver.StartBound.
+func StartBound(cmd *exec.Cmd) error { return pgserver.StartBound(cmd) }
+
+// FreePort returns a TCP port of 127.0.0.1 that no process listens on.
+func FreePort() (int, error) { return pgserver.FreePort() }

@@ -1,0 +1,60 @@
+package traffic
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/tallygate/tallygate/tools/loadgen/target"
+)
+
+func TestJournal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	head := JournalHead{Run: 3, Seed: 4, Started: 5, Sites: make([]target.Site, 300),
+		Target: target.Target{Email: "a@b.example", Password: "secret"}}
+
+	if err := os.WriteFile(path, []byte("an old file that every user can read"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	j, err := CreateJournal(path, head)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var want, got []Entry
+	for i := range 10_000 {
+		e := Entry{Mark: Mark(scramble(uint64(i))), Site: uint16(i % 300), Kind: Kind(i % 12)}
+		want = append(want, e)
+		j.note(e)
+	}
+
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	read := func() (JournalHead, error) {
+		got = nil
+		return ReadJournal(path, func(e Entry) error { got = append(got, e); return nil })
+	}
+	if back, err := read(); err != nil || !slices.Equal(got, want) || back.Run != 3 || back.Target != head.Target ||
+		len(back.Sites) != 300 {
+		t.Errorf("read %d entries of %d, head %+v, %v", len(got), len(want), back, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v: it holds a password", info.Mode(), err)
+	}
+	if err := os.Truncate(path, func() int64 { info, _ := os.Stat(path); return info.Size() - 1 }()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read(); err == nil {
+		t.Error("a journal that is cut off is read as whole")
+	}
+	if err := os.WriteFile(path, []byte("something else\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read(); err == nil {
+		t.Error("another file is read as a journal")
+	}
+}

@@ -1,0 +1,133 @@
+// Command testreport runs "go test -json" with its arguments and reports which tests ran:
+//
+//	go run ./tools/testreport -race ./...
+//
+// It prints the output of failures in full, one line for every other package, and then the number
+// of tests on SQLite, on PostgreSQL, against a real Redis and in Chromium, with the reason of each
+// skip. The Makefile calls it, so that a run on a machine without one of these is visibly smaller.
+//
+// Counted are leaf tests: tests without subtests. Three cases count in addition, each as one, so
+// that the last line never looks better than the run was: a test that failed or was skipped while
+// none of its subtests did; a test that never ended, as failed; a package that failed without a
+// failing test (it does not compile, its TestMain failed), as failed.
+//
+// The exit status is 1 if anything failed or nothing ran. With CI=true, where everything must be
+// present, it is also 1 if a test was skipped or one of the four counts is zero. The last line is
+// always "N passed, N failed, N skipped". With TALLYGATE_TEST_CITUS_URL it counts the tests on
+// Citus instead of the four.
+//
+// On Linux the tests' temporary files are in memory, below /dev/shm, if it has enough free space and
+// neither TMPDIR nor GOTMPDIR is set. They are removed at the end, and after SIGINT, SIGTERM and
+// SIGHUP, which stop the tests.
+//
+// gotestsum prints failures as well, but these counts, their reasons and the last line would still
+// need nearly all of this program as a reader of its JSON.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+
+	scratch := newScratch("/dev/shm", os.Getenv)
+	os.Exit(run(ctx, scratch, os.Args[1:], os.Stdout, os.Stderr, os.Getenv("CI") == "true"))
+}
+
+// patience is how long interrupted tests may take to end, and then their processes to let go of
+// their files.
+const patience = 10 * time.Second
+
+// run runs the tests until ctx ends and returns the exit status. It gives them one PostgreSQL, and the
+// folder scratch for temporary files, unless that is nil. Then it removes both.
+func run(ctx context.Context, scratch *scratch, args []string, stdout, stderr io.Writer, ci bool) int {
+	r := newReport(stdout, kindsOf(os.Getenv("TALLYGATE_TEST_CITUS_URL")))
+
+	env, dir := os.Environ(), ""
+	if scratch != nil {
+		dir = scratch.dir
+		env = append(env, "TMPDIR="+dir)
+	}
+
+	postgres, address, err := startPostgres(dir, os.Getenv)
+	if err == nil {
+		if postgres != nil {
+			env = append(env, address)
+		}
+		err = goTest(ctx, args, env, stderr, r)
+	}
+
+	if postgres != nil {
+		postgres.Stop()
+	}
+	if scratch != nil {
+		err = errors.Join(err, scratch.remove(patience))
+	}
+	if err != nil {
+		r.goTestFailed(err)
+	}
+
+	if !r.finish(ci) {
+		return 1
+	}
+
+	return 0
+}
+
+// goTest runs "go test -json" in an environment and passes its output to r. When ctx ends, it interrupts go test and the tests.
+func goTest(ctx context.Context, args, env []string, stderr io.Writer, r *report) error {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Env, cmd.Stderr = env, stderr
+
+	// A group of its own gets each signal once, whether this process got it alone or, from a
+	// terminal, with its whole group.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+
+	events, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+
+	ended := make(chan struct{})
+	defer close(ended)
+	go interrupt(ctx, cmd.Process.Pid, ended)
+
+	if err = r.read(events); err != nil {
+		// Otherwise it blocks while its output is not read.
+		_ = cmd.Process.Kill()
+		err = fmt.Errorf("read its output: %w", err)
+	}
+
+	return errors.Join(err, cmd.Wait())
+}
+
+// interrupt sends SIGINT to a process group when ctx ends, and SIGKILL when it is still there after
+// patience. It returns at the latest when ended is closed.
+func interrupt(ctx context.Context, group int, ended <-chan struct{}) {
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+
+	_ = syscall.Kill(-group, syscall.SIGINT)
+
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		_ = syscall.Kill(-group, syscall.SIGKILL)
+	}
+}
