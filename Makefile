@@ -14,16 +14,13 @@ TIMEOUT ?= 40m# for the tests of one package
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false \
 	-gcflags=github.com/chromedp/...=-race=false
 
-# Tests wait for processes, browsers and timeouts for a third of their time, so three packages more
-# than there are processors run at once. Those that take longest start first, so that none of them
-# runs alone at the end. "make check" runs vet.
+# Tests wait for processes, browsers and timeouts for a third of their time, so more packages than
+# there are processors run at once. Those that take longest start first, so that none of them runs
+# alone at the end. "make check" runs vet.
 PARALLEL ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
-TESTS = -count=1 -vet=off -p=$(PARALLEL) -timeout=$(TIMEOUT) \
-	./frontend-assets/test/... ./cmd/tallygate/test ./jobs ./graph/... ./tools/loadgen ./...
-
-.PHONY: help
-help: ## Show this list
-	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
+TESTS = -vet=off -p=$(PARALLEL) -timeout=$(TIMEOUT) $(FLAGS)
+PKG ?= ./graph/test ./dataplane/analytics/test ./jobs ./db/reports ./cmd/tallygate/test ./...
+LONG = ./frontend-assets/test/... ./cmd/tallygate/test ./jobs ./graph/... ./tools/loadgen ./...
 
 .PHONY: run
 run: ## Run the service (ARGS=demo: with a demo account, site and page)
@@ -48,7 +45,21 @@ setup: ## Install what the full test suite needs, where that is permitted
 	@.ci/setup
 
 .PHONY: test
-test: setup ## Run every test, under the race detector if there is a C compiler
+test: ## Run the tests that decide whether a change is right, on both databases (PKG: of these packages)
+	@.ci/setup postgres redis
+	@go build -buildvcs=false ./...
+	@go run -buildvcs=false ./tools/testreport -short $(TESTS) $(PKG)
+
+.PHONY: watch
+watch: ## Run "make test" again after each change of a file (PKG: of these packages)
+	@mkdir -p bin; while :; do \
+		touch bin/watched; \
+		$(MAKE) --no-print-directory test PKG="$(PKG)"; \
+		until find . -path ./.git -prune -o -path ./bin -prune -o -type f -newer bin/watched -print | grep -q .; do sleep 1; done; \
+	done
+
+.PHONY: test-all
+test-all: setup ## Run every test, also browsers, faults and loads, under the race detector if there is a C compiler
 	@go build -buildvcs=false ./...
 	@if CGO_ENABLED=1 go build -race runtime/cgo; then \
 		$(MAKE) --no-print-directory test-race; \
@@ -56,13 +67,13 @@ test: setup ## Run every test, under the race detector if there is a C compiler
 		echo "the race detector cannot be built; CI must run with it"; exit 1; \
 	else \
 		echo "the race detector cannot be built: running the tests without it"; \
-		go run -buildvcs=false ./tools/testreport $(TESTS); \
+		go run -buildvcs=false ./tools/testreport -count=1 $(TESTS) $(LONG); \
 	fi
 
 # A program with the race detector sleeps for a second when it exits, unless GORACE sets another time.
 .PHONY: test-race
 test-race: ## Run every test under the race detector, installing nothing
-	@CGO_ENABLED=1 GORACE="$${GORACE:-atexit_sleep_ms=50}" go run -buildvcs=false ./tools/testreport $(RACE) $(TESTS)
+	@CGO_ENABLED=1 GORACE="$${GORACE:-atexit_sleep_ms=50}" go run -buildvcs=false ./tools/testreport $(RACE) -count=1 $(TESTS) $(LONG)
 
 .PHONY: test-citus
 test-citus: ## Run the tests of stores, hits, jobs and reports on a Citus cluster (CITUS=program that starts one)

@@ -37,6 +37,7 @@ func emptyEach(t *testing.T, test func(t *testing.T, d *db.DB)) {
 // TestMigrationWaitsForATableInShortSteps checks that a migration behind a long read of the table does
 // not stop others for the time of the read: they pass it between its attempts.
 func TestMigrationWaitsForATableInShortSteps(t *testing.T) {
+	t.Parallel()
 	databaseURL := dbtest.EmptyPostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
 	if err := d.MigrateWith(t.Context(), set(nil), time.Now); err != nil {
@@ -98,6 +99,7 @@ func waitForLock(t *testing.T, d *db.DB) {
 // TestIndexOutsideOfATransaction checks that an index is built while its table is written, on a plain and
 // on a partitioned table, and that an interrupted migration begins again.
 func TestIndexOutsideOfATransaction(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.EmptyPostgresURL(t))
 	before := map[string]string{"2_visits": `
 CREATE TABLE visits (site_id bigint NOT NULL, day integer NOT NULL) PARTITION BY RANGE (day);
@@ -180,6 +182,7 @@ func waitForIndex(t *testing.T, d *db.DB, name string) {
 
 // TestOldestProgram checks that a schema keeps out programs that it names as too old, and no others.
 func TestOldestProgram(t *testing.T) {
+	t.Parallel()
 	emptyEach(t, func(t *testing.T, d *db.DB) {
 		old := set(nil)
 		compatible := map[string]string{"2_street": "ALTER TABLE shops ADD COLUMN street text;"}
@@ -204,6 +207,7 @@ func TestOldestProgram(t *testing.T) {
 // TestMigrateWithoutRights checks that a role of PostgreSQL that may only read and write rows starts on a
 // schema that is up to date.
 func TestMigrateWithoutRights(t *testing.T) {
+	t.Parallel()
 	databaseURL := dbtest.EmptyPostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
 	if err := d.Migrate(t.Context(), time.Now); err != nil {
@@ -222,6 +226,7 @@ func TestMigrateWithoutRights(t *testing.T) {
 // TestDaySaltsSurviveTheirNewTables checks that the migration of the day salts keeps them, so that no visitor
 // is counted twice on the day of an upgrade.
 func TestDaySaltsSurviveTheirNewTables(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.EmptyPostgresURL(t))
 	if err := d.MigrateWith(t.Context(), db.MigrationsUntil("_000024_reports"), time.Now); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
 func TestMigrateTwiceChangesNothing(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		if err := d.Migrate(t.Context(), time.Now); err != nil {
 			t.Fatal(err)
@@ -27,6 +28,7 @@ func TestMigrateTwiceChangesNothing(t *testing.T) {
 }
 
 func TestMigrateSeveralAtOnce(t *testing.T) {
+	t.Parallel()
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 		const starters = 8
 		errs := make([]error, starters)
@@ -52,6 +54,7 @@ func TestMigrateSeveralAtOnce(t *testing.T) {
 }
 
 func TestSchemaOfAnEmptyDatabase(t *testing.T) {
+	t.Parallel()
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 		d, err := db.Open(databaseURL)
 		if err != nil {
@@ -68,6 +71,7 @@ func TestSchemaOfAnEmptyDatabase(t *testing.T) {
 // TestMigrateRefusesAnEarlierBuild checks that a database of the builds before the first release is
 // refused with a clear error, and not changed.
 func TestMigrateRefusesAnEarlierBuild(t *testing.T) {
+	t.Parallel()
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		for _, statement := range []string{

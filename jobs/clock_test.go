@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // live stores rows that are valid at a time and look old to a clock that is ahead.
@@ -171,7 +172,7 @@ func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 	}{{425 * 24 * time.Hour, slog.LevelError}, {55 * time.Minute, slog.LevelWarn}, {-425 * 24 * time.Hour, slog.LevelError}} {
 		t.Run(test.jump.String(), func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
-				clock := &clock{now: noon}
+				clock := testkit.NewClock(noon)
 				dbtest.SetClocks(d, clock.Now, func() time.Duration { return 0 })
 				log := &lastHandler{}
 				j, err := jobs.New(jobs.Options{DB: d, Now: clock.Now, Log: slog.New(log), RetentionMonths: 6})
@@ -183,7 +184,7 @@ func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 				runAll(t, j)
 				live(t, d, model.At(noon))
 
-				clock.add(test.jump)
+				clock.Add(test.jump)
 				runAll(t, j)
 				wantLive(t, d)
 
@@ -200,7 +201,7 @@ func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 				}
 
 				// The clock is corrected.
-				clock.add(-test.jump)
+				clock.Add(-test.jump)
 				runAll(t, j)
 				wantLive(t, d)
 
@@ -218,7 +219,7 @@ func TestConsumedStaysConsumed(t *testing.T) {
 	t.Parallel()
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		clock := &clock{now: noon}
+		clock := testkit.NewClock(noon)
 		dbtest.SetClocks(d, clock.Now, func() time.Duration { return 0 })
 
 		j, err := jobs.New(jobs.Options{DB: d, Now: clock.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
@@ -251,9 +252,9 @@ func TestConsumedStaysConsumed(t *testing.T) {
 			t.Fatal("the token was consumed before")
 		}
 
-		clock.add(55 * time.Minute)
+		clock.Add(55 * time.Minute)
 		runAll(t, j)
-		clock.add(-55 * time.Minute)
+		clock.Add(-55 * time.Minute)
 
 		if claim() {
 			t.Error("the token was consumed twice")
@@ -274,7 +275,7 @@ func TestWrongWorkerClockKeepsTheSchedule(t *testing.T) {
 				r := newReceiver(t, a, status(500))
 				site := newSite(t, d, "shop.example", r.URL, "signed with a secret")
 				delivery, later := due(t, d, site, noon), due(t, d, site, noon.Add(time.Minute))
-				clock := &clock{now: noon}
+				clock := testkit.NewClock(noon)
 				startQuick(
 					t, d, a, func() time.Time { return clock.Now().Add(wrong) },
 					func(*jobs.Settings) { dbtest.SetClock(d, clock.Now) },

@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestDailyExport: when a day has ended, its events arrive in signed parts of at most 5,000 rows as
@@ -37,7 +38,7 @@ func TestDailyExport(t *testing.T) {
 		fill(t, d, site.ID, day, 5_001)
 
 		// At this time the day is not planned yet.
-		clock := &clock{now: (day + 1).Start().Time().Add(4 * time.Minute)}
+		clock := testkit.NewClock((day + 1).Start().Time().Add(4 * time.Minute))
 
 		// Each has its own queue, so that each plans.
 		for range 2 {
@@ -57,7 +58,7 @@ func TestDailyExport(t *testing.T) {
 				}
 			}
 			if !leased {
-				clock.add(20 * time.Second)
+				clock.Add(20 * time.Second)
 			}
 
 			return fmt.Sprintf("%d parts delivered, %v", delivered, err), delivered == 2
@@ -128,7 +129,7 @@ func TestFailingExportPlan(t *testing.T) {
 		}
 
 		repair := dbtest.RefuseDeliveries(t, d, siteList[0].ID)
-		clock := &clock{now: noon.Add(24 * time.Hour)}
+		clock := testkit.NewClock(noon.Add(24 * time.Hour))
 		startQuick(t, d, a, clock.Now, jobs.LogTo(logged))
 
 		arrived := func(want int) {
@@ -147,7 +148,7 @@ func TestFailingExportPlan(t *testing.T) {
 		})
 
 		repair()
-		clock.add(5 * time.Minute)
+		clock.Add(5 * time.Minute)
 		arrived(3)
 	})
 }

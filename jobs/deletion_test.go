@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestErasuresFinish: the worker finishes a requested erasure, and keeps the rows of other users.
@@ -38,7 +39,7 @@ func TestErasuresFinish(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		startWorker(t, d, "", (&clock{now: noon}).Now, nil)
+		startWorker(t, d, "", testkit.NewClock(noon).Now, nil)
 		awaitThat(t, func() (string, bool) {
 			now, err := retention.New(d).Erasure(t.Context(), site.AccountID, e.ID)
 			return fmt.Sprintf("the erasure is %+v, %v", now, err), err == nil && now.FinishedAt == at && now.Visits == 1
@@ -78,7 +79,7 @@ func TestDeletedSitesArePurged(t *testing.T) {
 			}
 		}
 
-		startWorker(t, d, "", (&clock{now: noon}).Now, nil)
+		startWorker(t, d, "", testkit.NewClock(noon).Now, nil)
 		awaitThat(t, func() (string, bool) {
 			var got [3]int
 			for i, table := range []string{"pageviews", "deleted_sites", "password_resets"} {
@@ -107,7 +108,7 @@ func TestConsumedIsDeleted(t *testing.T) {
 			}
 		}
 
-		startWorker(t, d, "", (&clock{now: noon}).Now, nil)
+		startWorker(t, d, "", testkit.NewClock(noon).Now, nil)
 		awaitThat(t, func() (string, bool) {
 			n, err := dbtest.Count(d, "captcha_spent")
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestQueueAwayRealRedis: while Redis is dead, or does not answer, two workers still send
@@ -35,7 +36,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 				t.Parallel()
 
 				server, a := redistest.New(t), newAuthority(t)
-				clock := &clock{now: noon}
+				clock := testkit.NewClock(noon)
 				r, box := newReceiver(t, a, status(200)), newMailbox(t, a, false, welcome)
 				var workers []*jobs.Worker
 
@@ -69,7 +70,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 
 				// The next day begins before there is anything to send: later, it would end the
 				// leases of the attempts in progress, and they would be repeated.
-				clock.add(24 * time.Hour)
+				clock.Add(24 * time.Hour)
 
 				const n = 20
 				for i := range n {
@@ -135,7 +136,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 				}
 
 				// Another round of the schedule, through the queue.
-				clock.add(time.Hour)
+				clock.Add(time.Hour)
 				after := due(t, d, site, clock.Now())
 				if log := awaitEnd(t, d, site, after.ID); log.State != model.DeliveryDelivered {
 					t.Errorf("after the outage: delivery %+v", log.Delivery)
@@ -144,7 +145,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 					t.Fatal(err)
 				}
 
-				clock.add(time.Hour)
+				clock.Add(time.Hour)
 
 				// By then the queue would have repeated its periodic tasks.
 				awaitThat(t, func() (string, bool) {

@@ -18,6 +18,7 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // backlog writes n due deliveries of the site.
@@ -88,7 +89,7 @@ func TestDeadReceiverDelaysNoOther(t *testing.T) {
 		dead := newSite(t, d, "dead.example", url, "")
 		backlog(t, d, dead.ID, 5_000)
 		r := newReceiver(t, a, status(200))
-		startOn(t, redistest.URL(t), a, jobs.Options{DB: d, Now: (&clock{now: noon}).Now})
+		startOn(t, redistest.URL(t), a, jobs.Options{DB: d, Now: testkit.NewClock(noon).Now})
 		awaitThat(t, func() (string, bool) { return fmt.Sprintf("%d calls of the dead receiver", calls()), calls() >= 2 })
 
 		for i := range 20 {
@@ -158,12 +159,12 @@ func BenchmarkDeadReceiver(b *testing.B) {
 
 // startCrowded starts a worker with only the given number of free tasks until the test ends. Its
 // calls have a long timeout; answer ends the calls of unresponsive receivers.
-func startCrowded(t *testing.T, d *db.DB, a *authority, tasks int, answer func()) *clock {
+func startCrowded(t *testing.T, d *db.DB, a *authority, tasks int, answer func()) *testkit.Clock {
 	t.Helper()
 
 	var waiting atomic.Int32
 	release := make(chan struct{})
-	now := &clock{now: noon}
+	now := testkit.NewClock(noon)
 	j := newQuick(t, d, a, now.Now, endless, jobs.WithoutSchedule)
 	j.PrepareOccupy(func() { waiting.Add(1) }, release)
 	run(t, j)
@@ -236,11 +237,11 @@ func numbers(n int) string {
 // checkServed checks that a worker delivers to the site while that many calls wait for a receiver that
 // does not respond. The worker submits what becomes due now after all that was due before, and the
 // queue keeps that order. So a delivery would not be made if the others had all tasks.
-func checkServed(t *testing.T, d *db.DB, silent *receiver, now *clock, site *model.Site, calls int) {
+func checkServed(t *testing.T, d *db.DB, silent *receiver, now *testkit.Clock, site *model.Site, calls int) {
 	t.Helper()
 	awaitThat(t, func() (string, bool) {
 		// On a busy machine a TLS handshake may time out: its delivery is due again later.
-		now.add(time.Second)
+		now.Add(time.Second)
 		n := len(silent.all())
 		return fmt.Sprintf("%d calls wait for the receiver, want %d", n, calls), n >= calls
 	})

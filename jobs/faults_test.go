@@ -19,6 +19,7 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // faultRounds is the number of faults on each database.
@@ -194,7 +195,7 @@ func TestClockSteps(t *testing.T) {
 
 		// Each call sets the clock.
 		r := newReceiver(t, a, func(n int, _ http.ResponseWriter, _ *http.Request) {
-			clock.add([]time.Duration{time.Hour, -time.Hour}[n%2])
+			clock.Add([]time.Duration{time.Hour, -time.Hour}[n%2])
 		})
 
 		site := newSite(t, d, "shop.example", r.URL, "")
@@ -206,7 +207,7 @@ func TestClockSteps(t *testing.T) {
 		startQuick(t, d, a, clock.Now, jobs.Quick(50*time.Millisecond, time.Minute))
 		awaitThat(t, func() (string, bool) {
 			// The last step must not set the clock back.
-			clock.add(time.Hour)
+			clock.Add(time.Hour)
 			backlog, err := outbox.New(d).DeliveryBacklog(t.Context(), model.At(noon.AddDate(1, 0, 0)))
 			return fmt.Sprintf("%+v, %v", backlog, err), err == nil && backlog.Pending == 0
 		})
@@ -231,7 +232,7 @@ func TestLostInACallRealRedis(t *testing.T) {
 		silent, answer := silentReceiver(t, a)
 		r := newReceiver(t, a, status(200))
 		held, other := newSite(t, d, "held.example", silent.URL, ""), newSite(t, d, "shop.example", r.URL, "")
-		startOn(t, server.URL(), a, jobs.Options{DB: d, Now: (&clock{now: noon}).Now, Log: slog.New(logged)}, endless)
+		startOn(t, server.URL(), a, jobs.Options{DB: d, Now: testkit.NewClock(noon).Now, Log: slog.New(logged)}, endless)
 		t.Cleanup(answer)
 		called := due(t, d, held, noon)
 		awaitThat(t, func() (string, bool) { return "no call has begun", len(silent.all()) > 0 })
@@ -289,7 +290,7 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		clock := &clock{now: noon}
+		clock := testkit.NewClock(noon)
 		r, well := newReceiver(t, a, status(200)), newReceiver(t, a, status(200))
 		site := newSite(t, d, "shop.example", r.URL, "a secret of the site")
 
@@ -317,7 +318,7 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 				t.Errorf("no longer pending after attempt %d", n+1)
 			}
 
-			clock.add(12 * time.Hour)
+			clock.Add(12 * time.Hour)
 		}
 
 		log := awaitEnd(t, d, site, delivery.ID)

@@ -20,6 +20,7 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -46,24 +47,6 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // patience bounds every wait for a task. A task runs within two seconds, or within a minute
 // after an outage of the queue; a busy machine may take ten times longer.
 const patience = 4 * time.Minute
-
-// clock is a clock that tests set.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
 
 func startWorker(t *testing.T, d *db.DB, redisURL string, now func() time.Time, log slog.Handler) *jobs.Worker {
 	t.Helper()
@@ -192,7 +175,7 @@ func TestHousekeepingEmbedded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		litter(t, d)
-		startWorker(t, d, "", (&clock{now: noon}).Now, nil)
+		startWorker(t, d, "", testkit.NewClock(noon).Now, nil)
 		await(t, d, clean)
 	})
 }
@@ -201,7 +184,7 @@ func TestHousekeepingRealRedis(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		litter(t, d)
-		startWorker(t, d, redistest.New(t).URL(), (&clock{now: noon}).Now, nil)
+		startWorker(t, d, redistest.New(t).URL(), testkit.NewClock(noon).Now, nil)
 		await(t, d, clean)
 	})
 }
@@ -233,7 +216,7 @@ func TestRetention(t *testing.T) {
 			}
 
 			worker := startWorkerWith(t, jobs.Options{
-				DB: d, Now: (&clock{now: noon}).Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), RetentionMonths: step.months,
+				DB: d, Now: testkit.NewClock(noon).Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), RetentionMonths: step.months,
 			})
 
 			awaitThat(t, func() (string, bool) {
@@ -266,7 +249,7 @@ func TestPartitionsAhead(t *testing.T) {
 	t.Parallel()
 
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
-	startWorker(t, d, "", (&clock{now: noon.AddDate(0, 6, 0)}).Now, nil)
+	startWorker(t, d, "", testkit.NewClock(noon.AddDate(0, 6, 0)).Now, nil)
 	awaitThat(t, func() (string, bool) {
 		_, err := dbtest.Count(d, "events_202707")
 		return fmt.Sprintf("the partition of a month ahead: %v", err), err == nil
@@ -303,7 +286,7 @@ func TestFlushRealRedis(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.SQLiteURL(t))
 		server := redistest.New(t)
-		now := &clock{now: noon.Add(-2 * time.Hour)}
+		now := testkit.NewClock(noon.Add(-2 * time.Hour))
 		startWorker(t, d, server.URL(), now.Now, nil)
 		litter(t, d)
 
@@ -311,7 +294,7 @@ func TestFlushRealRedis(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		now.add(2 * time.Hour)
+		now.Add(2 * time.Hour)
 		await(t, d, clean)
 	})
 }
@@ -324,7 +307,7 @@ func TestStartWithoutRealRedis(t *testing.T) {
 		d := dbtest.Open(t, dbtest.SQLiteURL(t))
 		server := redistest.New(t)
 		server.Kill()
-		j := startWorker(t, d, server.URL(), (&clock{now: noon}).Now, slog.DiscardHandler)
+		j := startWorker(t, d, server.URL(), testkit.NewClock(noon).Now, slog.DiscardHandler)
 		litter(t, d)
 
 		if err := j.Ping(t.Context()); err == nil {
@@ -352,7 +335,7 @@ func TestRestartRealRedis(t *testing.T) {
 		server := redistest.New(t)
 		logged := &countHandler{}
 		litter(t, d)
-		j := startWorker(t, d, server.URL(), (&clock{now: noon}).Now, logged)
+		j := startWorker(t, d, server.URL(), testkit.NewClock(noon).Now, logged)
 		await(t, d, clean)
 
 		server.Kill()
@@ -410,7 +393,7 @@ func TestTwoWorkersRealRedis(t *testing.T) {
 		for range 2 {
 			workers = append(
 				workers,
-				startWorker(t, dbtest.Open(t, databaseURL), server.URL(), (&clock{now: noon}).Now, counted),
+				startWorker(t, dbtest.Open(t, databaseURL), server.URL(), testkit.NewClock(noon).Now, counted),
 			)
 		}
 
@@ -548,7 +531,7 @@ func TestUserRealRedis(t *testing.T) {
 		as := func(user string) string { return strings.Replace(server.URL(), "://", "://"+user+"@", 1) }
 		litter(t, d)
 
-		refused := startWorker(t, d, as("worker:wrong"), (&clock{now: noon}).Now, slog.DiscardHandler)
+		refused := startWorker(t, d, as("worker:wrong"), testkit.NewClock(noon).Now, slog.DiscardHandler)
 		if err := refused.Ping(t.Context()); err == nil {
 			t.Error("Ping returns no error with a wrong password")
 		}
@@ -556,7 +539,7 @@ func TestUserRealRedis(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		startWorker(t, d, as("worker:letmein"), (&clock{now: noon}).Now, nil)
+		startWorker(t, d, as("worker:letmein"), testkit.NewClock(noon).Now, nil)
 		await(t, d, clean)
 	})
 }

@@ -32,6 +32,7 @@ import (
 	jobmail "github.com/tallygate/tallygate/jobs/mail"
 	"github.com/tallygate/tallygate/jobs/webhook"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // mailbox is an SMTP server that requires TLS and a password. refuse returns the response to the
@@ -267,7 +268,7 @@ func TestMails(t *testing.T) {
 					queueMailIn(t, d, model.Language(k.language), k.kind, fmt.Sprintf("owner%d@example.com", i), k.data)
 				}
 
-				startMailer(t, d, (&clock{now: noon}).Now, box.server(t, a, scheme, "p%40ss%20word"), nil)
+				startMailer(t, d, testkit.NewClock(noon).Now, box.server(t, a, scheme, "p%40ss%20word"), nil)
 				awaitStates(t, d, strings.TrimSuffix(strings.Repeat("sent 1, ", len(kinds)), ", "))
 				box.mu.Lock()
 				defer box.mu.Unlock()
@@ -348,7 +349,7 @@ func parts(t *testing.T, raw string) (header mail.Header, text, html string) {
 // untilDue sets the clock to the time at which the next mail is due, unless one is due or being
 // sent. The clock does not run, so a mail that is being sent is due again at the end of its lease,
 // in exactly two minutes. No pause between two attempts has that length.
-func untilDue(t *testing.T, d *db.DB, now *clock) {
+func untilDue(t *testing.T, d *db.DB, now *testkit.Clock) {
 	t.Helper()
 
 	mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE state = 'pending'")
@@ -370,7 +371,7 @@ func untilDue(t *testing.T, d *db.DB, now *clock) {
 	}
 
 	if len(mails) > 0 {
-		now.add(next)
+		now.Add(next)
 	}
 }
 
@@ -388,7 +389,7 @@ func TestMailsRefused(t *testing.T) {
 	}
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		now := &clock{now: noon}
+		now := testkit.NewClock(noon)
 		box := newMailbox(t, a, false, func(to string, n int) error {
 			if strings.HasPrefix(to, "unknown") {
 				return unknown
@@ -422,7 +423,7 @@ func TestMailsRefused(t *testing.T) {
 
 	t.Run("wrong password", func(t *testing.T) {
 		dbtest.Each(t, func(t *testing.T, d *db.DB) {
-			now := &clock{now: noon}
+			now := testkit.NewClock(noon)
 			box := newMailbox(t, a, false, welcome)
 			queueMail(t, d, "test", "owner@example.com", "")
 			var lines strings.Builder
@@ -454,7 +455,7 @@ func TestMailsEndWithTheirLinks(t *testing.T) {
 	a := newAuthority(t)
 	busy := &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "try later"}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		now := &clock{now: noon}
+		now := testkit.NewClock(noon)
 		box := newMailbox(t, a, false, func(string, int) error { return busy })
 		queueMail(t, d, "password_reset", "owner@example.com", `{"url":"https://app.example/secret"}`)
 		queueMail(t, d, "invitation", "guest@example.com", `{"url":"https://app.example/secret"}`)
@@ -480,7 +481,7 @@ func TestMailsWithoutServer(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var lines strings.Builder
 		queueMail(t, d, "password_reset", "owner@example.com", `{"url":"https://app.example/secret"}`)
-		j := startMailer(t, d, (&clock{now: noon}).Now, nil, slog.NewTextHandler(&lines, nil))
+		j := startMailer(t, d, testkit.NewClock(noon).Now, nil, slog.NewTextHandler(&lines, nil))
 		awaitStates(t, d, "skipped 1")
 
 		if err := j.Stop(t.Context()); err != nil {
@@ -512,7 +513,7 @@ func TestMailsWithoutDeliveries(t *testing.T) {
 	t.Parallel()
 
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	now := (&clock{now: noon}).Now
+	now := testkit.NewClock(noon).Now
 	dbtest.SetClock(d, now)
 	queueMail(t, d, "test", "owner@example.com", "")
 
@@ -546,7 +547,7 @@ func TestQuotaMails(t *testing.T) {
 
 		// Each has its own queue, so that each checks.
 		for range 2 {
-			startMailer(t, d, (&clock{now: noon}).Now, server, nil)
+			startMailer(t, d, testkit.NewClock(noon).Now, server, nil)
 		}
 
 		awaitStates(t, d, "sent 1, sent 1, sent 1")
@@ -593,7 +594,7 @@ func TestQuotaMailsOfALoweredPlan(t *testing.T) {
 		box := newMailbox(t, a, false, welcome)
 		server := box.server(t, a, "smtp", "p%40ss%20word")
 		for range 2 {
-			startMailer(t, d, (&clock{now: noon}).Now, server, nil)
+			startMailer(t, d, testkit.NewClock(noon).Now, server, nil)
 		}
 
 		awaitStates(t, d, "sent 1, sent 1")
@@ -676,7 +677,7 @@ func TestMailsOfAnOlderVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		startMailer(t, d, (&clock{now: noon}).Now, box.server(t, a, "smtp", "p%40ss%20word"), nil)
+		startMailer(t, d, testkit.NewClock(noon).Now, box.server(t, a, "smtp", "p%40ss%20word"), nil)
 		awaitStates(t, d, "sent 1")
 
 		box.mu.Lock()

@@ -190,7 +190,7 @@ func (c *fastClock) Now() time.Time {
 	return c.start.Add(c.step + time.Since(c.began)*time.Duration(c.factor))
 }
 
-func (c *fastClock) add(d time.Duration) {
+func (c *fastClock) Add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.step += d
@@ -269,7 +269,7 @@ func awaitLast(t *testing.T, d *db.DB, clock *fastClock, site *model.Site, id in
 		log = logOf(t, d, site, id)
 		if pause := log.NextAttemptAt.Time().Sub(clock.Now()); log.State == model.DeliveryPending &&
 			log.LeasedUntil == 0 && pause > 2*time.Hour {
-			clock.add(pause)
+			clock.Add(pause)
 		}
 
 		return fmt.Sprintf("delivery %+v is still pending", log.Delivery), log.State != model.DeliveryPending

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestClusterRealRedis: housekeeping and deliveries work on a cluster, also after it has lost its
@@ -27,7 +28,7 @@ func TestClusterRealRedis(t *testing.T) {
 		r := newReceiver(t, a, status(200))
 		litter(t, d)
 		site := newSite(t, d, "shop.example", r.URL, "")
-		j := startOn(t, cluster.URL(), a, jobs.Options{DB: d, Now: (&clock{now: noon}).Now})
+		j := startOn(t, cluster.URL(), a, jobs.Options{DB: d, Now: testkit.NewClock(noon).Now})
 		await(t, d, clean)
 
 		for range 3 {
@@ -61,7 +62,7 @@ func TestSentinelRealRedis(t *testing.T) {
 		sentinel := redistest.NewSentinel(t)
 		r := newReceiver(t, a, status(200))
 		site := newSite(t, d, "shop.example", r.URL, "")
-		startOn(t, sentinel.URL(), a, jobs.Options{DB: d, Now: (&clock{now: noon}).Now})
+		startOn(t, sentinel.URL(), a, jobs.Options{DB: d, Now: testkit.NewClock(noon).Now})
 
 		for step := range 2 {
 			delivery := due(t, d, site, noon)
@@ -86,7 +87,7 @@ func TestToolsRealRedis(t *testing.T) {
 		server := redistest.New(t)
 		r := newReceiver(t, a, status(200))
 		site := newSite(t, d, "shop.example", r.URL, "")
-		startOn(t, server.URL(), a, jobs.Options{DB: d, Now: (&clock{now: noon}).Now})
+		startOn(t, server.URL(), a, jobs.Options{DB: d, Now: testkit.NewClock(noon).Now})
 
 		inspector := asynq.NewInspectorFromRedisClient(server.Client())
 		for range 2 {

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestReportsAreBuilt checks that the worker builds the days that have ended, and that old rows are
@@ -21,7 +22,7 @@ func TestReportsAreBuilt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
-		clock := &clock{now: noon}
+		clock := testkit.NewClock(noon)
 		dbtest.SetClock(d, clock.Now)
 
 		for i, at := range []model.Instant{model.At(noon.AddDate(0, 0, -1)), model.At(noon.AddDate(0, -3, 0))} {

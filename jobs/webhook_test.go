@@ -24,6 +24,7 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // speed is how many times faster the clock of these tests runs: the first four attempts of a delivery
@@ -256,7 +257,7 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 	a := newAuthority(t)
 	steps := []time.Duration{5 * time.Second, 5 * time.Minute, time.Hour, 10 * time.Hour}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		clock := &clock{now: noon}
+		clock := testkit.NewClock(noon)
 		plain := newReceiver(t, a, status(500))
 		patient := newReceiver(t, a, func(_ int, w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "3600")
@@ -300,7 +301,7 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 				}
 			}
 
-			clock.add(12 * time.Hour)
+			clock.Add(12 * time.Hour)
 		}
 
 		mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE kind = 'delivery_failed' ORDER BY id")
@@ -340,7 +341,7 @@ func TestSignatures(t *testing.T) {
 				site := newSite(t, d, "shop.example", r.URL, test.secret)
 
 				// The library compares the timestamp with the machine's clock.
-				now := &clock{now: time.Now()}
+				now := testkit.NewClock(time.Now())
 				delivery := due(t, d, site, now.Now())
 				startQuick(t, d, a, now.Now, jobs.ShowAnswers)
 				awaitThat(t, func() (string, bool) { return "no first attempt", len(r.all()) == 1 })
@@ -349,13 +350,13 @@ func TestSignatures(t *testing.T) {
 					return "the first attempt is not recorded", log.Attempts[0].Error == model.AttemptServerError
 				})
 
-				now.add(10 * time.Second)
+				now.Add(10 * time.Second)
 
 				if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
 					t.Fatalf("delivery %+v", log.Delivery)
 				}
 
-				now.add(time.Minute)
+				now.Add(time.Minute)
 
 				if _, err := outbox.New(d).Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(now.Now())); err != nil {
 					t.Fatal(err)
@@ -424,7 +425,7 @@ func TestOldWebhookSecretSigns(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r := newReceiver(t, a, status(200))
 		site := newSite(t, d, "shop.example", r.URL, old)
-		now := &clock{now: noon}
+		now := testkit.NewClock(noon)
 		startQuick(t, d, a, now.Now)
 
 		change := func(secret string) {
@@ -478,13 +479,13 @@ func TestOldWebhookSecretSigns(t *testing.T) {
 		check("after the change", 2, fresh, old)
 
 		// Setting the same secret again does not end the overlap.
-		now.add(time.Hour)
+		now.Add(time.Hour)
 		change(fresh)
 		check("after an hour", 2, fresh, old)
 
-		now.add(23*time.Hour - time.Second)
+		now.Add(23*time.Hour - time.Second)
 		check("a second before the end", 2, fresh, old)
-		now.add(time.Second)
+		now.Add(time.Second)
 		check("at the end", 1, fresh)
 
 		change(old)
@@ -516,7 +517,7 @@ func TestPrivateAnswersAreNotShown(t *testing.T) {
 
 				site := newSite(t, d, "shop.example", r.URL, "")
 				delivery := due(t, d, site, noon)
-				startQuick(t, d, a, (&clock{now: noon}).Now, test.change...)
+				startQuick(t, d, a, testkit.NewClock(noon).Now, test.change...)
 
 				log := awaitEnd(t, d, site, delivery.ID)
 				if a := log.Attempts[0]; a.Answer != test.want || a.Status != http.StatusGone || a.Error != model.AttemptGone {
@@ -540,7 +541,7 @@ func TestTestWebhook(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		clock := &clock{now: noon}
+		clock := testkit.NewClock(noon)
 		startQuick(t, d, a, clock.Now)
 
 		log := awaitEnd(t, d, site, delivery.ID)
@@ -577,7 +578,7 @@ func TestWaitsForAddress(t *testing.T) {
 		}
 
 		set("")
-		startQuick(t, d, a, (&clock{now: noon}).Now)
+		startQuick(t, d, a, testkit.NewClock(noon).Now)
 		if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryWaiting || len(log.Attempts) != 0 {
 			t.Errorf("without an address: %+v, attempts %+v", log.Delivery, log.Attempts)
 		}

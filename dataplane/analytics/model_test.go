@@ -26,6 +26,7 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 // which know nothing of each other, and compares every outcome and all that is stored with a model
 // that knows the contract's rules and nothing of batches, locks or databases.
 func TestWriterAgainstModel(t *testing.T) {
+	t.Parallel()
 	// 13 and 24 set the clock back between two automatic page views.
 	for _, seed := range []uint64{0, 1, 2, 13, 24} {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -453,6 +454,7 @@ func (s *modelState) compareMarks(t *testing.T, d *db.DB) {
 // TestLargerQuotaIsMarked checks that a site that used up its quota and got a larger one is marked at the
 // thresholds of the larger one, too, and that each mark has no notice yet.
 func TestLargerQuotaIsMarked(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newWriter(storeOf(t, d), nil, nil)
 		defer w.Stop(context.Background())
@@ -501,6 +503,7 @@ func TestLargerQuotaIsMarked(t *testing.T) {
 // TestLowerQuotaIsMarked checks that the next hit of a site, which is refused, marks a quota that became
 // too small for what is used.
 func TestLowerQuotaIsMarked(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newWriter(storeOf(t, d), nil, nil)
 		defer w.Stop(context.Background())

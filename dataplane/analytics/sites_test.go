@@ -19,6 +19,7 @@ import (
 // TestUnknownKeysDelayNoSite checks that a site whose cache entry is out of date or changed is read
 // at once, by its key and by its secret, while made-up keys occupy all lookups that they may.
 func TestUnknownKeysDelayNoSite(t *testing.T) {
+	t.Parallel()
 	const flood, limit = 200, 3
 	for _, by := range []string{"site key", "secret"} {
 		t.Run(by, func(t *testing.T) {

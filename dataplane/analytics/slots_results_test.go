@@ -189,6 +189,7 @@ func (g *giant) noteRows(tables []string) {
 // after their build, usage, notices of the quota, deliveries, the erasure of a user, and the deletion of
 // the site and of the account.
 func TestSlotsChangeNoResult(t *testing.T) {
+	t.Parallel()
 	variants := []struct {
 		name  string
 		d     *db.DB

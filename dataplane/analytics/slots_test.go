@@ -52,6 +52,7 @@ func slotHits(random *rand.Rand, site *site, n int) []*hit {
 // changed meanwhile. Every hit is stored while the sum of the slots is below the quota, and none
 // above.
 func TestSlotsKeepTheQuota(t *testing.T) {
+	t.Parallel()
 	for _, slots := range []int{2, 4, 7} {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		site := modelSite(t, d, "giant.example", 1)
@@ -117,6 +118,7 @@ func TestSlotsKeepTheQuota(t *testing.T) {
 // TestSlotsAgainstModel is TestWriterAgainstModel with sites whose number of slots changes between
 // batches.
 func TestSlotsAgainstModel(t *testing.T) {
+	t.Parallel()
 	for _, seed := range []uint64{1, 13} {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -135,6 +137,7 @@ func TestSlotsAgainstModel(t *testing.T) {
 
 // TestThresholdsOfSlots checks that the hit that reaches a threshold of the quota notes it.
 func TestThresholdsOfSlots(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	site := modelSite(t, d, "giant.example", 1_000)
 	if err := cells.New(d).SetSlots(t.Context(), site.id, 4); err != nil {
@@ -165,6 +168,7 @@ func TestThresholdsOfSlots(t *testing.T) {
 // TestSlotsChangeUnderLoad changes the number of slots while several writers store hits with rules
 // that are old at times. Each accepted hit is stored once, and the sum stays exact.
 func TestSlotsChangeUnderLoad(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	row := modelSite(t, d, "giant.example", 1<<40)
 	var slots atomic.Int32
@@ -229,6 +233,7 @@ func TestSlotsChangeUnderLoad(t *testing.T) {
 // TestTransactionInTwoSlots sends one purchase by visitors of different slots at the same time. No lock
 // keeps them apart, and one of them is stored.
 func TestTransactionInTwoSlots(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	site := modelSite(t, d, "giant.example", 1_000)
 	if err := cells.New(d).SetSlots(t.Context(), site.id, 4); err != nil {

@@ -21,6 +21,7 @@ import (
 // TestWithoutNotifications checks that a replaced server secret is refused after half a second, and
 // the new one accepted at once, even while no change notification arrives.
 func TestWithoutNotifications(t *testing.T) {
+	t.Parallel()
 	const bound = 500 * time.Millisecond
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := modelSite(t, d, "example.com", 100)
@@ -98,6 +99,7 @@ func TestWithoutNotifications(t *testing.T) {
 // TestWrongClockIsLogged checks that a process logs an error if its clock differs from the
 // database's.
 func TestWrongClockIsLogged(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for _, test := range []struct {
 			wrong time.Duration

@@ -40,6 +40,7 @@ func (s *heldStore) Update(ctx context.Context, keys ingest.HitKeys, decide func
 // TestStampsAfterTheClockWasSetBack: hits of the same microsecond are kept apart, also while the
 // clock has not reached again what it was at before. A hit that is only late changes nothing.
 func TestStampsAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
 	noon := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	for _, back := range []time.Duration{time.Minute, time.Hour, 400 * 24 * time.Hour} {
 		var w stamps
@@ -68,6 +69,7 @@ func TestStampsAfterTheClockWasSetBack(t *testing.T) {
 // TestManualPageviewsInOneBatch checks that a batch distinguishes automatic and manual page views, in
 // the order of their arrival.
 func TestManualPageviewsInOneBatch(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := &heldStore{HitStore: storeOf(t, d), held: make(chan struct{}), release: make(chan struct{})}
 		site := modelSite(t, d, "example.com", 100)
@@ -149,6 +151,7 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 // TestVisitsOfADayAreBounded: a visitor who brings a new campaign with every page view has 200
 // visits of a day; the page views after that belong to the last one, and none is lost.
 func TestVisitsOfADayAreBounded(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const sent = visit.MaxPerDay + 150
 		site := modelSite(t, d, "example.com", 1_000)

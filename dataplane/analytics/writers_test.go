@@ -4,6 +4,7 @@ import "testing"
 
 // TestWritersShareSites checks that consecutive ids are spread evenly.
 func TestWritersShareSites(t *testing.T) {
+	t.Parallel()
 	l := writers{new(writer), new(writer), new(writer)}
 	sites := make(map[*writer]int)
 	for id := int64(1); id <= 3000; id++ {

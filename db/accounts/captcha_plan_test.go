@@ -13,6 +13,7 @@ import (
 )
 
 func TestSetCaptchaPlan(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")
 		quota := func(want int64) {
@@ -56,6 +57,7 @@ func TestSetCaptchaPlan(t *testing.T) {
 
 // TestOldCaptchaRecords checks that counts are deleted after two years.
 func TestOldCaptchaRecords(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")
 		for _, month := range []model.Month{202410, 202411, 202611} {

@@ -13,6 +13,7 @@ import (
 )
 
 func TestSignUpStoresUserAndAccount(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		first, second := dbtest.NewUser(t, d, "first@example.com"), dbtest.NewUser(t, d, "second@example.com")
 		if !first.Operator || second.Operator {
@@ -46,6 +47,7 @@ func TestSignUpStoresUserAndAccount(t *testing.T) {
 }
 
 func TestSignUpTwiceWithOneAddress(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dbtest.NewUser(t, d, "owner@example.com")
 		_, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen,
@@ -60,6 +62,7 @@ func TestSignUpTwiceWithOneAddress(t *testing.T) {
 }
 
 func TestSignupPolicies(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		policy        model.SignupPolicy
 		first, second bool
@@ -92,6 +95,7 @@ func TestSignupPolicies(t *testing.T) {
 }
 
 func TestConcurrentFirstSignUpsMakeOneOperator(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []model.SignupPolicy{model.SignupsOpen, model.SignupsFirstOnly} {
 		t.Run(policy.String(), func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -137,6 +141,7 @@ func TestConcurrentFirstSignUpsMakeOneOperator(t *testing.T) {
 }
 
 func TestSetPasswordHashOnlyReplacesTheOneThatWasRead(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		user := dbtest.NewUser(t, d, "owner@example.com")
 		for _, step := range []struct{ was, hash, want string }{

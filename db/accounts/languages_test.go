@@ -17,6 +17,7 @@ import (
 // TestMailsHaveTheRecipientsLanguage checks that each mail to a user has the user's current
 // language, and which language mails to addresses without a user have.
 func TestMailsHaveTheRecipientsLanguage(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx, store := t.Context(), accounts.New(d)
 		german, english := dbtest.NewUser(t, d, "german@example.com"), dbtest.NewUser(t, d, "english@example.com")
@@ -86,6 +87,7 @@ func TestMailsHaveTheRecipientsLanguage(t *testing.T) {
 
 // TestAClaimedMailNamesItsAccount checks that a worker gets the current name of the mail's account.
 func TestAClaimedMailNamesItsAccount(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		user := dbtest.NewUser(t, d, "owner@example.com")
 		for _, accountID := range []int64{user.AccountID, 0, 987} {

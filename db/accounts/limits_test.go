@@ -17,6 +17,7 @@ import (
 // TestSitesOfAnAccountAreBounded checks that an owner can create 50 sites on the plan of new sites,
 // also concurrently, and more if the operator permits them or puts sites on other plans.
 func TestSitesOfAnAccountAreBounded(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dbtest.NewUser(t, d, "operator@example.com")
 		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
@@ -84,6 +85,7 @@ func TestSitesOfAnAccountAreBounded(t *testing.T) {
 // TestNoticesOfAnAccountAreBounded checks that an account gets at most 1,000 notice mails a day,
 // over all members. Other accounts and the next day have their own limit.
 func TestNoticesOfAnAccountAreBounded(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		noisy, quiet := dbtest.NewUser(t, d, "noisy@example.com"), dbtest.NewUser(t, d, "quiet@example.com")
 		for i := range 29 {

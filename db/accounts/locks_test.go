@@ -19,6 +19,7 @@ import (
 // TestDeadlockedTransactionRunsAgain checks that the database ends one of two transactions that
 // wait for each other, and that this transaction runs again.
 func TestDeadlockedTransactionRunsAgain(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dbtest.NewUser(t, d, "a@example.com")
 		dbtest.NewUser(t, d, "b@example.com")
@@ -111,6 +112,7 @@ func linkMail(accountID int64, kind, recipient string) model.Mail {
 // start from different rows. It checks that they never deadlock, and that the second one fails with
 // the right error.
 func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
+	t.Parallel()
 	type step func(w *lockWorld, ctx context.Context) error
 	reset := func(secret []byte) step {
 		return func(w *lockWorld, ctx context.Context) error {
@@ -189,6 +191,7 @@ func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 // TestTheLastOperatorStays removes two operators at the same time, in each way, and checks that one
 // stays.
 func TestTheLastOperatorStays(t *testing.T) {
+	t.Parallel()
 	type step func(d *db.DB, ctx context.Context, user *model.User) error
 	deleteAccount := func(d *db.DB, ctx context.Context, user *model.User) error {
 		return accounts.New(d).DeleteAccount(ctx, user, dbtest.Start)
@@ -240,6 +243,7 @@ func TestTheLastOperatorStays(t *testing.T) {
 // TestRevocationMeetsAcceptance revokes and accepts an invitation at the same time, and checks that
 // one of the two fails.
 func TestRevocationMeetsAcceptance(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newLockWorld(t, d)
 		revoked, accepted := dbtest.RaceInOrder(t, d, `DELETE FROM "mails"`,
@@ -264,6 +268,7 @@ func TestRevocationMeetsAcceptance(t *testing.T) {
 // TestNothingOutlivesItsAccount checks that rows written while an account is deleted are deleted
 // with it, or are not written.
 func TestNothingOutlivesItsAccount(t *testing.T) {
+	t.Parallel()
 	type step func(t *testing.T, d *db.DB, owner *model.User) error
 	request := func(t *testing.T, d *db.DB, owner *model.User) error {
 		return accounts.New(d).RequestPasswordReset(t.Context(), owner.Email, model.HashToken("third"), later,
@@ -360,6 +365,7 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 // TestDeleteAccountChecksTheOwnerAgain checks that an account is deleted only by a user who is
 // still an owner, with the checked password, under the deletion's locks.
 func TestDeleteAccountChecksTheOwnerAgain(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newLockWorld(t, d)
 		second := addMember(t, d, w.owner.AccountID, "second@example.com", model.RoleOwner)

@@ -35,6 +35,7 @@ func mails(t *testing.T, d *db.DB) string {
 // TestAnEndedMailHasNoLink checks that a mail's link is deleted when the mail ends in any way, and
 // stays between attempts.
 func TestAnEndedMailHasNoLink(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		kind   string
@@ -96,6 +97,7 @@ func TestAnEndedMailHasNoLink(t *testing.T) {
 // TestInvalidLinksAreNotSent checks that no mail is sent with a link that was replaced, consumed,
 // or belongs to an address that the user no longer has.
 func TestInvalidLinksAreNotSent(t *testing.T) {
+	t.Parallel()
 	const secret = ` {"url":"secret"}`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -156,6 +158,7 @@ func TestInvalidLinksAreNotSent(t *testing.T) {
 // TestResetOfAnUnknownAddress checks that a request for an unknown address also writes a row, and
 // does not store the address.
 func TestResetOfAnUnknownAddress(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dbtest.NewUser(t, d, "owner@example.com")
 

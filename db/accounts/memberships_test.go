@@ -14,6 +14,7 @@ import (
 // TestMembershipsChangeAtTheSameTime checks that a user is deleted exactly when the last membership
 // ends, in every order of two changes, and that the changes do not deadlock.
 func TestMembershipsChangeAtTheSameTime(t *testing.T) {
+	t.Parallel()
 	type world struct {
 		store  *accounts.Store
 		a, b   *model.User // the owners of two accounts
@@ -107,6 +108,7 @@ func TestMembershipsChangeAtTheSameTime(t *testing.T) {
 
 // TestTheAddressChangesAtTheSameTime checks a confirmation next to other changes of the user.
 func TestTheAddressChangesAtTheSameTime(t *testing.T) {
+	t.Parallel()
 	type step func(ctx context.Context, s *accounts.Store, user *model.User) error
 	confirm := func(ctx context.Context, s *accounts.Store, _ *model.User) error {
 		_, err := s.ConfirmEmailChange(ctx, firstReset, nil, dbtest.Start)

@@ -16,6 +16,7 @@ import (
 // TestStorePasswordReset checks that the operator's reset revokes earlier secrets, mailed or not,
 // and that the user is mailed about it, without the link itself.
 func TestStorePasswordReset(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		user := dbtest.NewUser(t, d, "owner@example.com")
@@ -66,6 +67,7 @@ func TestStorePasswordReset(t *testing.T) {
 // TestAChangedPasswordIsMailed checks that the mail lists the API tokens that stay valid, that
 // mails are limited per hour, and that each change starts a new generation.
 func TestAChangedPasswordIsMailed(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		user, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")

@@ -34,6 +34,7 @@ func sessionLives(t *testing.T, d *db.DB, hash []byte, at model.Instant) bool {
 }
 
 func TestSessionFindsItsUser(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dbtest.NewUser(t, d, "other@example.com")
 		owner := dbtest.NewUser(t, d, "owner@example.com")
@@ -51,6 +52,7 @@ func TestSessionFindsItsUser(t *testing.T) {
 // TestSessionOfAnEarlierPassword checks that no session is created when the password has changed or
 // the user was deleted; the session that it would replace stays.
 func TestSessionOfAnEarlierPassword(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		user := dbtest.NewUser(t, d, "owner@example.com")
 		old := newSession(t, d, user, "old", dbtest.Start)
@@ -68,6 +70,7 @@ func TestSessionOfAnEarlierPassword(t *testing.T) {
 }
 
 func TestSessionLifetimes(t *testing.T) {
+	t.Parallel()
 	const tick = time.Microsecond
 	tests := []struct {
 		name string
@@ -111,6 +114,7 @@ func days(n ...int) []time.Duration {
 }
 
 func TestSessionsAreDeleted(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
@@ -161,6 +165,7 @@ func TestSessionsAreDeleted(t *testing.T) {
 }
 
 func TestExpiredSessionsAreCleanedUp(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		user := dbtest.NewUser(t, d, "owner@example.com")
 		old := newSession(t, d, user, "old", dbtest.Start)

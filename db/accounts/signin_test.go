@@ -32,6 +32,7 @@ func attempt(t *testing.T, d *db.DB, at model.Instant, limits ...accounts.SignIn
 }
 
 func TestSignInWaitsDoubleUpToTheCap(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := dbtest.Start
 		for i := range 5 {
@@ -77,6 +78,7 @@ func TestSignInWaitsDoubleUpToTheCap(t *testing.T) {
 }
 
 func TestSignInCountsAccountAndNetwork(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		another := byAccount
 		another.Key = []byte("another account")
@@ -104,6 +106,7 @@ func TestSignInCountsAccountAndNetwork(t *testing.T) {
 }
 
 func TestSignInSuccessClearsTheAccountOnly(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for range 5 {
 			attempt(t, d, dbtest.Start, byAccount, byNetwork)
@@ -133,6 +136,7 @@ func TestSignInSuccessClearsTheAccountOnly(t *testing.T) {
 }
 
 func TestCancelledSignInIsNotCounted(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for range 20 {
 			if wait := attempt(t, d, dbtest.Start, byAccount); wait != 0 {
@@ -146,6 +150,7 @@ func TestCancelledSignInIsNotCounted(t *testing.T) {
 }
 
 func TestParallelGuessesAreAllCounted(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var admitted atomic.Int64
 		var wg sync.WaitGroup
@@ -172,6 +177,7 @@ func TestParallelGuessesAreAllCounted(t *testing.T) {
 // TestAnAttemptMeetsASuccess checks that a success clears the counter while another attempt is
 // being counted.
 func TestAnAttemptMeetsASuccess(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		attempt(t, d, dbtest.Start, byAccount)
 		var wait time.Duration
@@ -193,6 +199,7 @@ func TestAnAttemptMeetsASuccess(t *testing.T) {
 }
 
 func TestOldSignInFailuresAreCleanedUp(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		attempt(t, d, dbtest.Start, byAccount)
 		attempt(t, d, dbtest.Start.Add(time.Hour), byNetwork)
@@ -206,6 +213,7 @@ func TestOldSignInFailuresAreCleanedUp(t *testing.T) {
 // TestARefusedAttemptOnlyReads checks that an attempt that must wait costs one read: no
 // transaction, no write, no row, also for keys without a counter.
 func TestARefusedAttemptOnlyReads(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
 
@@ -243,6 +251,7 @@ func TestARefusedAttemptOnlyReads(t *testing.T) {
 // than the rule, and that the returned wait is enough. A step of the clock does not shorten a wait
 // that it does not skip.
 func TestNoStepOfTheClockLocksOut(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -300,6 +309,7 @@ func TestNoStepOfTheClockLocksOut(t *testing.T) {
 // TestTheTableOfFailuresIsBounded checks that a flood of made-up addresses fills the table only to
 // its bound, and does not displace the counter of an address under attack.
 func TestTheTableOfFailuresIsBounded(t *testing.T) {
+	t.Parallel()
 	const bound = 100_000
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := dbtest.Start

@@ -13,6 +13,7 @@ import (
 // TestSuspensionMailsTheOwners checks that only the owners of an account get a mail when it is
 // suspended and when it is resumed. Another reason or a repeated call sends no mail.
 func TestSuspensionMailsTheOwners(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		operator, owner := dbtest.NewUser(t, d, "operator@example.com"), dbtest.NewUser(t, d, "owner@example.com")
 		addMember(t, d, owner.AccountID, "member@example.com", model.RoleMember)

@@ -32,6 +32,7 @@ func entries(t *testing.T, d *db.DB, accountID int64, filter audit.Filter) []*au
 }
 
 func TestWrite(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		user := dbtest.NewUser(t, d, "owner@example.com")
 		other := &model.User{ID: user.ID + 1, Email: "other@example.com"}
@@ -84,6 +85,7 @@ func TestWrite(t *testing.T) {
 
 // TestValuesAreBounded: large values are cut and marked, and stay JSON.
 func TestValuesAreBounded(t *testing.T) {
+	t.Parallel()
 	many := make([]string, 200)
 	for i := range many {
 		many[i] = fmt.Sprintf("192.0.2.%d/32", i)

@@ -95,6 +95,7 @@ func progress(t *testing.T, d *db.DB, account int64) string {
 // its statements, and then done by another process. Afterwards the new cell has exactly the rows that the
 // former one had.
 func TestAccountMoveIsContinued(t *testing.T) {
+	t.Parallel()
 	databaseURL := dbtest.CellURL(t)
 	d, ids := openWith(t, databaseURL, "moved", "other")
 	moved, other := ids[0], ids[1]
@@ -188,6 +189,7 @@ func countRows(t *testing.T, d *db.DB, cell, account int64) (all int64) {
 
 // TestAccountMoveIsRefused checks moves that cannot begin, and change nothing.
 func TestAccountMoveIsRefused(t *testing.T) {
+	t.Parallel()
 	d, ids := openWith(t, dbtest.CellURL(t), "a")
 	account, store := ids[0], cells.New(d)
 	fillAccount(t, d, 2, account)
@@ -243,6 +245,7 @@ func TestAccountMoveIsRefused(t *testing.T) {
 // TestAccountMoveWaits moves an account while transactions are in progress that have read that it is open.
 // The move waits for them, and copies what they store. The claims of others do not wait.
 func TestAccountMoveWaits(t *testing.T) {
+	t.Parallel()
 	for _, table := range captchaTables {
 		t.Run(table, func(t *testing.T) {
 			d, ids := openWith(t, dbtest.CellURL(t), "moved", "other")
@@ -303,6 +306,7 @@ func TestAccountMoveWaits(t *testing.T) {
 // TestDeletedWhileMoved deletes an account in each state of its move. No usage is left in any cell, and the
 // claims of a sitekey that it gave away stay in its cell.
 func TestDeletedWhileMoved(t *testing.T) {
+	t.Parallel()
 	for steps, wantCell := range []int64{2, 2, 1} {
 		t.Run(fmt.Sprint("after step ", steps), func(t *testing.T) {
 			d, ids := openWith(t, dbtest.CellURL(t), "moved", "other")

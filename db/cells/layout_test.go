@@ -31,6 +31,7 @@ FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid WHERE c.relnamespace 
 
 // TestLayout compares the tables of a new cell with those that the migrations make.
 func TestLayout(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.CellURL(t))
 	list, err := d.Cells(t.Context())
 	if err != nil || len(list) != 2 {

@@ -95,6 +95,7 @@ func rowsIn(t *testing.T, cell *db.Cell, site *model.Site) map[string][]string {
 // statement once, and each is done by another process. Afterwards the new cell has exactly the rows
 // that the former one had.
 func TestMoveIsContinued(t *testing.T) {
+	t.Parallel()
 	databaseURL := dbtest.CellURL(t)
 	d := open(t, databaseURL)
 	moved, other := dbtest.NewOwnSite(t, d, "moved.example"), dbtest.NewOwnSite(t, d, "other.example")
@@ -181,6 +182,7 @@ func TestMoveIsContinued(t *testing.T) {
 // TestSiteComesBackDuringCleaning checks that a process that was about to delete a site's rows in its
 // former cell leaves them, if another one has done so and the site has come back since.
 func TestSiteComesBackDuringCleaning(t *testing.T) {
+	t.Parallel()
 	databaseURL := dbtest.CellURL(t)
 	d, other := open(t, databaseURL), open(t, databaseURL)
 	site := dbtest.NewOwnSite(t, d, "moved.example")
@@ -213,6 +215,7 @@ func TestSiteComesBackDuringCleaning(t *testing.T) {
 
 // TestMoveIsRefused checks moves that cannot begin.
 func TestMoveIsRefused(t *testing.T) {
+	t.Parallel()
 	d := open(t, dbtest.CellURL(t))
 	site := dbtest.NewOwnSite(t, d, "example.com")
 	store := cells.New(d)
@@ -265,6 +268,7 @@ func TestMoveIsRefused(t *testing.T) {
 
 // TestNewSites checks which cell a new site gets.
 func TestNewSites(t *testing.T) {
+	t.Parallel()
 	d := open(t, dbtest.DefaultCellURL(t))
 	store := cells.New(d)
 	create := func(domain string, want int64) {
@@ -303,6 +307,7 @@ func TestNewSites(t *testing.T) {
 
 // TestStoresFindTheCell checks what the stores read and change of two sites in two cells.
 func TestStoresFindTheCell(t *testing.T) {
+	t.Parallel()
 	d := open(t, dbtest.CellURL(t))
 	second := dbtest.OutboxSite(t, d, "second.example")
 	if err := cells.New(d).SetOpen(t.Context(), db.DefaultCell, true); err != nil {

@@ -12,6 +12,7 @@ import (
 
 // TestSetSlots checks what a change of slots refuses, and that it keeps the counts.
 func TestSetSlots(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, store := dbtest.NewOwnSite(t, d, "giant.example"), cells.New(d)
 		if !d.IsPostgres() {

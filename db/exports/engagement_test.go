@@ -13,6 +13,7 @@ import (
 // TestExportEngagement checks pages of many days, across months: each page view has the reports of its
 // day and the two after it, unless a later page view repeats its id.
 func TestExportEngagement(t *testing.T) {
+	t.Parallel()
 	const days = 40
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -84,6 +85,7 @@ func TestExportEngagement(t *testing.T) {
 // TestExportAfterFailure checks that a page that fails leaves no transaction to the next user of its
 // connection.
 func TestExportAfterFailure(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		if !d.IsPostgres() {
 			return // pages are one statement

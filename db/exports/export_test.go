@@ -55,6 +55,7 @@ func storeForExport(tb testing.TB, d *db.DB, siteID int64, start model.Instant, 
 
 // TestExportStopsWithItsReader checks that the query ends when the reader disconnects.
 func TestExportStopsWithItsReader(t *testing.T) {
+	t.Parallel()
 	const stored = 3_000 // three pages of the database
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -101,6 +102,7 @@ func TestExportStopsWithItsReader(t *testing.T) {
 // TestExportFindsVisits checks that a row has its visit wherever the range begins and ends, across
 // months, and even if the clock was set back between the two.
 func TestExportFindsVisits(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		midnight := model.At(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
@@ -137,6 +139,7 @@ func TestExportFindsVisits(t *testing.T) {
 // TestExportRange checks that limit, offset and cursor, alone and together, select rows as slicing
 // a list would, across database pages.
 func TestExportRange(t *testing.T) {
+	t.Parallel()
 	const stored = 2_100
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -241,6 +244,7 @@ func BenchmarkExport(b *testing.B) {
 // TestExportsTakeTurns checks that concurrent exports leave connections to other queries, and that
 // all of them finish.
 func TestExportsTakeTurns(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
 		var reading atomic.Int64
@@ -295,6 +299,7 @@ func TestExportsTakeTurns(t *testing.T) {
 
 // TestFarOffset checks an offset larger than the number of rows that one statement skips.
 func TestFarOffset(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const rows = 100_003 // one statement skips 100,000
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -329,6 +334,7 @@ func TestFarOffset(t *testing.T) {
 // TestPagesAreBounded exports events with the longest texts, of one visit and of a visit each. A page
 // holds a bounded number of bytes, and all pages together have each event once.
 func TestPagesAreBounded(t *testing.T) {
+	t.Parallel()
 	const events, text, attribution = 1_600, 4_096, 6_000
 	start := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	const numbers = `WITH RECURSIVE numbers (n) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < ?) `
@@ -392,6 +398,7 @@ func TestPagesAreBounded(t *testing.T) {
 // TestJSONEscapesLittle checks that a row as JSON has about the length of its texts, whatever they
 // contain, and that it has the same values as json.Marshal's.
 func TestJSONEscapesLittle(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"<>&", "a\u2028b\u2029", "\u00e4\u65e5\U0001f600", "\x7f", `"\`, "\t\n\x01", "a\xffb"} {
 		properties, err := json.Marshal(map[string]string{"k": text})
 		if err != nil {

@@ -67,6 +67,7 @@ func forward(client net.Conn, server string) {
 // TestCellAddress stores a batch through the address of a cell, as often as there are servers with its
 // tables. All other statements use the common address.
 func TestCellAddress(t *testing.T) {
+	t.Parallel()
 	databaseURL := dbtest.CellURL(t)
 	site := dbtest.NewOwnSite(t, dbtest.Open(t, databaseURL), "a.example")
 
@@ -107,6 +108,7 @@ func openWith(t *testing.T, databaseURL string, addresses map[int64]string) *db.
 // TestClaimsAtCellAddress stores batches of claims through the address of a cell, unless a batch
 // claims in the default cell, because a worker of Citus does not have its tables.
 func TestClaimsAtCellAddress(t *testing.T) {
+	t.Parallel()
 	databaseURL := dbtest.CellURL(t)
 	home := dbtest.Open(t, databaseURL)
 	account := dbtest.CaptchaAccount(t, home, "a")
@@ -151,6 +153,7 @@ func TestClaimsAtCellAddress(t *testing.T) {
 
 // TestWrongCellAddress checks that no batch is stored in another database, and which fault is reported.
 func TestWrongCellAddress(t *testing.T) {
+	t.Parallel()
 	databaseURL, otherURL := dbtest.CellURL(t), dbtest.CellURL(t)
 	home, other := dbtest.Open(t, databaseURL), dbtest.Open(t, otherURL)
 	site := dbtest.NewOwnSite(t, home, "a.example")
@@ -189,6 +192,7 @@ func TestWrongCellAddress(t *testing.T) {
 
 // TestUnreachableCellAddress checks that an unresponsive server of a cell stops only its own sites.
 func TestUnreachableCellAddress(t *testing.T) {
+	t.Parallel()
 	databaseURL := dbtest.CellURL(t)
 	d := openWith(t, databaseURL, map[int64]string{2: "postgres://tallygate:hunter2@127.0.0.1:1/x"})
 	if faults, err := d.CheckCellAddresses(t.Context()); err != nil || faults[2] == nil ||

@@ -13,6 +13,7 @@ import (
 // empty. For each token that is claimed, counted or released, they read only the rows of that token
 // and account.
 func TestCaptchaPlansDoNotGrow(t *testing.T) {
+	t.Parallel()
 	const rows, batches = 3_000, 20
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	cell := dbtest.SitesCell(t, d).ID

@@ -56,6 +56,7 @@ func addAccounts(t *testing.T, d *db.DB) {
 }
 
 func TestCaptchaStoreClaims(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		addAccounts(t, d)
 		store := claimStore(t, d)
@@ -80,6 +81,7 @@ func TestCaptchaStoreClaims(t *testing.T) {
 }
 
 func TestCaptchaStoreUsage(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")
 		if err := accounts.New(d).SetCaptchaPlan(t.Context(), account, model.CaptchaPlanPro250K); err != nil {
@@ -130,6 +132,7 @@ func TestCaptchaStoreUsage(t *testing.T) {
 // TestFailedTransactionChangesNothing checks that a transaction that fails in the middle leaves no
 // claim behind, and that the store still works.
 func TestFailedTransactionChangesNothing(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")
 		store := claimStore(t, d)
@@ -156,6 +159,7 @@ func TestFailedTransactionChangesNothing(t *testing.T) {
 // TestConcurrentClaimStores checks that writers that claim the same keys in any mixture return each
 // key once, and never deadlock.
 func TestConcurrentClaimStores(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		accountList := []int64{dbtest.CaptchaAccount(t, d, "a"), dbtest.CaptchaAccount(t, d, "b"),
@@ -242,6 +246,7 @@ func TestConcurrentClaimStores(t *testing.T) {
 }
 
 func TestDeleteConsumed(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		addAccounts(t, d)
 		store := claimStore(t, d)

@@ -12,6 +12,7 @@ import (
 // TestColumnsMatchTheTables checks that the descriptions name exactly the columns that the
 // migrations create.
 func TestColumnsMatchTheTables(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		stored, err := dbtest.Tables(d)
 		if err != nil {

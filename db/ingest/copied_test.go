@@ -73,6 +73,7 @@ var november = model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 
 // TestLargeBatches checks that large batches store the same rows as small ones.
 func TestLargeBatches(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		update := copiedStore(t, d, site)
@@ -103,6 +104,7 @@ func TestLargeBatches(t *testing.T) {
 // TestLargeBatchesAreCopied checks that PostgreSQL gets large batches as a COPY, which follows no
 // rule for inserts, and small ones as inserts. Citus gets no COPY.
 func TestLargeBatchesAreCopied(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	site := dbtest.NewOwnSite(t, d, "example.com")
 	update := copiedStore(t, d, site)
@@ -138,6 +140,7 @@ func onPostgres(t *testing.T, test func(t *testing.T, d *db.DB)) {
 // TestLargeBatchAllOrNothing checks that nothing of a large batch is stored when one row is refused,
 // when its time is over, or when the connection ends, and that the next batch is stored.
 func TestLargeBatchAllOrNothing(t *testing.T) {
+	t.Parallel()
 	const size = 40
 	isConnection := func(err error) bool { return !db.IsBadData(err) }
 

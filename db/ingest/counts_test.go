@@ -14,6 +14,7 @@ import (
 // TestUnknownEventsAreBounded: a site has 100 names for a day, known names count on, and another
 // site or day has its own.
 func TestUnknownEventsAreBounded(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
 		add := func(siteID int64, day model.Day, from, n int) {
@@ -68,6 +69,7 @@ func TestUnknownEventsAreBounded(t *testing.T) {
 // TestCaptchaCountsOfASitekey checks that counts add up by sitekey, day and name, and that a
 // deleted sitekey gets no counts.
 func TestCaptchaCountsOfASitekey(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")
 		key, _, err := sites.New(d).CreateSitekey(t.Context(), account, "form", nil, dbtest.Start)

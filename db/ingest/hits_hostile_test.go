@@ -120,6 +120,7 @@ func (h *hostile) hit() {
 // TestHostileVisitor checks that the work for a hit does not depend on what its visitor, or another
 // site, has stored, and that no visit is read for an exhausted site.
 func TestHostileVisitor(t *testing.T) {
+	t.Parallel()
 	at := model.At(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
 
 	t.Run("sqlite", func(t *testing.T) {
@@ -176,6 +177,7 @@ func TestHostileVisitor(t *testing.T) {
 // TestExhaustedSite checks that the visit of an exhausted site's visitor is read only for a manual
 // page view, which may be a duplicate.
 func TestExhaustedSite(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHostile(t, d)
 		defer h.store.Close()
@@ -199,6 +201,7 @@ func TestExhaustedSite(t *testing.T) {
 // TestExhaustedSiteOpensAgain checks that a batch also reads the visits of a site that was
 // exhausted in the previous batch and no longer is.
 func TestExhaustedSiteOpensAgain(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHostile(t, d)
 		defer h.store.Close()

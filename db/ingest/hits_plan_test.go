@@ -15,6 +15,7 @@ import (
 // For each continued visit, engagement report, count and transaction they read only the rows of
 // that visit, page view, site and transaction, without statistics of the tables.
 func TestPlansDoNotGrow(t *testing.T) {
+	t.Parallel()
 	const rows, batches = 3_000, 20
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	store := hitStore(t, d)

@@ -33,6 +33,7 @@ func count(t *testing.T, hits *ingest.HitStore, site *model.Site, n int64) {
 // TestConcurrentHitStores checks that two writers that read and write one site's count lose no
 // update.
 func TestConcurrentHitStores(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a, b := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
 		keys := ingest.HitKeys{Usage: []model.UsageKey{keyOf(a), keyOf(b)}}
@@ -77,6 +78,7 @@ func TestConcurrentHitStores(t *testing.T) {
 // TestHitStoreRepeatsAfterCollision checks that decide runs again after an id collision, and that
 // nothing of the first run stays.
 func TestHitStoreRepeatsAfterCollision(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		hits := hitStore(t, d)
@@ -112,6 +114,7 @@ func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 
 // TestHitStoreAllOrNothing checks that nothing of a batch is stored when one row is refused.
 func TestHitStoreAllOrNothing(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		hits := hitStore(t, d)
@@ -145,6 +148,7 @@ func TestHitStoreAllOrNothing(t *testing.T) {
 
 // TestHitStoreReconnects checks a connection that the server ends between batches and within one.
 func TestHitStoreReconnects(t *testing.T) {
+	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -185,6 +189,7 @@ func TestHitStoreReconnects(t *testing.T) {
 // TestHitStoreIsBounded checks that Update ends with its context while another writer holds the
 // site's lock.
 func TestHitStoreIsBounded(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		holder, waiter := hitStore(t, d), hitStore(t, d)
@@ -227,6 +232,7 @@ func TestHitStoreIsBounded(t *testing.T) {
 // TestVisitsAreReadBack checks that a batch reads visits as an earlier batch wrote or continued
 // them, and only the visits of its days.
 func TestVisitsAreReadBack(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		store := hitStore(t, d)
@@ -293,6 +299,7 @@ func TestVisitsAreReadBack(t *testing.T) {
 // TestEngagementIsAdded checks that reports on one page view id and day add up within their bounds
 // in one row, and that a batch reads which rows exist and how many were added.
 func TestEngagementIsAdded(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		store := hitStore(t, d)

@@ -16,6 +16,7 @@ import (
 )
 
 func TestRejections(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
 		key := func(day model.Day, endpoint, code string) ingest.RejectionKey {
@@ -64,6 +65,7 @@ func TestRejections(t *testing.T) {
 // TestRejectionsAllOrNone checks that counts in several statements are added together or not at
 // all.
 func TestRejectionsAllOrNone(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		counts := make(map[ingest.RejectionKey]int64)
@@ -107,6 +109,7 @@ var rejectionsCode = []string{"bot", "Bot", "bad_path", "badpath"}
 // TestRejectionsOfProcesses checks that processes that add to the same rows at once neither
 // deadlock nor lose a count.
 func TestRejectionsOfProcesses(t *testing.T) {
+	t.Parallel()
 	if databaseURL := os.Getenv(rejectionsURLVariable); databaseURL != "" {
 		flushRejections(t, databaseURL)
 		return

@@ -20,6 +20,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/pgserver"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var saltDay = model.At(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)).Day()
@@ -36,6 +37,7 @@ func daySalt(t *testing.T, d *db.DB, day model.Day) []byte {
 // TestDaySaltIsTheSameEverywhere checks that concurrent processes all get the salt of the first
 // one.
 func TestDaySaltIsTheSameEverywhere(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		var wg sync.WaitGroup
 		salts, errs := make([][]byte, 8), make([]error, 8)
@@ -91,6 +93,7 @@ func filesWith(t *testing.T, text []byte, folders ...string) (found []string) {
 // TestDestroyedSaltIsInNoFile checks that a salt in use is in one file, and not in SQLite's
 // database or log or PostgreSQL's write-ahead log. A destroyed salt is in no file.
 func TestDestroyedSaltIsInNoFile(t *testing.T) {
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		folder := t.TempDir()
 		d := dbtest.Open(t, "sqlite:"+filepath.Join(folder, "test.sqlite"))
@@ -192,6 +195,7 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 // process that has the salt in memory restores it. Without such a process, the day gets another
 // salt for all processes. A destroyed salt is not restored.
 func TestSaltAfterACrash(t *testing.T) {
+	t.Parallel()
 	postgres := dbtest.StartPostgres(t)
 	databaseURL := postgres.URL()
 	d := dbtest.Open(t, databaseURL)
@@ -231,9 +235,10 @@ func TestSaltAfterACrash(t *testing.T) {
 
 // TestDumpHasNoSalts checks that a dump made as described in docs/operations.md has no salts.
 func TestDumpHasNoSalts(t *testing.T) {
+	t.Parallel()
 	bin, err := pgserver.Bin()
 	if err != nil {
-		dbtest.Missing(t, err.Error())
+		testkit.Missing(t, err.Error())
 	}
 
 	databaseURL := dbtest.PostgresURL(t)
@@ -256,6 +261,7 @@ func TestDumpHasNoSalts(t *testing.T) {
 
 // TestBackupHasNoSalts checks that BackUp's copy of SQLite has all rows and no salt.
 func TestBackupHasNoSalts(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	salt := daySalt(t, d, saltDay)
 	site := dbtest.NewOwnSite(t, d, "example.com")

@@ -15,6 +15,7 @@ import (
 // TestSQLiteConnectionIsReplaced checks that prepared statements are closed with their connection,
 // and that a batch on the next connection prepares its own.
 func TestSQLiteConnectionIsReplaced(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	store, claims := ingest.NewHitStore(dbtest.SitesCell(t, d)), ingest.NewClaimStore(dbtest.SitesCell(t, d))
 	defer store.Close()

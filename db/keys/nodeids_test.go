@@ -13,6 +13,7 @@ import (
 // TestNodeIDsAreShared checks that processes that start at the same time return the same ids, and
 // so does a process that starts later with any application key.
 func TestNodeIDsAreShared(t *testing.T) {
+	t.Parallel()
 	const processes = 8
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		first := dbtest.Open(t, databaseURL)

@@ -45,6 +45,7 @@ func conversions(site *model.Site) model.Lane {
 
 // TestLeasesAreExact checks that exactly one of several concurrent workers leases an attempt.
 func TestLeasesAreExact(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
 		const n = 20
@@ -96,6 +97,7 @@ func TestLeasesAreExact(t *testing.T) {
 // TestDeadWorkers checks that a lease without a result expires and counts as an
 // attempt. After the fifth the delivery has failed, and the owner is mailed once a day.
 func TestDeadWorkers(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
 		now := dbtest.Noon
@@ -139,6 +141,7 @@ func TestDeadWorkers(t *testing.T) {
 // TestLateResults checks that a result that arrives after its lease was taken over counts only if
 // the delivery was made.
 func TestLateResults(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
 		for _, test := range []struct {
@@ -190,6 +193,7 @@ func TestLateResults(t *testing.T) {
 // TestRedeliver checks that a manual redelivery is possible in every state except during an
 // attempt. Its failure changes neither the state nor the schedule, and mails no owner.
 func TestRedeliver(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
 		for _, test := range []struct {
@@ -258,6 +262,7 @@ func TestRedeliver(t *testing.T) {
 // TestDueLanes checks that each lane with a due delivery is found, page by page, whatever else is
 // pending.
 func TestDueLanes(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		owner := dbtest.NewUser(t, d, "owner@example.com")
 		for site := int64(1); site <= 6; site++ {
@@ -324,6 +329,7 @@ func TestDueLanes(t *testing.T) {
 // TestManyDueLanes checks that DueLanes finds the same lanes while more deliveries are due than it
 // reads in the order of time.
 func TestManyDueLanes(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		want := "1 conversion, 2 daily_export, 3 conversion, 3 daily_export"
 		lanes := func() string {
@@ -376,6 +382,7 @@ SELECT site.id, n, 'conversion', 'lead', 'pending', 0, 0, ?, '{}' FROM site, num
 // TestDueLanesReadWhatIsDue stores deliveries of 200,000 sites that wait for a later attempt. It
 // checks that the search for due deliveries reads the index by time and queries no other site.
 func TestDueLanesReadWhatIsDue(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		if err := addPending(d, 1, 200_000, 1, dbtest.Noon.Add(time.Hour)); err != nil {
 			t.Fatal(err)
@@ -411,6 +418,7 @@ var shardNames = regexp.MustCompile(`_[0-9]{6,}( deliveries)?\b`)
 // TestWebhookSecretAtRest checks that the secret is stored encrypted, and opens only with its site
 // and key.
 func TestWebhookSecretAtRest(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")

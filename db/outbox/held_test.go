@@ -12,6 +12,7 @@ import (
 // TestHeldSitesWait checks that the deliveries and daily exports of a deleted site and of a
 // suspended account's site wait and are made afterwards. A paused site's deliveries are made.
 func TestHeldSitesWait(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
 		store := outbox.New(d)

@@ -14,6 +14,7 @@ import (
 // TestFiltersUseIndexes checks that every filter reads ranges of indexes only, on a table where a scan
 // would be slow.
 func TestFiltersUseIndexes(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		first, second := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
 		for _, site := range []*model.Site{first, second} {

@@ -17,6 +17,7 @@ import (
 // TestRedeliveriesAreBounded checks the limit of manual redeliveries, and that the last attempts
 // are listed.
 func TestRedeliveriesAreBounded(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
 		id := pending(t, d, site.ID, model.DeliveryConversion, dbtest.Noon)
@@ -86,6 +87,7 @@ VALUES (?, ?, 1, false, 1, 5, 500, 'server_error', '')`, other.ID, id); err != n
 // TestTestWebhooksAreLimited checks that a site has one pending test at a time, however many
 // requests run at once, and a limited number in an hour.
 func TestTestWebhooksAreLimited(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
 		now := dbtest.Noon

@@ -20,6 +20,7 @@ import (
 // deleted site gets no notice, and its mark is cleared. A notice of an earlier version does not
 // prevent other notices.
 func TestSiteQuotaNotices(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		site := dbtest.OutboxSite(t, d, "shop.example")
@@ -132,6 +133,7 @@ func shownNotice(n *outbox.QuotaNotice) string {
 // notices, that the search for new marks reads the index of these, and no other site. More marks
 // than a page are all noted.
 func TestSiteQuotasReadMarks(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.OutboxSite(t, d, "shop.example")
 		add := func(first, last int64, noted int) {
@@ -173,6 +175,7 @@ SELECT id, 202611, 10000, 100, ? FROM site`, first, last, noted); err != nil {
 // notice after another change. Notices of the data plane count as well. A notice of an earlier
 // version counts as a notice of the present plan.
 func TestCaptchaQuotaNotices(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		account := dbtest.CaptchaAccount(t, d, "a")

@@ -21,6 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/oracle"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var startDay = dbtest.Start.Day()
@@ -341,6 +342,7 @@ func TestRepeatedPageviewID(t *testing.T) {
 
 // TestLargeDay checks a segment of several chunks, alone and merged.
 func TestLargeDay(t *testing.T) {
+	testkit.SkipLong(t, "a day of the largest size")
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)
 		const n = 10_000

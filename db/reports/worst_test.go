@@ -24,6 +24,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/db/reports/segment"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const megabyte = 1 << 20
@@ -135,6 +136,7 @@ func worstQuery(days int, properties bool) *scan.Query {
 // asks for the largest reports. Peak memory must stay below fixed bounds, and no figure of the totals may
 // be lost. A report that needs more than its budget is refused. For larger plans, see TestWorstDayOfEachPlan.
 func TestWorstDay(t *testing.T) {
+	testkit.SkipLong(t, "a day of the largest size")
 	const hits = 10_000
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)
@@ -327,6 +329,7 @@ func TestLongReportsGiveWay(t *testing.T) {
 // TestImportedValuesAreBounded checks that a report of an import with too many values of a dimension is
 // refused, and that the totals of the same days are counted.
 func TestImportedValuesAreBounded(t *testing.T) {
+	testkit.SkipLong(t, "a day of the largest size")
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)
 		m := &reports.Import{

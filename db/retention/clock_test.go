@@ -15,6 +15,7 @@ import (
 // TestNowIsTheDatabasesTime checks that the time is the server's or, with SQLite, this machine's,
 // unless a test sets a clock. Both run on one machine here.
 func TestNowIsTheDatabasesTime(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		before := model.At(time.Now())
 		now, err := d.Now(t.Context())
@@ -97,6 +98,7 @@ func (c *steppedClock) step() time.Duration {
 // TestClockJumps checks that the clock is not trusted for 70 minutes after a jump, or for 24 hours
 // after a jump of more than a day.
 func TestClockJumps(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name    string
 		ahead   time.Duration
@@ -148,6 +150,7 @@ func TestClockJumps(t *testing.T) {
 // long it was wrong, and after 70 minutes by a process that does not. After another jump the wait
 // restarts.
 func TestClockIsCorrected(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		clock := &steppedClock{start: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 		d := clock.open(t, databaseURL)
@@ -182,6 +185,7 @@ func TestClockIsCorrected(t *testing.T) {
 // TestFirstClock checks a database of an earlier release, which has no trusted time: its newest hit
 // must confirm the clock.
 func TestFirstClock(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		age  time.Duration // of the newest hit
 		held time.Duration

@@ -125,6 +125,7 @@ func erasableSite(t *testing.T, d *db.DB, domain string) *model.Site {
 // nothing else: other users, other sites, hits without an id, later visits, counters, and the ids
 // of purchases stay.
 func TestEraseUser(t *testing.T) {
+	t.Parallel()
 	key := model.NewUserIDKey(erasureKey)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := erasableSite(t, d, "shop.example"), erasableSite(t, d, "other.example")
@@ -219,6 +220,7 @@ func TestEraseUser(t *testing.T) {
 // TestEraseAmongManyDeliveries erases a user with many deliveries of other users between the first
 // and last event of a day. These are read in pages.
 func TestEraseAmongManyDeliveries(t *testing.T) {
+	t.Parallel()
 	const others = 2*retention.ErasureBodies + 1
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := erasableSite(t, d, "shop.example")
@@ -269,6 +271,7 @@ func missing(a, b []string) []string {
 // TestEraseDuringHit checks that a hit which would continue a visit while it is deleted begins
 // another visit. No page view is left without its visit.
 func TestEraseDuringHit(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := erasableSite(t, d, "shop.example")
 		visitor := model.VisitorKey{SiteID: site.ID, Visitor: model.VisitorID{7}}
@@ -324,6 +327,7 @@ func TestEraseDuringHit(t *testing.T) {
 
 // TestRequestErasure checks which sites and ids are accepted, and the limit.
 func TestRequestErasure(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		site, other := erasableSite(t, d, "shop.example"), erasableSite(t, d, "other.example")

@@ -13,6 +13,7 @@ import (
 )
 
 func TestOldMonthsAreDropped(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		if err := retention.New(d).EnsurePartitions(t.Context(), day(2026, time.September, 1)); err != nil {
 			t.Fatal(err)
@@ -66,6 +67,7 @@ func cellsOf(t *testing.T, d *db.DB) int64 {
 
 // TestOldRowsGoInChunks deletes more rows than one transaction does.
 func TestOldRowsGoInChunks(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	site := dbtest.NewOwnSite(t, d, "example.com")
 	const old = 2500
@@ -85,6 +87,7 @@ func TestOldRowsGoInChunks(t *testing.T) {
 }
 
 func TestOldRecordsAreDeleted(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		account := dbtest.CaptchaAccount(t, d, "captcha")
@@ -176,6 +179,7 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 }
 
 func TestAuditLogsAreBounded(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		busy, quiet := dbtest.NewOwnSite(t, d, "busy.example"), dbtest.NewOwnSite(t, d, "quiet.example")
 		name := "shop"
@@ -206,6 +210,7 @@ func TestAuditLogsAreBounded(t *testing.T) {
 // TestOldRecordsCostWhatHasExpired checks that looking for expired records reads no more pages with
 // many sites than with few, when nothing has expired.
 func TestOldRecordsCostWhatHasExpired(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 
 	// A session publishes its reads only on request, so all statements share one: see blocksRead.

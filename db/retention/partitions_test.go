@@ -53,6 +53,7 @@ func wantRows(t *testing.T, d *db.DB, partition string, want int) {
 const partNames = "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE c.relkind = 'r' ORDER BY 1"
 
 func TestPartitionsOfSeveralProcessesAtOnce(t *testing.T) {
+	t.Parallel()
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 		now := day(2026, time.December, 31)
 
@@ -100,6 +101,7 @@ func TestPartitionsOfSeveralProcessesAtOnce(t *testing.T) {
 }
 
 func TestRowsLandInThePartitionOfTheirMonth(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	site := dbtest.NewOwnSite(t, d, "example.com")
 	for _, at := range []model.Instant{
@@ -118,6 +120,7 @@ func TestRowsLandInThePartitionOfTheirMonth(t *testing.T) {
 // TestStrayRowsMoveIntoTheirPartition checks that rows of a month without a partition are kept, and
 // moved when it gets one.
 func TestStrayRowsMoveIntoTheirPartition(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	site := dbtest.NewOwnSite(t, d, "example.com")
 
@@ -149,6 +152,7 @@ func TestStrayRowsMoveIntoTheirPartition(t *testing.T) {
 // TestPartitionsWaitForABusyTableWithoutBlockingIt checks that a long reader of the table does not
 // make hits wait for a new partition.
 func TestPartitionsWaitForABusyTableWithoutBlockingIt(t *testing.T) {
+	t.Parallel()
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
 	site := dbtest.NewOwnSite(t, d, "example.com")
@@ -196,6 +200,7 @@ func TestPartitionsWaitForABusyTableWithoutBlockingIt(t *testing.T) {
 // statement of its own, in a snapshot that begins meanwhile, in a snapshot that began before, and
 // in an export.
 func TestReadersMissNoMovedRow(t *testing.T) {
+	t.Parallel()
 	const attach = `ALTER TABLE "visits" ATTACH PARTITION "visits_202703"`
 	const firstRead = "SELECT 'the snapshot has begun'"
 	month := day(2027, time.March, 1)

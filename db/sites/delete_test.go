@@ -39,6 +39,7 @@ func fillTo(t *testing.T, d *db.DB, accountID int64, n int) {
 // TestSitesAndSitekeysAreBounded checks that an account has no more than the limit, even when many
 // are created at once.
 func TestSitesAndSitekeysAreBounded(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
 		fillTo(t, d, owner.AccountID, model.MaxSites-1)
@@ -90,6 +91,7 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 // TestDeletingManySitesTakesFewStatements checks that deleting an account with many sites, and
 // purging these, takes as many statements as with few sites.
 func TestDeletingManySitesTakesFewStatements(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		statements := dbtest.WatchStatements(d)
@@ -188,6 +190,7 @@ func collectChanges(t *testing.T, d *db.DB) (changed func(n int) (sites, sitekey
 // TestPurgeSites checks that the rows of the given sites are deleted in all tables, and those of
 // other sites stay.
 func TestPurgeSites(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const many = 2_500 // more than one transaction's share
 		for _, statement := range []string{

@@ -15,6 +15,7 @@ import (
 // TestObjectsAreBounded: of 60 objects that two processes create concurrently, exactly as many are
 // stored as a site can have.
 func TestObjectsAreBounded(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		processes := []*db.DB{dbtest.Open(t, databaseURL), dbtest.Open(t, databaseURL)}
 		site := dbtest.NewOwnSite(t, processes[0], "example.com")
@@ -63,6 +64,7 @@ func TestObjectsAreBounded(t *testing.T) {
 
 // TestAnnotationsAreBounded: the 1,001st annotation of a site is refused.
 func TestAnnotationsAreBounded(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		err := dbtest.Exec(d, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
@@ -83,6 +85,7 @@ func TestAnnotationsAreBounded(t *testing.T) {
 // TestReportMailsAreFinishedOnce: of several planners that read the same mail, one queues it, and a
 // removed user gets none.
 func TestReportMailsAreFinishedOnce(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := sites.New(d)
 		user := dbtest.NewUser(t, d, "owner@example.com")

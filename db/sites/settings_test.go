@@ -52,6 +52,7 @@ func siteChanges(ctx context.Context, d *db.DB, accountID, siteID int64) map[str
 // TestSettingsBelongToTheAccount checks that changes of another account's site fail like those of
 // an unknown site, and change nothing.
 func TestSettingsBelongToTheAccount(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		site, other := dbtest.NewOwnSite(t, d, "example.com"), dbtest.NewUser(t, d, "other@example.org")
@@ -100,6 +101,7 @@ func TestSettingsBelongToTheAccount(t *testing.T) {
 // TestListsAreBounded checks that of 80 values added concurrently, exactly as many are stored as a
 // site may have. Adding a stored value still succeeds then.
 func TestListsAreBounded(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		processes := []*db.DB{dbtest.Open(t, databaseURL), dbtest.Open(t, databaseURL)}
 		d := processes[0]
@@ -153,6 +155,7 @@ func TestListsAreBounded(t *testing.T) {
 }
 
 func TestOwnDomainIsNoExtraDomain(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		dbtest.WantCode(t, sites.New(d).AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.com"), model.Invalid,
@@ -172,6 +175,7 @@ func TestOwnDomainIsNoExtraDomain(t *testing.T) {
 }
 
 func TestEventNames(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		type change = func(context.Context, int64, int64, string) error
@@ -227,6 +231,7 @@ func TestEventNames(t *testing.T) {
 }
 
 func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		prefix := netip.MustParsePrefix
@@ -294,6 +299,7 @@ func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
 }
 
 func TestServerSecretReplacesTheOldOne(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -327,6 +333,7 @@ func TestServerSecretReplacesTheOldOne(t *testing.T) {
 }
 
 func TestConversionWebhookAddress(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		for address, ok := range map[string]bool{
@@ -345,6 +352,7 @@ func TestConversionWebhookAddress(t *testing.T) {
 }
 
 func TestSitePlan(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
 		for _, test := range []struct {

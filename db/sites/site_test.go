@@ -14,6 +14,7 @@ import (
 )
 
 func TestSiteIsFoundByItsOwnersIDAndByKey(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
@@ -37,6 +38,7 @@ func TestSiteIsFoundByItsOwnersIDAndByKey(t *testing.T) {
 }
 
 func TestDomainIsUniqueWithinAnAccount(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
 		dbtest.NewSite(t, d, owner.AccountID, "example.com")
@@ -54,6 +56,7 @@ func TestDomainIsUniqueWithinAnAccount(t *testing.T) {
 }
 
 func TestSitesPageByKey(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
 		var want []int64
@@ -87,6 +90,7 @@ func TestSitesPageByKey(t *testing.T) {
 }
 
 func TestMonthlyUsage(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		owner := dbtest.NewUser(t, d, "owner@example.com")
 		a, b := dbtest.NewSite(t, d, owner.AccountID, "a.example.com"), dbtest.NewSite(t, d, owner.AccountID, "b.example.com")

@@ -31,6 +31,7 @@ func sameSitekey(a, b *model.Sitekey) bool {
 }
 
 func TestSitekeys(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx, account, other := t.Context(), dbtest.CaptchaAccount(t, d, "a"), dbtest.CaptchaAccount(t, d, "b")
 		key, secret := newSitekey(t, d, account, "shop.example", "example.com", "example.com")
@@ -123,6 +124,7 @@ func TestSitekeys(t *testing.T) {
 }
 
 func TestSitekeyFields(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx, account := t.Context(), dbtest.CaptchaAccount(t, d, "a")
 		key, _ := newSitekey(t, d, account, "example.com")
@@ -159,6 +161,7 @@ func TestSitekeyFields(t *testing.T) {
 }
 
 func TestSitekeyPages(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")
 		var ids []int64
@@ -195,6 +198,7 @@ func TestSitekeyPages(t *testing.T) {
 // TestWatchSitekeys checks that every change is reported, in the process that makes it and in
 // others, and not to watchers of sites.
 func TestWatchSitekeys(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		t.Run("here", func(t *testing.T) { testWatchSitekeys(t, d, d, "here") })

@@ -15,6 +15,7 @@ import (
 // TestChangesInOneTransaction checks that changes of sites are made all or not at all, see each
 // other, and are reported after the commit.
 func TestChangesInOneTransaction(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := dbtest.NewOwnSite(t, d, "example.com"), dbtest.NewOwnSite(t, d, "other.example")
 		before := rulesOf(t, d, site)

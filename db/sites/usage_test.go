@@ -14,6 +14,7 @@ import (
 // TestUsageDaysAreCountedOnce: a finished day is counted after its margin, once, and days that were
 // missed are caught up.
 func TestUsageDaysAreCountedOnce(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := sites.New(d)
 		site, quiet := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")

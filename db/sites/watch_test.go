@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // watch watches until the test ends, or stop is called.
@@ -72,6 +73,7 @@ func wantState(t *testing.T, what string, synced <-chan bool, want bool) {
 // TestChangesReachEveryProcess checks that every change of a site is reported in another process,
 // and most of them within a second: on a busy machine one of them can take longer.
 func TestChangesReachEveryProcess(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		listener := dbtest.Open(t, databaseURL)
@@ -141,6 +143,7 @@ func TestChangesReachEveryProcess(t *testing.T) {
 // TestSQLiteReportsBeforeTheChangeReturns checks that a change is reported before the call that
 // made it returns.
 func TestSQLiteReportsBeforeTheChangeReturns(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	changed, synced, _ := watch(t, d)
 	wantNext(t, "synced", synced, true)
@@ -153,6 +156,7 @@ func TestSQLiteReportsBeforeTheChangeReturns(t *testing.T) {
 // TestMissedSQLiteChanges checks that a process that missed changes, because of their number or
 // because the database did not answer, reports that and continues with later changes.
 func TestMissedSQLiteChanges(t *testing.T) {
+	t.Parallel()
 	databaseURL := dbtest.SQLiteURL(t)
 	d := dbtest.Open(t, databaseURL)
 	site := dbtest.NewOwnSite(t, d, "example.com")
@@ -213,6 +217,7 @@ func TestMissedSQLiteChanges(t *testing.T) {
 // TestSQLiteChangesAreBounded checks that the last 1,000 changes of sites and sitekeys are kept,
 // also when an account with many sites is deleted.
 func TestSQLiteChangesAreBounded(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	site := dbtest.NewOwnSite(t, d, "example.com")
 
@@ -233,6 +238,7 @@ const listening = "pg_stat_activity WHERE datname = current_database() AND appli
 
 // TestWatchReconnects checks that a lost connection is reported and replaced.
 func TestWatchReconnects(t *testing.T) {
+	t.Parallel()
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
 	site := dbtest.NewOwnSite(t, d, "example.com")
@@ -258,9 +264,7 @@ func TestWatchReconnects(t *testing.T) {
 // TestWatchOverABadNetwork checks watching while the database cannot be reached, and while its
 // connections are silent.
 func TestWatchOverABadNetwork(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for more than the longest silence")
-	}
+	testkit.SkipLong(t, "waits for more than the longest silence")
 
 	t.Parallel()
 
@@ -412,9 +416,7 @@ func (n *network) carry(client net.Conn, server string) {
 
 // TestAnIdleWatcherStays checks that silence alone does not end a connection.
 func TestAnIdleWatcherStays(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for more than the longest silence")
-	}
+	testkit.SkipLong(t, "waits for more than the longest silence")
 
 	t.Parallel()
 
@@ -443,6 +445,7 @@ func TestAnIdleWatcherStays(t *testing.T) {
 // TestWatchersShareAConnection checks that the watchers of a process listen over one connection, that one
 // that comes later is in sync at once, and that the connection ends with the last of them.
 func TestWatchersShareAConnection(t *testing.T) {
+	t.Parallel()
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
 	site := dbtest.NewOwnSite(t, d, "example.com")
@@ -494,6 +497,7 @@ func TestWatchersShareAConnection(t *testing.T) {
 // TestLateWatcherLearnsOfTheFault checks that the fault is reported to a watcher that begins while the
 // database cannot be reached.
 func TestLateWatcherLearnsOfTheFault(t *testing.T) {
+	t.Parallel()
 	network := newNetwork(t, dbtest.PostgresURL(t))
 	network.set(unreachable)
 	d := dbtest.Open(t, network.url)

@@ -46,6 +46,7 @@ func readCells(t testing.TB) *cells {
 }
 
 func TestSharedCells(t *testing.T) {
+	t.Parallel()
 	for _, test := range readCells(t).Cases {
 		if got := cell(test.Text); got != test.Cell {
 			t.Errorf("%s: %q became %q, want %q", test.Name, test.Text, got, test.Cell)
@@ -55,6 +56,7 @@ func TestSharedCells(t *testing.T) {
 
 // TestHiddenCharacters: a formula is found behind each character that spreadsheets skip.
 func TestHiddenCharacters(t *testing.T) {
+	t.Parallel()
 	for _, span := range readCells(t).Hidden {
 		var first, last rune
 		if _, err := fmt.Sscanf(span, "%X-%X", &first, &last); err != nil {
@@ -79,6 +81,7 @@ func TestHiddenCharacters(t *testing.T) {
 
 // TestAllShortCells compares the cells of all short texts with the console's, by one hash.
 func TestAllShortCells(t *testing.T) {
+	t.Parallel()
 	all := readCells(t).All
 	hash := sha256.New()
 
@@ -103,6 +106,7 @@ func TestAllShortCells(t *testing.T) {
 }
 
 func TestCells(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		value any
 		want  string

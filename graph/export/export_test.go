@@ -30,6 +30,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/export"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -225,6 +226,7 @@ func paths(rows []map[string]any) []string {
 }
 
 func TestErrors(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
 		foreign := s.ids.Of(model.NodeSite, other.site.ID)
@@ -305,6 +307,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestRange(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		midnight := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
@@ -331,6 +334,7 @@ func TestRange(t *testing.T) {
 }
 
 func TestPaging(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		var want []string
@@ -363,6 +367,7 @@ func TestPaging(t *testing.T) {
 
 // TestColumns compares a whole row, in both formats.
 func TestColumns(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.store(noon, model.Visit{Visitor: model.VisitorID{0xab, 7: 0xcd}, Channel: "paid search", Referrer: "www.google.com", UserID: []byte{0xfe, 15: 0x01},
@@ -418,6 +423,7 @@ func TestColumns(t *testing.T) {
 
 // TestEventColumns compares a whole row as it is sent, in both formats.
 func TestEventColumns(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		at := model.At(noon)
@@ -465,6 +471,7 @@ func TestEventColumns(t *testing.T) {
 // TestControlCharacters: texts with tabs, newlines and quotes keep both formats readable and are
 // returned as stored.
 func TestControlCharacters(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		at := model.At(noon)
@@ -494,6 +501,7 @@ func TestControlCharacters(t *testing.T) {
 // TestLineBreaks: the CSV file has line breaks of texts as they are stored. The bytes are compared,
 // because Go's reader changes line breaks.
 func TestLineBreaks(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		at := model.At(noon)
@@ -523,6 +531,7 @@ func TestLineBreaks(t *testing.T) {
 
 // TestAmounts: every amount is a number with all its decimals, in both formats.
 func TestAmounts(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 
@@ -566,6 +575,7 @@ func TestAmounts(t *testing.T) {
 // TestEventPaging: range, offset and cursor work for events as for page views, and neither appears
 // among the other.
 func TestEventPaging(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
 		s.store(noon, model.Visit{Channel: "direct"}, "/a page view")
@@ -608,6 +618,7 @@ func TestEventPaging(t *testing.T) {
 
 // TestFarRange: days outside of the range of time-based ids are accepted.
 func TestFarRange(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.store(noon, model.Visit{Channel: "direct"}, "/")
@@ -629,6 +640,7 @@ func TestFarRange(t *testing.T) {
 }
 
 func TestNothingToExport(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		for kind, header := range map[string]string{"pageviews": "row_id,time,pageview_id,", "events": "row_id,time,event,"} {
@@ -646,6 +658,7 @@ func TestNothingToExport(t *testing.T) {
 
 // TestNullColumns: an unknown value is null in JSON and empty in CSV.
 func TestNullColumns(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.store(noon, model.Visit{Channel: "direct"}, "/")
@@ -678,6 +691,7 @@ func TestNullColumns(t *testing.T) {
 }
 
 func TestDatabaseUnavailable(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 
@@ -695,6 +709,7 @@ func TestDatabaseUnavailable(t *testing.T) {
 // TestDownloadsOfSeveralAccounts: a member downloads the sites of each of their accounts, and no other
 // ones.
 func TestDownloadsOfSeveralAccounts(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		first, second, foreign := newShop(t, d, "first.example"), newShop(t, d, "second.example"), newShop(t, d, "foreign.example")
 		dbtest.AddMember(t, d, first.owner.AccountID, "agency@example.com", model.RoleViewer)
@@ -747,6 +762,7 @@ func (s *shop) storeMany() {
 
 // TestSlowReadersHoldNobody: downloads whose clients do not read hold no database connection.
 func TestSlowReadersHoldNobody(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.storeMany()
@@ -822,19 +838,10 @@ func (s *shop) start(ctx context.Context) <-chan outcome {
 	return ended
 }
 
-// await waits until a condition holds.
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal(what)
-		}
-	}
-}
-
 // TestSixDownloadsAtOnce: concurrent downloads of an account wait for each other, and all of them
 // succeed.
 func TestSixDownloadsAtOnce(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.storeMany()
@@ -868,6 +875,7 @@ func TestSixDownloadsAtOnce(t *testing.T) {
 // of arrival. A disconnected client leaves the queue. Waiting downloads hold no database connection
 // and do not delay other accounts.
 func TestDownloadsQueue(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
 		s.storeMany()
@@ -879,16 +887,16 @@ func TestDownloadsQueue(t *testing.T) {
 		defer leave()
 
 		disconnected := s.start(leaving)
-		await(t, "the first one does not wait", func() bool { return queue.Waiting() == 1 })
+		testkit.Await(t, "the first one does not wait", func() bool { return queue.Waiting() == 1 })
 		next := s.start(t.Context())
-		await(t, "the second one does not wait", func() bool { return queue.Waiting() == 2 })
+		testkit.Await(t, "the second one does not wait", func() bool { return queue.Waiting() == 2 })
 
 		var waiting []<-chan outcome
 		for range line - 2 {
 			waiting = append(waiting, s.start(leaving))
 		}
 
-		await(t, "the line is not full", func() bool { return queue.Waiting() == line })
+		testkit.Await(t, "the line is not full", func() bool { return queue.Waiting() == line })
 
 		response, body := s.get(nil, nil)
 		if response.StatusCode != http.StatusTooManyRequests || strings.TrimSpace(body) != `{"error":"too_many_downloads"}` ||
@@ -917,7 +925,7 @@ func TestDownloadsQueue(t *testing.T) {
 			}
 		}
 
-		await(t, "those that have left still wait", func() bool { return queue.Waiting() == 1 })
+		testkit.Await(t, "those that have left still wait", func() bool { return queue.Waiting() == 1 })
 		second.Body.Close()
 
 		if got := <-next; got.status != http.StatusOK || got.rows != manyRows || got.err != nil {
@@ -931,6 +939,7 @@ func TestDownloadsQueue(t *testing.T) {
 // TestWaitInVain: a download without a turn is refused after its wait, even if that exceeds the
 // server's write deadline.
 func TestWaitInVain(t *testing.T) {
+	t.Parallel()
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), "shop.example")
 	s.storeMany()
 	const wait = 400 * time.Millisecond
@@ -951,6 +960,7 @@ func TestWaitInVain(t *testing.T) {
 // TestBrokenDownload: an error after the first bytes aborts the connection, so a partial file
 // cannot be mistaken for a complete one.
 func TestBrokenDownload(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.storeMany()
@@ -971,6 +981,7 @@ func TestBrokenDownload(t *testing.T) {
 // TestDatabaseStopped: while PostgreSQL is stopped a download is answered with 503 and Retry-After,
 // and the log does not fill. It recovers by itself.
 func TestDatabaseStopped(t *testing.T) {
+	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		postgres := dbtest.StartPostgres(t)
 		s := newShop(t, dbtest.Open(t, postgres.URL()), "example.com")

@@ -18,6 +18,7 @@ import (
 // TestEveryRootFieldHasARule: each field of Query and Mutation states who may call it, with @needs or
 // @open, and @open stands nowhere else but on fields of Account.
 func TestEveryRootFieldHasARule(t *testing.T) {
+	t.Parallel()
 	for _, def := range schema.Types {
 		isRoot := def == schema.Query || def == schema.Mutation
 		for _, f := range fieldsOf(def) {
@@ -35,6 +36,7 @@ func TestEveryRootFieldHasARule(t *testing.T) {
 // TestTheGuideStatesTheCosts: ErrorCode.TOO_COMPLEX mentions what a field costs itself, from 1,000 on, and
 // how often the content of a list without a size counts.
 func TestTheGuideStatesTheCosts(t *testing.T) {
+	t.Parallel()
 	text := strings.ReplaceAll(schema.Types["ErrorCode"].EnumValues.ForName("TOO_COMPLEX").Description, ",", "")
 	for _, def := range schema.Types {
 		for _, f := range fieldsOf(def) {
@@ -59,6 +61,7 @@ func TestTheGuideStatesTheCosts(t *testing.T) {
 
 // TestFieldsOfAnAccountThatAreOpen lists what a member who lacks the required second factor can read.
 func TestFieldsOfAnAccountThatAreOpen(t *testing.T) {
+	t.Parallel()
 	var open []string
 	for _, f := range fieldsOf(schema.Types["Account"]) {
 		if f.Directives.ForName("open") != nil {
@@ -75,6 +78,7 @@ func TestFieldsOfAnAccountThatAreOpen(t *testing.T) {
 // TestDescriptionsStateThePermission: a reader of the schema's description, which has no directives, sees
 // who may call a field. The sentence comes from the directive, so that no description contradicts it.
 func TestDescriptionsStateThePermission(t *testing.T) {
+	t.Parallel()
 	const query = `{ __schema { types { name fields { name description } } } }`
 
 	onSQLite(t, func(t *testing.T, d *db.DB) {
@@ -105,6 +109,7 @@ func TestDescriptionsStateThePermission(t *testing.T) {
 
 // The sources do not repeat the sentences. Account.auditLog has a rule of its own.
 func TestDescriptionsDoNotRepeatThePermission(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("../schema/*.graphqls")
 	if err != nil || len(files) < 20 {
 		t.Fatalf("%d files, %v", len(files), err)

@@ -22,6 +22,7 @@ const (
 )
 
 func TestSignUpInAndOut(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.client()
@@ -70,6 +71,7 @@ func TestSignUpInAndOut(t *testing.T) {
 }
 
 func TestSignUpReportsEveryMistake(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ name, email, password, account, want string }{
 		{"address", "owner", password, "Example", "email:INVALID_EMAIL"},
 		{"address with a name", "Owner <owner@example.com>", password, "Example", "email:INVALID_EMAIL"},
@@ -102,6 +104,7 @@ func TestSignUpReportsEveryMistake(t *testing.T) {
 }
 
 func TestSignUpPolicies(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		policy model.SignupPolicy
 		want   [2]string // userErrors of the first and second sign-up
@@ -128,6 +131,7 @@ func TestSignUpPolicies(t *testing.T) {
 // Of concurrent sign-ups on an empty installation, one becomes the operator. The others create
 // accounts if no mail is sent, and verify their addresses otherwise.
 func TestConcurrentFirstSignUps(t *testing.T) {
+	t.Parallel()
 	for name, settings := range map[string][]setting{"mail": nil, "no mail": {noMail}} {
 		t.Run(name, func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -167,6 +171,7 @@ func TestConcurrentFirstSignUps(t *testing.T) {
 }
 
 func TestWrongPasswordAndUnknownAddressAnswerAlike(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		a.owner("owner@example.com")
@@ -200,6 +205,7 @@ func TestWrongPasswordAndUnknownAddressAnswerAlike(t *testing.T) {
 }
 
 func TestSignInRenewsAnOldHash(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, productHash)
 		c := a.owner("owner@example.com")
@@ -219,6 +225,7 @@ func TestSignInRenewsAnOldHash(t *testing.T) {
 }
 
 func TestSignInThrottle(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
@@ -264,7 +271,7 @@ func TestSignInThrottle(t *testing.T) {
 		}
 
 		// After the wait the right password works, and clears the counter.
-		a.clock.Advance(time.Second)
+		a.clock.Add(time.Second)
 		fresh := a.client()
 		fresh.address = "203.0.113.9"
 		fresh.signIn("owner@example.com", password).ok(t, "signIn")
@@ -282,6 +289,7 @@ func TestSignInThrottle(t *testing.T) {
 }
 
 func TestSignInThrottleOfOneNetwork(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		attacker := a.client()
@@ -305,6 +313,7 @@ func TestSignInThrottleOfOneNetwork(t *testing.T) {
 }
 
 func TestADeviceCookieIsGoodForItsOwnAddressOnly(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		a.owner("owner@example.com")
@@ -340,6 +349,7 @@ func TestADeviceCookieIsGoodForItsOwnAddressOnly(t *testing.T) {
 // TestANewPasswordEndsKnownDevices: a browser that knew the old password is unknown after the
 // change; the one that made the change is not.
 func TestANewPasswordEndsKnownDevices(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		laptop, thief := a.owner("owner@example.com"), a.client()
@@ -367,7 +377,7 @@ func TestANewPasswordEndsKnownDevices(t *testing.T) {
 		refused(laptop, "the device of the change", false)
 
 		// A sign-in with the new password makes a device known again until the next change.
-		a.clock.Advance(25 * time.Hour)
+		a.clock.Add(25 * time.Hour)
 		thief.signIn("owner@example.com", "a new password").ok(t, "signIn")
 		laptop.signIn("owner@example.com", "a new password").ok(t, "signIn")
 		exhaust(a.client())
@@ -380,6 +390,7 @@ func TestANewPasswordEndsKnownDevices(t *testing.T) {
 }
 
 func TestCookieAttributes(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		https           bool
 		session, device string
@@ -420,6 +431,7 @@ func TestCookieAttributes(t *testing.T) {
 }
 
 func TestSignInChangesTheSessionID(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -456,6 +468,7 @@ func TestSignInChangesTheSessionID(t *testing.T) {
 }
 
 func TestRevokedSessions(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		laptop := a.owner("owner@example.com")
@@ -486,16 +499,17 @@ func TestRevokedSessions(t *testing.T) {
 }
 
 func TestSessionEndsAfterTwoIdleWeeks(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
-		a.clock.Advance(model.SessionIdle - time.Second)
+		a.clock.Add(model.SessionIdle - time.Second)
 
 		if c.viewer() == "" {
 			t.Error("ended early")
 		}
 
-		a.clock.Advance(model.SessionIdle)
+		a.clock.Add(model.SessionIdle)
 
 		if c.viewer() != "" {
 			t.Error("still there after two idle weeks")
@@ -507,6 +521,7 @@ func TestSessionEndsAfterTwoIdleWeeks(t *testing.T) {
 }
 
 func TestABadCookieIsNoSession(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		good := a.owner("owner@example.com").cookies()[sessionCookie]
@@ -542,6 +557,7 @@ func TestABadCookieIsNoSession(t *testing.T) {
 }
 
 func TestOneRequestMaySignOutAndInAgain(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		a.owner("second@example.com")
@@ -561,6 +577,7 @@ func TestOneRequestMaySignOutAndInAgain(t *testing.T) {
 }
 
 func TestUserWithoutTheGraphQLHandler(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")

@@ -35,6 +35,7 @@ const (
 // request that they must not make takes one point of the account's minute, all others take at least
 // the cost of a mutation.
 func TestForbiddenRequestsCostOnePoint(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
 		a.owner("operator@example.com")
@@ -87,12 +88,13 @@ func TestForbiddenRequestsCostOnePoint(t *testing.T) {
 // TestRefusedMutationsLeaveTheOwnersMinute: a viewer and a READ token that repeat refused mutations
 // leave the account's minute to the owner.
 func TestRefusedMutationsLeaveTheOwnersMinute(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 4_000 })
 		owner := a.owner("owner@example.com")
 		viewer := a.join(owner, "viewer@example.com", model.RoleViewer)
 		token := owner.createToken("READ")
-		a.clock.Advance(time.Minute)
+		a.clock.Add(time.Minute)
 
 		for range 200 {
 			for _, got := range []*answer{viewer.query(expensive), a.with(token.secret, expensive)} {
@@ -116,6 +118,7 @@ func TestRefusedMutationsLeaveTheOwnersMinute(t *testing.T) {
 // TestPartlyForbiddenRequests: a request of which one field is permitted costs as much as if all were,
 // whichever comes first; the permitted ones run.
 func TestPartlyForbiddenRequests(t *testing.T) {
+	t.Parallel()
 	const (
 		permitted = ` updateUser(input: {language: DE}) { userErrors { code } }`
 		forbidden = ` inviteMember(input: {email: "guest@example.com", role: VIEWER}) { userErrors { code } }`
@@ -149,13 +152,14 @@ func TestPartlyForbiddenRequests(t *testing.T) {
 // TestPasswordChecksCostTheirPrice: a permitted mutation is charged before its password is checked, so
 // wrong passwords are bounded by the rate limit too.
 func TestPasswordChecksCostTheirPrice(t *testing.T) {
+	t.Parallel()
 	const wrong = `mutation { startTotp(input: {password: "not the password"}) { userErrors { code } } }`
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 10_000 })
 		owner := a.owner("owner@example.com")
 		viewer := a.join(owner, "viewer@example.com", model.RoleViewer)
-		a.clock.Advance(time.Minute)
+		a.clock.Add(time.Minute)
 
 		for i := range 4 {
 			want := "WRONG_CREDENTIALS"
@@ -172,6 +176,7 @@ func TestPasswordChecksCostTheirPrice(t *testing.T) {
 // TestCostInAnotherAccount: the role in the object's account decides; unknown objects cost as much as
 // own ones; suspended accounts and missing second factors refuse for one point.
 func TestCostInAnotherAccount(t *testing.T) {
+	t.Parallel()
 	const pause = `mutation($id: ID!) { pauseSite(input: {siteId: $id}) { site { id } userErrors { code } } }`
 	const cost = 104
 
@@ -210,6 +215,7 @@ func TestCostInAnotherAccount(t *testing.T) {
 // TestLinksShareABudget: all readers of an account's shared links share one budget. It is neither the
 // account's own nor that of another account's links.
 func TestLinksShareABudget(t *testing.T) {
+	t.Parallel()
 	const limit, cost = 200, 4
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

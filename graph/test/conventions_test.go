@@ -14,6 +14,7 @@ import (
 
 // TestSchemaConventions checks the rules that hold for the whole schema.
 func TestSchemaConventions(t *testing.T) {
+	t.Parallel()
 	upperCase := regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`)
 	checked := map[string]int{}
 	for _, def := range schema.Types {
@@ -83,6 +84,7 @@ func TestSchemaConventions(t *testing.T) {
 // TestDescriptionsNameExistingCodes: a code that a description names in backquotes exists, in this
 // case.
 func TestDescriptionsNameExistingCodes(t *testing.T) {
+	t.Parallel()
 	codes := map[string]bool{}
 
 	for _, enum := range []string{"UserErrorCode", "ErrorCode"} {
@@ -121,6 +123,7 @@ func TestDescriptionsNameExistingCodes(t *testing.T) {
 // TestDocumentsInTheGuideAreValid validates the operations in docs/graphql.md and docs/erasure.md
 // against the schema.
 func TestDocumentsInTheGuideAreValid(t *testing.T) {
+	t.Parallel()
 	var documents [][]string
 
 	for _, name := range []string{"graphql.md", "erasure.md"} {

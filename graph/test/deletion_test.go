@@ -170,6 +170,7 @@ func owned(t *testing.T, d *db.DB, byAccount bool) []string {
 }
 
 func TestDeleteSite(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		first, second := a.tenant("first.example"), a.tenant("second.example")
@@ -241,6 +242,7 @@ func TestDeleteSite(t *testing.T) {
 }
 
 func TestDeleteAccount(t *testing.T) {
+	t.Parallel()
 	const mutation = `mutation($password: String!) { deleteAccount(input: {password: $password}) { accountId userErrors { field code } } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -317,6 +319,7 @@ func TestDeleteAccount(t *testing.T) {
 
 // An owner who becomes a viewer while the password is checked deletes nothing.
 func TestDeletionByAnOwnerNoMore(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		a.owner("operator@example.com")
@@ -357,6 +360,7 @@ func watchSitekeys(t *testing.T, d *db.DB) <-chan int64 {
 
 // The last account of an installation can be deleted although it is the operator's.
 func TestTheLastAccountMayGo(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("operator@example.com")
@@ -370,6 +374,7 @@ func TestTheLastAccountMayGo(t *testing.T) {
 // TestDeleteUserData: the payload reports what has been erased, the erasure can be read later, and
 // only a session of a member or owner can request it.
 func TestDeleteUserData(t *testing.T) {
+	t.Parallel()
 	const fields = `__typename id requestedAt visits pageviews events deliveries finishedAt`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)

@@ -17,6 +17,7 @@ import (
 const deliveryFields = `{ id kind event state nextAttemptAt createdAt attempts { at manual durationMs status error answer } }`
 
 func TestDeliveries(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var notifier notifier
 		a := newApp(t, d, func(s *settings) { s.graph.Notify = notifier.notify })
@@ -33,7 +34,7 @@ func TestDeliveries(t *testing.T) {
 		var made []string
 		sent := func() {
 			t.Helper()
-			a.clock.Advance(time.Second)
+			a.clock.Add(time.Second)
 			made = append(made, send().ok(t, "sendTestWebhook").at("sendTestWebhook.delivery.id").(string))
 			if notified := notifier.take(a); fmt.Sprint(notified) != fmt.Sprint(made[len(made)-1:]) {
 				t.Errorf("the workers are notified of %v", notified)
@@ -82,7 +83,7 @@ func TestDeliveries(t *testing.T) {
 			t.Errorf("after a failure: %s", got)
 		}
 
-		a.clock.Advance(time.Second)
+		a.clock.Add(time.Second)
 
 		if got := redeliver().ok(t, "redeliver"); got.at("redeliver.delivery.state") != "PENDING" || got.at("redeliver.delivery.nextAttemptAt") != "2026-11-20T09:30:02Z" || got.at("redeliver.delivery.attempts.0.error") != "server_error" {
 			t.Errorf("a second time: %s", got.Body)
@@ -177,6 +178,7 @@ func (b *notifier) take(a *app) (ids []string) {
 
 // A URL in a private network that the operator allows can be set.
 func TestWebhookNets(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.WebhookNets = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} })
 		c := a.owner("owner@example.com")

@@ -27,6 +27,7 @@ func (a *app) mailsTo(recipient string) string {
 }
 
 func TestChangeOfAddress(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		user, other := a.owner("old@example.com"), a.owner("other@example.com")
@@ -98,7 +99,7 @@ func TestChangeOfAddress(t *testing.T) {
 
 		// An hour later, a secret has expired. A change of the password revokes it.
 		user.query(requestEmailMutation, "email", "next@example.com", "password", password).ok(t, "requestEmailChange")
-		a.clock.Advance(model.EmailChangeLifetime)
+		a.clock.Add(model.EmailChangeLifetime)
 		if got := user.query(confirmEmailMutation, "secret", a.mailedSecret("next@example.com")); got.userErrors("confirmEmailChange") != "secret:INVALID_TOKEN" {
 			t.Errorf("after an hour: %s", got.Body)
 		}
@@ -123,6 +124,7 @@ func TestChangeOfAddress(t *testing.T) {
 // TestChangeToAnAddressOfAnotherUser: the caller cannot see that the address is known, before or after
 // the mail.
 func TestChangeToAnAddressOfAnotherUser(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
 		a := newApp(t, d)
@@ -135,7 +137,7 @@ func TestChangeToAnAddressOfAnotherUser(t *testing.T) {
 		var bodies []string
 		var taken []int
 		for _, email := range []string{"unknown@example.com", "known@example.com"} {
-			a.clock.Advance(time.Hour)
+			a.clock.Add(time.Hour)
 			statements.Take()
 			bodies = append(bodies, user.query(requestEmailMutation, "email", email, "password", password).ok(t, "requestEmailChange").Body)
 			taken = append(taken, len(statements.Take()))
@@ -167,11 +169,12 @@ func TestChangeToAnAddressOfAnotherUser(t *testing.T) {
 
 // TestChangesOfAddressesAreThrottled bounds the mails to one address, and of one user.
 func TestChangesOfAddressesAreThrottled(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		user, other := a.owner("user@example.com"), a.owner("other@example.com")
 		ask := func(c *client, email string) string {
-			a.clock.Advance(5 * time.Second) // within the rate limit
+			a.clock.Add(5 * time.Second) // within the rate limit
 			return c.query(requestEmailMutation, "email", email, "password", password).codes()
 		}
 
@@ -199,6 +202,7 @@ func TestChangesOfAddressesAreThrottled(t *testing.T) {
 
 // Without mail no address can be confirmed.
 func TestChangeOfAddressWithoutMail(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, noMail)
 		user := a.owner("user@example.com")

@@ -65,6 +65,7 @@ func (a *app) wantInternal(got *answer, status int, path, logged string) {
 }
 
 func TestDatabaseErrorsAreHidden(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		tests := []struct{ name, query, path string }{
 			{"query", `{ viewer { email } }`, "viewer"},
@@ -77,7 +78,7 @@ func TestDatabaseErrorsAreHidden(t *testing.T) {
 		d.Close()
 
 		for _, test := range tests {
-			a.log.buf.Reset()
+			a.log.Reset()
 			got := c.query(test.query)
 			a.wantInternal(got, http.StatusOK, test.path, "closed")
 
@@ -89,6 +90,7 @@ func TestDatabaseErrorsAreHidden(t *testing.T) {
 }
 
 func TestPanicsAreHidden(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) {
 			s.auth.ClientAddr = func(*http.Request) netip.Addr { panic("a programmer's mistake") }
@@ -105,6 +107,7 @@ func TestPanicsAreHidden(t *testing.T) {
 
 // With the database closed every field fails in the same way and reveals nothing about it.
 func TestNoFieldTellsDatabaseErrors(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.tenant("example.com")
@@ -117,7 +120,7 @@ func TestNoFieldTellsDatabaseErrors(t *testing.T) {
 					continue
 				}
 
-				a.log.buf.Reset()
+				a.log.Reset()
 				got := owner.owner.call(t, op, f, func(name string) string { return owner.ids[name] })
 				if known := strings.Contains(got.Body, "INVALID_TOKEN") || strings.Contains(got.Body, "INVALID_LINK") ||
 					strings.Contains(got.Body, "PASSKEYS_UNAVAILABLE"); known {

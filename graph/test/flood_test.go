@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const updateSiteMutation = `mutation($id: ID!, $name: String!) { updateSite(input: {siteId: $id, name: $name}) {
@@ -45,7 +46,7 @@ func lockSites(t *testing.T, d *db.DB, accountID int) (release func()) {
 	} else {
 		lock := fmt.Sprintf("SELECT id FROM sites WHERE account_id = %d FOR UPDATE", accountID)
 		holder.Go(func() { _ = dbtest.Transaction(ctx, d, lock, "SELECT pg_sleep(600)") })
-		await(t, "the lock", func() bool {
+		testkit.Await(t, "the lock", func() bool {
 			sleepers, err := dbtest.Rows[int](d, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'SELECT pg_sleep(600)'")
 			return err == nil && sleepers[0] == 1
 		})
@@ -56,19 +57,10 @@ func lockSites(t *testing.T, d *db.DB, accountID int) (release func()) {
 	return release
 }
 
-// await waits until a condition holds.
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s did not happen", what)
-		}
-	}
-}
-
 // TestChangesTakeTurns: of many concurrent mutations of an account, two reach the database and 50
 // wait; the others are refused. Mutations of other accounts do not wait.
 func TestChangesTakeTurns(t *testing.T) {
+	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		a := newApp(t, d)
@@ -102,6 +94,7 @@ func TestChangesTakeTurns(t *testing.T) {
 // TestQueriesTakeTurns: of many concurrent queries of an account, twelve run, and the others wait for a
 // bounded time. Queries of other accounts do not wait.
 func TestQueriesTakeTurns(t *testing.T) {
+	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		a := newApp(t, d)
@@ -115,7 +108,7 @@ func TestQueriesTakeTurns(t *testing.T) {
 		})
 		t.Cleanup(holder.Wait)
 		t.Cleanup(release)
-		await(t, "the lock", func() bool {
+		testkit.Await(t, "the lock", func() bool {
 			sleepers, err := dbtest.Rows[int](d, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'SELECT pg_sleep(600)'")
 			return err == nil && sleepers[0] == 1
 		})
@@ -148,6 +141,7 @@ func TestQueriesTakeTurns(t *testing.T) {
 
 // TestAFewChangesAtOnceSucceed: a client that sends several mutations in parallel is not refused.
 func TestAFewChangesAtOnceSucceed(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
@@ -169,6 +163,7 @@ func TestAFewChangesAtOnceSucceed(t *testing.T) {
 // TestNoChangeAfterARefusedOne: of a request with several mutations, those before the first refused
 // one are run, and no later one.
 func TestNoChangeAfterARefusedOne(t *testing.T) {
+	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		a := newApp(t, d)
@@ -181,7 +176,7 @@ func TestNoChangeAfterARefusedOne(t *testing.T) {
 			go func() { blocked <- owner.query(updateSiteMutation, "id", site, "name", "blocked") }()
 		}
 
-		await(t, "two changes that wait for the lock", func() bool {
+		testkit.Await(t, "two changes that wait for the lock", func() bool {
 			waiting, err := dbtest.Rows[int](d, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
 			return err == nil && waiting[0] == 2
 		})
@@ -208,6 +203,7 @@ func TestNoChangeAfterARefusedOne(t *testing.T) {
 // TestChangesHaveACost: a mutation costs as much as it writes, so the rate limit bounds what an
 // owner can write.
 func TestChangesHaveACost(t *testing.T) {
+	t.Parallel()
 	var networks []string
 	for i := range 100 {
 		networks = append(networks, fmt.Sprintf("10.%d.0.0/16", i))
@@ -222,7 +218,7 @@ func TestChangesHaveACost(t *testing.T) {
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 5_000 })
 		owner := a.owner("owner@example.com")
 		site := owner.siteOf("example.com")
-		a.clock.Advance(time.Minute)
+		a.clock.Add(time.Minute)
 
 		var changes strings.Builder
 		for i := range 5 {
@@ -243,7 +239,7 @@ func TestChangesHaveACost(t *testing.T) {
 			t.Errorf("%d requests were served, want 4", made)
 		}
 
-		a.clock.Advance(time.Minute)
+		a.clock.Add(time.Minute)
 
 		// An ordinary script stays within the limit, which is a twelfth of the product's.
 		for i := range 25 {
@@ -255,13 +251,14 @@ func TestChangesHaveACost(t *testing.T) {
 // TestPersistentCallersAreRefusedUnread: a caller that ignores retryAfter is refused without a
 // statement until that time has passed. Other callers of the account are not.
 func TestPersistentCallersAreRefusedUnread(t *testing.T) {
+	t.Parallel()
 	const query = `{ viewer { id email } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 300 })
 		owner := a.owner("owner@example.com")
 		token, other := owner.createToken("READ"), owner.createToken("READ")
-		a.clock.Advance(time.Minute)
+		a.clock.Add(time.Minute)
 
 		for range 100 {
 			a.with(token.secret, query).ok(t, "")
@@ -282,13 +279,14 @@ func TestPersistentCallersAreRefusedUnread(t *testing.T) {
 			t.Errorf("another token: status %d, %s", got.Status, got.Body)
 		}
 
-		a.clock.Advance(time.Minute)
+		a.clock.Add(time.Minute)
 		a.with(token.secret, query).ok(t, "")
 	})
 }
 
 // TestRequestsEnd: a request beyond its deadline is stopped, reports that, and has changed nothing.
 func TestRequestsEnd(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
@@ -321,6 +319,7 @@ func TestRequestsEnd(t *testing.T) {
 
 // TestDisconnectedClients: a disconnected client is not an error and is not logged.
 func TestDisconnectedClients(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		arrived, ended := make(chan struct{}), make(chan struct{}, 100)
 		a := newApp(t, d, func(s *settings) {
@@ -372,6 +371,7 @@ func TestDisconnectedClients(t *testing.T) {
 
 // TestStacksAreRare: every panic is logged, with at most one stack per second.
 func TestStacksAreRare(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	a := newApp(t, d, func(s *settings) {
 		s.auth.ClientAddr = func(*http.Request) netip.Addr { panic("a programmer's mistake") }
@@ -383,7 +383,7 @@ func TestStacksAreRare(t *testing.T) {
 		c.signIn("owner@example.com", password)
 	}
 
-	a.clock.Advance(time.Second)
+	a.clock.Add(time.Second)
 	c.signIn("owner@example.com", password)
 
 	var stacks []bool
@@ -399,6 +399,7 @@ func TestStacksAreRare(t *testing.T) {
 // TestDatabaseUnavailable: while the database does not respond, requests return unavailable with
 // retryAfter, and the log does not fill.
 func TestDatabaseUnavailable(t *testing.T) {
+	t.Parallel()
 	unavailable := func(t *testing.T, got *answer) {
 		t.Helper()
 		if got.Status != http.StatusOK || got.codes() != "UNAVAILABLE" || got.Errors[0].Extensions["retryAfter"] != 5.0 {
@@ -443,7 +444,7 @@ func TestDatabaseUnavailable(t *testing.T) {
 		release := lockSites(t, d, 1)
 		lost := make(chan *answer)
 		go func() { lost <- owner.query(updateSiteMutation, "id", site, "name", "lost") }()
-		await(t, "a change that waits", func() bool {
+		testkit.Await(t, "a change that waits", func() bool {
 			ended, err := dbtest.Rows[bool](d, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
 			return err == nil && len(ended) == 1
 		})
@@ -452,7 +453,7 @@ func TestDatabaseUnavailable(t *testing.T) {
 		release()
 
 		start := postgres.Crash()
-		a.log.buf.Reset()
+		a.log.Reset()
 
 		for range 5 {
 			unavailable(t, owner.query(`{ viewer { email } }`))
@@ -464,7 +465,7 @@ func TestDatabaseUnavailable(t *testing.T) {
 		}
 
 		start()
-		a.clock.Advance(time.Second)
+		a.clock.Add(time.Second)
 		owner.query(updateSiteMutation, "id", site, "name", "back").ok(t, "updateSite")
 	})
 }
@@ -472,6 +473,7 @@ func TestDatabaseUnavailable(t *testing.T) {
 // TestSchemaHasACost: GraphiQL and code generators can read the schema as often as they need, but
 // no client can read it without limit.
 func TestSchemaHasACost(t *testing.T) {
+	t.Parallel()
 	introspection, err := os.ReadFile(filepath.Join("testdata", "introspection.graphql"))
 	if err != nil {
 		t.Fatal(err)
@@ -518,7 +520,7 @@ func TestSchemaHasACost(t *testing.T) {
 		t.Errorf("an account read the schema %d times in a minute, want nearly 60", served)
 	}
 
-	a.clock.Advance(time.Minute)
+	a.clock.Add(time.Minute)
 	visitor.query(string(introspection)).ok(t, "")
 	owner.query(string(introspection)).ok(t, "")
 }

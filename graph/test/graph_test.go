@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +24,7 @@ import (
 	"github.com/tallygate/tallygate/graph"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -32,50 +32,14 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 // start is the time at which every test begins.
 var start = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 
-// clock is a clock that only the test moves.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
-// logged collects the log of the server.
-type logged struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
 // app is a control plane on a listening socket.
 type app struct {
 	t     testing.TB
 	db    *db.DB
 	auth  *auth.Auth
 	url   string // of /graphql
-	clock *clock
-	log   *logged
+	clock *testkit.Clock
+	log   *testkit.Log
 	ids   *model.NodeIDs
 }
 
@@ -97,7 +61,7 @@ const addressHeader = "Test-Address"
 func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 	t.Helper()
 
-	a := &app{t: t, db: d, clock: &clock{now: start}, log: &logged{}}
+	a := &app{t: t, db: d, clock: testkit.NewClock(start), log: &testkit.Log{}}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	s := settings{
 		auth: auth.Options{

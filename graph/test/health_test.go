@@ -10,6 +10,7 @@ import (
 // TestInstallationHealth: operators see what waits of all accounts and whether a worker has trusted
 // the clock. TestRoles checks who may read it.
 func TestInstallationHealth(t *testing.T) {
+	t.Parallel()
 	const query = `{ installationHealth { version database pendingDeliveries dueDeliveries oldestDueAt dueMails dueReports
 		workerSeenAt clockTrusted clockAheadMs } }`
 

@@ -18,6 +18,7 @@ import (
 // TestAUserHasOneID: the id of the signed-in user equals the one in the list of members; node and
 // mutations accept it.
 func TestAUserHasOneID(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
@@ -46,6 +47,7 @@ func TestAUserHasOneID(t *testing.T) {
 // TestIDsShowNoNumbers: no id and no cursor contains a row's number, in any usual notation, or the
 // number of rows. A second server on the same database returns the same ids.
 func TestIDsShowNoNumbers(t *testing.T) {
+	t.Parallel()
 	const query = `{ viewer { id account { id members { id } invitations { id } } } apiTokens { id } sessions { id }
 		sites { pageInfo { endCursor } edges { cursor node { id deliveries { edges { cursor node { id } } } } } }
 		sitekeys { edges { cursor node { id } } } }`
@@ -80,7 +82,7 @@ func TestIDsShowNoNumbers(t *testing.T) {
 		}
 
 		again := newApp(t, d)
-		again.clock.Advance(time.Hour)
+		again.clock.Add(time.Hour)
 		c := again.client()
 		c.signIn("owner@first.example", password).ok(t, "signIn")
 
@@ -115,6 +117,7 @@ func cursorsIn(data any) (found []string) {
 
 // TestCursorsBelongToTheirList: the cursor of one list is rejected by another.
 func TestCursorsBelongToTheirList(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")
 		c.createSite("example.com").ok(t, "createSite")
@@ -146,6 +149,7 @@ func TestCursorsBelongToTheirList(t *testing.T) {
 // TestWholeListsCostWhatTheyMayHold: a list without pages costs as much as its maximum number of
 // items.
 func TestWholeListsCostWhatTheyMayHold(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")
 		for query, want := range map[string]float64{

@@ -48,6 +48,7 @@ func byID() (fields []*ast.FieldDefinition, operation map[string]ast.Operation) 
 // with all ids of another one. The response must equal, byte for byte, that to an unknown id, and
 // nothing may change.
 func TestAnotherTenantsIDsAnswerLikeUnknownOnes(t *testing.T) {
+	t.Parallel()
 	fields, operation := byID()
 	if len(fields) < 15 {
 		t.Fatalf("only %d fields take an id", len(fields))
@@ -113,6 +114,7 @@ var nodes = map[string]string{
 // TestNodeAnswersEveryType: each type that implements Node is readable by its owner. For another
 // tenant, and for users of the same account who cannot read it elsewhere, its id is unknown.
 func TestNodeAnswersEveryType(t *testing.T) {
+	t.Parallel()
 	const fields = `{ node(id: $id) { __typename id } }`
 	const query = `query($id: ID!) ` + fields
 	const null = `{"data":{"node":null}}`
@@ -160,7 +162,7 @@ func TestNodeAnswersEveryType(t *testing.T) {
 		}
 
 		// Expired objects are unknown too.
-		a.clock.Advance(8 * 24 * time.Hour)
+		a.clock.Add(8 * 24 * time.Hour)
 
 		if got := ask["member"](first.ids["userId"]); got.Body == null {
 			t.Errorf("after 8 days, the member's session has ended: %s", got.Body)
@@ -169,7 +171,7 @@ func TestNodeAnswersEveryType(t *testing.T) {
 			t.Errorf("an invitation that has ended: %s", got.Body)
 		}
 
-		a.clock.Advance(7 * 24 * time.Hour)
+		a.clock.Add(7 * 24 * time.Hour)
 
 		if got := first.owner.query(query, "id", first.ids["sessionId"]); got.Body != null {
 			t.Errorf("a session that has ended: %s", got.Body)
@@ -253,6 +255,7 @@ var fieldRules = map[string]struct {
 // TestRoles calls every field of the schema as every kind of caller. The inputs are valid, but the
 // ids unknown and the passwords wrong: a permitted caller gets that error.
 func TestRoles(t *testing.T) {
+	t.Parallel()
 	kinds := map[string]model.NodeKind{
 		"siteId": model.NodeSite, "siteIds": model.NodeSite, "id": model.NodeSite, "userId": model.NodeUser, "invitationId": model.NodeInvitation,
 		"annotationId": model.NodeAnnotation, "segmentId": model.NodeSegment, "funnelId": model.NodeFunnel,
@@ -314,7 +317,7 @@ func TestRoles(t *testing.T) {
 
 		for _, caller := range callers {
 			// Move the clock beyond the wait of every throttle.
-			a.clock.Advance(20 * time.Minute)
+			a.clock.Add(20 * time.Minute)
 
 			for op, def := range map[ast.Operation]*ast.Definition{ast.Query: schema.Query, ast.Mutation: schema.Mutation} {
 				for _, f := range fieldsOf(def) {
@@ -356,7 +359,7 @@ func TestRoles(t *testing.T) {
 					}
 
 					// Several mutations check a password, and it is wrong.
-					a.clock.Advance(16 * time.Second)
+					a.clock.Add(16 * time.Second)
 
 					sender := caller.client
 

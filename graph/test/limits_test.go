@@ -29,6 +29,7 @@ func onSQLite(t *testing.T, test func(t *testing.T, d *db.DB)) {
 // TestHostileRequests sends requests that must be refused cheaply, without a statement to the
 // database.
 func TestHostileRequests(t *testing.T) {
+	t.Parallel()
 	many := func(n int, part func(i int) string) string {
 		var b strings.Builder
 		for i := range n {
@@ -122,6 +123,7 @@ func TestHostileRequests(t *testing.T) {
 }
 
 func TestHostileHTTP(t *testing.T) {
+	t.Parallel()
 	const viewer = `{"query":"{ viewer { id } }"}`
 	const jsonType = "application/json"
 	tests := []struct {
@@ -188,6 +190,7 @@ func TestHostileHTTP(t *testing.T) {
 }
 
 func TestRequestsThatAreWithinTheLimits(t *testing.T) {
+	t.Parallel()
 	introspection, err := os.ReadFile(filepath.Join("testdata", "introspection.graphql"))
 	if err != nil {
 		t.Fatal(err)
@@ -233,6 +236,7 @@ func TestRequestsThatAreWithinTheLimits(t *testing.T) {
 }
 
 func TestIntrospectionIsASetting(t *testing.T) {
+	t.Parallel()
 	onSQLite(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d, func(s *settings) { s.graph.Introspection = false }).client()
 		for _, query := range []string{`{ __schema { types { name } } }`, `{ a: __type(name: "Site") { name } }`, `{ ...f } fragment f on Query { __schema { types { name } } }`} {
@@ -248,6 +252,7 @@ func TestIntrospectionIsASetting(t *testing.T) {
 }
 
 func TestBrowsersSeeGraphiQL(t *testing.T) {
+	t.Parallel()
 	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("GraphiQL")) })
 	onSQLite(t, func(t *testing.T, d *db.DB) {
@@ -266,6 +271,7 @@ func TestBrowsersSeeGraphiQL(t *testing.T) {
 
 // TestSchemaDocumentsTheLimits: the numbers in errors.graphqls are those that graph/limits enforces.
 func TestSchemaDocumentsTheLimits(t *testing.T) {
+	t.Parallel()
 	schema, err := os.ReadFile("../schema/errors.graphqls")
 	if err != nil {
 		t.Fatal(err)
@@ -300,6 +306,7 @@ func TestSchemaDocumentsTheLimits(t *testing.T) {
 
 // Every type, field, argument, input field and enum value has a description.
 func TestEverythingIsDescribed(t *testing.T) {
+	t.Parallel()
 	const query = `{ __schema { types { name kind description
 		fields { name description args { name description } } inputFields { name description } enumValues { name description } } } }`
 

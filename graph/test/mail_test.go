@@ -34,6 +34,7 @@ func (a *app) mailLanguages() (list []string) {
 // TestMailLanguage: a user's language is that of the request that created the user until they change it.
 // Mails to an address without a user have the language of the request.
 func TestMailLanguage(t *testing.T) {
+	t.Parallel()
 	const read = `{ viewer { language } }`
 	const update = `mutation($language: Language) { updateUser(input: {language: $language}) { user { language } userErrors { code } } }`
 
@@ -58,7 +59,7 @@ func TestMailLanguage(t *testing.T) {
 			if err := dbtest.Exec(d, "UPDATE mails SET recipient = ''"); err != nil {
 				t.Fatal(err)
 			}
-			a.clock.Advance(model.SignUpLifetime)
+			a.clock.Add(model.SignUpLifetime)
 		}
 
 		owner := a.owner("owner@example.com")
@@ -112,6 +113,7 @@ func TestMailLanguage(t *testing.T) {
 // TestStopReportMail: the secret of a mail stops mails of its kind to its user, with one request of a mail
 // program or by mutation, without a session. Other secrets stop nothing.
 func TestStopReportMail(t *testing.T) {
+	t.Parallel()
 	const set = `mutation($id: ID!) { setReportMails(input: {siteId: $id, weekly: true, monthly: true, spikeAbove: 5}) { userErrors { code } } }`
 	const read = `query($id: ID!) { site(id: $id) { reportMails { weekly monthly spikeAbove } } }`
 	const stop = `mutation($token: String!) { stopReportMail(input: {token: $token}) { userErrors { field code } } }`
@@ -186,6 +188,7 @@ func TestStopReportMail(t *testing.T) {
 // TestFirstAccount: callers learn whether they would create the first account, and nothing from an
 // installation that takes none.
 func TestFirstAccount(t *testing.T) {
+	t.Parallel()
 	const read = `{ installation { signUps firstAccount } }`
 
 	for policy, want := range map[model.SignupPolicy][2]string{

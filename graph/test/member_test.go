@@ -25,6 +25,7 @@ func (c *client) id() any {
 }
 
 func TestInvitations(t *testing.T) {
+	t.Parallel()
 	const list = `{ viewer { account { members { email role } invitations { email role } } } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		// Invited users can join although sign-ups are closed.
@@ -82,7 +83,7 @@ func TestInvitations(t *testing.T) {
 		}
 
 		late := a.mailedSecret("later@example.com")
-		a.clock.Advance(model.InvitationLifetime)
+		a.clock.Add(model.InvitationLifetime)
 
 		if got := accept(a.client(), late, password); got.userErrors("acceptInvitation") != "token:INVALID_TOKEN" {
 			t.Errorf("after a week: %s", got.Body)
@@ -104,12 +105,13 @@ func TestInvitations(t *testing.T) {
 
 // An account can send 100 invitations per day, whatever becomes of them, and a few to one address.
 func TestInvitationsAreThrottledAndCounted(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
 		const interval = 4 * time.Second // stays within the rate limit
 		invite := func(email string, after time.Duration) *answer {
-			a.clock.Advance(after)
+			a.clock.Add(after)
 			return owner.query(inviteMutation, "email", email, "role", "VIEWER")
 		}
 
@@ -172,6 +174,7 @@ func TestInvitationsAreThrottledAndCounted(t *testing.T) {
 
 // An installation without mail reports that and stores nothing.
 func TestInvitingWithoutMail(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.auth.NoMail = true })
 		owner := a.owner("owner@example.com")
@@ -190,6 +193,7 @@ func TestInvitingWithoutMail(t *testing.T) {
 // Users in one office can use their links one after another: only wrong links count for the
 // network.
 func TestGoodLinksAreNotThrottled(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
@@ -221,6 +225,7 @@ func TestGoodLinksAreNotThrottled(t *testing.T) {
 }
 
 func TestMembers(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		operator := a.owner("operator@example.com")
@@ -263,6 +268,7 @@ func TestMembers(t *testing.T) {
 
 // Of two owners that remove each other concurrently, one remains.
 func TestTwoOwnersRemoveEachOther(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		a.owner("operator@example.com")

@@ -48,6 +48,7 @@ func (a *app) invite(owner *client, email string, role model.Role) string {
 // TestRolesInEachAccount calls every field that takes an id as a viewer of the default account who owns
 // another one, with the ids of both. The role in the account of the id decides.
 func TestRolesInEachAccount(t *testing.T) {
+	t.Parallel()
 	fields, operation := byID()
 	rules := fieldRules
 
@@ -94,7 +95,7 @@ func TestRolesInEachAccount(t *testing.T) {
 			if personal[f.Name] || rules[f.Name].operator {
 				continue
 			}
-			a.clock.Advance(time.Minute)
+			a.clock.Add(time.Minute)
 
 			got := person.call(t, operation[f.Name], f, idsOf(owned, f))
 			if strings.Contains(got.Body, "NOT_FOUND") || got.codes() != "" || got.at(f.Name) == nil {
@@ -113,6 +114,7 @@ func TestRolesInEachAccount(t *testing.T) {
 // TestNodesOfSeveralAccounts: node returns the objects of each account of the caller, and invitations
 // only of those that the caller owns.
 func TestNodesOfSeveralAccounts(t *testing.T) {
+	t.Parallel()
 	const query = `query($id: ID!) { node(id: $id) { id } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -165,12 +167,13 @@ func TestNodesOfSeveralAccounts(t *testing.T) {
 // TestJoiningWithAUser: a person who has a user joins another account with the session or with the
 // password.
 func TestJoiningWithAUser(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		client := a.owner("client@example.com").rename("Client")
 		other := a.owner("other@example.com").rename("Other")
 		person := a.owner("agency@example.com").rename("Agency")
-		a.clock.Advance(time.Second)
+		a.clock.Add(time.Second)
 
 		// The payload is the same for every address.
 		for _, email := range []string{"agency@example.com", "unknown@example.com"} {
@@ -254,6 +257,7 @@ func TestJoiningWithAUser(t *testing.T) {
 
 // TestInvitingAMemberAgain: neither an invitation nor its acceptance makes a second membership.
 func TestInvitingAMemberAgain(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner, person := a.owner("owner@example.com"), a.owner("agency@example.com")
@@ -283,12 +287,13 @@ func TestInvitingAMemberAgain(t *testing.T) {
 // TestLeaving: a person who leaves keeps the user, the session and the other accounts; the last one
 // takes the user with it.
 func TestLeaving(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		a.owner("operator@example.com")
 		owner := a.owner("owner@example.com").rename("Client")
 		person := a.owner("agency@example.com").rename("Agency")
-		a.clock.Advance(time.Second)
+		a.clock.Add(time.Second)
 		person.query(joinMutation, "token", a.invite(owner, "agency@example.com", model.RoleMember)).ok(t, "acceptInvitation")
 
 		site := owner.siteOf("client.example")
@@ -350,6 +355,7 @@ func TestLeaving(t *testing.T) {
 // TestRemovingAndDeletingKeepPeopleOfOtherAccounts: an owner cannot delete the user of a person who
 // belongs to another account.
 func TestRemovingAndDeletingKeepPeopleOfOtherAccounts(t *testing.T) {
+	t.Parallel()
 	const remove = `mutation($account: ID, $id: ID!) { removeMember(input: {accountId: $account, userId: $id}) { member { email } userErrors { field code } } }`
 	const deletion = `mutation($account: ID, $password: String!) { deleteAccount(input: {accountId: $account, password: $password}) {
 		accountId userErrors { field code } } }`
@@ -362,7 +368,7 @@ func TestRemovingAndDeletingKeepPeopleOfOtherAccounts(t *testing.T) {
 		person := a.owner("agency@example.com").rename("Agency")
 		join := func() {
 			t.Helper()
-			a.clock.Advance(time.Hour)
+			a.clock.Add(time.Hour)
 			person.query(joinMutation, "token", a.invite(owner, "agency@example.com", model.RoleOwner)).ok(t, "acceptInvitation")
 		}
 
@@ -401,6 +407,7 @@ func TestRemovingAndDeletingKeepPeopleOfOtherAccounts(t *testing.T) {
 
 // TestCreatingAccounts: a user creates further accounts as far as the sign-up policy allows.
 func TestCreatingAccounts(t *testing.T) {
+	t.Parallel()
 	for policy, want := range map[model.SignupPolicy]string{
 		model.SignupsOpen: "", model.SignupsFirstOnly: ":SIGNUPS_CLOSED", model.SignupsClosed: ":SIGNUPS_CLOSED",
 	} {
@@ -438,20 +445,21 @@ func TestCreatingAccounts(t *testing.T) {
 
 // TestAPersonHasTwentyAccounts checks the bound of memberships, and the throttle of new accounts.
 func TestAPersonHasTwentyAccounts(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		person := a.owner("agency@example.com")
 		for i := range model.MaxMemberships - 1 {
-			a.clock.Advance(20 * time.Minute)
+			a.clock.Add(20 * time.Minute)
 			person.query(createAccountMutation, "name", fmt.Sprintf("Account %d", i)).ok(t, "createAccount")
 		}
 
-		a.clock.Advance(20 * time.Minute)
+		a.clock.Add(20 * time.Minute)
 		if got := person.query(createAccountMutation, "name", "One more"); got.userErrors("createAccount") != ":TOO_MANY_ACCOUNTS" {
 			t.Errorf("one account more: %s", got.Body)
 		}
 
-		a.clock.Advance(20 * time.Minute)
+		a.clock.Add(20 * time.Minute)
 		other := a.owner("other@example.com")
 		secret := a.invite(other, "agency@example.com", model.RoleMember)
 		if got := person.query(joinMutation, "token", secret); got.userErrors("acceptInvitation") != ":TOO_MANY_ACCOUNTS" {
@@ -465,7 +473,7 @@ func TestAPersonHasTwentyAccounts(t *testing.T) {
 		person.query(joinMutation, "token", secret).ok(t, "acceptInvitation")
 
 		// The network's attempts are forgotten after a day.
-		a.clock.Advance(25 * time.Hour)
+		a.clock.Add(25 * time.Hour)
 		fast := a.owner("fast@example.com")
 		var codes []string
 		for i := range 7 {
@@ -479,6 +487,7 @@ func TestAPersonHasTwentyAccounts(t *testing.T) {
 
 // TestRenamingAnAccount: only an owner of the account renames it.
 func TestRenamingAnAccount(t *testing.T) {
+	t.Parallel()
 	const rename = `mutation($id: ID, $name: String!) { updateAccount(input: {accountId: $id, name: $name}) { account { name } userErrors { field code } } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)

@@ -24,6 +24,7 @@ func passwordHash(t *testing.T) string {
 // TestMembershipsOfAnEarlierDatabase migrates a database from before memberships, with two accounts
 // and users of each role, and uses it over HTTP.
 func TestMembershipsOfAnEarlierDatabase(t *testing.T) {
+	t.Parallel()
 	hash := passwordHash(t)
 	token := model.NewSecret(model.APITokenPrefix)
 	at := model.At(start)

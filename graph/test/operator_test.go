@@ -20,6 +20,7 @@ const accountsQuery = `query($first: Int, $after: String, $last: Int, $before: S
 			sites(first: 2) { siteId domain plan usage { pageviews quota percent } } } } }`
 
 func TestOperatorsListAccounts(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
 		a := newApp(t, d)
@@ -163,6 +164,7 @@ func TestOperatorsListAccounts(t *testing.T) {
 }
 
 func TestInstallationForOperators(t *testing.T) {
+	t.Parallel()
 	const query = `{ installation { signUps sendsMail configuration { version database roles signups baseUrl mailServer redis retentionMonths defaultSitePlan }
 		mail { lastSentAt lastFailedAt retrying due } health { database dueDeliveries clockTrusted unknownProxy hiddenClients } } }`
 

@@ -59,6 +59,7 @@ func (c *client) page(t *testing.T, list connection, siteID, arguments string) p
 // TestConnections reads every list in every order forwards and backwards, page by page, and between
 // two cursors, by Relay's rules.
 func TestConnections(t *testing.T) {
+	t.Parallel()
 	const fields = "totalCount nodes { key: %s } edges { cursor node { key: %[1]s } } pageInfo { hasNextPage hasPreviousPage startCursor endCursor }"
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -118,7 +119,7 @@ func TestConnections(t *testing.T) {
 			{"annotations", notes, "site.annotations", "OLDEST", []string{"NEWEST"}, days},
 		} {
 			t.Run(list.name+"/"+list.order, func(t *testing.T) {
-				a.clock.Advance(time.Minute)
+				a.clock.Add(time.Minute)
 				if !strings.Contains(list.query, "$id") {
 					list.query = strings.Replace(list.query, "{", "query($id: ID!) { __typename site(id: $id) { id } ", 1)
 				}
@@ -187,6 +188,7 @@ func TestConnections(t *testing.T) {
 
 // TestPagesSurviveChanges: a cursor keeps its place when its row is renamed or deleted.
 func TestPagesSurviveChanges(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -222,6 +224,7 @@ func TestPagesSurviveChanges(t *testing.T) {
 // TestSearch finds sites and sitekeys by parts of their names and domains: the same on both databases,
 // whatever the case and language, with no wildcards, and only within the account.
 func TestSearch(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c, other := a.owner("owner@example.com"), a.owner("other@example.com")
@@ -279,6 +282,7 @@ func TestSearch(t *testing.T) {
 
 // TestSiteByDomain: a site is found by its own domain in any form, and only in its account.
 func TestSiteByDomain(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c, other := a.owner("owner@example.com"), a.owner("other@example.com")

@@ -28,6 +28,7 @@ func (a *app) insertDelivery(siteID int64, d model.Delivery) int64 {
 
 // TestDeliveryFilters lists the deliveries that meet each combination of conditions, and counts them.
 func TestDeliveryFilters(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
 		c := a.owner("owner@example.com")
@@ -121,6 +122,7 @@ func TestDeliveryFilters(t *testing.T) {
 // TestDeliveryContent: a delivery names its message, site, address, body and part. A token without the
 // scope EXPORT cannot read the body.
 func TestDeliveryContent(t *testing.T) {
+	t.Parallel()
 	const fields = `{ id messageId kind webhook event url body part parts site { id domain } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -193,6 +195,7 @@ func TestDeliveryContent(t *testing.T) {
 
 // TestDeliveryPagesTakeAsManyStatementsAsOne reads all fields of many deliveries of many sites.
 func TestDeliveryPagesTakeAsManyStatementsAsOne(t *testing.T) {
+	t.Parallel()
 	const query = `query($first: Int!, $each: Int!) { sites(first: $first) { nodes { deliveries(first: $each, filter: {state: FAILED}) {
 		totalCount nodes { url body part site { domain } attempts { status } } } annotations { totalCount nodes { text } } } } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -226,6 +229,7 @@ func TestDeliveryPagesTakeAsManyStatementsAsOne(t *testing.T) {
 // TestRedeliverFailed sends the failed deliveries since a time again, a bounded number at once and each
 // only once.
 func TestRedeliverFailed(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var notifier notifier
 		a := newApp(t, d, func(s *settings) { s.graph.Notify = notifier.notify })
@@ -234,7 +238,7 @@ func TestRedeliverFailed(t *testing.T) {
 		site := a.siteNumber(id)
 		since := model.At(start)
 		redeliver := func() *answer {
-			a.clock.Advance(time.Second)
+			a.clock.Add(time.Second)
 			return c.query(`mutation($id: ID!, $since: DateTime!) { redeliverFailed(input: {siteId: $id, since: $since}) {
 				site { id } redelivered hasMore userErrors { field code } } }`, "id", id, "since", since.Time())
 		}
@@ -321,6 +325,7 @@ func TestRedeliverFailed(t *testing.T) {
 // TestResendDailyExport sends the parts of a past day again, as new messages and without effect on the
 // regular plan.
 func TestResendDailyExport(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var notifier notifier
 		a := newApp(t, d, func(s *settings) { s.graph.Notify = notifier.notify })
@@ -329,7 +334,7 @@ func TestResendDailyExport(t *testing.T) {
 		site := a.siteNumber(id)
 		today := model.At(start).Day()
 		resend := func(day model.Day) *answer {
-			a.clock.Advance(time.Second)
+			a.clock.Add(time.Second)
 			return c.query(`mutation($id: ID!, $date: Date!) { resendDailyExport(input: {siteId: $id, date: $date}) {
 				site { id } parts userErrors { field code } } }`, "id", id, "date", day.String())
 		}
@@ -405,7 +410,7 @@ func TestResendDailyExport(t *testing.T) {
 			t.Errorf("after many parts: %s", got.Body)
 		}
 
-		a.clock.Advance(time.Hour)
+		a.clock.Add(time.Hour)
 		resend(today-2).ok(t, "resendDailyExport")
 	})
 }

@@ -86,6 +86,7 @@ var dimensions = map[string]scan.Dimension{
 // TestReportsEqualTheExport asks for 200 random reports and counts each again from the export's
 // rows, by a program that knows nothing else.
 func TestReportsEqualTheExport(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
 		c := a.owner("owner@example.com")
@@ -292,6 +293,7 @@ func wantMetrics(t *testing.T, name string, got any, kind string, f, totals scan
 
 // TestReportArguments checks the errors of reports, which name the argument's rule.
 func TestReportArguments(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	a := newApp(t, d)
 	c := a.owner("owner@example.com")
@@ -347,6 +349,7 @@ func TestReportArguments(t *testing.T) {
 
 // TestReportOfADay checks pages, search, order, funnel, properties and live figures of one day.
 func TestReportOfADay(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -392,6 +395,7 @@ func TestReportOfADay(t *testing.T) {
 // TestSameTimeOfDay checks that a day that is not over is compared up to the same time of day, and each
 // hour with the same hour, although the clocks changed on one of the days.
 func TestSameTimeOfDay(t *testing.T) {
+	t.Parallel()
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -399,7 +403,7 @@ func TestSameTimeOfDay(t *testing.T) {
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
-		a.clock.Advance(time.Date(2027, 3, 20, 12, 0, 0, 0, time.UTC).Sub(a.clock.Now()))
+		a.clock.Add(time.Date(2027, 3, 20, 12, 0, 0, 0, time.UTC).Sub(a.clock.Now()))
 		c := a.owner("owner@example.com")
 		site := c.siteOf("example.com")
 		c.query(`mutation($id: ID!) { updateSite(input: {siteId: $id, timeZone: "Europe/Berlin"}) { userErrors { code } } }`,
@@ -428,7 +432,7 @@ func TestSameTimeOfDay(t *testing.T) {
 			{time.Date(2027, 3, 28, 14, 30, 0, 0, berlin), 87, map[int]float64{1: 12, 2: 6, 12: 6, 13: 3, 14: 0}},
 			{time.Date(2027, 4, 4, 14, 30, 0, 0, berlin), 81, map[int]float64{1: 6, 2: 0, 3: 6, 13: 6, 14: 3, 15: 0}},
 		} {
-			a.clock.Advance(test.now.Sub(a.clock.Now()))
+			a.clock.Add(test.now.Sub(a.clock.Now()))
 			a.work(test.now)
 			got := c.query(`query($id: ID!) { site(id: $id) { report(period: {preset: TODAY}, compare: {kind: PREVIOUS_PERIOD}) {
 	comparedFrom totals { comparison { pageviews } } series(interval: HOUR) { comparedStart metrics { comparison { pageviews } } } } } }`,
@@ -448,6 +452,7 @@ func TestSameTimeOfDay(t *testing.T) {
 // TestFilterByNoValue checks that an empty value of IS keeps the visits without such an event, property
 // or attribute, and that IS_NOT drops them.
 func TestFilterByNoValue(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -485,6 +490,7 @@ func TestFilterByNoValue(t *testing.T) {
 // TestHoursAndDaysOfTheWeek checks that their rows count like parts of a series, page views at their own
 // time and visits at their start, and that their filters keep visits by their start.
 func TestHoursAndDaysOfTheWeek(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -565,6 +571,7 @@ func storeDay(t *testing.T, d *db.DB, siteID int64, now model.Instant) {
 // TestSharedReport checks that a reader of a shared link sees the reports of its site, only within
 // the link's segment, and is charged apart from the account.
 func TestSharedReport(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	a := newApp(t, d)
 	c := a.owner("owner@example.com")
@@ -605,6 +612,7 @@ func TestSharedReport(t *testing.T) {
 
 // TestReportCost checks that a report is charged for its page views, and refused beyond the limits.
 func TestReportCost(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	a := newApp(t, d)
 	c := a.owner("owner@example.com")
@@ -621,7 +629,7 @@ func TestReportCost(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.query(query, "id", site).ok(t, "")
-	a.clock.Advance(11 * time.Second)
+	a.clock.Add(11 * time.Second)
 	if got := c.query(query, "id", site); got.codes() != "TOO_EXPENSIVE" {
 		t.Errorf("50,000,001 page views: %s", got.Body)
 	}
@@ -644,6 +652,7 @@ func TestReportCost(t *testing.T) {
 // TestSearchOfRowsIsCharged checks that each search in the rows of a report is charged for their texts,
 // also in an answer that is kept, and that a list of rows is not.
 func TestSearchOfRowsIsCharged(t *testing.T) {
+	t.Parallel()
 	const pages, text = 200, 2_000
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -692,6 +701,7 @@ func storePages(t *testing.T, d *db.DB, siteID int64, now model.Instant, pages i
 // TestRowsOfAResponseAreBounded asks for more bytes of rows than a response has, at once and with several
 // fields.
 func TestRowsOfAResponseAreBounded(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	a := newApp(t, d)
 	c := a.owner("owner@example.com")
@@ -716,6 +726,7 @@ func TestRowsOfAResponseAreBounded(t *testing.T) {
 // TestChangesShowAtOnce checks that what a report depends on is not hidden by an answer that is kept:
 // each query is asked once before, in the same second.
 func TestChangesShowAtOnce(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -773,6 +784,7 @@ func TestChangesShowAtOnce(t *testing.T) {
 
 // TestDashboard checks that the document of the whole dashboard is within the schema's limits.
 func TestDashboard(t *testing.T) {
+	t.Parallel()
 	document, err := os.ReadFile("testdata/dashboard.graphql")
 	if err != nil {
 		t.Fatal(err)
@@ -794,6 +806,7 @@ func TestDashboard(t *testing.T) {
 // TestWhoReadsReports asks for every field of a report and of the live figures as every kind of
 // caller. Another tenant gets what an unknown site gives.
 func TestWhoReadsReports(t *testing.T) {
+	t.Parallel()
 	const depth = 6
 	site := "query($id: ID!) { site(id: $id) { live " + selection("LiveReport", depth) +
 		" report(period: {preset: TODAY}, compare: {kind: PREVIOUS_PERIOD}) " + selection("Report", depth) + " } }"

@@ -30,6 +30,7 @@ func (c *client) reader(siteID string) string {
 }
 
 func TestTimeZoneOfASite(t *testing.T) {
+	t.Parallel()
 	const create = `mutation($zone: String) { createSite(input: {domain: "zone.example", timeZone: $zone}) { site { id timeZone } userErrors { field code } } }`
 	const update = `mutation($id: ID!, $zone: String) { updateSite(input: {siteId: $id, timeZone: $zone}) { site { timeZone } userErrors { field code } } }`
 
@@ -61,6 +62,7 @@ func TestTimeZoneOfASite(t *testing.T) {
 // TestAnnotationsArePagedByDay: pages follow each other without a gap, newest day first, while notes
 // of the same day are created and deleted.
 func TestAnnotationsArePagedByDay(t *testing.T) {
+	t.Parallel()
 	const create = `mutation($site: ID!, $day: Date!, $text: String!) {
 		createAnnotation(input: {siteId: $site, day: $day, text: $text}) { annotation { id day text } userErrors { field code } } }`
 	const page = `query($site: ID!, $first: Int!, $after: String) { site(id: $site) { annotations(first: $first, after: $after) {
@@ -116,6 +118,7 @@ func TestAnnotationsArePagedByDay(t *testing.T) {
 
 // TestSegmentsAndFunnels: they are returned as they were saved, and refused ones change nothing.
 func TestSegmentsAndFunnels(t *testing.T) {
+	t.Parallel()
 	const read = `query($id: ID!) { site(id: $id) { segments { id name filters { dimension property event operator values } }
 		funnels { id name steps { page event label } } } }`
 
@@ -183,6 +186,7 @@ func TestSegmentsAndFunnels(t *testing.T) {
 // TestSharedLinkLifecycle: a link is opened with its token and password, until it expires or is
 // revoked.
 func TestSharedLinkLifecycle(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -248,18 +252,18 @@ func TestSharedLinkLifecycle(t *testing.T) {
 			}
 		}
 
-		a.clock.Advance(12*time.Hour + time.Second)
+		a.clock.Add(12*time.Hour + time.Second)
 		if got := read(viewer); got.codes() != "UNAUTHENTICATED" {
 			t.Errorf("after 12 hours: %s", got.Body)
 		}
 
-		a.clock.Advance(12 * time.Hour)
+		a.clock.Add(12 * time.Hour)
 		again := open(token, "the link's password").ok(t, "openSharedLink")
 		if got := again.at("openSharedLink.expiresAt"); got != expires {
 			t.Errorf("a viewer token of a link that ends at %s is valid until %v", expires, got)
 		}
 
-		a.clock.Advance(6 * time.Hour)
+		a.clock.Add(6 * time.Hour)
 		if got := read(again.at("openSharedLink.viewerToken").(string)); got.codes() != "UNAUTHENTICATED" {
 			t.Errorf("after the link has expired: %s", got.Body)
 		}
@@ -290,6 +294,7 @@ func TestSharedLinkLifecycle(t *testing.T) {
 // TestSharedLinkKeepsItsSegment: a segment of a link must belong to the same site, and is not deleted
 // before the link.
 func TestSharedLinkKeepsItsSegment(t *testing.T) {
+	t.Parallel()
 	const create = `mutation($id: ID!) { createSegment(input: {siteId: $id, name: "s", filters: [{dimension: PAGE, values: ["/"]}]}) {
 		segment { id } userErrors { code } } }`
 	const remove = `mutation($id: ID!) { deleteSegment(input: {segmentId: $id}) { segment { id } userErrors { field code } } }`
@@ -326,12 +331,13 @@ const sharedTypes = "[FunnelReport FunnelStep FunnelStepReport LiveHit LiveRepor
 // TestReadersReachNothingElse: a reader reads no other root field, uses up no budget of the account,
 // and downloads nothing. A session in the same browser gives no rights to a viewer token.
 func TestReadersReachNothingElse(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 12_000 })
 		tenant := a.tenant("first.example")
-		a.clock.Advance(time.Minute)
+		a.clock.Add(time.Minute)
 		viewer := tenant.owner.reader(tenant.ids["siteId"])
-		a.clock.Advance(time.Minute)
+		a.clock.Add(time.Minute)
 		bearer := []string{"Authorization", "Bearer " + viewer}
 
 		for op, def := range map[ast.Operation]*ast.Definition{ast.Query: schema.Query, ast.Mutation: schema.Mutation} {
@@ -402,6 +408,7 @@ func TestReadersReachNothingElse(t *testing.T) {
 // TestWrongLinkPasswordsAreDelayed: after 30 wrong passwords of one network the next one waits, and
 // readers of other networks do not.
 func TestWrongLinkPasswordsAreDelayed(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")

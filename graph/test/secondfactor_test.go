@@ -54,7 +54,7 @@ func (a *app) code(secret string) string {
 
 // nextCode moves the clock to the next period, and returns its code.
 func (a *app) nextCode(secret string) string {
-	a.clock.Advance(model.TOTPPeriod)
+	a.clock.Add(model.TOTPPeriod)
 	return a.code(secret)
 }
 
@@ -86,6 +86,7 @@ func (a *app) mailsOf(kind string) []string {
 }
 
 func TestTOTP(t *testing.T) {
+	t.Parallel()
 	const email = "owner@example.com"
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -110,7 +111,7 @@ func TestTOTP(t *testing.T) {
 			t.Errorf("the QR code has %v modules: %s", size, setup.at("startTotp.qrCode.path"))
 		}
 
-		a.clock.Advance(model.TOTPSetupLifetime)
+		a.clock.Add(model.TOTPSetupLifetime)
 		if got := laptop.query(confirmTOTPMutation, "code", a.code(abandoned)); got.userErrors("confirmTotp") != ":SETUP_EXPIRED" {
 			t.Errorf("a setup that is too old: %s", got.Body)
 		}
@@ -164,7 +165,7 @@ func TestTOTP(t *testing.T) {
 		}
 		refused("the code of the setup", first)
 		next := a.nextCode(secret)
-		a.clock.Advance(model.TOTPPeriod)
+		a.clock.Add(model.TOTPPeriod)
 		if got := other.signIn2(email, next).ok(t, "signIn"); got.at("signIn.viewer.email") != email {
 			t.Errorf("the code of the period before: %s", got.Body)
 		}
@@ -178,7 +179,7 @@ func TestTOTP(t *testing.T) {
 		other.signIn2(email, early).ok(t, "signIn")
 		other.signOut()
 		refused("a code older than the last one", a.code(secret))
-		a.clock.Advance(3 * model.TOTPPeriod)
+		a.clock.Add(3 * model.TOTPPeriod)
 		refused("an old code", early)
 
 		// A recovery code works once, however it is typed.
@@ -194,7 +195,7 @@ func TestTOTP(t *testing.T) {
 		}
 
 		// New recovery codes replace the old ones.
-		a.clock.Advance(time.Hour)
+		a.clock.Add(time.Hour)
 		renewed := laptop.query(renewCodesMutation, "password", password).ok(t, "renewRecoveryCodes").at("renewRecoveryCodes.recoveryCodes").([]any)
 		refused("a replaced recovery code", codes[1].(string))
 		other.signIn2(email, renewed[9].(string)).ok(t, "signIn")
@@ -236,6 +237,7 @@ func TestTOTP(t *testing.T) {
 // TestSecondFactorIsNotGuessed: wrong codes are counted for the user, over all networks and also in
 // parallel, and only callers with the right password raise that counter.
 func TestSecondFactorIsNotGuessed(t *testing.T) {
+	t.Parallel()
 	const email = "owner@example.com"
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -280,7 +282,7 @@ func TestSecondFactorIsNotGuessed(t *testing.T) {
 		owner.signOut()
 		owner.signIn2(email, a.nextCode(secret)).ok(t, "signIn")
 
-		a.clock.Advance(time.Minute)
+		a.clock.Add(time.Minute)
 		visitor.signIn2(email, codes[0]).ok(t, "signIn")
 		if visitor.viewer() == "" {
 			t.Error("the right code after the wait does not sign in")
@@ -291,6 +293,7 @@ func TestSecondFactorIsNotGuessed(t *testing.T) {
 // TestPasswordChangesKeepSecondFactors: neither a reset by mail nor a change removes a second factor or
 // signs in without it.
 func TestPasswordChangesKeepSecondFactors(t *testing.T) {
+	t.Parallel()
 	const email, next = "owner@example.com", "a new password"
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -318,6 +321,7 @@ func TestPasswordChangesKeepSecondFactors(t *testing.T) {
 // TestRequiredSecondFactor: a member without the second factor that the account requires can call only
 // what sets one up.
 func TestRequiredSecondFactor(t *testing.T) {
+	t.Parallel()
 	// What such a member may call, and what needs no account at all.
 	open := []string{
 		"viewer", "installation", "passkeySignIn", "signOut", "startTotp", "confirmTotp", "disableTotp", "renewRecoveryCodes",
@@ -425,6 +429,7 @@ func TestRequiredSecondFactor(t *testing.T) {
 // TestDownloadInAnotherAccount: a person who lacks the second factor that one account requires can
 // download rows of another one, whichever is the default account.
 func TestDownloadInAnotherAccount(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner, person := a.owner("owner@example.com"), a.owner("person@example.com")
@@ -512,6 +517,7 @@ func (c *client) passkeySignIn(k *authenticator) *answer {
 }
 
 func TestPasskeys(t *testing.T) {
+	t.Parallel()
 	const email = "owner@example.com"
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, localhost)
@@ -549,7 +555,7 @@ func TestPasskeys(t *testing.T) {
 		if got := finish(owner, challenge, k.create(options), " "); got != "name:INVALID_NAME" {
 			t.Errorf("a registration without a name: %q", got)
 		}
-		a.clock.Advance(model.ChallengeLifetime)
+		a.clock.Add(model.ChallengeLifetime)
 		if got := finish(owner, challenge, k.create(options), "Key"); got != "credential:INVALID_PASSKEY" {
 			t.Errorf("a registration that is too late: %q", got)
 		}
@@ -626,16 +632,16 @@ func TestPasskeys(t *testing.T) {
 			{"a challenge of another use", anyChallenge, k.get(anyOptions)},
 			{"an answer to another challenge", challenge, k.get(anyOptions)},
 		} {
-			a.clock.Advance(time.Duration(i*i) * time.Second)
+			a.clock.Add(time.Duration(i*i) * time.Second)
 			if got := answer(wrong.challenge, wrong.credential); got != refused {
 				t.Errorf("%s: %q", wrong.what, got)
 			}
 		}
-		a.clock.Advance(20 * time.Minute)
+		a.clock.Add(20 * time.Minute)
 		if got := answer(challenge, k.get(options)); got != refused {
 			t.Errorf("an expired challenge: %q", got)
 		}
-		a.clock.Advance(20 * time.Minute)
+		a.clock.Add(20 * time.Minute)
 
 		// Instead of the password.
 		if got := visitor.passkeySignIn(k).ok(t, "signInWithPasskey"); got.at("signInWithPasskey.viewer.email") != email || visitor.viewer() != email {
@@ -678,7 +684,7 @@ func TestPasskeys(t *testing.T) {
 		for i := range 30 {
 			alone(challenge, fmt.Sprintf(`{"id":"%d"}`, i))
 		}
-		a.clock.Advance(model.ChallengeLifetime)
+		a.clock.Add(model.ChallengeLifetime)
 		if got := alone(challenge, k.get(options)); got != no {
 			t.Errorf("alone, an expired challenge: %q", got)
 		}
@@ -710,6 +716,7 @@ func TestPasskeys(t *testing.T) {
 
 // TestPasskeyGuessesAreDelayed: answers of unknown passkeys are counted by network.
 func TestPasskeyGuessesAreDelayed(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, localhost)
 		a.owner("owner@example.com")
@@ -728,6 +735,7 @@ func TestPasskeyGuessesAreDelayed(t *testing.T) {
 
 // TestNoPasskeysWithoutAHostName: an installation under an IP address has none.
 func TestNoPasskeysWithoutAHostName(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
@@ -743,6 +751,7 @@ func TestNoPasskeysWithoutAHostName(t *testing.T) {
 // TestNewPasswords: new passwords have 10 bytes and are not among the most common ones. Shorter ones
 // from before still sign in.
 func TestNewPasswords(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")

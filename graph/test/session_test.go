@@ -18,10 +18,11 @@ import (
 )
 
 func TestSessionsList(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		laptop := a.owner("owner@example.com")
-		a.clock.Advance(time.Hour)
+		a.clock.Add(time.Hour)
 		phone := a.client()
 		phone.signIn("owner@example.com", password).ok(t, "signIn")
 
@@ -65,6 +66,7 @@ const changePasswordMutation = `mutation($current: String!, $password: String!) 
 	changePassword(input: {currentPassword: $current, password: $password}) { viewer { email } userErrors { field code } } }`
 
 func TestChangePassword(t *testing.T) {
+	t.Parallel()
 	const next = "a new password"
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -110,6 +112,7 @@ func TestChangePassword(t *testing.T) {
 // TestRemainingAPITokensAreListed: a password change and a reset both return the API tokens, which
 // remain valid.
 func TestRemainingAPITokensAreListed(t *testing.T) {
+	t.Parallel()
 	const fields = `{ apiTokens { id name scopes hint lastUsedAt } userErrors { field code } } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -142,6 +145,7 @@ func TestRemainingAPITokensAreListed(t *testing.T) {
 }
 
 func TestGuessingTheCurrentPasswordIsThrottled(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.client()
@@ -166,6 +170,7 @@ const (
 )
 
 func TestPasswordReset(t *testing.T) {
+	t.Parallel()
 	const next = "a new password"
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -197,7 +202,7 @@ func TestPasswordReset(t *testing.T) {
 			t.Error("what failed ended the session")
 		}
 
-		a.clock.Advance(model.ResetLifetime - time.Second)
+		a.clock.Add(model.ResetLifetime - time.Second)
 
 		if got := reset(second, next); got != "" {
 			t.Fatalf("just in time: %q", got)
@@ -212,7 +217,7 @@ func TestPasswordReset(t *testing.T) {
 		c.signIn("owner@example.com", next).ok(t, "signIn")
 
 		late := request()
-		a.clock.Advance(model.ResetLifetime)
+		a.clock.Add(model.ResetLifetime)
 
 		if got := reset(late, next); got != "token:INVALID_TOKEN" {
 			t.Errorf("after an hour: %q", got)
@@ -234,6 +239,7 @@ func TestPasswordReset(t *testing.T) {
 // A password that changes after it was checked starts no session. On SQLite the session may come
 // first; the change then ends it.
 func TestASignInMeetsAChangeOfThePassword(t *testing.T) {
+	t.Parallel()
 	const next = "a new password"
 	for name, change := range map[string]func(*app, *client) *answer{
 		"a reset": func(a *app, _ *client) *answer {
@@ -271,6 +277,7 @@ func TestASignInMeetsAChangeOfThePassword(t *testing.T) {
 // A password with a hash of lower cost is rehashed when it is checked, and can be changed right
 // after.
 func TestChangePasswordRenewsAnOldHash(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, productHash)
 		c := a.owner("owner@example.com")
@@ -287,6 +294,7 @@ func TestChangePasswordRenewsAnOldHash(t *testing.T) {
 
 // Two concurrent sign-ins that renew the same old hash both succeed.
 func TestTwoSignInsRenewAnOldHash(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, productHash)
 		a.owner("owner@example.com")
@@ -327,6 +335,7 @@ func setHash(t *testing.T, d *db.DB, email, password string) {
 }
 
 func TestOneResetWinsOfMany(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		a.owner("owner@example.com").query(requestResetMutation, "email", "owner@example.com").ok(t, "requestPasswordReset")
@@ -364,6 +373,7 @@ func TestOneResetWinsOfMany(t *testing.T) {
 
 // An unknown address gets the same response by the same statements; only the values differ.
 func TestAResetTellsNobodyWhoHasAnAccount(t *testing.T) {
+	t.Parallel()
 	values := regexp.MustCompile(`'[^']*'|\\x[0-9a-f]+|X?\d+`)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
@@ -410,6 +420,7 @@ func TestAResetTellsNobodyWhoHasAnAccount(t *testing.T) {
 
 // An attacker can change IPv6 networks of 64 bits freely, so those of 48 bits count as well.
 func TestAWideNetworkIsThrottledAsWell(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.client()
@@ -432,6 +443,7 @@ func TestAWideNetworkIsThrottledAsWell(t *testing.T) {
 }
 
 func TestSignUpThrottle(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		a.owner("taken@example.com")

@@ -17,6 +17,7 @@ import (
 
 // Only the first account is created before its address is verified.
 func TestSignUpVerifiesTheAddress(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		if got := a.client().signUp("operator@example.com").ok(t, "signUp"); got.at("signUp.viewer.operator") != true || got.at("signUp.verificationSent") != false {
@@ -55,7 +56,7 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 			}
 		}
 
-		a.clock.Advance(model.SignUpLifetime - time.Second)
+		a.clock.Add(model.SignUpLifetime - time.Second)
 
 		// The link can be opened in any browser.
 		phone := a.client()
@@ -73,7 +74,7 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 
 		c.query(signUpMutation, "email", "late@example.com", "password", password, "name", "Late").ok(t, "signUp")
 		late := a.mailedSecret("late@example.com")
-		a.clock.Advance(model.SignUpLifetime)
+		a.clock.Add(model.SignUpLifetime)
 
 		if got := c.confirm(late, password); got.userErrors("confirmSignUp") != "secret:INVALID_TOKEN" {
 			t.Errorf("after a day: %s", got.Body)
@@ -87,6 +88,7 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 // An address with an account gets the same response, by the same statements and with as many rows,
 // as an unknown one.
 func TestASignUpHidesWhoHasAnAccount(t *testing.T) {
+	t.Parallel()
 	values := regexp.MustCompile(`'[^']*'|\\x[0-9a-f]+|X?\d+`)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
@@ -178,6 +180,7 @@ func rowCounts(t *testing.T, d *db.DB) map[string]int {
 // A sign-up with another person's address is useless: its link requires the password of the
 // sign-up.
 func TestASignUpReservesNothing(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		operator := a.owner("operator@example.com")
@@ -218,6 +221,7 @@ func TestASignUpReservesNothing(t *testing.T) {
 
 // A link works once, also with concurrent uses, and not after sign-ups were closed.
 func TestOneConfirmationWinsOfMany(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		a.owner("operator@example.com")
@@ -252,6 +256,7 @@ func TestOneConfirmationWinsOfMany(t *testing.T) {
 
 // Stored sign-ups are bounded: the newest 10 per address, and 10,000 per installation.
 func TestPendingSignUpsAreBounded(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		a.owner("operator@example.com")
@@ -263,7 +268,7 @@ func TestPendingSignUpsAreBounded(t *testing.T) {
 			secrets = append(secrets, a.mailedSecret("new@example.com"))
 
 			// Move the clock beyond the wait of every throttle.
-			a.clock.Advance(15 * time.Minute)
+			a.clock.Add(15 * time.Minute)
 		}
 
 		if n, err := dbtest.Count(d, "pending_sign_ups"); n != 10 || err != nil {
@@ -302,13 +307,14 @@ func TestPendingSignUpsAreBounded(t *testing.T) {
 
 		// A stored sign-up can still be confirmed.
 		c.confirm(secrets[11], password).ok(t, "confirmSignUp")
-		a.clock.Advance(time.Hour)
+		a.clock.Add(time.Hour)
 		c.signUp("another@example.com").ok(t, "signUp")
 	})
 }
 
 // An installation without a mail server creates accounts immediately.
 func TestSignUpWithoutMail(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, noMail)
 		a.owner("operator@example.com")

@@ -27,6 +27,7 @@ func (c *client) change(mutation, siteID, input string) *answer {
 }
 
 func TestSiteSettings(t *testing.T) {
+	t.Parallel()
 	list := func(items ...any) any { return append([]any{}, items...) }
 	steps := []struct {
 		mutation, input string
@@ -142,6 +143,7 @@ func TestSiteSettings(t *testing.T) {
 
 // Exceeded limits of an account are userErrors. Owners other than the operator have lower ones.
 func TestSitesAndSitekeysAreBounded(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 
@@ -151,7 +153,7 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 
 		for i := range 50 {
 			// Advance the clock to reset the rate limit.
-			a.clock.Advance(4 * time.Second)
+			a.clock.Add(4 * time.Second)
 
 			for name, c := range map[string]*client{"operator": c, "other": other} {
 				c.createSite(fmt.Sprintf("%s-%d.example", name, i)).ok(t, "createSite")
@@ -191,6 +193,7 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 // TestSitePlans: the operator can set the plan of any site, and can read nothing else of another
 // account's site.
 func TestSitePlans(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		operator := a.owner("operator@example.com")
@@ -249,6 +252,7 @@ func TestSitePlans(t *testing.T) {
 }
 
 func TestLimitsOfLists(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
@@ -283,6 +287,7 @@ func TestLimitsOfLists(t *testing.T) {
 }
 
 func TestServerSecret(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
@@ -329,6 +334,7 @@ func TestServerSecret(t *testing.T) {
 // TestWholeLists replaces the lists of a site: completely or not at all, with every wrong item
 // reported.
 func TestWholeLists(t *testing.T) {
+	t.Parallel()
 	many := func(n int, format string) string {
 		list := make([]string, n)
 		for i := range list {
@@ -391,6 +397,7 @@ func TestWholeLists(t *testing.T) {
 
 // TestOldServerSecret checks the fields and errors of a rotation with overlap.
 func TestOldServerSecret(t *testing.T) {
+	t.Parallel()
 	const fields = `{ serverSecretHint oldServerSecretHint oldServerSecretValidUntil }`
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -432,12 +439,12 @@ func TestOldServerSecret(t *testing.T) {
 		second := secret(rotate(7))
 		want("rotated", second, first, "2026-11-27T09:30:00Z")
 
-		a.clock.Advance(24 * time.Hour)
+		a.clock.Add(24 * time.Hour)
 		third := secret(rotate(1))
 		want("rotated again", third, second, "2026-11-22T09:30:00Z")
-		a.clock.Advance(24*time.Hour - time.Microsecond)
+		a.clock.Add(24*time.Hour - time.Microsecond)
 		want("just before the end", third, second, "2026-11-22T09:30:00Z")
-		a.clock.Advance(time.Microsecond)
+		a.clock.Add(time.Microsecond)
 		want("at the end", third, "", "")
 
 		fourth := secret(rotate(1))
@@ -456,6 +463,7 @@ func TestOldServerSecret(t *testing.T) {
 
 // TestOldWebhookSecret checks until when the old webhook secret signs.
 func TestOldWebhookSecret(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -474,7 +482,7 @@ func TestOldWebhookSecret(t *testing.T) {
 			{"", 0, nil},
 			{"the first secret of 16", 0, nil},
 		} {
-			a.clock.Advance(step.pass)
+			a.clock.Add(step.pass)
 			got := c.query(`mutation($id: ID!, $secret: String!) { setConversionWebhook(input: {siteId: $id, secret: $secret}) {
 				site { oldWebhookSecretValidUntil } userErrors { code } } }`, "id", id, "secret", step.secret).ok(t, "setConversionWebhook")
 			if until := got.at("setConversionWebhook.site.oldWebhookSecretValidUntil"); until != step.want {
@@ -485,6 +493,7 @@ func TestOldWebhookSecret(t *testing.T) {
 }
 
 func TestRejectionsAndNotice(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -567,6 +576,7 @@ func TestRejectionsAndNotice(t *testing.T) {
 }
 
 func TestLastHitTellsWhetherTheScriptIsInstalled(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")

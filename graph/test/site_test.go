@@ -16,6 +16,7 @@ import (
 )
 
 func TestCreateSite(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -56,6 +57,7 @@ func TestCreateSite(t *testing.T) {
 }
 
 func TestCreateSiteDomains(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ domain, want string }{ // want is the stored domain; "" for invalid_domain
 		{"example.com", "example.com"},
 		{"EXAMPLE.org", "example.org"},
@@ -123,6 +125,7 @@ func TestCreateSiteDomains(t *testing.T) {
 }
 
 func TestLocalDomainsAreASetting(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d, func(s *settings) { s.graph.AllowLocalDomains = true }).owner("owner@example.com")
 		c.createSite("demo.localhost").ok(t, "createSite")
@@ -133,6 +136,7 @@ func TestLocalDomainsAreASetting(t *testing.T) {
 }
 
 func TestUsageIsReadFromTheCounter(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		used    int64
 		percent float64
@@ -173,6 +177,7 @@ func addUsage(t *testing.T, d *db.DB, used map[model.UsageKey]int64) {
 }
 
 func TestAnotherAccountsObjectsAnswerLikeUnknownOnes(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
@@ -221,6 +226,7 @@ func TestAnotherAccountsObjectsAnswerLikeUnknownOnes(t *testing.T) {
 }
 
 func TestNobodySignedIn(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).client()
 		for _, query := range []string{
@@ -242,6 +248,7 @@ func TestNobodySignedIn(t *testing.T) {
 }
 
 func TestPagingThroughManySites(t *testing.T) {
+	t.Parallel()
 	const many = 250
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -312,6 +319,7 @@ func TestPagingThroughManySites(t *testing.T) {
 }
 
 func TestPagingArguments(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")

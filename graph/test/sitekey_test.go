@@ -26,6 +26,7 @@ func (c *client) createSitekey(name string, domains ...string) *answer {
 // TestSitekeyDomains: sitekeys accept localhost, which sites do not. IP addresses and wildcards are
 // rejected with a reason.
 func TestSitekeyDomains(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")
 		if got := c.createSitekey("Development", "shop.example", " LocalHost. "); fmt.Sprint(got.at("createSitekey.sitekey.domains")) != "[localhost shop.example]" {
@@ -49,6 +50,7 @@ func TestSitekeyDomains(t *testing.T) {
 
 // TestOldSitekeySecret checks the fields and errors of a rotation with overlap.
 func TestOldSitekeySecret(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -75,7 +77,7 @@ func TestOldSitekeySecret(t *testing.T) {
 		want("new", nil, nil)
 		rotate(7).ok(t, "rotateSitekeySecret")
 		want("rotated", first, "2026-11-27T09:30:00Z")
-		a.clock.Advance(7 * 24 * time.Hour)
+		a.clock.Add(7 * 24 * time.Hour)
 		want("at the end", nil, nil)
 
 		rotate(1).ok(t, "rotateSitekeySecret")
@@ -93,6 +95,7 @@ func TestOldSitekeySecret(t *testing.T) {
 }
 
 func TestSitekeys(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")
 		made := c.createSitekey(" Form ", "WWW.Example.com", "a.example").ok(t, "createSitekey")
@@ -182,6 +185,7 @@ func TestSitekeys(t *testing.T) {
 }
 
 func TestCaptchaPlanAndUsage(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		operator, c := a.owner("operator@example.com"), a.owner("owner@example.com")
@@ -217,7 +221,7 @@ func TestCaptchaPlanAndUsage(t *testing.T) {
 		}
 
 		expect("FREE", `"verifications":10500,"quota":10000,"percent":105,"reserve":1000,"reserveEndsAt":"2026-11-26T09:30:00Z","standing":"IN_RESERVE"`)
-		a.clock.Advance(6 * 24 * time.Hour)
+		a.clock.Add(6 * 24 * time.Hour)
 		c.signIn("owner@example.com", password).ok(t, "signIn")
 		expect("FREE", `"verifications":10500,"quota":10000,"percent":105,"reserve":1000,"reserveEndsAt":"2026-11-26T09:30:00Z","standing":"EXHAUSTED"`)
 		operator.signIn("operator@example.com", password).ok(t, "signIn")

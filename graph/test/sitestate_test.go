@@ -24,6 +24,7 @@ const (
 // TestDeletedSiteIsRestored: a deleted site is unknown everywhere, keeps its rows, and comes back with
 // them.
 func TestDeletedSiteIsRestored(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
 		c := a.tenant("first.example").owner
@@ -94,7 +95,7 @@ func TestDeletedSiteIsRestored(t *testing.T) {
 		c.query(deleteSiteMutation, "id", fresh, "confirm", "first.example", "now", true).ok(t, "deleteSite")
 
 		// Restored in the last microsecond, with everything.
-		a.clock.Advance(model.RestorePeriod - time.Microsecond)
+		a.clock.Add(model.RestorePeriod - time.Microsecond)
 		c.signIn("owner@first.example", password).ok(t, "signIn")
 		restored := c.query(restoreMutation, "id", id).ok(t, "restoreSite")
 		if restored.at("restoreSite.site.state") != "ACTIVE" || restored.at("restoreSite.site.deletedAt") != nil || restored.at("restoreSite.site.registeredEvents.0") == nil {
@@ -118,6 +119,7 @@ func TestDeletedSiteIsRestored(t *testing.T) {
 // TestDeletedSiteExpires: after 7 days a deleted site is unknown to its owner too, and housekeeping
 // deletes it. An owner can do so earlier.
 func TestDeletedSiteExpires(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -145,9 +147,9 @@ func TestDeletedSiteExpires(t *testing.T) {
 			}
 		}
 
-		a.clock.Advance(model.RestorePeriod - time.Microsecond)
+		a.clock.Add(model.RestorePeriod - time.Microsecond)
 		expire(0)
-		a.clock.Advance(time.Microsecond)
+		a.clock.Add(time.Microsecond)
 		c.signIn("owner@example.com", password).ok(t, "signIn")
 
 		if got := c.query(restoreMutation, "id", id); got.userErrors("restoreSite") != "siteId:NOT_FOUND" {
@@ -171,6 +173,7 @@ func TestDeletedSiteExpires(t *testing.T) {
 
 // TestRestoredSiteCounts: a deleted site leaves room for another one, and does not return without room.
 func TestRestoredSiteCounts(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		a.owner("operator@example.com")
@@ -198,6 +201,7 @@ func TestRestoredSiteCounts(t *testing.T) {
 // TestPausedSite: a site is paused and resumed by members, says so, and keeps the state when it is
 // deleted and restored.
 func TestPausedSite(t *testing.T) {
+	t.Parallel()
 	const query = `query($id: ID!) { site(id: $id) { state notice } }`
 	change := func(c *client, mutation, id string) *answer {
 		return c.query(`mutation($id: ID!) { `+mutation+`(input: {siteId: $id}) { site { state } userErrors { field code } } }`, "id", id).ok(c.t, mutation)
@@ -239,6 +243,7 @@ func TestPausedSite(t *testing.T) {
 // TestConfirmedDeletions: a sitekey and an account are deleted only with their own name, if one is
 // given.
 func TestConfirmedDeletions(t *testing.T) {
+	t.Parallel()
 	const removeKey = `mutation($id: ID!, $confirm: String) { deleteSitekey(input: {sitekeyId: $id, confirm: $confirm}) { userErrors { field code } } }`
 	const removeAccount = `mutation($confirm: String) { deleteAccount(input: {password: "` + password + `", confirm: $confirm}) { userErrors { field code } } }`
 

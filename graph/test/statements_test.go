@@ -53,6 +53,7 @@ func makeSites(t testing.TB, d *db.DB, n int) {
 }
 
 func TestManySitesTakeAsManyStatementsAsOne(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
 		a := newApp(t, d)
@@ -95,6 +96,7 @@ func TestManySitesTakeAsManyStatementsAsOne(t *testing.T) {
 
 // TestManySitesWithTheirListsTakeAsManyStatementsAsOne: those in costly, and of sitekeys.
 func TestManySitesWithTheirListsTakeAsManyStatementsAsOne(t *testing.T) {
+	t.Parallel()
 	const query = `query($first: Int!) { sites(first: $first) { edges { node { segments { name } funnels { name }
 		sharedLinks { segment { name } } usageHistory(months: 2) { used } usageByDay(days: 2) { used } unknownEvents { name }
 		annotations(first: 1) { edges { node { text } } } reportMails { weekly } } } }
@@ -158,6 +160,7 @@ func TestManySitesWithTheirListsTakeAsManyStatementsAsOne(t *testing.T) {
 
 // The lists that the query above omits: deliveries with their attempts, and sitekeys.
 func TestManyDeliveriesAndSitekeysTakeAsManyStatementsAsOne(t *testing.T) {
+	t.Parallel()
 	const query = `query($first: Int!, $each: Int!) {
 		sites(first: $first) { edges { node { deliveries(first: $each) { edges { node ` + deliveryFields + ` } } } } }
 		sitekeys(first: $first) { totalCount edges { node ` + sitekeyFields + ` } } }`
@@ -213,6 +216,7 @@ func TestManyDeliveriesAndSitekeysTakeAsManyStatementsAsOne(t *testing.T) {
 // TestManyMembersTakeAsManyStatementsAsOne: each member refers to the account, whose lists are read
 // once for all members.
 func TestManyMembersTakeAsManyStatementsAsOne(t *testing.T) {
+	t.Parallel()
 	const query = `{ viewer { account { members { email account { name captchaUsage { verifications } sites(first: 1) { totalCount edges { node { id usage { pageviews } } } } } } } } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
@@ -244,6 +248,7 @@ func TestManyMembersTakeAsManyStatementsAsOne(t *testing.T) {
 // TestChangesOfOneRequestAreSeen: a mutation reads again what an earlier one of the same request
 // has loaded.
 func TestChangesOfOneRequestAreSeen(t *testing.T) {
+	t.Parallel()
 	const query = `mutation($id: ID!) {
 		a: setMemberRole(input: {userId: $id, role: OWNER}) { member { account { members { role } } } }
 		b: setMemberRole(input: {userId: $id, role: VIEWER}) { member { account { members { role } } } } }`
@@ -269,7 +274,7 @@ func BenchmarkEverything(b *testing.B) {
 			b.Run(fmt.Sprintf("sites=%d", first), func(b *testing.B) {
 				for b.Loop() {
 					// Never reach the rate limit.
-					a.clock.Advance(time.Minute)
+					a.clock.Add(time.Minute)
 					c.query(everything, "first", first).ok(b, "")
 				}
 			})

@@ -41,6 +41,7 @@ var mayWhileSuspended = map[string]string{
 // TestSuspendedAccount: users of a suspended account read, and change nothing. Operators suspend and
 // resume, but not the account of the only operator.
 func TestSuspendedAccount(t *testing.T) {
+	t.Parallel()
 	const account = `{ viewer { account { suspension { suspendedAt reason } } } sites { totalCount } }`
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -117,6 +118,7 @@ func TestSuspendedAccount(t *testing.T) {
 
 // TestTransferSite: a site moves with its rows between two accounts of an owner, and only between them.
 func TestTransferSite(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
 		a.owner("operator@example.com")

@@ -26,6 +26,7 @@ func (a *app) with(secret, query string, header ...string) *answer {
 }
 
 func TestAPITokens(t *testing.T) {
+	t.Parallel()
 	const list = `{ apiTokens { id name scopes hint createdAt lastUsedAt } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -62,7 +63,7 @@ func TestAPITokens(t *testing.T) {
 			later time.Duration
 			want  string
 		}{{0, "2026-11-20T09:30:00Z"}, {59 * time.Second, "2026-11-20T09:30:00Z"}, {time.Second, "2026-11-20T09:31:00Z"}} {
-			a.clock.Advance(step.later)
+			a.clock.Add(step.later)
 			a.with(secret, `{ viewer { id } }`).ok(t, "")
 
 			if last := c.query(list).ok(t, "").at("apiTokens.0.lastUsedAt"); last != step.want {
@@ -98,6 +99,7 @@ func TestAPITokens(t *testing.T) {
 }
 
 func TestAPITokenMistakes(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")
 		create := func(name string, scopes ...string) *answer {
@@ -132,6 +134,7 @@ func TestAPITokenMistakes(t *testing.T) {
 // A page of another origin cannot use a token although it needs no cookie: the same origin check
 // applies.
 func TestTokensDoNotWeakenTheOriginCheck(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		token := a.owner("owner@example.com").createToken("READ")
@@ -148,6 +151,7 @@ func TestTokensDoNotWeakenTheOriginCheck(t *testing.T) {
 }
 
 func TestDownloadsByToken(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -174,6 +178,7 @@ func TestDownloadsByToken(t *testing.T) {
 // TestSendingEventsOutNeedsExport: a token with WRITE alone cannot set a webhook URL. It can remove
 // one and change the secret. The mails name the token.
 func TestSendingEventsOutNeedsExport(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -224,6 +229,7 @@ func TestSendingEventsOutNeedsExport(t *testing.T) {
 
 // A token loses the rights that its user loses.
 func TestATokenNeverMayMoreThanItsUser(t *testing.T) {
+	t.Parallel()
 	const create = `mutation { createSite(input: {domain: "example.com"}) { userErrors { code } } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -250,6 +256,7 @@ func TestATokenNeverMayMoreThanItsUser(t *testing.T) {
 }
 
 func TestRateLimitOfAMinute(t *testing.T) {
+	t.Parallel()
 	const page = `{ rateLimit { limit cost remaining resetAt } sites(first: 100) { edges { node { id domain name siteKey plan scriptTag createdAt cspLines notice
 		usage { period pageviews quota percent resetsAt } rejections(days: 7) { day code count } } } } }`
 
@@ -257,7 +264,7 @@ func TestRateLimitOfAMinute(t *testing.T) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
 		token, other := c.createToken("READ"), c.createToken("READ")
-		a.clock.Advance(time.Hour)
+		a.clock.Add(time.Hour)
 		got := a.with(token.secret, page).ok(t, "")
 		cost := got.at("rateLimit.cost").(float64)
 		if cost < 3_000 || got.at("rateLimit.limit") != 60_000.0 || got.at("rateLimit.remaining") != 60_000-cost || got.at("rateLimit.resetAt") != "2026-11-20T10:31:00Z" {
@@ -270,7 +277,7 @@ func TestRateLimitOfAMinute(t *testing.T) {
 			}
 		}
 
-		a.clock.Advance(15 * time.Second)
+		a.clock.Add(15 * time.Second)
 		refused := a.with(token.secret, page)
 		if refused.codes() != "RATE_LIMITED RATE_LIMITED" && refused.codes() != "RATE_LIMITED" || refused.Errors[0].Extensions["retryAfter"] != 45.0 || refused.at("sites") != nil {
 			t.Errorf("over the rate limit: %s", refused.Body)
@@ -293,7 +300,7 @@ func TestRateLimitOfAMinute(t *testing.T) {
 			t.Errorf("another account: %s", got.Body)
 		}
 
-		a.clock.Advance(45 * time.Second)
+		a.clock.Add(45 * time.Second)
 
 		if got := a.with(token.secret, page).ok(t, ""); got.at("rateLimit.remaining") != 60_000-cost {
 			t.Errorf("after the minute: %s", got.Body)

@@ -21,6 +21,7 @@ func (c *client) createTokenWith(name, input string) *answer {
 // TestTokenExpiry: a token expires after a year unless its creator chooses another time, or never. From
 // exactly that time on it is refused with a message of its own.
 func TestTokenExpiry(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -43,11 +44,11 @@ func TestTokenExpiry(t *testing.T) {
 		}
 
 		day := c.createTokenWith("day", ", expiresInDays: 1").ok(t, "createApiToken").at("createApiToken.token").(string)
-		a.clock.Advance(24*time.Hour - time.Microsecond)
+		a.clock.Add(24*time.Hour - time.Microsecond)
 		if got := a.with(day, `{ viewer { email } }`); got.codes() != "" {
 			t.Errorf("just before the end: %s", got.Body)
 		}
-		a.clock.Advance(time.Microsecond)
+		a.clock.Add(time.Microsecond)
 
 		got := a.with(day, `{ viewer { email } }`)
 		if got.codes() != "UNAUTHENTICATED" || !strings.Contains(got.Body, "The API token has expired.") {
@@ -62,6 +63,7 @@ func TestTokenExpiry(t *testing.T) {
 // TestOwnersSeeAllTokens: owners list and revoke the tokens of all members in their account, and no
 // others. Other callers get an empty list.
 func TestOwnersSeeAllTokens(t *testing.T) {
+	t.Parallel()
 	const list = `{ viewer { account { apiTokens { id name user { email } lastUsedAt } } } }`
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -117,6 +119,7 @@ func TestOwnersSeeAllTokens(t *testing.T) {
 // TestTokenExpiryMails: the user of a token gets one mail 14 days before its expiry and one a day
 // before, however often and late the task runs. Short tokens skip the mails that would be due at once.
 func TestTokenExpiryMails(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")

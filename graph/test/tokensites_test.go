@@ -30,6 +30,7 @@ func (c *client) restrict(siteIDs []string) *answer {
 // in the same account answer like unknown ones in every field that takes an id, and nothing changes.
 // Its own site and its objects are found.
 func TestRestrictedTokenIsolation(t *testing.T) {
+	t.Parallel()
 	fields, operation := byID()
 
 	// What is the site's own, by the name of the id.
@@ -90,6 +91,7 @@ func byName(t *testing.T, fields []*ast.FieldDefinition, name string) *ast.Field
 // TestRestrictedTokenLists: the lists and counts of the account have only the token's sites. What
 // belongs to no site is refused or empty.
 func TestRestrictedTokenLists(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
@@ -140,6 +142,7 @@ func TestRestrictedTokenLists(t *testing.T) {
 // TestRestrictedTokenAfterTransfer: a site that leaves the account is out of the token's reach, and the
 // token stays restricted.
 func TestRestrictedTokenAfterTransfer(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
@@ -161,6 +164,7 @@ func TestRestrictedTokenAfterTransfer(t *testing.T) {
 
 // TestRestrictedTokenMistakes: the sites of a token must be of its account, 1 to 100.
 func TestRestrictedTokenMistakes(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
@@ -216,6 +220,7 @@ var openToRestricted = map[string]string{
 // owner's token that is restricted to one site. Everything that the token must not see has "hidden" in
 // its name.
 func TestRestrictedTokenAccount(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
 		owner := a.owner("owner@example.com")

@@ -12,6 +12,7 @@ import (
 // TestUsageByMonthAndDay: months are complete, the current day is what the month has beyond its counted
 // days, and is left out while yesterday is not counted.
 func TestUsageByMonthAndDay(t *testing.T) {
+	t.Parallel()
 	const query = `query($id: ID!) { site(id: $id) { usageHistory(months: 3) { period used } usageByDay(days: 3) { day used } }
 		viewer { account { captchaUsageHistory(months: 2) { period used } } } }`
 
@@ -54,6 +55,7 @@ func TestUsageByMonthAndDay(t *testing.T) {
 
 // TestSitekeyActivity: the counters of a sitekey, with a notice of refusals that the owner can resolve.
 func TestSitekeyActivity(t *testing.T) {
+	t.Parallel()
 	const query = `query($id: ID!) { sitekey(id: $id) { notice usageHistory(months: 1) { period used }
 		activity(days: 2) { day challenges solved verified medianWorkMs refusals { endpoint code count expected advice } } } }`
 
@@ -93,6 +95,7 @@ func TestSitekeyActivity(t *testing.T) {
 
 // TestReportMailsOfEachUser: each member has their own mails, and a refused threshold changes nothing.
 func TestReportMailsOfEachUser(t *testing.T) {
+	t.Parallel()
 	const set = `mutation($id: ID!, $input: Int) { setReportMails(input: {siteId: $id, weekly: true, spikeAbove: $input}) {
 		reportMails { weekly monthly spikeAbove dropBelow } userErrors { field code } } }`
 	const read = `query($id: ID!) { site(id: $id) { reportMails { weekly monthly spikeAbove dropBelow } } }`

@@ -13,11 +13,12 @@ package browsertest
 import (
 	"fmt"
 	"net/url"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // UserAgent is the browser's default user agent: Chrome on Linux. The service would treat Chromium's
@@ -82,10 +83,11 @@ func WithFlag(name string, value any) Option {
 // is skipped, or failed if the environment contains CI=true.
 func New(t testing.TB, opts ...Option) *Browser {
 	t.Helper()
+	testkit.SkipLong(t, "Chromium")
 
 	executable, ok := find()
 	if !ok {
-		missing(t, "no Chromium is installed: none of "+strings.Join(executables, ", ")+" is on the PATH")
+		testkit.Missing(t, "no Chromium is installed: none of "+strings.Join(executables, ", ")+" is on the PATH")
 	}
 
 	o := options{agent: UserAgent}
@@ -118,13 +120,4 @@ func find() (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// missing skips the test because a program that it needs is not installed, and fails it in CI.
-func missing(t testing.TB, what string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("CI must run every test, but %s", what)
-	}
-	t.Skipf("skipped: %s", what)
 }

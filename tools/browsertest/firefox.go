@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // firefoxNames lists the names of Firefox's program, best first.
@@ -41,6 +43,7 @@ var firefoxPrefs = []string{
 // PATH the test is skipped, even in CI, because not every distribution packages one.
 func OpenFirefox(t testing.TB, address string, opts ...Option) {
 	t.Helper()
+	testkit.SkipLong(t, "Firefox")
 
 	executable := ""
 	for _, name := range firefoxNames {

@@ -263,12 +263,3 @@ func ensurePartitions(ctx context.Context, d *db.DB) error {
 
 // clock is the date of tests with a simulated clock: its months also have partitions.
 var clock = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
-
-// Missing skips the test because a program it needs is not installed. In CI it fails the test.
-func Missing(tb testing.TB, what string) {
-	tb.Helper()
-	if os.Getenv("CI") == "true" {
-		tb.Fatalf("CI must run every test, but %s", what)
-	}
-	tb.Skipf("skipped: %s", what)
-}

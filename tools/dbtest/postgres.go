@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/pgserver"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // Run runs a package's tests and then stops what they started. Packages that use PostgreSQL call it
@@ -117,7 +118,7 @@ func postgresBin(tb testing.TB) string {
 	tb.Helper()
 	bin, err := pgserver.Bin()
 	if err != nil {
-		Missing(tb, "PostgreSQL's server programs (initdb, postgres) are not installed: "+err.Error())
+		testkit.Missing(tb, "PostgreSQL's server programs (initdb, postgres) are not installed: "+err.Error())
 	}
 	return bin
 }

@@ -8,11 +8,13 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/attack"
 	"github.com/tallygate/tallygate/tools/loadgen/instance"
 	"github.com/tallygate/tallygate/tools/loadgen/report"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestAttackOwner checks that a server refuses most of an owner's flood of changes, but no hit of
 // another account's site.
 func TestAttackOwner(t *testing.T) {
+	testkit.SkipLong(t, "a load")
 	eachInstance(t, func(t *testing.T, b *instance.Instance) {
 		c := attack.OwnerCommand{Engine: "test", Connections: 64, Rate: 50, Quiet: 3 * time.Second,
 			Duration: 5 * time.Second}

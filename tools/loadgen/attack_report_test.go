@@ -3,11 +3,14 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestAttackReport runs the attack with few events. It checks that each step is measured: the events
 // are stored, the reports are answered or refused with a code, and the worker builds the day.
 func TestAttackReport(t *testing.T) {
+	testkit.SkipLong(t, "a load")
 	requirePrograms(t)
 
 	for _, engine := range []string{"sqlite", "postgres"} {

@@ -3,12 +3,15 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestAttackVisitor attacks for half a second. It checks that the other site's hits are stored, and
 // the attacker's until the quota is used up. PostgreSQL gets one kind of attack: each kind starts a
 // server of its own.
 func TestAttackVisitor(t *testing.T) {
+	testkit.SkipLong(t, "a load")
 	requirePrograms(t)
 
 	exhausted := []string{" exhausted  attacker: ", "100 204, ", " 429 quota_exceeded\n"}

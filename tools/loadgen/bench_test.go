@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/instance"
 	"github.com/tallygate/tallygate/tools/loadgen/load"
 	"github.com/tallygate/tallygate/tools/loadgen/report"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // performancePage writes a page with the two generated sections.
@@ -36,6 +37,7 @@ func command(t *testing.T, args ...string) string {
 
 // TestBench measures very briefly. It checks that every figure is reported and every hit is found.
 func TestBench(t *testing.T) {
+	testkit.SkipLong(t, "a load")
 	requirePrograms(t)
 	for _, engine := range []string{"sqlite", "postgres"} {
 		t.Run(engine, func(t *testing.T) {
@@ -94,6 +96,7 @@ func testBench(t *testing.T, engine string) {
 
 // TestGrowth fills two databases and verifies the page views that follow.
 func TestGrowth(t *testing.T) {
+	testkit.SkipLong(t, "a load")
 	t.Parallel()
 
 	requirePrograms(t)
@@ -120,6 +123,7 @@ func TestGrowth(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
+	testkit.SkipLong(t, "a load")
 	t.Parallel()
 	out := command(t, "limits", "--connections", "2", "--duration", "100ms", "--rows", "1000")
 	for _, want := range []string{"calls/s over 2 connections", "sqlite copies "} {
@@ -131,6 +135,7 @@ func TestLimits(t *testing.T) {
 
 // TestRunCommand drives a running instance from the command line and verifies the journal.
 func TestRunCommand(t *testing.T) {
+	testkit.SkipLong(t, "a load")
 	eachInstance(t, func(t *testing.T, b *instance.Instance) {
 		mustStart(t, b)
 		journal := filepath.Join(b.Dir, "journal")

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/captcha"
 	"github.com/tallygate/tallygate/tools/loadgen/instance"
 	"github.com/tallygate/tallygate/tools/loadgen/target"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // captchaSetup starts a server and creates an account with a sitekey.
@@ -40,6 +41,7 @@ func captchaSetup(t *testing.T, b *instance.Instance) *bench.Captcha {
 // TestCaptcha drives the program from the command line. It checks that every token is accepted
 // once, that repetitions are refused, and that the database counted the accepted tokens.
 func TestCaptcha(t *testing.T) {
+	testkit.SkipLong(t, "a load")
 	eachInstance(t, func(t *testing.T, b *instance.Instance) {
 		const tokens = 400
 		mustStart(t, b)
@@ -104,6 +106,7 @@ func verifications(t *testing.T, b *instance.Instance) (n int64, err error) {
 // TestCaptchaOfOthers checks that a run without the sitekey's account notes that the usage is not
 // compared.
 func TestCaptchaOfOthers(t *testing.T) {
+	testkit.SkipLong(t, "a load")
 	t.Parallel()
 	b := sqliteInstance(t)
 	c := captchaSetup(t, b)
@@ -117,6 +120,7 @@ func TestCaptchaOfOthers(t *testing.T) {
 // TestCaptchaFaults changes rows and counters in the database, and checks that each fault is
 // reported as its kind.
 func TestCaptchaFaults(t *testing.T) {
+	testkit.SkipLong(t, "a load")
 	eachInstance(t, func(t *testing.T, b *instance.Instance) {
 		c := captchaSetup(t, b)
 		c.Run.Load.Connections = 4

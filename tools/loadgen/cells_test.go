@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/loadgen/cells"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestCellsCommand measures one cell and four on PostgreSQL, and on a Citus cluster if the tests
 // have one. It checks the counted round trips, and that nothing is lost.
 func TestCellsCommand(t *testing.T) {
+	testkit.SkipLong(t, "processes that are killed under load")
 	t.Parallel()
 
 	requirePrograms(t)

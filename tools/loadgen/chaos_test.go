@@ -8,10 +8,12 @@ import (
 
 	"github.com/tallygate/tallygate/tools/loadgen/chaos"
 	"github.com/tallygate/tallygate/tools/loadgen/instance"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestChaos breaks the program a few times, and checks that nothing is lost.
 func TestChaos(t *testing.T) {
+	testkit.SkipLong(t, "processes that are killed under load")
 	eachInstance(t, func(t *testing.T, b *instance.Instance) {
 		c := chaos.Command{Engine: "test", Break: []string{"server"}, Rounds: 2, Seed: 3, Connections: 16, Sites: 3}
 		if err := c.Validate(); err != nil {
@@ -44,6 +46,7 @@ func TestChaos(t *testing.T) {
 // TestChaosEverything breaks a private PostgreSQL and a private Redis too. The seed was chosen so
 // that both are hit.
 func TestChaosEverything(t *testing.T) {
+	testkit.SkipLong(t, "processes that are killed under load")
 	t.Parallel()
 
 	c := chaos.Command{Engine: "postgres", Break: []string{"postgres", "redis"}, Rounds: 4, Seed: 2, Connections: 16,

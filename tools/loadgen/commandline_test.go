@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/tools/loadgen/target"
 	"github.com/tallygate/tallygate/tools/loadgen/traffic"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestEmptyVariables checks that an empty environment variable counts as unset.
@@ -87,6 +88,7 @@ func TestChaosCommandLine(t *testing.T) {
 
 // TestInterrupted checks that an interrupted command fails.
 func TestInterrupted(t *testing.T) {
+	testkit.SkipLong(t, "a load")
 	path := filepath.Join(t.TempDir(), "journal")
 	j, err := traffic.CreateJournal(path,
 		traffic.JournalHead{Target: target.Target{Control: "http://127.0.0.1:1", Email: "a@loadgen.example"}})

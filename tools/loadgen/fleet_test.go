@@ -6,17 +6,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/loadgen/fleet"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestFleet measures two nodes behind a real HAProxy, kills one, and checks that nothing is lost.
 func TestFleet(t *testing.T) {
+	testkit.SkipLong(t, "processes that are killed under load")
 	t.Parallel()
 
 	requirePrograms(t)
 	if _, err := exec.LookPath("haproxy"); err != nil {
-		dbtest.Missing(t, "haproxy is not installed")
+		testkit.Missing(t, "haproxy is not installed")
 	}
 
 	c := fleet.Command{Program: tallygate(t), Nodes: 2, Connections: 16, Mix: "realistic", Rounds: 1, Duration: time.Second, Kills: 1}

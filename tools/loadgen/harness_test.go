@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/traffic"
 	"github.com/tallygate/tallygate/tools/pgserver"
 	"github.com/tallygate/tallygate/tools/programtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // asProgram is the environment variable that makes the test binary behave as the program, so that
@@ -117,9 +118,9 @@ func quiet() report.Terminal { return report.Terminal{Out: io.Discard, Log: io.D
 func requirePrograms(t *testing.T) {
 	t.Helper()
 	if _, err := pgserver.Bin(); err != nil {
-		dbtest.Missing(t, "PostgreSQL's server programs are not installed: "+err.Error())
+		testkit.Missing(t, "PostgreSQL's server programs are not installed: "+err.Error())
 	}
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		dbtest.Missing(t, "redis-server is not installed")
+		testkit.Missing(t, "redis-server is not installed")
 	}
 }

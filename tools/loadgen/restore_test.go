@@ -20,6 +20,7 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/traffic"
 	"github.com/tallygate/tallygate/tools/loadgen/verify"
 	"github.com/tallygate/tallygate/tools/pgserver"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // The tests of this file run the commands of docs/backup.md.
@@ -140,6 +141,7 @@ func mustRun(t *testing.T, cmd *exec.Cmd) string {
 // TestRestoreSQLite: a copy that "admin backup" made while hits arrived has all hits acknowledged
 // before, and no salt. The service continues on it after the data folder was lost.
 func TestRestoreSQLite(t *testing.T) {
+	testkit.SkipLong(t, "processes that are killed under load")
 	t.Parallel()
 
 	r := &restored{T: t, Instance: sqliteInstance(t)}
@@ -189,7 +191,7 @@ func newServer(t *testing.T) *pgserver.Server {
 	t.Helper()
 	bin, err := pgserver.Bin()
 	if err != nil {
-		dbtest.Missing(t, "PostgreSQL's server programs are not installed: "+err.Error())
+		testkit.Missing(t, "PostgreSQL's server programs are not installed: "+err.Error())
 	}
 	server, err := pgserver.Start(bin, pgserver.Options{})
 	if err != nil {
@@ -202,6 +204,7 @@ func newServer(t *testing.T) *pgserver.Server {
 // TestRestoreDump: a dump made while hits arrived has all hits acknowledged before, and no salt. The
 // service continues on it after the database was lost.
 func TestRestoreDump(t *testing.T) {
+	testkit.SkipLong(t, "processes that are killed under load")
 	t.Parallel()
 
 	server := newServer(t)
@@ -240,6 +243,7 @@ func TestRestoreDump(t *testing.T) {
 // TestRestoreBaseBackup: a base backup with the archived write-ahead log has the hits acknowledged
 // before and after the backup, and no salt. The service continues on it after the server was lost.
 func TestRestoreBaseBackup(t *testing.T) {
+	testkit.SkipLong(t, "processes that are killed under load")
 	t.Parallel()
 
 	server := newServer(t)

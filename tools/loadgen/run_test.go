@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/tools/loadgen/target"
 	"github.com/tallygate/tallygate/tools/loadgen/traffic"
 	"github.com/tallygate/tallygate/tools/loadgen/verify"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // shortRun is a short run with hits of every kind.
@@ -126,6 +127,7 @@ func mustVerify(t *testing.T, a *target.Account, journal string) *verify.Verdict
 // TestOwnSession checks that a refused feature is noted with any server, and an error with a
 // private server.
 func TestOwnSession(t *testing.T) {
+	testkit.SkipLong(t, "a load")
 	t.Parallel()
 
 	b := sqliteInstance(t)
@@ -151,6 +153,7 @@ func TestOwnSession(t *testing.T) {
 
 // TestFixedRate checks that hits are not sent faster than requested.
 func TestFixedRate(t *testing.T) {
+	testkit.SkipLong(t, "a load")
 	t.Parallel()
 
 	noop, err := instance.StartNoop(t.Context())

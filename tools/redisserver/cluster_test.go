@@ -6,14 +6,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestLoseMaster loses two masters, one after the other. Earlier writes are still there.
 func TestLoseMaster(t *testing.T) {
+	testkit.SkipLong(t, "a Redis Cluster")
 	t.Parallel()
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		dbtest.Missing(t, "redis-server is not installed")
+		testkit.Missing(t, "redis-server is not installed")
 	}
 
 	c, err := StartCluster(t.Context(), t.TempDir())

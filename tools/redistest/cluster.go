@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // Cluster is a Redis cluster of three masters on loopback. It is stopped when the test ends.
@@ -154,7 +155,7 @@ func startIn(tb testing.TB, processes map[string]*exec.Cmd, args ...string) (add
 	tb.Helper()
 
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		dbtest.Missing(tb, "redis-server is not installed")
+		testkit.Missing(tb, "redis-server is not installed")
 	}
 
 	port, err := dbtest.FreePort()

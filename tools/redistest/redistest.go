@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // patience bounds the wait for a server to answer.
@@ -34,7 +35,7 @@ func New(tb testing.TB) *Server {
 	tb.Helper()
 
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		dbtest.Missing(tb, "redis-server is not installed")
+		testkit.Missing(tb, "redis-server is not installed")
 	}
 
 	port, err := dbtest.FreePort()

@@ -1,6 +1,6 @@
 // Command testreport runs "go test -json" with its arguments and reports which tests ran:
 //
-//	go run ./tools/testreport -race ./...
+//	go run ./tools/testreport -short ./...
 //
 // It prints the output of failures in full, one line for every other package, and then the number
 // of tests on SQLite, on PostgreSQL, against a real Redis and in Chromium, with the reason of each
@@ -13,7 +13,8 @@
 //
 // The exit status is 1 if anything failed or nothing ran. With CI=true, where everything must be
 // present, it is also 1 if a test was skipped or one of the four counts is zero. The last line is
-// always "N passed, N failed, N skipped". With TALLYGATE_TEST_CITUS_URL it counts the tests on
+// always "N passed, N failed, N skipped". Tests that -short leaves to "make test-all" (see package
+// testkit) are not skipped: they are counted apart from the others. With TALLYGATE_TEST_CITUS_URL it counts the tests on
 // Citus instead of the four.
 //
 // On Linux the tests' temporary files are in memory, below /dev/shm, if it has enough free space and
@@ -32,6 +33,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -51,7 +53,7 @@ const patience = 10 * time.Second
 // run runs the tests until ctx ends and returns the exit status. It gives them one PostgreSQL, and the
 // folder scratch for temporary files, unless that is nil. Then it removes both.
 func run(ctx context.Context, scratch *scratch, args []string, stdout, stderr io.Writer, ci bool) int {
-	r := newReport(stdout, kindsOf(os.Getenv("TALLYGATE_TEST_CITUS_URL")))
+	r := newReport(stdout, kindsOf(os.Getenv("TALLYGATE_TEST_CITUS_URL"), slices.Contains(args, "-short")))
 
 	env, dir := os.Environ(), ""
 	if scratch != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // event is one line of "go test -json"; see "go doc cmd/test2json".
@@ -18,6 +21,7 @@ type event struct {
 	Package string
 	Test    string
 	Output  string
+	Elapsed float64 // seconds, at the end of a test
 }
 
 // count is the number of tests by result.
@@ -49,14 +53,19 @@ type kind struct {
 }
 
 // kindsOf returns the groups of a run with a value of TALLYGATE_TEST_CITUS_URL (see package dbtest): a run
-// on a Citus cluster is for the tests that use it.
-func kindsOf(citus string) []kind {
-	if citus != "" {
+// on a Citus cluster is for the tests that use it. A short run leaves browsers out.
+func kindsOf(citus string, short bool) []kind {
+	switch {
+	case citus != "":
 		return []kind{{"on Citus", segment("postgres")}}
+	case short:
+		return kinds[:len(kinds)-1]
+	default:
+		return kinds
 	}
-	return kinds
 }
 
+// kinds are the groups of a run of all tests, browsers last.
 var kinds = []kind{
 	{"on SQLite", segment("sqlite")},
 	{"on PostgreSQL", segment("postgres")},
@@ -86,9 +95,19 @@ type report struct {
 	running  map[string]*suite // by package
 	total    count
 	byKind   []count // as kinds
+	left     int     // tests that -short leaves out
+	slowest  []slow  // top-level tests, the slowest first, at most slowestListed
 	skips    []string
 	problems []string // reasons to fail other than failed tests
 }
+
+// slow is how long a test took.
+type slow struct {
+	seconds float64
+	name    string // with its package
+}
+
+const slowestListed = 5
 
 // suite is the state of one package until it ends.
 type suite struct {
@@ -173,7 +192,17 @@ func (r *report) take(e event) {
 		t.output = append(t.output, e.Output)
 	case "pass", "fail", "skip":
 		s.end(s.test(e.Test), e.Action)
+		if !strings.Contains(e.Test, "/") {
+			r.time(slow{e.Elapsed, s.name + " " + e.Test})
+		}
 	}
+}
+
+// time adds a test to the slowest ones if it is one of them.
+func (r *report) time(t slow) {
+	at, _ := slices.BinarySearchFunc(r.slowest, t, func(a, b slow) int { return cmp.Compare(b.seconds, a.seconds) })
+	r.slowest = slices.Insert(r.slowest, at, t)
+	r.slowest = r.slowest[:min(len(r.slowest), slowestListed)]
 }
 
 func (s *suite) test(name string) *test {
@@ -253,6 +282,13 @@ func (r *report) close(s *suite, action string) {
 }
 
 func (r *report) count(s *suite, t *test) {
+	why := ""
+	if t.action == "skip" {
+		if why = reason(t.output); strings.HasPrefix(why, testkit.Long) {
+			r.left++
+			return
+		}
+	}
 	r.total.add(t.action)
 
 	for i, k := range r.kinds {
@@ -262,7 +298,7 @@ func (r *report) count(s *suite, t *test) {
 	}
 
 	if t.action == "skip" {
-		r.skips = append(r.skips, fmt.Sprintf("%s %s: %s", s.name, t.name, reason(t.output)))
+		r.skips = append(r.skips, fmt.Sprintf("%s %s: %s", s.name, t.name, why))
 	}
 }
 
@@ -324,8 +360,16 @@ func (r *report) finish(ci bool) bool {
 		}
 	}
 
+	for _, t := range r.slowest {
+		if t.seconds >= 1 {
+			fmt.Fprintf(r.out, "%6.1f s %s\n", t.seconds, t.name)
+		}
+	}
 	for _, s := range r.skips {
 		fmt.Fprintln(r.out, "skipped:", s)
+	}
+	if r.left > 0 {
+		fmt.Fprintf(r.out, "%d tests are left to make test-all: browsers, loads, faults and foreign programs\n", r.left)
 	}
 
 	if ci && r.total.skipped > 0 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // settingsFor are the settings of a process on a test database.
@@ -142,6 +143,7 @@ func compare(t *testing.T, o *testOwner, site testSite, acknowledged []string) {
 
 // TestKillLosesNothing kills the process under load repeatedly, on the same data.
 func TestKillLosesNothing(t *testing.T) {
+	testkit.SkipLong(t, "faults of processes")
 	t.Parallel()
 
 	const rounds = 5
@@ -204,6 +206,7 @@ func awaitResponses(t *testing.T, p *process, answers *atomic.Int64, n int64) {
 // TestSlowDownloadDoesNotHoldTheDrain checks that a client that does not read its download delays
 // neither hits nor the drain.
 func TestSlowDownloadDoesNotHoldTheDrain(t *testing.T) {
+	testkit.SkipLong(t, "faults of processes")
 	t.Parallel()
 
 	settings := settingsFor(t, "sqlite:")

@@ -11,11 +11,13 @@ import (
 
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestDeployComposeClusterRealRedis: two processes of each role, with the file's environment, on PostgreSQL and Redis
 // behind Caddy, store a hit. Redis accepts the file's command line.
 func TestDeployComposeClusterRealRedis(t *testing.T) {
+	testkit.SkipLong(t, "the files of deploy")
 	t.Parallel()
 
 	database, redis := onPostgres(t, startPostgres(t, true)).settings["TALLYGATE_DATABASE_URL"], redistest.New(t)

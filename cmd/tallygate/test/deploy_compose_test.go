@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // composeFile is what the tests read of a Compose file.
@@ -62,6 +64,7 @@ func readCompose(t *testing.T, name string, variables map[string]string) compose
 
 // TestDeployComposeOneNode: the service and Caddy, with the file's environment, store a hit.
 func TestDeployComposeOneNode(t *testing.T) {
+	testkit.SkipLong(t, "the files of deploy")
 	t.Parallel()
 
 	file := readCompose(t, "compose/one-node.yaml", map[string]string{"APP_HOST": "app.example.com", "STATS_HOST": "stats.example.com", "SMTP_URL": "", "MAIL_FROM": ""})

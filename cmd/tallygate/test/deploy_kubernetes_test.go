@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // manifest is what the tests read of a Kubernetes object.
@@ -63,6 +65,7 @@ func TestDeployKubernetesPlaceholder(t *testing.T) {
 // TestDeployKubernetes: the containers of each deployment, with the manifests' arguments and environment,
 // store a hit on PostgreSQL.
 func TestDeployKubernetes(t *testing.T) {
+	testkit.SkipLong(t, "the files of deploy")
 	t.Parallel()
 
 	database := onPostgres(t, startPostgres(t, true)).settings["TALLYGATE_DATABASE_URL"]

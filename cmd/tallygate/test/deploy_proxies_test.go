@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // caddy runs the shipped Caddyfile with other addresses: of its two sites, and of the nodes. It returns the
@@ -87,6 +88,7 @@ func awaitListeners(t *testing.T, origins ...string) {
 
 // TestDeployProxies: the shipped snippets of Caddy and nginx pass hits to one node.
 func TestDeployProxies(t *testing.T) {
+	testkit.SkipLong(t, "the files of deploy")
 	t.Parallel()
 
 	node := func(t *testing.T, control, data string) (string, string) {

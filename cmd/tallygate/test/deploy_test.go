@@ -19,6 +19,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // The tests of deploy_*_test.go read the files of deploy/ with their own tools, and run what they start: each
@@ -38,12 +39,13 @@ func readDeploy(t *testing.T, name string) string {
 // requireTool returns a program's path. Without it the test is skipped, or fails in CI.
 func requireTool(t *testing.T, name string) string {
 	t.Helper()
+	testkit.SkipLong(t, name)
 	path, err := exec.LookPath(name)
 	if err != nil {
 		path, err = exec.LookPath("/usr/sbin/" + name)
 	}
 	if err != nil {
-		dbtest.Missing(t, name+" is not installed")
+		testkit.Missing(t, name+" is not installed")
 	}
 	return path
 }
@@ -104,6 +106,7 @@ func overTest(settings map[string]string, control, data string) map[string]strin
 // build stores a hit with the image's command, environment and health check, as another user than root and
 // with its data folder alone.
 func TestDeployDockerfile(t *testing.T) {
+	testkit.SkipLong(t, "the files of deploy")
 	t.Parallel()
 
 	steps := parseDockerfile(t, readDeploy(t, "Dockerfile"))
@@ -174,7 +177,7 @@ func TestDeployDockerfile(t *testing.T) {
 		t.Error("the health check succeeds before the start")
 	}
 	runAs(t, program, argv[1:], overTest(environment, control, data), filepath.Join(out, "data"))
-	awaitHealthy(t, healthy)
+	testkit.Await(t, "a healthy service", healthy)
 	wantFirstHit(t, "http://"+control, "http://"+data)
 }
 
@@ -219,15 +222,6 @@ func environ(variables map[string]string) []string {
 		list = append(list, name+"="+value)
 	}
 	return list
-}
-
-func awaitHealthy(t *testing.T, healthy func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !healthy(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the health check does not succeed")
-		}
-	}
 }
 
 // dockerfile is a list of instructions with their arguments.

@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // fault is planted into a sound installation. The doctor must find exactly what want lists.
@@ -115,7 +116,7 @@ func TestDoctorSettings(t *testing.T) {
 		}, []string{"error folder-access"}},
 		{"files of root", func(i *installation) {
 			if os.Getuid() != 0 {
-				dbtest.Missing(i.T, "only root can change a file's owner")
+				testkit.Missing(i.T, "only root can change a file's owner")
 			}
 			if err := os.Chown(i.path("secret"), 65534, 65534); err != nil {
 				i.Fatal(err)
@@ -250,7 +251,7 @@ func (i *installation) mount(size string) {
 	i.Helper()
 	disk := i.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size="+size); err != nil {
-		dbtest.Missing(i.T, "a small disk cannot be mounted: "+err.Error())
+		testkit.Missing(i.T, "a small disk cannot be mounted: "+err.Error())
 	}
 	i.Cleanup(func() {
 		if err := syscall.Unmount(disk, 0); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // addCell adds a cell to the installation.
@@ -39,6 +40,7 @@ func (i *installation) restrictedWithCell() (owner *db.DB) {
 
 // TestDoctorPostgres plants faults in a PostgreSQL server and its database.
 func TestDoctorPostgres(t *testing.T) {
+	testkit.SkipLong(t, "a durable server")
 	t.Parallel()
 
 	server := startPostgres(t, true)

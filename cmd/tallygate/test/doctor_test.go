@@ -29,6 +29,7 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/pgserver"
 	"github.com/tallygate/tallygate/tools/redistest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // installation is one on which the doctor is tried.
@@ -143,7 +144,7 @@ func startPostgres(t *testing.T, durable bool) *pgserver.Server {
 	t.Helper()
 	bin, err := pgserver.Bin()
 	if err != nil {
-		dbtest.Missing(t, "PostgreSQL's server programs are not installed: "+err.Error())
+		testkit.Missing(t, "PostgreSQL's server programs are not installed: "+err.Error())
 	}
 	server, err := pgserver.Start(bin, pgserver.Options{Durable: durable})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // awaitReady waits until /readyz has the status, and returns its body and the time that this took.
@@ -42,10 +43,10 @@ func TestReadyOnFullDisk(t *testing.T) {
 	disk := t.TempDir()
 
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		dbtest.Missing(t, "only root on Linux can mount a small disk")
+		testkit.Missing(t, "only root on Linux can mount a small disk")
 	}
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=8m"); err != nil {
-		dbtest.Missing(t, "a small disk cannot be mounted: "+err.Error())
+		testkit.Missing(t, "a small disk cannot be mounted: "+err.Error())
 	}
 
 	settings := settingsFor(t, "sqlite:")

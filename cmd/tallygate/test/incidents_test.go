@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/tools/redistest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // The tests of this file follow docs/incidents.md.
@@ -76,6 +77,7 @@ func (i *installation) wantFinding(want string) {
 
 // TestIncidentFullDisk: on a full disk hits are refused, and stored again once there is space.
 func TestIncidentFullDisk(t *testing.T) {
+	testkit.SkipLong(t, "faults of processes")
 	t.Parallel()
 
 	i := embedded(t)
@@ -105,6 +107,7 @@ func TestIncidentFullDisk(t *testing.T) {
 // TestIncidentRedisLost: without Redis hits are stored, and the service reports it until Redis is back,
 // which may be empty.
 func TestIncidentRedisLost(t *testing.T) {
+	testkit.SkipLong(t, "faults of processes")
 	t.Parallel()
 
 	i := embedded(t)
@@ -150,6 +153,7 @@ func awaitReadyText(t *testing.T, p *process, text string, want bool) {
 // TestIncidentDatabaseLost: while the database is away hits are refused. Processes connect again by
 // themselves, here through an address with two hosts, of which one never answers.
 func TestIncidentDatabaseLost(t *testing.T) {
+	testkit.SkipLong(t, "faults of processes")
 	t.Parallel()
 
 	server := startPostgres(t, true)
@@ -177,6 +181,7 @@ func TestIncidentDatabaseLost(t *testing.T) {
 
 // TestIncidentNodeLost: a node is killed, the other one continues, and a new node takes its place.
 func TestIncidentNodeLost(t *testing.T) {
+	testkit.SkipLong(t, "faults of processes")
 	t.Parallel()
 
 	i := onPostgres(t, startPostgres(t, true))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // monitoring is the folder of the dashboard and the alert rules.
@@ -108,9 +109,10 @@ func TestAlertRules(t *testing.T) {
 // prometheusProgram returns the path of a program of Debian's package prometheus.
 func prometheusProgram(t *testing.T, name string) string {
 	t.Helper()
+	testkit.SkipLong(t, name)
 	path, err := exec.LookPath(name)
 	if err != nil {
-		dbtest.Missing(t, name+" is not installed")
+		testkit.Missing(t, name+" is not installed")
 	}
 	return path
 }

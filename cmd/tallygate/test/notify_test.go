@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestControlNotifiesRealRedis checks that a manual request wakes the workers immediately. No
@@ -84,6 +85,7 @@ func TestControlNotifiesRealRedis(t *testing.T) {
 // TestReadyWithoutQueueRealRedis checks that the process is ready while Redis is unreachable, and
 // reports the queue's state in a warning and a metric until it returns.
 func TestReadyWithoutQueueRealRedis(t *testing.T) {
+	testkit.SkipLong(t, "faults of processes")
 	t.Parallel()
 
 	server := redistest.New(t)

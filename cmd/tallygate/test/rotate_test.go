@@ -28,6 +28,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 const (
@@ -248,6 +249,7 @@ func (r *rotation) purchase(p *process) {
 // TestRotateSecretOfFleet gives the processes a new application key one after the other, then the
 // database. Callers must see no difference.
 func TestRotateSecretOfFleet(t *testing.T) {
+	testkit.SkipLong(t, "a fleet")
 	t.Parallel()
 
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
@@ -317,6 +319,7 @@ func TestRotateSecretOfFleet(t *testing.T) {
 // TestRotateTooEarly rotates the database while a process still has only the previous key. The
 // process reports that, and refuses to seal secrets instead of losing them.
 func TestRotateTooEarly(t *testing.T) {
+	testkit.SkipLong(t, "a fleet")
 	t.Parallel()
 
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {

@@ -21,6 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -53,7 +54,7 @@ func BenchmarkCollect(b *testing.B) {
 }
 
 func benchCollect(b *testing.B, d *db.DB, change func(*analytics.Options)) {
-	p := plane{tb: b, db: d, clock: &clock{now: noon}}
+	p := plane{tb: b, db: d, clock: testkit.NewClock(noon)}
 	site := p.site("example.com", 1<<40)
 	clients := web.NewClients([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)
 	o := analytics.Options{
@@ -156,7 +157,7 @@ func (discard) Close() error { return nil }
 // writer's goroutine.
 func BenchmarkHandler(b *testing.B) {
 	d := dbtest.Open(b, dbtest.SQLiteURL(b))
-	p := plane{tb: b, db: d, clock: &clock{now: noon}}
+	p := plane{tb: b, db: d, clock: testkit.NewClock(noon)}
 	site := p.site("example.com", 1<<40)
 	clients := web.NewClients(nil, slog.New(slog.DiscardHandler), time.Now)
 	service, err := analytics.New(analytics.Options{
@@ -213,7 +214,7 @@ func (w *nullWriter) WriteHeader(status int)      { w.status = status }
 // BenchmarkServerHandler is BenchmarkHandler for server-side events, without and with their limit.
 func BenchmarkServerHandler(b *testing.B) {
 	d := dbtest.Open(b, dbtest.SQLiteURL(b))
-	p := plane{tb: b, db: d, clock: &clock{now: noon}}
+	p := plane{tb: b, db: d, clock: testkit.NewClock(noon)}
 	bearer := "Bearer " + p.secret(p.shop("example.com"))
 
 	for name, burst := range map[string]int{"without": 0, "with": outOfReach} {

@@ -94,6 +94,7 @@ func leave(t *testing.T, d *db.DB) {
 // TestMoveUnderLoad adds a cell while two processes store hits, and moves a site there and back. Every
 // accepted hit is stored once, and the hits of the other site do not wait.
 func TestMoveUnderLoad(t *testing.T) {
+	t.Parallel()
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
 	dbtest.SetClock(d, func() time.Time { return noon })
@@ -143,6 +144,7 @@ func TestMoveUnderLoad(t *testing.T) {
 // TestQuotaOfAMovedSite moves a site back and forth while its quota is used up: exactly the quota is
 // stored.
 func TestQuotaOfAMovedSite(t *testing.T) {
+	t.Parallel()
 	const quota = 300
 	databaseURL := dbtest.CellURL(t)
 	d := dbtest.Open(t, databaseURL)
@@ -172,6 +174,7 @@ func TestQuotaOfAMovedSite(t *testing.T) {
 // TestHitsWaitForAMove closes a site as a move does. Its hits wait and are stored when the site is
 // opened in another cell; after their deadline they are answered with 503.
 func TestHitsWaitForAMove(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.CellURL(t))
 	p := newPlane(t, d)
 	site := p.site("moved.example", 1_000_000)

@@ -29,6 +29,7 @@ const quota = 1_000
 // TestCollectErrors goes through the contract's table of errors (analytics contract, section 7),
 // and the order of the checks. A refused call must neither store a row nor be counted.
 func TestCollectErrors(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
@@ -126,6 +127,7 @@ func manyKeys(n int) string {
 // TestUnreadableBodiesAreCounted checks that a call whose body cannot be read counts for the site
 // that the body names, if one of the site's pages sent it (analytics contract, section 6).
 func TestUnreadableBodiesAreCounted(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		large := `,"x":"` + strings.Repeat("x", 9_000) + `"}`
@@ -186,6 +188,7 @@ func TestUnreadableBodiesAreCounted(t *testing.T) {
 // TestBrokenBodyIsNotCounted checks that a body that is cut off does not count, such as that of a
 // phone that loses its network.
 func TestBrokenBodyIsNotCounted(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
@@ -214,6 +217,7 @@ func TestBrokenBodyIsNotCounted(t *testing.T) {
 
 // TestDomainBinding goes through the rules of the contract's section 5. The site is on example.com.
 func TestDomainBinding(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
@@ -289,6 +293,7 @@ func TestDomainBinding(t *testing.T) {
 }
 
 func TestPreflight(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		response := p.send(call{method: http.MethodOptions, body: "", origin: "https://example.com",
@@ -315,6 +320,7 @@ func TestPreflight(t *testing.T) {
 
 // TestStoredPageview goes through the rules of the payload's keys (analytics contract, section 2).
 func TestStoredPageview(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
@@ -392,6 +398,7 @@ func TestStoredPageview(t *testing.T) {
 }
 
 func TestPageviewIDIsMadeWhenMissing(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
@@ -413,6 +420,7 @@ func TestPageviewIDIsMadeWhenMissing(t *testing.T) {
 // TestVisits goes through the visit rules (analytics contract, section 3) with a fixed clock. Each
 // step is a page view of one visitor. Visits are numbered in the order of their start.
 func TestVisits(t *testing.T) {
+	t.Parallel()
 	type step struct {
 		at     time.Duration // after 12:00 UTC
 		source string        // utm_source
@@ -450,7 +458,7 @@ func TestVisits(t *testing.T) {
 			t.Run(test.name, func(t *testing.T) {
 				site := p.site(fmt.Sprintf("site%d.example", i), quota)
 				for n, s := range test.steps {
-					p.clock.set(noon.Add(s.at))
+					p.clock.Set(noon.Add(s.at))
 					p.view(site, "", map[string]any{"p": fmt.Sprintf("/%d", n), "u": map[string]any{"source": s.source, "campaign": s.name, "gclid": s.gclid}})
 				}
 
@@ -479,11 +487,12 @@ func TestVisits(t *testing.T) {
 // TestVisitKeepsItsAttribution checks that referrer, campaign and channel of a visit are those of
 // its first page view.
 func TestVisitKeepsItsAttribution(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		p.view(site, "", map[string]any{"r": "https://www.google.com/", "u": map[string]any{"term": "tea"}})
-		p.clock.set(noon.Add(time.Minute))
+		p.clock.Set(noon.Add(time.Minute))
 		p.view(site, "", map[string]any{"r": "https://www.paypal.com/checkout", "u": map[string]any{"medium": "email", "term": "coffee"}})
 
 		for _, row := range p.rows(site) {
@@ -497,6 +506,7 @@ func TestVisitKeepsItsAttribution(t *testing.T) {
 
 // TestVisitorsAreApart checks that another address, user agent or site means another visitor.
 func TestVisitorsAreApart(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site, other := p.site("example.com", quota), p.site("example.org", quota)
@@ -520,6 +530,7 @@ func TestVisitorsAreApart(t *testing.T) {
 }
 
 func TestEngagement(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site, other := p.site("example.com", quota), p.site("example.org", quota)
@@ -573,20 +584,21 @@ func TestEngagement(t *testing.T) {
 // TestEngagementOfLaterDays checks that reports count until the end of the second UTC day after a
 // page view, also those that arrive before it, and add up within their bounds.
 func TestEngagementOfLaterDays(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		const id = "fedcba9876543210"
 		report := func(at time.Time, ms, scroll int) {
 			t.Helper()
-			p.clock.set(at)
+			p.clock.Set(at)
 			p.view(site, "", m{"t": "engagement", "i": id, "ms": ms, "sc": scroll})
 		}
 
 		midnight := time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)
 		report(midnight.Add(-time.Microsecond), 1, 100) // of the day before: not for this page view
 		report(midnight, 2, 10)
-		p.clock.set(midnight.Add(time.Hour))
+		p.clock.Set(midnight.Add(time.Hour))
 		p.view(site, "", m{"i": id})
 		report(midnight.Add(23*time.Hour), 4, 40)
 		report(midnight.Add(25*time.Hour), 8, 30)
@@ -608,12 +620,13 @@ func TestEngagementOfLaterDays(t *testing.T) {
 // TestEngagementOfARepeatedID checks that the newest of a visitor's page views with one id has what
 // was reported on it, and that each page view has its own row.
 func TestEngagementOfARepeatedID(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		report := func(ms int) { p.view(site, "", m{"t": "engagement", "i": "0123456789abcdef", "ms": ms}) }
 		view := func(after time.Duration, path string) {
-			p.clock.set(noon.Add(after))
+			p.clock.Set(noon.Add(after))
 			p.view(site, "", m{"i": "0123456789abcdef", "p": path})
 		}
 
@@ -622,7 +635,7 @@ func TestEngagementOfARepeatedID(t *testing.T) {
 		view(time.Minute, "/second")
 		report(2)
 		view(2*time.Hour, "/third") // in another visit
-		p.clock.set(noon.Add(20 * time.Hour))
+		p.clock.Set(noon.Add(20 * time.Hour))
 		report(4)
 
 		got := make(map[string]int32)
@@ -640,6 +653,7 @@ func TestEngagementOfARepeatedID(t *testing.T) {
 // bounded number of rows, that reports which need no new row still count, and that each page view
 // brings room for its own.
 func TestReportsWithoutPageviewsAreBounded(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const most = 1_000 // of a site without page views
 		p := newPlane(t, d)
@@ -668,6 +682,7 @@ func TestReportsWithoutPageviewsAreBounded(t *testing.T) {
 }
 
 func TestBotsAreIgnored(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
@@ -693,6 +708,7 @@ func TestBotsAreIgnored(t *testing.T) {
 // TestQuotaIsExact checks that a hundred concurrent page views do not exceed the quota (analytics
 // contract, section 8).
 func TestQuotaIsExact(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", 5)
@@ -725,7 +741,7 @@ func TestQuotaIsExact(t *testing.T) {
 		// Reports are not counted, and so are accepted.
 		p.view(site, "", map[string]any{"t": "engagement", "i": "0123456789abcdef"})
 
-		p.clock.set(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
+		p.clock.Set(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
 
 		// The next month starts with a new count.
 		p.view(site, "", nil)
@@ -739,6 +755,7 @@ func TestQuotaIsExact(t *testing.T) {
 // TestLanes checks that several writers of a process keep the quota and the visits of each site
 // exactly.
 func TestLanes(t *testing.T) {
+	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		const sites, month, sent = 8, 5, 12
 
@@ -782,6 +799,7 @@ func TestLanes(t *testing.T) {
 // TestTwoProcesses checks that two data planes on one PostgreSQL share quotas, visits and purchases
 // exactly.
 func TestTwoProcesses(t *testing.T) {
+	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		databaseURL := dbtest.PostgresURL(t)
 		planes := [2]*plane{newPlane(t, dbtest.Open(t, databaseURL)), newPlane(t, dbtest.Open(t, databaseURL))}
@@ -839,6 +857,7 @@ func TestTwoProcesses(t *testing.T) {
 
 // TestUnavailable checks that collect answers 503 without its database.
 func TestUnavailable(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
@@ -849,7 +868,7 @@ func TestUnavailable(t *testing.T) {
 		}
 
 		// The site's cache entry has expired.
-		p.clock.set(noon.Add(time.Hour))
+		p.clock.Set(noon.Add(time.Hour))
 		status, code := p.collect(viewCall(site, "", nil))
 		if status != http.StatusServiceUnavailable || code != "unavailable" {
 			t.Errorf("got %d %s, want 503 unavailable", status, code)
@@ -858,6 +877,7 @@ func TestUnavailable(t *testing.T) {
 }
 
 func TestDeletedSite(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)

@@ -31,6 +31,7 @@ type m = map[string]any
 // TestCollectEvents goes through the contract's tables of events (section 2) and their errors
 // (section 7). It checks the answer, and the columns of a stored event.
 func TestCollectEvents(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		on, off := p.shop("shop.example"), p.site("plain.example", quota)
@@ -147,6 +148,7 @@ func TestCollectEvents(t *testing.T) {
 // TestTransactionsCountOnce checks that a purchase or refund that is recorded already is ignored,
 // also for many concurrent calls (analytics contract, section 2).
 func TestTransactionsCountOnce(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site, other := p.shop("shop.example"), p.shop("other.example")
@@ -190,13 +192,14 @@ func TestTransactionsCountOnce(t *testing.T) {
 // TestEventsJoinVisits checks that an event belongs to the visitor's latest visit of the day, and
 // starts one if there is none.
 func TestEventsJoinVisits(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
 		p.view(site, "", m{"u": m{"source": "newsletter", "medium": "email"}})
 
 		// This event follows long after the gap.
-		p.clock.set(noon.Add(3 * time.Hour))
+		p.clock.Set(noon.Add(3 * time.Hour))
 		p.event(site, "", "signup")
 		event := p.events(site)[0]
 
@@ -231,6 +234,7 @@ func TestEventsJoinVisits(t *testing.T) {
 // extends a visit of page views, and that an event that overtakes its page view is in its visit. Each step
 // is a hit of one visitor. Visits are numbered in the order in which the steps reach them.
 func TestInventedPageviewIDs(t *testing.T) {
+	t.Parallel()
 	type step struct {
 		at     time.Duration // after 12:00 UTC
 		event  bool          // or a page view
@@ -281,7 +285,7 @@ func TestInventedPageviewIDs(t *testing.T) {
 			t.Run(test.name, func(t *testing.T) {
 				site := p.shop(fmt.Sprintf("site%d.example", i))
 				for n, s := range test.steps {
-					p.clock.set(noon.Add(s.at))
+					p.clock.Set(noon.Add(s.at))
 					fields := m{"p": fmt.Sprint("/", n), "u": m{"source": s.source}}
 					if s.on != 0 {
 						fields["i"] = fmt.Sprintf("%016x", s.on)
@@ -322,6 +326,7 @@ func TestInventedPageviewIDs(t *testing.T) {
 // TestManualPageviews checks that a manual page view is ignored within a second of an automatic one
 // on its path (section 3).
 func TestManualPageviews(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		ignored := make(map[*model.Site]int64)
@@ -357,17 +362,17 @@ func TestManualPageviews(t *testing.T) {
 
 				first := m{"p": "/app"}
 				maps.Copy(first, test.first)
-				p.clock.set(noon)
+				p.clock.Set(noon)
 				p.view(site, "", first)
 				want := 1
 
 				if test.between != nil {
-					p.clock.set(noon.Add(500 * time.Millisecond))
+					p.clock.Set(noon.Add(500 * time.Millisecond))
 					p.view(site, "", test.between)
 					want++
 				}
 
-				p.clock.set(noon.Add(test.after))
+				p.clock.Set(noon.Add(test.after))
 
 				// The answer is always 204.
 				p.view(site, test.visitor, m{"p": path, "x": 1})
@@ -392,11 +397,12 @@ func TestManualPageviews(t *testing.T) {
 
 // TestConversions checks that a key event stores a delivery with the contract's body (section 2).
 func TestConversions(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site, silent := p.shop("shop.example"), p.site("plain.example", quota)
 		p.view(site, "", m{"u": m{"source": "Partner", "campaign": "spring", "gclid": "Gx"}})
-		p.clock.set(noon.Add(time.Minute))
+		p.clock.Set(noon.Add(time.Minute))
 
 		// The second call repeats the first.
 		for range 2 {
@@ -451,6 +457,7 @@ func TestConversions(t *testing.T) {
 // TestConversionOfAnOddPath checks that the webhook's body is valid JSON for a path with control
 // characters, and contains the path as it was sent.
 func TestConversionOfAnOddPath(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
@@ -469,6 +476,7 @@ func TestConversionOfAnOddPath(t *testing.T) {
 
 // TestExcludedAddresses checks that hits from excluded addresses are accepted and not stored.
 func TestExcludedAddresses(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 
@@ -492,6 +500,7 @@ func TestExcludedAddresses(t *testing.T) {
 // TestPseudonymousUserID checks that user ids are stored as keyed hashes that are bound to the
 // site, and only well-formed ones of sites that allow them.
 func TestPseudonymousUserID(t *testing.T) {
+	t.Parallel()
 	id, other := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -544,6 +553,7 @@ func TestPseudonymousUserID(t *testing.T) {
 // TestRejectionsAreCounted checks that each refused or ignored call of a known site is counted, by
 // day, endpoint and code (section 6).
 func TestRejectionsAreCounted(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", 1)
@@ -569,6 +579,7 @@ func TestRejectionsAreCounted(t *testing.T) {
 
 // TestChangesTakeEffect checks that the owner's changes apply to the next hit.
 func TestChangesTakeEffect(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)

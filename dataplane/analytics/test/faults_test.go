@@ -45,6 +45,7 @@ func (s *faultyStore) Update(ctx context.Context, keys ingest.HitKeys, decide fu
 // TestFailedCommitIsNo204 checks that a hit that could not be committed is answered with 503 and
 // Retry-After.
 func TestFailedCommitIsNo204(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)), before: func(context.Context) error { return errors.New("disk full") }}
 		p := newPlaneOn(t, d, store)
@@ -78,6 +79,7 @@ const hang = 6 * analytics.StoreTimeout
 
 // TestStuckStoreIsBounded checks that no request waits forever for a database that does not answer.
 func TestStuckStoreIsBounded(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	store := &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)), before: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 	p := newPlaneOn(t, d, store)
@@ -92,6 +94,7 @@ func TestStuckStoreIsBounded(t *testing.T) {
 // TestDisconnectCancelsNothing checks that the page view of a browser that disconnects right after
 // sending is stored, as pages do when they are closed.
 func TestDisconnectCancelsNothing(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		entered, release := make(chan struct{}, 1), make(chan struct{})
 		store := &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)), before: func(ctx context.Context) error {
@@ -137,6 +140,7 @@ func TestDisconnectCancelsNothing(t *testing.T) {
 // TestOneBadHitFailsAlone checks that a hit that the database refuses, or that makes its
 // transaction panic, fails alone: the other hits of its batch are stored and counted.
 func TestOneBadHitFailsAlone(t *testing.T) {
+	t.Parallel()
 	t.Run("refused", func(t *testing.T) {
 		// The second row violates the primary key of its table.
 		oneBadHit(t, func(changes *ingest.HitChanges, i int) {
@@ -202,6 +206,7 @@ func oneBadHit(t *testing.T, spoil func(changes *ingest.HitChanges, pageview int
 // TestConnectionsCut checks that an acknowledged event is stored once and with its delivery while
 // the server repeatedly closes all connections under load, and that the plane recovers.
 func TestConnectionsCut(t *testing.T) {
+	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		p := newPlane(t, d)
@@ -284,6 +289,7 @@ func TestConnectionsCut(t *testing.T) {
 // TestDatabaseRestarted checks that no acknowledged hit is lost when the database crashes and
 // restarts, that hits are refused in between, and that the plane needs no restart.
 func TestDatabaseRestarted(t *testing.T) {
+	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		postgres := dbtest.StartPostgres(t)
 		d := dbtest.Open(t, postgres.URL())
@@ -317,6 +323,7 @@ func TestDatabaseRestarted(t *testing.T) {
 // are busy, including the first hit of a site and of a day, and counters of refused calls too: the
 // writer has its own connection, and lookups have their own pool.
 func TestPoolExhausted(t *testing.T) {
+	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		p := newPlane(t, d)
@@ -337,7 +344,7 @@ func TestPoolExhausted(t *testing.T) {
 		p.await("busy pools", func() bool { return dbtest.IsBusy(pools[0]) && dbtest.IsBusy(pools[1]) })
 		p.view(site, "", nil)
 		p.view(unseen, "", nil)
-		p.clock.set(noon.Add(24 * time.Hour))
+		p.clock.Set(noon.Add(24 * time.Hour))
 		p.view(unseen, "", nil)
 
 		// This call counts as bad_path.
@@ -358,6 +365,7 @@ func TestPoolExhausted(t *testing.T) {
 // row, both for the hit that is being stored and for the next one in the queue. Hits that were
 // answered with 503 are not stored after the row is unlocked, and later hits are.
 func TestLockWait(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		taken := make(chan struct{}, 10)
 		p := newPlaneOn(t, d, &faultyStore{HitStore: ingest.NewHitStore(dbtest.SitesCell(t, d)), before: func(context.Context) error { taken <- struct{}{}; return nil }})
@@ -417,6 +425,7 @@ func TestLockWait(t *testing.T) {
 // TestFloodOfUnknownKeys checks that a flood of different made-up site keys delays no site. The
 // keys are answered with 404, or with 503 if there are too many.
 func TestFloodOfUnknownKeys(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
@@ -443,7 +452,7 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 
 		for i := range 20 {
 			// The cache entry has expired each time.
-			p.clock.set(noon.Add(time.Duration(i) * time.Minute))
+			p.clock.Set(noon.Add(time.Duration(i) * time.Minute))
 			p.view(site, "", nil)
 		}
 
@@ -480,6 +489,7 @@ func lockTable(t *testing.T, p *plane, table string, seconds int) {
 // TestOneDeadlineForAllWaits checks that a hit that waits for its site and then for the key of its
 // day is answered after StoreTimeout in total.
 func TestOneDeadlineForAllWaits(t *testing.T) {
+	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		p := newPlane(t, d)

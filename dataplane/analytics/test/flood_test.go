@@ -138,6 +138,7 @@ func (o *office) check(t *testing.T) {
 // lunch within a minute. The test sends the ten minutes after these; TestFloodSparesABusyOffice has
 // the whole day.
 func TestOfficeLosesNothing(t *testing.T) {
+	t.Parallel()
 	const people = 200
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, floodBurst, floodRate)
@@ -147,7 +148,7 @@ func TestOfficeLosesNothing(t *testing.T) {
 
 		// Each person sends five hits, which makes 1,000.
 		for second := range 5 {
-			p.clock.set(monday.Add(time.Duration(second) * time.Second))
+			p.clock.Set(monday.Add(time.Duration(second) * time.Second))
 			o.concurrently(func(yield func(person, events int) bool) {
 				for person := second * people / 5; person < (second+1)*people/5; person++ {
 					yield(person, 3)
@@ -162,7 +163,7 @@ func TestOfficeLosesNothing(t *testing.T) {
 				at = lunch
 			}
 
-			p.clock.set(monday.Add(at))
+			p.clock.Set(monday.Add(at))
 			afterLunch := at == lunch || at == lunch+slice
 			o.concurrently(func(yield func(person, events int) bool) {
 				for person := range people {
@@ -180,11 +181,12 @@ func TestOfficeLosesNothing(t *testing.T) {
 // TestBusyPageLosesNothing checks that all hits of a page that sends 60 within 5 seconds are
 // stored.
 func TestBusyPageLosesNothing(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, floodBurst, floodRate)
 		o := newOffice(p)
 		for i := range 5 {
-			p.clock.set(noon.Add(time.Duration(i) * time.Second))
+			p.clock.Set(noon.Add(time.Duration(i) * time.Second))
 			o.visit(1, 10)
 		}
 		o.check(t)
@@ -195,6 +197,7 @@ func TestBusyPageLosesNothing(t *testing.T) {
 // up. The next visitor from another network is stored, and the owner sees the reason for the ignored
 // hits. TestFloodLeavesAMonth has the default limit and the smallest quota.
 func TestFlood(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const burst, forged = 200, 600
 		p := newFloodPlane(t, d, burst, floodRate)
@@ -233,6 +236,7 @@ func TestFlood(t *testing.T) {
 // TestFloodLimitsAllKinds checks that page views, events and engagement reports share the limit,
 // that it refills with time, and that calls refused or ignored for other reasons do not count.
 func TestFloodLimitsAllKinds(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, 3, 1)
 		site := p.shop("shop.example")
@@ -264,7 +268,7 @@ func TestFloodLimitsAllKinds(t *testing.T) {
 
 		// This hit exceeds the limit.
 		send(http.StatusNoContent, all...)
-		p.clock.set(noon.Add(2 * time.Second))
+		p.clock.Set(noon.Add(2 * time.Second))
 		send(http.StatusNoContent, all[1], all[2], all[0])
 
 		rows, events := p.rows(site), p.events(site)
@@ -281,6 +285,7 @@ func TestFloodLimitsAllKinds(t *testing.T) {
 // secrets and whichever visitor they name: those above it are answered "ignored", neither stored nor
 // counted, and shown to the owner. Other sites, and the hits of browsers, have limits of their own.
 func TestServerFlood(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const burst = 5
 		p := newPlaneWith(t, d, func(o *analytics.Options) {
@@ -324,7 +329,7 @@ func TestServerFlood(t *testing.T) {
 		send(recorded, p.secret(other), nil)
 		p.view(site, "", nil)
 
-		p.clock.set(noon.Add(2 * time.Second))
+		p.clock.Set(noon.Add(2 * time.Second))
 		for _, want := range []string{recorded, recorded, flooded} {
 			send(want, newer, nil)
 		}
@@ -342,6 +347,7 @@ func TestServerFlood(t *testing.T) {
 // TestServerFloodInParallel checks that exactly the burst is stored of calls that arrive at once, and
 // that each of two processes grants a burst of its own.
 func TestServerFloodInParallel(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		const burst, sent = 50, 120
 		limited := func(o *analytics.Options) { o.ServerFloodBurst, o.ServerFloodRate = burst, 1 }
@@ -388,6 +394,7 @@ func TestServerFloodInParallel(t *testing.T) {
 // server-side events, which all come from the network of the shop, and that a burst of 0 turns their
 // own limit off.
 func TestServersHaveNoNetworkLimit(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, 1, 1)
 		site := p.shop("shop.example")
@@ -409,6 +416,7 @@ func TestServersHaveNoNetworkLimit(t *testing.T) {
 // TestNoFloodLimitBehindAnUnknownProxy checks that a loopback peer that forwards other addresses is
 // not limited, and one that does not is.
 func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		clients := web.NewClients([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)
 		p := newPlaneWith(t, d, func(o *analytics.Options) {
@@ -441,6 +449,7 @@ func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
 // hides the clients, so that X-Forwarded-For has its address for all of them. A client that claims the
 // address of that hop has its limit.
 func TestNoFloodLimitForHiddenClients(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const sent = floodBurst + 100
 		trusted := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")}

@@ -24,6 +24,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -34,29 +35,11 @@ const chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like 
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// clock is a clock that tests set.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) set(t time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = t
-}
-
 // plane is a data plane on a test database: the real handler and the real writer.
 type plane struct {
 	tb    testing.TB
 	db    *db.DB
-	clock *clock
+	clock *testkit.Clock
 	url   string
 	http  *http.Client
 
@@ -79,7 +62,7 @@ func newPlaneOn(tb testing.TB, d *db.DB, store analytics.HitStore) *plane {
 func newPlaneWith(tb testing.TB, d *db.DB, change func(*analytics.Options)) *plane {
 	tb.Helper()
 
-	p := &plane{tb: tb, db: d, clock: &clock{now: noon}}
+	p := &plane{tb: tb, db: d, clock: testkit.NewClock(noon)}
 	options := analytics.Options{
 		Cell:       dbtest.SitesCell(tb, d),
 		Secret:     []byte("a secret for tests, 32 bytes or more"),

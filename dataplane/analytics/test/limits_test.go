@@ -16,6 +16,7 @@ import (
 
 // TestEventKinds checks that each kind of the contract's section 6 is accepted.
 func TestEventKinds(t *testing.T) {
+	t.Parallel()
 	sale := m{"transaction_id": "T", "value": 1, "currency": "EUR"}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -51,6 +52,7 @@ func TestEventKinds(t *testing.T) {
 // TestOwnLinkIsNotOutbound checks that a click to the site's domain, a subdomain or an extra domain
 // is accepted and not stored.
 func TestOwnLinkIsNotOutbound(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
@@ -72,6 +74,7 @@ func TestOwnLinkIsNotOutbound(t *testing.T) {
 
 // TestLimits checks each limit of the contract's table (section 8), at the limit and one beyond.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
@@ -137,8 +140,8 @@ func TestLimits(t *testing.T) {
 
 		month := p.site("month.example", 1)
 		monthly := func(at time.Time) int {
-			p.clock.set(at)
-			defer p.clock.set(noon)
+			p.clock.Set(at)
+			defer p.clock.Set(noon)
 			return status(viewCall(month, "", nil))
 		}
 		for _, limit := range []struct {

@@ -51,6 +51,7 @@ func (p *plane) serverCall(method, authorization, body string) (int, string) {
 // TestServer goes through the server endpoint's fields and errors (analytics contract, sections 4
 // and 7).
 func TestServer(t *testing.T) {
+	t.Parallel()
 	const recorded = `{"status":"recorded"}`
 	code := func(code string) string { return `{"error":"` + code + `"}` }
 	ignored := func(reason string) string { return `{"status":"ignored","reason":"` + reason + `"}` }
@@ -156,6 +157,7 @@ func TestServer(t *testing.T) {
 // TestServerTiesToTheBrowsersVisit checks that an event joins the visit of the browser with the
 // same address and user agent on that day (section 4).
 func TestServerTiesToTheBrowsersVisit(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
@@ -181,6 +183,7 @@ func TestServerTiesToTheBrowsersVisit(t *testing.T) {
 // as a hint for the owner: a server behind a badly configured proxy sends the proxy's address for all
 // visitors. Events that are not recorded are counted for their own reason only.
 func TestServerPrivateAddress(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
@@ -210,6 +213,7 @@ func TestServerPrivateAddress(t *testing.T) {
 // TestServerUserIDInUpperCase checks that an id is the same one in upper case, in which some languages
 // write hexadecimal numbers, and in lower case, in which the script sends it.
 func TestServerUserIDInUpperCase(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
@@ -230,6 +234,7 @@ func TestServerUserIDInUpperCase(t *testing.T) {
 // TestServerSecretReplaced checks that a new key replaces the old one at once, and that a removed
 // one is refused.
 func TestServerSecretReplaced(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
@@ -261,6 +266,7 @@ func TestServerSecretReplaced(t *testing.T) {
 // TestOldServerSecret checks that a replaced key is valid until exactly the chosen time, in a process
 // that has it in its cache, and that at most one old key is.
 func TestOldServerSecret(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		changing := dbtest.Open(t, databaseURL)
 
@@ -300,11 +306,11 @@ func TestOldServerSecret(t *testing.T) {
 		}
 
 		// Both keys are in the cache when the old one expires.
-		p.clock.set(noon.Add(24*time.Hour - time.Microsecond))
+		p.clock.Set(noon.Add(24*time.Hour - time.Microsecond))
 		if got := [2]int{status(first), status(second)}; got != [2]int{200, 200} {
 			t.Errorf("just before the end: %v, want both valid", got)
 		}
-		p.clock.set(noon.Add(24 * time.Hour))
+		p.clock.Set(noon.Add(24 * time.Hour))
 		if got := [2]int{status(first), status(second)}; got != [2]int{401, 200} {
 			t.Errorf("at the end: %v, want the old key refused", got)
 		}
@@ -336,6 +342,7 @@ func TestOldServerSecret(t *testing.T) {
 
 // TestServerQuota checks that server-side events count against the quota.
 func TestServerQuota(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", 2)

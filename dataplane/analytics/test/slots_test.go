@@ -112,6 +112,7 @@ func checkUsage(t *testing.T, p *plane, site *model.Site, accepted int64, slots 
 // its hits, by movers that stop after some of the steps. Meanwhile its number of slots changes. Every
 // accepted hit is stored once, and the leases are those of the counts.
 func TestMoveSlotsUnderLoad(t *testing.T) {
+	t.Parallel()
 	databaseURL := dbtest.CellURL(t)
 	planes := newLanesPlanes(t, databaseURL, nil)
 	d := planes[0].db
@@ -180,6 +181,7 @@ func moveInPieces(t *testing.T, databaseURL string, site *model.Site, to int64, 
 // TestMoveBetweenNodes moves a site with 4 slots between two cells, on Citus on two nodes, while two
 // processes store its hits: through the common address, and at addresses of the cells.
 func TestMoveBetweenNodes(t *testing.T) {
+	t.Parallel()
 	databaseURL := dbtest.CellURL(t)
 	d := openHome(t, databaseURL, nil)
 	if _, err := cells.New(d).Add(t.Context(), model.At(noon)); err != nil {
@@ -249,6 +251,7 @@ func addressesOf(t *testing.T, d *db.DB, databaseURL string) map[int64]string {
 // TestQuotaOfMovedSlots moves a site with 4 slots back and forth while its quota is used up: exactly the
 // quota is stored.
 func TestQuotaOfMovedSlots(t *testing.T) {
+	t.Parallel()
 	const quota = 400
 	databaseURL := dbtest.CellURL(t)
 	planes := newLanesPlanes(t, databaseURL, nil)
@@ -279,6 +282,7 @@ func TestQuotaOfMovedSlots(t *testing.T) {
 // same visitors, whose rules have different ages, up to a quota. Exactly the quota is stored, and no
 // visit is split.
 func TestSlotsOfTwoProcesses(t *testing.T) {
+	t.Parallel()
 	const visitors = 40
 	databaseURL := dbtest.PostgresURL(t)
 	planes := newLanesPlanes(t, databaseURL, nil)

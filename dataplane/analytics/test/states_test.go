@@ -18,6 +18,7 @@ import (
 // like those of an unknown one within the second, and stored after it is resumed or restored. Refused
 // calls of a site that its owner can see are counted.
 func TestStoppedSites(t *testing.T) {
+	t.Parallel()
 	const userAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36"
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -16,6 +16,7 @@ import (
 // TestHitsDuringTransfers: hits of two processes that arrive while their site moves between accounts
 // are all accepted, stored once and counted once.
 func TestHitsDuringTransfers(t *testing.T) {
+	t.Parallel()
 	const senders, hits, transfers = 4, 40, 12
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -54,6 +55,7 @@ func TestHitsDuringTransfers(t *testing.T) {
 // TestTransfersMeetDeletions: of transfers, deletions and suspensions at the same time each is made
 // whole or fails, and none waits for another forever.
 func TestTransfersMeetDeletions(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		p.site("operator.example", 1000)

@@ -11,6 +11,7 @@ import (
 // TestUnknownEventsAreNamed: the owner sees the names of refused events that could be registered, and
 // no reserved or malformed one.
 func TestUnknownEventsAreNamed(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)

@@ -21,6 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // connections is the number of clients of a benchmark, each with one request in flight.
@@ -134,8 +135,8 @@ func benchEndpoint(b *testing.B, d *db.DB, store captcha.ClaimStore, requests fu
 
 // newBenchPlane returns a plane whose clock stands at the current time.
 func newBenchPlane(b *testing.B, d *db.DB, store captcha.ClaimStore) *plane {
-	c := &clock{}
-	c.set(time.Now())
+	c := testkit.NewClock(time.Time{})
+	c.Set(time.Now())
 	return newPlaneOn(b, d, store, c)
 }
 

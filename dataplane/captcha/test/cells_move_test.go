@@ -234,6 +234,7 @@ func leave(t *testing.T, d *db.DB) {
 // tokens, those of a sitekey that it has given away, and those of one that it has received. Each is accepted
 // once, the usage is exact, and other accounts do not wait.
 func TestAccountMoveUnderLoad(t *testing.T) {
+	t.Parallel()
 	planes := movingPlanes(t)
 	p := planes[0]
 	moved, sameCell, otherCell := inBothCells(t, p, model.CaptchaPlanEnterprise)
@@ -284,6 +285,7 @@ func TestAccountMoveUnderLoad(t *testing.T) {
 // TestQuotaOfAMovedAccount moves an account back and forth while its quota and its reserve are used up:
 // exactly these are accepted.
 func TestQuotaOfAMovedAccount(t *testing.T) {
+	t.Parallel()
 	planes := movingPlanes(t)
 	p := planes[0]
 	moved, _, otherCell := inBothCells(t, p, model.CaptchaPlanFree)

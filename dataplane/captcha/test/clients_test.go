@@ -74,6 +74,7 @@ secret=SECRET&response=TOKEN&remoteip=203.0.113.1`,
 
 // TestRecordedClients plays the requests of client libraries, and checks the whole answer.
 func TestRecordedClients(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	key := p.pair(p.account("a", model.CaptchaPlanFree), "example.com")
 	for name, request := range recorded {
@@ -121,10 +122,11 @@ func (p *plane) play(t *testing.T, request string, key pair, token string) strin
 // TestRecaptchaGo verifies tokens with a library for reCAPTCHA. It is the strictest that we know:
 // it treats an empty list of error codes and an empty timestamp as errors.
 func TestRecaptchaGo(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 
 	// The library compares the host name with its own.
-	p.clock.set(time.Now())
+	p.clock.Set(time.Now())
 	key := p.pair(p.account("a", model.CaptchaPlanFree), "example.com")
 	client, err := recaptcha.NewReCAPTCHA(key.secret, recaptcha.V2, 10*time.Second)
 	if err != nil {

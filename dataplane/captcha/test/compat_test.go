@@ -28,6 +28,7 @@ func (p *plane) compatCall(t *testing.T, c call) string {
 // TestCompatRequests checks the three sources of parameters (captcha contract, section 4), and the
 // forms in which libraries and people write them.
 func TestCompatRequests(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	key := p.pair(p.account("a", model.CaptchaPlanFree), "example.com")
 	form := func(fields ...string) string {
@@ -122,6 +123,7 @@ func TestCompatRequests(t *testing.T) {
 
 // TestCompatCodes goes through the contract's list of error codes (captcha contract, section 7).
 func TestCompatCodes(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		account := p.account("a", model.CaptchaPlanFree)
@@ -181,7 +183,7 @@ func TestCompatCodes(t *testing.T) {
 		check(t, "the token after all that", p.compat(key, token), success(noon))
 		check(t, "timeout-or-duplicate: duplicate", p.compat(key, token), refused("timeout-or-duplicate"))
 		old := p.token(key, siteOrigin)
-		p.clock.add(5 * time.Minute)
+		p.clock.Add(5 * time.Minute)
 		check(t, "timeout-or-duplicate: timeout", p.compat(key, old), refused("timeout-or-duplicate"))
 		p.setUsage(account, 11_000)
 		check(t, "quota-exceeded", p.compat(key, p.token(key, siteOrigin)), refused("quota-exceeded"))
@@ -194,6 +196,7 @@ func TestCompatCodes(t *testing.T) {
 // TestTestCredentials checks that the test credentials work on any domain, never count and use real
 // work, and that their tokens are valid once like others (captcha contract, section 5).
 func TestTestCredentials(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		real := p.pair(p.account("a", model.CaptchaPlanFree))

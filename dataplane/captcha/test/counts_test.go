@@ -16,6 +16,7 @@ import (
 // TestCallsAreCountedForTheSitekey: challenges, solutions, verifications and refusals are counted by
 // day, for the sitekey that they name and for no other.
 func TestCallsAreCountedForTheSitekey(t *testing.T) {
+	t.Parallel()
 	const origin = "https://example.com"
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -25,7 +26,7 @@ func TestCallsAreCountedForTheSitekey(t *testing.T) {
 
 		// The work takes 2 s by the clock.
 		body := p.solved(key, origin)
-		p.clock.add(2 * time.Second)
+		p.clock.Add(2 * time.Second)
 		if response, text := p.send(call{path: verifyPath, body: body, origin: origin}); response.StatusCode != http.StatusOK {
 			t.Fatalf("verify: %s", text)
 		}
@@ -47,7 +48,7 @@ func TestCallsAreCountedForTheSitekey(t *testing.T) {
 		p.compat(key, token)
 		p.token(testPair, origin)
 
-		p.clock.add(24 * time.Hour)
+		p.clock.Add(24 * time.Hour)
 		p.config(key, origin)
 		p.stop()
 

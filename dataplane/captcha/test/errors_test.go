@@ -65,6 +65,7 @@ func (p *plane) refusal(t *testing.T, name string, c call, status int) *http.Res
 // TestErrors goes through the contract's table of errors (captcha contract, section 7) on the three
 // JSON endpoints, and the order of their checks. A refused call must not change anything.
 func TestErrors(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		account := p.account("a", model.CaptchaPlanFree)
@@ -173,13 +174,14 @@ func TestErrors(t *testing.T) {
 		}
 
 		stale := p.solved(key, siteOrigin)
-		p.clock.add(pow.Lifetime + time.Second)
+		p.clock.Add(pow.Lifetime + time.Second)
 		p.refusal(t, "stale challenge", call{path: verifyPath, body: stale, origin: siteOrigin}, 400)
 	})
 }
 
 // TestNonceInAnyNotation checks that verify accepts the nonce in each notation of its value.
 func TestNonceInAnyNotation(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	for _, notation := range []string{"%d", "%d.0", "%d.000", "%d0e-1", "%dE+0"} {
 		work := p.solved(testPair, "")
@@ -199,6 +201,7 @@ func TestNonceInAnyNotation(t *testing.T) {
 // TestDomainBinding checks that a bound sitekey works on its domains and their subdomains only, and
 // an unbound one on every page (captcha contract, section 5).
 func TestDomainBinding(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	account := p.account("a", model.CaptchaPlanFree)
 	bound, unbound := p.pair(account, "example.com", "shop.example"), p.pair(account)
@@ -279,6 +282,7 @@ func TestDomainBinding(t *testing.T) {
 // TestLocalhostBinding checks that a sitekey with the domain localhost works there and on its other
 // domains, and not on loopback addresses.
 func TestLocalhostBinding(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	account := p.account("a", model.CaptchaPlanFree)
 	local, other := p.pair(account, "example.com", "localhost"), p.pair(account, "example.com")
@@ -300,6 +304,7 @@ func TestLocalhostBinding(t *testing.T) {
 
 // TestPreflight checks the answer to the preflight of a call with a JSON content type.
 func TestPreflight(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 
 	for _, path := range []string{configPath, verifyPath} {
@@ -320,6 +325,7 @@ func TestPreflight(t *testing.T) {
 // TestAnswersAreNotCached checks that no cache stores an answer, since a challenge or token is
 // useless to a second client.
 func TestAnswersAreNotCached(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	for path, body := range map[string]any{
 		configPath: m{"sitekey": model.TestSitekey}, verifyPath: p.solved(testPair, ""),
@@ -334,6 +340,7 @@ func TestAnswersAreNotCached(t *testing.T) {
 
 // TestChallenge checks the fields and bounds of a challenge.
 func TestChallenge(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	response, body := p.send(call{path: configPath, body: m{"sitekey": model.TestSitekey, "unknown": []any{1, m{}}}})
 
@@ -352,6 +359,7 @@ func TestChallenge(t *testing.T) {
 // TestNoTestSitekey checks that a disabled test sitekey is unknown and its secret wrong at all
 // endpoints, and that others still work.
 func TestNoTestSitekey(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		on := newPlane(t, d)
 		off := newPlaneWith(t, d, on.clock, captcha.StoreTimeout, func(o *captcha.Options) { o.NoTestSitekey = true })

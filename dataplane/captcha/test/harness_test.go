@@ -24,6 +24,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -39,31 +40,11 @@ const difficulty = 2_048
 
 type m = map[string]any
 
-// clock is a clock that tests set.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) set(t time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = t
-}
-
-func (c *clock) add(d time.Duration) { c.set(c.Now().Add(d)) }
-
 // plane is a data plane on a test database: the real handler and the real writer.
 type plane struct {
 	tb    testing.TB
 	db    *db.DB
-	clock *clock
+	clock *testkit.Clock
 	url   string
 	http  *http.Client
 
@@ -73,23 +54,23 @@ type plane struct {
 
 func newPlane(tb testing.TB, d *db.DB) *plane {
 	tb.Helper()
-	return newPlaneOn(tb, d, ingest.NewClaimStore(dbtest.SitesCell(tb, d)), &clock{now: noon})
+	return newPlaneOn(tb, d, ingest.NewClaimStore(dbtest.SitesCell(tb, d)), testkit.NewClock(noon))
 }
 
 // newPlaneOn is newPlane with a given store and clock.
-func newPlaneOn(tb testing.TB, d *db.DB, store captcha.ClaimStore, c *clock) *plane {
+func newPlaneOn(tb testing.TB, d *db.DB, store captcha.ClaimStore, c *testkit.Clock) *plane {
 	tb.Helper()
 	return newPlaneWithin(tb, d, store, c, captcha.StoreTimeout)
 }
 
 // newPlaneWithin is newPlaneOn with another timeout for requests.
-func newPlaneWithin(tb testing.TB, d *db.DB, store captcha.ClaimStore, c *clock, timeout time.Duration) *plane {
+func newPlaneWithin(tb testing.TB, d *db.DB, store captcha.ClaimStore, c *testkit.Clock, timeout time.Duration) *plane {
 	tb.Helper()
 	return newPlaneWith(tb, d, c, timeout, func(o *captcha.Options) { o.Store = store })
 }
 
 // newPlaneWith is newPlaneWithin with other options.
-func newPlaneWith(tb testing.TB, d *db.DB, c *clock, timeout time.Duration, change func(*captcha.Options)) *plane {
+func newPlaneWith(tb testing.TB, d *db.DB, c *testkit.Clock, timeout time.Duration, change func(*captcha.Options)) *plane {
 	tb.Helper()
 
 	p := &plane{tb: tb, db: d, clock: c}

@@ -11,12 +11,14 @@ import (
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
 )
 
 // TestTooManyChallenges checks that a network that requests many challenges gets harder ones and
 // then none, with a Retry-After. Only the address that the trusted proxies report counts.
 func TestTooManyChallenges(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	config := call{path: configPath, body: m{"sitekey": model.TestSitekey}, origin: siteOrigin}
 
@@ -49,6 +51,7 @@ func TestTooManyChallenges(t *testing.T) {
 // than one that only requests them, and that a renewal counts least. Refused and repeated solutions
 // change nothing.
 func TestSolvedWorkCountsLess(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	const office, other = "203.0.113.1", "198.51.100.1"
 	ask := func(client string) (c pow.Challenge) {
@@ -112,7 +115,7 @@ func TestSolvedWorkCountsLess(t *testing.T) {
 	}
 
 	// 31 renewals count for one challenge.
-	p.clock.add(4 * time.Minute)
+	p.clock.Add(4 * time.Minute)
 
 	for range 31 {
 		answer(office, ask(office), 0, http.StatusOK)
@@ -127,13 +130,14 @@ func TestSolvedWorkCountsLess(t *testing.T) {
 // behind an unknown proxy or a hop that hides them from a trusted one, are neither refused nor harder,
 // however many there are.
 func TestBaseDifficultyOfSharedAddresses(t *testing.T) {
+	t.Parallel()
 	for name, trusted := range map[string][]netip.Prefix{
 		"unknown proxy":  nil,
 		"hidden clients": {netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := dbtest.Open(t, dbtest.SQLiteURL(t))
-			p := newPlaneWith(t, d, &clock{now: noon}, captcha.StoreTimeout, func(o *captcha.Options) {
+			p := newPlaneWith(t, d, testkit.NewClock(noon), captcha.StoreTimeout, func(o *captcha.Options) {
 				clients := web.NewClients(trusted, o.Log, time.Now)
 				o.ClientAddr, o.IsShared = clients.Addr, clients.Shared
 			})

@@ -19,6 +19,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // atOnce sends the same call n times at once, in turn to each plane, and counts the answers.
@@ -99,6 +100,7 @@ func parallelRedemption(t *testing.T, rounds int, planes ...*plane) {
 // TestParallelRedemption checks that exactly one of a hundred requests consumes a token or
 // challenge.
 func TestParallelRedemption(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) { parallelRedemption(t, 2, newPlane(t, d)) })
 }
 
@@ -114,12 +116,13 @@ func twoPlanes(t *testing.T, databaseURL string) []*plane {
 		second = dbtest.Open(t, databaseURL)
 	}
 
-	c := &clock{now: noon}
+	c := testkit.NewClock(noon)
 	return []*plane{newPlaneWithin(t, first, ingest.NewClaimStore(dbtest.SitesCell(t, first)), c, hang), newPlaneWithin(t, second, ingest.NewClaimStore(dbtest.SitesCell(t, second)), c, hang)}
 }
 
 // TestParallelRedemptionByTwoProcesses is TestParallelRedemption on two services.
 func TestParallelRedemptionByTwoProcesses(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		parallelRedemption(t, 3, twoPlanes(t, databaseURL)...)
 	})
@@ -128,6 +131,7 @@ func TestParallelRedemptionByTwoProcesses(t *testing.T) {
 // TestQuotaIsExact checks that two processes that serve one account concurrently grant exactly the
 // remaining quota.
 func TestQuotaIsExact(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		planes := twoPlanes(t, databaseURL)
 		p := planes[0]
@@ -243,9 +247,10 @@ func (s *dyingStore) set(dying bool) {
 // TestKillBetweenClaimAndAnswer checks that a client that repeats its call after a crash, which
 // lost the answer, is refused. A challenge never gets a second token, nor a token a second success.
 func TestKillBetweenClaimAndAnswer(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := &dyingStore{ClaimStore: ingest.NewClaimStore(dbtest.SitesCell(t, d))}
-		p := newPlaneOn(t, d, store, &clock{now: noon})
+		p := newPlaneOn(t, d, store, testkit.NewClock(noon))
 		account := p.account("a", model.CaptchaPlanFree)
 		key := p.pair(account)
 		work := call{path: verifyPath, body: p.solved(key, siteOrigin), origin: siteOrigin}
@@ -308,6 +313,7 @@ func failsClosed(t *testing.T, p *plane, key pair, work m, token string) {
 // TestFailClosed checks that there is no token and no success without the database, in bounded
 // time.
 func TestFailClosed(t *testing.T) {
+	t.Parallel()
 	for name, store := range map[string]*awayStore{"error": {err: errors.New("disk full")}, "hang": {hang: true}} {
 		t.Run(name, func(t *testing.T) {
 			d := dbtest.Open(t, dbtest.SQLiteURL(t))
@@ -342,7 +348,7 @@ func TestFailClosed(t *testing.T) {
 			failsClosed(t, p, key, work, token)
 
 			// The cache entries have expired.
-			p.clock.add(time.Hour)
+			p.clock.Add(time.Hour)
 			failsClosed(t, p, key, work, token)
 			p.refusal(t, "config", call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey}}, http.StatusServiceUnavailable)
 		})
@@ -370,6 +376,7 @@ func (s *stuckStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide f
 // answered with 503, and that their tokens are neither consumed nor counted once the database has
 // recovered.
 func TestRefusedIsNotConsumed(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
 		account := well.account("a", model.CaptchaPlanFree)
@@ -432,6 +439,7 @@ func (s *panickyStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide
 // TestPanicIsTemporary checks that a claim that makes its transaction panic is answered with 503
 // and not consumed, and that other claims are not affected.
 func TestPanicIsTemporary(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
 		good, bad := well.pair(well.account("a", model.CaptchaPlanFree)), well.pair(well.account("b", model.CaptchaPlanFree))
@@ -454,6 +462,7 @@ func TestPanicIsTemporary(t *testing.T) {
 // TestRotatedSecretIsRefused checks that a replaced secret, a deleted sitekey and a new domain
 // binding take effect in every process soon.
 func TestRotatedSecretIsRefused(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		changing := dbtest.Open(t, databaseURL)
 
@@ -511,6 +520,7 @@ func TestRotatedSecretIsRefused(t *testing.T) {
 // TestOldSitekeySecret checks that both endpoints accept a replaced secret until exactly the chosen
 // time, although it is in their cache, and not after it is revoked.
 func TestOldSitekeySecret(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		changing := dbtest.Open(t, databaseURL)
 
@@ -575,11 +585,11 @@ func TestOldSitekeySecret(t *testing.T) {
 
 		check(t, "a token, with the old secret", p.siteverify(key, p.token(key, siteOrigin)), valid)
 
-		p.clock.set(noon.Add(24*time.Hour - time.Microsecond))
+		p.clock.Set(noon.Add(24*time.Hour - time.Microsecond))
 		if !accepts(key.secret) || !accepts(second) {
 			t.Error("just before the end, one of the secrets is refused")
 		}
-		p.clock.set(noon.Add(24 * time.Hour))
+		p.clock.Set(noon.Add(24 * time.Hour))
 		if !refuses(key.secret) || !accepts(second) {
 			t.Error("at the end, the old secret is accepted or the new one refused")
 		}
@@ -605,6 +615,7 @@ func TestOldSitekeySecret(t *testing.T) {
 // TestAccountDeleted checks that a token is not valid if its account was deleted since the sitekey
 // was cached.
 func TestAccountDeleted(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		account := p.account("a", model.CaptchaPlanFree)
@@ -626,10 +637,11 @@ func TestAccountDeleted(t *testing.T) {
 // TestDisconnectCancelsTheClaim checks that the token of a client that disconnects while other
 // claims are being committed is not consumed.
 func TestDisconnectCancelsTheClaim(t *testing.T) {
+	t.Parallel()
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	entered, release := make(chan struct{}), make(chan struct{})
 	store := &gateStore{ClaimStore: ingest.NewClaimStore(dbtest.SitesCell(t, d)), entered: entered, release: release}
-	p := newPlaneOn(t, d, store, &clock{now: noon})
+	p := newPlaneOn(t, d, store, testkit.NewClock(noon))
 	key := p.pair(p.account("a", model.CaptchaPlanFree))
 	token := p.token(key, siteOrigin)
 	first, second := p.token(testPair, ""), mustJSON(t, m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": token})
@@ -699,6 +711,7 @@ func (w *discardWriter) WriteHeader(status int)      { w.status = status }
 // TestOneDeadlineForAllWaits checks that a call whose sitekey cannot be looked up is answered at
 // its deadline for all waits, not when the lookup times out.
 func TestOneDeadlineForAllWaits(t *testing.T) {
+	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		well := newPlane(t, d)
@@ -737,6 +750,7 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 // TestTokensShowNoRowNumbers checks that neither a token nor a challenge contains the id of the
 // sitekey or of the account, in any byte order.
 func TestTokensShowNoRowNumbers(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		var key pair

@@ -57,7 +57,7 @@ func eachEndpoint(t *testing.T, test func(t *testing.T, p *plane, e endpoint, ac
 		for _, e := range endpoints {
 			t.Run(e.name, func(t *testing.T) {
 				p.tb = t
-				p.clock.set(noon)
+				p.clock.Set(noon)
 				account := p.account(e.name, model.CaptchaPlanFree)
 				test(t, p, e, account, p.pair(account, "example.com"))
 			})
@@ -94,10 +94,11 @@ func check(t *testing.T, what, got, want string) {
 // TestTokenStates goes through the contract's table of a token's states (captcha contract, section
 // 3), row by row.
 func TestTokenStates(t *testing.T) {
+	t.Parallel()
 	eachEndpoint(t, func(t *testing.T, p *plane, e endpoint, account int64, key pair) {
 		t.Run("issued, siteverify within quota and 5 minutes: consumed, valid", func(t *testing.T) {
 			token := p.token(key, siteOrigin)
-			p.clock.add(5*time.Minute - time.Millisecond)
+			p.clock.Add(5*time.Minute - time.Millisecond)
 			check(t, "4:59.999", e.redeem(p, key, token), e.ok(p.clock.Now().Add(-5*time.Minute+time.Millisecond)))
 		})
 
@@ -125,9 +126,9 @@ func TestTokenStates(t *testing.T) {
 		t.Run("issued, 5 minutes pass: expired, refused afterwards", func(t *testing.T) {
 			p.setUsage(account, 0)
 			token := p.token(key, siteOrigin)
-			p.clock.add(5 * time.Minute)
+			p.clock.Add(5 * time.Minute)
 			check(t, "5:00", e.redeem(p, key, token), e.expired)
-			p.clock.add(time.Hour)
+			p.clock.Add(time.Hour)
 			check(t, "1:05:00", e.redeem(p, key, token), e.expired)
 		})
 
@@ -152,7 +153,7 @@ func TestTokenStates(t *testing.T) {
 			check(t, "reused", e.redeem(p, key, token), e.used)
 			check(t, "altered", e.redeem(p, key, "B"+p.token(key, siteOrigin)[1:]), e.wrong)
 			old := p.token(key, siteOrigin)
-			p.clock.add(5 * time.Minute)
+			p.clock.Add(5 * time.Minute)
 			check(t, "expired", e.redeem(p, key, old), e.expired)
 
 			if used := p.usage(account).Used; used != 10_000 {
@@ -165,6 +166,7 @@ func TestTokenStates(t *testing.T) {
 // TestQuotaStates goes through the contract's table of the quota's states (captcha contract,
 // section 3), row by row, and the limits that it names (section 8).
 func TestQuotaStates(t *testing.T) {
+	t.Parallel()
 	eachEndpoint(t, func(t *testing.T, p *plane, e endpoint, account int64, key pair) {
 		redeem := func(what string, want func(e endpoint, now time.Time) string) {
 			t.Helper()
@@ -195,11 +197,11 @@ func TestQuotaStates(t *testing.T) {
 
 		t.Run("reserve, 7 days old: exhausted", func(t *testing.T) {
 			p.setUsage(account, 10_000)
-			p.clock.set(noon)
+			p.clock.Set(noon)
 			redeem("first of the reserve", inReserve)
-			p.clock.set(noon.Add(7*24*time.Hour - time.Microsecond))
+			p.clock.Set(noon.Add(7*24*time.Hour - time.Microsecond))
 			redeem("after 7 days less a microsecond", inReserve)
-			p.clock.set(noon.Add(7 * 24 * time.Hour))
+			p.clock.Set(noon.Add(7 * 24 * time.Hour))
 			redeem("after 7 days", exhausted)
 
 			if used := p.usage(account).Used; used != 10_002 {
@@ -208,11 +210,11 @@ func TestQuotaStates(t *testing.T) {
 		})
 
 		t.Run("exhausted, 1st of the next month (UTC): within quota", func(t *testing.T) {
-			p.clock.set(time.Date(2026, 11, 30, 23, 59, 59, 999_000_000, time.UTC))
+			p.clock.Set(time.Date(2026, 11, 30, 23, 59, 59, 999_000_000, time.UTC))
 			p.setUsage(account, 11_000)
 			token := p.token(key, siteOrigin)
 			check(t, "the last millisecond of November", e.redeem(p, key, token), e.nomas)
-			p.clock.add(time.Millisecond)
+			p.clock.Add(time.Millisecond)
 			check(t, "the same token in December", e.redeem(p, key, token), e.ok(p.clock.Now().Add(-time.Millisecond)))
 
 			if used := p.usage(account).Used; used != 1 {
@@ -221,15 +223,15 @@ func TestQuotaStates(t *testing.T) {
 		})
 
 		t.Run("reserve, 1st of the next month (UTC): within quota", func(t *testing.T) {
-			p.clock.set(time.Date(2026, 12, 31, 23, 59, 0, 0, time.UTC))
+			p.clock.Set(time.Date(2026, 12, 31, 23, 59, 0, 0, time.UTC))
 			p.setUsage(account, 10_500)
 			redeem("December", inReserve)
-			p.clock.set(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC))
+			p.clock.Set(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC))
 			redeem("January", inQuota)
 		})
 
 		t.Run("exhausted, plan upgrade: within quota, and later a reserve of its own", func(t *testing.T) {
-			p.clock.set(noon)
+			p.clock.Set(noon)
 			p.setUsage(account, 10_999)
 			redeem("the old reserve begins", inReserve)
 			redeem("exhausted", exhausted)
@@ -237,7 +239,7 @@ func TestQuotaStates(t *testing.T) {
 			redeem("upgraded", inQuota)
 
 			// The first reserve would have ended.
-			p.clock.set(noon.Add(9 * 24 * time.Hour))
+			p.clock.Set(noon.Add(9 * 24 * time.Hour))
 
 			if err := dbtest.Exec(p.db, "UPDATE captcha_usage SET used = 100000 WHERE account_id = ?", account); err != nil {
 				t.Fatal(err)
@@ -254,7 +256,7 @@ func TestQuotaStates(t *testing.T) {
 		})
 
 		t.Run("enterprise: unlimited", func(t *testing.T) {
-			p.clock.set(noon)
+			p.clock.Set(noon)
 			p.setUsage(account, 1<<40)
 			p.setPlan(account, model.CaptchaPlanEnterprise)
 			redeem("far beyond", inQuota)
@@ -267,6 +269,7 @@ func TestQuotaStates(t *testing.T) {
 
 // TestQuotaIsShared checks that all sitekeys of an account share its quota, and no other account's.
 func TestQuotaIsShared(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		account, other := p.account("a", model.CaptchaPlanFree), p.account("b", model.CaptchaPlanFree)
@@ -288,6 +291,7 @@ func TestQuotaIsShared(t *testing.T) {
 // TestQuotaNotices checks that the owner is notified at 80 % and at 100 % of each quota, once each per
 // month, by rows that the worker turns into mails.
 func TestQuotaNotices(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		account := p.account("a", model.CaptchaPlanFree)
@@ -343,7 +347,7 @@ func TestQuotaNotices(t *testing.T) {
 		redeem(7_999)
 		notices("202611 80")
 		redeem(8_000)
-		p.clock.add(time.Second)
+		p.clock.Add(time.Second)
 		redeem(9_998)
 		notices("202611 80")
 		redeem(9_999)
@@ -352,18 +356,18 @@ func TestQuotaNotices(t *testing.T) {
 		p.setPlan(account, model.CaptchaPlanPro100K)
 
 		// The thresholds of the new quota are others.
-		p.clock.add(time.Second)
+		p.clock.Add(time.Second)
 		redeem(79_998)
 		notices("202611 80", "202611 100")
 		redeem(79_999)
 		redeem(80_000)
 		notices("202611 80", "202611 100", "202611 80 of 100000")
-		p.clock.add(time.Second)
+		p.clock.Add(time.Second)
 		redeem(99_999)
 		redeem(100_000)
 		november := []string{"202611 80", "202611 100", "202611 80 of 100000", "202611 100 of 100000"}
 		notices(november...)
-		p.clock.set(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
+		p.clock.Set(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
 		redeem(0)
 		notices(november...)
 		redeem(79_999)

@@ -16,12 +16,14 @@ import (
 // TestTransferredSitekey: challenges and tokens from before a transfer are valid once and never twice,
 // whether a process has heard of the transfer or not. Verifications count against one account each.
 func TestTransferredSitekey(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) { transferSitekey(t, d, func(int64) {}) })
 }
 
 // TestTransferBetweenCells is TestTransferredSitekey for accounts in different cells, of which the second
 // one has no address or one.
 func TestTransferBetweenCells(t *testing.T) {
+	t.Parallel()
 	for name, cell := range map[string]int64{"from the default cell": db.DefaultCell, "from the second cell": 2} {
 		t.Run(name, func(t *testing.T) {
 			transferBetweenCells(t, dbtest.Open(t, dbtest.CellURL(t)), cell)
@@ -130,6 +132,7 @@ func awaitChange(t *testing.T, what string, arrived func() bool) {
 
 // TestSuspendedSitekey: the captcha of a suspended account refuses loudly and consumes nothing.
 func TestSuspendedSitekey(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		p.account("operator", model.CaptchaPlanFree)

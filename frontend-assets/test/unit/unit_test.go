@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -16,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/evanw/esbuild/pkg/api"
+
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // root is the frontend-assets folder, which is also the working directory of the tests.
@@ -100,11 +101,8 @@ func findNode(t *testing.T) string {
 		}
 	}
 
-	if err != nil && os.Getenv("CI") == "true" {
-		t.Fatalf("CI must run every test: %v", err)
-	}
 	if err != nil {
-		t.Skipf("skipped: %v", err)
+		testkit.Missing(t, err.Error())
 	}
 
 	return path

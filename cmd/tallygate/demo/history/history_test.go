@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -115,6 +116,7 @@ func TestGenerateInParts(t *testing.T) {
 // TestFill fills a shop, and again two days later. The reports equal the rows, and the quota and the
 // usage by day count them.
 func TestFill(t *testing.T) {
+	testkit.SkipLong(t, "a year of hits")
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "shop.example")
 		shop := history.Shop{AccountID: site.AccountID, SiteID: site.ID}

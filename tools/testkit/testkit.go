@@ -1,0 +1,106 @@
+// Package testkit holds what tests of all areas share: a clock, a log, a wait for a condition, and the
+// reasons to skip a test. It imports nothing of the product.
+package testkit
+
+import (
+	"bytes"
+	"os"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Clock is a clock that only the test moves. It is safe for concurrent use.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock returns a clock that shows a time.
+func NewClock(now time.Time) *Clock { return &Clock{now: now} }
+
+// Now returns the time of the clock.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Set sets the clock, forward or back.
+func (c *Clock) Set(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = now
+}
+
+// Add moves the clock forward by d, or back if d is negative.
+func (c *Clock) Add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// Log collects what a server logs. It is safe for concurrent use.
+type Log struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write adds lines to the log.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+// String returns the lines so far.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// Reset deletes the lines so far.
+func (l *Log) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.buf.Reset()
+}
+
+const (
+	// patience bounds the wait for a condition. A busy machine needs seconds for what takes
+	// milliseconds.
+	patience = 2 * time.Minute
+
+	pollInterval = 5 * time.Millisecond
+)
+
+// Await returns when holds does. After two minutes the test fails and names what it waited for.
+func Await(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(pollInterval) {
+		if time.Now().After(deadline) {
+			tb.Fatalf("waited %v for %s", patience, what)
+		}
+	}
+}
+
+// Missing skips the test because a program it needs is not installed. In CI it fails the test.
+func Missing(tb testing.TB, what string) {
+	tb.Helper()
+	if os.Getenv("CI") == "true" {
+		tb.Fatalf("CI must run every test, but %s", what)
+	}
+	tb.Skipf("skipped: %s", what)
+}
+
+// Long begins the reason of a test that "make test" leaves to "make test-all".
+const Long = "left to make test-all: "
+
+// SkipLong skips the test under -short. The reason is what takes long, such as "a browser".
+func SkipLong(tb testing.TB, reason string) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip(Long + reason)
+	}
+}
