@@ -11,11 +11,13 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestMailedLinksChromium follows the links of mails in a real browser: a person accepts an
 // invitation, resets the password, and another person signs up.
 func TestMailedLinksChromium(t *testing.T) {
+	testkit.SkipLong(t, "Chromium")
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 

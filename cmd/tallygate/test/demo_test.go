@@ -12,12 +12,14 @@ import (
 
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestDemoPurchaseChromium buys the kettle in a real browser after a campaign, and checks that the
 // shop's back end receives a signed call. A second start of the demo, with another address and
 // secret, must do the same.
 func TestDemoPurchaseChromium(t *testing.T) {
+	testkit.SkipLong(t, "Chromium")
 	dir := t.TempDir()
 	for i, run := range []string{"sqlite", "sqlite again", "postgres"} {
 		t.Run(run, func(t *testing.T) {
@@ -86,6 +88,7 @@ func TestDemoPurchaseChromium(t *testing.T) {
 // TestDemoFormChromium fills in the demo's form in a real browser, and the shop's server verifies
 // the token over HTTP. Then it checks that a repeated, a missing and a wrong token are refused.
 func TestDemoFormChromium(t *testing.T) {
+	testkit.SkipLong(t, "Chromium")
 	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_DEMO_ADDR": "127.0.0.1:0"},
 		[]string{"control", "data", "demo"}, "demo")
 	_, port, err := net.SplitHostPort(p.addr["demo"])

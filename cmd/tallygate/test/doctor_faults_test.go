@@ -275,6 +275,7 @@ func (i *installation) mount(size string) {
 
 // TestDoctorRealRedis plants faults in the job queue.
 func TestDoctorRealRedis(t *testing.T) {
+	testkit.SkipLong(t, "faults of processes")
 	t.Parallel()
 
 	with := func(commands ...[]any) func(*installation) {

@@ -12,12 +12,14 @@ import (
 	"github.com/tallygate/tallygate/tools/browsertest"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/redistest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestMainJobChromium tests the main use end to end: an owner gets a site key over GraphQL, a real
 // browser loads a page with the script, and the owner downloads the stored page view. The page is
 // the demo's.
 func TestMainJobChromium(t *testing.T) {
+	testkit.SkipLong(t, "Chromium")
 	t.Run("sqlite", func(t *testing.T) {
 		mainJob(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()})
 	})

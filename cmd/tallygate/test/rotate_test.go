@@ -354,6 +354,7 @@ func TestRotateTooEarly(t *testing.T) {
 // TestRotateSecretFile interrupts the rotation of a key file after each step. A process must start
 // then, and the rotation must complete later.
 func TestRotateSecretFile(t *testing.T) {
+	testkit.SkipLong(t, "a fleet")
 	t.Parallel()
 
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
