@@ -5,6 +5,11 @@
 # tools and the programs that tests start share what is compiled.
 export CGO_ENABLED ?= 0
 
+# "tallygate version" shows the commit, with -dirty if files differ from it. Go's own stamp would not do:
+# it makes a build fail if the repository belongs to another user.
+COMMIT = $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null)
+STAMP = -ldflags "-X github.com/tallygate/tallygate/cmd/tallygate/version.commit=$(COMMIT)"
+
 FUZZTIME ?= 10s# for each fuzz target
 TIMEOUT ?= 40m# for the tests of one package
 
@@ -24,11 +29,11 @@ LONG = ./frontend-assets/test/... ./cmd/tallygate/test ./jobs ./graph/... ./tool
 
 .PHONY: run
 run: ## Run the service (ARGS=demo: with a demo account, site and page)
-	go run -buildvcs=false ./cmd/tallygate $(ARGS)
+	go run -buildvcs=false $(STAMP) ./cmd/tallygate $(ARGS)
 
 .PHONY: build
 build: ## Build the program as bin/tallygate
-	go build -buildvcs=false -trimpath -o bin/tallygate ./cmd/tallygate
+	go build -buildvcs=false -trimpath $(STAMP) -o bin/tallygate ./cmd/tallygate
 
 .PHONY: generate
 generate: ## Generate the GraphQL server's code, its client, and docs/configuration.md

@@ -10,10 +10,17 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/watch"
 )
+
+// OldestPostgres is the oldest major version of PostgreSQL that the service supports.
+const OldestPostgres = 15
+
+// SQLiteVersion is the version of SQLite in the program.
+const SQLiteVersion = sqlite3.SQLITE_VERSION
 
 // Store inspects one database. It is safe for concurrent use.
 type Store struct{ db *db.DB }

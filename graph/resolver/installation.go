@@ -2,7 +2,6 @@ package resolver
 
 import (
 	"context"
-	"runtime/debug"
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
@@ -39,7 +38,7 @@ func (r *installationResolver) Configuration(
 
 	c := r.configuration
 	shown := &generated.InstallationConfiguration{
-		Version: Version(), Database: r.db.Dialect(), Roles: orEmpty(c.Roles), Signups: c.Signups.String(),
+		Version: c.Version, Database: r.db.Dialect(), Roles: orEmpty(c.Roles), Signups: c.Signups.String(),
 		BaseURL: c.BaseURL, AnalyticsURL: r.analyticsURL, CaptchaURL: r.captchaURL,
 		MailServer: c.MailServer, Redis: c.Redis, DefaultSitePlan: r.plan,
 	}
@@ -107,25 +106,10 @@ func (r *Resolver) health(ctx context.Context) (*generated.InstallationHealth, e
 	}
 
 	return &generated.InstallationHealth{
-		Version: Version(), Database: r.db.Dialect(),
+		Version: r.configuration.Version, Database: r.db.Dialect(),
 		PendingDeliveries: backlog.Pending, DueDeliveries: backlog.Due, OldestDueAt: &backlog.Oldest,
 		DueMails: mails, DueReports: due.Days,
 		WorkerSeenAt: &seen, ClockTrusted: trusted, ClockAheadMs: ahead.Milliseconds(),
 		UnknownProxy: r.unknownProxy(), HiddenClients: r.hiddenClients(),
 	}, nil
-}
-
-// Version returns the module's version and, if the build recorded it, the revision.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	text := info.Main.Version
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			text += " " + setting.Value[:min(12, len(setting.Value))]
-		}
-	}
-	return text
 }

@@ -43,6 +43,7 @@ type Options struct {
 
 // Configuration is what operators see of a process's settings.
 type Configuration struct {
+	Version         string // of the program
 	BaseURL         string
 	Roles           []string
 	Signups         model.SignupPolicy

@@ -15,7 +15,7 @@ func TestInstallationHealth(t *testing.T) {
 		workerSeenAt clockTrusted clockAheadMs } }`
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+		a := newApp(t, d, func(s *settings) { s.graph.Configuration.Version = "v1.2.3 0f0f" })
 		operator := a.owner("operator@example.com")
 		a.owner("owner@example.com").siteOf("example.com")
 
@@ -29,10 +29,7 @@ func TestInstallationHealth(t *testing.T) {
 			}
 		}
 
-		if version := operator.query(query).ok(t, "").at("installationHealth.version"); version == "" {
-			t.Error("there is no version")
-		}
-		check("without work", map[string]any{"database": d.Dialect(), "pendingDeliveries": 0.0, "dueDeliveries": 0.0,
+		check("without work", map[string]any{"version": "v1.2.3 0f0f", "database": d.Dialect(), "pendingDeliveries": 0.0, "dueDeliveries": 0.0,
 			"oldestDueAt": nil, "dueReports": 0.0, "workerSeenAt": nil, "clockTrusted": true})
 
 		// One delivery is due and one follows in the year 2100; a day's report is due.

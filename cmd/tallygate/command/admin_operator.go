@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/cmd/tallygate/version"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/sites"
-	"github.com/tallygate/tallygate/graph/resolver"
 )
 
 // The operator's view of the installation, as in GraphQL.
@@ -175,7 +175,7 @@ func (c *installationCommand) Run(ctx context.Context, term terminal, settings *
 // readInstallation returns the state of the installation.
 func readInstallation(ctx context.Context, settings *config.Config, d *db.DB) (*installation, error) {
 	state := &installation{
-		Version: resolver.Version(), Database: d.Dialect(), Signups: settings.Signups.String(), BaseURL: string(settings.BaseURL),
+		Version: version.Read().String(), Database: d.Dialect(), Signups: settings.Signups.String(), BaseURL: string(settings.BaseURL),
 		AnalyticsURL: string(settings.AnalyticsURL), CaptchaURL: string(settings.CaptchaURL), MailServer: settings.SMTPURL != "",
 		Redis: settings.RedisURL != "", RetentionMonths: settings.RetentionMonths,
 	}

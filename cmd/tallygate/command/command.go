@@ -31,6 +31,7 @@ type commands struct {
 	Migrate migrateCommand `cmd:""`
 	Doctor  doctorCommand  `cmd:""`
 	Health  healthCommand  `cmd:""`
+	Version versionCommand `cmd:""`
 	Admin   adminCommands  `cmd:""`
 }
 

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"reflect"
 	"slices"
@@ -165,5 +166,26 @@ func TestCancelledRun(t *testing.T) {
 		"127.0.0.1:0"}, &out, &log)
 	if status != 0 {
 		t.Errorf("exit status %d:\n%s", status, log.String())
+	}
+}
+
+// TestVersion checks that the versions of the program and of its engines are shown, without a database.
+func TestVersion(t *testing.T) {
+	var text, encoded, log bytes.Buffer
+	if status := Run(t.Context(), []string{"version"}, &text, &log); status != 0 {
+		t.Fatalf("exit status %d: %s", status, log.String())
+	}
+	if status := Run(t.Context(), []string{"version", "--json"}, &encoded, &log); status != 0 {
+		t.Fatalf("exit status %d: %s", status, log.String())
+	}
+
+	var versions map[string]string
+	if err := json.Unmarshal(encoded.Bytes(), &versions); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"version", "commit", "go", "platform", "sqlite", "postgres"} {
+		if value := versions[name]; value == "" || !strings.Contains(text.String(), value) {
+			t.Errorf("%s is %q in JSON, and the text is\n%s", name, value, text.String())
+		}
 	}
 }

@@ -16,6 +16,8 @@ var texts = map[string]string{
 		"and 1 with errors.",
 	"health": "Exit with status 0 if the service with these settings runs on this machine and is ready, for " +
 		"health checks of containers.",
+	"version": "Print the version and the commit of the program, and the versions of Go, SQLite and the " +
+		"supported PostgreSQL servers.",
 	"admin": "Administer accounts, passwords and plans on the machine itself.",
 	"admin create-account": "Create an account with its owner, regardless of --signups, and print the link to " +
 		"choose a password. The first account is the operator's.",

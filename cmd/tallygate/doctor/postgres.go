@@ -2,15 +2,13 @@ package doctor
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/inspect"
 )
-
-// oldestPostgres is the oldest supported version, as server_version_num has it.
-const oldestPostgres = 150_000
 
 // checkServer checks how a PostgreSQL server is set up. It returns whether the program can use it.
 func (e *examination) checkServer(ctx context.Context, d *db.DB) bool {
@@ -25,8 +23,9 @@ func (e *examination) checkServer(ctx context.Context, d *db.DB) bool {
 		return false
 	}
 
-	if server.Version < oldestPostgres {
-		e.fault("postgres-version", "Install PostgreSQL 15 or newer.", "PostgreSQL is version %s", server.VersionText)
+	if server.Version < inspect.OldestPostgres*10_000 {
+		e.fault("postgres-version", fmt.Sprintf("Install PostgreSQL %d or newer.", inspect.OldestPostgres),
+			"PostgreSQL is version %s", server.VersionText)
 	}
 	if server.Encoding != "UTF8" {
 		e.reportEncoding(server.Encoding)

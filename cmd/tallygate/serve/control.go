@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/cmd/tallygate/version"
 	assets "github.com/tallygate/tallygate/frontend-assets"
 
 	"github.com/tallygate/tallygate/db/model"
@@ -98,6 +99,7 @@ func configuration(c *config.Config) resolver.Configuration {
 	}
 
 	return resolver.Configuration{
+		Version: version.Read().String(),
 		BaseURL: string(c.BaseURL), Roles: roles, Signups: c.Signups, MailServer: c.SMTPURL != "", Redis: c.RedisURL != "",
 		RetentionMonths: c.RetentionMonths,
 	}

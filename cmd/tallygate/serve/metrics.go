@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
-	"github.com/tallygate/tallygate/graph/resolver"
+	"github.com/tallygate/tallygate/cmd/tallygate/version"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -86,10 +85,12 @@ func (a *App) measure(r prometheus.Registerer) error {
 
 // measureProcess registers what describes the process.
 func (a *App) measureProcess(r prometheus.Registerer) error {
+	running := version.Read()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "tallygate_build_info", Help: "Always 1: the version of the program and of Go, and the kind of the database.",
+		Name: "tallygate_build_info",
+		Help: "Always 1: the version and the commit of the program, the version of Go, and the kind of the database.",
 		ConstLabels: prometheus.Labels{
-			"version": resolver.Version(), "go_version": runtime.Version(), "database": a.db.Dialect(),
+			"version": running.Version, "commit": running.Commit, "go_version": running.Go, "database": a.db.Dialect(),
 		},
 	})
 	build.Set(1)

@@ -7,12 +7,16 @@ import (
 	"sync"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/database"
+	"github.com/tallygate/tallygate/cmd/tallygate/version"
 	"github.com/tallygate/tallygate/db/files"
 )
 
 // Run serves until ctx ends, then drains and closes.
 func (a *App) Run(ctx context.Context) error {
 	defer a.Close()
+
+	running := version.Read()
+	a.log.Info("starting", "version", running.Version, "commit", running.Commit, "go", running.Go)
 
 	a.warnOfExposedFiles()
 	a.warnOfPlainOrigins()

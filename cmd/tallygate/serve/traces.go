@@ -11,7 +11,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
-	"github.com/tallygate/tallygate/graph/resolver"
+	"github.com/tallygate/tallygate/cmd/tallygate/version"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -30,7 +30,7 @@ func (a *App) openTraces(ctx context.Context) error {
 
 	// The detectors of the host and the process are left out: they add its command line and user.
 	described, err := resource.New(ctx, resource.WithAttributes(
-		semconv.ServiceName("tallygate"), semconv.ServiceVersion(resolver.Version()),
+		semconv.ServiceName("tallygate"), semconv.ServiceVersion(version.Read().String()),
 	), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		return fmt.Errorf("--traces: OTEL_RESOURCE_ATTRIBUTES: %w", err)
