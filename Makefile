@@ -199,6 +199,15 @@ recipes: ## Run the recipes of frameworks in Chromium, with packages from the ne
 deploy-lint: ## Check the files of deploy/ with the parsers of Docker, Compose and Kubernetes
 	go -C .ci/deploylint run -buildvcs=false . $(CURDIR)/deploy
 
+.PHONY: release
+release: ## Build a release of the commit into bin/release (VERSION=v1.2.3)
+	@test -n "$(VERSION)" || { echo "release: set VERSION, such as v1.2.3"; exit 1; }
+	go -C .ci/release run -buildvcs=false . -version "$(VERSION)" -out bin/release $(ARGS)
+
+.PHONY: release-check
+release-check: ## Build a release twice and compare, run its image, install and remove its packages (4 minutes)
+	go -C .ci/release test -buildvcs=false -count=1 -timeout=$(TIMEOUT) -v .
+
 .PHONY: vuln
 vuln: ## Scan for known vulnerabilities, if their database can be reached (VULNDB: another one)
 	@.ci/vulnerabilities
