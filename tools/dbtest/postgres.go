@@ -44,13 +44,9 @@ type OwnPostgres struct {
 	server *pgserver.Server
 }
 
-// StartPostgres starts a server that ends with the test. On Citus it skips the test.
+// StartPostgres starts a server that ends with the test. It is without Citus, also in a run on Citus.
 func StartPostgres(tb testing.TB) *OwnPostgres {
 	tb.Helper()
-	if onCitus() {
-		tb.Skip("skipped: the PostgreSQL of a cluster must not be restarted")
-	}
-
 	server, err := pgserver.Start(postgresBin(tb), pgserver.Options{})
 	if err != nil {
 		tb.Fatalf("start a PostgreSQL of the test's own: %v", err)
