@@ -27,6 +27,10 @@ TESTS = -vet=off -p=$(PARALLEL) -timeout=$(TIMEOUT) $(FLAGS)
 PKG ?= ./graph/test ./dataplane/analytics/test ./jobs ./db/reports ./cmd/tallygate/test ./...
 LONG = ./frontend-assets/test/... ./cmd/tallygate/test ./jobs ./graph/... ./tools/loadgen ./...
 
+.PHONY: help
+help: ## Show this list
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '%-18s %s\n' "$$name" "$$text"; done
+
 .PHONY: run
 run: ## Run the service (ARGS=demo: with a demo account, site and page)
 	go run -buildvcs=false $(STAMP) ./cmd/tallygate $(ARGS)

@@ -115,7 +115,7 @@ func (r *release) writePackage(format string, info *nfpm.Info) error {
 		return err
 	}
 
-	// The names of packages differ among the distributions of RPM, those of files do not.
+	// Distributions of RPM name packages differently, but not files.
 	info.Depends = []string{"ca-certificates", "passwd"}
 	if format == "rpm" {
 		info.Depends = []string{"ca-certificates", "/usr/sbin/useradd", "/usr/bin/setpriv"}

@@ -71,6 +71,7 @@ func (s *scratch) remove(patience time.Duration) error {
 	if err != nil {
 		return errors.Join(errors.New("remove the tests' temporary files"), err)
 	}
+	// The file stays: another run may have opened it to lock it.
 	if s.lock != nil {
 		return s.lock.Close()
 	}
