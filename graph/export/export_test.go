@@ -960,6 +960,7 @@ func TestWaitInVain(t *testing.T) {
 // TestBrokenDownload: an error after the first bytes aborts the connection, so a partial file
 // cannot be mistaken for a complete one.
 func TestBrokenDownload(t *testing.T) {
+	testkit.SkipLong(t, "a download of many rows")
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // partStore has one part, of a number of events with properties of some bytes.
@@ -92,6 +93,7 @@ func checkFree(t *testing.T, l *exportLimits) {
 // TestLargeBodiesAreWrittenAlone writes as many bodies as may be written at once, all of the largest
 // size. Their memory never exceeds one such body and the ordinary bodies.
 func TestLargeBodiesAreWrittenAlone(t *testing.T) {
+	testkit.SkipLong(t, "bodies of the largest size")
 	const properties = 12_000 // with the texts of a visit
 	var alone, peak atomic.Int64
 	store := &partStore{events: model.DailyPartRows, properties: properties}

@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // traffic sends hits of sites until it is stopped. It counts those that were accepted.
@@ -94,6 +95,7 @@ func leave(t *testing.T, d *db.DB) {
 // TestMoveUnderLoad adds a cell while two processes store hits, and moves a site there and back. Every
 // accepted hit is stored once, and the hits of the other site do not wait.
 func TestMoveUnderLoad(t *testing.T) {
+	testkit.SkipLong(t, "a move under load")
 	t.Parallel()
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)

@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // newWritersPlane is newPlane with several writers.
@@ -112,6 +113,7 @@ func checkUsage(t *testing.T, p *plane, site *model.Site, accepted int64, slots 
 // its hits, by movers that stop after some of the steps. Meanwhile its number of slots changes. Every
 // accepted hit is stored once, and the leases are those of the counts.
 func TestMoveSlotsUnderLoad(t *testing.T) {
+	testkit.SkipLong(t, "a move under load")
 	t.Parallel()
 	databaseURL := dbtest.CellURL(t)
 	planes := newLanesPlanes(t, databaseURL, nil)
@@ -181,6 +183,7 @@ func moveInPieces(t *testing.T, databaseURL string, site *model.Site, to int64, 
 // TestMoveBetweenNodes moves a site with 4 slots between two cells, on Citus on two nodes, while two
 // processes store its hits: through the common address, and at addresses of the cells.
 func TestMoveBetweenNodes(t *testing.T) {
+	testkit.SkipLong(t, "a move under load")
 	t.Parallel()
 	databaseURL := dbtest.CellURL(t)
 	d := openHome(t, databaseURL, nil)

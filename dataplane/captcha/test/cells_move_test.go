@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // redeemer redeems challenges and tokens of sitekeys, each through all planes at once, until it is stopped.
@@ -234,6 +235,7 @@ func leave(t *testing.T, d *db.DB) {
 // tokens, those of a sitekey that it has given away, and those of one that it has received. Each is accepted
 // once, the usage is exact, and other accounts do not wait.
 func TestAccountMoveUnderLoad(t *testing.T) {
+	testkit.SkipLong(t, "a move under load")
 	t.Parallel()
 	planes := movingPlanes(t)
 	p := planes[0]
