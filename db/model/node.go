@@ -168,11 +168,17 @@ func (n *NodeIDs) OfStop(kind ReportMailKind, siteID, userID int64) string {
 	return n.seal(stopKinds[kind], siteID, userID)
 }
 
-// ParseStop decodes a secret that OfStop returns for positive numbers, and accepts nothing else.
+// maxStopRow bounds the numbers of sites and users in secrets. No database comes close to it, while
+// one in 128 wrong secrets would decrypt to positive numbers without a bound.
+const maxStopRow = 1<<40 - 1
+
+// ParseStop decodes a secret that OfStop returns for numbers from 1 to 2^40 - 1. It accepts a wrong
+// secret once in 2^46 times.
 func (n *NodeIDs) ParseStop(s string) (mail ReportMail, ok bool) {
 	got, siteID, userID, ok := n.open(s)
+	ok = ok && siteID > 0 && siteID <= maxStopRow && userID > 0 && userID <= maxStopRow
 	for kind, stop := range stopKinds {
-		if ok && got == stop && siteID > 0 && userID > 0 {
+		if ok && got == stop {
 			return ReportMail{SiteID: siteID, UserID: userID, Kind: kind}, true
 		}
 	}

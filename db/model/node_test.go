@@ -3,7 +3,9 @@ package model_test
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -142,5 +144,34 @@ func BenchmarkNodeID(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		ids.Of(model.NodeSite, 42)
+	}
+}
+
+// TestStopSecrets: secrets keep their mail, site and user, and of many wrong ones not one is accepted.
+func TestStopSecrets(t *testing.T) {
+	ids := nodeIDs(t, aNodeKey)
+	for _, kind := range []model.ReportMailKind{model.ReportWeekly, model.ReportMonthly, model.ReportSpike, model.ReportDrop} {
+		for _, n := range []int64{1, 7, 1<<40 - 1} {
+			want := model.ReportMail{SiteID: n, UserID: 1<<40 - n, Kind: kind}
+			if got, ok := ids.ParseStop(ids.OfStop(kind, want.SiteID, want.UserID)); !ok || got != want {
+				t.Errorf("got %+v, %v; want %+v", got, ok, want)
+			}
+		}
+		for _, row := range [][2]int64{{0, 1}, {1, 0}, {1 << 40, 1}, {1, 1 << 40}} {
+			if got, ok := ids.ParseStop(ids.OfStop(kind, row[0], row[1])); ok {
+				t.Errorf("the secret of site %d and user %d is accepted as %+v", row[0], row[1], got)
+			}
+		}
+	}
+
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 100_000 {
+		var block [16]byte
+		binary.BigEndian.PutUint64(block[:], random.Uint64())
+		binary.BigEndian.PutUint64(block[8:], random.Uint64())
+		wrong := "stop_" + base64.RawURLEncoding.EncodeToString(block[:])
+		if got, ok := ids.ParseStop(wrong); ok {
+			t.Fatalf("the wrong secret %s is accepted as %+v", wrong, got)
+		}
 	}
 }
