@@ -8,7 +8,11 @@ export CGO_ENABLED ?= 0
 # "tallygate version" shows the commit, with -dirty if files differ from it. Go's own stamp would not do:
 # it makes a build fail if the repository belongs to another user.
 COMMIT = $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null)
-STAMP = -ldflags "-X github.com/tallygate/tallygate/cmd/tallygate/version.commit=$(COMMIT)"
+STAMP = -ldflags "-s -w -X github.com/tallygate/tallygate/cmd/tallygate/version.commit=$(COMMIT)"
+
+# gRPC, which the exporter of traces imports, traces itself on pages of html/template. The executor of
+# templates calls methods by name, so the linker would keep the methods of all types.
+TAGS = -tags=grpcnotrace
 
 FUZZTIME ?= 10s# for each fuzz target
 TIMEOUT ?= 40m# for the tests of one package
@@ -33,16 +37,19 @@ help: ## Show this list
 
 .PHONY: run
 run: ## Run the service (ARGS=demo: with a demo account, site and page)
-	go run -buildvcs=false $(STAMP) ./cmd/tallygate $(ARGS)
+	go run -buildvcs=false $(TAGS) $(STAMP) ./cmd/tallygate $(ARGS)
 
 .PHONY: build
-build: ## Build the program as bin/tallygate
-	go build -buildvcs=false -trimpath $(STAMP) -o bin/tallygate ./cmd/tallygate
+build: ## Build the program as bin/tallygate, static and without symbols
+	go build -buildvcs=false -trimpath $(TAGS) $(STAMP) -o bin/tallygate ./cmd/tallygate
 
 .PHONY: generate
-generate: ## Generate the GraphQL server's code, its client, and docs/configuration.md
+generate: ## Generate the GraphQL server's code, its client, the templates' code, and docs/configuration.md
 	go tool gqlgen generate
 	go tool genqlient graph/client/genqlient.yaml
+	go tool qtc -skipLineComments -dir=cmd/tallygate/demo
+	go tool qtc -skipLineComments -dir=frontend-assets
+	go tool qtc -skipLineComments -dir=jobs/mail
 	go test -run '^TestConfigurationPage$$' ./cmd/tallygate/command -update
 
 .PHONY: assets
@@ -90,8 +97,9 @@ test-citus: ## Run the tests of stores, hits, jobs and reports on a Citus cluste
 	@.ci/citus $(CITUS) tests
 
 .PHONY: test-worst
-test-worst: ## Build the worst day of each plan, and check its memory (4 minutes)
+test-worst: ## Build the worst day of each plan, import 200 MB, and check the memory (6 minutes)
 	TALLYGATE_TEST_WORST=all go test -count=1 -vet=off -timeout=$(TIMEOUT) -run '^TestWorstDayOfEachPlan$$' ./db/reports
+	TALLYGATE_TEST_WORST=all go test -count=1 -vet=off -v -timeout=$(TIMEOUT) -run '^TestLargeImport$$' ./cmd/tallygate/test
 
 .PHONY: screenshots
 screenshots: ## Take pictures of every page of the console (into bin/screenshots; light and dark, narrow and wide)
@@ -161,21 +169,29 @@ chaos: build ## Kill, pause and restart the service 200 times under load on each
 	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
 	bin/loadgen chaos --rounds 200 --engine sqlite $(ARGS)
 	bin/loadgen chaos --rounds 200 --engine postgres $(ARGS)
-	bin/loadgen chaos --rounds 200 --engine postgres --break server,postgres,redis $(ARGS)
+	bin/loadgen chaos --rounds 200 --engine postgres --break server --break postgres --break redis $(ARGS)
 
 .PHONY: fleet
 fleet: build ## Measure four data nodes behind HAProxy, kill some under load, and verify
 	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
 	bin/loadgen fleet --kills 10 $(ARGS)
 
+# The newest release; without one, the commit before the newest migration.
+PREVIOUS ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null || \
+	git log -1 --diff-filter=A --format=%h^ -- 'db/migrations/*.sql')
+
 .PHONY: upgrade
-upgrade: build ## Run the program of the commit PREVIOUS and this one on one database under load, and verify
+upgrade: build ## Run the program of PREVIOUS (the newest release) and this one on one database under load, and verify
 	go build -buildvcs=false -o bin/loadgen ./tools/loadgen
-	@test -n "$(PREVIOUS)" || { echo "upgrade: set PREVIOUS to a commit"; exit 1; }
+	@git rev-parse --verify --quiet '$(PREVIOUS)^{commit}' || { echo "upgrade: set PREVIOUS to a commit of this repository"; exit 1; }
 	rm -rf bin/previous && mkdir -p bin/previous
 	git archive $(PREVIOUS) | tar -x -C bin/previous
-	cd bin/previous && go build -buildvcs=false -o tallygate ./cmd/tallygate
-	bin/loadgen upgrade --previous bin/previous/tallygate $(ARGS)
+	@if cd bin/previous && go list -deps ./cmd/tallygate >/dev/null; then \
+		go build -buildvcs=false -o tallygate ./cmd/tallygate && cd ../.. && \
+		bin/loadgen upgrade --previous bin/previous/tallygate $(ARGS); \
+	else \
+		echo "NO CHECK of an upgrade was made: the modules of $(PREVIOUS) cannot be downloaded."; \
+	fi
 
 .PHONY: lint
 lint: ## Check format, go vet and staticcheck
@@ -183,10 +199,12 @@ lint: ## Check format, go vet and staticcheck
 	go vet ./...
 	go tool staticcheck ./...
 
+GENERATED = graph docs/configuration.md '*.qtpl.go'
+
 .PHONY: check
 check: generate ## Check that generated files, assets and go.mod are current, lint, and check layout, words and vulnerabilities
-	git diff --exit-code -- graph docs/configuration.md
-	@untracked=$$(git ls-files --others --exclude-standard -- graph docs/configuration.md); if [ -n "$$untracked" ]; then echo "not committed:"; echo "$$untracked"; exit 1; fi
+	git diff --exit-code -- $(GENERATED)
+	@untracked=$$(git ls-files --others --exclude-standard -- $(GENERATED)); if [ -n "$$untracked" ]; then echo "not committed:"; echo "$$untracked"; exit 1; fi
 	go run -buildvcs=false ./frontend-assets/build -check
 	go mod tidy -diff
 	@$(MAKE) --no-print-directory lint

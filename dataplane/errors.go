@@ -13,9 +13,9 @@ type handler func(http.ResponseWriter, *http.Request) error
 
 // serve turns a handler's error into the contract's answer. An error that is not a model.Error,
 // such as a panic, is an internal fault: it is logged here, once, and answered with 503
-// unavailable. methods are those that the handler accepts; text returns the body's text for an
-// error.
-func serve(log *slog.Logger, methods string, text func(*model.Error) string, h handler) http.HandlerFunc {
+// unavailable. methods are those that the handler accepts; body returns the members of the answer to
+// an error.
+func serve(log *slog.Logger, methods string, body func(*model.Error) map[string]string, h handler) http.HandlerFunc {
 	failures := web.NewFailureLog(log)
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := web.Try(func() error { return h(w, r) })
@@ -28,13 +28,20 @@ func serve(log *slog.Logger, methods string, text func(*model.Error) string, h h
 			failures.Error(r.Context(), "request failed", err, "path", r.URL.Path)
 		}
 
-		web.WriteError(w, shown, methods, map[string]string{"error": text(shown)})
+		web.WriteError(w, shown, methods, body(shown))
 	}
 }
 
-// The analytics contract answers with an error's code, the captcha contract with a sentence.
-func code(e *model.Error) string     { return e.Code }
-func sentence(e *model.Error) string { return e.Message }
+// code returns the answer of the analytics contract: an error's code, and the field that caused it.
+func code(e *model.Error) map[string]string {
+	if e.Field == "" {
+		return map[string]string{"error": e.Code}
+	}
+	return map[string]string{"error": e.Code, "field": e.Field}
+}
+
+// sentence returns the answer of the captcha contract.
+func sentence(e *model.Error) map[string]string { return map[string]string{"error": e.Message} }
 
 // serveOK is serve for an endpoint that answers every call with HTTP 200. An error is an internal
 // fault: it is logged, and unavailable writes the answer.

@@ -3,6 +3,7 @@
 // contains no subject of the product. Each subject has a package of its own, with a Store made from
 // a DB:
 //
+//	copies         copies of a whole installation in another database
 //	cells          the schemas that sites' hits are in, and moves between them
 //	accounts       users, members, sessions, passwords, API tokens
 //	retention      old, deleted and erased rows; partitions
@@ -20,6 +21,7 @@
 //	pgpool         the connections to a PostgreSQL server
 //	tables         columns of the tables that batches write
 //	watch          notifications of changes, on both engines
+//	damage         what the database reports about damaged data
 //	sqlitefile     the connections of a SQLite file; sqlitestmt and saltfile are leaves, too
 //	model          entities and their rules, without SQL
 //
@@ -33,6 +35,7 @@ package db
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -109,6 +112,8 @@ type Options struct {
 	// CellURLs are addresses, by the ids of cells, at which the same tables are: on Citus that of a worker.
 	// The writers of a cell's hits use it; a cell without one has DirectURL or the URL.
 	CellURLs map[int64]string
+
+	purpose string // added to the name of the connections, see ForCopy
 }
 
 // EmbeddedURL returns the URL used when none is configured: one SQLite file in the data directory.
@@ -129,6 +134,15 @@ func OpenWith(rawURL string, options Options) (*DB, error) {
 		return openPostgres(rawURL, options)
 	}
 	return nil, errors.New("the database URL is neither a postgres nor a sqlite address")
+}
+
+// Written returns a channel of SQLite that receives after uses of this process's writing connection, for
+// one receiver. It is nil on PostgreSQL.
+func (d *DB) Written() <-chan struct{} {
+	if d.sqlite == nil {
+		return nil
+	}
+	return d.sqlite.Used()
 }
 
 // SQLiteFile returns the file of an embedded database. ok is false for any other database.
@@ -159,22 +173,42 @@ func openSQLite(path string) (*DB, error) {
 		return nil, errors.Join(err, read.Close(), writer.Close())
 	}
 
-	data := bun.NewDB(dataRead, sqlitedialect.New())
+	data := sqliteDB(dataRead)
 
 	d := &DB{
-		Write:     bun.NewDB(writer.Pool(sqlitefile.Ordinary), sqlitedialect.New()),
-		Read:      bun.NewDB(read, sqlitedialect.New()),
-		DataWrite: bun.NewDB(writer.Pool(sqlitefile.Urgent), sqlitedialect.New()),
+		Write:     sqliteDB(writer.Pool(sqlitefile.Ordinary)),
+		Read:      sqliteDB(read),
+		DataWrite: sqliteDB(writer.Pool(sqlitefile.Urgent)),
 		DataRead:  data,
 		sqlite:    writer,
 
 		SQLitePath: path,
-		changes:    watch.NewSQLite(data),
+		changes:    watch.NewSQLite(data, path),
 		Clock:      newClock(),
 		longReads:  make(chan struct{}, maxLongReads),
 		List:       celllist.NewSQLite(),
 	}
 	return d, nil
+}
+
+// sqliteDB returns a pool for statements of bun. Columns of newer programs are ignored.
+func sqliteDB(pool *sql.DB) *bun.DB {
+	return bun.NewDB(pool, sqlitedialect.New(), bun.WithDiscardUnknownColumns())
+}
+
+// OpenCopy prepares a file of SQLite for reading, which no process may write meanwhile, such as a backup. It
+// leaves no other files next to it, and does not read a log next to it.
+func OpenCopy(path string) (*DB, error) {
+	pool, err := sqlitefile.ReadCopy(path)
+	if err != nil {
+		return nil, err
+	}
+
+	read := sqliteDB(pool)
+	return &DB{
+		Write: read, Read: read, DataWrite: read, DataRead: read, SQLitePath: path,
+		Clock: newClock(), longReads: make(chan struct{}, 1), List: celllist.NewSQLite(),
+	}, nil
 }
 
 func openPostgres(rawURL string, options Options) (*DB, error) {
@@ -189,6 +223,10 @@ func openPostgres(rawURL string, options Options) (*DB, error) {
 		if direct, err = pgpool.Parse(options.DirectURL); err != nil {
 			return nil, fmt.Errorf("direct address: %w", err)
 		}
+	}
+	if options.purpose != "" {
+		pool.RuntimeParams["application_name"] += " " + options.purpose
+		direct.RuntimeParams["application_name"] = pool.RuntimeParams["application_name"]
 	}
 
 	write := pgpool.Open(pool, cmp.Or(options.Connections, postgresPool), isPooled)

@@ -138,6 +138,12 @@ func IsUnavailable(err error) bool {
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
+// IsDamaged reports whether SQLite found a file that contradicts itself, or that is no database.
+func IsDamaged(err error) bool {
+	code := sqliteCode(err) & 0xff
+	return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
+}
+
 // sqliteCode returns SQLite's extended result code, or 0 for another error.
 func sqliteCode(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {

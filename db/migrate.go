@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,10 +16,14 @@ import (
 // A migration waits for a table of PostgreSQL for half a second at a time, because every statement
 // on the table queues behind it. It tries again every three seconds, for ten minutes in all.
 //
-// It fails with ErrProgramTooOld for a schema that this program does not understand, and with
-// ErrEarlierLayout for a database of the builds before the first release.
+// It fails with ErrProgramTooOld for a schema that this program does not understand, with
+// ErrEarlierLayout for a database of the builds before the first release, with an IncompleteError for
+// one that was restored in part, and with ErrUnfinishedCopy for one that was copied in part.
 func (d *DB) Migrate(ctx context.Context, now func() time.Time) error {
-	return d.MigrateWith(ctx, programMigrations, now)
+	if err := d.MigrateWith(ctx, programMigrations, now); err != nil {
+		return err
+	}
+	return d.CheckComplete(ctx)
 }
 
 // MigrateWith is Migrate with another set of migrations. Tests call it.
@@ -51,7 +54,7 @@ func (d *DB) MigrateWith(ctx context.Context, migrations *Migrations, now func()
 
 // isMigrated reports whether the database has all migrations.
 func (d *DB) isMigrated(ctx context.Context, migrations *Migrations) (bool, error) {
-	exists, err := d.hasTable(ctx, "schema_migrations")
+	exists, err := d.hasList(ctx)
 	if err != nil || !exists {
 		return false, err
 	}
@@ -65,6 +68,11 @@ func (d *DB) isMigrated(ctx context.Context, migrations *Migrations) (bool, erro
 	}
 
 	return len(schema.Pending) == 0, err
+}
+
+// HasSchema reports whether a version of the program has migrated the database.
+func (d *DB) HasSchema(ctx context.Context) (bool, error) {
+	return d.hasTable(ctx, "schema_migrations")
 }
 
 // hasTable reports whether the database has a table.
@@ -258,7 +266,8 @@ var ErrEarlierLayout = errors.New("the database was created by a build of Tallyg
 func (d *DB) refuseEarlierLayout(ctx context.Context) error {
 	earlier, err := d.Write.NewSelect().Table("schema_migrations").Where("name = ?", earlierLayout).Exists(ctx)
 	if err != nil {
-		return fmt.Errorf("read schema_migrations: %w", err)
+		// Other programs have a table of this name with other columns.
+		return errors.Join(d.refuseForeign(ctx), fmt.Errorf("read schema_migrations: %w", err))
 	}
 	if earlier {
 		return ErrEarlierLayout
@@ -276,6 +285,7 @@ var ErrProgramTooOld = errors.New("the database's schema belongs to a newer vers
 
 // Schema compares a database's schema with what a program understands.
 type Schema struct {
+	Applied       []string // in the order of their names
 	Pending       []string // of the program, in their order, that the database does not have
 	Unknown       []string // applied by a newer program
 	Newest        string   // the newest migration that the program understands
@@ -286,12 +296,12 @@ type Schema struct {
 func (s Schema) TooNew() bool { return s.OldestProgram > s.Newest }
 
 // Schema returns the state of the schema for this program. It fails while the database is unavailable or was never
-// migrated.
+// migrated, and with ErrUnfinishedCopy in addition to the state.
 func (d *DB) Schema(ctx context.Context) (Schema, error) { return d.schema(ctx, programMigrations) }
 
 // SchemaOrEmpty is Schema, also for a database that was never migrated.
 func (d *DB) SchemaOrEmpty(ctx context.Context) (Schema, error) {
-	exists, err := d.hasTable(ctx, "schema_migrations")
+	exists, err := d.hasList(ctx)
 	switch {
 	case err != nil:
 		return Schema{}, err
@@ -309,32 +319,37 @@ func (d *DB) SchemaOrEmpty(ctx context.Context) (Schema, error) {
 func (d *DB) schema(ctx context.Context, migrations *Migrations) (Schema, error) {
 	s := Schema{Newest: migrations.Newest()}
 
-	var applied []string
-	if err := d.Read.NewSelect().Table("schema_migrations").Column("name").Order("name").Scan(ctx, &applied); err != nil {
+	err := d.Read.NewSelect().Table("schema_migrations").Column("name").Order("name").Scan(ctx, &s.Applied)
+	if err != nil {
 		return s, err
 	}
 
 	for _, name := range migrations.names {
-		if !slices.Contains(applied, name) {
+		if !slices.Contains(s.Applied, name) {
 			s.Pending = append(s.Pending, name)
 		}
 	}
 
-	for _, name := range applied {
+	for _, name := range s.Applied {
 		if !slices.Contains(migrations.names, name) {
 			s.Unknown = append(s.Unknown, name)
 		}
 	}
 
-	if len(applied) == 0 {
+	if len(s.Applied) == 0 {
 		return s, nil
 	}
 
 	// The first migration creates the table.
-	err := d.Read.NewSelect().Table("settings").Column("value").Where("name = ?", oldestProgramSetting).
-		Scan(ctx, &s.OldestProgram)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
+	var settings []struct{ Name, Value string }
+	err = d.Read.NewSelect().Table("settings").Column("name", "value").
+		Where("name IN (?)", bun.List([]string{oldestProgramSetting, CopySetting})).Scan(ctx, &settings)
+	for _, setting := range settings {
+		if setting.Name == CopySetting {
+			err = ErrUnfinishedCopy
+			continue
+		}
+		s.OldestProgram = setting.Value
 	}
 
 	return s, err

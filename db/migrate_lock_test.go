@@ -114,7 +114,7 @@ INSERT INTO shops SELECT i, 'Ulm' FROM generate_series(1, 1000) AS i;`}
 	// A unique index over equal values fails and leaves an invalid index.
 	const comment = "-- outside of a transaction\n"
 	refused := map[string]string{"2_visits": before["2_visits"], "3_city": comment +
-		"CREATE UNIQUE INDEX{{.Concurrently}} IF NOT EXISTS shops_city ON shops (city);"}
+		"CREATE UNIQUE INDEX @concurrently IF NOT EXISTS shops_city ON shops (city);"}
 	if err := d.MigrateWith(t.Context(), set(refused), time.Now); !db.IsUnique(err) {
 		t.Fatalf("error %v, want that the values are not unique", err)
 	}
@@ -133,8 +133,8 @@ INSERT INTO shops SELECT i, 'Ulm' FROM generate_series(1, 1000) AS i;`}
 
 	accepted := map[string]string{"2_visits": before["2_visits"], "3_city": comment + `
 -- Two indexes.
-CREATE INDEX{{.Concurrently}} IF NOT EXISTS shops_city ON shops (city);
-CREATE INDEX{{.Concurrently}} IF NOT EXISTS visits_site
+CREATE INDEX @concurrently IF NOT EXISTS shops_city ON shops (city);
+CREATE INDEX @concurrently IF NOT EXISTS visits_site
   ON visits (site_id, day); -- of all partitions
 `}
 	migrated := make(chan error, 1)

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// retryFor bounds the retries of a transaction on SQLite by time. A transaction that ran longer
-	// has already waited for the busy_timeout. On PostgreSQL a conflict's loser can run again,
-	// however long it took to meet the other one.
+	// retryFor bounds the retries of a transaction on SQLite by time. A transaction that ran longer has
+	// already waited for the lock. On PostgreSQL a conflict's loser can run again, however long it took
+	// to meet the other one.
 	retryFor = 4 * time.Second
 
 	// deadlockPause is the first wait after a deadlock; each further one is twice as long.

@@ -2,8 +2,9 @@ package assets
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
-	"html/template"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -27,6 +28,7 @@ var consoleFiles = map[string]*file{
 	"captcha.js":   builtFile("console/captcha.js", javascript),
 	"account.js":   builtFile("console/account.js", javascript),
 	"operator.js":  builtFile("console/operator.js", javascript),
+	"import.js":    builtFile("console/import.js", javascript),
 	"de.js":        builtFile("console/de.js", javascript),
 	"de-pages.js":  builtFile("console/de-pages.js", javascript),
 	"console.css":  builtFile("console/console.css", "text/css; charset=utf-8"),
@@ -41,13 +43,16 @@ var consoleVersion = func() string {
 	return consolePrefix + hash(all.Bytes()) + "/"
 }()
 
-// consolePaths lists the patterns of the console's pages; a pattern that ends in a slash includes all
-// paths below it. The console itself reports unknown ids and pages below them. Earlier shared links have
-// their token below /share/, which the console moves behind #.
+// consolePaths lists the patterns of the console's pages, as src/console/main.tsx does. The console
+// itself reports unknown ids. Earlier shared links have their token below /share/, which the console
+// moves behind #.
 var consolePaths = []string{
 	"/{$}", "/sign-in", "/sign-up", "/forgot-password", "/reset-password", "/accept-invitation", "/confirm-sign-up",
-	"/confirm-email", "/sites/", "/captcha", "/captcha/", "/account", "/members", "/tokens", "/sessions", "/security",
-	"/share", "/share/", "/operator", "/audit", "/stop-mail",
+	"/confirm-email", "/stop-mail", "/share", "/share/{token}",
+	"/sites/new", "/sites/{id}", "/sites/{id}/live", "/sites/{id}/install", "/sites/{id}/events", "/sites/{id}/rejections",
+	"/sites/{id}/webhooks", "/sites/{id}/export", "/sites/{id}/import", "/sites/{id}/settings", "/sites/{id}/sharing", "/sites/{id}/saved",
+	"/sites/{id}/usage", "/deleted", "/captcha", "/captcha/new", "/captcha/{id}", "/account", "/members", "/tokens",
+	"/sessions", "/security", "/audit", "/operator",
 }
 
 // consolePolicy allows scripts, styles, requests and frames of the console's own origin only. No
@@ -75,24 +80,43 @@ const consoleIcon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"
 	`stroke="#1f52cc" stroke-width="1.8" stroke-linecap="round"/></svg>`
 
 // MountConsole adds the console to the control plane's routes: its pages, which post to /graphql of
-// their own origin, its files, which browsers cache for a year, and the page that previews a captcha
+// their own origin and say at all other paths that there is no page, its files, which browsers cache for a year, and the page that previews a captcha
 // widget. captchaURL is the origin that serves the widget. No page can be framed by other origins.
 func MountConsole(mux *http.ServeMux, captchaURL string) {
 	for _, pattern := range consolePaths {
-		mux.HandleFunc("GET "+pattern, serveConsolePage)
+		mux.HandleFunc("GET "+pattern, serveConsolePage(http.StatusOK))
 	}
 
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			http.NotFound(w, r)
+			return
+		}
+		serveConsolePage(http.StatusNotFound)(w, r)
+	})
+	mux.HandleFunc("GET /favicon.ico", serveIcon)
 	mux.HandleFunc("GET "+consolePrefix, serveConsoleFile)
 	mux.HandleFunc("GET "+captchaPreview, previewCaptcha(captchaURL))
 }
 
-func serveConsolePage(w http.ResponseWriter, _ *http.Request) {
-	pageHeaders(w.Header(), consolePolicy)
-	w.Header().Set("X-Frame-Options", "DENY")
+// serveIcon answers for pages that name no icon, such as answers of the API that are opened in a browser.
+func serveIcon(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "image/svg+xml")
+	w.Header().Set("Cache-Control", "max-age=86400")
+	_, _ = io.WriteString(w, consoleIcon)
+}
 
-	// Addresses of shared links may be public, which their reports need not be.
-	w.Header().Set("X-Robots-Tag", "noindex")
-	_, _ = w.Write(consolePage)
+// serveConsolePage returns the handler that answers with the page and a status.
+func serveConsolePage(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		pageHeaders(w.Header(), consolePolicy)
+		w.Header().Set("X-Frame-Options", "DENY")
+
+		// Addresses of shared links may be public, which their reports need not be.
+		w.Header().Set("X-Robots-Tag", "noindex")
+		w.WriteHeader(status)
+		_, _ = w.Write(consolePage)
+	}
 }
 
 // pageHeaders sets the headers that all pages of the console have.
@@ -127,16 +151,11 @@ var (
 	previewTheme    = map[string]string{"": "light dark", "light": "light", "dark": "dark"}
 )
 
-var previewPage = template.Must(template.New("preview").Parse(`<!doctype html>
-<html lang="{{or .Language "en"}}">
-<meta charset="utf-8">
-<title>Captcha preview</title>
-<meta name="color-scheme" content="{{.Theme}}">
-<link rel="icon" href="data:,">
-<div class="service-captcha" data-sitekey="{{.Sitekey}}"></div>
-<script defer src="{{.Script}}"></script>
-</html>
-`))
+// preview is the page with one widget.
+type preview struct {
+	Sitekey, Language, Theme string
+	Script                   string // URL
+}
 
 // previewCaptcha returns the handler of the page with one widget. The page is separate because the
 // widget needs another policy than the console.
@@ -152,16 +171,9 @@ func previewCaptcha(captchaURL string) http.HandlerFunc {
 			return
 		}
 
-		var page bytes.Buffer
-		err := previewPage.Execute(&page, map[string]string{
-			"Sitekey": q.Get("sitekey"), "Language": q.Get("lang"), "Theme": theme, "Script": captchaURL + "/captcha.js",
-		})
-		if err != nil {
-			http.Error(w, "the page could not be written", http.StatusInternalServerError)
-			return
-		}
-
 		pageHeaders(w.Header(), policy)
-		_, _ = w.Write(page.Bytes())
+		_, _ = io.WriteString(w, previewPage(preview{
+			Sitekey: q.Get("sitekey"), Language: cmp.Or(q.Get("lang"), "en"), Theme: theme, Script: captchaURL + "/captcha.js",
+		}))
 	}
 }

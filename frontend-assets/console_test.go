@@ -1,9 +1,12 @@
 package assets
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,17 +21,24 @@ func getConsole(t *testing.T, method, path string) *http.Response {
 	return w.Result()
 }
 
+func TestFavicon(t *testing.T) {
+	r := getConsole(t, "GET", "/favicon.ico")
+	if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != "image/svg+xml" {
+		t.Errorf("%s, %s", r.Status, r.Header.Get("Content-Type"))
+	}
+}
+
 func TestConsolePages(t *testing.T) {
 	for path, status := range map[string]int{
 		"/": 200, "/sign-in": 200, "/reset-password": 200, "/sites/new": 200, "/sites/site_x/events": 200, "/captcha": 200,
-		"/captcha/key_x": 200, "/tokens": 200, "/share": 200, "/share/tgl_x": 200, "/operator": 200, "/nothing": 404, "/sign-in/": 404, "/console/": 404,
+		"/captcha/key_x": 200, "/tokens": 200, "/share": 200, "/share/tgl_x": 200, "/operator": 200, "/deleted": 200, "/nothing": 404, "/sites/site_x/nothing": 404, "/sign-in/": 404, "/console/": 404,
 		"/console/000000000000/main.js": 404, consoleVersion + "other.js": 404, consoleVersion: 404,
 	} {
 		r := getConsole(t, "GET", path)
 		if r.StatusCode != status {
 			t.Errorf("%s: status %d, want %d", path, r.StatusCode, status)
 		}
-		if status != 200 {
+		if strings.HasPrefix(path, consolePrefix) {
 			continue
 		}
 
@@ -39,8 +49,28 @@ func TestConsolePages(t *testing.T) {
 		}
 	}
 
-	if r := getConsole(t, "POST", "/"); r.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("POST: status %d", r.StatusCode)
+	if r := getConsole(t, "POST", "/"); r.StatusCode != http.StatusNotFound || strings.Contains(r.Header.Get("Content-Type"), "html") {
+		t.Errorf("POST: status %d, headers %v", r.StatusCode, r.Header)
+	}
+}
+
+// TestConsolePathsOfRouter compares the paths that the server knows with the pages of the console's router.
+func TestConsolePathsOfRouter(t *testing.T) {
+	source, err := os.ReadFile("src/console/main.tsx")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	pages := map[string]bool{}
+	for _, path := range regexp.MustCompile(`'(/[a-z:/-]*)'`).FindAllStringSubmatch(string(source), -1) {
+		pages[regexp.MustCompile(`:([a-z]+)`).ReplaceAllString(path[1], "{$1}")] = true
+	}
+	served := map[string]bool{}
+	for _, pattern := range consolePaths {
+		served[strings.TrimSuffix(pattern, "{$}")] = true
+	}
+	if !maps.Equal(pages, served) || len(pages) < 30 {
+		t.Errorf("the router has the pages\n%q, the server\n%q", slices.Sorted(maps.Keys(pages)), slices.Sorted(maps.Keys(served)))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/cells"
+	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
@@ -27,6 +28,7 @@ type housekeeping struct {
 	log             *slog.Logger
 	exports         exportPlanner
 	reports         *reports.Store
+	imports         *imports.Store
 	built           func(reports.Built) // counts what buildReports has done
 	reportMails     *reportPlanner
 	sites           *sites.Store
@@ -147,6 +149,13 @@ func (h *housekeeping) deleteOldReports(ctx context.Context, now model.Instant) 
 func (h *housekeeping) deleteOldRecords(ctx context.Context, now model.Instant) (int64, error) {
 	n, err := h.retention.DeleteOldRecords(ctx, now)
 	return n, errors.Join(err, h.reports.AbandonImports(ctx, now))
+}
+
+// tendImports ends imports that wait for too long, and deletes the uploads of finished ones and the rows of
+// undone imports.
+func (h *housekeeping) tendImports(ctx context.Context, now model.Instant) (int64, error) {
+	n, err := h.imports.Tend(ctx, now)
+	return n, errors.Join(err, h.reports.PurgeUndone(ctx))
 }
 
 // continueMoves carries on the moves of sites and accounts to other cells. While the default cell is

@@ -171,7 +171,7 @@ func awaitThat(t *testing.T, done func() (string, bool)) {
 // today and yesterday.
 var clean = [3]int{1, 1, 2}
 
-func TestHousekeepingEmbedded(t *testing.T) {
+func TestHousekeepingInMemory(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		litter(t, d)

@@ -64,6 +64,7 @@ func (h *housekeeping) tasks() []task {
 
 		// Reports.
 		{"reports:build", time.Minute, certain, h.buildReports, ""},
+		{"imports:tend", time.Minute, certain, h.tendImports, "pieces of finished uploads deleted"},
 		{"housekeeping:old-reports", 24 * time.Hour, certain, h.deleteOldReports, "rows of old reports deleted"},
 
 		// Deliveries, exports, usage, mails and notices.

@@ -1,5 +1,5 @@
 // Package jobs is the worker role: work that runs after a request or without any. It decides what
-// runs when. Package queue carries the tasks through Redis, webhook makes the deliveries and mail
+// runs when. Package queue carries the tasks through Redis or memory, webhook makes the deliveries and mail
 // sends the mails.
 //
 // Rows in the database and the clock determine the due work, so that an empty or absent Redis loses
@@ -24,37 +24,41 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/cells"
+	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/jobs/importjob"
 	"github.com/tallygate/tallygate/jobs/mail"
 	"github.com/tallygate/tallygate/jobs/queue"
 	"github.com/tallygate/tallygate/jobs/webhook"
 )
 
 const (
-	scheduleEvery = 5 * time.Second // interval at which the schedule is checked
-	sweepEvery    = 2 * time.Second // interval at which the database is read for due work
-	clockTimeout  = 3 * time.Second // for one comparison of the clocks
-	sweepTimeout  = 2 * time.Minute // for one sweep, against a database that does not answer
+	scheduleEvery = 5 * time.Second  // interval at which the schedule is checked
+	sweepEvery    = 2 * time.Second  // interval at which the database is read for due work
+	clockTimeout  = 3 * time.Second  // for one comparison of the clocks
+	sweepTimeout  = 2 * time.Minute  // for one sweep, against a database that does not answer
+	importCall    = 20 * time.Second // for one call of the API of another service
 )
 
 // Options configure a Worker. DB, Now and Log are required.
 type Options struct {
 	DB       *db.DB
-	RedisURL string // see queue.Options; "": a queue inside this process
+	RedisURL string // see queue.Options; "": a queue in the memory of this process
 	Now      func() time.Time
 	Log      *slog.Logger
 
-	WebhookNets        []netip.Prefix // webhooks may call them in addition to hosts on the internet
-	WebhookAuthorities *x509.CertPool // sign the webhooks' certificates; nil: the system's authorities
-	Mail               *mail.Server   // nil: mails are logged and not sent
-	Reports            ReportFigures  // of report mails; nil: no report mails are sent
-	Tracer             trace.Tracer   // traces deliveries, mails and periodic tasks; nil: nothing is traced
-	BaseURL            string         // origin of the control plane, which mails name and link to; "": they do not
+	WebhookNets        []netip.Prefix   // webhooks may call them in addition to hosts on the internet
+	WebhookAuthorities *x509.CertPool   // sign the webhooks' certificates; nil: the system's authorities
+	Mail               *mail.Server     // nil: mails are logged and not sent
+	Reports            ReportFigures    // of report mails; nil: no report mails are sent
+	Imports            importjob.Reader // reads exports of other services; nil: no imports are run
+	Tracer             trace.Tracer     // traces deliveries, mails and periodic tasks; nil: nothing is traced
+	BaseURL            string           // origin of the control plane, which mails name and link to; "": they do not
 
 	// RetentionMonths is how many whole months before the current one visits, page views and events
 	// are kept; 0: forever.
@@ -81,6 +85,7 @@ type Worker struct {
 	outbox   *outbox.Store
 	reports  *reports.Store
 	tasks    *taskMetrics
+	imports  *importjob.Runner // nil without Options.Imports
 
 	schedule   []queue.Periodic
 	sweepEvery time.Duration
@@ -130,11 +135,18 @@ func newWorker(s settings) (*Worker, error) {
 		IDs: keys.New(s.DB).NodeIDs, Tracer: s.Tracer,
 	})
 
+	if s.Imports != nil {
+		w.imports = importjob.New(importjob.Options{
+			DB: s.DB, Clock: w.clock, Log: s.Log, Reader: s.Imports, Blocked: webhook.ErrBlocked,
+			Client: webhook.NewClient(s.WebhookNets, s.WebhookAuthorities, importCall),
+		})
+	}
+
 	if w.schedule = slices.Clone(s.schedule); w.schedule == nil {
 		w.schedule = newSchedule(w.clock, &housekeeping{
 			db: s.DB, accounts: accounts.New(s.DB), outbox: w.outbox, retention: retention.New(s.DB),
 			sites: sites.New(s.DB), cells: cells.New(s.DB), reportMails: &reportPlanner{store: sites.New(s.DB), figures: s.Reports},
-			reports: w.reports, built: w.tasks.built, log: s.Log, exports: w.webhooks,
+			reports: w.reports, imports: imports.New(s.DB), built: w.tasks.built, log: s.Log, exports: w.webhooks,
 			retentionMonths: s.RetentionMonths, reportMonths: s.ReportMonths,
 		})
 	}
@@ -167,8 +179,44 @@ func (w *Worker) begin() error {
 	w.loops.Go(func() { w.every(scheduleEvery, w.submitSchedule) })
 	w.loops.Go(func() { w.every(w.sweepEvery, func() { w.sweep("look for due deliveries", w.webhooks.Sweep) }) })
 	w.loops.Go(func() { w.every(w.sweepEvery, func() { w.sweep("look for due mails", w.mails.Sweep) }) })
+	if w.imports != nil {
+		for api, jobs := range importjob.AtOnce {
+			places := make(chan struct{}, jobs)
+			w.loops.Go(func() { w.every(w.sweepEvery, func() { w.startImports(api, places) }) })
+		}
+	}
 
 	return nil
+}
+
+// startImports starts the import jobs that are due while one of their places is free. They run apart from the
+// queue: they take longer than its tasks.
+func (w *Worker) startImports(api bool, places chan struct{}) {
+	for {
+		select {
+		case places <- struct{}{}:
+		default:
+			return
+		}
+
+		job, err := w.imports.Lease(w.ctx, api)
+		if err != nil || job == nil {
+			<-places
+			w.logImports("look for due imports", err)
+			return
+		}
+		w.loops.Go(func() {
+			defer func() { <-places }()
+			w.logImports("run an import", w.imports.Run(w.ctx, job))
+		})
+	}
+}
+
+// logImports logs an error, unless the process stops.
+func (w *Worker) logImports(action string, err error) {
+	if err != nil && w.ctx.Err() == nil {
+		w.queue.LogError(action, err)
+	}
 }
 
 // oneAtATime returns a handler that does nothing while the task still runs in this process for an

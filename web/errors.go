@@ -18,6 +18,7 @@ var statuses = map[model.Kind]int{
 	model.Forbidden:        http.StatusForbidden,
 	model.NotFound:         http.StatusNotFound,
 	model.MethodNotAllowed: http.StatusMethodNotAllowed,
+	model.Conflict:         http.StatusConflict,
 	model.QuotaExceeded:    http.StatusTooManyRequests,
 	model.RateLimited:      http.StatusTooManyRequests,
 	model.Unavailable:      http.StatusServiceUnavailable,

@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/web"
 )
 
-// TestStatuses goes through the kinds of errors (section 7 of both contracts). Kinds without an
-// HTTP status, unknown errors and panics are all shown as unavailable.
+// TestStatuses goes through the kinds of errors (section 7 of both contracts). Internal errors,
+// unknown errors and panics are all shown as unavailable.
 func TestStatuses(t *testing.T) {
 	kind := func(k model.Kind) error { return fmt.Errorf("wrapped: %w", &model.Error{Kind: k, Code: "code"}) }
 	for _, test := range []struct {
@@ -26,11 +26,11 @@ func TestStatuses(t *testing.T) {
 		{kind(model.Forbidden), http.StatusForbidden, "code"},
 		{kind(model.NotFound), http.StatusNotFound, "code"},
 		{kind(model.MethodNotAllowed), http.StatusMethodNotAllowed, "code"},
+		{kind(model.Conflict), http.StatusConflict, "code"},
 		{kind(model.QuotaExceeded), http.StatusTooManyRequests, "code"},
 		{kind(model.RateLimited), http.StatusTooManyRequests, "code"},
 		{kind(model.Unavailable), http.StatusServiceUnavailable, "code"},
 		{kind(model.Internal), http.StatusServiceUnavailable, "unavailable"},
-		{kind(model.Conflict), http.StatusServiceUnavailable, "unavailable"},
 		{errors.New("unknown"), http.StatusServiceUnavailable, "unavailable"},
 		{web.NewPanic("wrong"), http.StatusServiceUnavailable, "unavailable"},
 	} {

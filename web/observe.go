@@ -69,7 +69,7 @@ type route struct {
 const (
 	maxStatus = 600
 
-	// otherRoute names requests that no pattern matches.
+	// otherRoute names requests that no pattern but "/" matches.
 	otherRoute = "other"
 )
 
@@ -150,7 +150,7 @@ func (o *Observer) routeOf(pattern string) *route {
 	if _, path, ok := strings.Cut(pattern, " "); ok {
 		name = path
 	}
-	if name == "" {
+	if name == "" || name == "/" {
 		name = otherRoute
 	}
 

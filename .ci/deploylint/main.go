@@ -5,21 +5,13 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 
-	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"github.com/moby/buildkit/frontend/dockerfile/linter"
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
 
 func main() {
@@ -61,61 +53,4 @@ func dockerfile(deploy string) error {
 	}
 
 	return warned
-}
-
-// compose loads each file as "docker compose config" does.
-func compose(deploy string) error {
-	files, err := filepath.Glob(filepath.Join(deploy, "compose", "*.yaml"))
-	if err != nil || len(files) == 0 {
-		return fmt.Errorf("no Compose files: %w", err)
-	}
-
-	for _, file := range files {
-		options, err := cli.NewProjectOptions([]string{file}, cli.WithEnv([]string{
-			"APP_HOST=app.example.com", "STATS_HOST=stats.example.com", "SECRET=s", "POSTGRES_PASSWORD=p",
-		}))
-		if err != nil {
-			return err
-		}
-		project, err := options.LoadProject(context.Background())
-		if err == nil && len(project.Services) == 0 {
-			err = fmt.Errorf("no services")
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-	}
-
-	return nil
-}
-
-// kubernetes decodes each object strictly: an unknown or repeated field is an error.
-func kubernetes(deploy string) error {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return err
-		}
-	}
-	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
-
-	files, err := filepath.Glob(filepath.Join(deploy, "kubernetes", "*.yaml"))
-	if err != nil || len(files) == 0 {
-		return fmt.Errorf("no manifests: %w", err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		for _, document := range bytes.Split(text, []byte("\n---\n")) {
-			if _, _, err := decoder.Decode(document, nil, nil); err != nil {
-				return fmt.Errorf("%s: %w", file, err)
-			}
-		}
-	}
-
-	return nil
 }

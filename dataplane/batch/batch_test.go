@@ -163,7 +163,9 @@ func TestStopStoresWhatWaitsAndRefusesTheRest(t *testing.T) {
 }
 
 func TestStopGivesUpOnAStuckCommit(t *testing.T) {
+	stuck := make(chan struct{})
 	q := batch.New(func(ctx context.Context, _ []int) ([]int, error) {
+		close(stuck)
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}, batch.Options{})
@@ -174,6 +176,7 @@ func TestStopGivesUpOnAStuckCommit(t *testing.T) {
 		_, err := q.Do(context.Background(), 1, 1)
 		answer <- err
 	}()
+	<-stuck
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -38,6 +38,7 @@ type Counter[Key comparable] struct {
 	counts  map[Key]int64 // waiting for the next flush; at most max keys
 	grouped map[int64]int // keys of each group among them
 	dropped int64         // counts, not keys
+	waiting chan struct{} // with room for one; receives when the first count waits
 
 	start, stop sync.Once
 	stopping    chan struct{} // closed by Stop
@@ -81,6 +82,7 @@ func NewGrouped[Key comparable](
 		what:        o.What,
 		counts:      make(map[Key]int64),
 		grouped:     make(map[int64]int),
+		waiting:     make(chan struct{}, 1),
 		stopping:    make(chan struct{}),
 		stopped:     make(chan struct{}),
 		ctx:         ctx,
@@ -104,6 +106,13 @@ func (c *Counter[Key]) add(key Key, n int64) {
 			return
 		}
 		c.grouped[group]++
+
+		if len(c.counts) == 0 {
+			select {
+			case c.waiting <- struct{}{}:
+			default:
+			}
+		}
 	}
 	c.counts[key] += n
 }
@@ -137,19 +146,22 @@ func (c *Counter[Key]) Stop(ctx context.Context) error {
 	return c.flush(ctx)
 }
 
-// run flushes at the interval until Stop.
+// run flushes an interval after the first count that waits, until Stop. Without counts it sleeps.
 func (c *Counter[Key]) run() {
 	defer close(c.stopped)
-
-	ticker := time.NewTicker(c.interval)
-	defer ticker.Stop()
 
 	report := reporter{log: c.log, what: c.what}
 	for {
 		select {
 		case <-c.stopping:
 			return
-		case <-ticker.C:
+		case <-c.waiting:
+		}
+
+		select {
+		case <-c.stopping:
+			return
+		case <-time.After(c.interval):
 			err := c.flush(c.ctx)
 			report.flushed(c.ctx, err, c.Dropped())
 		}

@@ -187,6 +187,22 @@ func (s *Store) Invited(
 	return &invitation, user, err
 }
 
+// Offer returns the valid invitation with this secret, with the names that its person needs. It fails with
+// ErrInvalidToken for an invalid secret.
+func (s *Store) Offer(ctx context.Context, tokenHash []byte, now model.Instant) (*model.InvitationOffer, error) {
+	var offer model.InvitationOffer
+	err := s.db.Read.NewRaw(`SELECT i.email, i.role, i.expires_at, a.name AS account, coalesce(u.email, '') AS "by"
+		FROM invitations AS i JOIN accounts AS a ON a.id = i.account_id LEFT JOIN users AS u ON u.id = i.invited_by
+		WHERE i.token_hash = ? AND i.expires_at > ?`, tokenHash, now).Scan(ctx, &offer)
+	if err = db.OrNotFound(err); errors.Is(err, model.ErrNotFound) {
+		return nil, ErrInvalidToken
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read an invitation: %w", err)
+	}
+	return &offer, nil
+}
+
 // Accept consumes an invitation of a person who has no user: it creates the user as a member of the
 // account. It fails with ErrInvalidToken for an invalid secret, and with the Conflict email_taken
 // when a user has got the address since.

@@ -19,6 +19,7 @@ var (
 	siteObjectTables = map[model.NodeKind]string{
 		model.NodeAnnotation: "annotations", model.NodeSegment: "segments", model.NodeFunnel: "funnels",
 		model.NodeSharedLink: "shared_links", model.NodeErasure: "user_erasures",
+		model.NodeImport: "report_imports", model.NodeImportJob: "import_jobs",
 	}
 )
 

@@ -3,6 +3,9 @@ package accounts
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/uptrace/bun"
 
@@ -43,6 +46,41 @@ func defaultAccount(ctx context.Context, idb bun.IDB, userID int64) (int64, erro
 func members(idb bun.IDB, rows *[]*model.Membership) *bun.SelectQuery {
 	return idb.NewSelect().Model(rows).Relation("User").Relation("Account").
 		OrderExpr("?TableAlias.user_id, ?TableAlias.created_at, ?TableAlias.account_id")
+}
+
+// Users returns at most limit users of the installation with an address that contains a text, the newest
+// first, each with all memberships. The caller must be the operator's command line.
+func (s *Store) Users(ctx context.Context, search string, limit int) ([]*model.User, error) {
+	position := "instr"
+	if s.db.IsPostgres() {
+		position = "strpos"
+	}
+
+	var ids []int64
+	err := s.db.Read.NewSelect().Table("users").Column("id").
+		Where(position+"(email, ?) > 0", strings.ToLower(search)).Order("id DESC").Limit(int64(limit)).Scan(ctx, &ids)
+	if err != nil || len(ids) == 0 {
+		return nil, db.Wrap(err, "list users")
+	}
+
+	var rows []*model.Membership
+	if err := members(s.db.Read, &rows).Where("?TableAlias.user_id IN ?", bun.Tuple(ids)).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("list memberships of %d users: %w", len(ids), err)
+	}
+
+	// The rows of a user follow each other.
+	var users []*model.User
+	for len(rows) > 0 {
+		n := slices.IndexFunc(rows, func(m *model.Membership) bool { return m.UserID != rows[0].UserID })
+		if n < 0 {
+			n = len(rows)
+		}
+		users = append(users, model.NewMember(rows[:n]))
+		rows = rows[n:]
+	}
+	slices.Reverse(users)
+
+	return users, nil
 }
 
 // userWhere returns the user with a value in a column of memberships or, with the prefix "user.", of

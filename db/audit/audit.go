@@ -48,8 +48,8 @@ func WithActor(ctx context.Context, actor Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, actor)
 }
 
-// actorOf returns the context's actor. Without an actor it is the service itself.
-func actorOf(ctx context.Context) Actor {
+// ActorOf returns the context's actor. Without an actor it is the service itself.
+func ActorOf(ctx context.Context) Actor {
 	actor, ok := ctx.Value(actorKey{}).(Actor)
 	if !ok {
 		actor = Actor{Kind: System, Action: "system"}
@@ -92,7 +92,7 @@ var written atomic.Int64
 // Write adds a row for a change. tx must be the transaction of the change. It writes nothing if no
 // account has the number, with the same statement, unless the account is known.
 func Write(ctx context.Context, tx bun.IDB, c Change) error {
-	actor := c.actor(actorOf(ctx))
+	actor := c.actor(ActorOf(ctx))
 	before, err := encode(c.Before)
 	if err != nil {
 		return err

@@ -4,36 +4,69 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // ErrBackUpElsewhere is returned by BackUp on PostgreSQL.
 var ErrBackUpElsewhere = errors.New("PostgreSQL has programs for this: " +
 	"pg_dump --no-unlogged-table-data --format=custom --file=FILE DATABASE_URL")
 
-// BackUp writes a consistent copy of a SQLite database to a new file that only its owner can read.
-// The copy does not contain the salts of days. The service can run at the same time.
-func (s *Store) BackUp(ctx context.Context, file string) error {
+// BackUp writes a consistent copy of a SQLite database to a new file that only its owner can read. The
+// copy does not contain the salts of days. The service can run at the same time. The file appears under
+// its name when the copy is complete, was read back without a fault, and is on the disk; until then it is
+// a file next to it with ".partial" in its name, which a killed process leaves behind.
+func (s *Store) BackUp(ctx context.Context, file string) (err error) {
 	if s.db.IsPostgres() {
 		return ErrBackUpElsewhere
 	}
+	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fmt.Errorf("%s exists, and a backup must be a new file", file), err)
+	}
 
 	// VACUUM INTO accepts an empty file. Creating it first makes it private from the start.
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	partial, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".partial-*")
 	if err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(partial.Name()))
+		}
+	}()
+	defer partial.Close()
+
+	if _, err := s.db.Read.ExecContext(ctx, "VACUUM INTO ?", partial.Name()); err != nil {
+		return fmt.Errorf("copy the database: %w", err)
+	}
+	if err := partial.Sync(); err != nil {
 		return err
 	}
-	if _, err := s.db.Read.ExecContext(ctx, "VACUUM INTO ?", file); err != nil {
-		return errors.Join(fmt.Errorf("copy the database: %w", err), os.Remove(file))
+	if err := QuickCheckFile(ctx, partial.Name()); err != nil {
+		return fmt.Errorf("read the copy: %w", err)
 	}
 
-	f, err = os.OpenFile(file, os.O_RDWR, 0)
+	return publish(partial.Name(), file)
+}
+
+// publish gives a file its name, which must be free, and makes that durable.
+func publish(partial, file string) error {
+	// Unlike a rename, a link never replaces a file. Some file systems have no links.
+	err := os.Link(partial, file)
+	switch {
+	case err == nil:
+		err = os.Remove(partial)
+	case !errors.Is(err, fs.ErrExist):
+		err = os.Rename(partial, file)
+	}
 	if err != nil {
 		return err
 	}
 
-	return errors.Join(f.Sync(), f.Close())
+	folder, err := os.Open(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }

@@ -3,7 +3,6 @@ package files
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -260,22 +259,4 @@ func SetLogAside(databaseURL string, now time.Time) (name string, err error) {
 	}
 
 	return name, nil
-}
-
-// QuickCheck reads the whole SQLite database and returns an error that describes the first
-// inconsistency. On PostgreSQL it does nothing.
-func (s *Store) QuickCheck(ctx context.Context) error {
-	if s.db.IsPostgres() {
-		return nil
-	}
-
-	var found string
-	if err := s.db.Read.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
-		return err
-	}
-	if found != "ok" {
-		return errors.New(found)
-	}
-
-	return nil
 }

@@ -8,8 +8,12 @@ import (
 )
 
 const (
-	// writeBackPause is the pause between two passes of WriteBack.
+	// writeBackPause is the time between the beginnings of two passes of WriteBack.
 	writeBackPause = 100 * time.Millisecond
+
+	// writeBackIdle is the time between two passes while this process writes nothing. Another process
+	// may write, which copies its log itself, or may have ended in between.
+	writeBackIdle = 5 * time.Second
 
 	// logPages is the length of SQLite's log, in pages of 4 KiB, from which WriteBack makes it
 	// restart.
@@ -29,19 +33,42 @@ func (s *Store) WriteBack(ctx context.Context) {
 		return
 	}
 
-	ticker := time.NewTicker(writeBackPause)
-	defer ticker.Stop()
-
+	written := s.db.Written()
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			if pages, all := copyLog(ctx, s.db.Read); all && pages >= logPages {
-				copyLog(ctx, s.db.Write)
+		began := time.Now()
+		pages, all := copyLog(ctx, s.db.Read)
+		if all && pages >= logPages {
+			copyLog(ctx, s.db.Write)
+
+			// This was a use of the writer's connection, too. The idle pass sees a write that is missed here.
+			select {
+			case <-written:
+			default:
 			}
 		}
+
+		// A reader or a write during the pass can leave pages.
+		if all && !wait(ctx, writeBackIdle, written) {
+			return
+		}
+		if !wait(ctx, writeBackPause-time.Since(began), nil) {
+			return
+		}
 	}
+}
+
+// wait waits for a duration or an event, and reports false if ctx ended.
+func wait(ctx context.Context, duration time.Duration, event <-chan struct{}) bool {
+	timer := time.NewTimer(duration)
+	defer timer.Stop()
+
+	select {
+	case <-ctx.Done():
+		return false
+	case <-event:
+	case <-timer.C:
+	}
+	return ctx.Err() == nil
 }
 
 // copyLog copies all pages of the log that no reader's snapshot needs. It returns the length of the

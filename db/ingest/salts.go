@@ -1,7 +1,9 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tallygate/tallygate/db/model"
@@ -21,6 +23,9 @@ type salts interface {
 
 	// restore stores a salt again if a crash of the engine can have lost it.
 	restore(ctx context.Context, day model.Day, salt []byte) error
+
+	// adopt stores the salt of another database, unless the day has one.
+	adopt(ctx context.Context, day model.Day, salt []byte) error
 
 	// Days returns the days that have a salt, oldest first.
 	Days(context.Context) ([]model.Day, error)
@@ -72,6 +77,38 @@ func (s *Store) KeepDaySalt(ctx context.Context, day model.Day, known []byte) ([
 	}
 
 	return salt, nil
+}
+
+// CopyDaySalts copies the salts since a day to another database, so that a visitor of today stays one
+// visitor there. It fails if a day has another salt there.
+func (s *Store) CopyDaySalts(ctx context.Context, since model.Day, to *Store) error {
+	days, err := s.SaltDays(ctx)
+	if err != nil {
+		return err
+	}
+
+	for _, day := range days {
+		salt, err := s.salts().Read(ctx, day)
+		if err == nil && (salt == nil || day < since) {
+			continue
+		}
+
+		var copied []byte
+		if err == nil {
+			err = to.salts().adopt(ctx, day, salt)
+		}
+		if err == nil {
+			copied, err = to.salts().Read(ctx, day)
+		}
+		if err == nil && !bytes.Equal(copied, salt) {
+			err = errors.New("the day has another salt there")
+		}
+		if err != nil {
+			return fmt.Errorf("copy the salt of %v: %w", day, err)
+		}
+	}
+
+	return nil
 }
 
 // DestroyDaySalts destroys the salts of all days before the given one, and returns their number.

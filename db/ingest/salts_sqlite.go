@@ -34,3 +34,13 @@ func (s sqliteSalts) create(ctx context.Context, day model.Day) (salt []byte, er
 
 // restore does nothing: a file survives a crash, so a missing file was destroyed.
 func (sqliteSalts) restore(context.Context, model.Day, []byte) error { return nil }
+
+// adopt holds the database's write lock, as create does.
+func (s sqliteSalts) adopt(ctx context.Context, day model.Day, salt []byte) error {
+	return s.db.InDataTx(ctx, func(ctx context.Context, _ *db.Tx) error {
+		if known, err := s.Read(ctx, day); err != nil || known != nil {
+			return err
+		}
+		return s.Write(day, salt)
+	})
+}

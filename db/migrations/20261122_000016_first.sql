@@ -1,3 +1,4 @@
+-- oldest program: unchanged
 -- Times are microseconds since 1970 UTC (bigint), days are days since 1970, months are year*100+month.
 
 -- What holds for the whole installation, such as the fingerprint of its application key.
@@ -9,7 +10,7 @@ CREATE TABLE settings (
 -- Accounts, their users, and how these sign in.
 
 CREATE TABLE accounts (
-  id                 {{.Identity}},
+  id                 @identity,
   name               text    NOT NULL,
   created_at         bigint  NOT NULL,
   captcha_plan       text    NOT NULL DEFAULT 'FREE',
@@ -20,7 +21,7 @@ CREATE TABLE accounts (
 );
 
 CREATE TABLE users (
-  id            {{.Identity}},
+  id            @identity,
   account_id    bigint  NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
   email         text    NOT NULL,
   password_hash text    NOT NULL,
@@ -35,7 +36,7 @@ CREATE UNIQUE INDEX users_email ON users (email);
 CREATE INDEX users_account ON users (account_id, id); -- members of an account
 
 CREATE TABLE sessions (
-  id_hash      {{.Bytes}}  PRIMARY KEY,
+  id_hash      @bytes  PRIMARY KEY,
   user_id      bigint NOT NULL REFERENCES users (id) ON DELETE CASCADE,
   created_at   bigint NOT NULL,
   last_seen_at bigint NOT NULL,
@@ -46,7 +47,7 @@ CREATE INDEX sessions_expiry ON sessions (expires_at); -- housekeeping
 
 -- Failed sign-ins by keyed hash of what was tried (an e-mail address, a network), so that nothing personal is kept.
 CREATE TABLE signin_failures (
-  key           {{.Bytes}}   PRIMARY KEY,
+  key           @bytes   PRIMARY KEY,
   failures      integer NOT NULL,
   last_at       bigint  NOT NULL
 );
@@ -56,11 +57,11 @@ CREATE INDEX signin_failures_weight ON signin_failures (failures, last_at); -- t
 -- A sign-up is a row for 24 hours, until its address is verified, before it is an account. It reserves nothing: the address
 -- may have several, and may get an account in another way.
 CREATE TABLE pending_sign_ups (
-  id            {{.Identity}},
+  id            @identity,
   email         text   NOT NULL,
   account_name  text   NOT NULL,
   password_hash text   NOT NULL,
-  token_hash    {{.Bytes}}  NOT NULL, -- SHA-256 of the mailed secret
+  token_hash    @bytes  NOT NULL, -- SHA-256 of the mailed secret
   created_at    bigint NOT NULL,
   expires_at    bigint NOT NULL
 );
@@ -69,11 +70,11 @@ CREATE INDEX pending_sign_ups_email ON pending_sign_ups (email, id);    -- the o
 CREATE INDEX pending_sign_ups_expiry ON pending_sign_ups (expires_at);  -- housekeeping
 
 CREATE TABLE invitations (
-  id         {{.Identity}},
+  id         @identity,
   account_id bigint NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
   email      text   NOT NULL,
   role       text   NOT NULL,
-  token_hash {{.Bytes}}   NOT NULL, -- SHA-256
+  token_hash @bytes   NOT NULL, -- SHA-256
   created_at bigint NOT NULL,
   expires_at bigint NOT NULL
 );
@@ -82,7 +83,7 @@ CREATE UNIQUE INDEX invitations_account ON invitations (account_id, email); -- o
 CREATE INDEX invitations_expiry ON invitations (expires_at);                -- housekeeping
 
 CREATE TABLE password_resets (
-  token_hash {{.Bytes}}   PRIMARY KEY, -- SHA-256
+  token_hash @bytes   PRIMARY KEY, -- SHA-256
   user_id    bigint NOT NULL REFERENCES users (id) ON DELETE CASCADE,
   expires_at bigint NOT NULL
 );
@@ -90,12 +91,12 @@ CREATE INDEX password_resets_user ON password_resets (user_id);      -- a new on
 CREATE INDEX password_resets_expiry ON password_resets (expires_at); -- housekeeping
 
 CREATE TABLE api_tokens (
-  id           {{.Identity}},
+  id           @identity,
   account_id   bigint NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
   user_id      bigint NOT NULL REFERENCES users (id) ON DELETE CASCADE,
   name         text   NOT NULL,
   scopes       text   NOT NULL, -- JSON array
-  token_hash   {{.Bytes}}   NOT NULL, -- SHA-256
+  token_hash   @bytes   NOT NULL, -- SHA-256
   token_hint   text   NOT NULL, -- the last characters, for the owner to recognise it by
   created_at   bigint NOT NULL,
   last_used_at bigint           -- to the minute
@@ -107,7 +108,7 @@ CREATE INDEX api_tokens_account ON api_tokens (account_id);     -- deletion of a
 -- Sites and their settings.
 
 CREATE TABLE sites (
-  id                         {{.Identity}} CHECK (id < 2147483648), -- the tables of hits hold it in 4 bytes
+  id                         @identity CHECK (id < 2147483648), -- the tables of hits hold it in 4 bytes
   account_id                 bigint  NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
   site_key                   text    NOT NULL,
   domain                     text    NOT NULL,
@@ -118,11 +119,11 @@ CREATE TABLE sites (
   measure_ecommerce          boolean NOT NULL DEFAULT false,
   allow_pseudonymous_user_id boolean NOT NULL DEFAULT false,
   automatic_events           boolean NOT NULL DEFAULT true,
-  server_secret_hash         {{.Bytes}},          -- SHA-256
+  server_secret_hash         @bytes,          -- SHA-256
   server_secret_hint         text,           -- the last characters, for the owner to recognise it by
   conversion_webhook_url     text,
   created_at                 bigint  NOT NULL,
-  conversion_webhook_secret  {{.Bytes}}, -- encrypted with the application key; NULL: nothing is signed
+  conversion_webhook_secret  @bytes, -- encrypted with the application key; NULL: nothing is signed
   daily_export_url           text,
   daily_export_day           integer NOT NULL DEFAULT 0 -- the next day to export; 0 without an address
 );
@@ -137,28 +138,28 @@ CREATE TABLE site_domains (
   site_id bigint NOT NULL REFERENCES sites (id) ON DELETE CASCADE,
   domain  text   NOT NULL,
   PRIMARY KEY (site_id, domain)
-){{.WithoutRowID}};
+) @without_rowid;
 
 -- The site's own event names.
 CREATE TABLE registered_events (
   site_id bigint NOT NULL REFERENCES sites (id) ON DELETE CASCADE,
   name    text   NOT NULL,
   PRIMARY KEY (site_id, name)
-){{.WithoutRowID}};
+) @without_rowid;
 
 -- Events that call the conversion webhook. A purchase always does and needs no row.
 CREATE TABLE key_events (
   site_id bigint NOT NULL REFERENCES sites (id) ON DELETE CASCADE,
   name    text   NOT NULL,
   PRIMARY KEY (site_id, name)
-){{.WithoutRowID}};
+) @without_rowid;
 
 -- Addresses whose hits are not stored, as networks in CIDR form.
 CREATE TABLE excluded_addresses (
   site_id bigint NOT NULL REFERENCES sites (id) ON DELETE CASCADE,
   network text   NOT NULL,
   PRIMARY KEY (site_id, network)
-){{.WithoutRowID}};
+) @without_rowid;
 
 -- Sites that were deleted and may have rows left: those of a large one, or of hits in flight.
 CREATE TABLE deleted_sites (
@@ -173,11 +174,11 @@ CREATE TABLE site_usage (
   used    bigint  NOT NULL,
   reports bigint  NOT NULL DEFAULT 0, -- rows of engagement that the month added; used bounds them
   PRIMARY KEY (site_id, month)
-{{if .Postgres -}}
+-- @if postgres
 ) WITH (fillfactor = 20);
-{{- else -}}
+-- @else
 ) WITHOUT ROWID;
-{{- end}}
+-- @end
 
 -- Calls that were refused or ignored, by day, endpoint and code. Added up in memory and flushed.
 CREATE TABLE rejections (
@@ -187,11 +188,11 @@ CREATE TABLE rejections (
   code     text    NOT NULL,
   count    bigint  NOT NULL,
   PRIMARY KEY (site_id, day, endpoint, code)
-{{if .Postgres -}}
+-- @if postgres
 ) WITH (fillfactor = 50);
-{{- else -}}
+-- @else
 ) WITHOUT ROWID;
-{{- end}}
+-- @end
 
 -- Hits. What costs most is the number of pages that a hit changes. So a visit's key is what a hit finds it by, a page view
 -- names its visit by that key, and what is reported on a page view goes into a table of its own without a lookup. In each
@@ -199,11 +200,11 @@ CREATE TABLE rejections (
 --
 -- PostgreSQL aligns columns, so their order leaves no gaps. It logs an update from the first byte that differs to the last: in
 -- visits the columns that later hits change stand together. A column is nullable only if it mostly is NULL, see db/tables.Bytes.
-{{- if .Postgres}}
+-- @if postgres
 --
 -- The tables are cut by month: old months are detached as a whole, and an index never holds more than a month. Months are
 -- created ahead; the default partitions catch other rows and stay empty.
-{{- end}}
+-- @end
 CREATE TABLE visits (
   visitor          bigint   NOT NULL, -- pseudonym of the day
   started_at       bigint   NOT NULL,
@@ -213,17 +214,17 @@ CREATE TABLE visits (
   channel          smallint NOT NULL, -- see db/model.Channel
   pageviews        integer  NOT NULL,
   last_pageview_at bigint   NOT NULL, -- 0: only events so far
-  recent           {{.Bytes}}    NOT NULL DEFAULT '', -- latest automatic page views, see db/model.PackRecent
-  awaited          {{.Bytes}}    NOT NULL DEFAULT '', -- page views that events have named and that have not arrived
-  viewed           {{.Bytes}}    NOT NULL DEFAULT '', -- latest page view ids, which events may name
-  user_id          {{.Bytes}}    NOT NULL DEFAULT '', -- keyed hash of the owner's pseudonymous id
+  recent           @bytes    NOT NULL DEFAULT '', -- latest automatic page views, see db/model.PackRecent
+  awaited          @bytes    NOT NULL DEFAULT '', -- page views that events have named and that have not arrived
+  viewed           @bytes    NOT NULL DEFAULT '', -- latest page view ids, which events may name
+  user_id          @bytes    NOT NULL DEFAULT '', -- keyed hash of the owner's pseudonymous id
   attribution      text     NOT NULL DEFAULT '', -- referrer and campaign, see db/model.PackAttribution
   PRIMARY KEY (site_id, day, visitor, n)
-{{if .Postgres -}}
+-- @if postgres
 ) PARTITION BY RANGE (day);
-{{- else -}}
+-- @else
 ) WITHOUT ROWID;
-{{- end}}
+-- @end
 
 CREATE TABLE pageviews (
   at          bigint   NOT NULL,
@@ -235,13 +236,13 @@ CREATE TABLE pageviews (
   manual      boolean  NOT NULL, -- sent by the page's own call, not by the script itself
   path        text     NOT NULL,
   language    text     NOT NULL DEFAULT ''
-{{- if .Postgres}}
+-- @if postgres
 ) PARTITION BY RANGE (at);
 CREATE INDEX pageviews_at ON pageviews (site_id, at); -- the order of the export, which ends with the id
-{{- else}},
-  PRIMARY KEY (site_id, at, id) -- the order of the export
+-- @else
+  , PRIMARY KEY (site_id, at, id) -- the order of the export
 ) WITHOUT ROWID;
-{{- end}}
+-- @end
 
 -- Time in view and scroll depth that were reported on a page view id on one day. The newest page view with the id has them,
 -- if there is one on this day or one of the two before it.
@@ -253,11 +254,11 @@ CREATE TABLE engagement (
   scroll      smallint NOT NULL,
   repeated_at bigint, -- time of the newest page view that repeats the id; NULL: none does
   PRIMARY KEY (site_id, day, id)
-{{if .Postgres -}}
+-- @if postgres
 ) PARTITION BY RANGE (day);
-{{- else -}}
+-- @else
 ) WITHOUT ROWID;
-{{- end}}
+-- @end
 
 CREATE TABLE events (
   at             bigint   NOT NULL,
@@ -272,11 +273,11 @@ CREATE TABLE events (
   transaction_id text,
   properties     text,              -- JSON as sent, without what has a column
   PRIMARY KEY (site_id, at, id)     -- the order of the export
-{{if .Postgres -}}
+-- @if postgres
 ) PARTITION BY RANGE (at);
-{{- else -}}
+-- @else
 ) WITHOUT ROWID;
-{{- end}}
+-- @end
 
 -- Purchases and refunds that are recorded. Not cut by month, so that an id is unique for good.
 CREATE TABLE transactions (
@@ -285,9 +286,9 @@ CREATE TABLE transactions (
   event          text   NOT NULL, -- purchase or refund
   at             bigint NOT NULL,
   PRIMARY KEY (site_id, transaction_id)
-){{.WithoutRowID}};
+) @without_rowid;
 
-{{if .Postgres -}}
+-- @if postgres
 CREATE TABLE visits_default     PARTITION OF visits     DEFAULT;
 CREATE TABLE pageviews_default  PARTITION OF pageviews  DEFAULT;
 CREATE TABLE engagement_default PARTITION OF engagement DEFAULT;
@@ -300,13 +301,13 @@ CREATE TABLE detached_partitions (
   detached_at bigint  NOT NULL,
   PRIMARY KEY (table_name, month)
 );
-{{end}}
+-- @end
 
 -- Requests to erase all that was stored of one pseudonymous user id of a site. A job goes through the site's visits.
 CREATE TABLE user_erasures (
-  id           {{.Identity}},
+  id           @identity,
   site_id      bigint  NOT NULL,
-  subject      {{.Bytes}}   NOT NULL, -- the keyed hash that visits have as their user_id
+  subject      @bytes   NOT NULL, -- the keyed hash that visits have as their user_id
   requested_at bigint  NOT NULL, -- visits that began later stay
   last_day     integer  NOT NULL DEFAULT 0, -- key of the last visit that the job has gone through
   last_visitor bigint   NOT NULL DEFAULT 0,
@@ -323,12 +324,12 @@ CREATE INDEX user_erasures_open ON user_erasures (id) WHERE finished_at = 0;   -
 -- The captcha: sitekeys, what was used of an account's plan, and what may not be used again.
 
 CREATE TABLE sitekeys (
-  id          {{.Identity}},
+  id          @identity,
   account_id  bigint NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
   sitekey     text   NOT NULL,
   name        text   NOT NULL,
   domains     text   NOT NULL, -- JSON array of domains; [] for a key that works everywhere
-  secret_hash {{.Bytes}}   NOT NULL, -- SHA-256
+  secret_hash @bytes   NOT NULL, -- SHA-256
   secret_hint text   NOT NULL, -- the last characters, for the owner to recognise it by
   created_at  bigint NOT NULL
 );
@@ -345,24 +346,24 @@ CREATE TABLE captcha_usage (
   over_quota   bigint   NOT NULL DEFAULT 0, -- the quota that reserve_from is about
   noticed      smallint NOT NULL DEFAULT 0, -- the highest threshold in percent with a row in quota_notices
   PRIMARY KEY (account_id, month)
-{{if .Postgres -}}
+-- @if postgres
 ) WITH (fillfactor = 20);
-{{- else -}}
+-- @else
 ) WITHOUT ROWID;
-{{- end}}
+-- @end
 
 -- Challenges and tokens that are used up. The time of issue stands before the random id, so that new rows come at the end
 -- of an account's part of the key, and old ones are found without an index of their own. The test sitekey's account is 0.
 CREATE TABLE captcha_spent (
   account_id bigint NOT NULL,
   issued_at  bigint NOT NULL,
-  id         {{.Bytes}}   NOT NULL,
+  id         @bytes   NOT NULL,
   PRIMARY KEY (account_id, issued_at, id)
-{{if .Postgres -}}
+-- @if postgres
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.5);
-{{- else -}}
+-- @else
 ) WITHOUT ROWID;
-{{- end}}
+-- @end
 
 -- A quota of which a share was used, once per month and share.
 CREATE TABLE quota_notices (
@@ -374,7 +375,7 @@ CREATE TABLE quota_notices (
   created_at bigint  NOT NULL,
   mailed_at  bigint  NOT NULL DEFAULT 0, -- 0: the mails are still to be written
   PRIMARY KEY (account_id, site_id, product, month, threshold)
-){{.WithoutRowID}};
+) @without_rowid;
 CREATE INDEX quota_notices_new ON quota_notices (created_at) WHERE mailed_at = 0; -- the mailer
 
 -- The worker's outbox: deliveries with their attempts, mails, and notices.
@@ -409,10 +410,10 @@ CREATE TABLE delivery_attempts (
   error       text    NOT NULL, -- class of the failure; empty: delivered
   answer      text    NOT NULL, -- how the answer's body begins
   PRIMARY KEY (site_id, delivery_id, n)
-){{.WithoutRowID}};
+) @without_rowid;
 
 CREATE TABLE mails (
-  id              {{.Identity}},
+  id              @identity,
   account_id      bigint  NOT NULL,
   recipient       text    NOT NULL,
   kind            text    NOT NULL,
@@ -430,7 +431,7 @@ CREATE TABLE failure_notices (
   site_id bigint  NOT NULL,
   day     integer NOT NULL,
   PRIMARY KEY (site_id, day)
-){{.WithoutRowID}};
+) @without_rowid;
 
 -- How often the addresses of a site's webhooks were changed on a day, so that the mails about it are bounded.
 CREATE TABLE webhook_notices (
@@ -438,9 +439,9 @@ CREATE TABLE webhook_notices (
   day     integer NOT NULL,
   changes integer NOT NULL,
   PRIMARY KEY (site_id, day)
-){{.WithoutRowID}};
+) @without_rowid;
 
-{{if not .Postgres -}}
+-- @if sqlite
 -- The last changes of sites and sitekeys, for other processes on this file: they read them several times a second and drop what
 -- they keep in memory of those rows. PostgreSQL notifies its clients instead.
 CREATE TABLE changes (
@@ -449,4 +450,4 @@ CREATE TABLE changes (
   id      INTEGER NOT NULL,
   source  INTEGER NOT NULL     -- random number of the process, which knows of its own changes already
 );
-{{end}}
+-- @end

@@ -1,9 +1,10 @@
+-- oldest program: unchanged
 -- Links that show the reports of a site to anybody who has their secret.
 CREATE TABLE shared_links (
-  id            {{.Identity}},
+  id            @identity,
   site_id       bigint NOT NULL REFERENCES sites (id) ON DELETE CASCADE,
   name          text   NOT NULL,
-  token_hash    {{.Bytes}}   NOT NULL, -- SHA-256
+  token_hash    @bytes   NOT NULL, -- SHA-256
   token_hint    text   NOT NULL, -- the last characters, by which the owner recognises it
   password_hash text,            -- argon2id; NULL without a password
   segment_id    bigint,          -- filters of every report; a segment in use is not deleted

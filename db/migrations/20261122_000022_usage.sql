@@ -1,3 +1,4 @@
+-- oldest program: unchanged
 -- Counters by day that owners read: the calls of a captcha, names of refused unknown events, and a site's usage.
 
 CREATE TABLE captcha_counts (
@@ -6,11 +7,11 @@ CREATE TABLE captcha_counts (
   name       text    NOT NULL, -- what is counted, see model.CaptchaChallenge
   count      bigint  NOT NULL,
   PRIMARY KEY (sitekey_id, day, name)
-{{if .Postgres -}}
+-- @if postgres
 ) WITH (fillfactor = 50);
-{{- else -}}
+-- @else
 ) WITHOUT ROWID;
-{{- end}}
+-- @end
 
 -- A site has a bounded number of names for a day.
 CREATE TABLE unknown_events (
@@ -19,11 +20,11 @@ CREATE TABLE unknown_events (
   name    text    NOT NULL,
   count   bigint  NOT NULL,
   PRIMARY KEY (site_id, day, name)
-{{if .Postgres -}}
+-- @if postgres
 ) WITH (fillfactor = 50);
-{{- else -}}
+-- @else
 ) WITHOUT ROWID;
-{{- end}}
+-- @end
 
 -- Page views and events of finished UTC days, counted once after the day.
 CREATE TABLE site_usage_days (
@@ -31,4 +32,4 @@ CREATE TABLE site_usage_days (
   day     integer NOT NULL,
   used    bigint  NOT NULL,
   PRIMARY KEY (site_id, day)
-){{.WithoutRowID}};
+) @without_rowid;

@@ -1,3 +1,4 @@
+-- oldest program: unchanged
 -- The mails about a site that a user gets: summaries of weeks and months, and notices of more or fewer visitors than usual.
 CREATE TABLE report_mails (
   site_id   bigint  NOT NULL REFERENCES sites (id) ON DELETE CASCADE,

@@ -1,3 +1,4 @@
+-- oldest program: unchanged
 -- Reports: the rows of finished days as column segments, and a ledger of the days. Both belong to a site like its hits.
 
 CREATE TABLE report_days (
@@ -12,7 +13,7 @@ CREATE TABLE report_days (
   events    bigint   NOT NULL,
   checksum  bigint   NOT NULL, -- of the day's own segment
   PRIMARY KEY (site_id, day)
-){{.WithoutRowID}};
+) @without_rowid;
 CREATE INDEX report_days_due ON report_days (due_at, site_id, day) WHERE due_at IS NOT NULL; -- the worker
 CREATE INDEX report_days_merged ON report_days (day, site_id) WHERE state = 2;               -- what retention must seal
 
@@ -22,9 +23,10 @@ CREATE TABLE report_segments (
   first_day integer NOT NULL,
   days      integer NOT NULL,
   chunk     integer NOT NULL,
-  data      {{.Bytes}}   NOT NULL,
+  data      @bytes   NOT NULL,
   PRIMARY KEY (site_id, first_day, days, chunk)
 );
-{{if .Postgres}}ALTER TABLE report_segments ALTER COLUMN data SET STORAGE EXTERNAL;
-{{end}}
+-- @if postgres
+ALTER TABLE report_segments ALTER COLUMN data SET STORAGE EXTERNAL;
+-- @end
 CREATE INDEX site_usage_month ON site_usage (month, site_id); -- the sites with hits in a month, of which days are planned

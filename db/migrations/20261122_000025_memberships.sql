@@ -18,7 +18,7 @@ ALTER TABLE users DROP COLUMN role;
 
 -- A change of a user's address waits for its confirmation from the new one.
 CREATE TABLE email_changes (
-  token_hash {{.Bytes}}   PRIMARY KEY, -- SHA-256
+  token_hash @bytes   PRIMARY KEY, -- SHA-256
   user_id    bigint NOT NULL REFERENCES users (id) ON DELETE CASCADE,
   email      text   NOT NULL, -- the new address; it may belong to another user
   expires_at bigint NOT NULL

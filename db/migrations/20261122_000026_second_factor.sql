@@ -11,7 +11,7 @@ ALTER TABLE users ADD COLUMN second_factor boolean NOT NULL DEFAULT false;
 CREATE TABLE totp_secrets (
   user_id    bigint  NOT NULL REFERENCES users (id) ON DELETE CASCADE,
   confirmed  boolean NOT NULL, -- false: waits for its first code
-  secret     {{.Bytes}}   NOT NULL, -- encrypted with the application key
+  secret     @bytes   NOT NULL, -- encrypted with the application key
   last_step  bigint  NOT NULL, -- the newest 30 seconds whose code was used; 0: none
   created_at bigint  NOT NULL,
   PRIMARY KEY (user_id, confirmed)
@@ -19,15 +19,15 @@ CREATE TABLE totp_secrets (
 
 CREATE TABLE recovery_codes (
   user_id   bigint NOT NULL REFERENCES users (id) ON DELETE CASCADE,
-  code_hash {{.Bytes}}  NOT NULL, -- SHA-256 of user and code
+  code_hash @bytes  NOT NULL, -- SHA-256 of user and code
   PRIMARY KEY (user_id, code_hash)
 );
 
 CREATE TABLE passkeys (
-  id            {{.Identity}},
+  id            @identity,
   user_id       bigint  NOT NULL REFERENCES users (id) ON DELETE CASCADE,
-  credential_id {{.Bytes}}   NOT NULL,
-  public_key    {{.Bytes}}   NOT NULL, -- COSE
+  credential_id @bytes   NOT NULL,
+  public_key    @bytes   NOT NULL, -- COSE
   sign_count    bigint  NOT NULL, -- at the last use; 0: the authenticator does not count
   flags         integer NOT NULL, -- of the authenticator data at the last use
   transports    text    NOT NULL, -- separated by spaces
@@ -40,7 +40,7 @@ CREATE INDEX passkeys_user ON passkeys (user_id, id);                -- passkeys
 
 -- Challenges that a passkey has answered. Challenges are signed and not stored before.
 CREATE TABLE used_challenges (
-  challenge_hash {{.Bytes}}  PRIMARY KEY, -- SHA-256
+  challenge_hash @bytes  PRIMARY KEY, -- SHA-256
   expires_at     bigint NOT NULL
 );
 CREATE INDEX used_challenges_expiry ON used_challenges (expires_at); -- housekeeping

@@ -1,3 +1,4 @@
+-- oldest program: unchanged
 -- Who changed what in an account. No foreign key: the row of an account's site would lock the account, against the order of
 -- locks. Deleting an account deletes its rows.
 CREATE TABLE audit_log (

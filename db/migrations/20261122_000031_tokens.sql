@@ -1,3 +1,4 @@
+-- oldest program: 20261122_000031_tokens
 -- API tokens can expire. Those that exist do not.
 
 ALTER TABLE api_tokens ADD COLUMN expires_at bigint; -- NULL: never

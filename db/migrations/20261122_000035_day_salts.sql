@@ -1,6 +1,6 @@
 -- oldest program: 20261122_000035_day_salts
 -- The days' salts of PostgreSQL, which no longer needs the right to create tables for each day. SQLite keeps salts in files.
-{{if .Postgres -}}
+-- @if postgres
 CREATE UNLOGGED TABLE day_salts_0 (day integer PRIMARY KEY, salt bytea NOT NULL);
 CREATE UNLOGGED TABLE day_salts_1 (LIKE day_salts_0 INCLUDING ALL);
 CREATE UNLOGGED TABLE day_salts_2 (LIKE day_salts_0 INCLUDING ALL);
@@ -21,4 +21,4 @@ BEGIN
     EXECUTE format('DROP TABLE %I', old);
   END LOOP;
 END $$;
-{{end}}
+-- @end

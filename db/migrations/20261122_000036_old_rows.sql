@@ -1,3 +1,4 @@
+-- oldest program: unchanged
 -- Indexes by age, so that housekeeping finds what has expired without asking for each site.
 CREATE INDEX rejections_day ON rejections (day);
 CREATE INDEX site_usage_days_day ON site_usage_days (day);

@@ -1,7 +1,8 @@
+-- oldest program: unchanged
 -- Reports of other services. An import is visible from the transaction that completes it until the one that begins its deletion.
 
 CREATE TABLE report_imports (
-  id           {{.Identity}},
+  id           @identity,
   site_id      bigint   NOT NULL,
   source       text     NOT NULL, -- plausible, umami, goatcounter, ga4
   state        smallint NOT NULL, -- 0 loading, 1 complete, 2 deleting
@@ -36,7 +37,7 @@ CREATE TABLE import_figures (
   exits     bigint  NOT NULL,
   events    bigint  NOT NULL,
   PRIMARY KEY (site_id, import_id, dimension, day, n)
-){{.WithoutRowID}};
+) @without_rowid;
 
 -- Visits, in the form of report_segments.
 CREATE TABLE import_segments (
@@ -45,8 +46,9 @@ CREATE TABLE import_segments (
   first_day integer NOT NULL,
   days      integer NOT NULL,
   chunk     integer NOT NULL,
-  data      {{.Bytes}} NOT NULL,
+  data      @bytes NOT NULL,
   PRIMARY KEY (site_id, import_id, first_day, days, chunk)
 );
-{{if .Postgres}}ALTER TABLE import_segments ALTER COLUMN data SET STORAGE EXTERNAL;
-{{end}}
+-- @if postgres
+ALTER TABLE import_segments ALTER COLUMN data SET STORAGE EXTERNAL;
+-- @end

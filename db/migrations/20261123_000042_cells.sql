@@ -1,3 +1,4 @@
+-- oldest program: 20261123_000042_cells
 -- Cells: groups of sites whose hits are in the tables of one schema. The tables of the first cell are in the schema of
 -- this table; further ones exist on PostgreSQL only.
 CREATE TABLE cells (
@@ -5,7 +6,7 @@ CREATE TABLE cells (
   schema     text    NOT NULL, -- empty: that of this table
   open       boolean NOT NULL DEFAULT true, -- takes new sites
   created_at bigint  NOT NULL
-){{.WithoutRowID}};
+) @without_rowid;
 CREATE UNIQUE INDEX cells_schema ON cells (schema);
 INSERT INTO cells (id, schema, created_at) VALUES (1, '', 0);
 
@@ -24,4 +25,4 @@ CREATE TABLE site_moves (
   last_day    integer NOT NULL,           -- up to which hits are copied before the site is closed
   started_at  bigint  NOT NULL,
   switched_at bigint  NOT NULL DEFAULT 0
-){{.WithoutRowID}};
+) @without_rowid;

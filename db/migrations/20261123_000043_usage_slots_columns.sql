@@ -1,3 +1,4 @@
+-- oldest program: 20261123_000043_usage_slots_columns
 -- in each cell
 -- A site has a row for each slot and month. The quota of a site with several slots is leased to them: the sum of the leases
 -- is below the next threshold of the quota.

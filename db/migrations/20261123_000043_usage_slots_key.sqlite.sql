@@ -1,3 +1,4 @@
+-- oldest program: 20261123_000043_usage_slots_key
 -- SQLite cannot change the primary key of a table.
 CREATE TABLE site_usage_new (
   site_id     bigint   NOT NULL,

@@ -1,3 +1,4 @@
+-- oldest program: 20261123_000044_account_cells
 -- An account's usage and claims of the captcha are in a cell, too.
 ALTER TABLE accounts ADD COLUMN cell bigint NOT NULL DEFAULT 1;
 ALTER TABLE accounts ADD COLUMN cell_closed boolean NOT NULL DEFAULT false; -- its rows are being moved: no claim is stored
@@ -8,7 +9,7 @@ CREATE INDEX accounts_cell ON accounts (cell);                              -- t
 CREATE TABLE claim_spaces (
   id   bigint PRIMARY KEY,
   cell bigint NOT NULL
-){{.WithoutRowID}};
+) @without_rowid;
 INSERT INTO claim_spaces (id, cell)
 SELECT 0, 1
 UNION
@@ -22,7 +23,7 @@ CREATE TABLE account_moves (
   state       text   NOT NULL, -- copying, closed or switched
   started_at  bigint NOT NULL,
   switched_at bigint NOT NULL DEFAULT 0
-){{.WithoutRowID}};
+) @without_rowid;
 
 -- Programs without this migration would keep all claims in the first cell.
 INSERT INTO settings (name, value) SELECT 'oldest_program', '20261123_000045_captcha_in_cells' WHERE (SELECT count(*) FROM cells) > 1

@@ -1,3 +1,4 @@
+-- oldest program: 20261124_000046_quota_notices_key
 -- SQLite cannot change the primary key of a table.
 CREATE TABLE quota_notices_changed (
   account_id bigint  NOT NULL,

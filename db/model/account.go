@@ -348,9 +348,9 @@ func (p SignupPolicy) String() string {
 // MarshalText returns the policy's name.
 func (p SignupPolicy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText parses the policy's name.
-func (p *SignupPolicy) UnmarshalText(text []byte) error {
-	parsed, err := ParseSignupPolicy(string(text))
+// UnmarshalFlag parses the policy's name.
+func (p *SignupPolicy) UnmarshalFlag(name string) error {
+	parsed, err := ParseSignupPolicy(name)
 	if err != nil {
 		return err
 	}

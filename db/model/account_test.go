@@ -10,7 +10,7 @@ import (
 func TestSignupPolicyNames(t *testing.T) {
 	for _, name := range []string{"open", "closed", "first-only"} {
 		var p model.SignupPolicy
-		if err := p.UnmarshalText([]byte(name)); err != nil || p.String() != name {
+		if err := p.UnmarshalFlag(name); err != nil || p.String() != name {
 			t.Errorf("%s is read as %s, error %v", name, p, err)
 		}
 		if text, err := p.MarshalText(); err != nil || string(text) != name {
@@ -19,7 +19,7 @@ func TestSignupPolicyNames(t *testing.T) {
 	}
 
 	p := model.SignupsOpen
-	if err := p.UnmarshalText([]byte("Open")); err == nil || p != model.SignupsOpen {
+	if err := p.UnmarshalFlag("Open"); err == nil || p != model.SignupsOpen {
 		t.Errorf("a wrong name: %s, error %v", p, err)
 	}
 

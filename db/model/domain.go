@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/net/idna"
+	"golang.org/x/net/publicsuffix"
 )
 
 // maxDomainLength is the longest DNS name in characters (RFC 1035, section 2.3.4).
@@ -43,6 +45,82 @@ func ParseDomain(s string, allowLocal bool) (string, error) {
 	}
 
 	return host, nil
+}
+
+// ParseNewSiteDomain is ParseDomain for a new site. It drops a leading "www.", because a site accepts its
+// subdomains but `www.example.com` would refuse `example.com`. It refuses suffixes under which others
+// register their domains, such as `co.uk`, but accepts `www.gov.uk`.
+func ParseNewSiteDomain(s string, allowLocal bool) (string, error) {
+	host, err := ParseDomain(s, allowLocal)
+	if err != nil {
+		return "", err
+	}
+
+	if isPublicSuffix(host) {
+		return "", InvalidField("domain", "invalid_domain", strconv.Quote(shown(s))+
+			" is not the domain of one owner: others register their domains under it. Enter your own, such as example."+host+".")
+	}
+
+	bare, hasWWW := strings.CutPrefix(host, "www.")
+	if hasWWW && strings.Contains(bare, ".") && !isPublicSuffix(bare) {
+		return bare, nil
+	}
+	return host, nil
+}
+
+// isPublicSuffix reports whether registries sell names under a host.
+func isPublicSuffix(host string) bool {
+	suffix, icann := publicsuffix.PublicSuffix(host)
+	return icann && suffix == host
+}
+
+// DisplayDomain returns a normalised domain with international labels in their letters. A label with letters
+// of several scripts, which could look like another one, stays in ASCII.
+func DisplayDomain(domain string) string {
+	if !strings.Contains(domain, "xn--") {
+		return domain
+	}
+
+	labels := strings.Split(domain, ".")
+	for i, label := range labels {
+		if shown, err := idna.Display.ToUnicode(label); err == nil && hasOneScript(shown) {
+			labels[i] = shown
+		}
+	}
+	return strings.Join(labels, ".")
+}
+
+// hasOneScript reports whether all letters of a label belong together. Chinese, Japanese and Korean words
+// mix the scripts of East Asia.
+func hasOneScript(label string) bool {
+	var first string
+	for _, r := range label {
+		if !unicode.IsLetter(r) {
+			continue
+		}
+
+		script := scriptOf(r)
+		if first == "" {
+			first = script
+		}
+		if script != first {
+			return false
+		}
+	}
+	return true
+}
+
+// scriptOf returns the name of a letter's script.
+func scriptOf(r rune) string {
+	if unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo) {
+		return "East Asia"
+	}
+	for name, table := range unicode.Scripts {
+		if unicode.Is(table, r) {
+			return name
+		}
+	}
+	return ""
 }
 
 // ParseSitekeyDomain is ParseDomain for captcha sitekeys, which also accept localhost itself, for

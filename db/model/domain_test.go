@@ -7,6 +7,34 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
+func TestParseNewSiteDomain(t *testing.T) {
+	for in, want := range map[string]string{
+		"example.com": "example.com", "WWW.Example.com.": "example.com", "www.shop.example.com": "shop.example.com",
+		"www2.example.com": "www2.example.com", "www.www.example.com": "www.example.com", "www.bücher.example": "xn--bcher-kva.example",
+		"www.gov.uk": "www.gov.uk", "www.com": "www.com", "example.co.uk": "example.co.uk", "www.example.co.uk": "example.co.uk",
+		"user.github.io": "user.github.io", "www.shop.localhost": "shop.localhost",
+		"co.uk": "", "CO.UK": "", "gov.uk": "", "com": "", "localhost": "", "www.": "",
+	} {
+		got, err := model.ParseNewSiteDomain(in, true)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("ParseNewSiteDomain(%q) = %q, %v; want %q", in, got, err, want)
+		}
+	}
+}
+
+func TestDisplayDomain(t *testing.T) {
+	for domain, want := range map[string]string{
+		"example.com": "example.com", "xn--mnchen-3ya.de": "münchen.de", "shop.xn--bcher-kva.example": "shop.bücher.example",
+		"xn--r8jz45g.jp": "例え.jp", "xn--hxajbheg2az3al.xn--jxalpdlp": "παράδειγμα.δοκιμή",
+		"xn--pple-43d.com": "xn--pple-43d.com", // begins with a Cyrillic letter
+		"xn--a.example":    "xn--a.example",
+	} {
+		if got := model.DisplayDomain(domain); got != want {
+			t.Errorf("DisplayDomain(%q) = %q, want %q", domain, got, want)
+		}
+	}
+}
+
 func TestParseDomain(t *testing.T) {
 	label63 := strings.Repeat("a", 63)
 	for _, test := range []struct {

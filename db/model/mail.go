@@ -53,7 +53,7 @@ var MailKinds = map[string]any{
 	MailQuota80:         QuotaMail{},
 	MailQuota100:        QuotaMail{},
 	MailDeliveryFailed:  DeliveryFailedMail{},
-	MailInvitation:      LinkMail{},
+	MailInvitation:      InvitationMail{},
 	MailPasswordReset:   LinkMail{},
 	MailSignUp:          LinkMail{},
 	MailSignUpKnown:     LinkMail{},
@@ -199,7 +199,16 @@ type SuspendedMail struct {
 	Reason string  `json:"reason"` // for the users, see ParseReason
 }
 
-// LinkMail is the data of invitation, password_reset, email_change and the sign-ups. The link
+// InvitationMail is the data of invitation. A mail of an older version has only the link. The data is
+// deleted like the data of LinkMail.
+type InvitationMail struct {
+	LinkMail
+	By   string `json:"by,omitempty"` // e-mail address of the inviting user
+	To   string `json:"to,omitempty"` // the invited address
+	Role Role   `json:"role,omitempty"`
+}
+
+// LinkMail is the data of password_reset, email_change and the sign-ups. The link
 // contains a secret, so the data is deleted when the mail reaches a final state.
 type LinkMail struct {
 	URL string `json:"url"`

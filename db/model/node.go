@@ -29,6 +29,8 @@ const (
 	NodeSegment    NodeKind = 10
 	NodeFunnel     NodeKind = 11
 	NodeSharedLink NodeKind = 12
+	NodeImport     NodeKind = 13
+	NodeImportJob  NodeKind = 14
 	NodePasskey    NodeKind = 26
 
 	AfterSite     NodeKind = 65
@@ -71,8 +73,8 @@ var nodePrefixes = map[NodeKind]string{
 	NodeAccount: "account_", NodeUser: "user_", NodeInvitation: "invitation_", NodeAPIToken: "token_",
 	NodeSite: "site_", NodeSitekey: "sitekey_", NodeDelivery: "delivery_", NodeErasure: "erasure_",
 	NodeAnnotation: "annotation_", NodeSegment: "segment_", NodeFunnel: "funnel_", NodeSharedLink: "sharedlink_",
-	NodePasskey: "passkey_",
-	AfterSite:   "after_", AfterSitekey: "after_", AfterDelivery: "after_", AfterAnnotation: "after_", AfterReportRow: "after_",
+	NodePasskey: "passkey_", NodeImport: "import_", NodeImportJob: "importjob_",
+	AfterSite: "after_", AfterSitekey: "after_", AfterDelivery: "after_", AfterAnnotation: "after_", AfterReportRow: "after_",
 	AfterAuditEntry: "after_", AfterAccount: "after_",
 	AfterNewestSite: "after_", AfterSiteName: "after_", AfterSiteDomain: "after_",
 	AfterNewestSitekey: "after_", AfterSitekeyName: "after_",
@@ -85,7 +87,7 @@ var nodeTypes = map[NodeKind]string{
 	NodeAccount: "Account", NodeUser: "User", NodeInvitation: "Invitation", NodeAPIToken: "ApiToken",
 	NodeSite: "Site", NodeSitekey: "Sitekey", NodeDelivery: "Delivery", NodeErasure: "UserDataErasure",
 	NodeAnnotation: "Annotation", NodeSegment: "Segment", NodeFunnel: "Funnel", NodeSharedLink: "SharedLink",
-	NodePasskey: "Passkey",
+	NodePasskey: "Passkey", NodeImport: "ReportImport", NodeImportJob: "ImportJob",
 }
 
 // Type returns the type in the GraphQL schema of an object's kind; "" for a position in a list.

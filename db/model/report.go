@@ -9,6 +9,15 @@ import (
 	"unicode/utf8"
 )
 
+// ReportView is the period and the comparison that a user has last chosen for the report of a site. Dates are never stored.
+type ReportView struct {
+	SiteID         int64  `bun:",pk"`
+	UserID         int64  `bun:",pk"`
+	Preset         string `bun:",notnull"` // of package period
+	Compare        string `bun:",notnull"` // kind of the comparison; empty: none
+	MatchDayOfWeek bool   `bun:",notnull"`
+}
+
 // ReportDimension is what reports break visits, page views and events down by, and filter by.
 type ReportDimension string
 

@@ -1,6 +1,9 @@
 package model
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // ImportSource is the service that exported the reports.
 type ImportSource string
@@ -11,7 +14,28 @@ const (
 	ImportUmami       ImportSource = "umami"
 	ImportGoatCounter ImportSource = "goatcounter"
 	ImportGA4         ImportSource = "ga4"
+	ImportMatomo      ImportSource = "matomo"
+
+	// ImportGoatCounterSums has neither visits nor the visitors of whole days.
+	ImportGoatCounterSums ImportSource = "goatcounter-api"
 )
+
+// Service returns the name of the service as its own pages write it.
+func (s ImportSource) Service() string {
+	switch s {
+	case ImportPlausible:
+		return "Plausible"
+	case ImportUmami:
+		return "Umami"
+	case ImportGoatCounter, ImportGoatCounterSums:
+		return "GoatCounter"
+	case ImportGA4:
+		return "Google Analytics 4"
+	case ImportMatomo:
+		return "Matomo"
+	}
+	return string(s)
+}
 
 // Limits of imports. The contract does not limit them.
 const (
@@ -39,6 +63,7 @@ type ReportImport struct {
 	State       ImportState  `bun:",notnull"`
 	CreatedAt   Instant      `bun:",notnull"`
 	CompletedAt Instant      `bun:",nullzero"`
+	CreatedBy   int64        `bun:",notnull"` // the user; 0: a command
 
 	// FirstDay and LastDay are days of the site's time zone for daily sums, and of UTC for visits.
 	FirstDay, LastDay Day `bun:",notnull"`
@@ -48,9 +73,46 @@ type ReportImport struct {
 
 	Visitors, Visits, Pageviews, Events int64 `bun:",notnull"`
 	Size                                int64 `bun:",notnull"` // daily sums, or page views and events
+
+	// ImportedBy is the e-mail address of CreatedBy, if that is a member. Only lists for members have it.
+	ImportedBy string `bun:"-"`
 }
 
 // HasDimension reports whether the import can be broken down by a dimension.
 func (r *ReportImport) HasDimension(by ReportDimension) bool {
 	return r.VisitRows || slices.Contains(r.Dimensions, string(by))
+}
+
+// Codes of the notes about an export.
+const (
+	NoteEventsAlone = "events_alone"
+	NoteOtherRows   = "other_rows"
+	NoteBots        = "bots"
+	NoteFolders     = "folders"
+	NoteGoatCounts  = "goatcounter_counts"
+)
+
+// ImportNote is a remark on what was read of an export.
+type ImportNote struct {
+	Code  string `json:"code"`
+	Count int64  `json:"count,omitempty"` // of rows or sessions, if the text has a number
+}
+
+// noteTexts are the texts of notes, some with a number.
+var noteTexts = map[string]string{
+	NoteEventsAlone: "%d sessions have events alone: their events count, but they are no visits",
+	NoteOtherRows:   "%d rows that are neither page views nor events are not imported",
+	NoteBots:        "%d rows of bots are not imported",
+	NoteFolders: "%d rows of pages have no address and count as (other): folders, if the file was not downloaded " +
+		"with flat=1",
+	NoteGoatCounts: "GoatCounter counts each page once for a visitor's session: page views are these counts, and visits " +
+		"and the visitors of whole days are not known",
+}
+
+// Text returns the note in English.
+func (n ImportNote) Text() string {
+	if n.Count == 0 {
+		return noteTexts[n.Code]
+	}
+	return fmt.Sprintf(noteTexts[n.Code], n.Count)
 }

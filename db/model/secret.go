@@ -225,6 +225,14 @@ type Invitation struct {
 	TokenHash []byte  `bun:",notnull"` // SHA-256 of the mailed secret
 	CreatedAt Instant `bun:",notnull"`
 	ExpiresAt Instant `bun:",notnull"`
+	InvitedBy int64   `bun:",notnull"` // id of a user, who may be deleted; 0 for the command line
+}
+
+// InvitationOffer is what an invited person reads before accepting.
+type InvitationOffer struct {
+	Invitation `bun:",extend"`
+	Account    string // name
+	By         string // e-mail address of the inviting user; empty if the user is deleted
 }
 
 // NewInvitation returns an invitation that the secret opens, valid for InvitationLifetime from now.

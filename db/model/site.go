@@ -52,6 +52,9 @@ type Site struct {
 	UsageSlots int16 `bun:",notnull"` // 1 to MaxUsageSlots, see UsageKey
 }
 
+// DisplayDomain returns the domain for people, see DisplayDomain.
+func (s *Site) DisplayDomain() string { return DisplayDomain(s.Domain) }
+
 // WebhookURL returns the address of a webhook, DeliveryConversion or DeliveryDailyExport; empty
 // without one.
 func (s *Site) WebhookURL(webhook string) string {

@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
+
+	"github.com/tallygate/tallygate/db/damage"
 )
 
 const (
@@ -44,8 +47,18 @@ func Parse(rawURL string) (*pgx.ConnConfig, error) {
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "tallygate"
 	}
+	watchDamage(cfg)
 
 	return cfg, nil
+}
+
+// watchDamage makes each connection pass on the server's reports of damaged data.
+func watchDamage(cfg *pgx.ConnConfig) {
+	keeps := cfg.OnPgError
+	cfg.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) (keep bool) {
+		damage.NotePostgres(err)
+		return keeps(conn, err)
+	}
 }
 
 // Open returns a pool of at most so many connections. It opens none yet.
@@ -74,5 +87,6 @@ func Open(cfg *pgx.ConnConfig, connections int, isPooled bool) *bun.DB {
 	sqlDB.SetMaxIdleConns(connections)
 	sqlDB.SetConnMaxIdleTime(5 * time.Minute)
 
-	return bun.NewDB(sqlDB, pgdialect.New())
+	// Columns of newer programs are ignored.
+	return bun.NewDB(sqlDB, pgdialect.New(), bun.WithDiscardUnknownColumns())
 }

@@ -111,10 +111,13 @@ func (p *importedPeriod) read(ctx context.Context, imports []model.ReportImport)
 			err = p.scanVisits(ctx, m.ID, scanner)
 		case !m.VisitRows && m.FirstDay <= p.to && m.LastDay >= p.from:
 			err = p.addFigures(ctx, m)
+		default:
+			continue
 		}
 		if err != nil {
 			return err
 		}
+		p.found.Services = append(p.found.Services, scan.ImportedDays{Source: m.Source, First: m.FirstDay, Last: m.LastDay})
 	}
 
 	if visits {
@@ -190,14 +193,18 @@ type figureSum struct {
 	Visitors, Visits, Pageviews, Bounces, Unbounced, Exits, Events int64
 }
 
-// figures returns the sums as figures, without what daily sums cannot say.
-func (f *figureSum) figures() *scan.Figures {
-	return &scan.Figures{
+// figures returns sums as figures, without what daily sums cannot say.
+func (d *importedDays) figures(f *figureSum) *scan.Figures {
+	figures := &scan.Figures{
 		Visitors: f.Visitors, Visits: f.Visits, Pageviews: f.Pageviews, Bounces: f.Bounces, Exits: f.Exits, Events: f.Events,
 		Unknown: &scan.Unknown{
 			VisitTime: f.Visits, ViewTime: f.Pageviews, Bounce: f.Unbounced, Conversion: f.Visitors,
 		},
 	}
+	if d.of.Source == model.ImportGoatCounterSums {
+		figures.Unknown.Visit = f.Pageviews
+	}
+	return figures
 }
 
 // query returns a query of the sums of a dimension, added up by columns.
@@ -229,7 +236,7 @@ func (d *importedDays) addTotals(ctx context.Context) error {
 		}
 	}
 	for i := range rows {
-		d.addDay(rows[i].Day, rows[i].figures())
+		d.addDay(rows[i].Day, d.figures(&rows[i]))
 	}
 	return nil
 }
@@ -298,9 +305,9 @@ func (d *importedDays) addBreakdown(ctx context.Context, i int) error {
 
 // row returns the figures of a row.
 func (d *importedDays) row(by model.ReportDimension, asked *scan.Breakdown, sum *figureSum) *scan.Figures {
-	f := sum.figures()
+	f := d.figures(sum)
 	if asked.VisitorsOnly {
-		return &scan.Figures{Visitors: f.Visitors}
+		return &scan.Figures{Visitors: f.Visitors, Unknown: &scan.Unknown{Conversion: f.Visitors}}
 	}
 	if by == model.DimensionPage && !d.of.HasDimension(model.DimensionExitPage) {
 		f.Unknown.Exit = f.Pageviews

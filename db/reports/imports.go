@@ -39,6 +39,8 @@ type Import struct {
 
 	// Totals are for the list of imports.
 	Totals scan.Figures
+	// By is the user who has imported; 0: a command.
+	By int64
 }
 
 // size returns what a report reads of the import at most.
@@ -136,7 +138,7 @@ func (s *Store) Import(
 	row := &importRow{ReportImport: model.ReportImport{
 		SiteID: siteID, Source: m.Source, State: model.ImportLoading, CreatedAt: now, FirstDay: m.First, LastDay: m.Last,
 		VisitRows: len(m.Visits) > 0, Visitors: m.Totals.Visitors, Visits: m.Totals.Visits, Pageviews: m.Totals.Pageviews,
-		Events: m.Totals.Events, Size: m.size(),
+		Events: m.Totals.Events, Size: m.size(), CreatedBy: m.By,
 	}}
 	for _, by := range m.Dimensions {
 		row.DimensionList = strings.TrimSpace(row.DimensionList + " " + string(by))
@@ -323,7 +325,15 @@ func listImports(ctx context.Context, idb bun.IDB, siteID int64) ([]model.Report
 // UndoImport deletes an import of a site. Reports are without it from its first transaction on. After
 // an error, PurgeImports deletes the rest. It fails with model.ErrNotFound for another site's import.
 func (s *Store) UndoImport(ctx context.Context, siteID, id int64, record Recorder) error {
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+	if err := s.HideImport(ctx, siteID, id, record); err != nil {
+		return err
+	}
+	return s.PurgeImports(ctx, siteID)
+}
+
+// HideImport is the first transaction of UndoImport. PurgeImports deletes the rows of the import.
+func (s *Store) HideImport(ctx context.Context, siteID, id int64, record Recorder) error {
+	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		row := new(importRow)
 		q := tx.NewSelect().Model(row).Where("site_id = ? AND id = ?", siteID, id)
 		tx.Lock(q, "UPDATE")
@@ -337,10 +347,17 @@ func (s *Store) UndoImport(ctx context.Context, siteID, id int64, record Recorde
 		}
 		return record(ctx, tx, siteID, row.values(), nil)
 	})
-	if err != nil {
-		return err
+}
+
+// PurgeUndone deletes the rows of all undone imports.
+func (s *Store) PurgeUndone(ctx context.Context) error {
+	var siteIDs []int64
+	err := s.db.Read.NewSelect().Model((*importRow)(nil)).Distinct().Column("site_id").
+		Where("state = ?", model.ImportDeleting).Scan(ctx, &siteIDs)
+	for _, id := range siteIDs {
+		err = errors.Join(err, s.PurgeImports(ctx, id))
 	}
-	return s.PurgeImports(ctx, siteID)
+	return err
 }
 
 // AbandonImports deletes what is left of undone imports, and of those that did not complete within a
@@ -351,14 +368,7 @@ func (s *Store) AbandonImports(ctx context.Context, now model.Instant) error {
 	if err != nil {
 		return fmt.Errorf("give up interrupted imports: %w", err)
 	}
-
-	var siteIDs []int64
-	err = s.db.Read.NewSelect().Model((*importRow)(nil)).Distinct().Column("site_id").
-		Where("state = ?", model.ImportDeleting).Scan(ctx, &siteIDs)
-	for _, id := range siteIDs {
-		err = errors.Join(err, s.PurgeImports(ctx, id))
-	}
-	return err
+	return s.PurgeUndone(ctx)
 }
 
 // PurgeImports deletes the rows of a site's undone imports in short transactions.

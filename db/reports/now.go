@@ -15,10 +15,14 @@ const (
 	// LiveMinutes is how many minutes of page views a Live has.
 	LiveMinutes = 30
 
-	liveWindow = 5 * time.Minute  // of visitors, pages and sources
-	liveKept   = 10 * time.Second // for which a Live is kept
-	liveTop    = 10               // pages and sources
-	liveLatest = 20               // page views and events
+	liveWindow = 5 * time.Minute // of visitors, pages and sources
+	liveTop    = 10              // pages and sources
+	liveLatest = 20              // page views and events
+
+	// minNowFor and maxNowFor bound how long a Live is kept: liveFactor times what its read took. The console
+	// asks every two seconds, so it shows a hit of a small site within three.
+	minNowFor = 750 * time.Millisecond
+	maxNowFor = 10 * time.Second
 
 	// maxLiveViews bounds the page views that one Live reads, 55 a second.
 	maxLiveViews = 100_000
@@ -55,7 +59,7 @@ type LiveHit struct {
 	Channel string
 }
 
-// Live returns who is on a site now, at most 10 seconds old. Concurrent callers share one read. The
+// Live returns who is on a site now, at most maxNowFor old. Concurrent callers share one read. The
 // caller must have loaded the site, which checks the right to see it.
 func (s *Store) Live(ctx context.Context, siteID int64, now model.Instant) (*Live, error) {
 	return s.lives.get(ctx, siteID, now, func() (cached[*Live], error) {
@@ -64,13 +68,17 @@ func (s *Store) Live(ctx context.Context, siteID int64, now model.Instant) (*Liv
 			return cached[*Live]{}, err
 		}
 
+		began := time.Now()
 		live, err := in.readLive(ctx, siteID, now)
 		if err != nil {
 			return cached[*Live]{}, err
 		}
-		return cached[*Live]{live, now, liveKept, live.size()}, nil
+		return cached[*Live]{live, now, nowFor(time.Since(began)), live.size()}, nil
 	}, nil)
 }
+
+// nowFor returns how long a Live is kept that took so long to read.
+func nowFor(took time.Duration) time.Duration { return min(max(minNowFor, liveFactor*took), maxNowFor) }
 
 // readLive counts the rows of the last minutes while it reads them.
 func (s *cellStore) readLive(ctx context.Context, siteID int64, now model.Instant) (*Live, error) {

@@ -140,6 +140,28 @@ func (s *Store) FirstDay(ctx context.Context, siteID int64) (day model.Day, ok b
 	return day, ok, err
 }
 
+// HasHitsBefore reports whether the site has figures of a time before the given time, imported ones included.
+func (s *Store) HasHitsBefore(ctx context.Context, siteID int64, before model.Instant) (bool, error) {
+	day, ok, err := s.FirstDay(ctx, siteID)
+	if err != nil || !ok || day != before.Day() {
+		return ok && day < before.Day(), err
+	}
+
+	// Both are on one UTC day. The site's first hits decide.
+	in, err := s.ofSite(ctx, siteID)
+	if err != nil {
+		return false, err
+	}
+	for _, table := range []string{"pageviews", "events"} {
+		found, err := in.cell.Read.NewSelect().Table(table).
+			Where("site_id = ? AND at >= ? AND at < ?", siteID, day.Start(), before).Exists(ctx)
+		if found || err != nil {
+			return found, err
+		}
+	}
+	return false, nil
+}
+
 // firstOwnDay is FirstDay without imports.
 func (s *Store) firstOwnDay(ctx context.Context, siteID int64) (day model.Day, ok bool, err error) {
 	in, err := s.ofSite(ctx, siteID)
@@ -226,7 +248,7 @@ func (s *cellStore) readLedger(ctx context.Context, r *Request) (*plan, error) {
 	today := r.Now.Day()
 	for _, q := range r.Periods {
 		first, last := q.UTCDays()
-		sp := span{max(first, firstDay), min(last, today)}
+		sp := span{first, min(last, today)} // imports are of any age
 		p.spans = append(p.spans, sp)
 
 		rows, err := days(ctx, s.cell, r.SiteID, sp.first, sp.last)
@@ -262,7 +284,7 @@ func (p *plan) addDay(row *dayRow) {
 // addLiveDays adds the days that are not in the ledger, and refuses more than a report may read.
 func (p *plan) addLiveDays(ctx context.Context) error {
 	for _, sp := range p.spans {
-		from := sp.first
+		from := max(sp.first, firstDay)
 		if p.complete {
 			from = max(from, p.planned+1)
 		}

@@ -26,6 +26,26 @@ func (s *Store) newestHit(ctx context.Context, idb bun.IDB) (newest model.Instan
 	return newest, err
 }
 
+// OldestHit returns the time of the oldest stored visit, page view, report or event of any cell, or 0. On
+// SQLite it reads all of them.
+func (s *Store) OldestHit(ctx context.Context) (oldest model.Instant, err error) {
+	err = s.db.EachCell(ctx, func(in *db.Cell) error {
+		for _, table := range partitionedTables {
+			var keys []int64
+			err := in.Read.NewSelect().Table(table.name).ColumnExpr("min(?)", bun.Ident(table.key)).Having("count(*) > 0").
+				Scan(ctx, &keys)
+			if err != nil {
+				return fmt.Errorf("find the oldest row of %s: %w", table.name, err)
+			}
+			if len(keys) > 0 && (oldest == 0 || table.at(keys[0]) < oldest) {
+				oldest = table.at(keys[0])
+			}
+		}
+		return nil
+	})
+	return oldest, err
+}
+
 // newestInCell is newestHit for one cell.
 func (c cell) newestInCell(ctx context.Context, idb bun.IDB) (model.Instant, error) {
 	var newest model.Instant

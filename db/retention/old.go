@@ -27,6 +27,9 @@ const (
 	// largeChunk is deleteChunk for tables of segments, because their rows have up to 256 KiB.
 	largeChunk = 40
 
+	// hugeChunk is deleteChunk for rows of 1 MiB.
+	hugeChunk = 10
+
 	rejectionDays     = 400                 // a year and the same month of last year; also of other counters by day
 	unknownDays       = 30                  // names of unknown events
 	usageMonths       = 25                  // two years and the current month
@@ -161,8 +164,11 @@ func (s *Store) deleteOldImports(ctx context.Context, bound int64) (int64, error
 
 // chunkOf returns how many rows of a table one transaction deletes at most.
 func chunkOf(table string) int {
-	if table == "report_segments" || table == "import_segments" {
+	switch table {
+	case "report_segments", "import_segments":
 		return largeChunk
+	case "import_chunks":
+		return hugeChunk
 	}
 	return deleteChunk
 }

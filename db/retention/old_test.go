@@ -156,8 +156,10 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 		}
 
 		// Entries of two other accounts, in addition to the entries of the sign-up and the sitekey.
-		const entry = "INSERT INTO audit_log SELECT ?, ?, at, actor_kind, actor_user_id, actor_name, token_id, token_name, " +
-			"action, object_kind, object_id, object_site, object_name, before, after FROM audit_log WHERE account_id = ? LIMIT 1"
+		const columns = "at, actor_kind, actor_user_id, actor_name, token_id, token_name, " +
+			"action, object_kind, object_id, object_site, object_name, before, after"
+		const entry = "INSERT INTO audit_log (account_id, id, " + columns + ") SELECT ?, ?, " + columns +
+			" FROM audit_log WHERE account_id = ? LIMIT 1"
 		year := model.FirstTimeID(model.At(now.Time().AddDate(-1, 0, 0)))
 		for other, id := range map[int64]int64{8: year - 1, 9: year} {
 			if err := dbtest.Exec(d, entry, other, id, account); err != nil {

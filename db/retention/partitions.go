@@ -62,6 +62,10 @@ const (
 	// get a partition.
 	monthsBehind = 24
 
+	// mostMonthsBehind is how many months ago EnsurePartitionsSince begins at most. It equals the longest
+	// limited retention.
+	mostMonthsBehind = 120
+
 	// Creating or dropping a partition waits for every transaction that uses the table, and blocks
 	// all later ones while it waits. So each wait is short and repeated: ingestion is blocked for
 	// at most partitionLockWait each time.
@@ -82,21 +86,29 @@ const (
 // An error leaves nothing half done. Until the next call succeeds, the default partition takes rows
 // without a partition.
 func (s *Store) EnsurePartitions(ctx context.Context, now model.Instant) error {
+	return s.EnsurePartitionsSince(ctx, now, now)
+}
+
+// EnsurePartitionsSince is EnsurePartitions that creates the partitions since an earlier month, too, up
+// to ten years before, for rows that are about to be stored.
+func (s *Store) EnsurePartitionsSince(ctx context.Context, since, now model.Instant) error {
 	if !s.db.IsPostgres() {
 		return nil
 	}
-	return s.db.EachCell(ctx, func(in *db.Cell) error { return cell{in}.ensurePartitions(ctx, now) })
+
+	first := max(since.Month(), addMonths(now.Month(), -mostMonthsBehind))
+	return s.db.EachCell(ctx, func(in *db.Cell) error { return cell{in}.ensurePartitions(ctx, first, now.Month()) })
 }
 
-// ensurePartitions is EnsurePartitions for one cell.
-func (c cell) ensurePartitions(ctx context.Context, now model.Instant) error {
+// ensurePartitions is EnsurePartitionsSince for one cell.
+func (c cell) ensurePartitions(ctx context.Context, first, current model.Month) error {
 	for _, table := range partitionedTables {
 		have, err := c.partitions(ctx, table)
 		if err != nil {
 			return fmt.Errorf("list the partitions of %s: %w", table.name, err)
 		}
 
-		months, err := c.monthsToPartition(ctx, table, now.Month())
+		months, err := c.monthsToPartition(ctx, table, first, current)
 		if err != nil {
 			return fmt.Errorf("look into %s: %w", table.defaultPartition(), err)
 		}
@@ -117,8 +129,10 @@ func (c cell) ensurePartitions(ctx context.Context, now model.Instant) error {
 }
 
 // monthsToPartition returns the months that must have a partition.
-func (c cell) monthsToPartition(ctx context.Context, table partitioned, current model.Month) ([]model.Month, error) {
-	month, last := addMonths(current, -1), addMonths(current, monthsAhead)
+func (c cell) monthsToPartition(
+	ctx context.Context, table partitioned, first, current model.Month,
+) ([]model.Month, error) {
+	month, last := min(first, addMonths(current, -1)), addMonths(current, monthsAhead)
 
 	// Find the oldest row of the default partition that belongs to an earlier month. Normally it
 	// has no such row.

@@ -37,6 +37,8 @@ var siteRows = []rowsOfSite{
 	{"report_imports", "site_id, id"},
 	{"import_figures", "site_id, import_id, dimension, day, n"},
 	{"import_segments", "site_id, import_id, first_day, days, chunk"},
+	{"import_jobs", "id"},
+	{"import_chunks", "site_id, job_id, n"},
 	{"site_usage_days", "site_id, day"},
 	{"unknown_events", "site_id, day, name"},
 	{"site_moves", "site_id"},

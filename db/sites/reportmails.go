@@ -28,21 +28,7 @@ func (s *Store) SetReportMails(
 	ctx context.Context, user *model.User, siteID int64, u ReportMailsUpdate, now model.Instant,
 ) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		// The order of locks requires the user before the site.
-		if err := tx.LockRowFor(ctx, "KEY SHARE", "users", user.ID); err != nil {
-			return err
-		}
-
-		// The user may have left the account since the request was authenticated.
-		member, err := tx.NewSelect().Model((*model.Membership)(nil)).Where("user_id = ?", user.ID).
-			Where("account_id = ?", user.AccountID).Exists(ctx)
-		if err != nil {
-			return err
-		}
-		if !member {
-			return model.ErrNotFound
-		}
-		if err := lockOwnSite(ctx, tx, user.AccountID, siteID); err != nil {
+		if err := lockSiteOfMember(ctx, tx, user, siteID); err != nil {
 			return err
 		}
 
@@ -81,6 +67,25 @@ func (s *Store) SetReportMails(
 		return auditSite(ctx, tx, &site, before, after)
 	})
 	return db.Wrap(err, "set report mails of site %d", siteID)
+}
+
+// lockSiteOfMember locks a site of the account for a change of what a user of it has chosen.
+func lockSiteOfMember(ctx context.Context, tx *db.Tx, user *model.User, siteID int64) error {
+	// The order of locks requires the user before the site.
+	if err := tx.LockRowFor(ctx, "KEY SHARE", "users", user.ID); err != nil {
+		return err
+	}
+
+	// The user may have left the account since the request was authenticated.
+	member, err := tx.NewSelect().Model((*model.Membership)(nil)).Where("user_id = ?", user.ID).
+		Where("account_id = ?", user.AccountID).Exists(ctx)
+	if err != nil {
+		return err
+	}
+	if !member {
+		return model.ErrNotFound
+	}
+	return lockOwnSite(ctx, tx, user.AccountID, siteID)
 }
 
 // reportMailValues returns the mails that a user gets about a site, with their thresholds.

@@ -49,6 +49,13 @@ func (s *Store) SiteRules(ctx context.Context, siteIDs []int64) (map[int64]*mode
 	return rules, nil
 }
 
+// ProbeRules reads the rules of one site, if there is any, by the statement of the data plane. It returns an
+// error while no hit could be accepted.
+func (s *Store) ProbeRules(ctx context.Context) error {
+	_, err := siteRules(ctx, s.db.DataRead, func(q *bun.SelectQuery) { q.OrderExpr("site.id").Limit(1) })
+	return err
+}
+
 // one returns the first site of a list, or model.ErrNotFound for an empty one.
 func one(list []*model.SiteRules, err error) (*model.SiteRules, error) {
 	if err == nil && len(list) == 0 {

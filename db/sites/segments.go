@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
@@ -94,7 +95,7 @@ func (s *Store) SegmentsOfSites(ctx context.Context, siteIDs []int64) (map[int64
 // CreateFunnel saves steps under a name that is unique in the site, which can have model.MaxFunnels.
 // It returns the funnel with its id.
 func (s *Store) CreateFunnel(ctx context.Context, accountID int64, funnel model.Funnel) (*model.Funnel, error) {
-	if err := checkFunnel(&funnel); err != nil {
+	if err := checkFunnel(&funnel, true); err != nil {
 		return nil, err
 	}
 
@@ -113,22 +114,37 @@ func (s *Store) UpdateFunnel(
 	return changeObject(ctx, s, accountID, id, "funnels", func(tx *db.Tx, funnel *model.Funnel) error {
 		setIfGiven(&funnel.Name, name)
 		setIfGiven(&funnel.Steps, steps)
-		if err := checkFunnel(funnel); err != nil {
+		if err := checkFunnel(funnel, steps != nil); err != nil {
 			return err
 		}
 		return updateObject(ctx, tx, funnel, "name", "steps")
 	})
 }
 
+// checkPages refuses pages that no path can match. Stored funnels may have such steps, so reports accept them.
+func checkPages(steps []model.FunnelStep) error {
+	var wrong []error
+	for i, step := range steps {
+		if step.Page != "" && !strings.HasPrefix(step.Page, "/") && !strings.HasPrefix(step.Page, "*") {
+			wrong = append(wrong, model.InvalidItem("steps", i, "invalid_step", `A page begins with "/". The name of an event is no page.`))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
 // maxFunnelBytes bounds the steps of a funnel, as JSON. A request can read the funnels of many sites.
 const maxFunnelBytes = 16_384
 
-// checkFunnel normalises the name and checks the steps. It reports every wrong field.
-func checkFunnel(funnel *model.Funnel) error {
+// checkFunnel normalises the name and checks the steps. It checks the pages of new steps only. It reports every
+// wrong field.
+func checkFunnel(funnel *model.Funnel, newSteps bool) error {
 	name, err := model.ParseName("name", funnel.Name)
 	funnel.Name = name
 
 	stepsErr := model.CheckFunnelSteps("steps", funnel.Steps)
+	if stepsErr == nil && newSteps {
+		stepsErr = checkPages(funnel.Steps)
+	}
 	text, textErr := json.Marshal(funnel.Steps)
 	if stepsErr == nil && (textErr != nil || len(text) > maxFunnelBytes) {
 		stepsErr = model.InvalidField("steps", "invalid_step",

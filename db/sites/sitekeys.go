@@ -181,6 +181,19 @@ func (s *Store) SitekeyBySecret(ctx context.Context, hash []byte) (*model.Siteke
 	})
 }
 
+// ProbeSitekeys reads one sitekey, if there is any, by the statement of the data plane. It returns an error
+// while no challenge could be issued.
+func (s *Store) ProbeSitekeys(ctx context.Context) error {
+	_, err := findSitekey(ctx, s.db.DataRead, func(q *bun.SelectQuery) {
+		withAccount(q)
+		q.OrderExpr("?TableAlias.id").Limit(1)
+	})
+	if errors.Is(err, model.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
 // withAccount reads what the data plane needs of the sitekey's account, too.
 func withAccount(q *bun.SelectQuery) {
 	q.ColumnExpr("?TableColumns").ColumnExpr("a.suspended_at > 0 AS suspended").ColumnExpr("a.cell").

@@ -80,9 +80,13 @@ ON CONFLICT DO NOTHING`, to, from, siteID)
 		return err
 	}
 
-	_, err = tx.ExecContext(ctx, "DELETE FROM report_mails WHERE site_id = ? AND user_id NOT IN "+
-		"(SELECT user_id FROM memberships WHERE account_id = ?)", siteID, to)
-	return err
+	const others = " WHERE site_id = ? AND user_id NOT IN (SELECT user_id FROM memberships WHERE account_id = ?)"
+	for _, table := range []string{"report_mails", "report_views"} {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+others, siteID, to); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // TransferSitekey moves a sitekey from one account to another, and returns it. The caller must have

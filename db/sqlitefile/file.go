@@ -5,10 +5,15 @@ package sqlitefile
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
+	"time"
 )
+
+// lockTimeout bounds a wait for a lock of another process.
+const lockTimeout = 5 * time.Second
 
 // Protect makes the database readable by its owner only: its files hold password hashes
 // and visits. SQLite gives its log and index the mode of the database file, so the file is created
@@ -42,7 +47,7 @@ func Protect(path string) error {
 
 // Readers returns a pool of connections for reading a database file. It does not connect yet.
 func Readers(path string, connections int) (*sql.DB, error) {
-	pool, err := sql.Open("sqlite", dsn(path, "deferred", ""))
+	pool, err := sql.Open("sqlite", dsn(path, "deferred", "", lockTimeout))
 	if err != nil {
 		return nil, err
 	}
@@ -53,16 +58,30 @@ func Readers(path string, connections int) (*sql.DB, error) {
 	return pool, nil
 }
 
+// ReadCopy returns a pool with one connection for reading a file that no process writes, such as a backup.
+// Reading leaves no other files next to it. A log next to the file is not read.
+func ReadCopy(path string) (*sql.DB, error) {
+	if errUnwatched != nil {
+		return nil, errUnwatched
+	}
+
+	pool, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?mode=ro&immutable=1")
+	if err == nil {
+		pool.SetMaxOpenConns(1)
+	}
+	return pool, err
+}
+
 // dsn returns the address with every option, so that each pooled connection has them. Writers take
 // the lock when they begin: a transaction that upgrades from reading to writing fails at once
 // instead of waiting its turn. FULL makes a commit survive a power cut, not only a crash. A log of
 // 16,000 pages, 64 MB, is more than WriteBack leaves to the writer. An empty vfs is SQLite's file
-// system.
-func dsn(path, txlock, vfs string) string {
+// system. SQLite waits for a lock of another process for the given time, see Conn.patiently.
+func dsn(path, txlock, vfs string, wait time.Duration) string {
 	q := url.Values{
 		"_txlock": {txlock},
 		"_pragma": {
-			"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
+			fmt.Sprintf("busy_timeout(%d)", wait.Milliseconds()), "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
 			"cache_size(-16000)", "wal_autocheckpoint(16000)",
 		},
 	}

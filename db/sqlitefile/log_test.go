@@ -344,7 +344,7 @@ func BenchmarkCommitPages(b *testing.B) {
 			if err := registerLogVFS(); err != nil {
 				b.Fatal(err)
 			}
-			db, err := sql.Open("sqlite", dsn(filepath.Join(b.TempDir(), "x.sqlite"), "immediate", vfs))
+			db, err := sql.Open("sqlite", dsn(filepath.Join(b.TempDir(), "x.sqlite"), "immediate", vfs, lockTimeout))
 			if err != nil {
 				b.Fatal(err)
 			}

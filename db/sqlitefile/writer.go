@@ -19,6 +19,7 @@ import (
 // random.
 type Writer struct {
 	connector driver.Connector
+	used      chan struct{} // with room for one
 
 	mu       sync.Mutex
 	conn     *Conn // nil until needed and after a failure
@@ -52,16 +53,23 @@ var errWriterClosed = errors.New("the database is closed")
 
 // NewWriter prepares the writing connection of a database file. The first use opens it.
 func NewWriter(path string) (*Writer, error) {
+	if errUnwatched != nil {
+		return nil, errUnwatched
+	}
 	if err := registerLogVFS(); err != nil {
 		return nil, err
 	}
 
-	connector, err := sqlite.NewConnector(dsn(path, "immediate", logVFS))
+	connector, err := sqlite.NewConnector(dsn(path, "immediate", logVFS, lockPause))
 	if err != nil {
 		return nil, err
 	}
-	return &Writer{connector: connector}, nil
+	return &Writer{connector: connector, used: make(chan struct{}, 1)}, nil
 }
+
+// Used returns a channel for one receiver, which receives after a use of the connection. Several uses
+// before a receive count as one.
+func (w *Writer) Used() <-chan struct{} { return w.used }
 
 // Pool returns a pool that borrows the connection with an urgency. It keeps no idle connection, so
 // that each use goes through the queue.
@@ -179,6 +187,11 @@ func (w *Writer) open(ctx context.Context) (*Conn, error) {
 // giveBack ends a use and assigns the connection to the next caller. A broken connection is closed;
 // the next use opens another.
 func (w *Writer) giveBack(urgency Urgency, broken bool) (err error) {
+	select {
+	case w.used <- struct{}{}:
+	default:
+	}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
 

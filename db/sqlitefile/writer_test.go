@@ -43,8 +43,12 @@ type testFile struct {
 
 func openFile(t *testing.T) *testFile {
 	t.Helper()
+	return openAt(t, filepath.Join(t.TempDir(), "x.sqlite"))
+}
 
-	path := filepath.Join(t.TempDir(), "x.sqlite")
+func openAt(t *testing.T, path string) *testFile {
+	t.Helper()
+
 	writer, err := NewWriter(path)
 	if err != nil {
 		t.Fatal(err)

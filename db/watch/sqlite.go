@@ -3,15 +3,21 @@ package watch
 import (
 	"context"
 	"math/rand/v2"
+	"os"
+	"sync"
 	"time"
 
 	"github.com/uptrace/bun"
 )
 
 const (
-	// pollInterval is how often a process reads the changes of other processes from SQLite. One query
-	// takes about 20 µs.
+	// pollInterval is how often a process looks whether another process has written to SQLite's log.
 	pollInterval = 250 * time.Millisecond
+
+	// readInterval is how often a process reads the changes at least. Two writes within a tick of the
+	// file system's clock can look like one. One query takes about 20 µs, and wakes more threads than a
+	// look at the log.
+	readInterval = time.Second
 
 	// keptChanges is how many changes are kept. A process that missed more must assume that
 	// everything has changed.
@@ -19,15 +25,23 @@ const (
 )
 
 // SQLite stores changes of one process for the others on the file, and reports changes of all of
-// them. It is safe for concurrent use.
+// them. All watchers of a process share one poll, which runs while there are any. It is safe for
+// concurrent use.
 type SQLite struct {
-	read     bun.IDB
-	source   int64    // random; identifies this process's changes
-	watchers watchers // of this process
+	read    bun.IDB
+	logFile string   // SQLite's write-ahead log
+	source  int64    // random; identifies this process's changes
+	own     watchers // of changes of this process
+
+	mu     sync.Mutex // held while the functions of others are called
+	others map[*remoteWatcher]bool
+	poll   *changePoll // nil without watchers
 }
 
-// NewSQLite returns a SQLite that reads with the given pool.
-func NewSQLite(read bun.IDB) *SQLite { return &SQLite{read: read, source: rand.Int64()} }
+// NewSQLite returns a SQLite that reads the database file at path with the given pool.
+func NewSQLite(read bun.IDB, path string) *SQLite {
+	return &SQLite{read: read, logFile: path + "-wal", source: rand.Int64(), others: make(map[*remoteWatcher]bool)}
+}
 
 // change is a committed change of a site or sitekey.
 type change struct {
@@ -54,26 +68,55 @@ func (s *SQLite) Store(ctx context.Context, tx bun.IDB, channel Channel, ids []i
 }
 
 // Committed reports committed changes of this process to its watchers.
-func (s *SQLite) Committed(changes []Notice) { s.watchers.report(changes) }
+func (s *SQLite) Committed(changes []Notice) { s.own.report(changes) }
 
 // Watch reports changes until ctx ends. Changes of this process come from Committed, other changes
 // from the table. DB.Watch of package db describes the functions.
 func (s *SQLite) Watch(ctx context.Context, channel Channel, changed func(id int64), synced func(error)) error {
-	remove := s.watchers.add(channel, changed)
+	remove := s.own.add(channel, changed)
 	defer remove()
 
-	poll := changePoll{of: s, channel: channel, changed: changed, synced: synced}
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
+	w := &remoteWatcher{channel, changed, synced}
+	s.add(w)
+	defer s.remove(w)
 
-	for {
-		poll.run(ctx)
+	<-ctx.Done()
+	return ctx.Err()
+}
 
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
+// add adds a watcher, and begins to poll for the first one.
+func (s *SQLite) add(w *remoteWatcher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	s.others[w] = true
+
+	switch p := s.poll; {
+	case p == nil:
+		ctx, cancel := context.WithCancel(context.Background())
+		s.poll = &changePoll{of: s, cancel: cancel, done: make(chan struct{})}
+		go s.poll.run(ctx)
+	case p.inSync:
+		w.synced(nil)
+	case p.fault != nil:
+		w.synced(p.fault)
+	}
+}
+
+// remove removes a watcher. After the last one it ends the poll and waits for that.
+func (s *SQLite) remove(w *remoteWatcher) {
+	s.mu.Lock()
+	delete(s.others, w)
+
+	var ended *changePoll
+	if len(s.others) == 0 {
+		ended, s.poll = s.poll, nil
+	}
+	s.mu.Unlock()
+
+	if ended != nil {
+		ended.cancel()
+		<-ended.done
 	}
 }
 
@@ -81,33 +124,80 @@ func (s *SQLite) Watch(ctx context.Context, channel Channel, changed func(id int
 // data_version: that changes with every commit of hits, including this process's own, and costs the
 // same read transaction.
 type changePoll struct {
-	of      *SQLite
-	channel Channel
-	changed func(id int64)
-	synced  func(error)
+	of     *SQLite
+	cancel context.CancelFunc
+	done   chan struct{}
 
-	last     int64 // Seq of the newest change that was read
-	inSync   bool
-	reported bool // that the database does not answer
+	last   int64       // Seq of the newest change that was read
+	log    os.FileInfo // of SQLite's log before the last read; nil: unknown
+	readAt time.Time
+
+	// The mutex of SQLite protects these.
+	inSync bool
+	fault  error // reported to the watchers; nil after they are in sync again
 }
 
+// run polls until ctx ends.
 func (p *changePoll) run(ctx context.Context) {
+	defer close(p.done)
+
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+
+	for {
+		if p.due() {
+			p.poll(ctx)
+		}
+
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// due reports whether to read: if SQLite's log was written since the last read, the last read failed, or
+// it is long ago.
+func (p *changePoll) due() bool {
+	// A write during the read makes the log differ from this state.
+	log, err := os.Stat(p.of.logFile)
+	if err != nil {
+		log = nil
+	}
+
+	was := p.log
+	p.log = log
+	return log == nil || was == nil || log.Size() != was.Size() || !log.ModTime().Equal(was.ModTime()) ||
+		time.Since(p.readAt) >= readInterval
+}
+
+// poll reads once. It notifies the watchers, once, that changes may go unnoticed.
+func (p *changePoll) poll(ctx context.Context) {
 	read, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 
+	p.readAt = time.Now()
 	err := p.read(read)
 	if err == nil || ctx.Err() != nil {
 		return
 	}
 
+	p.log = nil
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+
 	p.inSync = false
-	if !p.reported {
-		p.reported = true
-		p.synced(err)
+	if p.fault == nil {
+		p.fault = err
+		for w := range p.watchers() {
+			w.synced(err)
+		}
 	}
 }
 
 func (p *changePoll) read(ctx context.Context) error {
+	// Only this goroutine writes inSync.
 	if !p.inSync {
 		return p.sync(ctx)
 	}
@@ -123,13 +213,31 @@ func (p *changePoll) read(ctx context.Context) error {
 		return p.sync(ctx)
 	}
 
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+
 	for _, c := range changes {
-		if p.last = c.Seq; c.Channel == p.channel && c.Source != p.of.source {
-			p.changed(c.ID)
+		p.last = c.Seq
+		if c.Source == p.of.source {
+			continue
+		}
+		for w := range p.watchers() {
+			if w.channel == c.Channel {
+				w.changed(c.ID)
+			}
 		}
 	}
 
 	return nil
+}
+
+// watchers returns the watchers to report to. The caller holds the mutex of SQLite. After the last watcher
+// has left, another poll may serve new ones.
+func (p *changePoll) watchers() map[*remoteWatcher]bool {
+	if p.of.poll != p {
+		return nil
+	}
+	return p.of.others
 }
 
 // sync starts with the changes that follow from now on.
@@ -137,7 +245,13 @@ func (p *changePoll) sync(ctx context.Context) error {
 	if err := p.of.read.NewRaw("SELECT coalesce(max(seq), 0) FROM changes").Scan(ctx, &p.last); err != nil {
 		return err
 	}
-	p.inSync, p.reported = true, false
-	p.synced(nil)
+
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+
+	p.inSync, p.fault = true, nil
+	for w := range p.watchers() {
+		w.synced(nil)
+	}
 	return nil
 }

@@ -3,6 +3,10 @@
 // browser began, and are not stored.
 //
 //   ANALYTICS_URL=https://stats.example.com SERVER_SECRET=svcs_… node purchase.mjs '{"id": "T-1", …}'
+import { realpathSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+/** Returns 'recorded', 'ignored' or 'refused', and throws if the purchase should be sent again later. */
 export async function purchase(order) {
   const response = await fetch(`${process.env.ANALYTICS_URL}/server.php`, {
     method: 'POST',
@@ -12,13 +16,27 @@ export async function purchase(order) {
       ip: order.ip,
       user_agent: order.userAgent,
       path: '/checkout/thanks',
-      meta: { transaction_id: order.id, value: order.total, currency: order.currency, items: order.items },
+      meta: { transaction_id: order.id, value: amount(order.total), currency: order.currency, items: order.items },
     }),
     signal: AbortSignal.timeout(10_000),
   })
-  // A 503 is temporary. The same transaction_id counts once, so it can be sent again.
-  if (!response.ok) throw new Error(`${response.status} ${await response.text()}`)
-  return response.json()
+  const answer = await response.text()
+  // A limit or an outage. The same transaction_id counts once, so it can be sent again.
+  if (response.status === 429 || response.status >= 500) throw new Error(`send it again later: ${response.status} ${answer}`)
+  // Any other refusal is final. The answer may name the field.
+  if (!response.ok) {
+    console.error(`purchase ${order.id} is refused: ${response.status} ${answer}`)
+    return 'refused'
+  }
+  return JSON.parse(answer).status
 }
 
-console.log((await purchase(JSON.parse(process.argv[2]))).status)
+/** The service takes numbers only. Many shops have texts such as "19.90". */
+function amount(total) {
+  if (!/^\d+(\.\d+)?$/.test(total)) throw new TypeError(`not an amount: ${total}`)
+  return Number(total)
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  console.log(await purchase(JSON.parse(process.argv[2])))
+}

@@ -9,11 +9,15 @@ ANALYTICS_URL=https://stats.example.com SERVER_SECRET=svcs_… python3 purchase.
 import json
 import os
 import sys
+import urllib.error
 import urllib.request
 
 
 def purchase(order):
-    """Returns "recorded" or "ignored". The same transaction_id counts once, so that a purchase can be sent again."""
+    """Returns "recorded", "ignored" or "refused", and raises an OSError if the purchase should be sent again later.
+
+    The same transaction_id counts once, so that a purchase can be sent again.
+    """
     body = {
         "event": "purchase",
         "ip": order["ip"],
@@ -21,7 +25,7 @@ def purchase(order):
         "path": "/checkout/thanks",
         "meta": {
             "transaction_id": order["id"],
-            "value": order["total"],
+            "value": float(order["total"]),  # many shops have texts such as "19.90"
             "currency": order["currency"],
             "items": order["items"],
         },
@@ -31,8 +35,15 @@ def purchase(order):
         json.dumps(body).encode(),
         {"Authorization": "Bearer " + os.environ["SERVER_SECRET"], "Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=10) as response:
-        return json.load(response)["status"]
+    try:
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return json.load(response)["status"]
+    except urllib.error.HTTPError as error:
+        if error.code == 429 or error.code >= 500:
+            raise
+        # Any other refusal is final. The answer may name the field.
+        print(f"purchase {order['id']} is refused: {error.code} {error.read().decode()}", file=sys.stderr)
+        return "refused"
 
 
 if __name__ == "__main__":

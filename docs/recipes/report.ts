@@ -2,7 +2,7 @@
 // compile.
 //
 //   esbuild report.ts --format=esm --outfile=report.mjs
-//   BASE_URL=https://app.example.com API_TOKEN=svct_… SITE_ID=… node report.mjs
+//   BASE_URL=https://app.example.com API_TOKEN=tga_… SITE_ID=… node report.mjs
 
 /** A query with the types of its result and its variables. */
 interface Query<Result, Variables> {

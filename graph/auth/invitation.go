@@ -23,7 +23,9 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 	}
 
 	secret := model.NewSecret(model.InvitationPrefix)
-	mail, err := a.linkMail(requestOf(ctx).http, model.MailInvitation, InvitationPage, secret)
+	mail, err := a.mailOf(requestOf(ctx).http, model.MailInvitation, model.InvitationMail{
+		LinkMail: a.linkTo(InvitationPage, secret), By: by.Email, To: address, Role: role,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -34,9 +36,9 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 		return nil, err
 	}
 
-	invitation, err := a.accounts.Invite(
-		ctx, model.NewInvitation(by.AccountID, address, role, secret, model.At(a.now())), &mail,
-	)
+	made := model.NewInvitation(by.AccountID, address, role, secret, model.At(a.now()))
+	made.InvitedBy = by.ID
+	invitation, err := a.accounts.Invite(ctx, made, &mail)
 
 	// No mail is sent, so the attempt does not count.
 	if err != nil {
@@ -44,6 +46,20 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 	}
 
 	return invitation, nil
+}
+
+// Offer returns the invitation with a mailed secret, or nil if the secret is wrong, was used or has expired. A
+// secret has 128 bits or more, so wrong ones need no throttle.
+func (a *Auth) Offer(ctx context.Context, secret string) (*model.InvitationOffer, error) {
+	if !model.IsSecret(model.InvitationPrefix, secret) {
+		return nil, nil
+	}
+
+	offer, err := a.accounts.Offer(ctx, model.HashToken(secret), model.At(a.now()))
+	if errors.Is(err, accounts.ErrInvalidToken) {
+		return nil, nil
+	}
+	return offer, err
 }
 
 // AcceptInvitation adds the invited person to the account, consumes the mailed secret and signs the

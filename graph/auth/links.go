@@ -25,14 +25,23 @@ const (
 )
 
 // linkMail returns a mail with a link to a page and a secret; the link has none if secret is empty.
-// Its language is that of the request.
+// It has the language of the request.
 func (a *Auth) linkMail(r *http.Request, kind, page, secret string) (model.Mail, error) {
+	return a.mailOf(r, kind, a.linkTo(page, secret))
+}
+
+// linkTo returns the link to a page with a secret behind #.
+func (a *Auth) linkTo(page, secret string) model.LinkMail {
 	address := a.baseURL + page
 	if secret != "" {
 		address += "#" + secret
 	}
+	return model.LinkMail{URL: address}
+}
 
-	data, err := json.Marshal(model.LinkMail{URL: address})
+// mailOf returns a mail with its data, in the language of the request.
+func (a *Auth) mailOf(r *http.Request, kind string, content any) (model.Mail, error) {
+	data, err := json.Marshal(content)
 	now := model.At(a.now())
 	return model.Mail{
 		Kind: kind, Language: requestLanguage(r), Data: string(data), CreatedAt: now, NextAttemptAt: now,

@@ -221,6 +221,19 @@ func (a *Auth) Downloader(r *http.Request) (*model.User, error) {
 	return caller.User, caller.User.CheckInAny(model.MayExport, caller.Token)
 }
 
+// Uploader returns the user, and the API token if there is one, if it may change the settings of one of its
+// accounts. See Downloader.
+func (a *Auth) Uploader(r *http.Request) (*model.User, *model.APIToken, error) {
+	caller, err := (&request{auth: a, http: r}).identify()
+	if err != nil {
+		return nil, nil, err
+	}
+	if caller.User == nil {
+		return nil, nil, caller.Check(model.MayConfigure)
+	}
+	return caller.User, caller.Token, caller.User.CheckInAny(model.MayConfigure, caller.Token)
+}
+
 // bearer returns the API token or viewer token of a request. Other schemes are ignored: a proxy in
 // front may use them.
 func bearer(r *http.Request) (string, bool) {

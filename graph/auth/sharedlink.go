@@ -1,8 +1,12 @@
 package auth
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -68,13 +72,18 @@ func (a *Auth) OpenSharedLink(ctx context.Context, secret, password string) (str
 	if err != nil {
 		return "", 0, err
 	}
-	if err := a.checkLinkPassword(ctx, r, link, password); err != nil {
-		return "", 0, err
-	}
 
 	expires := now.Add(model.SharedViewLifetime)
 	if link.ExpiresAt != 0 {
 		expires = min(expires, link.ExpiresAt)
+	}
+
+	if until := a.readerUntil(r.http, link); password == "" && until > now {
+		expires = min(expires, until)
+	} else if err := a.checkLinkPassword(ctx, r, link, password); err != nil {
+		return "", 0, err
+	} else if err := a.rememberReader(r, link, expires); err != nil {
+		return "", 0, err
 	}
 
 	text, err := a.viewers.Encode(viewerTokenPrefix, viewerToken(link.ID, expires))
@@ -111,6 +120,57 @@ func (a *Auth) checkLinkPassword(ctx context.Context, r *request, link *model.Sh
 	}
 
 	return a.uncount(ctx, limits, nil)
+}
+
+// A reader who has given the password of a link is recognised by a signed cookie until the viewer token would
+// expire, so that a reload does not ask again. Scripts cannot read the cookie. It holds for one link with its
+// present password: a revoked link is not found before the cookie is read.
+
+// readerCookie returns the name of a link's cookie.
+func (a *Auth) readerCookie(link *model.SharedLink) string {
+	name := fmt.Sprintf("tallygate-link-%x", link.TokenHash[:8])
+	if a.devices.secure {
+		name = "__Secure-" + name
+	}
+	return name
+}
+
+// readerUntil returns when the recognition of a link's reader ends, or 0.
+func (a *Auth) readerUntil(r *http.Request, link *model.SharedLink) model.Instant {
+	name := a.readerCookie(link)
+	cookie, err := r.Cookie(name)
+	if err != nil {
+		return 0
+	}
+
+	var content []byte
+	if a.viewers.Decode(name, cookie.Value, &content) != nil || len(content) != 8+sha256.Size {
+		return 0
+	}
+	if password := sha256.Sum256([]byte(link.PasswordHash)); !bytes.Equal(content[8:], password[:]) {
+		return 0
+	}
+	return model.Instant(binary.BigEndian.Uint64(content))
+}
+
+// rememberReader sets the cookie of a link that has a password. It is sent to the API only.
+func (a *Auth) rememberReader(r *request, link *model.SharedLink, until model.Instant) error {
+	if link.PasswordHash == "" {
+		return nil
+	}
+
+	name := a.readerCookie(link)
+	password := sha256.Sum256([]byte(link.PasswordHash))
+	value, err := a.viewers.Encode(name, append(binary.BigEndian.AppendUint64(nil, uint64(until)), password[:]...))
+	if err != nil {
+		return err
+	}
+
+	http.SetCookie(r.w, &http.Cookie{
+		Name: name, Value: value, Path: "/graphql", MaxAge: int(until.Time().Sub(a.now()) / time.Second),
+		HttpOnly: true, Secure: a.devices.secure, SameSite: http.SameSiteStrictMode,
+	})
+	return nil
 }
 
 // viewerToken is the signed content of a viewer token.

@@ -301,7 +301,8 @@ type CreateSiteInput struct {
 	// The account's global id, one of the caller's accounts. Default: the caller's default account.
 	AccountId *string `json:"accountId"`
 	// Domain name, for example `example.com`, without `https://`, port or path. International names are converted to ASCII. Must not be
-	// an IP address or localhost. Unique in the account.
+	// an IP address, localhost, or a suffix such as `co.uk`, under which others register domains. Unique in the account. A leading
+	// `www.` is dropped: a site on `example.com` accepts `www.example.com` and all its other subdomains.
 	Domain string `json:"domain"`
 	// Display name, 1 to 100 characters. Default: the domain.
 	Name *string `json:"name"`
@@ -727,6 +728,8 @@ type OpenSharedLinkResponse struct {
 	// Exchanges the token of a shared link for a viewer token, which is valid for 12 hours. Send that as
 	// `Authorization: Bearer <viewerToken>` to read `sharedSite`. Open to every caller without an API token. After 30 wrong passwords
 	// from one network, each further attempt is delayed as described at `signIn`; after 100 for one link, by up to 30 seconds.
+	// After a right password, the answer sets a cookie with which the same browser opens this link without the password, while
+	// the viewer token is valid.
 	OpenSharedLink *OpenSharedLinkOpenSharedLinkOpenSharedLinkPayload `json:"openSharedLink"`
 }
 
@@ -1352,6 +1355,22 @@ const (
 	UserErrorCodeNameTaken UserErrorCode = "NAME_TAKEN"
 	// The site has reached its limit of 1,000 annotations.
 	UserErrorCodeTooManyAnnotations UserErrorCode = "TOO_MANY_ANNOTATIONS"
+	// The site has an import in progress.
+	UserErrorCodeImportInProgress UserErrorCode = "IMPORT_IN_PROGRESS"
+	// The account has 3 imports in progress, or has started 30 within a day.
+	UserErrorCodeTooManyImportJobs UserErrorCode = "TOO_MANY_IMPORT_JOBS"
+	// Too many uploads of all accounts wait.
+	UserErrorCodeUploadsFull UserErrorCode = "UPLOADS_FULL"
+	// The files of an import are missing, are too many, are empty or have no usable name, or the service is not imported from files.
+	UserErrorCodeInvalidFiles UserErrorCode = "INVALID_FILES"
+	// The token of the API that an import reads is missing, or has characters that no token has.
+	UserErrorCodeInvalidApiToken UserErrorCode = "INVALID_API_TOKEN"
+	// The files of an import have more than 256 MiB.
+	UserErrorCodeUploadTooLarge UserErrorCode = "UPLOAD_TOO_LARGE"
+	// The import job does not wait for a confirmation.
+	UserErrorCodeImportNotReady UserErrorCode = "IMPORT_NOT_READY"
+	// The import job has ended already.
+	UserErrorCodeImportFinished UserErrorCode = "IMPORT_FINISHED"
 	// The site has reached its limit of 50 segments.
 	UserErrorCodeTooManySegments UserErrorCode = "TOO_MANY_SEGMENTS"
 	// The site has reached its limit of 50 funnels.
@@ -1433,6 +1452,14 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidStep,
 	UserErrorCodeNameTaken,
 	UserErrorCodeTooManyAnnotations,
+	UserErrorCodeImportInProgress,
+	UserErrorCodeTooManyImportJobs,
+	UserErrorCodeUploadsFull,
+	UserErrorCodeInvalidFiles,
+	UserErrorCodeInvalidApiToken,
+	UserErrorCodeUploadTooLarge,
+	UserErrorCodeImportNotReady,
+	UserErrorCodeImportFinished,
 	UserErrorCodeTooManySegments,
 	UserErrorCodeTooManyFunnels,
 	UserErrorCodeTooManySharedLinks,

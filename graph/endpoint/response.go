@@ -47,12 +47,16 @@ func refuseUnserved(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func reply(w http.ResponseWriter, r *http.Request, status int, response *graphql.Response) {
+	send(w, r, status, encode(response))
+}
+
+func encode(response *graphql.Response) []byte {
 	body, err := json.Marshal(envelope{Errors: response.Errors, Data: response.Data})
 	if err != nil {
 		// gqlgen recovers the panic and answers with INTERNAL.
 		panic(err)
 	}
-	send(w, r, status, body)
+	return body
 }
 
 func send(w http.ResponseWriter, r *http.Request, status int, body []byte) {

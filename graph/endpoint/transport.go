@@ -137,7 +137,11 @@ func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Graph
 		return
 	}
 
-	reply(w, r, http.StatusOK, response)
+	answer := encode(response)
+	if isCompressible(operation.Operation) {
+		answer = compress(w, r, answer)
+	}
+	send(w, r, http.StatusOK, answer)
 }
 
 // prepare waits for a turn, then decodes, parses and validates a request. For a body that is not a

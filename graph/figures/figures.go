@@ -54,7 +54,7 @@ func Metrics(answer *reports.Answer, kind Kind, of func(*scan.Result) scan.Figur
 // metrics converts one set of figures. Shares and some rates are those of the totals.
 func metrics(f, totals *scan.Figures, kind Kind) *generated.ReportMetrics {
 	rate := func(metric generated.ReportMetric) *float64 { return known(figureOf(f, totals, kind, metric)) }
-	return &generated.ReportMetrics{
+	m := &generated.ReportMetrics{
 		Visitors: f.Visitors, Visits: f.Visits, Pageviews: f.Pageviews, Events: f.Events, Conversions: f.Conversions,
 		Share:   Ratio(f.Visitors, totals.Visitors, 100),
 		Revenue: revenues(f.Revenue),
@@ -67,6 +67,10 @@ func metrics(f, totals *scan.Figures, kind Kind) *generated.ReportMetrics {
 		ExitRate:       rate(generated.ReportMetricExitRate),
 		ConversionRate: rate(generated.ReportMetricConversionRate),
 	}
+	if totals.UnknownOf().Visit > 0 {
+		m.Share = nil // of visitors who are not all known
+	}
+	return m
 }
 
 // figureOf returns a figure. ok is false if it has no value. Rates leave out what imports do not know.
@@ -85,7 +89,7 @@ func figureOf(f, totals *scan.Figures, kind Kind, metric generated.ReportMetric)
 		return float64(f.Conversions), true
 
 	case generated.ReportMetricViewsPerVisit:
-		return ratio(f.Pageviews, f.Visits, 1)
+		return ratio(f.Pageviews-unknown.Visit, f.Visits, 1)
 	case generated.ReportMetricBounceRate:
 		return ratio(f.Bounces, f.Visits-unknown.Bounce, 100)
 	case generated.ReportMetricEngagementTime:
@@ -101,7 +105,10 @@ func figureOf(f, totals *scan.Figures, kind Kind, metric generated.ReportMetric)
 		}
 		return ratio(f.Exits, f.Pageviews-unknown.Exit, 100)
 	case generated.ReportMetricConversionRate:
-		if kind == Event {
+		switch {
+		case kind == Event && totals.UnknownOf().Visit > 0:
+			return 0, false
+		case kind == Event:
 			return ratio(f.Visitors, totals.Visitors, 100)
 		}
 		return ratio(f.Converted, f.Visitors-unknown.Conversion, 100)

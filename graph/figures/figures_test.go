@@ -74,6 +74,18 @@ func TestRatesOfKinds(t *testing.T) {
 	}
 }
 
+// TestUnknownVisits checks that rates leave out page views of a service that knows neither visits nor visitors, and that
+// shares of its visitors are null.
+func TestUnknownVisits(t *testing.T) {
+	answer := answerOf(scan.Figures{Visitors: 10, Visits: 10, Pageviews: 120, Unknown: &scan.Unknown{Visit: 100}})
+	totals := figures.Metrics(answer, figures.Totals, totalsOf)
+	event := figures.Metrics(answer, figures.Event, func(*scan.Result) scan.Figures { return scan.Figures{Visitors: 50} })
+	if *totals.ViewsPerVisit != 2 || totals.Share != nil || event.Share != nil || event.ConversionRate != nil {
+		t.Errorf("views per visit %v, shares %v and %v, conversion rate %v; want 2 and null", *totals.ViewsPerVisit,
+			totals.Share, event.Share, event.ConversionRate)
+	}
+}
+
 // TestAverageOrder checks the rounding, and that refunds without a purchase have no average.
 func TestAverageOrder(t *testing.T) {
 	revenue := map[string]scan.Revenue{

@@ -198,6 +198,12 @@ type AuditObject struct {
 	Name string `json:"name"`
 }
 
+// Input of `cancelImport`.
+type CancelImportInput struct {
+	// The job's global id.
+	ImportJobID string `json:"importJobId"`
+}
+
 // An account's usage of its captcha quota in the current calendar month (UTC).
 type CaptchaUsage struct {
 	// The month, as YYYY-MM.
@@ -248,6 +254,12 @@ type ConfirmEmailChangePayload struct {
 	Email *string `json:"email,omitempty"`
 	// Errors in the input: `INVALID_TOKEN`; `EMAIL_TAKEN` if another user has got the address since the request.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `confirmImport`.
+type ConfirmImportInput struct {
+	// The job's global id.
+	ImportJobID string `json:"importJobId"`
 }
 
 // Input of `confirmSignUp`.
@@ -383,7 +395,8 @@ type CreateSiteInput struct {
 	// The account's global id, one of the caller's accounts. Default: the caller's default account.
 	AccountID *string `json:"accountId,omitempty"`
 	// Domain name, for example `example.com`, without `https://`, port or path. International names are converted to ASCII. Must not be
-	// an IP address or localhost. Unique in the account.
+	// an IP address, localhost, or a suffix such as `co.uk`, under which others register domains. Unique in the account. A leading
+	// `www.` is dropped: a site on `example.com` accepts `www.example.com` and all its other subdomains.
 	Domain string `json:"domain"`
 	// Display name, 1 to 100 characters. Default: the domain.
 	Name *string `json:"name,omitempty"`
@@ -618,6 +631,7 @@ type FunnelStep struct {
 // A step of a funnel: either a page or an event.
 type FunnelStepInput struct {
 	// The path of a page, or a pattern as in `MATCHES`. At most 2,048 characters, and within the limits of `ReportFilterInput`.
+	// `createFunnel` and `updateFunnel` require that it begins with `/` or `*`.
 	Page *string `json:"page,omitempty"`
 	// The name of an event.
 	Event *string `json:"event,omitempty"`
@@ -635,6 +649,83 @@ type FunnelStepReport struct {
 	FromPrevious *float64 `json:"fromPrevious,omitempty"`
 	// Visitors of this step in the period compared with. Null without `compare`.
 	ComparedVisitors *int64 `json:"comparedVisitors,omitempty"`
+}
+
+// Why an import job has failed.
+type ImportError struct {
+	// Machine-readable code. More codes may be added.
+	Code ImportErrorCode `json:"code"`
+	// What is wrong, in English.
+	Message string `json:"message"`
+	// The file of the export, or the path of the API. Null if no single one is wrong.
+	File *string `json:"file,omitempty"`
+	// The line of the file. Null if no single one is wrong.
+	Line *int `json:"line,omitempty"`
+}
+
+// A file to upload.
+type ImportFileInput struct {
+	// Its name, 1 to 200 characters.
+	Name string `json:"name"`
+	// Its size in bytes.
+	Size int64 `json:"size"`
+}
+
+// Payload of the mutations of import jobs.
+type ImportJobPayload struct {
+	// The job after the change.
+	ImportJob *model.ImportJob `json:"importJob,omitempty"`
+	// Errors in the input: `NOT_FOUND`; `startImport`: `INVALID_FILES`, `UPLOAD_TOO_LARGE`, `INVALID_URL`, `INVALID_API_TOKEN`, `INVALID_DAY`,
+	// `IMPORT_IN_PROGRESS`, `TOO_MANY_IMPORT_JOBS`, `UPLOADS_FULL`; `confirmImport`: `IMPORT_NOT_READY`; `cancelImport`: `IMPORT_FINISHED`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// A remark on an export.
+type ImportNote struct {
+	// Machine-readable code. More codes may be added.
+	Code ImportNoteCode `json:"code"`
+	// The number in the text. Null if it has none.
+	Count *int64 `json:"count,omitempty"`
+	// The remark, in English.
+	Text string `json:"text"`
+}
+
+// What was read of an export, and what of it an import takes.
+type ImportPreview struct {
+	// The files, including the files of archives. At most 100.
+	Files []*ImportPreviewFile `json:"files"`
+	// Remarks.
+	Notes []*ImportNote `json:"notes"`
+	// Number of rows that are skipped because the site counts their days itself, from `ownFrom` on.
+	OwnRows int64 `json:"ownRows"`
+	// The first day that the site counts itself, or the day of the preview.
+	OwnFrom model.Day `json:"ownFrom"`
+	// Number of rows that are skipped because of `firstDay` and `lastDay`.
+	OtherRows int64 `json:"otherRows"`
+	// The first imported day.
+	FirstDay model.Day `json:"firstDay"`
+	// The last imported day.
+	LastDay model.Day `json:"lastDay"`
+	// Number of days with figures.
+	Days int `json:"days"`
+	// Number of visitors. Sums of days add them up.
+	Visitors int64 `json:"visitors"`
+	// Number of visits.
+	Visits int64 `json:"visits"`
+	// Number of page views.
+	Pageviews int64 `json:"pageviews"`
+	// Number of events.
+	Events int64 `json:"events"`
+}
+
+// A file of an export, as it was read.
+type ImportPreviewFile struct {
+	// Its name.
+	Name string `json:"name"`
+	// Number of rows.
+	Rows int64 `json:"rows"`
+	// Why the file is not imported. Null if it is.
+	Unused *string `json:"unused,omitempty"`
 }
 
 // Public settings of an installation, which sign-up and invitation forms need beforehand.
@@ -721,6 +812,20 @@ type InstallationMail struct {
 	Retrying int64 `json:"retrying"`
 	// Mails whose attempt is due.
 	Due int64 `json:"due"`
+}
+
+// What an invited person reads before accepting.
+type InvitationOffer struct {
+	// The name of the account.
+	AccountName string `json:"accountName"`
+	// E-mail address of the invited person.
+	Email string `json:"email"`
+	// Role of the future member.
+	Role model.Role `json:"role"`
+	// E-mail address of the inviting user. Null if the user is deleted, or an administrator has made the link.
+	InvitedBy *string `json:"invitedBy,omitempty"`
+	// When the invitation expires.
+	ExpiresAt model.Instant `json:"expiresAt"`
 }
 
 // Input of `inviteMember`.
@@ -1000,6 +1105,8 @@ type Report struct {
 	Imported scan.ImportState `json:"imported"`
 	// Whether the series contains imported figures.
 	SeriesImported scan.ImportState `json:"seriesImported"`
+	// The imports with days of the period or of the one compared with, oldest first.
+	Imports []*ReportImportedDays `json:"imports"`
 	// The figures of the whole period.
 	Totals *ReportMetrics `json:"totals"`
 	// The period in parts, oldest first, without gaps.
@@ -1060,6 +1167,18 @@ type ReportFilterInput struct {
 	Values []string `json:"values"`
 }
 
+// Days that another service has counted. Whether a report contains their figures is in `imported`.
+type ReportImportedDays struct {
+	// The name of the service, such as `Plausible`.
+	Service string `json:"service"`
+	// The first day.
+	From model.Day `json:"from"`
+	// The last day.
+	To model.Day `json:"to"`
+	// Whether the service has visits and visitors of whole days. Without them, these days have page views alone.
+	HasVisitors bool `json:"hasVisitors"`
+}
+
 // The mails about a site that one user gets. They are sent to the user's own address only.
 type ReportMails struct {
 	// Whether the user gets a summary of each week, on Monday at 6:00 in the site's time zone.
@@ -1093,7 +1212,7 @@ type ReportMetrics struct {
 	ScrollDepth *float64 `json:"scrollDepth,omitempty"`
 	// Percentage of the views of a page that were the last of their visit. Null except in rows of `PAGE`.
 	ExitRate *float64 `json:"exitRate,omitempty"`
-	// Percentage of the visitors in `totals`. Null if there are none.
+	// Percentage of the visitors in `totals`. Null without visitors, or if imported days have page views without visitors.
 	Share *float64 `json:"share,omitempty"`
 	// Events. Automatic ones count only in rows of `EVENT` and `PROPERTY`.
 	Events int64 `json:"events"`
@@ -1171,6 +1290,8 @@ type ReportRow struct {
 	Value string `json:"value"`
 	// The figures.
 	Metrics *ReportMetrics `json:"metrics"`
+	// Whether all figures are daily sums of imports. A filter by the value finds none of them.
+	OnlyImported bool `json:"onlyImported"`
 }
 
 // A page of rows.
@@ -1196,6 +1317,17 @@ type ReportRowEdge struct {
 	Cursor string `json:"cursor"`
 	// The row.
 	Node *ReportRow `json:"node"`
+}
+
+// The period and the comparison with which a report opens: the last choice of the user. Before the first choice it is `TODAY` until
+// the site has hits of a finished day, and then `LAST_28_DAYS`, without a comparison.
+type ReportView struct {
+	// The period.
+	Preset period.Preset `json:"preset"`
+	// The comparison. Null: none. `ALL_TIME` is never compared.
+	Compare *ReportComparisonKind `json:"compare,omitempty"`
+	// `ReportComparison.matchDayOfWeek` of the comparison.
+	MatchDayOfWeek bool `json:"matchDayOfWeek"`
 }
 
 // Input of `requestEmailChange`.
@@ -1511,6 +1643,26 @@ type SetReportMailsPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `setReportView`.
+type SetReportViewInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// The period.
+	Preset period.Preset `json:"preset"`
+	// The comparison. Default: none.
+	Compare *ReportComparisonKind `json:"compare,omitempty"`
+	// `ReportComparison.matchDayOfWeek` of the comparison.
+	MatchDayOfWeek bool `json:"matchDayOfWeek"`
+}
+
+// Payload of `setReportView`.
+type SetReportViewPayload struct {
+	// What is stored.
+	ReportView *ReportView `json:"reportView,omitempty"`
+	// Errors in the input: `NOT_FOUND`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // Input of `setSiteDomains`.
 type SetSiteDomainsInput struct {
 	// The site's global id.
@@ -1569,6 +1721,8 @@ type SharedSite struct {
 	Report *Report `json:"report,omitempty"`
 	// As `Site.live`. Null for a link with a segment, because live figures are not filtered.
 	Live *LiveReport `json:"live,omitempty"`
+	// With which period the report opens. Readers choose none.
+	ReportView *ReportView `json:"reportView"`
 	// The reader's link and its site.
 	View *model.SharedView `json:"-"`
 }
@@ -1786,6 +1940,24 @@ type SitekeySecretPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `startImport`.
+type StartImportInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// The service.
+	Source model.ImportSource `json:"source"`
+	// The files to upload, 1 to 100. Null for an API.
+	Files []*ImportFileInput `json:"files,omitempty"`
+	// The address of the service, for an API, such as `https://stats.example.com`. Null for files.
+	Address *string `json:"address,omitempty"`
+	// The token of the API. Null for files. It is stored encrypted until the API was read.
+	Token *string `json:"token,omitempty"`
+	// The first day to import. Default: the first one of the export.
+	FirstDay *model.Day `json:"firstDay,omitempty"`
+	// The last day to import. Default: the last one of the export.
+	LastDay *model.Day `json:"lastDay,omitempty"`
+}
+
 // Input of `startPasskeyRegistration`.
 type StartPasskeyRegistrationInput struct {
 	// The current password.
@@ -1870,6 +2042,20 @@ type TransferSitekeyInput struct {
 	SitekeyID string `json:"sitekeyId"`
 	// The global id of the new account, one of the caller's.
 	ToAccountID string `json:"toAccountId"`
+}
+
+// Input of `undoImport`.
+type UndoImportInput struct {
+	// The import's global id.
+	ImportID string `json:"importId"`
+}
+
+// Payload of `undoImport`.
+type UndoImportPayload struct {
+	// The removed import.
+	Import *model.ReportImport `json:"import,omitempty"`
+	// Errors in the input: `NOT_FOUND`.
+	UserErrors []*UserError `json:"userErrors"`
 }
 
 // A name of events that were refused because it is not registered.
@@ -2360,6 +2546,164 @@ func (e ErrorCode) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// The codes of failed import jobs.
+type ImportErrorCode string
+
+const (
+	// The export is damaged, is of another service, or has another form than the service documents.
+	ImportErrorCodeDamagedFile ImportErrorCode = "DAMAGED_FILE"
+	// No row is imported.
+	ImportErrorCodeNothingToImport ImportErrorCode = "NOTHING_TO_IMPORT"
+	// The export is beyond a limit of rows or memory. Import parts of it, by days.
+	ImportErrorCodeImportTooLarge ImportErrorCode = "IMPORT_TOO_LARGE"
+	// Another import has some of the days.
+	ImportErrorCodeAlreadyImported ImportErrorCode = "ALREADY_IMPORTED"
+	// The site has 10 imports.
+	ImportErrorCodeTooManyImports ImportErrorCode = "TOO_MANY_IMPORTS"
+	// The import was undone, or replaced by a later one, while it ran.
+	ImportErrorCodeImportUndone ImportErrorCode = "IMPORT_UNDONE"
+	// The API's address cannot be called from this server.
+	ImportErrorCodeAddressRefused ImportErrorCode = "ADDRESS_REFUSED"
+	// The API's address could not be reached.
+	ImportErrorCodeAddressUnreachable ImportErrorCode = "ADDRESS_UNREACHABLE"
+	// The API's token can no longer be decrypted.
+	ImportErrorCodeTokenUnreadable ImportErrorCode = "TOKEN_UNREADABLE"
+	// The import took more than an hour.
+	ImportErrorCodeImportTimeout ImportErrorCode = "IMPORT_TIMEOUT"
+	// The server has stopped several times while it ran the import.
+	ImportErrorCodeImportInterrupted ImportErrorCode = "IMPORT_INTERRUPTED"
+	// The job has waited for more than a day.
+	ImportErrorCodeImportExpired ImportErrorCode = "IMPORT_EXPIRED"
+	// An internal error.
+	ImportErrorCodeInternalError ImportErrorCode = "INTERNAL_ERROR"
+)
+
+var AllImportErrorCode = []ImportErrorCode{
+	ImportErrorCodeDamagedFile,
+	ImportErrorCodeNothingToImport,
+	ImportErrorCodeImportTooLarge,
+	ImportErrorCodeAlreadyImported,
+	ImportErrorCodeTooManyImports,
+	ImportErrorCodeImportUndone,
+	ImportErrorCodeAddressRefused,
+	ImportErrorCodeAddressUnreachable,
+	ImportErrorCodeTokenUnreadable,
+	ImportErrorCodeImportTimeout,
+	ImportErrorCodeImportInterrupted,
+	ImportErrorCodeImportExpired,
+	ImportErrorCodeInternalError,
+}
+
+func (e ImportErrorCode) IsValid() bool {
+	switch e {
+	case ImportErrorCodeDamagedFile, ImportErrorCodeNothingToImport, ImportErrorCodeImportTooLarge, ImportErrorCodeAlreadyImported, ImportErrorCodeTooManyImports, ImportErrorCodeImportUndone, ImportErrorCodeAddressRefused, ImportErrorCodeAddressUnreachable, ImportErrorCodeTokenUnreadable, ImportErrorCodeImportTimeout, ImportErrorCodeImportInterrupted, ImportErrorCodeImportExpired, ImportErrorCodeInternalError:
+		return true
+	}
+	return false
+}
+
+func (e ImportErrorCode) String() string {
+	return string(e)
+}
+
+func (e *ImportErrorCode) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ImportErrorCode(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ImportErrorCode", str)
+	}
+	return nil
+}
+
+func (e ImportErrorCode) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ImportErrorCode) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ImportErrorCode) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// The codes of remarks.
+type ImportNoteCode string
+
+const (
+	// `count` sessions have events alone. The events count, but the sessions are no visits.
+	ImportNoteCodeEventsAlone ImportNoteCode = "EVENTS_ALONE"
+	// `count` rows are neither page views nor events.
+	ImportNoteCodeOtherRows ImportNoteCode = "OTHER_ROWS"
+	// `count` rows of bots are left out.
+	ImportNoteCodeBots ImportNoteCode = "BOTS"
+	// `count` rows of pages have no address, and count as `(other)`.
+	ImportNoteCodeFolders ImportNoteCode = "FOLDERS"
+	// GoatCounter counts each page once for a session. Visits, and visitors of whole days, are not known.
+	ImportNoteCodeGoatcounterCounts ImportNoteCode = "GOATCOUNTER_COUNTS"
+)
+
+var AllImportNoteCode = []ImportNoteCode{
+	ImportNoteCodeEventsAlone,
+	ImportNoteCodeOtherRows,
+	ImportNoteCodeBots,
+	ImportNoteCodeFolders,
+	ImportNoteCodeGoatcounterCounts,
+}
+
+func (e ImportNoteCode) IsValid() bool {
+	switch e {
+	case ImportNoteCodeEventsAlone, ImportNoteCodeOtherRows, ImportNoteCodeBots, ImportNoteCodeFolders, ImportNoteCodeGoatcounterCounts:
+		return true
+	}
+	return false
+}
+
+func (e ImportNoteCode) String() string {
+	return string(e)
+}
+
+func (e *ImportNoteCode) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ImportNoteCode(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ImportNoteCode", str)
+	}
+	return nil
+}
+
+func (e ImportNoteCode) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ImportNoteCode) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ImportNoteCode) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 // The direction of an order.
 type OrderDirection string
 
@@ -2520,6 +2864,10 @@ const (
 	PermissionTargetFunnel PermissionTarget = "FUNNEL"
 	// A shared link.
 	PermissionTargetSharedLink PermissionTarget = "SHARED_LINK"
+	// An import.
+	PermissionTargetImport PermissionTarget = "IMPORT"
+	// An import job.
+	PermissionTargetImportJob PermissionTarget = "IMPORT_JOB"
 	// An invitation.
 	PermissionTargetInvitation PermissionTarget = "INVITATION"
 	// One of the caller's passkeys. The permission is needed as for `CALLER`.
@@ -2540,6 +2888,8 @@ var AllPermissionTarget = []PermissionTarget{
 	PermissionTargetSegment,
 	PermissionTargetFunnel,
 	PermissionTargetSharedLink,
+	PermissionTargetImport,
+	PermissionTargetImportJob,
 	PermissionTargetInvitation,
 	PermissionTargetPasskey,
 	PermissionTargetAPIToken,
@@ -2547,7 +2897,7 @@ var AllPermissionTarget = []PermissionTarget{
 
 func (e PermissionTarget) IsValid() bool {
 	switch e {
-	case PermissionTargetCaller, PermissionTargetAnyAccount, PermissionTargetAccount, PermissionTargetDomain, PermissionTargetSite, PermissionTargetSitekey, PermissionTargetDelivery, PermissionTargetAnnotation, PermissionTargetSegment, PermissionTargetFunnel, PermissionTargetSharedLink, PermissionTargetInvitation, PermissionTargetPasskey, PermissionTargetAPIToken:
+	case PermissionTargetCaller, PermissionTargetAnyAccount, PermissionTargetAccount, PermissionTargetDomain, PermissionTargetSite, PermissionTargetSitekey, PermissionTargetDelivery, PermissionTargetAnnotation, PermissionTargetSegment, PermissionTargetFunnel, PermissionTargetSharedLink, PermissionTargetImport, PermissionTargetImportJob, PermissionTargetInvitation, PermissionTargetPasskey, PermissionTargetAPIToken:
 		return true
 	}
 	return false
@@ -2854,6 +3204,22 @@ const (
 	UserErrorCodeNameTaken UserErrorCode = "NAME_TAKEN"
 	// The site has reached its limit of 1,000 annotations.
 	UserErrorCodeTooManyAnnotations UserErrorCode = "TOO_MANY_ANNOTATIONS"
+	// The site has an import in progress.
+	UserErrorCodeImportInProgress UserErrorCode = "IMPORT_IN_PROGRESS"
+	// The account has 3 imports in progress, or has started 30 within a day.
+	UserErrorCodeTooManyImportJobs UserErrorCode = "TOO_MANY_IMPORT_JOBS"
+	// Too many uploads of all accounts wait.
+	UserErrorCodeUploadsFull UserErrorCode = "UPLOADS_FULL"
+	// The files of an import are missing, are too many, are empty or have no usable name, or the service is not imported from files.
+	UserErrorCodeInvalidFiles UserErrorCode = "INVALID_FILES"
+	// The token of the API that an import reads is missing, or has characters that no token has.
+	UserErrorCodeInvalidAPIToken UserErrorCode = "INVALID_API_TOKEN"
+	// The files of an import have more than 256 MiB.
+	UserErrorCodeUploadTooLarge UserErrorCode = "UPLOAD_TOO_LARGE"
+	// The import job does not wait for a confirmation.
+	UserErrorCodeImportNotReady UserErrorCode = "IMPORT_NOT_READY"
+	// The import job has ended already.
+	UserErrorCodeImportFinished UserErrorCode = "IMPORT_FINISHED"
 	// The site has reached its limit of 50 segments.
 	UserErrorCodeTooManySegments UserErrorCode = "TOO_MANY_SEGMENTS"
 	// The site has reached its limit of 50 funnels.
@@ -2935,6 +3301,14 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidStep,
 	UserErrorCodeNameTaken,
 	UserErrorCodeTooManyAnnotations,
+	UserErrorCodeImportInProgress,
+	UserErrorCodeTooManyImportJobs,
+	UserErrorCodeUploadsFull,
+	UserErrorCodeInvalidFiles,
+	UserErrorCodeInvalidAPIToken,
+	UserErrorCodeUploadTooLarge,
+	UserErrorCodeImportNotReady,
+	UserErrorCodeImportFinished,
 	UserErrorCodeTooManySegments,
 	UserErrorCodeTooManyFunnels,
 	UserErrorCodeTooManySharedLinks,
@@ -2950,7 +3324,7 @@ var AllUserErrorCode = []UserErrorCode{
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

@@ -803,6 +803,38 @@ func (ec *executionContext) fieldContext_Report_seriesImported(_ context.Context
 	return graphql.NewScalarFieldContext("Report", field, false, false, "ImportedFigures")
 }
 
+func (ec *executionContext) _Report_imports(ctx context.Context, field graphql.CollectedField, obj *Report) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Report_imports(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Imports, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ReportImportedDays) graphql.Marshaler {
+			return ec.marshalNReportImportedDays2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportImportedDaysᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Report_imports(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Report",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReportImportedDays(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Report_totals(ctx context.Context, field graphql.CollectedField, obj *Report) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -1009,6 +1041,98 @@ func (ec *executionContext) fieldContext_Report_funnel(ctx context.Context, fiel
 		return fc, err
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _ReportImportedDays_service(ctx context.Context, field graphql.CollectedField, obj *ReportImportedDays) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReportImportedDays_service(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Service, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReportImportedDays_service(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReportImportedDays", field, false, false, "String")
+}
+
+func (ec *executionContext) _ReportImportedDays_from(ctx context.Context, field graphql.CollectedField, obj *ReportImportedDays) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReportImportedDays_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.Day) graphql.Marshaler {
+			return ec.marshalNDate2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐDay(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReportImportedDays_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReportImportedDays", field, false, false, "Date")
+}
+
+func (ec *executionContext) _ReportImportedDays_to(ctx context.Context, field graphql.CollectedField, obj *ReportImportedDays) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReportImportedDays_to(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.To, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.Day) graphql.Marshaler {
+			return ec.marshalNDate2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐDay(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReportImportedDays_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReportImportedDays", field, false, false, "Date")
+}
+
+func (ec *executionContext) _ReportImportedDays_hasVisitors(ctx context.Context, field graphql.CollectedField, obj *ReportImportedDays) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReportImportedDays_hasVisitors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HasVisitors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReportImportedDays_hasVisitors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReportImportedDays", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _ReportMetrics_visitors(ctx context.Context, field graphql.CollectedField, obj *ReportMetrics) (ret graphql.Marshaler) {
@@ -1760,6 +1884,29 @@ func (ec *executionContext) fieldContext_ReportRow_metrics(_ context.Context, fi
 	return fc, nil
 }
 
+func (ec *executionContext) _ReportRow_onlyImported(ctx context.Context, field graphql.CollectedField, obj *ReportRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReportRow_onlyImported(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OnlyImported, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReportRow_onlyImported(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReportRow", field, false, false, "Boolean")
+}
+
 func (ec *executionContext) _ReportRowConnection_edges(ctx context.Context, field graphql.CollectedField, obj *ReportRowConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -2447,6 +2594,11 @@ func (ec *executionContext) _Report(ctx context.Context, sel ast.SelectionSet, o
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "imports":
+			out.Values[i] = ec._Report_imports(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "totals":
 			out.Values[i] = ec._Report_totals(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -2476,6 +2628,54 @@ func (ec *executionContext) _Report(ctx context.Context, sel ast.SelectionSet, o
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Report_funnel(ctx, field, obj)
 				})
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var reportImportedDaysImplementors = []string{"ReportImportedDays"}
+
+func (ec *executionContext) _ReportImportedDays(ctx context.Context, sel ast.SelectionSet, obj *ReportImportedDays) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, reportImportedDaysImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReportImportedDays")
+		case "service":
+			out.Values[i] = ec._ReportImportedDays_service(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "from":
+			out.Values[i] = ec._ReportImportedDays_from(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "to":
+			out.Values[i] = ec._ReportImportedDays_to(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "hasVisitors":
+			out.Values[i] = ec._ReportImportedDays_hasVisitors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -2771,6 +2971,11 @@ func (ec *executionContext) _ReportRow(ctx context.Context, sel ast.SelectionSet
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "onlyImported":
+			out.Values[i] = ec._ReportRow_onlyImported(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -3032,6 +3237,30 @@ func (ec *executionContext) marshalNOrderDirection2githubᚗcomᚋtallygateᚋta
 	return v
 }
 
+func (ec *executionContext) marshalNReportImportedDays2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportImportedDaysᚄ(ctx context.Context, sel ast.SelectionSet, v []*ReportImportedDays) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNReportImportedDays2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportImportedDays(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNReportImportedDays2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportImportedDays(ctx context.Context, sel ast.SelectionSet, v *ReportImportedDays) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ReportImportedDays!")
+		return graphql.Null
+	}
+	return ec._ReportImportedDays(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNReportMetric2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportMetric(ctx context.Context, v any) (ReportMetric, error) {
 	var res ReportMetric
 	err := res.UnmarshalGQL(v)
@@ -3052,11 +3281,6 @@ func (ec *executionContext) marshalNReportMetrics2ᚖgithubᚗcomᚋtallygateᚋ
 
 func (ec *executionContext) unmarshalNReportOrder2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportOrder(ctx context.Context, v any) (ReportOrder, error) {
 	res, err := ec.unmarshalInputReportOrder(ctx, v)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) unmarshalNReportPeriod2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportPeriod(ctx context.Context, v any) (ReportPeriod, error) {
-	res, err := ec.unmarshalInputReportPeriod(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -3083,6 +3307,52 @@ func (ec *executionContext) marshalNReportPoint2ᚖgithubᚗcomᚋtallygateᚋta
 	}
 	return ec._ReportPoint(ctx, sel, v)
 }
+
+func (ec *executionContext) unmarshalNReportPreset2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset(ctx context.Context, v any) (period.Preset, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := unmarshalNReportPreset2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset[tmp]
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNReportPreset2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset(ctx context.Context, sel ast.SelectionSet, v period.Preset) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(marshalNReportPreset2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset[v])
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ReportPreset!")
+	}
+	return res
+}
+
+var (
+	unmarshalNReportPreset2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset = map[string]period.Preset{
+		"TODAY":            period.Today,
+		"YESTERDAY":        period.Yesterday,
+		"LAST_7_DAYS":      period.Last7Days,
+		"TODAY_AND_6_DAYS": period.TodayAnd6Days,
+		"LAST_28_DAYS":     period.Last28Days,
+		"LAST_30_DAYS":     period.Last30Days,
+		"LAST_91_DAYS":     period.Last91Days,
+		"MONTH_TO_DATE":    period.MonthToDate,
+		"LAST_MONTH":       period.LastMonth,
+		"YEAR_TO_DATE":     period.YearToDate,
+		"LAST_12_MONTHS":   period.Last12Months,
+		"ALL_TIME":         period.AllTime,
+	}
+	marshalNReportPreset2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset = map[period.Preset]string{
+		period.Today:         "TODAY",
+		period.Yesterday:     "YESTERDAY",
+		period.Last7Days:     "LAST_7_DAYS",
+		period.TodayAnd6Days: "TODAY_AND_6_DAYS",
+		period.Last28Days:    "LAST_28_DAYS",
+		period.Last30Days:    "LAST_30_DAYS",
+		period.Last91Days:    "LAST_91_DAYS",
+		period.MonthToDate:   "MONTH_TO_DATE",
+		period.LastMonth:     "LAST_MONTH",
+		period.YearToDate:    "YEAR_TO_DATE",
+		period.Last12Months:  "LAST_12_MONTHS",
+		period.AllTime:       "ALL_TIME",
+	}
+)
 
 func (ec *executionContext) marshalNReportProperty2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportPropertyᚄ(ctx context.Context, sel ast.SelectionSet, v []*ReportProperty) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
@@ -3277,6 +3547,14 @@ func (ec *executionContext) marshalOReportMetrics2ᚖgithubᚗcomᚋtallygateᚋ
 	return ec._ReportMetrics(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalOReportPeriod2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportPeriod(ctx context.Context, v any) (*ReportPeriod, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputReportPeriod(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalOReportPreset2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset(ctx context.Context, v any) (*period.Preset, error) {
 	if v == nil {
 		return nil, nil
@@ -3298,30 +3576,32 @@ func (ec *executionContext) marshalOReportPreset2ᚖgithubᚗcomᚋtallygateᚋt
 
 var (
 	unmarshalOReportPreset2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset = map[string]period.Preset{
-		"TODAY":          period.Today,
-		"YESTERDAY":      period.Yesterday,
-		"LAST_7_DAYS":    period.Last7Days,
-		"LAST_28_DAYS":   period.Last28Days,
-		"LAST_30_DAYS":   period.Last30Days,
-		"LAST_91_DAYS":   period.Last91Days,
-		"MONTH_TO_DATE":  period.MonthToDate,
-		"LAST_MONTH":     period.LastMonth,
-		"YEAR_TO_DATE":   period.YearToDate,
-		"LAST_12_MONTHS": period.Last12Months,
-		"ALL_TIME":       period.AllTime,
+		"TODAY":            period.Today,
+		"YESTERDAY":        period.Yesterday,
+		"LAST_7_DAYS":      period.Last7Days,
+		"TODAY_AND_6_DAYS": period.TodayAnd6Days,
+		"LAST_28_DAYS":     period.Last28Days,
+		"LAST_30_DAYS":     period.Last30Days,
+		"LAST_91_DAYS":     period.Last91Days,
+		"MONTH_TO_DATE":    period.MonthToDate,
+		"LAST_MONTH":       period.LastMonth,
+		"YEAR_TO_DATE":     period.YearToDate,
+		"LAST_12_MONTHS":   period.Last12Months,
+		"ALL_TIME":         period.AllTime,
 	}
 	marshalOReportPreset2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋreportsᚋperiodᚐPreset = map[period.Preset]string{
-		period.Today:        "TODAY",
-		period.Yesterday:    "YESTERDAY",
-		period.Last7Days:    "LAST_7_DAYS",
-		period.Last28Days:   "LAST_28_DAYS",
-		period.Last30Days:   "LAST_30_DAYS",
-		period.Last91Days:   "LAST_91_DAYS",
-		period.MonthToDate:  "MONTH_TO_DATE",
-		period.LastMonth:    "LAST_MONTH",
-		period.YearToDate:   "YEAR_TO_DATE",
-		period.Last12Months: "LAST_12_MONTHS",
-		period.AllTime:      "ALL_TIME",
+		period.Today:         "TODAY",
+		period.Yesterday:     "YESTERDAY",
+		period.Last7Days:     "LAST_7_DAYS",
+		period.TodayAnd6Days: "TODAY_AND_6_DAYS",
+		period.Last28Days:    "LAST_28_DAYS",
+		period.Last30Days:    "LAST_30_DAYS",
+		period.Last91Days:    "LAST_91_DAYS",
+		period.MonthToDate:   "MONTH_TO_DATE",
+		period.LastMonth:     "LAST_MONTH",
+		period.YearToDate:    "YEAR_TO_DATE",
+		period.Last12Months:  "LAST_12_MONTHS",
+		period.AllTime:       "ALL_TIME",
 	}
 )
 

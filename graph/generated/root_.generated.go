@@ -31,12 +31,14 @@ type ResolverRoot interface {
 	DeliveryAttempt() DeliveryAttemptResolver
 	DeliveryConnection() DeliveryConnectionResolver
 	Funnel() FunnelResolver
+	ImportJob() ImportJobResolver
 	Installation() InstallationResolver
 	Invitation() InvitationResolver
 	Mutation() MutationResolver
 	Passkey() PasskeyResolver
 	Query() QueryResolver
 	Report() ReportResolver
+	ReportImport() ReportImportResolver
 	Segment() SegmentResolver
 	SharedLink() SharedLinkResolver
 	SharedSite() SharedSiteResolver
@@ -76,8 +78,10 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		return graphql.NewInputUnmarshalerIndex(
 			graphql.NewInputUnmarshaler("AcceptInvitationInput", ec.unmarshalInputAcceptInvitationInput),
 			graphql.NewInputUnmarshaler("AuditFilter", ec.unmarshalInputAuditFilter),
+			graphql.NewInputUnmarshaler("CancelImportInput", ec.unmarshalInputCancelImportInput),
 			graphql.NewInputUnmarshaler("ChangePasswordInput", ec.unmarshalInputChangePasswordInput),
 			graphql.NewInputUnmarshaler("ConfirmEmailChangeInput", ec.unmarshalInputConfirmEmailChangeInput),
+			graphql.NewInputUnmarshaler("ConfirmImportInput", ec.unmarshalInputConfirmImportInput),
 			graphql.NewInputUnmarshaler("ConfirmSignUpInput", ec.unmarshalInputConfirmSignUpInput),
 			graphql.NewInputUnmarshaler("ConfirmTotpInput", ec.unmarshalInputConfirmTotpInput),
 			graphql.NewInputUnmarshaler("CreateAccountInput", ec.unmarshalInputCreateAccountInput),
@@ -100,6 +104,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("DisableTotpInput", ec.unmarshalInputDisableTotpInput),
 			graphql.NewInputUnmarshaler("FinishPasskeyRegistrationInput", ec.unmarshalInputFinishPasskeyRegistrationInput),
 			graphql.NewInputUnmarshaler("FunnelStepInput", ec.unmarshalInputFunnelStepInput),
+			graphql.NewInputUnmarshaler("ImportFileInput", ec.unmarshalInputImportFileInput),
 			graphql.NewInputUnmarshaler("InviteMemberInput", ec.unmarshalInputInviteMemberInput),
 			graphql.NewInputUnmarshaler("LeaveAccountInput", ec.unmarshalInputLeaveAccountInput),
 			graphql.NewInputUnmarshaler("OpenSharedLinkInput", ec.unmarshalInputOpenSharedLinkInput),
@@ -137,6 +142,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("SetDailyExportWebhookInput", ec.unmarshalInputSetDailyExportWebhookInput),
 			graphql.NewInputUnmarshaler("SetMemberRoleInput", ec.unmarshalInputSetMemberRoleInput),
 			graphql.NewInputUnmarshaler("SetReportMailsInput", ec.unmarshalInputSetReportMailsInput),
+			graphql.NewInputUnmarshaler("SetReportViewInput", ec.unmarshalInputSetReportViewInput),
 			graphql.NewInputUnmarshaler("SetSiteDomainsInput", ec.unmarshalInputSetSiteDomainsInput),
 			graphql.NewInputUnmarshaler("SetSiteEventsInput", ec.unmarshalInputSetSiteEventsInput),
 			graphql.NewInputUnmarshaler("SetSitePlanInput", ec.unmarshalInputSetSitePlanInput),
@@ -146,12 +152,14 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("SignUpInput", ec.unmarshalInputSignUpInput),
 			graphql.NewInputUnmarshaler("SiteDomainInput", ec.unmarshalInputSiteDomainInput),
 			graphql.NewInputUnmarshaler("SiteEventInput", ec.unmarshalInputSiteEventInput),
+			graphql.NewInputUnmarshaler("StartImportInput", ec.unmarshalInputStartImportInput),
 			graphql.NewInputUnmarshaler("StartPasskeyRegistrationInput", ec.unmarshalInputStartPasskeyRegistrationInput),
 			graphql.NewInputUnmarshaler("StartTotpInput", ec.unmarshalInputStartTotpInput),
 			graphql.NewInputUnmarshaler("StopReportMailInput", ec.unmarshalInputStopReportMailInput),
 			graphql.NewInputUnmarshaler("SuspendAccountInput", ec.unmarshalInputSuspendAccountInput),
 			graphql.NewInputUnmarshaler("TransferSiteInput", ec.unmarshalInputTransferSiteInput),
 			graphql.NewInputUnmarshaler("TransferSitekeyInput", ec.unmarshalInputTransferSitekeyInput),
+			graphql.NewInputUnmarshaler("UndoImportInput", ec.unmarshalInputUndoImportInput),
 			graphql.NewInputUnmarshaler("UpdateAccountInput", ec.unmarshalInputUpdateAccountInput),
 			graphql.NewInputUnmarshaler("UpdateAnnotationInput", ec.unmarshalInputUpdateAnnotationInput),
 			graphql.NewInputUnmarshaler("UpdateFunnelInput", ec.unmarshalInputUpdateFunnelInput),
@@ -984,6 +992,10 @@ enum PermissionTarget {
   FUNNEL
   "A shared link."
   SHARED_LINK
+  "An import."
+  IMPORT
+  "An import job."
+  IMPORT_JOB
   "An invitation."
   INVITATION
   "One of the caller's passkeys. The permission is needed as for ` + "`" + `CALLER` + "`" + `."
@@ -1177,6 +1189,22 @@ enum UserErrorCode {
   NAME_TAKEN
   "The site has reached its limit of 1,000 annotations."
   TOO_MANY_ANNOTATIONS
+  "The site has an import in progress."
+  IMPORT_IN_PROGRESS
+  "The account has 3 imports in progress, or has started 30 within a day."
+  TOO_MANY_IMPORT_JOBS
+  "Too many uploads of all accounts wait."
+  UPLOADS_FULL
+  "The files of an import are missing, are too many, are empty or have no usable name, or the service is not imported from files."
+  INVALID_FILES
+  "The token of the API that an import reads is missing, or has characters that no token has."
+  INVALID_API_TOKEN
+  "The files of an import have more than 256 MiB."
+  UPLOAD_TOO_LARGE
+  "The import job does not wait for a confirmation."
+  IMPORT_NOT_READY
+  "The import job has ended already."
+  IMPORT_FINISHED
   "The site has reached its limit of 50 segments."
   TOO_MANY_SEGMENTS
   "The site has reached its limit of 50 funnels."
@@ -1266,6 +1294,299 @@ enum ErrorCode {
   CROSS_ORIGIN
   "Internal error. It is logged with the id in ` + "`" + `extensions.requestId` + "`" + `."
   INTERNAL
+}
+`, BuiltIn: false},
+	{Name: "../schema/import.graphqls", Input: `extend type Mutation {
+  """
+  Starts an import of another service's figures. With ` + "`" + `files` + "`" + `, upload them next: send the content of all files, one after the other
+  in the order of the input, in pieces of 1 MiB to ` + "`" + `PUT /products/analytics/api/import.php?job_id=…&offset=…` + "`" + `, the last one with the
+  rest. Each answer is ` + "`" + `{"received": 1048576}` + "`" + `, the offset of the next piece, also for a piece that was sent before. With ` + "`" + `address` + "`" + `,
+  the service is read at once. When the job is ` + "`" + `READY` + "`" + `, read its preview, and confirm or cancel it. It expires after a day without that.
+
+  A site can have one import in progress, an account 3, and it can start 30 a day. All files together have at most 256 MiB.
+  """
+  startImport(input: StartImportInput!): ImportJobPayload @needs(permission: CONFIGURE, of: SITE) @cost(add: 1000)
+
+  "Stores the import of a job that is ` + "`" + `READY` + "`" + `. Its figures become part of the reports in one step, at its end."
+  confirmImport(input: ConfirmImportInput!): ImportJobPayload @needs(permission: CONFIGURE, of: IMPORT_JOB) @cost(add: 1000)
+
+  "Ends an import job before it is complete, also while it runs. Nothing of it stays."
+  cancelImport(input: CancelImportInput!): ImportJobPayload @needs(permission: CONFIGURE, of: IMPORT_JOB)
+
+  "Removes an import from the reports, in one step."
+  undoImport(input: UndoImportInput!): UndoImportPayload @needs(permission: CONFIGURE, of: IMPORT) @cost(add: 1000)
+}
+
+extend type Site {
+  "The imports that are part of the site's reports, oldest first. At most 10."
+  imports: [ReportImport!]! @cost(most: 10)
+  "The latest import jobs of the site, newest first. At most 5. A finished job is listed for 30 days."
+  importJobs: [ImportJob!]! @cost(most: 5)
+}
+
+"A service with an export that can be imported."
+enum ImportSource {
+  "Plausible: the CSV export."
+  PLAUSIBLE
+  "Umami: the table ` + "`" + `website_event` + "`" + ` as CSV."
+  UMAMI
+  "GoatCounter: the CSV export of single page views."
+  GOATCOUNTER
+  "GoatCounter: the sums that its API has. Needs ` + "`" + `address` + "`" + ` and ` + "`" + `token` + "`" + `."
+  GOATCOUNTER_API
+  "Google Analytics 4: reports by day as CSV."
+  GA4
+  "Matomo: daily reports of its API as CSV."
+  MATOMO
+}
+
+"Another service's figures in the reports of a site."
+type ReportImport implements Node {
+  "Global id."
+  id: ID!
+  "The service."
+  source: ImportSource!
+  "The first imported day."
+  firstDay: Date!
+  "The last imported day."
+  lastDay: Date!
+  "Whether there are single visits. Otherwise there are sums of days, which cannot be filtered."
+  hasVisits: Boolean!
+  "Number of visitors. Sums of days add them up."
+  visitors: Int64!
+  "Number of visits. 0 if the service does not have it."
+  visits: Int64!
+  "Number of page views."
+  pageviews: Int64!
+  "Number of events."
+  events: Int64!
+  "When the import became part of the reports."
+  importedAt: DateTime!
+  "The e-mail address of the member who imported. Null for the command line, and for a person who is not a member any more."
+  importedBy: String
+}
+
+"The step of an import job."
+enum ImportJobState {
+  "The files are being uploaded."
+  UPLOADING
+  "The export waits for a worker, or is being read for the preview."
+  READING
+  "The preview waits for ` + "`" + `confirmImport` + "`" + ` or ` + "`" + `cancelImport` + "`" + `."
+  READY
+  "The import waits for a worker, or is being stored."
+  STORING
+  "The import is part of the reports."
+  COMPLETE
+  "The import has failed, see ` + "`" + `error` + "`" + `. Nothing of it was stored."
+  FAILED
+  "The import was canceled. Nothing of it was stored."
+  CANCELED
+}
+
+"An import of another service's figures, from its start to its end."
+type ImportJob implements Node {
+  "Global id."
+  id: ID!
+  "The service."
+  source: ImportSource!
+  "The step."
+  state: ImportJobState!
+  "The part of ` + "`" + `READING` + "`" + ` or ` + "`" + `STORING` + "`" + ` that is done, from 0 to 1."
+  progress: Float!
+  "The files, in the order of the upload."
+  files: [ImportFile!]!
+  "Number of bytes of all files."
+  size: Int64!
+  "Number of bytes that were uploaded: the offset of the next piece."
+  received: Int64!
+  "The address of the API that is read. Null for files."
+  address: String
+  "When the job was started."
+  createdAt: DateTime!
+  "When the job ends by itself, unless it is uploaded, run or confirmed before."
+  expiresAt: DateTime!
+  "When the job ended. Null before that."
+  finishedAt: DateTime
+  "What was read. Null before ` + "`" + `READY` + "`" + `."
+  preview: ImportPreview
+  "Why the job has failed. Null if it has not."
+  error: ImportError
+}
+
+"A file of an upload."
+type ImportFile {
+  "Its name."
+  name: String!
+  "Its size in bytes."
+  size: Int64!
+}
+
+"What was read of an export, and what of it an import takes."
+type ImportPreview {
+  "The files, including the files of archives. At most 100."
+  files: [ImportPreviewFile!]!
+  "Remarks."
+  notes: [ImportNote!]!
+  "Number of rows that are skipped because the site counts their days itself, from ` + "`" + `ownFrom` + "`" + ` on."
+  ownRows: Int64!
+  "The first day that the site counts itself, or the day of the preview."
+  ownFrom: Date!
+  "Number of rows that are skipped because of ` + "`" + `firstDay` + "`" + ` and ` + "`" + `lastDay` + "`" + `."
+  otherRows: Int64!
+  "The first imported day."
+  firstDay: Date!
+  "The last imported day."
+  lastDay: Date!
+  "Number of days with figures."
+  days: Int!
+  "Number of visitors. Sums of days add them up."
+  visitors: Int64!
+  "Number of visits."
+  visits: Int64!
+  "Number of page views."
+  pageviews: Int64!
+  "Number of events."
+  events: Int64!
+}
+
+"A file of an export, as it was read."
+type ImportPreviewFile {
+  "Its name."
+  name: String!
+  "Number of rows."
+  rows: Int64!
+  "Why the file is not imported. Null if it is."
+  unused: String
+}
+
+"A remark on an export."
+type ImportNote {
+  "Machine-readable code. More codes may be added."
+  code: ImportNoteCode!
+  "The number in the text. Null if it has none."
+  count: Int64
+  "The remark, in English."
+  text: String!
+}
+
+"The codes of remarks."
+enum ImportNoteCode {
+  "` + "`" + `count` + "`" + ` sessions have events alone. The events count, but the sessions are no visits."
+  EVENTS_ALONE
+  "` + "`" + `count` + "`" + ` rows are neither page views nor events."
+  OTHER_ROWS
+  "` + "`" + `count` + "`" + ` rows of bots are left out."
+  BOTS
+  "` + "`" + `count` + "`" + ` rows of pages have no address, and count as ` + "`" + `(other)` + "`" + `."
+  FOLDERS
+  "GoatCounter counts each page once for a session. Visits, and visitors of whole days, are not known."
+  GOATCOUNTER_COUNTS
+}
+
+"Why an import job has failed."
+type ImportError {
+  "Machine-readable code. More codes may be added."
+  code: ImportErrorCode!
+  "What is wrong, in English."
+  message: String!
+  "The file of the export, or the path of the API. Null if no single one is wrong."
+  file: String
+  "The line of the file. Null if no single one is wrong."
+  line: Int
+}
+
+"The codes of failed import jobs."
+enum ImportErrorCode {
+  "The export is damaged, is of another service, or has another form than the service documents."
+  DAMAGED_FILE
+  "No row is imported."
+  NOTHING_TO_IMPORT
+  "The export is beyond a limit of rows or memory. Import parts of it, by days."
+  IMPORT_TOO_LARGE
+  "Another import has some of the days."
+  ALREADY_IMPORTED
+  "The site has 10 imports."
+  TOO_MANY_IMPORTS
+  "The import was undone, or replaced by a later one, while it ran."
+  IMPORT_UNDONE
+  "The API's address cannot be called from this server."
+  ADDRESS_REFUSED
+  "The API's address could not be reached."
+  ADDRESS_UNREACHABLE
+  "The API's token can no longer be decrypted."
+  TOKEN_UNREADABLE
+  "The import took more than an hour."
+  IMPORT_TIMEOUT
+  "The server has stopped several times while it ran the import."
+  IMPORT_INTERRUPTED
+  "The job has waited for more than a day."
+  IMPORT_EXPIRED
+  "An internal error."
+  INTERNAL_ERROR
+}
+
+"Input of ` + "`" + `startImport` + "`" + `."
+input StartImportInput {
+  "The site's global id."
+  siteId: ID!
+  "The service."
+  source: ImportSource!
+  "The files to upload, 1 to 100. Null for an API."
+  files: [ImportFileInput!]
+  "The address of the service, for an API, such as ` + "`" + `https://stats.example.com` + "`" + `. Null for files."
+  address: String
+  "The token of the API. Null for files. It is stored encrypted until the API was read."
+  token: String
+  "The first day to import. Default: the first one of the export."
+  firstDay: Date
+  "The last day to import. Default: the last one of the export."
+  lastDay: Date
+}
+
+"A file to upload."
+input ImportFileInput {
+  "Its name, 1 to 200 characters."
+  name: String!
+  "Its size in bytes."
+  size: Int64!
+}
+
+"Input of ` + "`" + `confirmImport` + "`" + `."
+input ConfirmImportInput {
+  "The job's global id."
+  importJobId: ID!
+}
+
+"Input of ` + "`" + `cancelImport` + "`" + `."
+input CancelImportInput {
+  "The job's global id."
+  importJobId: ID!
+}
+
+"Input of ` + "`" + `undoImport` + "`" + `."
+input UndoImportInput {
+  "The import's global id."
+  importId: ID!
+}
+
+"Payload of the mutations of import jobs."
+type ImportJobPayload {
+  "The job after the change."
+  importJob: ImportJob
+  """
+  Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `startImport` + "`" + `: ` + "`" + `INVALID_FILES` + "`" + `, ` + "`" + `UPLOAD_TOO_LARGE` + "`" + `, ` + "`" + `INVALID_URL` + "`" + `, ` + "`" + `INVALID_API_TOKEN` + "`" + `, ` + "`" + `INVALID_DAY` + "`" + `,
+  ` + "`" + `IMPORT_IN_PROGRESS` + "`" + `, ` + "`" + `TOO_MANY_IMPORT_JOBS` + "`" + `, ` + "`" + `UPLOADS_FULL` + "`" + `; ` + "`" + `confirmImport` + "`" + `: ` + "`" + `IMPORT_NOT_READY` + "`" + `; ` + "`" + `cancelImport` + "`" + `: ` + "`" + `IMPORT_FINISHED` + "`" + `.
+  """
+  userErrors: [UserError!]!
+}
+
+"Payload of ` + "`" + `undoImport` + "`" + `."
+type UndoImportPayload {
+  "The removed import."
+  import: ReportImport
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `."
+  userErrors: [UserError!]!
 }
 `, BuiltIn: false},
 	{Name: "../schema/installation.graphqls", Input: `extend type Query {
@@ -1372,7 +1693,15 @@ type InstallationHealth {
   hiddenClients: Boolean!
 }
 `, BuiltIn: false},
-	{Name: "../schema/member.graphqls", Input: `extend type Mutation {
+	{Name: "../schema/member.graphqls", Input: `extend type Query {
+  "What the secret from an invitation offers. Null if the secret is wrong, was used or has expired."
+  invitationOffer(
+    "The secret from the mail. Begins with ` + "`" + `tgi_` + "`" + `."
+    token: String!
+  ): InvitationOffer @open @cost(add: 100)
+}
+
+extend type Mutation {
   """
   Mails an invitation to join the account, valid for 7 days. It replaces an earlier invitation to the same address.
 
@@ -1419,6 +1748,20 @@ type Invitation implements Node {
   role: Role!
   "When the invitation was created."
   createdAt: DateTime!
+  "When the invitation expires."
+  expiresAt: DateTime!
+}
+
+"What an invited person reads before accepting."
+type InvitationOffer {
+  "The name of the account."
+  accountName: String!
+  "E-mail address of the invited person."
+  email: String!
+  "Role of the future member."
+  role: Role!
+  "E-mail address of the inviting user. Null if the user is deleted, or an administrator has made the link."
+  invitedBy: String
   "When the invitation expires."
   expiresAt: DateTime!
 }
@@ -1708,22 +2051,22 @@ type SiteOverview {
   and with ` + "`" + `UNAVAILABLE` + "`" + ` while days of the period are not counted yet, as after an update.
   """
   report(
-    "The days."
-    period: ReportPeriod!
+    "The days. Default: the period and, unless ` + "`" + `compare` + "`" + ` is given, the comparison of ` + "`" + `reportView` + "`" + `."
+    period: ReportPeriod
     "The visits: those that each of these filters keeps. At most 10. Default: all visits."
     filters: [ReportFilterInput!]! = []
     "A second period, whose figures are in ` + "`" + `comparison` + "`" + `. Default: none."
     compare: ReportComparison
   ): Report
-  "Who is on the site now. At most 10 seconds old."
+  "Who is on the site now. At most a second old, or 20 times what reading it took, up to 10 seconds."
   live: LiveReport!
 }
 
 extend type SharedSite {
   "As ` + "`" + `Site.report` + "`" + `. The filters of the link's segment apply to each report, in addition to those of the argument."
   report(
-    "The days."
-    period: ReportPeriod!
+    "The days. Default: the period and, unless ` + "`" + `compare` + "`" + ` is given, the comparison of ` + "`" + `reportView` + "`" + `."
+    period: ReportPeriod
     "The visits: those that each of these filters keeps. At most 10. Default: all visits."
     filters: [ReportFilterInput!]! = []
     "A second period, whose figures are in ` + "`" + `comparison` + "`" + `. Default: none."
@@ -1754,6 +2097,8 @@ enum ReportPreset {
   YESTERDAY
   "The 7 days before today."
   LAST_7_DAYS
+  "Today, up to now, and the 6 days before it."
+  TODAY_AND_6_DAYS
   "The 28 days before today."
   LAST_28_DAYS
   "The 30 days before today."
@@ -1768,7 +2113,7 @@ enum ReportPreset {
   YEAR_TO_DATE
   "The 12 months before the current one."
   LAST_12_MONTHS
-  "From the first day with figures to today, at most 5 years."
+  "From the first day with figures, own or imported, to today."
   ALL_TIME
 }
 
@@ -1814,11 +2159,16 @@ type Report {
   imported: ImportedFigures!
   "Whether the series contains imported figures."
   seriesImported: ImportedFigures!
+  "The imports with days of the period or of the one compared with, oldest first."
+  imports: [ReportImportedDays!]!
   "The figures of the whole period."
   totals: ReportMetrics!
   "The period in parts, oldest first, without gaps."
   series(
-    "The length of a part. Default: hours up to 2 days, days up to 92, weeks up to a year, else months. At most 400 parts."
+    """
+    The length of a part. Default: hours up to 2 days, days up to 92, weeks up to a year, else months; days also for a period of 2 days or less with
+    daily sums of an import. At most 400 parts.
+    """
     interval: ReportInterval
   ): [ReportPoint!]! @cost(most: 40)
   "One row for each value of a dimension. Rows without an order by ` + "`" + `orderBy` + "`" + ` are ordered by value."
@@ -1865,6 +2215,18 @@ enum ImportedFigures {
   WHOLE_DAYS
   "Daily sums are missing, because they cannot be filtered."
   FILTERED
+}
+
+"Days that another service has counted. Whether a report contains their figures is in ` + "`" + `imported` + "`" + `."
+type ReportImportedDays {
+  "The name of the service, such as ` + "`" + `Plausible` + "`" + `."
+  service: String!
+  "The first day."
+  from: Date!
+  "The last day."
+  to: Date!
+  "Whether the service has visits and visitors of whole days. Without them, these days have page views alone."
+  hasVisitors: Boolean!
 }
 
 "The length of a part of a series."
@@ -1958,7 +2320,7 @@ type ReportMetrics {
   scrollDepth: Float
   "Percentage of the views of a page that were the last of their visit. Null except in rows of ` + "`" + `PAGE` + "`" + `."
   exitRate: Float
-  "Percentage of the visitors in ` + "`" + `totals` + "`" + `. Null if there are none."
+  "Percentage of the visitors in ` + "`" + `totals` + "`" + `. Null without visitors, or if imported days have page views without visitors."
   share: Float
   "Events. Automatic ones count only in rows of ` + "`" + `EVENT` + "`" + ` and ` + "`" + `PROPERTY` + "`" + `."
   events: Int64!
@@ -1996,6 +2358,8 @@ type ReportRow {
   value: String!
   "The figures."
   metrics: ReportMetrics!
+  "Whether all figures are daily sums of imports. A filter by the value finds none of them."
+  onlyImported: Boolean!
 }
 
 "A row in a list."
@@ -2155,6 +2519,57 @@ input StopReportMailInput {
 "Payload of ` + "`" + `stopReportMail` + "`" + `."
 type StopReportMailPayload {
   "Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `."
+  userErrors: [UserError!]!
+}
+`, BuiltIn: false},
+	{Name: "../schema/reportview.graphqls", Input: `extend type Mutation {
+  """
+  Stores with which period and comparison the report of a site opens for the caller. The audit log does not record it. Open to
+  every role.
+  """
+  setReportView(input: SetReportViewInput!): SetReportViewPayload @needs(permission: PERSONAL, of: SITE)
+}
+
+extend type Site {
+  "With which period and comparison the report opens for the caller."
+  reportView: ReportView! @needs(permission: READ, of: ANY_ACCOUNT) @cost(add: 10)
+}
+
+extend type SharedSite {
+  "With which period the report opens. Readers choose none."
+  reportView: ReportView!
+}
+
+"""
+The period and the comparison with which a report opens: the last choice of the user. Before the first choice it is ` + "`" + `TODAY` + "`" + ` until
+the site has hits of a finished day, and then ` + "`" + `LAST_28_DAYS` + "`" + `, without a comparison.
+"""
+type ReportView {
+  "The period."
+  preset: ReportPreset!
+  "The comparison. Null: none. ` + "`" + `ALL_TIME` + "`" + ` is never compared."
+  compare: ReportComparisonKind
+  "` + "`" + `ReportComparison.matchDayOfWeek` + "`" + ` of the comparison."
+  matchDayOfWeek: Boolean!
+}
+
+"Input of ` + "`" + `setReportView` + "`" + `."
+input SetReportViewInput {
+  "The site's global id."
+  siteId: ID!
+  "The period."
+  preset: ReportPreset!
+  "The comparison. Default: none."
+  compare: ReportComparisonKind
+  "` + "`" + `ReportComparison.matchDayOfWeek` + "`" + ` of the comparison."
+  matchDayOfWeek: Boolean! = true
+}
+
+"Payload of ` + "`" + `setReportView` + "`" + `."
+type SetReportViewPayload {
+  "What is stored."
+  reportView: ReportView
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -2584,7 +2999,10 @@ type ReportFilter {
 
 "A step of a funnel: either a page or an event."
 input FunnelStepInput {
-  "The path of a page, or a pattern as in ` + "`" + `MATCHES` + "`" + `. At most 2,048 characters, and within the limits of ` + "`" + `ReportFilterInput` + "`" + `."
+  """
+  The path of a page, or a pattern as in ` + "`" + `MATCHES` + "`" + `. At most 2,048 characters, and within the limits of ` + "`" + `ReportFilterInput` + "`" + `.
+  ` + "`" + `createFunnel` + "`" + ` and ` + "`" + `updateFunnel` + "`" + ` require that it begins with ` + "`" + `/` + "`" + ` or ` + "`" + `*` + "`" + `.
+  """
   page: String
   "The name of an event."
   event: String
@@ -2860,6 +3278,8 @@ extend type Mutation {
   Exchanges the token of a shared link for a viewer token, which is valid for 12 hours. Send that as
   ` + "`" + `Authorization: Bearer <viewerToken>` + "`" + ` to read ` + "`" + `sharedSite` + "`" + `. Open to every caller without an API token. After 30 wrong passwords
   from one network, each further attempt is delayed as described at ` + "`" + `signIn` + "`" + `; after 100 for one link, by up to 30 seconds.
+  After a right password, the answer sets a cookie with which the same browser opens this link without the password, while
+  the viewer token is valid.
   """
   openSharedLink(input: OpenSharedLinkInput!): OpenSharedLinkPayload @open @cost(add: 3000)
 }
@@ -3078,6 +3498,11 @@ type Site implements Node {
   siteKey: String!
   "The site's own domain, in lower case and ASCII. Its subdomains are accepted too."
   domain: String!
+  """
+  The domain for people, with international names in their letters. A label with letters of several scripts stays in ASCII, because
+  it could look like another name.
+  """
+  displayDomain: String!
   "Display name, 1 to 100 characters."
   name: String!
   "Additional domains that may send hits, including their subdomains. Sorted, at most 20."
@@ -3249,7 +3674,8 @@ input CreateSiteInput {
   accountId: ID
   """
   Domain name, for example ` + "`" + `example.com` + "`" + `, without ` + "`" + `https://` + "`" + `, port or path. International names are converted to ASCII. Must not be
-  an IP address or localhost. Unique in the account.
+  an IP address, localhost, or a suffix such as ` + "`" + `co.uk` + "`" + `, under which others register domains. Unique in the account. A leading
+  ` + "`" + `www.` + "`" + ` is dropped: a site on ` + "`" + `example.com` + "`" + ` accepts ` + "`" + `www.example.com` + "`" + ` and all its other subdomains.
   """
   domain: String!
   "Display name, 1 to 100 characters. Default: the domain."
@@ -4704,6 +5130,126 @@ func (ec *executionContext) childFields_FunnelStepReport(ctx context.Context, fi
 	return nil, fmt.Errorf("no field named %q was found under type FunnelStepReport", field.Name)
 }
 
+func (ec *executionContext) childFields_ImportError(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "code":
+		return ec.fieldContext_ImportError_code(ctx, field)
+	case "message":
+		return ec.fieldContext_ImportError_message(ctx, field)
+	case "file":
+		return ec.fieldContext_ImportError_file(ctx, field)
+	case "line":
+		return ec.fieldContext_ImportError_line(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ImportError", field.Name)
+}
+
+func (ec *executionContext) childFields_ImportFile(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_ImportFile_name(ctx, field)
+	case "size":
+		return ec.fieldContext_ImportFile_size(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ImportFile", field.Name)
+}
+
+func (ec *executionContext) childFields_ImportJob(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_ImportJob_id(ctx, field)
+	case "source":
+		return ec.fieldContext_ImportJob_source(ctx, field)
+	case "state":
+		return ec.fieldContext_ImportJob_state(ctx, field)
+	case "progress":
+		return ec.fieldContext_ImportJob_progress(ctx, field)
+	case "files":
+		return ec.fieldContext_ImportJob_files(ctx, field)
+	case "size":
+		return ec.fieldContext_ImportJob_size(ctx, field)
+	case "received":
+		return ec.fieldContext_ImportJob_received(ctx, field)
+	case "address":
+		return ec.fieldContext_ImportJob_address(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_ImportJob_createdAt(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_ImportJob_expiresAt(ctx, field)
+	case "finishedAt":
+		return ec.fieldContext_ImportJob_finishedAt(ctx, field)
+	case "preview":
+		return ec.fieldContext_ImportJob_preview(ctx, field)
+	case "error":
+		return ec.fieldContext_ImportJob_error(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ImportJob", field.Name)
+}
+
+func (ec *executionContext) childFields_ImportJobPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "importJob":
+		return ec.fieldContext_ImportJobPayload_importJob(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_ImportJobPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ImportJobPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_ImportNote(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "code":
+		return ec.fieldContext_ImportNote_code(ctx, field)
+	case "count":
+		return ec.fieldContext_ImportNote_count(ctx, field)
+	case "text":
+		return ec.fieldContext_ImportNote_text(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ImportNote", field.Name)
+}
+
+func (ec *executionContext) childFields_ImportPreview(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "files":
+		return ec.fieldContext_ImportPreview_files(ctx, field)
+	case "notes":
+		return ec.fieldContext_ImportPreview_notes(ctx, field)
+	case "ownRows":
+		return ec.fieldContext_ImportPreview_ownRows(ctx, field)
+	case "ownFrom":
+		return ec.fieldContext_ImportPreview_ownFrom(ctx, field)
+	case "otherRows":
+		return ec.fieldContext_ImportPreview_otherRows(ctx, field)
+	case "firstDay":
+		return ec.fieldContext_ImportPreview_firstDay(ctx, field)
+	case "lastDay":
+		return ec.fieldContext_ImportPreview_lastDay(ctx, field)
+	case "days":
+		return ec.fieldContext_ImportPreview_days(ctx, field)
+	case "visitors":
+		return ec.fieldContext_ImportPreview_visitors(ctx, field)
+	case "visits":
+		return ec.fieldContext_ImportPreview_visits(ctx, field)
+	case "pageviews":
+		return ec.fieldContext_ImportPreview_pageviews(ctx, field)
+	case "events":
+		return ec.fieldContext_ImportPreview_events(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ImportPreview", field.Name)
+}
+
+func (ec *executionContext) childFields_ImportPreviewFile(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_ImportPreviewFile_name(ctx, field)
+	case "rows":
+		return ec.fieldContext_ImportPreviewFile_rows(ctx, field)
+	case "unused":
+		return ec.fieldContext_ImportPreviewFile_unused(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ImportPreviewFile", field.Name)
+}
+
 func (ec *executionContext) childFields_Installation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "signUps":
@@ -4808,6 +5354,22 @@ func (ec *executionContext) childFields_Invitation(ctx context.Context, field gr
 		return ec.fieldContext_Invitation_expiresAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Invitation", field.Name)
+}
+
+func (ec *executionContext) childFields_InvitationOffer(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "accountName":
+		return ec.fieldContext_InvitationOffer_accountName(ctx, field)
+	case "email":
+		return ec.fieldContext_InvitationOffer_email(ctx, field)
+	case "role":
+		return ec.fieldContext_InvitationOffer_role(ctx, field)
+	case "invitedBy":
+		return ec.fieldContext_InvitationOffer_invitedBy(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_InvitationOffer_expiresAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type InvitationOffer", field.Name)
 }
 
 func (ec *executionContext) childFields_InviteMemberPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5040,6 +5602,8 @@ func (ec *executionContext) childFields_Report(ctx context.Context, field graphq
 		return ec.fieldContext_Report_imported(ctx, field)
 	case "seriesImported":
 		return ec.fieldContext_Report_seriesImported(ctx, field)
+	case "imports":
+		return ec.fieldContext_Report_imports(ctx, field)
 	case "totals":
 		return ec.fieldContext_Report_totals(ctx, field)
 	case "series":
@@ -5068,6 +5632,48 @@ func (ec *executionContext) childFields_ReportFilter(ctx context.Context, field 
 		return ec.fieldContext_ReportFilter_values(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ReportFilter", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportImport(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_ReportImport_id(ctx, field)
+	case "source":
+		return ec.fieldContext_ReportImport_source(ctx, field)
+	case "firstDay":
+		return ec.fieldContext_ReportImport_firstDay(ctx, field)
+	case "lastDay":
+		return ec.fieldContext_ReportImport_lastDay(ctx, field)
+	case "hasVisits":
+		return ec.fieldContext_ReportImport_hasVisits(ctx, field)
+	case "visitors":
+		return ec.fieldContext_ReportImport_visitors(ctx, field)
+	case "visits":
+		return ec.fieldContext_ReportImport_visits(ctx, field)
+	case "pageviews":
+		return ec.fieldContext_ReportImport_pageviews(ctx, field)
+	case "events":
+		return ec.fieldContext_ReportImport_events(ctx, field)
+	case "importedAt":
+		return ec.fieldContext_ReportImport_importedAt(ctx, field)
+	case "importedBy":
+		return ec.fieldContext_ReportImport_importedBy(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportImport", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportImportedDays(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "service":
+		return ec.fieldContext_ReportImportedDays_service(ctx, field)
+	case "from":
+		return ec.fieldContext_ReportImportedDays_from(ctx, field)
+	case "to":
+		return ec.fieldContext_ReportImportedDays_to(ctx, field)
+	case "hasVisitors":
+		return ec.fieldContext_ReportImportedDays_hasVisitors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportImportedDays", field.Name)
 }
 
 func (ec *executionContext) childFields_ReportMails(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5172,6 +5778,8 @@ func (ec *executionContext) childFields_ReportRow(ctx context.Context, field gra
 		return ec.fieldContext_ReportRow_value(ctx, field)
 	case "metrics":
 		return ec.fieldContext_ReportRow_metrics(ctx, field)
+	case "onlyImported":
+		return ec.fieldContext_ReportRow_onlyImported(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ReportRow", field.Name)
 }
@@ -5202,6 +5810,18 @@ func (ec *executionContext) childFields_ReportRowEdge(ctx context.Context, field
 		return ec.fieldContext_ReportRowEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ReportRowEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_ReportView(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "preset":
+		return ec.fieldContext_ReportView_preset(ctx, field)
+	case "compare":
+		return ec.fieldContext_ReportView_compare(ctx, field)
+	case "matchDayOfWeek":
+		return ec.fieldContext_ReportView_matchDayOfWeek(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportView", field.Name)
 }
 
 func (ec *executionContext) childFields_RequestEmailChangePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5378,6 +5998,16 @@ func (ec *executionContext) childFields_SetReportMailsPayload(ctx context.Contex
 	return nil, fmt.Errorf("no field named %q was found under type SetReportMailsPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_SetReportViewPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "reportView":
+		return ec.fieldContext_SetReportViewPayload_reportView(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_SetReportViewPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SetReportViewPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_SetSitePlanPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "siteId":
@@ -5436,6 +6066,8 @@ func (ec *executionContext) childFields_SharedSite(ctx context.Context, field gr
 		return ec.fieldContext_SharedSite_report(ctx, field)
 	case "live":
 		return ec.fieldContext_SharedSite_live(ctx, field)
+	case "reportView":
+		return ec.fieldContext_SharedSite_reportView(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SharedSite", field.Name)
 }
@@ -5494,6 +6126,8 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 		return ec.fieldContext_Site_siteKey(ctx, field)
 	case "domain":
 		return ec.fieldContext_Site_domain(ctx, field)
+	case "displayDomain":
+		return ec.fieldContext_Site_displayDomain(ctx, field)
 	case "name":
 		return ec.fieldContext_Site_name(ctx, field)
 	case "extraDomains":
@@ -5548,12 +6182,18 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 		return ec.fieldContext_Site_createdAt(ctx, field)
 	case "annotations":
 		return ec.fieldContext_Site_annotations(ctx, field)
+	case "imports":
+		return ec.fieldContext_Site_imports(ctx, field)
+	case "importJobs":
+		return ec.fieldContext_Site_importJobs(ctx, field)
 	case "report":
 		return ec.fieldContext_Site_report(ctx, field)
 	case "live":
 		return ec.fieldContext_Site_live(ctx, field)
 	case "reportMails":
 		return ec.fieldContext_Site_reportMails(ctx, field)
+	case "reportView":
+		return ec.fieldContext_Site_reportView(ctx, field)
 	case "segments":
 		return ec.fieldContext_Site_segments(ctx, field)
 	case "funnels":
@@ -5794,6 +6434,16 @@ func (ec *executionContext) childFields_SuspensionPayload(ctx context.Context, f
 		return ec.fieldContext_SuspensionPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SuspensionPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_UndoImportPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "import":
+		return ec.fieldContext_UndoImportPayload_import(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_UndoImportPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UndoImportPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_UnknownEvent(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {

@@ -22,8 +22,9 @@ type SharedLinkResolver interface {
 	Segment(ctx context.Context, obj *model.SharedLink) (*model.Segment, error)
 }
 type SharedSiteResolver interface {
-	Report(ctx context.Context, obj *SharedSite, period ReportPeriod, filters []*ReportFilterInput, compare *ReportComparison) (*Report, error)
+	Report(ctx context.Context, obj *SharedSite, period *ReportPeriod, filters []*ReportFilterInput, compare *ReportComparison) (*Report, error)
 	Live(ctx context.Context, obj *SharedSite) (*LiveReport, error)
+	ReportView(ctx context.Context, obj *SharedSite) (*ReportView, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -34,8 +35,8 @@ func (ec *executionContext) field_SharedSite_report_args(ctx context.Context, ra
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "period",
-		func(ctx context.Context, v any) (ReportPeriod, error) {
-			return ec.unmarshalNReportPeriod2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportPeriod(ctx, v)
+		func(ctx context.Context, v any) (*ReportPeriod, error) {
+			return ec.unmarshalOReportPeriod2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportPeriod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -565,7 +566,7 @@ func (ec *executionContext) _SharedSite_report(ctx context.Context, field graphq
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.SharedSite().Report(ctx, obj, fc.Args["period"].(ReportPeriod), fc.Args["filters"].([]*ReportFilterInput), fc.Args["compare"].(*ReportComparison))
+			return ec.Resolvers.SharedSite().Report(ctx, obj, fc.Args["period"].(*ReportPeriod), fc.Args["filters"].([]*ReportFilterInput), fc.Args["compare"].(*ReportComparison))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Report) graphql.Marshaler {
@@ -626,6 +627,38 @@ func (ec *executionContext) fieldContext_SharedSite_live(_ context.Context, fiel
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_LiveReport(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SharedSite_reportView(ctx context.Context, field graphql.CollectedField, obj *SharedSite) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SharedSite_reportView(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.SharedSite().ReportView(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ReportView) graphql.Marshaler {
+			return ec.marshalNReportView2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportView(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SharedSite_reportView(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SharedSite",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReportView(ctx, field)
 		},
 	}
 	return fc, nil
@@ -1036,6 +1069,12 @@ func (ec *executionContext) _SharedSite(ctx context.Context, sel ast.SelectionSe
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._SharedSite_live(ctx, field, obj)
+				})
+		case "reportView":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._SharedSite_reportView(ctx, field, obj)
 				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))

@@ -42,9 +42,12 @@ type SiteResolver interface {
 	CspLines(ctx context.Context, obj *model.Site) ([]string, error)
 
 	Annotations(ctx context.Context, obj *model.Site, first *int, after *string, last *int, before *string, orderBy AnnotationOrder) (*AnnotationConnection, error)
-	Report(ctx context.Context, obj *model.Site, period ReportPeriod, filters []*ReportFilterInput, compare *ReportComparison) (*Report, error)
+	Imports(ctx context.Context, obj *model.Site) ([]*model.ReportImport, error)
+	ImportJobs(ctx context.Context, obj *model.Site) ([]*model.ImportJob, error)
+	Report(ctx context.Context, obj *model.Site, period *ReportPeriod, filters []*ReportFilterInput, compare *ReportComparison) (*Report, error)
 	Live(ctx context.Context, obj *model.Site) (*LiveReport, error)
 	ReportMails(ctx context.Context, obj *model.Site) (*ReportMails, error)
+	ReportView(ctx context.Context, obj *model.Site) (*ReportView, error)
 	Segments(ctx context.Context, obj *model.Site) ([]*model.Segment, error)
 	Funnels(ctx context.Context, obj *model.Site) ([]*model.Funnel, error)
 	SharedLinks(ctx context.Context, obj *model.Site) ([]*model.SharedLink, error)
@@ -179,8 +182,8 @@ func (ec *executionContext) field_Site_report_args(ctx context.Context, rawArgs 
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "period",
-		func(ctx context.Context, v any) (ReportPeriod, error) {
-			return ec.unmarshalNReportPeriod2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportPeriod(ctx, v)
+		func(ctx context.Context, v any) (*ReportPeriod, error) {
+			return ec.unmarshalOReportPeriod2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportPeriod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -749,6 +752,29 @@ func (ec *executionContext) _Site_domain(ctx context.Context, field graphql.Coll
 }
 func (ec *executionContext) fieldContext_Site_domain(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Site", field, false, false, "String")
+}
+
+func (ec *executionContext) _Site_displayDomain(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_displayDomain(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DisplayDomain(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Site_displayDomain(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Site", field, true, false, "String")
 }
 
 func (ec *executionContext) _Site_name(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
@@ -1444,6 +1470,70 @@ func (ec *executionContext) fieldContext_Site_annotations(ctx context.Context, f
 	return fc, nil
 }
 
+func (ec *executionContext) _Site_imports(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_imports(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Site().Imports(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.ReportImport) graphql.Marshaler {
+			return ec.marshalNReportImport2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐReportImportᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Site_imports(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Site",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReportImport(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Site_importJobs(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_importJobs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Site().ImportJobs(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.ImportJob) graphql.Marshaler {
+			return ec.marshalNImportJob2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐImportJobᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Site_importJobs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Site",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ImportJob(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Site_report(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -1454,7 +1544,7 @@ func (ec *executionContext) _Site_report(ctx context.Context, field graphql.Coll
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Site().Report(ctx, obj, fc.Args["period"].(ReportPeriod), fc.Args["filters"].([]*ReportFilterInput), fc.Args["compare"].(*ReportComparison))
+			return ec.Resolvers.Site().Report(ctx, obj, fc.Args["period"].(*ReportPeriod), fc.Args["filters"].([]*ReportFilterInput), fc.Args["compare"].(*ReportComparison))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Report) graphql.Marshaler {
@@ -1547,6 +1637,38 @@ func (ec *executionContext) fieldContext_Site_reportMails(_ context.Context, fie
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_ReportMails(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Site_reportView(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_reportView(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Site().ReportView(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ReportView) graphql.Marshaler {
+			return ec.marshalNReportView2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐReportView(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Site_reportView(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Site",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReportView(ctx, field)
 		},
 	}
 	return fc, nil
@@ -3135,6 +3257,11 @@ func (ec *executionContext) _Site(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "displayDomain":
+			out.Values[i] = ec._Site_displayDomain(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "name":
 			out.Values[i] = ec._Site_name(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -3289,6 +3416,18 @@ func (ec *executionContext) _Site(ctx context.Context, sel ast.SelectionSet, obj
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Site_annotations(ctx, field, obj)
 				})
+		case "imports":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Site_imports(ctx, field, obj)
+				})
+		case "importJobs":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Site_importJobs(ctx, field, obj)
+				})
 		case "report":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, false,
@@ -3306,6 +3445,12 @@ func (ec *executionContext) _Site(ctx context.Context, sel ast.SelectionSet, obj
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Site_reportMails(ctx, field, obj)
+				})
+		case "reportView":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Site_reportView(ctx, field, obj)
 				})
 		case "segments":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,

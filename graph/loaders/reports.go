@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
@@ -15,6 +16,8 @@ type reports struct {
 	Segments     *BySite[[]*model.Segment]
 	Funnels      *BySite[[]*model.Funnel]
 	SharedLinks  *BySite[[]*model.SharedLink]
+	Imports      *BySite[[]*model.ReportImport]
+	ImportJobs   *BySite[[]*model.ImportJob]
 	Annotated    *BySite[int]                   // number of annotations
 	LinkSegments *Loader[int64, *model.Segment] // of shared links, by the segment's number
 
@@ -26,6 +29,7 @@ type reports struct {
 	byDay       map[model.Day]*BySite[map[model.Day]int64]
 	unknown     map[model.Day]*BySite[[]ingest.UnknownEvent]
 	mails       map[int64]*BySite[model.ReportMails] // by user
+	views       map[int64]*BySite[*model.ReportView] // by user
 	verified    map[model.Month]*Loader[int64, map[model.Month]int64]
 	activity    map[model.Day]*Loader[int64, []*model.CaptchaActivity]
 }
@@ -37,6 +41,12 @@ func newReports(l *Set, d *db.DB) reports {
 		Segments:  newLoader(l, store.SegmentsOfSites),
 		Funnels:   newLoader(l, store.FunnelsOfSites),
 		Annotated: newLoader(l, store.AnnotationCounts),
+		Imports: newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.ReportImport, error) {
+			return imports.New(d).ImportsOfSites(ctx, ids)
+		}),
+		ImportJobs: newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.ImportJob, error) {
+			return imports.New(d).JobsOfSites(ctx, ids)
+		}),
 		SharedLinks: newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.SharedLink, error) {
 			bySite, err := store.SharedLinksOfSites(ctx, ids)
 			for _, links := range bySite {
@@ -119,6 +129,14 @@ func (l *Set) ReportMails(userID int64) *BySite[model.ReportMails] {
 	return made(l, &l.reports.mails, userID, l.siteIDs,
 		func(ctx context.Context, ids []int64) (map[int64]model.ReportMails, error) {
 			return sites.New(l.db).ReportMailsOfSites(ctx, userID, ids)
+		})
+}
+
+// ReportViews returns the loader of what a user has chosen for the reports of sites.
+func (l *Set) ReportViews(userID int64) *BySite[*model.ReportView] {
+	return made(l, &l.reports.views, userID, l.siteIDs,
+		func(ctx context.Context, ids []int64) (map[int64]*model.ReportView, error) {
+			return sites.New(l.db).ReportViewsOfSites(ctx, userID, ids)
 		})
 }
 

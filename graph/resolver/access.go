@@ -45,6 +45,8 @@ var targets = map[generated.PermissionTarget]struct {
 	generated.PermissionTargetSegment:    {model.NodeSegment, "segmentId"},
 	generated.PermissionTargetFunnel:     {model.NodeFunnel, "funnelId"},
 	generated.PermissionTargetSharedLink: {model.NodeSharedLink, "sharedLinkId"},
+	generated.PermissionTargetImport:     {model.NodeImport, "importId"},
+	generated.PermissionTargetImportJob:  {model.NodeImportJob, "importJobId"},
 	generated.PermissionTargetInvitation: {model.NodeInvitation, "invitationId"},
 	generated.PermissionTargetPasskey:    {model.NodePasskey, "passkeyId"},
 	generated.PermissionTargetAPIToken:   {model.NodeAPIToken, "apiTokenId"},

@@ -52,6 +52,21 @@ func (r *mutationResolver) RevokeInvitation(
 	return &generated.RevokeInvitationPayload{Invitation: invitation}, err
 }
 
+func (r *queryResolver) InvitationOffer(ctx context.Context, token string) (*generated.InvitationOffer, error) {
+	offer, err := r.auth.Offer(ctx, token)
+	if offer == nil || err != nil {
+		return nil, err
+	}
+
+	shown := &generated.InvitationOffer{
+		AccountName: offer.Account, Email: offer.Email, Role: offer.Role, ExpiresAt: offer.ExpiresAt,
+	}
+	if offer.By != "" {
+		shown.InvitedBy = &offer.By
+	}
+	return shown, nil
+}
+
 func (r *mutationResolver) AcceptInvitation(
 	ctx context.Context, input generated.AcceptInvitationInput,
 ) (*generated.AcceptInvitationPayload, error) {

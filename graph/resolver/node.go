@@ -42,6 +42,10 @@ func (r *queryResolver) Node(ctx context.Context, id string) (schema.Node, error
 		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.sites.Funnel))
 	case model.NodeSharedLink:
 		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.sites.SharedLink))
+	case model.NodeImport:
+		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.imports.Import))
+	case model.NodeImportJob:
+		return asNode(ownObject(ctx, r.Resolver, kind, viewer, id, r.imports.Job))
 	case model.NodeErasure:
 		return asNode(r.erasure(ctx, viewer, id))
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
@@ -32,7 +33,7 @@ const (
 )
 
 func (r *siteResolver) Report(
-	ctx context.Context, obj *model.Site, period generated.ReportPeriod, filters []*generated.ReportFilterInput,
+	ctx context.Context, obj *model.Site, period *generated.ReportPeriod, filters []*generated.ReportFilterInput,
 	compare *generated.ReportComparison,
 ) (*generated.Report, error) {
 	return r.report(ctx, obj, period, reportFilters(filters), nil, compare)
@@ -40,7 +41,7 @@ func (r *siteResolver) Report(
 
 // Report adds the filters of the link's segment, which the reader cannot remove.
 func (r *sharedSiteResolver) Report(
-	ctx context.Context, obj *generated.SharedSite, period generated.ReportPeriod, filters []*generated.ReportFilterInput,
+	ctx context.Context, obj *generated.SharedSite, period *generated.ReportPeriod, filters []*generated.ReportFilterInput,
 	compare *generated.ReportComparison,
 ) (*generated.Report, error) {
 	var fixed []model.ReportFilter
@@ -60,7 +61,7 @@ func (r *sharedSiteResolver) Report(
 
 // report counts what the request selects of a report.
 func (r *Resolver) report(
-	ctx context.Context, site *model.Site, input generated.ReportPeriod, filters, fixed []model.ReportFilter,
+	ctx context.Context, site *model.Site, asked *generated.ReportPeriod, filters, fixed []model.ReportFilter,
 	compare *generated.ReportComparison,
 ) (*generated.Report, error) {
 	if err := model.CheckReportFilters("filters", filters); err != nil {
@@ -75,6 +76,10 @@ func (r *Resolver) report(
 		return nil, err
 	}
 
+	input, compare, err := r.opened(ctx, site, asked, compare)
+	if err != nil {
+		return nil, err
+	}
 	now := requestOf(ctx).now
 	local := now.Time().In(zone)
 	days, err := r.reportPeriod(ctx, site, zone, scan.DateOf(local), input)
@@ -108,13 +113,12 @@ func (r *Resolver) report(
 		}
 	}
 
-	periods := []*scan.Query{query}
+	periods, shift := []*scan.Query{query}, period.Shift{}
 	report := &generated.Report{
 		From: days.From.Number(), To: days.To.Number(), TimeZone: site.TimeZone, Funnels: selected.funnelKeys,
 	}
 	if compare != nil {
-		shift, err := shiftOf(days, compare)
-		if err != nil {
+		if shift, err = shiftOf(days, compare); err != nil {
 			return nil, err
 		}
 		compared := comparedQuery(query, days, interval, shift, local)
@@ -124,12 +128,16 @@ func (r *Resolver) report(
 	}
 
 	answer, err := r.count(ctx, reports.Request{SiteID: site.ID, Now: now, Periods: periods})
+	if err == nil && selected.interval == "" && interval == period.Hour && lacksDays(answer) {
+		answer, err = r.count(ctx, reports.Request{SiteID: site.ID, Now: now, Periods: byDays(periods, days, shift)})
+	}
 	if err != nil {
 		return nil, err
 	}
 	report.Answer, report.AsOf = answer, answer.AsOf
 	report.Imported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.State })
 	report.SeriesImported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.Series })
+	report.Imports = importsOf(answer)
 	report.Totals = figures.Metrics(
 		answer, figures.Totals, func(result *scan.Result) scan.Figures { return result.Totals },
 	)
@@ -144,6 +152,48 @@ func importedOf(answer *reports.Answer, of func(*scan.Imported) scan.ImportState
 		}
 	}
 	return state
+}
+
+// lacksDays reports whether the series of the period lacks daily sums, which have no hours.
+func lacksDays(answer *reports.Answer) bool {
+	m := answer.Results[0].Imported
+	return m != nil && m.Series == scan.ImportWholeDays
+}
+
+// byDays returns the queries of a period, and of the period compared with, with series of days.
+func byDays(periods []*scan.Query, days period.Period, shift period.Shift) []*scan.Query {
+	list := make([]*scan.Query, len(periods))
+	for i, hours := range periods {
+		q := *hours
+		if i == 0 {
+			q.Points, _ = days.Points(q.Zone, period.Day)
+		} else {
+			q.Points, _ = days.ComparedPoints(q.Zone, period.Day, shift)
+		}
+		list[i] = &q
+	}
+	return list
+}
+
+// importsOf returns the imports with days of one of the periods, oldest first.
+func importsOf(answer *reports.Answer) []*generated.ReportImportedDays {
+	list := []*generated.ReportImportedDays{}
+	for _, result := range answer.Results {
+		if result.Imported == nil {
+			continue
+		}
+		for _, m := range result.Imported.Services {
+			known := func(other *generated.ReportImportedDays) bool { return other.From == m.First }
+			if slices.ContainsFunc(list, known) {
+				continue // two imports never have a day in common
+			}
+			list = append(list, &generated.ReportImportedDays{
+				Service: m.Source.Service(), From: m.First, To: m.Last, HasVisitors: m.Source != model.ImportGoatCounterSums,
+			})
+		}
+	}
+	slices.SortFunc(list, func(a, b *generated.ReportImportedDays) int { return cmp.Compare(a.From, b.From) })
+	return list
 }
 
 // count counts, and charges the request for what it reads itself.
@@ -220,7 +270,7 @@ func (r *Resolver) reportPeriod(
 			// Rows of the day can belong to the local day before.
 			first = scan.DateOf(day.Start().Time().In(zone))
 		}
-		if earliest := today.AddDays(1 - period.MaxYears*365); first.Compare(earliest) < 0 {
+		if earliest := period.Earliest(today); first.Compare(earliest) < 0 {
 			first = earliest
 		}
 	}
@@ -245,7 +295,7 @@ func shiftOf(days period.Period, compare *generated.ReportComparison) (period.Sh
 	default:
 		shift = period.Before(days, compare.MatchDayOfWeek)
 	}
-	return shift, shift.Period(days).Check("compare")
+	return shift, shift.Period(days).CheckYears("compare")
 }
 
 // comparedQuery returns the query for the period to compare with. If today is in the period, the

@@ -114,7 +114,7 @@ func (r *reportResolver) Breakdown(
 		if err := requestOf(ctx).takeRow(rowBytes(value, metrics)); err != nil {
 			return nil, err
 		}
-		nodes[i] = &generated.ReportRow{Value: value, Metrics: metrics}
+		nodes[i] = &generated.ReportRow{Value: value, Metrics: metrics, OnlyImported: rows.OnlySums(value)}
 		edges[i] = &generated.ReportRowEdge{Cursor: r.ids.Of(model.AfterReportRow, int64(from+i+1)), Node: nodes[i]}
 	}
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"reflect"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +14,6 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/graph/auth"
-	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
 	"github.com/tallygate/tallygate/graph/loaders"
 )
@@ -156,9 +153,6 @@ var _ graphql.FieldInterceptor = Mutations{}
 // ExtensionName implements graphql.HandlerExtension.
 func (Mutations) ExtensionName() string { return "Mutations" }
 
-// Validate implements graphql.HandlerExtension.
-func (Mutations) Validate(graphql.ExecutableSchema) error { return nil }
-
 // InterceptField runs a mutation in its turn. It does not change other fields.
 func (Mutations) InterceptField(ctx context.Context, next graphql.Resolver) (any, error) {
 	field := graphql.GetFieldContext(ctx)
@@ -181,7 +175,7 @@ func (Mutations) InterceptField(ctx context.Context, next graphql.Resolver) (any
 	if err == nil {
 		return payload, nil
 	}
-	return failedPayload(field.Field.Name, err)
+	return failedPayload(field.Field.Definition.Type.Name(), err)
 }
 
 // actorOf returns the caller as the author of a mutation's changes. A caller who cannot be identified is
@@ -199,28 +193,6 @@ func actorOf(ctx context.Context, mutation string) audit.Actor {
 	}
 
 	return actor
-}
-
-// payloadTypes are the types of the payloads, by the mutation's name in lower case.
-var payloadTypes = func() map[string]reflect.Type {
-	types := make(map[string]reflect.Type)
-	for method := range reflect.TypeFor[generated.MutationResolver]().Methods() {
-		types[strings.ToLower(method.Name)] = method.Type.Out(0).Elem()
-	}
-	return types
-}()
-
-// failedPayload turns an error that the schema reports in userErrors into a payload with nothing else in
-// it. It returns other errors as they are.
-func failedPayload(mutation string, err error) (any, error) {
-	mistakes, err := userErrors(err)
-	if err != nil {
-		return nil, err
-	}
-
-	failed := reflect.New(payloadTypes[strings.ToLower(mutation)])
-	failed.Elem().FieldByName("UserErrors").Set(reflect.ValueOf(mistakes))
-	return failed.Interface(), nil
 }
 
 // turnEnd is the context key of the function that ends a mutation's turn.

@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/audit"
+	"github.com/tallygate/tallygate/db/imports"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/reports"
@@ -60,6 +61,7 @@ type Resolver struct {
 	retention     *retention.Store
 	reports       *reports.Store
 	audit         *audit.Store
+	imports       *imports.Store
 	db            *db.DB
 	auth          *auth.Auth
 	ids           *model.NodeIDs
@@ -90,6 +92,7 @@ func New(o Options) *Resolver {
 		retention: retention.New(o.DB),
 		reports:   reports.New(o.DB),
 		audit:     audit.New(o.DB),
+		imports:   imports.New(o.DB),
 
 		auth:         o.Auth,
 		ids:          o.IDs,
@@ -138,6 +141,8 @@ type (
 	funnelResolver               struct{ *Resolver }
 	sharedLinkResolver           struct{ *Resolver }
 	sharedSiteResolver           struct{ *Resolver }
+	reportImportResolver         struct{ *Resolver }
+	importJobResolver            struct{ *Resolver }
 	reportResolver               struct{ *Resolver }
 )
 
@@ -223,6 +228,12 @@ func (r *Resolver) Funnel() generated.FunnelResolver { return &funnelResolver{r}
 
 // SharedLink implements generated.ResolverRoot.
 func (r *Resolver) SharedLink() generated.SharedLinkResolver { return &sharedLinkResolver{r} }
+
+// ReportImport implements generated.ResolverRoot.
+func (r *Resolver) ReportImport() generated.ReportImportResolver { return &reportImportResolver{r} }
+
+// ImportJob implements generated.ResolverRoot.
+func (r *Resolver) ImportJob() generated.ImportJobResolver { return &importJobResolver{r} }
 
 // SharedSite implements generated.ResolverRoot.
 func (r *Resolver) SharedSite() generated.SharedSiteResolver { return &sharedSiteResolver{r} }

@@ -329,7 +329,7 @@ func noticeOf(rejected, recorded int64) string {
 func (r *mutationResolver) CreateSite(
 	ctx context.Context, input generated.CreateSiteInput,
 ) (*generated.CreateSitePayload, error) {
-	domain, domainErr := model.ParseDomain(input.Domain, r.allowLocal)
+	domain, domainErr := model.ParseNewSiteDomain(input.Domain, r.allowLocal)
 	var nameErr, zoneErr error
 	name, zone := domain, model.DefaultTimeZone
 

@@ -15,6 +15,7 @@ import (
 
 // unaudited are the mutations whose success adds no entry to an audit log, each with the reason.
 var unaudited = map[string]string{
+	"setReportView":  "it is written with each choice of a period, and changes nothing for others",
 	"deleteAccount":  "the log is deleted with its account",
 	"openSharedLink": "it stores nothing, and its caller has no account",
 
@@ -126,6 +127,11 @@ var auditCases = []auditCase{
 	{mutation: "deleteFunnel", input: `{funnelId: $funnelId}`, object: "Funnel buy"},
 	{mutation: "createSharedLink", input: `{siteId: $siteId, name: "client", password: "a long password"}`, object: "SharedLink client"},
 	{mutation: "revokeSharedLink", input: `{sharedLinkId: $sharedLinkId}`, object: "SharedLink link"},
+
+	{mutation: "confirmImport", input: `{importJobId: $importJobId}`, object: "Site first.example"},
+	{mutation: "cancelImport", input: `{importJobId: $importJobId}`, object: "Site first.example"},
+	{mutation: "startImport", input: `{siteId: $spareId, source: UMAMI, files: [{name: "u.csv", size: 5}]}`, object: "Site spare.example"},
+	{mutation: "undoImport", input: `{importId: $importId}`, object: "Site first.example"},
 
 	{mutation: "setSitePlan", input: `{siteId: $otherSiteId, plan: PRO_100K}`, account: "second",
 		actor: "OPERATOR owner@first.example", object: "Site second.example"},
@@ -322,6 +328,8 @@ func TestEveryMutationIsAudited(t *testing.T) {
 		w.clock.Add(20 * time.Minute)
 
 		for _, c := range auditCases {
+			// Entries of one microsecond are ordered by a number that begins again after 4,096 of a process.
+			w.clock.Add(time.Microsecond)
 			old := w.auditRows()
 			w.run(c).ok(t, c.mutation)
 

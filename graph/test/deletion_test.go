@@ -90,6 +90,9 @@ func fill(t *testing.T, d *db.DB, of owners) {
 		"import_figures": `INSERT INTO import_figures (site_id, import_id, dimension, day, n, value, visitors, visits, pageviews,
 			bounces, unbounced, exits, events) VALUES (@site, 1, '', 1, 1, '', 1, 1, 1, 1, 1, 1, 1)`,
 		"import_segments": `INSERT INTO import_segments (site_id, import_id, first_day, days, chunk, data) VALUES (@site, 1, 1, 1, 0, 'x')`,
+		"import_jobs": `INSERT INTO import_jobs (site_id, source, state, created_at, expires_at, actor, files, size, first_day, last_day)
+			VALUES (@site, 'umami', 4, @at, @at, '{}', '[]', 5, 1, 2)`,
+		"import_chunks":   `INSERT INTO import_chunks (site_id, job_id, n, data) VALUES (@site, 1, 0, 'x')`,
 		"site_usage":      `INSERT INTO site_usage (site_id, month, used) VALUES (@site, 202611, 1)`,
 		"site_usage_days": `INSERT INTO site_usage_days (site_id, day, used) VALUES (@site, 1, 1)`,
 		"unknown_events":  `INSERT INTO unknown_events (site_id, day, name, count) VALUES (@site, 1, 'x', 1)`,
@@ -98,6 +101,8 @@ func fill(t *testing.T, d *db.DB, of owners) {
 			VALUES (@site, 1, 1, false, @at, 5, 500, 'server_error', ''), (@site, 1, 2, true, @at, 5, 500, 'server_error', '')`,
 		"site_moves": `INSERT INTO site_moves (site_id, from_cell, to_cell, state, last_day, started_at)
 			VALUES (@site, 1, 2, 'copying', 1, @at)`,
+		"report_views": `INSERT INTO report_views (site_id, user_id, preset, compare, match_day_of_week)
+			SELECT s.id, m.user_id, 'TODAY', '', true FROM sites AS s JOIN memberships AS m ON m.account_id = s.account_id WHERE s.id = @site`,
 		"failure_notices": `INSERT INTO failure_notices (site_id, day) VALUES (@site, 20000), (@site, 20001)`,
 		"user_erasures":   `INSERT INTO user_erasures (site_id, subject, requested_at) VALUES (@site, 'x', @at)`,
 		"webhook_notices": `INSERT INTO webhook_notices (site_id, day, changes) VALUES (@site, 20000, 1)`,

@@ -41,6 +41,8 @@ type app struct {
 	clock *testkit.Clock
 	log   *testkit.Log
 	ids   *model.NodeIDs
+
+	deliveries int64 // inserted by insertDelivery
 }
 
 // setting changes one option of an app.

@@ -15,10 +15,10 @@ import (
 // can be counted.
 const importedQuery = `query($id: ID!, $from: Date!, $to: Date!, $filters: [ReportFilterInput!]!, $interval: ReportInterval) {
   site(id: $id) { report(period: {from: $from, to: $to}, filters: $filters) {
-    imported seriesImported
+    imported seriesImported imports { service from to hasVisitors }
     totals { visitors visits pageviews bounceRate engagementTime conversionRate }
     series(interval: $interval) { metrics { visitors } }
-    pages: breakdown(by: PAGE) { imported totalCount edges { node { value metrics { visitors } } } }
+    pages: breakdown(by: PAGE) { imported totalCount edges { node { value onlyImported metrics { visitors } } } }
     languages: breakdown(by: LANGUAGE) { imported totalCount }
   } }
 }`
@@ -89,6 +89,30 @@ func TestImportedFigures(t *testing.T) {
 		states(ask([]any{map[string]any{"dimension": "PAGE", "operator": "IS_NOT", "values": []string{"/x"}}}, "DAY"),
 			"FILTERED", "FILTERED", "FILTERED", "FILTERED")
 		states(ask([]any{}, "HOUR"), "INCLUDED", "WHOLE_DAYS", "INCLUDED", "NO_VALUES")
+
+		if service := r.at("site.report.imports.0.service"); service != "Plausible" {
+			t.Errorf("the service is %v", service)
+		}
+		if to := r.at("site.report.imports.0.to"); to != day.String() {
+			t.Errorf("the last imported day is %v, want %s", to, day)
+		}
+		if only := r.at("site.report.pages.edges.0.node.onlyImported"); only != true {
+			t.Errorf("onlyImported of /imported is %v", only)
+		}
+		if only := r.at("site.report.pages.edges.1.node.onlyImported"); only != false {
+			t.Errorf("onlyImported of an own page is %v", only)
+		}
+
+		// A day of daily sums has no hours: by default, its series is the day.
+		a.clock.Add(11 * time.Second)
+		one := c.query(importedQuery, "id", site, "from", day.String(), "to", day.String(), "filters", []any{}, "interval", nil).ok(t, "")
+		states(one, "INCLUDED", "INCLUDED", "INCLUDED", "NO_VALUES")
+		if points := one.at("site.report.series").([]any); len(points) != 1 {
+			t.Errorf("%d points, want the day", len(points))
+		}
+		if first := one.at("site.report.series.0.metrics.visitors"); first != 10.0 {
+			t.Errorf("%v visitors in the series of the day, want 10", first)
+		}
 
 		if err := reports.New(d).UndoImport(t.Context(), a.siteNumber(site), stored.ID, sites.RecordImport); err != nil {
 			t.Fatal(err)

@@ -26,7 +26,7 @@ func byID() (fields []*ast.FieldDefinition, operation map[string]ast.Operation) 
 	}
 
 	deletes := func(f *ast.FieldDefinition) int {
-		for i, prefix := range []string{"deleteUserData", "revoke", "remove", "deleteSegment", "delete"} {
+		for i, prefix := range []string{"cancelImport", "undo", "deleteUserData", "revoke", "remove", "deleteSegment", "delete"} {
 			if strings.HasPrefix(f.Name, prefix) {
 				return i + 1
 			}
@@ -108,7 +108,7 @@ var nodes = map[string]string{
 	"Account": "accountId", "User": "userId", "Invitation": "invitationId", "ApiToken": "apiTokenId", "Session": "sessionId",
 	"Site": "siteId", "Sitekey": "sitekeyId", "Delivery": "deliveryId", "UserDataErasure": "erasureId",
 	"Annotation": "annotationId", "Segment": "segmentId", "Funnel": "funnelId", "SharedLink": "sharedLinkId",
-	"Passkey": "passkeyId",
+	"Passkey": "passkeyId", "ReportImport": "importId", "ImportJob": "importJobId",
 }
 
 // TestNodeAnswersEveryType: each type that implements Node is readable by its owner. For another
@@ -230,14 +230,17 @@ var fieldRules = map[string]struct {
 	"deleteFunnel": {role: member, scope: "WRITE"}, "createSharedLink": {role: member, scope: "WRITE", export: true},
 	"revokeSharedLink": {role: member, scope: "WRITE"},
 
-	"setReportMails": {role: viewer}, "stopReportMail": {role: anyRole, public: true}, "updateUser": {role: viewer},
+	"startImport": {role: member, scope: "WRITE"}, "confirmImport": {role: member, scope: "WRITE"},
+	"cancelImport": {role: member, scope: "WRITE"}, "undoImport": {role: member, scope: "WRITE"},
+
+	"setReportMails": {role: viewer}, "setReportView": {role: viewer}, "stopReportMail": {role: anyRole, public: true}, "updateUser": {role: viewer},
 
 	"passkeySignIn": {role: anyRole, public: true}, "signInWithPasskey": {role: anyRole},
 	"startTotp": {role: viewer}, "confirmTotp": {role: viewer}, "disableTotp": {role: viewer}, "renewRecoveryCodes": {role: viewer},
 	"startPasskeyRegistration": {role: viewer}, "finishPasskeyRegistration": {role: viewer}, "renamePasskey": {role: viewer},
 	"deletePasskey": {role: viewer}, "setAccountSecurity": {role: owner},
 
-	"openSharedLink": {role: anyRole}, "sharedSite": {role: anyRole, scope: "READ"},
+	"openSharedLink": {role: anyRole}, "sharedSite": {role: anyRole, scope: "READ"}, "invitationOffer": {role: anyRole, public: true},
 
 	"deleteUserData": {role: member},
 
@@ -259,8 +262,9 @@ func TestRoles(t *testing.T) {
 	kinds := map[string]model.NodeKind{
 		"siteId": model.NodeSite, "siteIds": model.NodeSite, "id": model.NodeSite, "userId": model.NodeUser, "invitationId": model.NodeInvitation,
 		"annotationId": model.NodeAnnotation, "segmentId": model.NodeSegment, "funnelId": model.NodeFunnel,
-		"sharedLinkId": model.NodeSharedLink, "passkeyId": model.NodePasskey,
-		"apiTokenId": model.NodeAPIToken, "sitekeyId": model.NodeSitekey, "accountId": model.NodeAccount, "toAccountId": model.NodeAccount, "deliveryId": model.NodeDelivery,
+		"sharedLinkId": model.NodeSharedLink, "passkeyId": model.NodePasskey, "importId": model.NodeImport,
+		"importJobId": model.NodeImportJob,
+		"apiTokenId":  model.NodeAPIToken, "sitekeyId": model.NodeSitekey, "accountId": model.NodeAccount, "toAccountId": model.NodeAccount, "deliveryId": model.NodeDelivery,
 	}
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

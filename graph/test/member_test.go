@@ -55,6 +55,16 @@ func TestInvitations(t *testing.T) {
 		}
 
 		guest := a.client()
+		const offer = `query($token: String!) { invitationOffer(token: $token) { accountName email role invitedBy expiresAt } }`
+		if got := guest.query(offer, "token", token); got.Body != `{"data":{"invitationOffer":{"accountName":"Example","email":"guest@example.com",`+
+			`"role":"VIEWER","invitedBy":"owner@example.com","expiresAt":"2026-11-27T09:30:00Z"}}}` {
+			t.Errorf("what is offered: %s", got.Body)
+		}
+		for _, secret := range []string{replaced, "", "tgi_x", model.NewSecret("tgi_")} {
+			if got := guest.query(offer, "token", secret); got.Body != `{"data":{"invitationOffer":null}}` {
+				t.Errorf("the offer of %q: %s", secret, got.Body)
+			}
+		}
 		for name, secret := range map[string]string{"replaced": replaced, "unknown": model.NewSecret("tgi_"), "empty": "", "of another kind": model.NewSecret("tgr_")} {
 			if got := accept(guest, secret, password); got.userErrors("acceptInvitation") != "token:INVALID_TOKEN" || guest.viewer() != "" {
 				t.Errorf("a token that is %s: %s", name, got.Body)

@@ -17,7 +17,8 @@ import (
 func (a *app) insertDelivery(siteID int64, d model.Delivery) int64 {
 	a.t.Helper()
 	if d.ID == 0 {
-		d.ID = model.NewTimeID(d.CreatedAt)
+		d.ID = model.FirstTimeID(d.CreatedAt) + a.deliveries
+		a.deliveries++
 	}
 	if err := dbtest.Exec(a.db, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, tries, created_at, next_attempt_at, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, siteID, d.ID, d.Kind, d.Event, d.State, d.ScheduledAttempts, d.Attempts, d.CreatedAt, d.CreatedAt, d.Body); err != nil {

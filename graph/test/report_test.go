@@ -75,14 +75,6 @@ func (a *app) work(at time.Time) {
 	}
 }
 
-// dimensions maps the schema's dimensions to those of the recount.
-var dimensions = map[string]scan.Dimension{
-	"PAGE": scan.Page, "ENTRY_PAGE": scan.EntryPage, "EXIT_PAGE": scan.ExitPage, "CHANNEL": scan.Channel, "SOURCE": scan.Source,
-	"REFERRER": scan.Referrer, "UTM_SOURCE": scan.UTMSource, "UTM_MEDIUM": scan.UTMMedium, "UTM_CAMPAIGN": scan.UTMCampaign,
-	"UTM_CONTENT": scan.UTMContent, "UTM_TERM": scan.UTMTerm, "AD_PLATFORM": scan.ClickID, "LANGUAGE": scan.Language,
-	"SCREEN_WIDTH": scan.Width, "EVENT": scan.Event, "PROPERTY": scan.Property, "DAY_OF_WEEK": scan.DayOfWeek, "HOUR_OF_DAY": scan.HourOfDay,
-}
-
 // TestReportsEqualTheExport asks for 200 random reports and counts each again from the export's
 // rows, by a program that knows nothing else.
 func TestReportsEqualTheExport(t *testing.T) {
@@ -141,13 +133,11 @@ func compareReport(
 	t *testing.T, c *client, site string, zone *time.Location, random *rand.Rand, rows []segment.Rows, name string,
 ) {
 	t.Helper()
-	names := slices.Sorted(func(yield func(string) bool) {
-		for name := range dimensions {
-			if !yield(name) {
-				return
-			}
-		}
-	})
+	var names []string
+	for dimension := range reports.Dimensions {
+		names = append(names, string(dimension))
+	}
+	slices.Sort(names)
 
 	from := scan.DateOf(time.Date(2026, 10, 28+random.IntN(6), 0, 0, 0, 0, time.UTC))
 	to, other := from.AddDays(random.IntN(5)), from.AddDays(random.IntN(7)-3)
@@ -163,7 +153,7 @@ func compareReport(
 
 	query := func(from, to scan.Date) *scan.Query {
 		q := &scan.Query{Zone: zone, From: from, To: to, Filters: matching, KeyEvents: map[string]bool{"signup": true, "purchase": true},
-			Breakdowns: []scan.Breakdown{{By: dimensions[by], Property: textOf(property)}}}
+			Breakdowns: []scan.Breakdown{{By: reports.Dimensions[model.ReportDimension(by)], Property: textOf(property)}}}
 		for day := from; day.Compare(to.AddDays(1)) <= 0; day = day.AddDays(1) {
 			q.Points = append(q.Points, day.Start(zone))
 		}
@@ -232,7 +222,7 @@ func randomFilters(random *rand.Rand, names []string) (inputs []map[string]any, 
 		inputs = append(inputs, map[string]any{"dimension": by, "property": property, "operator": operator, "values": []string{value, "de"}})
 
 		matching = append(matching, scan.Filter{
-			Breakdown: scan.Breakdown{By: dimensions[by], Property: textOf(property)},
+			Breakdown: scan.Breakdown{By: reports.Dimensions[model.ReportDimension(by)], Property: textOf(property)},
 			Operator:  model.ReportOperator(operator), Values: []string{value, "de"},
 		})
 	}
@@ -810,7 +800,7 @@ func TestWhoReadsReports(t *testing.T) {
 	const depth = 6
 	site := "query($id: ID!) { site(id: $id) { live " + selection("LiveReport", depth) +
 		" report(period: {preset: TODAY}, compare: {kind: PREVIOUS_PERIOD}) " + selection("Report", depth) + " } }"
-	shared := "{ sharedSite " + selection("SharedSite", depth) + " }"
+	shared := strings.Replace("{ sharedSite "+selection("SharedSite", depth)+" }", " report {", " report(period: {preset: TODAY}) {", 1)
 
 	// Every type of the two fields is selected down to its leaves.
 	for _, want := range []string{"breakdown(by: PAGE) {", "funnel(steps:", "propertyNames", "series", "averageOrder", "endCursor", "fromPrevious", "latest"} {

@@ -156,6 +156,7 @@ func TestSegmentsAndFunnels(t *testing.T) {
 			"a funnel's name":        {funnel("Sign-up", `{page: "/"}, {page: "/b"}`), "createFunnel", "name:NAME_TAKEN"},
 			"one step":               {funnel("x", `{page: "/"}`), "createFunnel", "steps:INVALID_STEP"},
 			"steps of 16 KB":         {funnel("x", strings.Repeat(`{page: "/`+strings.Repeat("\u65e5", 1_400)+`"}, `, 4)), "createFunnel", "steps:INVALID_STEP"},
+			"an event as a page":     {funnel("x", `{page: "/"}, {page: "add_to_cart"}`), "createFunnel", "steps.1:INVALID_STEP"},
 			"a step without content": {funnel("x", `{page: "/"}, {label: "x"}`), "createFunnel", "steps.1:INVALID_STEP"},
 			"a change to a bad filter": {c.query(`mutation($id: ID!) { updateSegment(input: {segmentId: $id, name: "New",
 				filters: [{dimension: EVENT, values: []}]}) { segment { id } userErrors { field code } } }`, "id", made), "updateSegment", "filters.0:INVALID_FILTER"},
@@ -245,6 +246,18 @@ func TestSharedLinkLifecycle(t *testing.T) {
 			t.Errorf("the use is not recorded: %s", got.Body)
 		}
 
+		// The same browser needs the password once; another browser needs it, too.
+		reopened := open(token, nil).ok(t, "openSharedLink").at("openSharedLink.viewerToken").(string)
+		if got := read(reopened); got.at("sharedSite.domain") != "example.com" {
+			t.Errorf("opened again without the password: %s", got.Body)
+		}
+		if got := open(token, "another password"); got.userErrors("openSharedLink") != "password:WRONG_CREDENTIALS" {
+			t.Errorf("a wrong password of a known reader: %s", got.Body)
+		}
+		if got := a.client().query(openLinkMutation, "token", token, "password", nil); got.userErrors("openSharedLink") != "password:PASSWORD_REQUIRED" {
+			t.Errorf("another browser: %s", got.Body)
+		}
+
 		// Another token of the same form, and one with a changed character, are refused.
 		for _, wrong := range []string{viewer[:len(viewer)-6] + "AAAAA=", "tgv_x", "tgv_"} {
 			if got := read(wrong); got.codes() != "UNAUTHENTICATED" {
@@ -255,6 +268,9 @@ func TestSharedLinkLifecycle(t *testing.T) {
 		a.clock.Add(12*time.Hour + time.Second)
 		if got := read(viewer); got.codes() != "UNAUTHENTICATED" {
 			t.Errorf("after 12 hours: %s", got.Body)
+		}
+		if got := open(token, nil); got.userErrors("openSharedLink") != "password:PASSWORD_REQUIRED" {
+			t.Errorf("a known reader after 12 hours: %s", got.Body)
 		}
 
 		a.clock.Add(12 * time.Hour)
@@ -325,15 +341,16 @@ func TestSharedLinkKeepsItsSegment(t *testing.T) {
 }
 
 // sharedTypes are the object types that a reader of a shared link can reach.
-const sharedTypes = "[FunnelReport FunnelStep FunnelStepReport LiveHit LiveReport LiveRow PageInfo Report ReportMetrics " +
-	"ReportPoint ReportProperty ReportRevenue ReportRow ReportRowConnection ReportRowEdge SharedSite]"
+const sharedTypes = "[FunnelReport FunnelStep FunnelStepReport LiveHit LiveReport LiveRow PageInfo Report ReportImportedDays ReportMetrics " +
+	"ReportPoint ReportProperty ReportRevenue ReportRow ReportRowConnection ReportRowEdge ReportView SharedSite]"
 
 // TestReadersReachNothingElse: a reader reads no other root field, uses up no budget of the account,
 // and downloads nothing. A session in the same browser gives no rights to a viewer token.
 func TestReadersReachNothingElse(t *testing.T) {
 	t.Parallel()
+	const perMinute = 13_000
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 12_000 })
+		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = perMinute })
 		tenant := a.tenant("first.example")
 		a.clock.Add(time.Minute)
 		viewer := tenant.owner.reader(tenant.ids["siteId"])
@@ -379,7 +396,7 @@ func TestReadersReachNothingElse(t *testing.T) {
 		for _, f := range fieldsOf(schema.Types["SharedSite"]) {
 			fields = append(fields, f.Name)
 		}
-		if got := fmt.Sprint(fields); got != "[name domain timeZone report live]" {
+		if got := fmt.Sprint(fields); got != "[name domain timeZone report live reportView]" {
 			t.Errorf("a shared site has %s: check that a reader may see all of it", got)
 		}
 
@@ -394,7 +411,7 @@ func TestReadersReachNothingElse(t *testing.T) {
 		}
 		// Each of these costs 40.
 		var last *answer
-		for range 1 + 12_000/40 {
+		for range 1 + perMinute/40 {
 			last = a.with(viewer, "{ "+often+"}")
 		}
 

@@ -65,6 +65,10 @@ func TestCreateSiteDomains(t *testing.T) {
 		{"BÜCHER.example.net", "xn--bcher-kva.example.net"},
 		{"παράδειγμα.δοκιμή", "xn--hxajbheg2az3al.xn--jxalpdlp"},
 		{"xn--bcher-kva.example.de", "xn--bcher-kva.example.de"},
+		{"WWW.bare.example", "bare.example"},
+		{"www.gov.uk", "www.gov.uk"},
+		{"gov.uk", ""},
+		{"co.uk", ""},
 		{"", ""},
 		{" ", ""},
 		{"example", ""},
@@ -113,10 +117,15 @@ func TestCreateSiteDomains(t *testing.T) {
 		}
 
 		// Every notation of a domain is the same domain.
-		for _, again := range []string{"example.com", "Example.Com.", "bücher.example", "XN--bcher-kva.example"} {
+		for _, again := range []string{"example.com", "Example.Com.", "bücher.example", "XN--bcher-kva.example", "www.example.com"} {
 			if got := c.createSite(again); got.userErrors("createSite") != "domain:DOMAIN_TAKEN" {
 				t.Errorf("%q a second time: %s", again, got.Body)
 			}
+		}
+
+		if got := c.query(`{ site(domain: "bücher.example") { domain displayDomain } }`); got.at("site.domain") != "xn--bcher-kva.example" ||
+			got.at("site.displayDomain") != "bücher.example" {
+			t.Errorf("a domain for people: %s", got.Body)
 		}
 
 		// Another account can have the same domain.

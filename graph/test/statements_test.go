@@ -20,7 +20,7 @@ var everything = `query($first: Int!) { viewer { email account { name members { 
 // sites: whole lists, the caller's mails, and figures, which are counted site by site. nodes are the
 // same sites again.
 var costly = []string{
-	"nodes", "deliveries", "annotations", "segments", "funnels", "sharedLinks", "usageHistory", "usageByDay", "unknownEvents", "reportMails", "live", "report",
+	"nodes", "deliveries", "annotations", "segments", "funnels", "sharedLinks", "imports", "importJobs", "usageHistory", "usageByDay", "unknownEvents", "reportMails", "live", "report", "reportView",
 }
 
 // sites creates sites of the first account, each with an item in every list.

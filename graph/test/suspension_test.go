@@ -28,7 +28,7 @@ var mayWhileSuspended = map[string]string{
 	"signUp": "another account", "confirmSignUp": "another account", "createAccount": "another account",
 	"signIn": "reading", "signOut": "reading", "openSharedLink": "reading",
 	"requestPasswordReset": "personal", "resetPassword": "personal", "changePassword": "personal", "revokeSession": "personal",
-	"requestEmailChange": "personal", "confirmEmailChange": "personal", "setReportMails": "personal",
+	"requestEmailChange": "personal", "confirmEmailChange": "personal", "setReportMails": "personal", "setReportView": "personal",
 	"createApiToken": "personal: a token can change nothing either", "revokeApiToken": "personal", "leaveAccount": "personal",
 	"updateUser": "personal", "stopReportMail": "personal",
 	"signInWithPasskey": "reading", "startTotp": "personal", "confirmTotp": "personal", "disableTotp": "personal",
@@ -173,7 +173,8 @@ ON CONFLICT (user_id, account_id) DO UPDATE SET role = excluded.role`, role, mod
 		link := first.owner.reader(site)
 		member := a.client()
 		member.signIn("member@first.example", password).ok(t, "signIn")
-		member.query(`mutation($id: ID!) { setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } } }`, "id", site).ok(t, "setReportMails")
+		member.query(`mutation($id: ID!) { setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } }
+			setReportView(input: {siteId: $id, preset: TODAY}) { userErrors { code } } }`, "id", site).ok(t, "setReportMails")
 
 		transfer(owner, site, to).ok(t, "transferSite")
 

@@ -130,9 +130,9 @@ var samples = map[string]any{
 	"excludedAddresses": []string{"192.0.2.0/24"}, "first": 2, "after": nil, "last": nil, "before": nil, "orderBy": "NEWEST", "search": "example", "days": 7,
 	"timeZone": "Europe/Berlin", "language": "DE", "day": "2026-11-20", "text": "A note", "label": "A step", "page": "/pricing", "event": nil,
 	"dimension": "PROPERTY", "property": "plan", "operator": "IS", "values": []string{"pro"}, "expiresAt": "2027-01-01T00:00:00Z",
-	"site.domain": nil, "kind": "CONVERSION",
+	"site.domain": nil, "kind": "CONVERSION", "source": "UMAMI", "size": 5, "address": nil, "firstDay": "2026-10-01", "lastDay": "2026-10-31",
 	"since": "2026-11-01T00:00:00Z", "date": "2026-11-19",
-	"weekly": true, "monthly": true, "spikeAbove": 100, "dropBelow": 10, "months": 2, "keepOldFor": 1, "expiresInDays": 30, "neverExpires": false, "names": []string{"signup"},
+	"preset": "LAST_7_DAYS", "compare": "PREVIOUS_YEAR", "matchDayOfWeek": true, "weekly": true, "monthly": true, "spikeAbove": 100, "dropBelow": 10, "months": 2, "keepOldFor": 1, "expiresInDays": 30, "neverExpires": false, "names": []string{"signup"},
 	"secondFactor": "123456", "code": "123456", "challenge": "wrong", "credential": "{}", "requireSecondFactor": true,
 	"userId": strings.Repeat("0123456789abcdef", 4), "secret": "a webhook secret", "domains": []string{"extra.example.org"},
 }
@@ -264,6 +264,14 @@ func (a *app) tenant(domain string) *tenant {
 		createSharedLink(input: {siteId: $id, name: "link"}) { sharedLink { id } userErrors { code } }
 		setReportMails(input: {siteId: $id, weekly: true}) { userErrors { code } } }`, "id", site).ok(a.t, "createFunnel")
 
+	job := c.query(`mutation($id: ID!) { startImport(input: {siteId: $id, source: UMAMI, files: [{name: "u.csv", size: 5}]}) {
+		importJob { id } userErrors { code } } }`, "id", site).ok(a.t, "startImport")
+	jobID := text(job, "startImport.importJob.id")
+	number, _ := a.ids.Parse(model.NodeImportJob, jobID)
+	if err := dbtest.Exec(a.db, "UPDATE import_jobs SET state = 2, received = 5, preview = ? WHERE id = ?", `{"days": 1}`, number); err != nil {
+		a.t.Fatal(err)
+	}
+
 	// A passkey row alone is no second factor, so the owner still signs in by password.
 	if err := dbtest.Exec(a.db, "INSERT INTO passkeys (user_id, credential_id, public_key, sign_count, flags, transports, name, created_at) "+
 		"SELECT id, ?, ?, 0, 0, '', ?, created_at FROM users WHERE email = ?", []byte(domain), []byte{1}, domain, "owner@"+domain); err != nil {
@@ -294,10 +302,29 @@ func (a *app) tenant(domain string) *tenant {
 		"segmentId":    text(settings, "createSegment.segment.id"),
 		"funnelId":     text(settings, "createFunnel.funnel.id"),
 		"sharedLinkId": text(settings, "createSharedLink.sharedLink.id"),
+		"importJobId":  jobID,
+		"importId":     a.storedImport(site),
 		"sessionId":    session,
 		"passkeyId":    text(passkey, "viewer.secondFactors.passkeys.0.id"),
 		"erasureId":    text(erasure.ok(a.t, "deleteUserData"), "deleteUserData.erasure.id"),
 	}}
+}
+
+// storedImport returns the id of a new import of a site.
+func (a *app) storedImport(siteID string) string {
+	a.t.Helper()
+	number, _ := a.ids.Parse(model.NodeSite, siteID)
+	at := model.At(a.clock.Now())
+	err := dbtest.Exec(a.db, `INSERT INTO report_imports (site_id, source, state, created_at, completed_at, first_day, last_day, visit_rows,
+dimensions, visitors, visits, pageviews, events, size) VALUES (?, 'plausible', 1, ?, ?, 20000, 20001, false, '', 3, 4, 5, 6, 7)`, number, at, at)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	rows, err := dbtest.Rows[struct{ ID int64 }](a.db, "SELECT max(id) AS id FROM report_imports WHERE site_id = ?", number)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return a.ids.Of(model.NodeImport, rows[0].ID)
 }
 
 // unknown returns an id of the same kind that does not exist.

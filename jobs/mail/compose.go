@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"reflect"
 	"strings"
-	"text/template"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs/mail/text"
 )
 
 // composer renders mails.
@@ -29,19 +28,17 @@ type content struct {
 	StopURL  string // ends mails of this kind after a POST request; may be ""
 }
 
-// view is the data of a kind's template.
+// view is what the pages and texts of all kinds can read.
 type view struct {
-	Data    any    // of the kind: a pointer to the type in model.MailKinds
-	Account string // name of the account without addresses that mail programs would link; may be ""
-	Site    string // domain; may be ""
+	text.View
 
 	siteID string // "": the site has no page
 	stop   string // secret that stops mails of this kind; may be ""
 }
 
-// SitePage returns the path of a page of the mail's site: "" for the report, else for instance
+// sitePage returns the path of a page of the mail's site: "" for the report, else for instance
 // "settings". Without a site it is the first page.
-func (v *view) SitePage(page string) string {
+func (v *view) sitePage(page string) string {
 	switch {
 	case v.siteID == "":
 		return "/"
@@ -51,9 +48,6 @@ func (v *view) SitePage(page string) string {
 	return "/sites/" + v.siteID + "/" + page
 }
 
-// CanStop reports whether the mail has a link that ends mails of its kind.
-func (v *view) CanStop() bool { return v.stop != "" }
-
 // compose renders a mail.
 func (c *composer) compose(ctx context.Context, stored *model.Mail) (*content, error) {
 	language := stored.Language
@@ -61,54 +55,55 @@ func (c *composer) compose(ctx context.Context, stored *model.Mail) (*content, e
 		language = model.English
 	}
 
-	source, ok := templates()[language][stored.Kind]
+	write, ok := kinds[stored.Kind]
 	if !ok {
 		return nil, fmt.Errorf("unknown kind of mail %q", stored.Kind)
 	}
 
-	v, err := c.view(ctx, stored)
+	raw, err := cleaned(stored.Data)
 	if err != nil {
 		return nil, fmt.Errorf("data of a mail of kind %q: %w", stored.Kind, err)
 	}
 
-	p := page{Language: language, Account: v.Account, Site: v.Site}
-	if err := c.fill(&p, source, v); err != nil {
-		return nil, fmt.Errorf("mail of kind %q: %w", stored.Kind, err)
+	v, err := c.view(ctx, stored.Account, raw)
+	if err != nil {
+		return nil, fmt.Errorf("data of a mail of kind %q: %w", stored.Kind, err)
+	}
+	v.Locale = text.Locales[language]
+
+	mail, err := write(language, v, raw)
+	if err != nil {
+		return nil, fmt.Errorf("data of a mail of kind %q: %w", stored.Kind, err)
 	}
 
-	html, err := p.html()
+	p := c.page(v, mail)
+	p.Language = language
 	return &content{
-		Language: language, Subject: p.Subject, Text: p.text(), HTML: html, StopURL: p.StopURL,
-	}, err
+		Language: language, Subject: p.Subject, Text: p.text(), HTML: layout(p), StopURL: p.StopURL,
+	}, nil
 }
 
-// fill executes the parts of a kind's template.
-func (c *composer) fill(p *page, source *template.Template, v *view) error {
-	var failed error
-	part := func(name string) string {
-		var b strings.Builder
-		if err := source.ExecuteTemplate(&b, name, v); err != nil && failed == nil {
-			failed = err
-		}
-		return strings.TrimSpace(b.String())
-	}
+// page returns the parts of a mail.
+func (c *composer) page(v *view, mail *letter) *page {
+	p := &page{
+		Account: v.Account, AccountLabel: v.AccountLabel, Site: v.Site, SiteLabel: v.SiteLabel, StopLabel: v.StopLabel,
 
-	p.Subject = model.Clean(oneLine(part("subject")), maxSubject)
-	p.Blocks = blocks(part("body"))
-	p.Link = c.link(part("page"))
-	p.Button = oneLine(part("button"))
-	p.Reason = oneLine(part("reason"))
-	p.AccountLabel, p.SiteLabel, p.StopLabel = part("account"), part("site"), part("stop")
+		Subject: model.Clean(oneLine(mail.part(text.Subject)), maxSubject),
+		Blocks:  blocks(mail.part(text.Body)),
+		Link:    c.link(mail.page),
+		Button:  oneLine(mail.part(text.Button)),
+		Reason:  oneLine(mail.part(text.Reason)),
+	}
 
 	if c.baseURL != "" {
 		p.Installation = strings.TrimPrefix(strings.TrimPrefix(c.baseURL, "https://"), "http://")
-		p.Sender = part("sender") + " " + c.baseURL + "."
+		p.Sender = v.Sender + " " + c.baseURL + "."
 	}
 	if v.stop != "" && c.baseURL != "" {
 		p.StopURL = c.baseURL + model.StopMailPath + "?token=" + url.QueryEscape(v.stop)
 	}
 
-	return failed
+	return p
 }
 
 // maxSubject is the longest subject in characters.
@@ -123,6 +118,11 @@ func (c *composer) link(address string) string {
 		address = c.baseURL + address
 	}
 
+	return webAddress(address)
+}
+
+// webAddress returns the address if it is a URL of http or https, else "".
+func webAddress(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return ""
@@ -130,18 +130,8 @@ func (c *composer) link(address string) string {
 	return address
 }
 
-// view decodes the data of a mail. All of its texts become single lines.
-func (c *composer) view(ctx context.Context, stored *model.Mail) (*view, error) {
-	raw, err := cleaned(stored.Data)
-	if err != nil {
-		return nil, err
-	}
-
-	data := reflect.New(reflect.TypeOf(model.MailKinds[stored.Kind])).Interface()
-	if err := json.Unmarshal(raw, data); err != nil {
-		return nil, err
-	}
-
+// view reads the site of a mail from its data, in which all texts are single lines.
+func (c *composer) view(ctx context.Context, account string, raw []byte) (*view, error) {
 	var about struct {
 		model.MailSite
 		UserID int64                `json:"userId"`
@@ -151,7 +141,7 @@ func (c *composer) view(ctx context.Context, stored *model.Mail) (*view, error) 
 		return nil, err
 	}
 
-	v := &view{Data: data, Account: accountName(stored.Account), Site: about.Site}
+	v := &view{View: text.View{Account: accountName(account), Site: about.Site}}
 	if c.ids == nil || about.SiteID == 0 {
 		return v, nil
 	}
@@ -164,6 +154,7 @@ func (c *composer) view(ctx context.Context, stored *model.Mail) (*view, error) 
 	v.siteID = ids.Of(model.NodeSite, about.SiteID)
 	if about.UserID != 0 {
 		v.stop = ids.OfStop(about.Kind, about.SiteID, about.UserID)
+		v.CanStop = v.stop != ""
 	}
 
 	return v, nil

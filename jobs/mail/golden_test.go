@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs/mail/text"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -24,7 +25,7 @@ var examples = map[string]string{
 		"error":"timeout"}`,
 	"delivery_failed/export": `{"siteId":7,"site":"shop.example","kind":"daily_export","event":"2026-11-19","attempts":1,
 		"error":"gone"}`,
-	"invitation":      `{"url":"https://stats.example/accept-invitation#tgi_secret"}`,
+	"invitation":      `{"url":"https://stats.example/accept-invitation#tgi_secret","by":"owner@shop.example","to":"guest@shop.example","role":"VIEWER"}`,
 	"password_reset":  `{"url":"https://stats.example/reset-password#tgr_secret"}`,
 	"sign_up":         `{"url":"https://stats.example/confirm-sign-up#tgs_secret"}`,
 	"sign_up_known":   `{"url":"https://stats.example/sign-in"}`,
@@ -216,7 +217,7 @@ func TestInjection(t *testing.T) {
 	for name, data := range map[string]string{
 		"quota_80":         `{"product":"analytics","siteId":7,"site":"` + evil + `","month":"` + evil + `","quota":10000}`,
 		"delivery_failed":  `{"siteId":7,"site":"` + evil + `","kind":"conversion","event":"` + evil + `","attempts":5,"error":"` + evil + `"}`,
-		"invitation":       `{"url":"javascript:alert(1)//` + evil + `"}`,
+		"invitation":       `{"url":"javascript:alert(1)//` + evil + `","by":"` + evil + `","to":"` + evil + `"}`,
 		"webhook_changed":  `{"siteId":7,"site":"shop.example","kind":"conversion","by":"` + evil + `","token":"` + evil + `","old":"` + evil + `","new":"` + evil + `"}`,
 		"second_factor":    `{"at":1795168800000000,"passkey":"` + evil + `"}`,
 		"password_changed": `{"at":1795168800000000,"tokens":["` + evil + `"]}`,
@@ -259,18 +260,18 @@ func TestNumbers(t *testing.T) {
 		model.English: "1,234,567 999 80% Friday, 20 November 2026 March 2026 20 November 2026, 10:00:00 UTC 1 visitor “x”",
 		model.German:  "1.234.567 999 80\u00a0% Freitag, 20. November 2026 März 2026 20. November 2026, 10:00:00 UTC 1 visitor „x“",
 	} {
-		l := locales[language]
-		million, _ := l.number(int64(1_234_567))
-		small, _ := l.number(int32(999))
-		one, _ := l.count(1, "visitor", "visitors")
-		percent, _ := l.percentOf(80)
+		l := text.Locales[language]
+		million := l.Number(1_234_567)
+		small := l.Number(999)
+		one := l.Count(1, "visitor", "visitors")
+		percent := l.Percent(80)
 		got := strings.Join([]string{
-			million, small, percent, l.dayName("2026-11-20"), l.monthName("2026-03"), l.timeOf(1795168800000000), one, l.quoted("x"),
+			million, small, percent, l.Day("2026-11-20"), l.Month("2026-03"), l.Time(1795168800000000), one, l.Quote("x"),
 		}, " ")
 		if got != want {
 			t.Errorf("%s: %s, want %s", language, got, want)
 		}
-		if l.dayName("x") != "x" || l.monthName("x") != "x" {
+		if l.Day("x") != "x" || l.Month("x") != "x" {
 			t.Errorf("%s: text that is no date is changed", language)
 		}
 	}

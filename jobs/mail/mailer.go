@@ -7,21 +7,21 @@
 //
 // # Kinds
 //
-// A kind has a constant and the type of its data in model.MailKinds, and a file in the folder of each
-// language in templates. The file defines the parts of a mail as text/template, and page.go lays them
-// out as plain text and HTML. There is no markup, and layout.html escapes everything.
+// A kind has a constant and the type of its data in model.MailKinds, a line with its page in kinds.go,
+// and a file in package en and package de of folder text. The file is a template of quicktemplate, which
+// "make generate" compiles to Go. It writes the parts of a mail, which page.go and layout.qtpl lay out as
+// plain text and HTML. There is no markup: {%s= value %} writes a value as it is, and layout.qtpl escapes
+// everything.
 //
-//	subject  the subject, which is the heading as well
-//	body     paragraphs between blank lines; lines with {{tab}} are rows of a table
-//	page     path of the page that the mail is about, such as {{.SitePage "webhooks"}}, or a URL
-//	button   text of the link to it
-//	reason   why the recipient gets the mail, such as {{template "member" .}} of common.txt
+//	Subject  the subject, which is the heading as well
+//	Button   text of the link to the page
+//	Body     paragraphs between blank lines; lines with text.Tab are rows of a table
+//	Reason   why the recipient gets the mail, such as {%= member(v) %} of common.qtpl
 //
-// A template reads the view: .Data is the kind's data, .Account the account's name and .Site the
-// site's domain. templates.go has the functions that write numbers, dates and times in the language,
-// and common.txt has the blocks that several kinds share. Texts of the data are single lines when a
-// template reads them. TestGolden needs an example of each kind, and
-// `go test ./jobs/mail -run TestGolden -update` writes the rendered mail.
+// A template reads d, the kind's data, and v, which has the account's name, the site's domain, and the
+// functions that write numbers, dates and times in the language. common.qtpl has what several kinds
+// share. Texts of the data are single lines when a template reads them. TestGolden needs an example of
+// each kind, and `go test ./jobs/mail -run TestGolden -update` writes the rendered mail.
 package mail
 
 import (

@@ -1,8 +1,6 @@
 package mail
 
 import (
-	_ "embed"
-	"html/template"
 	"strings"
 	"unicode/utf8"
 
@@ -122,16 +120,4 @@ func (b block) plain() string {
 	}
 
 	return strings.Join(lines, "\n")
-}
-
-//go:embed templates/layout.html
-var layoutSource string
-
-var layout = template.Must(template.New("layout").Parse(layoutSource))
-
-// html returns the page as HTML. The template escapes everything that it inserts.
-func (p *page) html() (string, error) {
-	var b strings.Builder
-	err := layout.Execute(&b, p)
-	return b.String(), err
 }

@@ -46,18 +46,30 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	out <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, 1)
 
-	queues, err := c.inspect()
-	for _, info := range queues {
-		for state, n := range map[string]int{
+	if c.servers == nil {
+		for _, queue := range queues {
+			collectTasks(out, queue, c.local.states(queue))
+		}
+		return
+	}
+
+	infos, err := c.inspect()
+	for _, info := range infos {
+		collectTasks(out, info.Queue, map[string]int{
 			"pending": info.Pending, "active": info.Active, "scheduled": info.Scheduled,
 			"retry": info.Retry, "archived": info.Archived,
-		} {
-			out <- prometheus.MustNewConstMetric(tasksDesc, prometheus.GaugeValue, float64(n), info.Queue, state)
-		}
+		})
 	}
 
 	if err != nil {
 		c.LogError("count the tasks of the queue", err)
+	}
+}
+
+// collectTasks writes the number of a queue's tasks by state.
+func collectTasks(out chan<- prometheus.Metric, queue string, states map[string]int) {
+	for state, n := range states {
+		out <- prometheus.MustNewConstMetric(tasksDesc, prometheus.GaugeValue, float64(n), queue, state)
 	}
 }
 
@@ -74,7 +86,7 @@ func (q *Queue) inspect() ([]*asynq.QueueInfo, error) {
 	go func() {
 		var a answer
 		inspector := asynq.NewInspectorFromRedisClient(q.redis)
-		for _, queue := range []string{Default, Deliveries} {
+		for _, queue := range queues {
 			info, err := inspector.GetQueueInfo(queue)
 			if err == nil {
 				a.queues = append(a.queues, info)

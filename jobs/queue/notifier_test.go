@@ -8,6 +8,8 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tallygate/tallygate/tools/redistest"
 )
 
 // onCommand is a hook of a Redis client that calls a function before each command.
@@ -29,18 +31,17 @@ func (f onCommand) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// TestNotifierUnderSteadyLoad: tasks that arrive while others are enqueued are counted again from
+// TestNotifierUnderSteadyLoadRealRedis: tasks that arrive while others are enqueued are counted again from
 // 0, so that a payload gets its share while the load lasts. A task without Parallel is enqueued.
-func TestNotifierUnderSteadyLoad(t *testing.T) {
+func TestNotifierUnderSteadyLoadRealRedis(t *testing.T) {
 	t.Parallel()
 
-	server, err := startEmbedded()
+	servers, err := parseURL(redistest.New(t).URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.close)
 
-	client := connect(server.servers(), &monitor{log: slog.New(slog.DiscardHandler)})
+	client := connect(servers, &monitor{log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = client.Close() })
 
 	n := newNotifier()

@@ -9,8 +9,8 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// Periodic is a task that one of the workers runs once in each period of the UTC clock. It must be
-// idempotent: a Redis that lost its data may run it again.
+// Periodic is a task that one of the workers runs once in each period of the UTC clock. Without a
+// Redis, every worker runs it. It must be idempotent: a Redis that lost its data may run it again.
 type Periodic struct {
 	Name  string // the task's type; the same in all versions of the program
 	Every time.Duration
@@ -18,14 +18,19 @@ type Periodic struct {
 }
 
 // SubmitPeriodic submits the tasks of the current periods. Every worker calls it every few seconds:
-// a task's ID contains its period, so that Redis accepts it once. While Redis is unavailable, every
-// worker runs the tasks itself. Each task needs a handler, too.
+// a task's ID contains its period, so that Redis accepts it once. Without a Redis, and while it is
+// unavailable, every worker runs the tasks itself. Each task needs a handler, too.
 func (q *Queue) SubmitPeriodic(tasks []Periodic) {
+	if q.servers == nil {
+		q.local.submitPeriodic(tasks, q.now())
+		return
+	}
+
 	err := q.enqueuePeriodic(tasks)
 	q.record(err)
 
 	if err != nil && q.ctx.Err() == nil {
-		q.runPeriodicDirectly(tasks)
+		q.local.submitPeriodic(tasks, q.now())
 	}
 }
 

@@ -1,9 +1,9 @@
-// Package queue carries the worker's tasks through Redis. It is the only package that knows asynq,
-// go-redis and miniredis.
+// Package queue carries the worker's tasks through Redis, or through the memory of one process. It is
+// the only package that knows asynq and go-redis.
 //
-// Redis only carries tasks: rows in the database and the clock determine the due work. An empty
-// Redis delays work but loses nothing, and while Redis is unavailable the tasks run in the process
-// that submits them. Package jobs starts and stops the queue; jobs/webhook and jobs/mail submit
+// The queue only carries tasks: rows in the database and the clock determine the due work. An empty
+// queue delays work but loses nothing. Without a Redis, and while it is unavailable, the tasks run in
+// the process that submits them. Package jobs starts and stops the queue; jobs/webhook and jobs/mail submit
 // their tasks to it. The queue never reads the database, and does not know the meaning of its
 // tasks.
 package queue
@@ -37,7 +37,7 @@ const (
 	checkEvery     = 200 * time.Millisecond // interval at which an idle worker asks Redis for a task
 	enqueueTimeout = 3 * time.Second        // for a Redis that accepts connections and does not answer
 	taskTimeout    = 10 * time.Minute       // for one run of a task
-	taskRetries    = 3                      // of a periodic task that failed
+	taskRetries    = 3                      // of a periodic task, and of any task in memory, that failed
 
 	// drainTimeout is how long a stopping worker waits for its tasks before it returns them to the
 	// queue.
@@ -59,7 +59,7 @@ type Task struct {
 	Payload any    // is sent as JSON; must be comparable
 
 	// ID identifies the attempt that the task asks for. Redis accepts each ID once, whichever
-	// process submits it.
+	// process submits it. Without Redis, a process has each ID once at a time.
 	ID string
 
 	// Overdue is for how long the attempt has been due. A Redis can lose a task and keep its ID, if
@@ -68,7 +68,7 @@ type Task struct {
 	Overdue time.Duration
 
 	// Parallel is how many tasks with this payload can run at once in a process. A Notifier does
-	// not enqueue more of them together; 0 is 1.
+	// not enqueue more of them together, and no more wait in memory; 0 is 1.
 	Parallel int
 }
 
@@ -78,27 +78,26 @@ type Handler func(ctx context.Context, payload []byte) error
 // Options are the settings of a queue. Now and Log are required.
 type Options struct {
 	// RedisURL is redis://…, redis-sentinel://…, redis-cluster://…, or any of them with rediss for
-	// TLS. If it is empty, the queue is a Redis inside this process.
+	// TLS. If it is empty, the tasks wait in the memory of this process.
 	RedisURL string
 
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// Queue enqueues tasks, and runs the tasks that it takes from Redis.
+// Queue enqueues tasks and runs them.
 type Queue struct {
 	log       *slog.Logger
 	now       func() time.Time
 	throttled *throttledLog
 	handlers  map[string]Handler
-	notifier  *Notifier
-	direct    *direct
+	notifier  *Notifier // to Redis
+	local     *local
 
-	servers  *servers              // nil before Start with an embedded Redis
-	embedded *embedded             // nil with a real Redis
-	redis    redis.UniversalClient // shared by client and server
-	client   *asynq.Client
-	server   *asynq.Server
+	servers *servers              // nil without Redis, as are the next three
+	redis   redis.UniversalClient // shared by client and server
+	client  *asynq.Client
+	server  *asynq.Server
 
 	monitor *monitor    // observes the commands to Redis
 	refused atomic.Bool // the last attempt to enqueue failed
@@ -112,11 +111,11 @@ type Queue struct {
 // not be reachable.
 func New(o Options) (*Queue, error) {
 	q := &Queue{
-		log: o.Log, now: o.Now, handlers: make(map[string]Handler),
-		notifier: newNotifier(), direct: newDirect(o.Log),
+		log: o.Log, now: o.Now, handlers: make(map[string]Handler), notifier: newNotifier(),
 		monitor: &monitor{log: o.Log}, started: make(chan struct{}),
 	}
 
+	q.local = newLocal(o.Log, q.handlers)
 	q.throttled = &throttledLog{log: o.Log, now: o.Now, outage: q.monitor.failedRecently}
 
 	if o.RedisURL != "" {
@@ -135,17 +134,19 @@ func (q *Queue) Handle(taskType string, handler Handler) { q.handlers[taskType] 
 // Start begins to run tasks. They are enqueued until ctx ends; then Stop must be called.
 func (q *Queue) Start(ctx context.Context) error {
 	q.ctx = ctx
-
-	if q.servers == nil {
-		var err error
-		if q.embedded, err = startEmbedded(); err != nil {
-			return fmt.Errorf("embedded queue: %w", err)
+	if q.servers != nil {
+		if err := q.startRedis(ctx); err != nil {
+			return err
 		}
-
-		q.servers = q.embedded.servers()
-		q.background.Go(func() { q.embedded.age(ctx) })
 	}
 
+	q.local.start()
+	close(q.started)
+	return nil
+}
+
+// startRedis connects to Redis, and begins to run tasks from there.
+func (q *Queue) startRedis(ctx context.Context) error {
 	q.redis = connect(q.servers, q.monitor)
 	q.client = asynq.NewClientFromRedisClient(q.redis)
 	q.server = asynq.NewServerFromRedisClient(q.redis, asynq.Config{
@@ -172,20 +173,18 @@ func (q *Queue) Start(ctx context.Context) error {
 	}
 
 	q.background.Go(func() { q.notifier.run(ctx, q.client) })
-	close(q.started)
-
 	return nil
 }
 
 // Stop waits for the tasks in progress, and closes the connections to Redis. A task that takes
-// longer than 15 s is returned to Redis, or canceled if it runs without Redis. Start's context must
-// have ended, and nothing may be submitted any more.
+// longer than 15 s is returned to Redis, or canceled if it was submitted without Redis. Start's
+// context must have ended, and nothing may be submitted any more.
 func (q *Queue) Stop() error {
 	q.background.Wait()
 	var drained sync.WaitGroup
 
 	// Tasks with and without Redis end at the same time, so that Stop waits for one timeout only.
-	drained.Go(q.direct.drain)
+	drained.Go(q.local.stop)
 
 	var err error
 
@@ -195,11 +194,6 @@ func (q *Queue) Stop() error {
 	}
 
 	drained.Wait()
-
-	if q.embedded != nil {
-		q.embedded.close()
-	}
-
 	return err
 }
 
@@ -207,27 +201,38 @@ func (q *Queue) Stop() error {
 // begins no other one.
 func (q *Queue) Stopping() bool { return q.ctx != nil && q.ctx.Err() != nil }
 
-// Ping returns an error if Redis does not answer. A worker does its work without Redis, too.
+// Ping returns an error if a configured Redis does not answer. A worker does its work without Redis,
+// too.
 func (q *Queue) Ping(ctx context.Context) error {
 	select {
 	case <-q.started:
-		return q.redis.Ping(ctx).Err()
 	default:
 		return errNotStarted
 	}
+
+	if q.servers == nil {
+		return nil
+	}
+	return q.redis.Ping(ctx).Err()
 }
 
 var errNotStarted = errors.New("the worker was not started")
 
 // Notify enqueues a task without making the caller wait; see Notifier.Notify.
-func (q *Queue) Notify(task Task) { q.notifier.Notify(task) }
+func (q *Queue) Notify(task Task) {
+	if q.servers == nil {
+		q.local.submit(task)
+		return
+	}
+	q.notifier.Notify(task)
+}
 
-// Submit enqueues a task. While Redis is unavailable it runs the task in this process instead, or
-// drops it if too many run: the next sweep of the database finds the same work again.
+// Submit enqueues a task. Without a Redis, and while it is unavailable, the task runs in this process.
+// It is dropped if too many wait: the next sweep of the database finds the same work again.
 func (q *Queue) Submit(task Task) {
 	// While Redis fails, Submit does not try: a Redis that accepts connections and does not answer
 	// would cost each task its timeout.
-	if !q.failing() {
+	if q.servers != nil && !q.failing() {
 		err := enqueue(q.ctx, q.client, task)
 		q.record(err)
 
@@ -236,7 +241,7 @@ func (q *Queue) Submit(task Task) {
 		}
 	}
 
-	q.runDirectly(task)
+	q.local.submit(task)
 }
 
 // enqueue writes a task to Redis. An ID that Redis has already is not an error.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -42,6 +43,27 @@ type sender struct {
 var errBlocked = errors.New("the address must not be called")
 
 func newSender(o Options) *sender {
+	s := &sender{now: o.Clock.Estimate, timeout: cmp.Or(o.CallTimeout, callTimeout), showAnswer: o.ShowAnswer}
+	if s.showAnswer == nil {
+		s.showAnswer = model.IsPublic
+	}
+
+	s.client = newClient(o)
+	return s
+}
+
+// NewClient returns a client that connects as webhooks do, for calls to other addresses that owners enter.
+// For an address that must not be called, and for a redirect, it fails or returns the answer.
+func NewClient(allowed []netip.Prefix, authorities *x509.CertPool, timeout time.Duration) *http.Client {
+	client := newClient(Options{AllowedNets: allowed, Authorities: authorities})
+	client.Timeout = timeout
+	return client
+}
+
+// ErrBlocked is the error of a client instead of a connection to an address that must not be called.
+var ErrBlocked = errBlocked
+
+func newClient(o Options) *http.Client {
 	dialer := &net.Dialer{
 		Timeout:  dialTimeout,
 		Resolver: o.Resolver,
@@ -56,12 +78,7 @@ func newSender(o Options) *sender {
 		},
 	}
 
-	s := &sender{now: o.Clock.Estimate, timeout: cmp.Or(o.CallTimeout, callTimeout), showAnswer: o.ShowAnswer}
-	if s.showAnswer == nil {
-		s.showAnswer = model.IsPublic
-	}
-
-	s.client = &http.Client{
+	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			Proxy:                  nil, // behind a proxy only the proxy's own address could be checked
@@ -76,8 +93,6 @@ func newSender(o Options) *sender {
 			IdleConnTimeout:        30 * time.Second,
 		},
 	}
-
-	return s
 }
 
 // send makes one attempt of a delivery with the given body.

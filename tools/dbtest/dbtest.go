@@ -85,7 +85,10 @@ var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(d.Migrate(context.Background(), time.Now), d.Close()); err != nil {
+	if err := d.Migrate(context.Background(), time.Now); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	if err := errors.Join(addLaterColumns(context.Background(), d), d.Close()); err != nil {
 		return nil, err
 	}
 
@@ -234,7 +237,7 @@ type migrator struct{}
 // Hash names the template. The template holds the partitions of the current month, so each month
 // needs another one.
 func (migrator) Hash() (string, error) {
-	return fmt.Sprintf("%s_%d", db.MigrationsHash(), model.At(time.Now()).Month()), nil
+	return fmt.Sprintf("%s_%d_later", db.MigrationsHash(), model.At(time.Now()).Month()), nil
 }
 
 func (migrator) Migrate(ctx context.Context, _ *sql.DB, conf pgtestdb.Config) error {
@@ -248,7 +251,7 @@ func (migrator) Migrate(ctx context.Context, _ *sql.DB, conf pgtestdb.Config) er
 		return err
 	}
 
-	return ensurePartitions(ctx, d)
+	return errors.Join(ensurePartitions(ctx, d), addLaterColumns(ctx, d))
 }
 
 // ensurePartitions creates the partitions of this month and of that of the simulated clock.

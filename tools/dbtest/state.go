@@ -115,7 +115,8 @@ func (h statementHook) AfterQuery(_ context.Context, event *bun.QueryEvent) {
 	}
 }
 
-// Tables returns the columns of all tables by the tables' names, without partitions.
+// Tables returns the columns of all tables by the names of the tables, without partitions and without
+// LaterColumn.
 func Tables(d *db.DB) (map[string][]string, error) {
 	query := `SELECT m.name AS table_name, c.name AS column_name FROM sqlite_schema AS m, pragma_table_info(m.name) AS c
 WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`
@@ -134,6 +135,9 @@ AND a.attnum > 0 AND NOT a.attisdropped`
 
 	tables := make(map[string][]string)
 	for _, row := range rows {
+		if row.ColumnName == LaterColumn {
+			continue
+		}
 		tables[row.TableName] = append(tables[row.TableName], row.ColumnName)
 	}
 

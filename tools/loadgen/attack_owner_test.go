@@ -1,13 +1,12 @@
 package main
 
 import (
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/tools/loadgen/attack"
 	"github.com/tallygate/tallygate/tools/loadgen/instance"
 	"github.com/tallygate/tallygate/tools/loadgen/report"
+	"github.com/tallygate/tallygate/tools/loadgen/scenario"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
@@ -16,29 +15,27 @@ import (
 func TestAttackOwner(t *testing.T) {
 	testkit.SkipLong(t, "a load")
 	eachInstance(t, func(t *testing.T, b *instance.Instance) {
-		c := attack.OwnerCommand{Engine: "test", Connections: 64, Rate: 50, Quiet: 3 * time.Second,
+		c := scenario.AttackOwner{Engine: "test", Connections: 64, Rate: 50, Quiet: 3 * time.Second,
 			Duration: 5 * time.Second}
 		if err := c.Validate(); err != nil {
 			t.Fatal(err)
 		}
 
 		mustStart(t, b)
-		o, err := c.Attack(t.Context(), b)
+		o, err := c.PlayOn(t.Context(), b)
 		if err != nil {
 			t.Fatal(err)
 		}
 
-		var out strings.Builder
-		o.Print(&out, &c)
-		t.Log(out.String())
+		t.Log(o.Text)
 
-		if o.Attacked.FailedShare() > 0 || o.Attacked.Sent() < 200 {
-			t.Errorf("%d hits, %s of them refused; want some 250 and no refusal",
-				o.Attacked.Sent(), report.Percent(o.Attacked.FailedShare()))
+		if hits := o.Case("engine", "test", "phase", "attack"); hits.Get(report.Failed) > 0 || hits.Get(report.Sent) < 200 {
+			t.Errorf("%.0f hits, %s of them refused; want some 250 and no refusal",
+				hits.Get(report.Sent), report.Percent(hits.Get(report.Failed)))
 		}
-		if o.Changes == 0 || o.Refused == 0 || o.Unanswered > 0 {
-			t.Errorf("the attacker made %d changes, had %d requests refused and %d unanswered",
-				o.Changes, o.Refused, o.Unanswered)
+		attacker := o.Case("engine", "test", "phase", "attacker")
+		if attacker.Get("changes") == 0 || attacker.Get("refused-requests") == 0 || attacker.Get("unanswered-requests") > 0 {
+			t.Errorf("the attacker's requests: %s", o.Text)
 		}
 	})
 }

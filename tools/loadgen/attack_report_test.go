@@ -36,14 +36,3 @@ func TestAttackReport(t *testing.T) {
 		})
 	}
 }
-
-func TestAttackReportCommandLine(t *testing.T) {
-	for _, wrong := range [][]string{
-		{"--engine", "mysql"}, {"--events", "0"}, {"--day-events", "0"}, {"--event-rate", "0"}, {"--calm", "0s"},
-		{"--duration", "2h"}, {"--window", "-1s"}, {"--patience", "0s"}, {"--address-space", "100"}, {"--hits-floor", "-1ms"},
-	} {
-		if status := execute(t.Context(), append([]string{"attack", "report"}, wrong...), quiet()); status != 2 {
-			t.Errorf("%q: exit status %d, want 2", wrong, status)
-		}
-	}
-}

@@ -25,8 +25,12 @@ func TestAttackVisitor(t *testing.T) {
 	} {
 		t.Run(test.engine, func(t *testing.T) {
 			t.Parallel()
-			out := command(t, "attack", "visitor", "--program", tallygate(t), "--engines", test.engine, "--rounds", "1",
-				"--duration", "500ms", "--attacks", test.attacks)
+			args := []string{"attack", "visitor", "--program", tallygate(t), "--engines", test.engine, "--rounds", "1",
+				"--duration", "500ms"}
+			for attack := range strings.SplitSeq(test.attacks, ",") {
+				args = append(args, "--attacks", attack)
+			}
+			out := command(t, args...)
 
 			words := strings.Join(strings.Fields(out), " ")
 			for _, want := range append([]string{test.engine + " ", "0 refused", "times the calm p99"}, test.want...) {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tallygate/tallygate/tools/loadgen/bench"
 	"github.com/tallygate/tallygate/tools/loadgen/instance"
 	"github.com/tallygate/tallygate/tools/loadgen/load"
 	"github.com/tallygate/tallygate/tools/loadgen/report"
@@ -49,30 +48,28 @@ func TestBench(t *testing.T) {
 
 func testBench(t *testing.T, engine string) {
 	page := performancePage(t)
-	out := command(t, "bench", "--program", tallygate(t), "--engines", engine, "--connections", "4,32", "--rounds", "1",
+	out := command(t, "bench", "--program", tallygate(t), "--engines", engine, "--connections", "4", "--connections", "32", "--rounds", "1",
 		"--duration", "100ms",
 		"--rows", "3000", "--json", "--out", page)
 
-	var reports []bench.EngineReport
-	if err := json.Unmarshal([]byte(out), &reports); err != nil || len(reports) != 1 || reports[0].Engine != engine {
+	var o report.Outcome
+	if err := json.Unmarshal([]byte(out), &o); err != nil || len(o.Cases) != 1+6 || o.Cases[0].Label("engine") != engine {
 		t.Fatalf("%v in\n%s", err, out)
 	}
 
-	for _, r := range reports {
-		if r.BulkRate <= 0 || r.IdleMemory < 1<<20 || len(r.Measurements) != 6 || !r.Verdict.OK() ||
-			r.Verdict.Acknowledged == 0 ||
-			!r.Captcha.OK() || r.Captcha.Accepted < 2*load.MinAnswers || r.Captcha.Unknown != 0 {
-			t.Errorf("%s: %+v, %+v", r.Engine, r, r.Verdict)
+	if all := o.Cases[0]; all.Get("rows/s") <= 0 || all.Get("idle-memory-B") < 1<<20 || !o.Hits.OK() || o.Hits.Acknowledged == 0 ||
+		!o.Tokens.OK() || o.Tokens.Accepted < 2*load.MinAnswers || o.Tokens.Unknown != 0 {
+		t.Errorf("%s: %+v, %+v, %+v", engine, all, o.Hits, o.Tokens)
+	}
+	for _, m := range o.Cases[1:] {
+		isHits := m.Label("calls") != "siteverify"
+		if m.Get(report.Rate) <= 0 || m.Get("of-empty-handler") <= 0 || m.Get("of-bulk-copy") > 0 != isHits ||
+			m.Get(report.P50) <= 0 || m.Get(report.P99) < m.Get(report.P50) || m.Get(report.Memory) < 1<<20 ||
+			m.Get(report.Failed) != 0 || m.Get("stored-B/hit") < 0 {
+			t.Errorf("%s: %s", m.Labels, out)
 		}
-
-		for _, m := range r.Measurements {
-			if m.Throughput <= 0 || m.OfNoop <= 0 || m.OfBulk > 0 != (m.Mix != "siteverify") || m.P50 <= 0 ||
-				m.P99 < m.P50 || m.PeakMemory < 1<<20 || m.FailedShare != 0 || m.BytesPerHit < 0 {
-				t.Errorf("%+v", m)
-			}
-			if r.Engine == "postgres" && m.LogPerHit <= 0 {
-				t.Errorf("no log was written: %+v", m)
-			}
+		if engine == "postgres" && m.Get("log-B/hit") <= 0 {
+			t.Errorf("%s: no log was written: %s", m.Labels, out)
 		}
 	}
 
@@ -104,17 +101,23 @@ func TestGrowth(t *testing.T) {
 	out := command(t, "growth", "--program", tallygate(t), "--connections", "8", "--rounds", "1", "--duration", "200ms",
 		"--rows", "15000", "--json", "--out", page)
 
-	var reports []bench.GrowthReport
-	if err := json.Unmarshal([]byte(out), &reports); err != nil || len(reports) != 2 {
+	var o report.Outcome
+	if err := json.Unmarshal([]byte(out), &o); err != nil || len(o.Cases) != 2 {
 		t.Fatalf("%v in\n%s", err, out)
 	}
 
-	for _, r := range reports {
-		// The second half has new visitors, so that nearly each hit starts a visit.
-		if r.Empty <= 0 || r.Full <= 0 || r.FirstMs <= 0 || r.PageMs <= 0 || r.Page < 2 || !r.Verdict.OK() ||
-			r.Verdict.Acknowledged < r.Measured || r.Verdict.Visits < r.Verdict.Acknowledged*8/10 {
-			t.Errorf("%s: %+v, %+v", r.Engine, r, r.Verdict)
+	measured := 0.0
+	for _, r := range o.Cases {
+		measured += r.Sum(report.Sent)
+		if r.Get("empty-of-empty-handler") <= 0 || r.Get("full-of-empty-handler") <= 0 || r.Get("first-page-ms") <= 0 ||
+			r.Get("late-page-ms") <= 0 || r.Get("late-page") < 2 {
+			t.Errorf("%s: %s", r.Labels, out)
 		}
+	}
+
+	// The second half has new visitors, so that nearly each hit starts a visit.
+	if !o.Hits.OK() || float64(o.Hits.Acknowledged) < measured || o.Hits.Visits < o.Hits.Acknowledged*8/10 {
+		t.Errorf("%.0f calls, %+v", measured, o.Hits)
 	}
 
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "| sqlite | 15000 |") {
@@ -143,9 +146,9 @@ func TestRunCommand(t *testing.T) {
 			"300ms", "--warmup", "50ms",
 			"--connections", "4", "--sites", "2", "--journal", journal, "--json")
 
-		var r report.Report
-		if err := json.Unmarshal([]byte(out), &r); err != nil || r.Answers["204"] == 0 || r.Connections != 4 ||
-			len(r.Unexpected) != 0 || r.Throughput <= 0 {
+		var o report.Outcome
+		if err := json.Unmarshal([]byte(out), &o); err != nil || o.Answers["204"] == 0 || len(o.Unexpected) != 0 ||
+			o.Cases[0].Label("connections") != "4" || o.Cases[0].Get(report.Rate) <= 0 {
 			t.Errorf("%v, %s", err, out)
 		}
 		if out := command(t, "verify", journal); !strings.Contains(out, " 0 lost, 0 duplicated, 0 wrong") {

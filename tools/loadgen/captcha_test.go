@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,20 +10,20 @@ import (
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
-	"github.com/tallygate/tallygate/tools/loadgen/bench"
 	"github.com/tallygate/tallygate/tools/loadgen/captcha"
 	"github.com/tallygate/tallygate/tools/loadgen/instance"
+	"github.com/tallygate/tallygate/tools/loadgen/load"
+	"github.com/tallygate/tallygate/tools/loadgen/report"
 	"github.com/tallygate/tallygate/tools/loadgen/target"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // captchaSetup starts a server and creates an account with a sitekey.
-func captchaSetup(t *testing.T, b *instance.Instance) *bench.Captcha {
+func captchaSetup(t *testing.T, b *instance.Instance) (*target.Account, *captcha.Run) {
 	t.Helper()
 
 	mustStart(t, b)
-	to := b.Server.Target()
-	a, err := target.NewAccount(to)
+	a, err := target.NewAccount(b.Server.Target())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,12 +31,12 @@ func captchaSetup(t *testing.T, b *instance.Instance) *bench.Captcha {
 		t.Fatal(err)
 	}
 
-	c, err := bench.NewCaptcha(t.Context(), b, to.Email)
-	if err != nil {
-		t.Fatal(err)
+	sitekey, secret, err := a.PrepareSitekey(t.Context())
+	if err != nil || len(a.Notes) > 0 {
+		t.Fatal(err, a.Notes)
 	}
 
-	return c
+	return a, captcha.NewRun(b.Server.Data, sitekey, secret, load.Load{Connections: 4})
 }
 
 // TestCaptcha drives the program from the command line. It checks that every token is accepted
@@ -50,13 +51,13 @@ func TestCaptcha(t *testing.T) {
 			to.Password,
 			"--connections", "16", "--tokens", strconv.Itoa(tokens), "--json")
 
-		var r captcha.Report
+		var r report.Outcome
 		if err := json.Unmarshal([]byte(out), &r); err != nil {
 			t.Fatalf("%v in\n%s", err, out)
 		}
 
 		// A quarter of the challenges and of the tokens is tried twice.
-		v := r.Verdict
+		v := r.Tokens
 		if !v.OK() || v.Challenges != tokens || v.Tokens != tokens || v.Accepted != tokens || v.Repeats != tokens/4*2 ||
 			v.Later != 0 || v.Unknown != 0 || len(r.Unexpected) != 0 {
 			t.Errorf("verdict %+v, unexpected %v", v, r.Unexpected)
@@ -71,15 +72,15 @@ func TestCaptcha(t *testing.T) {
 			"config": {"200": tokens}, "solve": {"solved": tokens}, "siteverify": {"200": tokens / 4 * 5},
 			"verify": {"200": tokens, "400 Challenge not found or invalid work: request a new challenge.": tokens / 4},
 		} {
-			step := r.Steps[name]
 			for answer, n := range want {
-				if step.Answers[answer] != n {
-					t.Errorf("%s: answers %v, want %d times %s", name, step.Answers, n, answer)
+				if r.Answers[name+": "+answer] != n {
+					t.Errorf("%s: answers %v, want %d times %s", name, r.Answers, n, answer)
 				}
 			}
 
-			if step.Throughput <= 0 || step.Latency.P50 <= 0 || step.Latency.P999 < step.Latency.P50 {
-				t.Errorf("%s: %+v", name, step)
+			i := slices.IndexFunc(r.Cases, func(c *report.Case) bool { return c.Label("step") == name })
+			if step := r.Cases[i]; step.Get(report.Rate) <= 0 || step.Get(report.P50) <= 0 || step.Get(report.P999) < step.Get(report.P50) {
+				t.Errorf("%s: %s", name, out)
 			}
 		}
 
@@ -109,9 +110,9 @@ func TestCaptchaOfOthers(t *testing.T) {
 	testkit.SkipLong(t, "a load")
 	t.Parallel()
 	b := sqliteInstance(t)
-	c := captchaSetup(t, b)
+	_, run := captchaSetup(t, b)
 	out := command(t, "captcha", "--control", "http://"+b.Server.Control, "--data", b.Server.Data, "--connections", "4",
-		"--tokens", "40", "--sitekey", c.Run.Sitekey, "--secret", c.Run.Secret)
+		"--tokens", "40", "--sitekey", run.Sitekey, "--secret", run.Secret)
 	if !strings.Contains(out, "40 accepted") || !strings.Contains(out, "note: the account's usage is not compared") {
 		t.Errorf("printed\n%s", out)
 	}
@@ -122,22 +123,21 @@ func TestCaptchaOfOthers(t *testing.T) {
 func TestCaptchaFaults(t *testing.T) {
 	testkit.SkipLong(t, "a load")
 	eachInstance(t, func(t *testing.T, b *instance.Instance) {
-		c := captchaSetup(t, b)
-		c.Run.Load.Connections = 4
-		tickets := c.Run.Obtain(t.Context(), 40)
-		c.Run.Redeem(t.Context(), captcha.Once(tickets[:20]))
-		used, err := c.Usage(t.Context(), b)
-		c.Run.Verdict.Compare(target.CaptchaUsage{Period: used.Period}, used)
+		a, run := captchaSetup(t, b)
+		tickets := run.Obtain(t.Context(), 40)
+		run.Redeem(t.Context(), captcha.Once(tickets[:20]))
+		used, err := a.CaptchaUsage(t.Context())
+		run.Verdict.Compare(target.CaptchaUsage{Period: used.Period}, used)
 
-		if v := c.Run.Verdict; err != nil || !v.OK() || v.Accepted != 20 || v.Tokens != 40 {
+		if v := run.Verdict; err != nil || !v.OK() || v.Accepted != 20 || v.Tokens != 40 {
 			t.Fatalf("%+v, %v", v, err)
 		}
 
 		// A token is accepted again after its row is deleted; an unexpected row refuses a token.
 		execSQL(t, b, "DELETE FROM captcha_spent")
-		c.Run.Redeem(t.Context(), captcha.Once(tickets[:20]))
+		run.Redeem(t.Context(), captcha.Once(tickets[:20]))
 
-		if v := c.Run.Verdict; v.Doubled != 20 {
+		if v := run.Verdict; v.Doubled != 20 {
 			t.Errorf("accepted again: %+v", v)
 		}
 
@@ -146,36 +146,36 @@ func TestCaptchaFaults(t *testing.T) {
 			fresh = append(fresh, &captcha.Ticket{Token: accepted.Token})
 		}
 
-		c.Run.Redeem(t.Context(), captcha.Once(fresh))
+		run.Redeem(t.Context(), captcha.Once(fresh))
 
-		if v := c.Run.Verdict; v.Lost != 20 {
+		if v := run.Verdict; v.Lost != 20 {
 			t.Errorf("refused: %+v", v)
 		}
 
 		// A used-up quota is not a fault.
 		execSQL(t, b, "UPDATE accounts SET captcha_plan = 'FREE'")
 		execSQL(t, b, "UPDATE captcha_usage SET used = 11000, reserve_from = 1, over_quota = 10000")
-		refused := c.Run.Redeem(t.Context(), captcha.Once(tickets[20:]))
+		refused := run.Redeem(t.Context(), captcha.Once(tickets[20:]))
 
 		// Refusals have status 200 too.
 		if refused.Served() != 0 || refused.FailedShare() != 1 {
 			t.Errorf("refused for now, %d of %d count as work", refused.Served(), refused.Sent())
 		}
-		if v := c.Run.Verdict; v.Later != 20 || v.Lost != 20 || len(c.Run.Unexpected.Counts) != 0 {
-			t.Errorf("over the quota: %+v, %v", v, c.Run.Unexpected.Counts)
+		if v := run.Verdict; v.Later != 20 || v.Lost != 20 || len(run.Unexpected.Counts) != 0 {
+			t.Errorf("over the quota: %+v, %v", v, run.Unexpected.Counts)
 		}
 
 		// An altered challenge has no solution, and a wrong secret is an unexpected response.
 		altered := &captcha.Ticket{Challenge: pow.Challenge{Challenge: "made-up"}}
-		if kept := c.Run.Solve(t.Context(), []*captcha.Ticket{altered}); len(kept) != 0 {
+		if kept := run.Solve(t.Context(), []*captcha.Ticket{altered}); len(kept) != 0 {
 			t.Error("an altered challenge is solved")
 		}
 
-		c.Run.Secret = strings.Repeat("x", 20)
-		c.Run.Redeem(t.Context(), captcha.Once(tickets[20:21]))
+		run.Secret = strings.Repeat("x", 20)
+		run.Redeem(t.Context(), captcha.Once(tickets[20:21]))
 
-		if len(c.Run.Unexpected.Counts) != 2 {
-			t.Errorf("unexpected %v", c.Run.Unexpected.Counts)
+		if len(run.Unexpected.Counts) != 2 {
+			t.Errorf("unexpected %v", run.Unexpected.Counts)
 		}
 	})
 }

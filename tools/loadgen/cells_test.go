@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/tools/loadgen/cells"
+	"github.com/tallygate/tallygate/tools/loadgen/report"
+	"github.com/tallygate/tallygate/tools/loadgen/scenario"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
@@ -17,7 +18,7 @@ func TestCellsCommand(t *testing.T) {
 	t.Parallel()
 
 	requirePrograms(t)
-	c := cells.Command{Program: tallygate(t), Citus: os.Getenv("TALLYGATE_TEST_CITUS_URL"), Connections: 16, Mix: "realistic",
+	c := scenario.Cells{Private: scenario.Private{Program: tallygate(t)}, Citus: os.Getenv("TALLYGATE_TEST_CITUS_URL"), Connections: 16, Mix: "realistic",
 		Rounds: 1, Duration: time.Second}
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
@@ -27,12 +28,13 @@ func TestCellsCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if !o.OK() || o.Verdict.Acknowledged < 100 {
-		t.Errorf("outcome %+v, verdict %+v", o, o.Verdict)
+	if err := o.Err(); err != nil || o.Hits.Acknowledged < 100 {
+		t.Errorf("%v, verdict %+v", err, o.Hits)
 	}
-	for _, l := range o.Layouts {
-		if l.Rate <= 0 || l.OfFirst <= 0 || l.Batch < 1 || l.Trips < 2 || l.Trips > 5 || l.Prepared != 0 {
-			t.Errorf("%+v", l)
+	for _, l := range o.Cases {
+		if trips := l.Get("trips/batch"); l.Get(report.Rate) <= 0 || l.Get("cpu-of-first") <= 0 || l.Get("hits/batch") < 1 ||
+			trips < 2 || trips > 5 || l.Get("prepared-commits") != 0 {
+			t.Errorf("%s", o.Text)
 		}
 	}
 }

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tallygate/tallygate/tools/loadgen/chaos"
 	"github.com/tallygate/tallygate/tools/loadgen/instance"
+	"github.com/tallygate/tallygate/tools/loadgen/report"
+	"github.com/tallygate/tallygate/tools/loadgen/scenario"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
@@ -15,29 +16,22 @@ import (
 func TestChaos(t *testing.T) {
 	testkit.SkipLong(t, "processes that are killed under load")
 	eachInstance(t, func(t *testing.T, b *instance.Instance) {
-		c := chaos.Command{Engine: "test", Break: []string{"server"}, Rounds: 2, Seed: 3, Connections: 16, Sites: 3}
+		c := scenario.Chaos{Engine: "test", Break: []string{"server"}, Rounds: 2, Seed: 3, Connections: 16, Sites: 3}
 		if err := c.Validate(); err != nil {
 			t.Fatal(err)
 		}
 
-		o, err := c.Play(t.Context(), b, io.Discard)
+		o, err := c.PlayOn(t.Context(), b, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
 
-		broken := 0
-		for _, n := range o.Broken {
-			broken += n
-		}
-
-		if !o.OK() || broken != c.Rounds || o.Verdict.Acknowledged < 100 {
-			t.Errorf("outcome %+v, verdict %+v", o, o.Verdict)
+		if err := o.Err(); err != nil || len(brokenParts(o)) != c.Rounds || o.Hits.Acknowledged < 100 {
+			t.Errorf("%v, %s, verdict %+v", err, o.Text, o.Hits)
 		}
 
 		var out strings.Builder
-		o.Print(&out)
-
-		if !strings.Contains(out.String(), " 0 lost, 0 duplicated, 0 wrong") {
+		if err := o.Print(report.Terminal{Out: &out}, new(report.Output)); err != nil || !strings.Contains(out.String(), " 0 lost, 0 duplicated, 0 wrong") {
 			t.Errorf("printed:\n%s", out.String())
 		}
 	})
@@ -49,7 +43,7 @@ func TestChaosEverything(t *testing.T) {
 	testkit.SkipLong(t, "processes that are killed under load")
 	t.Parallel()
 
-	c := chaos.Command{Engine: "postgres", Break: []string{"postgres", "redis"}, Rounds: 4, Seed: 2, Connections: 16,
+	c := scenario.Chaos{Engine: "postgres", Break: []string{"postgres", "redis"}, Rounds: 4, Seed: 2, Connections: 16,
 		Sites: 3}
 	requirePrograms(t)
 
@@ -59,17 +53,24 @@ func TestChaosEverything(t *testing.T) {
 	}
 	defer b.Close()
 
-	o, err := c.Play(t.Context(), b, io.Discard)
+	o, err := c.PlayOn(t.Context(), b, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	var names []string
-	for name := range o.Broken {
-		names = append(names, name[strings.Index(name, " ")+1:])
+	parts := brokenParts(o)
+	if err := o.Err(); err != nil || !slices.Contains(parts, "postgres") || !slices.Contains(parts, "redis") {
+		t.Errorf("%v, broken %v, verdict %+v", err, parts, o.Hits)
 	}
+}
 
-	if !o.OK() || !slices.Contains(names, "postgres") || !slices.Contains(names, "redis") {
-		t.Errorf("outcome %+v, verdict %+v", o, o.Verdict)
+// brokenParts returns the part that was broken in each round, in any order.
+func brokenParts(o *report.Outcome) (parts []string) {
+	for _, f := range o.Cases[0].Figures {
+		if fault, ok := strings.CutPrefix(f.Unit, "faults:"); ok {
+			_, part, _ := strings.Cut(fault, " ")
+			parts = append(parts, slices.Repeat([]string{part}, len(f.Rounds))...)
+		}
 	}
+	return parts
 }

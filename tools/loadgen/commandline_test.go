@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
+	"github.com/tallygate/tallygate/tools/loadgen/report"
+	"github.com/tallygate/tallygate/tools/loadgen/scenario"
 	"github.com/tallygate/tallygate/tools/loadgen/target"
 	"github.com/tallygate/tallygate/tools/loadgen/traffic"
 	"github.com/tallygate/tallygate/tools/testkit"
@@ -14,16 +18,13 @@ import (
 
 // TestEmptyVariables checks that an empty environment variable counts as unset.
 func TestEmptyVariables(t *testing.T) {
-	var want, got commands
-	read := func(cli *commands) {
+	read := func() *scenario.Hits {
 		t.Helper()
-		parser, err := newParser(t.Context(), cli, quiet(), func(int) {})
-		if err == nil {
-			_, err = parser.Parse([]string{"run"})
-		}
+		selected, err := parse([]string{"run"}, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
+		return selected.(*scenario.Hits)
 	}
 
 	variables := []string{"LOADGEN_CONTROL", "LOADGEN_DATA", "LOADGEN_EMAIL", "LOADGEN_PASSWORD", "LOADGEN_TOKEN",
@@ -37,47 +38,39 @@ func TestEmptyVariables(t *testing.T) {
 		}
 	}
 
-	read(&want)
+	want := read()
 
 	for _, name := range variables {
 		t.Setenv(name, "")
 	}
 
-	read(&got)
+	got := read()
 
-	if !reflect.DeepEqual(got, want) || got.Run.Target.Control == "" {
-		t.Errorf("with empty variables: %+v, want %+v", got.Run, want.Run)
+	if !reflect.DeepEqual(got, want) || got.Target.Control == "" {
+		t.Errorf("with empty variables: %+v, want %+v", got, want)
 	}
 }
 
-func TestCaptchaCommandLine(t *testing.T) {
-	for _, args := range [][]string{{"--tokens", "0"}, {"--connections", "0"}, {"--connections", "4097"},
-		{"--sitekey", "x"}, {"--secret", "x"}} {
-		if status := execute(t.Context(), append([]string{"captcha"}, args...), quiet()); status != 2 {
-			t.Errorf("%q: exit status %d", args, status)
-		}
-	}
-}
-
-func TestChaosCommandLine(t *testing.T) {
-	for _, wrong := range [][]string{
-		{"chaos", "--rounds", "0"},
-		{"chaos", "--connections", "5000"},
-		{"chaos", "--sites", "0"},
-		{"chaos", "--sites", "1001"},
-		{"chaos", "--engine", "mysql"},
-		{"chaos", "--break", "disk"},
-		{"chaos", "--break", "postgres"}, // SQLite is the default
-		{"run", "--connections", "0"},
-		{"run", "--duration", "0s"},
-		{"run", "--sites", "0"},
-		{"run", "--visitors", "0"},
-		{"run", "--warmup", "-1s"},
-		{"run", "--mix", "none"},
-		{"unheard-of"},
+// TestWrongCommandLines checks the limits of the flags. The message names the flag.
+func TestWrongCommandLines(t *testing.T) {
+	for _, wrong := range []string{
+		"captcha --tokens 0", "captcha --connections 0", "captcha --connections 4097", "captcha --sitekey x", "captcha --secret x",
+		"chaos --rounds 0", "chaos --connections 5000", "chaos --sites 0", "chaos --sites 1001", "chaos --engine mysql",
+		"chaos --break disk", "chaos --break postgres", // SQLite is the default
+		"run --connections 0", "run --duration 0s", "run --sites 0", "run --visitors 0", "run --warmup -1s", "run --mix none",
+		"attack report --engine mysql", "attack report --events 0", "attack report --day-events 0", "attack report --event-rate 0",
+		"attack report --calm 0s", "attack report --duration 2h", "attack report --window -1s", "attack report --patience 0s",
+		"attack report --address-space 100", "attack report --hits-floor -1ms",
+		"cluster --rounds 0 --citus x", "cluster --connections 4000 --citus x", "cluster --rate 1 --citus x", "cluster --outage 1ms --citus x",
+		"bench --connections 1000 --connections 1000 --rounds 3", "bench --rows 0", "fleet --nodes 1", "reports --days 1", "upgrade --connections 0 --previous x",
+		"unheard-of",
 	} {
-		if status := execute(t.Context(), wrong, quiet()); status != 2 {
-			t.Errorf("%q: exit status %d, want 2", wrong, status)
+		var log strings.Builder
+		status := execute(t.Context(), strings.Fields(wrong), report.Terminal{Out: io.Discard, Log: &log})
+		_, flag, _ := strings.Cut(wrong, "--")
+		flag, _, _ = strings.Cut(flag, " ")
+		if status != 2 || !strings.Contains(log.String(), flag) {
+			t.Errorf("%s: exit status %d, want 2; %s", wrong, status, log.String())
 		}
 	}
 

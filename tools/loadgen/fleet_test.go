@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/tools/loadgen/fleet"
+	"github.com/tallygate/tallygate/tools/loadgen/report"
+	"github.com/tallygate/tallygate/tools/loadgen/scenario"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
 
@@ -20,7 +21,7 @@ func TestFleet(t *testing.T) {
 		testkit.Missing(t, "haproxy is not installed")
 	}
 
-	c := fleet.Command{Program: tallygate(t), Nodes: 2, Connections: 16, Mix: "realistic", Rounds: 1, Duration: time.Second, Kills: 1}
+	c := scenario.Fleet{Private: scenario.Private{Program: tallygate(t)}, Nodes: 2, Connections: 16, Mix: "realistic", Rounds: 1, Duration: time.Second, Kills: 1}
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -29,12 +30,12 @@ func TestFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if !o.OK() || o.Verdict.Acknowledged < 100 || len(o.Killed) == 0 {
-		t.Errorf("outcome %+v, verdict %+v", o, o.Verdict)
+	if err := o.Err(); err != nil || o.Hits.Acknowledged < 100 || len(o.Answers) == 0 {
+		t.Errorf("%v, answers %v, verdict %+v", err, o.Answers, o.Hits)
 	}
 	for _, measured := range o.Cases {
-		if measured.Rate <= 0 || measured.OfOne <= 0 {
-			t.Errorf("%+v", measured)
+		if measured.Get(report.Rate) <= 0 || measured.Get("of-first") <= 0 {
+			t.Errorf("%s", o.Text)
 		}
 	}
 }

@@ -1,49 +1,55 @@
 // Command loadgen tests and measures Tallygate under load. It drives an instance over HTTP with a
 // realistic mix, verifies that every acknowledged hit is stored and counted once, kills and attacks
 // servers under load, and measures the service against the limits of the machine. It uses the
-// interfaces of browsers and owners. This package reads the command line; each command has a
-// package of its own below.
+// interfaces of browsers and owners. This package reads the command line; package scenario has what
+// the commands do.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
-	"github.com/alecthomas/kong"
-
-	"github.com/tallygate/tallygate/cmd/environment"
-	"github.com/tallygate/tallygate/tools/loadgen/attack"
-	"github.com/tallygate/tallygate/tools/loadgen/bench"
-	"github.com/tallygate/tallygate/tools/loadgen/captcha"
-	"github.com/tallygate/tallygate/tools/loadgen/cells"
-	"github.com/tallygate/tallygate/tools/loadgen/chaos"
-	"github.com/tallygate/tallygate/tools/loadgen/cluster"
-	"github.com/tallygate/tallygate/tools/loadgen/fleet"
+	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/tools/loadgen/report"
-	"github.com/tallygate/tallygate/tools/loadgen/run"
-	"github.com/tallygate/tallygate/tools/loadgen/upgrade"
-	"github.com/tallygate/tallygate/tools/loadgen/verify"
+	"github.com/tallygate/tallygate/tools/loadgen/scenario"
 )
 
-// commands is the command line.
-type commands struct {
-	Run     run.Command          `cmd:"" help:"Drive a running instance and report throughput, latency and errors."`
-	Captcha captcha.Command      `cmd:"" help:"Drive the captcha of a running instance, and check that each token counts once."`
-	Verify  verify.Command       `cmd:"" help:"Check that each acknowledged hit of a run is stored and counted once."`
-	Chaos   chaos.Command        `cmd:"" help:"Kill, pause and restart an instance under load, then verify."`
-	Upgrade upgrade.Command      `cmd:"" help:"Run the previous and the new program on one database under load, then verify."`
-	Fleet   fleet.Command        `cmd:"" help:"Measure several data nodes on one PostgreSQL behind HAProxy, and kill them."`
-	Cells   cells.Command        `cmd:"" help:"Measure one cell and four on one PostgreSQL, and four on a Citus cluster."`
-	Cluster cluster.Command      `cmd:"" help:"Break a Citus cluster, data planes, workers and a Redis Cluster under load, then verify."`
-	Limits  bench.LimitsCommand  `cmd:"" help:"Measure the empty handler and the database's bulk copy on this machine."`
-	Bench   bench.Command        `cmd:"" help:"Measure the service and these limits, and write the table of ratios."`
-	Growth  bench.GrowthCommand  `cmd:"" help:"Measure whether any cost grows with the number of stored rows."`
-	Reports bench.ReportsCommand `cmd:"" help:"Measure reports of a site with a year of page views."`
-	Attack  attack.Command       `cmd:"" help:"Measure the effect of an attack on other sites."`
-	Noop    bench.NoopCommand    `cmd:"" hidden:"" help:"Serve the empty handler, the reference of the measurements."`
+// commands are the commands with their texts. A command of two words belongs to the group of the first.
+func commands() []entry {
+	return []entry{
+		{"run", new(scenario.Hits), "Drive a running instance and report throughput, latency and errors."},
+		{"captcha", new(scenario.Captcha), "Drive the captcha of a running instance, and check that each token counts once. " +
+			"Start the server with TALLYGATE_CAPTCHA_DIFFICULTY=1024, so that solving is fast, and with " +
+			"TALLYGATE_TRUSTED_PROXIES=127.0.0.1. The account must not verify other tokens during the run."},
+		{"verify", new(scenario.Verify), "Check that each acknowledged hit of a run is stored and counted once."},
+		{"chaos", new(scenario.Chaos), "Kill, pause and restart an instance under load, then verify."},
+		{"upgrade", new(scenario.Upgrade), "Run the previous and the new program on one database under load, then verify."},
+		{"fleet", new(scenario.Fleet), "Measure several data nodes on one PostgreSQL behind HAProxy, and kill them."},
+		{"cells", new(scenario.Cells), "Measure one cell and four on one PostgreSQL, and four on a Citus cluster."},
+		{"cluster", new(scenario.Cluster), "Break a Citus cluster, data planes, workers and a Redis Cluster under load, then verify."},
+		{"limits", new(scenario.Limits), "Measure the empty handler and the database's bulk copy on this machine."},
+		{"bench", new(scenario.Bench), "Measure the service and these limits, and write the table of ratios."},
+		{"growth", new(scenario.Growth), "Measure whether any cost grows with the number of stored rows."},
+		{"reports", new(scenario.Reports), "Measure reports of a site with a year of page views."},
+		{"attack", new(struct{}), "Measure the effect of an attack on other sites."},
+		{"attack visitor", new(scenario.AttackVisitor), "Send expensive hits from one anonymous client, and measure another site's hits."},
+		{"attack owner", new(scenario.AttackOwner), "Change one account's settings over many connections, and measure another account's hits."},
+		{"attack report", new(scenario.AttackReport), "Ask for the most expensive reports of a new account, and measure the process and another account."},
+		{"noop", new(scenario.Noop), "Serve the empty handler, the reference of the measurements."},
+	}
+}
+
+// entry is a command of the command line.
+type entry struct {
+	name  string
+	flags any // a scenario, the empty handler, or the empty struct of a group
+	about string
 }
 
 func main() {
@@ -59,46 +65,49 @@ func main() {
 // execute runs one command and returns the exit status: 0, or 1 if it failed or found a fault, or 2
 // if the command line is invalid.
 func execute(ctx context.Context, args []string, term report.Terminal) int {
-	var cli commands
-	exited := -1
-	parser, err := newParser(ctx, &cli, term, func(status int) { exited = status })
+	selected, err := parse(args, term.Out)
+	if errors.Is(err, commandline.ErrHelp) {
+		return 0
+	}
 	if err != nil {
 		fmt.Fprintln(term.Log, "loadgen:", err)
 		return 2
 	}
 
-	command, err := parser.Parse(args)
-
-	// --help was printed.
-	if exited >= 0 {
-		return exited
+	switch c := selected.(type) {
+	case scenario.Scenario:
+		err = scenario.Run(ctx, c, term)
+	case *scenario.Noop:
+		err = c.Run(ctx)
 	}
-
 	if err != nil {
-		fmt.Fprintln(term.Log, "loadgen:", err)
-		return 2
-	}
-
-	// An interrupted check fails too: it is not complete.
-	if err := command.Run(); err != nil {
 		fmt.Fprintln(term.Log, "loadgen:", err)
 		return 1
 	}
-
 	return 0
 }
 
-// newParser returns a parser of the command line and the environment. It calls exit with the status
-// after printing help.
-func newParser(ctx context.Context, cli *commands, term report.Terminal, exit func(status int)) (*kong.Kong, error) {
-	return kong.New(cli,
-		kong.Name("loadgen"),
-		kong.Description("Load, checks and measurements for Tallygate."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		environment.IgnoreEmpty(),
-		kong.Writers(term.Out, term.Log),
-		kong.Exit(exit),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(term),
-	)
+// parse returns the flags of the command that the arguments and the environment select. It prints the help to out.
+func parse(args []string, out io.Writer) (any, error) {
+	parser, err := commandline.New("loadgen", "Load, checks and measurements for Tallygate.")
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range commands() {
+		parent, name := parser.Command, c.name
+		if group, member, ok := strings.Cut(c.name, " "); ok {
+			parent, name = parser.Find(group), member
+		}
+		added, err := parser.Add(parent, name, c.flags)
+		if err != nil {
+			return nil, err
+		}
+		added.LongDescription = c.about
+	}
+
+	selected, err := parser.Parse(args, out)
+	if checked, ok := selected.(interface{ Validate() error }); ok && err == nil {
+		err = checked.Validate()
+	}
+	return selected, err
 }

@@ -30,6 +30,9 @@ type naive struct {
 	until  time.Time
 }
 
+// viewed are the dimensions that visits have by their page views.
+var viewed = map[scan.Dimension]bool{scan.EntryPage: true, scan.ExitPage: true, scan.Language: true, scan.Width: true}
+
 type naiveRow struct {
 	scan.Figures
 	people, converted, visits map[string]bool
@@ -74,10 +77,13 @@ func Count(q *scan.Query, days []segment.Rows) *Result {
 	for _, p := range n.points {
 		r.Points = append(r.Points, p.done())
 	}
-	for _, table := range n.by {
+	for i, table := range n.by {
 		figures := map[string]scan.Figures{}
 		for value, row := range table {
 			f := row.done()
+			if value == "" && f.Visitors == 0 && viewed[q.Breakdowns[i].By] {
+				continue
+			}
 			if f.Visitors|f.Visits|f.Pageviews|f.Events|f.Exits|f.Converted != 0 || f.Revenue != nil {
 				figures[value] = f
 			}
@@ -393,7 +399,7 @@ func (n *naive) view(v *naiveVisit, view segment.View, begin func(*naiveRow)) {
 		case b.By == scan.Page:
 			add(n.row(i, view.Path))
 			begin(n.row(i, view.Path))
-		case b.By == scan.DayOfWeek, b.By == scan.HourOfDay:
+		case b.By >= scan.DayOfWeek:
 			add(n.row(i, n.timeOf(view.At, b.By)))
 		case b.By <= scan.Width:
 			add(n.row(i, attribute(v, b.By)))
@@ -445,7 +451,7 @@ func (n *naive) event(v *naiveVisit, e segment.Event, begin func(*naiveRow)) {
 			if value, ok := propertyOf(&e, b); ok {
 				carry(n.row(i, value))
 			}
-		case b.By == scan.DayOfWeek, b.By == scan.HourOfDay:
+		case b.By >= scan.DayOfWeek:
 			add(n.row(i, n.timeOf(e.At, b.By)), false)
 		default:
 			add(n.row(i, attribute(v, b.By)), false)

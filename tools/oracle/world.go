@@ -100,7 +100,7 @@ func addVisit(r *rand.Rand, rows *segment.Rows, key segment.VisitKey, start mode
 
 // AllBreakdowns asks for every dimension.
 func AllBreakdowns() (all []scan.Breakdown) {
-	for by := scan.EntryPage; by <= scan.HourOfDay; by++ {
+	for by := range scan.Dimensions {
 		all = append(all, scan.Breakdown{By: by, Property: "plan"})
 	}
 	return append(all, scan.Breakdown{By: scan.Property, Property: "n", Event: "signup"},

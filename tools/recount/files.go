@@ -9,9 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -71,59 +69,32 @@ func readCSV(from io.Reader) ([]oracle.Row, error) {
 			return nil, err
 		}
 
-		var row oracle.Row
+		cells := make(map[string]any)
 		for i, cell := range record {
-			if err := setColumn(&row, names[i], cell); err != nil {
-				line, _ := r.FieldPos(i)
-				return nil, fmt.Errorf("line %d, column %s: %w", line, names[i], err)
+			if cell != "" {
+				cells[names[i]] = jsonOf(names[i], plain(cell))
 			}
+		}
+		var row oracle.Row
+		text, err := json.Marshal(cells)
+		if err == nil {
+			err = json.Unmarshal(text, &row)
+		}
+		if err != nil {
+			line, _ := r.FieldPos(0)
+			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
 		rows = append(rows, row)
 	}
 }
 
-// setColumn sets the field of a column. Columns that no report uses are left out.
-func setColumn(row *oracle.Row, name, cell string) error {
-	if text := textColumn(row, name); text != nil {
-		*text = plain(cell)
-		return nil
-	}
-	if cell == "" {
-		return nil
-	}
-
-	var err error
+// jsonOf returns a cell as the JSON form of the export has it.
+func jsonOf(name, cell string) any {
 	switch name {
-	case "time":
-		row.Time, err = time.Parse(time.RFC3339, cell)
-	case "visit_started_at":
-		row.StartedAt, err = time.Parse(time.RFC3339, cell)
-	case "engaged_ms":
-		var n int64
-		n, err = strconv.ParseInt(cell, 10, 32)
-		row.Engaged = int32(n)
-	case "scroll_percent":
-		var n int64
-		n, err = strconv.ParseInt(cell, 10, 16)
-		row.Scroll = int16(n)
-	case "value":
-		row.Value = json.Number(cell)
-	case "properties":
-		row.Properties = json.RawMessage(plain(cell))
+	case "engaged_ms", "scroll_percent", "value", "properties":
+		return json.RawMessage(cell)
 	}
-	return err
-}
-
-// textColumn returns the field of a column of text; nil for another column.
-func textColumn(row *oracle.Row, name string) *string {
-	return map[string]*string{
-		"row_id": &row.RowID, "path": &row.Path, "visitor_id": &row.VisitorID, "visit_id": &row.VisitID,
-		"channel": &row.Channel, "referrer": &row.Referrer, "user_id": &row.UserID,
-		"utm_source": &row.Source, "utm_medium": &row.Medium, "utm_campaign": &row.Campaign,
-		"utm_content": &row.Content, "utm_term": &row.Term,
-		"gclid": &row.Gclid, "gbraid": &row.Gbraid, "wbraid": &row.Wbraid, "fbclid": &row.Fbclid, "msclkid": &row.Msclkid,
-		"language": &row.Language, "screen_width": &row.Width, "event": &row.Event, "currency": &row.Currency,
-	}[name]
+	return cell
 }
 
 // plain undoes what the export does to text that a spreadsheet would run as a formula: an apostrophe

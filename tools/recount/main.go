@@ -13,6 +13,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,8 +21,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
+	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/tools/oracle"
@@ -29,16 +29,16 @@ import (
 
 // command is the command line.
 type command struct {
-	Pageviews []string `required:"" sep:"none" placeholder:"FILE" help:"Export of page views, as JSON or CSV. Repeated for the pages of a download."`
-	Events    []string `sep:"none" placeholder:"FILE" help:"Export of events, likewise. Default: there are none."`
-	From      string   `required:"" placeholder:"DATE" help:"First day, YYYY-MM-DD."`
-	To        string   `required:"" placeholder:"DATE" help:"Last day, YYYY-MM-DD."`
-	Zone      string   `default:"UTC" placeholder:"ZONE" help:"The site's time zone."`
-	By        string   `default:"PAGE" placeholder:"DIMENSION" help:"Dimension of the breakdown, as in the API."`
-	Property  string   `placeholder:"NAME" help:"The property of a breakdown by PROPERTY."`
-	Filters   []string `name:"filter" sep:"none" placeholder:"FILTER" help:"DIMENSION OPERATOR VALUE, for example 'PAGE CONTAINS /blog'; for a property, PROPERTY:NAME. May be repeated; all must hold."`
-	Steps     []string `name:"step" sep:"none" placeholder:"STEP" help:"A step of a funnel: PAGE PATTERN or EVENT NAME. Repeated, in order."`
-	KeyEvents []string `placeholder:"NAME" help:"The site's key events. purchase always is one."`
+	Pageviews []string `long:"pageviews" required:"true" value-name:"FILE" unquote:"false" description:"Export of page views, as JSON or CSV. Repeated for the pages of a download."`
+	Events    []string `long:"events" value-name:"FILE" unquote:"false" description:"Export of events, likewise. Default: there are none."`
+	From      string   `long:"from" required:"true" value-name:"DATE" unquote:"false" description:"First day, YYYY-MM-DD."`
+	To        string   `long:"to" required:"true" value-name:"DATE" unquote:"false" description:"Last day, YYYY-MM-DD."`
+	Zone      string   `long:"zone" default:"UTC" value-name:"ZONE" unquote:"false" description:"The site's time zone."`
+	By        string   `long:"by" default:"PAGE" value-name:"DIMENSION" unquote:"false" description:"Dimension of the breakdown, as in the API."`
+	Property  string   `long:"property" value-name:"NAME" unquote:"false" description:"The property of a breakdown by PROPERTY."`
+	Filters   []string `long:"filter" value-name:"FILTER" unquote:"false" description:"DIMENSION OPERATOR VALUE, for example 'PAGE CONTAINS /blog'; for a property, PROPERTY:NAME. May be repeated; all must hold."`
+	Steps     []string `long:"step" value-name:"STEP" unquote:"false" description:"A step of a funnel: PAGE PATTERN or EVENT NAME. Repeated, in order."`
+	KeyEvents []string `long:"key-events" value-name:"NAME,..." unquote:"false" description:"The site's key events. purchase always is one."`
 }
 
 // maxDays is the longest period, as in the API.
@@ -57,14 +57,15 @@ func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
 // execute returns the exit status: 0, 1 if it failed, or 2 if the command line is invalid.
 func execute(args []string, out, log io.Writer) int {
 	var c command
-	exited := -1
-	parser, err := kong.New(&c, kong.Name("recount"), kong.Description("Count a report from export files."),
-		kong.Writers(out, log), kong.Exit(func(status int) { exited = status }))
+	parser, err := commandline.New("recount", "Count a report from export files.")
 	if err == nil {
-		_, err = parser.Parse(args)
+		err = parser.AddFlags(&c)
 	}
-	if exited >= 0 {
-		return exited
+	if err == nil {
+		_, err = parser.Parse(args, out)
+	}
+	if errors.Is(err, commandline.ErrHelp) {
+		return 0
 	}
 	if err != nil {
 		fmt.Fprintln(log, "recount:", err)
@@ -131,8 +132,10 @@ func (c *command) query() (*scan.Query, error) {
 	}
 
 	q := &scan.Query{Zone: zone, From: scan.DateOf(from), To: scan.DateOf(to), KeyEvents: map[string]bool{"purchase": true}}
-	for _, name := range c.KeyEvents {
-		q.KeyEvents[name] = true
+	for _, names := range c.KeyEvents {
+		for name := range strings.SplitSeq(names, ",") {
+			q.KeyEvents[name] = true
+		}
 	}
 	for day := q.From; day.Compare(q.To.AddDays(1)) <= 0; day = day.AddDays(1) {
 		q.Points = append(q.Points, day.Start(zone))

@@ -59,10 +59,12 @@ const (
 	webReason = "web holds what the HTTP edges (cmd, graph, dataplane) share: " +
 		"errors and addresses, no endpoint and no database"
 	edgeReason  = "web is for packages that answer HTTP requests (cmd, graph, dataplane)"
-	queueReason = "asynq, go-redis and miniredis appear only under jobs/queue/: other packages submit tasks, " +
+	queueReason = "asynq and go-redis appear only under jobs/queue/: other packages submit tasks, " +
 		"and do not depend on how these reach a worker"
 	roomReason = "packages of db import those below them only (db -> audit, exports, files, ingest, keys, reports -> outbox -> sites -> " +
 		"accounts -> retention): what two of them need moves down"
+	templateReason = "the executor of text/template calls methods by name, so that the linker keeps the methods of all types, " +
+		"used or not; templates are *.qtpl files"
 	toolsReason    = "tools measure and test the product and are no part of it: only _test.go files and other tools import them"
 	outsideReason  = "packages live below graph, dataplane, jobs, web, db, frontend-assets, cmd or tools, so that a newcomer finds them"
 	topLevelReason = "a newcomer reads the folder list and knows the product; " +
@@ -77,7 +79,10 @@ var apart = []string{"graph", "dataplane", "jobs"}
 var onlyUnderDB = []string{"github.com/uptrace/bun", "database/sql", "github.com/jackc/pgx", "modernc.org/sqlite", "modernc.org/libc"}
 
 // onlyUnderQueue are the packages, with everything below them, that carry tasks.
-var onlyUnderQueue = []string{"github.com/hibiken/asynq", "github.com/redis/go-redis", "github.com/alicebob/miniredis"}
+var onlyUnderQueue = []string{"github.com/hibiken/asynq", "github.com/redis/go-redis"}
+
+// onlyInTests are packages that no part of the program may import.
+var onlyInTests = []string{"text/template", "html/template"}
 
 // sqlOutsideDB are the packages elsewhere that speak SQL. None is part of the service.
 var sqlOutsideDB = []string{"tools/dbtest", "tools/loadgen/bulk", "tools/pgserver"}
@@ -91,7 +96,7 @@ var rooms = [][]string{
 	{"db/audit", "db/exports", "db/files", "db/ingest", "db/inspect", "db/keys", "db/reports"},
 	{"db/outbox"},
 	{"db/retention", "db/sites"},
-	{"db/accounts", "db/cells"},
+	{"db/accounts", "db/cells", "db/copies", "db/imports"},
 }
 
 // topLevel lists the entries of the repository's root, without dot-files, which are permitted.
@@ -162,17 +167,7 @@ func violations(f goFile) []string {
 func objection(f goFile, imported string) string {
 	internal, isInternal := strings.CutPrefix(imported, ourModule)
 	if !isInternal {
-		speaksSQL := slices.ContainsFunc(onlyUnderDB, func(p string) bool { return within(imported, p) })
-		if speaksSQL && !within(f.dir(), "db") && !slices.Contains(sqlOutsideDB, f.dir()) {
-			return sqlReason
-		}
-
-		carriesTasks := slices.ContainsFunc(onlyUnderQueue, func(p string) bool { return within(imported, p) })
-		if carriesTasks && !within(f.dir(), "jobs/queue") && !within(f.dir(), "tools") && !f.isTest() {
-			return queueReason
-		}
-
-		return ""
+		return foreignObjection(f, imported)
 	}
 
 	if within(internal, "tools") {
@@ -218,6 +213,24 @@ func objection(f goFile, imported string) string {
 		// jobs
 		return serveReason
 	}
+}
+
+// foreignObjection returns the reason against the import of a package of another module, or nothing.
+func foreignObjection(f goFile, imported string) string {
+	speaksSQL := slices.ContainsFunc(onlyUnderDB, func(p string) bool { return within(imported, p) })
+	carriesTasks := slices.ContainsFunc(onlyUnderQueue, func(p string) bool { return within(imported, p) })
+
+	// Tests and tools are not part of the program.
+	inProgram := !within(f.dir(), "tools") && !f.isTest()
+	switch {
+	case speaksSQL && !within(f.dir(), "db") && !slices.Contains(sqlOutsideDB, f.dir()):
+		return sqlReason
+	case carriesTasks && !within(f.dir(), "jobs/queue") && inProgram:
+		return queueReason
+	case slices.Contains(onlyInTests, imported) && inProgram:
+		return templateReason
+	}
+	return ""
 }
 
 // areaOf finds the area of a folder: the longest of its names that fits.
@@ -461,6 +474,12 @@ func TestLayoutRules(t *testing.T) {
 		{"cmd/tallygate/serve/serve.go", false, "github.com/redis/go-redis/v9", queueReason},
 		{"jobs/queue/queue.go", false, "github.com/hibiken/asynq", ""},
 		{"jobs/faults_test.go", external, "github.com/hibiken/asynq", ""},
+
+		// Templates are compiled.
+		{"jobs/mail/page.go", false, "html/template", templateReason},
+		{"frontend-assets/console.go", false, "text/template", templateReason},
+		{"jobs/mail/page_test.go", false, "html/template", ""},
+		{"tools/loadgen/main.go", false, "text/template", ""},
 
 		// Tools stay out of the program.
 		{"cmd/tallygate/command/demo.go", false, "tools/dbtest", toolsReason},

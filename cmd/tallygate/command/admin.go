@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
@@ -16,83 +17,93 @@ import (
 	"github.com/tallygate/tallygate/graph/auth"
 )
 
-// adminCommands are the operator's commands on the machine itself. They work whether or not the
+// adminCommands returns the operator's commands on the machine itself. They work whether or not the
 // service is running.
-type adminCommands struct {
-	CreateAccount     createAccountCommand     `cmd:""`
-	ResetPassword     resetPasswordCommand     `cmd:""`
-	ResetSecondFactor resetSecondFactorCommand `cmd:""`
-
-	Invite      inviteCommand      `cmd:""`
-	TestMail    testMailCommand    `cmd:""`
-	SetOperator setOperatorCommand `cmd:""`
-	SetPlan     setPlanCommand     `cmd:""`
-
-	SetSiteLimit setSiteLimitCommand `cmd:""`
-
-	Backup       backupCommand       `cmd:""`
-	RestoreMonth restoreMonthCommand `cmd:""`
-
-	PurgeSite purgeSiteCommand `cmd:""`
-
-	Cells    cellsCommand    `cmd:""`
-	MoveSite moveSiteCommand `cmd:""`
-
-	MoveAccount moveAccountCommand `cmd:""`
-
-	SetSlots setSlotsCommand `cmd:""`
-
-	Suspend suspendCommand `cmd:""`
-	Resume  resumeCommand  `cmd:""`
-
-	CheckReports checkReportsCommand `cmd:""`
-
-	Import     importCommand     `cmd:""`
-	Imports    importsCommand    `cmd:""`
-	UndoImport undoImportCommand `cmd:""`
-
-	SetCaptchaPlan setCaptchaPlanCommand `cmd:""`
-
-	Accounts     accountsCommand     `cmd:""`
-	Installation installationCommand `cmd:""`
-
-	RotateSecret rotateSecretCommand `cmd:""`
-
-	Apply applyCommand `cmd:""`
-
-	ExportConfig exportConfigCommand `cmd:""`
+func adminCommands() []entry {
+	return []entry{
+		{name: "create-account", data: new(createAccountCommand)},
+		{name: "reset-password", data: new(resetPasswordCommand)},
+		{name: "reset-second-factor", data: new(resetSecondFactorCommand)},
+		{name: "invite", data: new(inviteCommand)},
+		{name: "test-mail", data: new(testMailCommand)},
+		{name: "set-operator", data: new(setOperatorCommand)},
+		{name: "set-plan", data: new(setPlanCommand)},
+		{name: "set-site-limit", data: new(setSiteLimitCommand)},
+		{name: "backup", data: new(backupCommand)},
+		{name: "record-backup", data: new(recordBackupCommand)},
+		{name: "verify-backup", data: new(verifyBackupCommand)},
+		{name: "copy", data: new(copyCommand)},
+		{name: "restore-month", data: new(restoreMonthCommand)},
+		{name: "purge-site", data: new(purgeSiteCommand)},
+		{name: "cells", data: new(struct{}), commands: []entry{
+			{name: "list", data: new(listCellsCommand)},
+			{name: "add", data: new(addCellCommand)},
+			{name: "open", data: new(openCellCommand)},
+			{name: "close", data: new(closeCellCommand)},
+		}},
+		{name: "move-site", data: new(moveSiteCommand)},
+		{name: "move-account", data: new(moveAccountCommand)},
+		{name: "set-slots", data: new(setSlotsCommand)},
+		{name: "suspend", data: new(suspendCommand)},
+		{name: "resume", data: new(resumeCommand)},
+		{name: "check-reports", data: new(checkReportsCommand)},
+		{name: "import", data: new(importCommand)},
+		{name: "imports", data: new(importsCommand)},
+		{name: "undo-import", data: new(undoImportCommand)},
+		{name: "set-captcha-plan", data: new(setCaptchaPlanCommand)},
+		{name: "accounts", data: new(accountsCommand)},
+		{name: "users", data: new(usersCommand)},
+		{name: "installation", data: new(installationCommand)},
+		{name: "rotate-secret", data: new(rotateSecretCommand)},
+		{name: "apply", data: new(applyCommand)},
+		{name: "export-config", data: new(exportConfigCommand)},
+	}
 }
 
 type createAccountCommand struct {
-	Email email  `arg:"" help:"E-mail address of the owner."`
-	Name  string `required:"" placeholder:"NAME" help:"Display name of the account."`
+	Args struct {
+		Email email `positional-arg-name:"<email>" description:"E-mail address of the owner."`
+	} `positional-args:"yes" required:"yes"`
+	Name string `long:"name" required:"true" value-name:"NAME" unquote:"false" description:"Display name of the account."`
 }
 
 // Run creates the account with an unusable password, and prints a link to choose one.
-func (c *createAccountCommand) Run(ctx context.Context, term terminal, settings *config.Config, d *db.DB) error {
+func (c *createAccountCommand) Run(ctx context.Context, s *session) error {
 	name, err := model.ParseAccountName("name", c.Name)
+	if err != nil {
+		return err
+	}
+
+	d, err := s.openOrCreate(ctx)
 	if err != nil {
 		return err
 	}
 
 	now := model.At(time.Now())
 	_, err = accounts.New(d).SignUp(ctx, model.SignupsOpen,
-		model.Account{Name: name, CaptchaPlan: settings.DefaultCaptchaPlan, CreatedAt: now},
-		model.User{Email: string(c.Email), PasswordHash: auth.NoPassword, CreatedAt: now})
+		model.Account{Name: name, CaptchaPlan: s.settings.DefaultCaptchaPlan, CreatedAt: now},
+		model.User{Email: string(c.Args.Email), PasswordHash: auth.NoPassword, CreatedAt: now})
 	if err != nil {
 		return err
 	}
 
-	return printResetLink(ctx, settings, d, c.Email, false, term)
+	return printResetLink(ctx, s.settings, d, c.Args.Email, false, s.terminal)
 }
 
 type resetPasswordCommand struct {
-	Email email `arg:"" help:"E-mail address of the user."`
+	Args struct {
+		Email email `positional-arg-name:"<email>" description:"E-mail address of the user."`
+	} `positional-args:"yes" required:"yes"`
 }
 
 // Run prints the link. Earlier links expire, and the user is notified by mail.
-func (c *resetPasswordCommand) Run(ctx context.Context, term terminal, settings *config.Config, d *db.DB) error {
-	return printResetLink(ctx, settings, d, c.Email, true, term)
+func (c *resetPasswordCommand) Run(ctx context.Context, s *session) error {
+	d, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+
+	return printResetLink(ctx, s.settings, d, c.Args.Email, true, s.terminal)
 }
 
 func printResetLink(
@@ -103,7 +114,7 @@ func printResetLink(
 	err := accounts.New(d).StorePasswordReset(ctx, string(address), model.HashToken(secret), now,
 		now.Add(model.ResetLifetime), notify)
 	if err != nil {
-		return err
+		return noUser(err, string(address))
 	}
 
 	fmt.Fprintf(term.out, "Choose a password within an hour, once:\n%s\n", link(settings, auth.ResetPage, secret))
@@ -120,107 +131,150 @@ func link(settings *config.Config, page, secret string) string {
 }
 
 type resetSecondFactorCommand struct {
-	Email email `arg:"" help:"E-mail address of the user."`
+	Args struct {
+		Email email `positional-arg-name:"<email>" description:"E-mail address of the user."`
+	} `positional-args:"yes" required:"yes"`
 }
 
 // Run removes the second factors. It cannot know whether the person who asks is the user.
-func (c *resetSecondFactorCommand) Run(ctx context.Context, term terminal, d *db.DB) error {
-	err := accounts.New(d).ResetSecondFactor(ctx, string(c.Email), accounts.FactorChange{At: model.At(time.Now())})
-	if errors.Is(err, accounts.ErrNoSecondFactor) {
-		return errors.New("this user has no second factor")
-	}
+func (c *resetSecondFactorCommand) Run(ctx context.Context, s *session) error {
+	d, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
 
-	fmt.Fprintln(term.out, "The user signs in with the password alone, and can set up a new second factor.")
+	err = accounts.New(d).ResetSecondFactor(ctx, string(c.Args.Email), accounts.FactorChange{At: model.At(time.Now())})
+	if errors.Is(err, accounts.ErrNoSecondFactor) {
+		return errors.New("this user has no second factor")
+	}
+	if err != nil {
+		return noUser(err, string(c.Args.Email))
+	}
+
+	fmt.Fprintln(s.out, "The user signs in with the password alone, and can set up a new second factor.")
 	return nil
 }
 
 type inviteCommand struct {
-	Email   email      `arg:"" help:"E-mail address of the person to invite."`
-	Account accountOf  `required:"" placeholder:"EMAIL" help:"E-mail address of a user whose default account it is."`
-	Role    model.Role `default:"MEMBER" enum:"OWNER,MEMBER,VIEWER"`
+	Args struct {
+		Email email `positional-arg-name:"<email>" description:"E-mail address of the person to invite."`
+	} `positional-args:"yes" required:"yes"`
+	Account accountOf  `long:"account" required:"true" value-name:"EMAIL" description:"E-mail address of a user whose default account it is."`
+	Role    model.Role `long:"role" default:"MEMBER" value-name:"ROLE" choice:"OWNER" choice:"MEMBER" choice:"VIEWER"`
 }
 
 // Run stores the invitation and prints the link. It revokes an earlier invitation of the same
 // person.
-func (c *inviteCommand) Run(
-	ctx context.Context, term terminal, settings *config.Config, d *db.DB, account *model.Account,
-) error {
+func (c *inviteCommand) Run(ctx context.Context, s *session) error {
+	d, account, err := s.account(ctx, c.Account)
+	if err != nil {
+		return err
+	}
+
 	secret := model.NewSecret(model.InvitationPrefix)
-	invitation := model.NewInvitation(account.ID, string(c.Email), c.Role, secret, model.At(time.Now()))
+	invitation := model.NewInvitation(account.ID, string(c.Args.Email), c.Role, secret, model.At(time.Now()))
 	if _, err := accounts.New(d).Invite(ctx, invitation, nil); err != nil {
 		return err
 	}
 
-	fmt.Fprintf(term.out, "Join %s within 7 days, once:\n%s\n",
-		account.Name, link(settings, auth.InvitationPage, secret))
+	fmt.Fprintf(s.out, "Join %s within 7 days, once:\n%s\n",
+		account.Name, link(s.settings, auth.InvitationPage, secret))
 	return nil
 }
 
 type testMailCommand struct {
-	Email email `arg:"" help:"E-mail address to send it to."`
+	Args struct {
+		Email email `positional-arg-name:"<email>" description:"E-mail address to send it to."`
+	} `positional-args:"yes" required:"yes"`
 }
 
-// AfterApply fails without a mail server.
-func (c *testMailCommand) AfterApply(settings *config.Config) error {
-	if settings.SMTPURL == "" {
+// check fails without a mail server.
+func (c *testMailCommand) check(s *session) error {
+	if s.settings.SMTPURL == "" {
 		return errors.New("no mail is sent without a mail server: set TALLYGATE_SMTP_URL")
 	}
 	return nil
 }
 
 // Run queues the mail. The worker sends it like any other, and logs a failure.
-func (c *testMailCommand) Run(ctx context.Context, term terminal, d *db.DB) error {
-	mail := model.Mail{Recipient: string(c.Email), Kind: model.MailTest, CreatedAt: model.At(time.Now())}
+func (c *testMailCommand) Run(ctx context.Context, s *session) error {
+	d, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+
+	mail := model.Mail{Recipient: string(c.Args.Email), Kind: model.MailTest, CreatedAt: model.At(time.Now())}
 	if err := outbox.New(d).QueueMail(ctx, mail); err != nil {
 		return err
 	}
 
-	fmt.Fprintln(term.out, "Queued. The running service sends it within seconds, and logs a failure.")
+	fmt.Fprintln(s.out, "Queued. The running service sends it within seconds, and logs a failure.")
 	return nil
 }
 
 type setOperatorCommand struct {
-	Email email `arg:"" help:"E-mail address of the user."`
-	Off   bool  `help:"Revoke the operator role."`
+	Args struct {
+		Email email `positional-arg-name:"<email>" description:"E-mail address of the user."`
+	} `positional-args:"yes" required:"yes"`
+	Off commandline.Switch `long:"off" description:"Revoke the operator role."`
 }
 
 // Run grants or revokes the role.
-func (c *setOperatorCommand) Run(ctx context.Context, term terminal, d *db.DB) error {
-	if err := accounts.New(d).SetOperator(ctx, string(c.Email), !c.Off); err != nil {
+func (c *setOperatorCommand) Run(ctx context.Context, s *session) error {
+	d, err := s.open(ctx)
+	if err != nil {
 		return err
 	}
 
-	fmt.Fprintln(term.out, "Done.")
+	if err := accounts.New(d).SetOperator(ctx, string(c.Args.Email), !bool(c.Off)); err != nil {
+		return noUser(err, string(c.Args.Email))
+	}
+
+	fmt.Fprintln(s.out, "Done.")
 	return nil
 }
 
 type setPlanCommand struct {
-	SiteKey          siteKey    `arg:"" help:"The site's key, 32 hexadecimal characters."`
-	Plan             model.Plan `arg:"" help:"FREE, PRO_100K, PRO_500K, PRO_1M, PRO_2M, PRO_5M or ENTERPRISE."`
-	MonthlyPageviews *int64     `placeholder:"N"`
+	Args struct {
+		SiteKey siteKey    `positional-arg-name:"<site-key>" description:"The site's key, 32 hexadecimal characters."`
+		Plan    model.Plan `positional-arg-name:"<plan>" description:"FREE, PRO_100K, PRO_500K, PRO_1M, PRO_2M, PRO_5M or ENTERPRISE."`
+	} `positional-args:"yes" required:"yes"`
+	MonthlyPageviews *int64 `long:"monthly-pageviews" value-name:"N"`
 }
 
 // Run sets the plan.
-func (c *setPlanCommand) Run(ctx context.Context, term terminal, d *db.DB, site *model.SiteRules) error {
-	if err := sites.New(d).SetSitePlan(ctx, site.ID, c.Plan, c.MonthlyPageviews); err != nil {
+func (c *setPlanCommand) Run(ctx context.Context, s *session) error {
+	d, site, err := s.site(ctx, c.Args.SiteKey)
+	if err != nil {
 		return err
 	}
 
-	fmt.Fprintf(term.out, "%s is on the plan %s.\n", site.Domain, c.Plan)
+	if err := sites.New(d).SetSitePlan(ctx, site.ID, c.Args.Plan, c.MonthlyPageviews); err != nil {
+		return err
+	}
+
+	fmt.Fprintf(s.out, "%s is on the plan %s.\n", site.Domain, c.Args.Plan)
 	return nil
 }
 
 type purgeSiteCommand struct {
-	SiteKey string `arg:"" help:"The site's key, 32 hexadecimal characters."`
-	Confirm string `required:"" placeholder:"DOMAIN" help:"The site's domain."`
+	Args struct {
+		SiteKey string `positional-arg-name:"<site-key>" description:"The site's key, 32 hexadecimal characters."`
+	} `positional-args:"yes" required:"yes"`
+	Confirm string `long:"confirm" required:"true" value-name:"DOMAIN" unquote:"false" description:"The site's domain."`
 }
 
 // Run deletes the site. A worker purges its rows.
-func (c *purgeSiteCommand) Run(ctx context.Context, term terminal, d *db.DB) error {
-	site, err := sites.New(d).DeletedSiteByKey(ctx, c.SiteKey)
+func (c *purgeSiteCommand) Run(ctx context.Context, s *session) error {
+	d, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+
+	site, err := sites.New(d).DeletedSiteByKey(ctx, c.Args.SiteKey)
+	if errors.Is(err, model.ErrNotFound) {
+		return fmt.Errorf("no deleted site has the key %q: an owner deletes a site first, in the console or by GraphQL", c.Args.SiteKey)
+	}
 	if err != nil {
 		return err
 	}
@@ -233,17 +287,24 @@ func (c *purgeSiteCommand) Run(ctx context.Context, term terminal, d *db.DB) err
 		return err
 	}
 
-	fmt.Fprintf(term.out, "%s is deleted for good. The running worker purges its rows within minutes.\n", site.Domain)
+	fmt.Fprintf(s.out, "%s is deleted for good. The running worker purges its rows within minutes.\n", site.Domain)
 	return nil
 }
 
 type suspendCommand struct {
-	Email  accountOf `arg:"" help:"E-mail address of a user of the account."`
-	Reason string    `required:"" placeholder:"TEXT"`
+	Args struct {
+		Email accountOf `positional-arg-name:"<email>" description:"E-mail address of a user of the account."`
+	} `positional-args:"yes" required:"yes"`
+	Reason string `long:"reason" required:"true" value-name:"TEXT" unquote:"false"`
 }
 
 // Run suspends the account.
-func (c *suspendCommand) Run(ctx context.Context, term terminal, d *db.DB, account *model.Account) error {
+func (c *suspendCommand) Run(ctx context.Context, s *session) error {
+	d, account, err := s.account(ctx, c.Args.Email)
+	if err != nil {
+		return err
+	}
+
 	now, err := d.Now(ctx)
 	if err != nil {
 		return err
@@ -252,16 +313,23 @@ func (c *suspendCommand) Run(ctx context.Context, term terminal, d *db.DB, accou
 		return err
 	}
 
-	fmt.Fprintf(term.out, "%s is suspended.\n", account.Name)
+	fmt.Fprintf(s.out, "%s is suspended.\n", account.Name)
 	return nil
 }
 
 type resumeCommand struct {
-	Email accountOf `arg:"" help:"E-mail address of a user of the account."`
+	Args struct {
+		Email accountOf `positional-arg-name:"<email>" description:"E-mail address of a user of the account."`
+	} `positional-args:"yes" required:"yes"`
 }
 
 // Run ends the suspension.
-func (c *resumeCommand) Run(ctx context.Context, term terminal, d *db.DB, account *model.Account) error {
+func (c *resumeCommand) Run(ctx context.Context, s *session) error {
+	d, account, err := s.account(ctx, c.Args.Email)
+	if err != nil {
+		return err
+	}
+
 	now, err := d.Now(ctx)
 	if err != nil {
 		return err
@@ -270,37 +338,51 @@ func (c *resumeCommand) Run(ctx context.Context, term terminal, d *db.DB, accoun
 		return err
 	}
 
-	fmt.Fprintf(term.out, "%s is not suspended.\n", account.Name)
+	fmt.Fprintf(s.out, "%s is not suspended.\n", account.Name)
 	return nil
 }
 
 type setSiteLimitCommand struct {
-	Email accountOf `arg:"" help:"E-mail address of a user whose default account it is."`
-	Sites int64     `arg:"" help:"Number of sites, 1 to 1000."`
+	Args struct {
+		Email accountOf `positional-arg-name:"<email>" description:"E-mail address of a user whose default account it is."`
+		Sites int64     `positional-arg-name:"<sites>" description:"Number of sites, 1 to 1000."`
+	} `positional-args:"yes" required:"yes"`
 }
 
 // Run sets the limit.
-func (c *setSiteLimitCommand) Run(ctx context.Context, term terminal, d *db.DB, account *model.Account) error {
-	if err := sites.New(d).SetSiteLimit(ctx, account.ID, c.Sites); err != nil {
+func (c *setSiteLimitCommand) Run(ctx context.Context, s *session) error {
+	d, account, err := s.account(ctx, c.Args.Email)
+	if err != nil {
 		return err
 	}
 
-	fmt.Fprintf(term.out, "%s may have %d sites on the plan of new sites.\n", account.Name, c.Sites)
+	if err := sites.New(d).SetSiteLimit(ctx, account.ID, c.Args.Sites); err != nil {
+		return err
+	}
+
+	fmt.Fprintf(s.out, "%s may have %d sites on the plan of new sites.\n", account.Name, c.Args.Sites)
 	return nil
 }
 
 type setCaptchaPlanCommand struct {
-	Email accountOf         `arg:"" help:"E-mail address of a user whose default account it is."`
-	Plan  model.CaptchaPlan `arg:"" help:"FREE, PRO_100K, PRO_250K, PRO_500K, PRO_1M or ENTERPRISE."`
+	Args struct {
+		Email accountOf         `positional-arg-name:"<email>" description:"E-mail address of a user whose default account it is."`
+		Plan  model.CaptchaPlan `positional-arg-name:"<plan>" description:"FREE, PRO_100K, PRO_250K, PRO_500K, PRO_1M or ENTERPRISE."`
+	} `positional-args:"yes" required:"yes"`
 }
 
 // Run sets the plan.
-func (c *setCaptchaPlanCommand) Run(ctx context.Context, term terminal, d *db.DB, account *model.Account) error {
-	if err := accounts.New(d).SetCaptchaPlan(ctx, account.ID, c.Plan); err != nil {
+func (c *setCaptchaPlanCommand) Run(ctx context.Context, s *session) error {
+	d, account, err := s.account(ctx, c.Args.Email)
+	if err != nil {
 		return err
 	}
 
-	fmt.Fprintf(term.out, "%s is on the captcha plan %s.\n", account.Name, c.Plan)
+	if err := accounts.New(d).SetCaptchaPlan(ctx, account.ID, c.Args.Plan); err != nil {
+		return err
+	}
+
+	fmt.Fprintf(s.out, "%s is on the captcha plan %s.\n", account.Name, c.Args.Plan)
 	return nil
 }
 

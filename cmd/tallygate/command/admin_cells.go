@@ -6,30 +6,27 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/celllist"
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-type cellsCommand struct {
-	List  listCellsCommand `cmd:"" default:"withargs"`
-	Add   addCellCommand   `cmd:""`
-	Open  openCellCommand  `cmd:""`
-	Close closeCellCommand `cmd:""`
-}
-
 type listCellsCommand struct {
 }
 
 // Run prints the cells.
-func (c *listCellsCommand) Run(ctx context.Context, term terminal, d *db.DB) error {
+func (c *listCellsCommand) Run(ctx context.Context, s *session) error {
+	d, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+
 	list, err := cells.New(d).List(ctx)
 	if err != nil {
 		return err
 	}
 
-	table := tabwriter.NewWriter(term.out, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "CELL\tSCHEMA\tNODE\tNEW SITES\tSITES\tACCOUNTS\tMB")
 	for _, cell := range list {
 		schema, node, open := cell.Schema, cell.Node, "no"
@@ -52,50 +49,76 @@ type addCellCommand struct {
 }
 
 // Run creates a cell.
-func (c *addCellCommand) Run(ctx context.Context, term terminal, d *db.DB) error {
+func (c *addCellCommand) Run(ctx context.Context, s *session) error {
+	d, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+
 	cell, err := cells.New(d).Add(ctx, model.At(time.Now()))
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(term.out, "Cell %d is created in the schema %s. It takes new sites in %v.\n", cell.ID, cell.Schema,
+	fmt.Fprintf(s.out, "Cell %d is created in the schema %s. It takes new sites in %v.\n", cell.ID, cell.Schema,
 		celllist.Delay)
 	return nil
 }
 
 type openCellCommand struct {
-	Cell int64 `arg:"" help:"Number of the cell."`
+	Args struct {
+		Cell int64 `positional-arg-name:"<cell>" description:"Number of the cell."`
+	} `positional-args:"yes" required:"yes"`
 }
 
 // Run opens a cell.
-func (c *openCellCommand) Run(ctx context.Context, term terminal, d *db.DB) error {
-	if err := cells.New(d).SetOpen(ctx, c.Cell, true); err != nil {
+func (c *openCellCommand) Run(ctx context.Context, s *session) error {
+	d, err := s.open(ctx)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(term.out, "Cell %d takes new sites.\n", c.Cell)
+
+	if err := cells.New(d).SetOpen(ctx, c.Args.Cell, true); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "Cell %d takes new sites.\n", c.Args.Cell)
 	return nil
 }
 
 type closeCellCommand struct {
-	Cell int64 `arg:"" help:"Number of the cell."`
+	Args struct {
+		Cell int64 `positional-arg-name:"<cell>" description:"Number of the cell."`
+	} `positional-args:"yes" required:"yes"`
 }
 
 // Run closes a cell.
-func (c *closeCellCommand) Run(ctx context.Context, term terminal, d *db.DB) error {
-	if err := cells.New(d).SetOpen(ctx, c.Cell, false); err != nil {
+func (c *closeCellCommand) Run(ctx context.Context, s *session) error {
+	d, err := s.open(ctx)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(term.out, "Cell %d takes no new sites.\n", c.Cell)
+
+	if err := cells.New(d).SetOpen(ctx, c.Args.Cell, false); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "Cell %d takes no new sites.\n", c.Args.Cell)
 	return nil
 }
 
 type moveSiteCommand struct {
-	SiteKey siteKey `arg:"" help:"Site key of the site."`
-	To      int64   `required:"" placeholder:"CELL" help:"Number of the cell to move it to."`
+	Args struct {
+		SiteKey siteKey `positional-arg-name:"<site-key>" description:"Site key of the site."`
+	} `positional-args:"yes" required:"yes"`
+	To int64 `long:"to" required:"true" value-name:"CELL" description:"Number of the cell to move it to."`
 }
 
 // Run moves a site.
-func (c *moveSiteCommand) Run(ctx context.Context, term terminal, d *db.DB, site *model.SiteRules) error {
-	return runMove(term, site.Domain, site.Cell, c.To, func() error { return cells.New(d).Move(ctx, site.ID, c.To) })
+func (c *moveSiteCommand) Run(ctx context.Context, s *session) error {
+	d, site, err := s.site(ctx, c.Args.SiteKey)
+	if err != nil {
+		return err
+	}
+
+	return runMove(s.terminal, site.Domain, site.Cell, c.To, func() error { return cells.New(d).Move(ctx, site.ID, c.To) })
 }
 
 // runMove moves a site or an account, and prints how long it took.
@@ -111,26 +134,40 @@ func runMove(term terminal, name string, from, to int64, move func() error) erro
 }
 
 type moveAccountCommand struct {
-	Email accountOf `arg:"" help:"E-mail address of a user whose default account it is."`
-	To    int64     `required:"" placeholder:"CELL" help:"Number of the cell to move its captcha to."`
+	Args struct {
+		Email accountOf `positional-arg-name:"<email>" description:"E-mail address of a user whose default account it is."`
+	} `positional-args:"yes" required:"yes"`
+	To int64 `long:"to" required:"true" value-name:"CELL" description:"Number of the cell to move its captcha to."`
 }
 
 // Run moves the captcha of an account.
-func (c *moveAccountCommand) Run(ctx context.Context, term terminal, d *db.DB, account *model.Account) error {
+func (c *moveAccountCommand) Run(ctx context.Context, s *session) error {
+	d, account, err := s.account(ctx, c.Args.Email)
+	if err != nil {
+		return err
+	}
+
 	move := func() error { return cells.New(d).MoveAccount(ctx, account.ID, c.To) }
-	return runMove(term, "The captcha of "+account.Name, account.Cell, c.To, move)
+	return runMove(s.terminal, "The captcha of "+account.Name, account.Cell, c.To, move)
 }
 
 type setSlotsCommand struct {
-	SiteKey siteKey `arg:"" help:"Site key of the site."`
-	Slots   int     `arg:""`
+	Args struct {
+		SiteKey siteKey `positional-arg-name:"<site-key>" description:"Site key of the site."`
+		Slots   int     `positional-arg-name:"<slots>"`
+	} `positional-args:"yes" required:"yes"`
 }
 
 // Run changes the number of slots of a site.
-func (c *setSlotsCommand) Run(ctx context.Context, term terminal, d *db.DB, site *model.SiteRules) error {
-	if err := cells.New(d).SetSlots(ctx, site.ID, c.Slots); err != nil {
+func (c *setSlotsCommand) Run(ctx context.Context, s *session) error {
+	d, site, err := s.site(ctx, c.Args.SiteKey)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(term.out, "The usage of %s is divided into %d slots (before: %d).\n", site.Domain, c.Slots, site.UsageSlots)
+
+	if err := cells.New(d).SetSlots(ctx, site.ID, c.Args.Slots); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "The usage of %s is divided into %d slots (before: %d).\n", site.Domain, c.Args.Slots, site.UsageSlots)
 	return nil
 }

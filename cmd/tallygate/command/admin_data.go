@@ -12,32 +12,94 @@ import (
 )
 
 type backupCommand struct {
-	File string `arg:"" help:"The new file, which must not exist."`
+	Args struct {
+		File string `positional-arg-name:"<file>" description:"The new file, which must not exist."`
+	} `positional-args:"yes" required:"yes"`
 }
 
 // Run copies the database.
-func (c *backupCommand) Run(ctx context.Context, term terminal, d *db.DB) error {
-	if err := files.New(d).BackUp(ctx, c.File); err != nil {
+func (c *backupCommand) Run(ctx context.Context, s *session) error {
+	d, err := s.open(ctx)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(term.out, "Copied to %s. Keep the application key elsewhere.\n", c.File)
+
+	begun, err := d.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if err := files.New(d).BackUp(ctx, c.Args.File); err != nil {
+		return err
+	}
+
+	// The copy is good also where the database cannot be written, for instance on a full disk.
+	if err := files.New(d).RecordBackup(ctx, begun); err != nil {
+		fmt.Fprintf(s.log, "the time of this backup is not recorded for the metrics: %v\n", err)
+	}
+	fmt.Fprintf(s.out, "Copied to %s, and read back. Keep the application key elsewhere.\n", c.Args.File)
+	return nil
+}
+
+type recordBackupCommand struct{}
+
+// Run stores the time.
+func (c *recordBackupCommand) Run(ctx context.Context, s *session) error {
+	d, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+
+	now, err := d.Now(ctx)
+	if err == nil {
+		err = files.New(d).RecordBackup(ctx, now)
+	}
+	return err
+}
+
+type verifyBackupCommand struct {
+	Args struct {
+		File string `positional-arg-name:"<file>" description:"A file that \"admin backup\" wrote."`
+	} `positional-args:"yes" required:"yes"`
+}
+
+// Run reads the file.
+func (c *verifyBackupCommand) Run(ctx context.Context, s *session) error {
+	held, err := files.Verify(ctx, c.Args.File)
+	if err != nil {
+		return fmt.Errorf("%s cannot be restored: %w", c.Args.File, err)
+	}
+
+	newest := "none"
+	if held.Newest != 0 {
+		newest = held.Newest.Time().UTC().Format(time.DateTime) + " UTC"
+	}
+	fmt.Fprintf(s.out, "%s is complete and without a fault.\naccounts: %d\nsites: %d\npage views: %d\nevents: %d\n"+
+		"newest page view or event: %s\nschema: %s\n",
+		c.Args.File, held.Accounts, held.Sites, held.Pageviews, held.Events, newest, held.Migration)
 	return nil
 }
 
 type restoreMonthCommand struct {
-	Month string `arg:"" optional:"" placeholder:"YYYY-MM" help:"The month, for instance 2026-05."`
+	Args struct {
+		Month string `positional-arg-name:"<month>" description:"The month, for instance 2026-05."`
+	} `positional-args:"yes"`
 }
 
 // Run attaches the month's partitions again. A worker with the same retention detaches them within
 // an hour.
-func (c *restoreMonthCommand) Run(ctx context.Context, term terminal, d *db.DB) error {
-	if c.Month == "" {
-		return listDetached(ctx, d, term)
+func (c *restoreMonthCommand) Run(ctx context.Context, s *session) error {
+	d, err := s.open(ctx)
+	if err != nil {
+		return err
 	}
 
-	start, err := time.Parse("2006-01", c.Month)
+	if c.Args.Month == "" {
+		return listDetached(ctx, d, s.terminal)
+	}
+
+	start, err := time.Parse("2006-01", c.Args.Month)
 	if err != nil {
-		return fmt.Errorf("%q is not a month such as 2026-05", c.Month)
+		return fmt.Errorf("%q is not a month such as 2026-05", c.Args.Month)
 	}
 
 	n, err := retention.New(d).Reattach(ctx, model.At(start).Month())
@@ -45,12 +107,12 @@ func (c *restoreMonthCommand) Run(ctx context.Context, term terminal, d *db.DB) 
 		return err
 	}
 	if n == 0 {
-		return fmt.Errorf("nothing to restore for %s", c.Month)
+		return fmt.Errorf("nothing to restore for %s", c.Args.Month)
 	}
 
-	fmt.Fprintf(term.out,
+	fmt.Fprintf(s.out,
 		"%s is restored. Workers with a --retention-months that does not cover it remove it again within an hour.\n",
-		c.Month)
+		c.Args.Month)
 	return nil
 }
 

@@ -2,28 +2,40 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
+	"strings"
+	"time"
 
+	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/cmd/tallygate/importer"
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/sites"
 )
 
 type importCommand struct {
-	Files  []string           `arg:"" name:"file"`
-	Site   siteKey            `required:"" placeholder:"KEY" help:"The site's key, 32 hexadecimal characters."`
-	From   model.ImportSource `required:"" enum:"plausible,umami,goatcounter,ga4"`
-	Since  *day               `placeholder:"DAY"`
-	Until  *day               `placeholder:"DAY" help:"The last day to import. Default: the last one of the export."`
-	DryRun bool               `help:"Read and check the export, and print what would be imported."`
+	Args struct {
+		Files []string `positional-arg-name:"<file>" required:"1"`
+	} `positional-args:"yes" required:"yes"`
+	Site   siteKey            `long:"site" required:"true" value-name:"KEY" description:"The site's key, 32 hexadecimal characters."`
+	From   model.ImportSource `long:"from" required:"true" value-name:"SERVICE" choice:"plausible" choice:"umami" choice:"goatcounter" choice:"goatcounter-api" choice:"ga4" choice:"matomo"`
+	Token  existingFile       `long:"token-file" value-name:"FILE"`
+	Since  *day               `long:"since" value-name:"DAY"`
+	Until  *day               `long:"until" value-name:"DAY" description:"The last day to import. Default: the last one of the export."`
+	DryRun commandline.Switch `long:"dry-run" description:"Read and check the export, and print what would be imported."`
 }
 
 // Run reads the whole export before it stores anything.
-func (c *importCommand) Run(ctx context.Context, term terminal, d *db.DB, site *model.SiteRules) error {
+func (c *importCommand) Run(ctx context.Context, s *session) error {
+	d, site, err := s.site(ctx, c.Site)
+	if err != nil {
+		return err
+	}
+
 	zone, err := site.Zone()
 	if err != nil {
 		return err
@@ -48,16 +60,16 @@ func (c *importCommand) Run(ctx context.Context, term terminal, d *db.DB, site *
 		return err
 	}
 
-	read, err := importer.Read(c.From, c.Files, options)
+	read, err := c.read(ctx, zone, options)
 	if err != nil {
 		return err
 	}
-	printImport(term, read, options)
+	printImport(s.terminal, read, options)
 	if err := store.CheckImport(ctx, site.ID, &read.Import); err != nil {
 		return err
 	}
 	if c.DryRun {
-		fmt.Fprintln(term.out, "Nothing was changed.")
+		fmt.Fprintln(s.out, "Nothing was changed.")
 		return nil
 	}
 
@@ -65,16 +77,32 @@ func (c *importCommand) Run(ctx context.Context, term terminal, d *db.DB, site *
 	stored, err := store.Import(ctx, site.ID, &read.Import, now, sites.RecordImport, func(done float64) {
 		if next := int(done*10) * 10; next > percent {
 			percent = next
-			fmt.Fprintf(term.out, "%d %%\n", percent)
+			fmt.Fprintf(s.out, "%d %%\n", percent)
 		}
 	})
 	if err != nil {
 		return err
 	}
 
-	fmt.Fprintf(term.out, "Import %d is complete. To undo it: tallygate admin undo-import --site %s %d\n",
+	fmt.Fprintf(s.out, "Import %d is complete. To undo it: tallygate admin undo-import --site %s %d\n",
 		stored.ID, c.Site, stored.ID)
 	return nil
+}
+
+// read reads the export, or the sums that the API of a service has.
+func (c *importCommand) read(ctx context.Context, zone *time.Location, o importer.Options) (*importer.Result, error) {
+	if c.From != model.ImportGoatCounterSums {
+		return importer.Read(c.From, c.Args.Files, o)
+	}
+	if len(c.Args.Files) != 1 || c.Token == "" {
+		return nil, errors.New("goatcounter-api takes the address of one GoatCounter site, and a token by --token-file")
+	}
+
+	token, err := os.ReadFile(string(c.Token))
+	if err != nil {
+		return nil, err
+	}
+	return importer.FetchGoatCounter(ctx, c.Args.Files[0], strings.TrimSpace(string(token)), zone, o)
 }
 
 // printImport prints the result of reading an export.
@@ -87,7 +115,7 @@ func printImport(term terminal, read *importer.Result, o importer.Options) {
 		fmt.Fprintf(term.out, "%s: %d rows\n", file.Name, file.Rows)
 	}
 	for _, note := range read.Notes {
-		fmt.Fprintln(term.out, note)
+		fmt.Fprintln(term.out, note.Text())
 	}
 	if read.Late > 0 {
 		fmt.Fprintf(term.out, "%d rows of days from %v on are not imported: the site counts them itself\n",
@@ -102,11 +130,16 @@ func printImport(term terminal, read *importer.Result, o importer.Options) {
 }
 
 type importsCommand struct {
-	Site siteKey `required:"" placeholder:"KEY" help:"The site's key, 32 hexadecimal characters."`
+	Site siteKey `long:"site" required:"true" value-name:"KEY" description:"The site's key, 32 hexadecimal characters."`
 }
 
 // Run lists the imports of a site.
-func (c *importsCommand) Run(ctx context.Context, term terminal, d *db.DB, site *model.SiteRules) error {
+func (c *importsCommand) Run(ctx context.Context, s *session) error {
+	d, site, err := s.site(ctx, c.Site)
+	if err != nil {
+		return err
+	}
+
 	list, err := reports.New(d).Imports(ctx, site.ID)
 	if err != nil {
 		return err
@@ -117,25 +150,32 @@ func (c *importsCommand) Run(ctx context.Context, term terminal, d *db.DB, site 
 	}
 	for i := range list {
 		m := &list[i]
-		fmt.Fprintf(term.out, "%d: %s, %v to %v, %d visitors, %d visits, %d page views, %d events, %s\n", m.ID, m.Source,
+		fmt.Fprintf(s.out, "%d: %s, %v to %v, %d visitors, %d visits, %d page views, %d events, %s\n", m.ID, m.Source,
 			m.FirstDay, m.LastDay, m.Visitors, m.Visits, m.Pageviews, m.Events, states[m.State])
 	}
 	if len(list) == 0 {
-		fmt.Fprintln(term.out, "The site has no imports.")
+		fmt.Fprintln(s.out, "The site has no imports.")
 	}
 	return nil
 }
 
 type undoImportCommand struct {
-	Site siteKey `required:"" placeholder:"KEY" help:"The site's key, 32 hexadecimal characters."`
-	ID   int64   `arg:"" help:"The import's number, see \"admin imports\"."`
+	Args struct {
+		ID int64 `positional-arg-name:"<id>" description:"The import's number, see \"admin imports\"."`
+	} `positional-args:"yes" required:"yes"`
+	Site siteKey `long:"site" required:"true" value-name:"KEY" description:"The site's key, 32 hexadecimal characters."`
 }
 
 // Run deletes an import.
-func (c *undoImportCommand) Run(ctx context.Context, term terminal, d *db.DB, site *model.SiteRules) error {
-	if err := reports.New(d).UndoImport(ctx, site.ID, c.ID, sites.RecordImport); err != nil {
+func (c *undoImportCommand) Run(ctx context.Context, s *session) error {
+	d, site, err := s.site(ctx, c.Site)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(term.out, "Import %d is undone.\n", c.ID)
+
+	if err := reports.New(d).UndoImport(ctx, site.ID, c.Args.ID, sites.RecordImport); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "Import %d is undone.\n", c.Args.ID)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/version"
 	"github.com/tallygate/tallygate/db"
@@ -23,9 +24,9 @@ import (
 // The operator's view of the installation, as in GraphQL.
 
 type accountsCommand struct {
-	Search string `placeholder:"TEXT"`
-	Most   int    `default:"100" placeholder:"N" help:"Number of accounts to print."`
-	JSON   bool   `name:"json" help:"Print JSON with the sites of each account."`
+	Search string             `long:"search" value-name:"TEXT" unquote:"false"`
+	Most   int                `long:"most" default:"100" value-name:"N" description:"Number of accounts to print."`
+	JSON   commandline.Switch `long:"json" description:"Print JSON with the sites of each account."`
 }
 
 // accountLine is an account as the command prints it.
@@ -38,7 +39,14 @@ type accountLine struct {
 	Pageviews     int64             `json:"pageviews"`
 	CaptchaPlan   model.CaptchaPlan `json:"captchaPlan"`
 	Verifications int64             `json:"verifications"`
+	UserList      []memberLine      `json:"users"`
 	SiteList      []siteLine        `json:"sites"`
+}
+
+// memberLine is a user of an account as the command prints it.
+type memberLine struct {
+	Email string     `json:"email"`
+	Role  model.Role `json:"role"`
 }
 
 // siteLine is a site as the command prints it.
@@ -50,8 +58,8 @@ type siteLine struct {
 	Pageviews int64      `json:"pageviews"`
 }
 
-// AfterApply checks the number of accounts.
-func (c *accountsCommand) AfterApply() error {
+// check checks the number of accounts.
+func (c *accountsCommand) check(*session) error {
 	if c.Most < 1 || c.Most > maxAccounts {
 		return fmt.Errorf("--most: %d is not from 1 to %d", c.Most, maxAccounts)
 	}
@@ -59,17 +67,22 @@ func (c *accountsCommand) AfterApply() error {
 }
 
 // Run prints the accounts.
-func (c *accountsCommand) Run(ctx context.Context, term terminal, d *db.DB) error {
+func (c *accountsCommand) Run(ctx context.Context, s *session) error {
+	d, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+
 	month := model.At(time.Now()).Month()
 	lines, err := c.read(ctx, d, month)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return writeJSON(term.out, lines)
+		return writeJSON(s.out, lines)
 	}
 
-	return writeAccounts(term.out, lines)
+	return writeAccounts(s.out, lines)
 }
 
 // maxAccounts is how many accounts the command prints.
@@ -89,6 +102,9 @@ func (c *accountsCommand) read(ctx context.Context, d *db.DB, month model.Month)
 			Pageviews: row.Pageviews, CaptchaPlan: row.CaptchaPlan, Verifications: row.Verifications, SiteList: []siteLine{},
 		}
 
+		if lines[i].UserList, err = membersOf(ctx, d, row.ID); err != nil {
+			return nil, err
+		}
 		list, err := sites.New(d).Sites(ctx, row.ID, 0, model.MaxSites)
 		if err != nil {
 			return nil, err
@@ -114,15 +130,33 @@ func (c *accountsCommand) read(ctx context.Context, d *db.DB, month model.Month)
 	return lines, nil
 }
 
-// writeAccounts prints a line for each account, and one for each of its sites.
+// membersOf returns the users of an account.
+func membersOf(ctx context.Context, d *db.DB, accountID int64) ([]memberLine, error) {
+	users, err := accounts.New(d).Members(ctx, accountID)
+	if err != nil {
+		return nil, err
+	}
+
+	lines := make([]memberLine, len(users))
+	for i, user := range users {
+		lines[i] = memberLine{Email: user.Email, Role: user.Role}
+	}
+
+	return lines, nil
+}
+
+// writeAccounts prints a line for each account, and one for each of its users and sites.
 func writeAccounts(w io.Writer, lines []accountLine) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ACCOUNT / SITE\tCREATED\tPLAN\tUSED\tMEMBERS")
+	fmt.Fprintln(table, "ACCOUNT / USER / SITE\tCREATED\tROLE / SITE KEY\tPLAN\tUSED")
 	for _, line := range lines {
-		fmt.Fprintf(table, "%s\t%s\tcaptcha %s\t%d verifications\t%d\n",
-			line.Name, line.CreatedAt.Format(time.DateOnly), line.CaptchaPlan, line.Verifications, line.Members)
+		fmt.Fprintf(table, "%s\t%s\t\tcaptcha %s\t%d verifications\n",
+			line.Name, line.CreatedAt.Format(time.DateOnly), line.CaptchaPlan, line.Verifications)
+		for _, user := range line.UserList {
+			fmt.Fprintf(table, "  %s\t\t%s\t\t\n", user.Email, user.Role)
+		}
 		for _, site := range line.SiteList {
-			fmt.Fprintf(table, "  %s\t\t%s\t%d of %d\t\n", site.Domain, site.Plan, site.Pageviews, site.Quota)
+			fmt.Fprintf(table, "  %s\t\t%s\t%s\t%d of %d\n", site.Domain, site.SiteKey, site.Plan, site.Pageviews, site.Quota)
 		}
 	}
 
@@ -130,7 +164,7 @@ func writeAccounts(w io.Writer, lines []accountLine) error {
 }
 
 type installationCommand struct {
-	JSON bool `name:"json" help:"Print JSON."`
+	JSON commandline.Switch `long:"json" description:"Print JSON."`
 }
 
 // installation is the state of the installation as the command prints it.
@@ -160,16 +194,21 @@ type installation struct {
 
 // Run prints the state. The settings are those of this command's environment, which can differ from a
 // running process's.
-func (c *installationCommand) Run(ctx context.Context, term terminal, settings *config.Config, d *db.DB) error {
-	state, err := readInstallation(ctx, settings, d)
+func (c *installationCommand) Run(ctx context.Context, s *session) error {
+	d, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+
+	state, err := readInstallation(ctx, s.settings, d)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return writeJSON(term.out, state)
+		return writeJSON(s.out, state)
 	}
 
-	return state.write(term.out)
+	return state.write(s.out)
 }
 
 // readInstallation returns the state of the installation.

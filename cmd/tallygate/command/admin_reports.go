@@ -4,26 +4,32 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/reports"
 )
 
 // checkReportsCommand compares stored reports with the rows that they were counted from.
 type checkReportsCommand struct {
-	SiteKey siteKey `arg:"" optional:"" help:"The key of one site, 32 hexadecimal characters. Default: all sites."`
+	Args struct {
+		SiteKey siteKey `positional-arg-name:"<site-key>" description:"The key of one site, 32 hexadecimal characters. Default: all sites."`
+	} `positional-args:"yes"`
 }
 
 // Run counts each day by SQL and compares. It fails if a figure differs.
-func (c *checkReportsCommand) Run(ctx context.Context, term terminal, d *db.DB) error {
-	check := &reportsCheck{store: reports.New(d), term: term}
-	if c.SiteKey == "" {
+func (c *checkReportsCommand) Run(ctx context.Context, s *session) error {
+	d, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+
+	check := &reportsCheck{store: reports.New(d), term: s.terminal}
+	if c.Args.SiteKey == "" {
 		if err := check.store.CheckSites(ctx, func(id int64) error { return check.site(ctx, id) }); err != nil {
 			return err
 		}
 		return check.summary()
 	}
 
-	site, err := c.SiteKey.site(ctx, d)
+	site, err := c.Args.SiteKey.site(ctx, d)
 	if err != nil {
 		return err
 	}

@@ -13,29 +13,35 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 )
 
 // applyCommand applies the settings in a file to an account's sites.
 type applyCommand struct {
-	File string `arg:"" type:"existingfile" help:"A file in YAML or JSON, see docs/operations.md."`
+	Args struct {
+		File existingFile `positional-arg-name:"<file>" description:"A file in YAML or JSON, see docs/operations.md."`
+	} `positional-args:"yes" required:"yes"`
 }
 
 // errNoChange rolls back a transaction without changes.
 var errNoChange = errors.New("nothing changed")
 
 // Run applies the whole file, or nothing if anything is refused.
-func (c *applyCommand) Run(ctx context.Context, term terminal, settings *config.Config, d *db.DB) error {
-	text, err := os.ReadFile(c.File)
+func (c *applyCommand) Run(ctx context.Context, s *session) error {
+	d, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+
+	text, err := os.ReadFile(string(c.Args.File))
 	if err != nil {
 		return err
 	}
 
 	file, err := parseSites(text)
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.File, err)
+		return fmt.Errorf("%s: %w", c.Args.File, err)
 	}
 
 	account, err := accountByEmail(ctx, d, file.Account)
@@ -45,7 +51,7 @@ func (c *applyCommand) Run(ctx context.Context, term terminal, settings *config.
 
 	var changes []string
 	err = sites.New(d).InTx(ctx, func(ctx context.Context, store *sites.Store) error {
-		a := &applier{settings: settings, store: store, accountID: account.ID}
+		a := &applier{settings: s.settings, store: store, accountID: account.ID}
 		err := a.apply(ctx, file)
 		if changes = a.changes; err == nil && len(changes) == 0 {
 			err = errNoChange
@@ -59,7 +65,7 @@ func (c *applyCommand) Run(ctx context.Context, term terminal, settings *config.
 		return err
 	}
 
-	fmt.Fprintln(term.out, strings.Join(changes, "\n"))
+	fmt.Fprintln(s.out, strings.Join(changes, "\n"))
 	return nil
 }
 
@@ -121,7 +127,7 @@ func (a *applier) apply(ctx context.Context, file *sitesFile) error {
 
 	seen := make(map[string]bool)
 	for _, site := range file.Sites {
-		domain, err := model.ParseDomain(site.Domain, a.settings.AllowLocalDomains)
+		domain, err := model.ParseDomain(site.Domain, bool(a.settings.AllowLocalDomains))
 		if err == nil && seen[domain] {
 			err = model.InvalidField("domain", "invalid_domain", "The file has this site twice.")
 		}
@@ -236,7 +242,7 @@ func (a *applier) domains(
 	domains := make([]string, len(*texts))
 	for i, text := range *texts {
 		var err error
-		if domains[i], err = parse(text, a.settings.AllowLocalDomains); err != nil {
+		if domains[i], err = parse(text, bool(a.settings.AllowLocalDomains)); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", list, text, err)
 		}
 	}

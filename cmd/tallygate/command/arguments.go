@@ -4,47 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
-	"github.com/alecthomas/kong"
-
-	"github.com/tallygate/tallygate/cmd/tallygate/config"
-	"github.com/tallygate/tallygate/cmd/tallygate/database"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// connection is the migrated database of a command. It is opened when a Run method takes a *db.DB.
-type connection struct {
-	db   *db.DB
-	hold *database.Hold
-}
-
-// open opens the database. kong calls it once at most, before the command's Run.
-func (c *connection) open(ctx context.Context, settings *config.Config, term terminal) (*db.DB, error) {
-	var err error
-	c.db, c.hold, err = database.Open(ctx, settings, settings.Logger(term.log))
-	return c.db, err
-}
-
-// close closes the database after a command that ended with err. Domain errors are reduced to the
-// messages for people, one on each line.
-func (c *connection) close(err error) error {
-	if c.db == nil {
-		return err
-	}
-	defer c.hold.Release()
-
-	return readable(errors.Join(err, c.db.Close()))
-}
-
 // email is an argument that is an e-mail address.
 type email string
 
-// UnmarshalText parses and normalizes an address.
-func (e *email) UnmarshalText(text []byte) error {
-	address, err := model.ParseEmail(string(text))
+// UnmarshalFlag parses and normalizes an address.
+func (e *email) UnmarshalFlag(text string) error {
+	address, err := model.ParseEmail(text)
 	if shown, ok := errors.AsType[*model.Error](err); ok {
 		return errors.New(shown.Message)
 	}
@@ -53,19 +26,11 @@ func (e *email) UnmarshalText(text []byte) error {
 	return err
 }
 
-// accountOf is the e-mail address of a user in an argument. Run gets the user's default account, if
-// it takes a *model.Account after the *db.DB.
+// accountOf is the e-mail address of a user, and stands for the default account of the user.
 type accountOf string
 
-// UnmarshalText parses and normalizes an address.
-func (a *accountOf) UnmarshalText(text []byte) error { return (*email)(a).UnmarshalText(text) }
-
-// AfterApply binds the account.
-func (a accountOf) AfterApply(parsed *kong.Context) error {
-	return parsed.BindSingletonProvider(func(ctx context.Context, d *db.DB) (*model.Account, error) {
-		return accountByEmail(ctx, d, string(a))
-	})
-}
+// UnmarshalFlag parses and normalizes an address.
+func (a *accountOf) UnmarshalFlag(text string) error { return (*email)(a).UnmarshalFlag(text) }
 
 // accountByEmail returns the default account of the user with an address.
 func accountByEmail(ctx context.Context, d *db.DB, address string) (*model.Account, error) {
@@ -76,18 +41,26 @@ func accountByEmail(ctx context.Context, d *db.DB, address string) (*model.Accou
 
 	user, err := accounts.New(d).UserByEmail(ctx, address)
 	if err != nil {
-		return nil, fmt.Errorf("account %s: %w", address, err)
+		return nil, noUser(err, address)
 	}
 
 	return user.Account, nil
 }
 
+// noUser says which user is missing if err is model.ErrNotFound. It returns other errors as they are.
+func noUser(err error, address string) error {
+	if !errors.Is(err, model.ErrNotFound) {
+		return err
+	}
+	return fmt.Errorf("there is no user with the address %s; \"tallygate admin users\" lists the users", address)
+}
+
 // day is an argument that is a date.
 type day model.Day
 
-// UnmarshalText parses a date.
-func (d *day) UnmarshalText(text []byte) error {
-	parsed, err := model.ParseDay(string(text))
+// UnmarshalFlag parses a date.
+func (d *day) UnmarshalFlag(text string) error {
+	parsed, err := model.ParseDay(text)
 	if err != nil {
 		return fmt.Errorf("%q is not a day such as 2026-05-31", text)
 	}
@@ -96,12 +69,22 @@ func (d *day) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// siteKey is the key of a site in an argument. Run gets the site, if it takes a *model.SiteRules after
-// the *db.DB.
-type siteKey string
+// existingFile is the path of a file that exists.
+type existingFile string
 
-// AfterApply binds the site.
-func (k siteKey) AfterApply(parsed *kong.Context) error { return parsed.BindSingletonProvider(k.site) }
+// UnmarshalFlag checks the file.
+func (f *existingFile) UnmarshalFlag(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		err = fmt.Errorf("%s is a folder", path)
+	}
+
+	*f = existingFile(path)
+	return err
+}
+
+// siteKey is the key of a site.
+type siteKey string
 
 // site returns the site with the key.
 func (k siteKey) site(ctx context.Context, d *db.DB) (*model.SiteRules, error) {

@@ -11,34 +11,15 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"syscall"
 
-	"github.com/alecthomas/kong"
+	"github.com/jessevdk/go-flags"
 
-	"github.com/tallygate/tallygate/cmd/environment"
+	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/db/audit"
 )
-
-// commands is the command line.
-type commands struct {
-	config.Config `embed:"" group:"Settings:"`
-
-	Serve   serveCommand   `cmd:"" default:"withargs"`
-	Demo    demoCommand    `cmd:""`
-	Migrate migrateCommand `cmd:""`
-	Doctor  doctorCommand  `cmd:""`
-	Health  healthCommand  `cmd:""`
-	Version versionCommand `cmd:""`
-	Admin   adminCommands  `cmd:""`
-}
-
-// terminal is the output of a command: results on out, log lines on log.
-type terminal struct {
-	out, log io.Writer
-}
 
 // Main runs the command in the process's arguments until it is done, or until the first SIGINT or
 // SIGTERM. It ends the process with the status of Run.
@@ -77,59 +58,64 @@ func setGarbageCollector() {
 // the exit status: 0, 1 if the command failed, or 2 if the command line or the environment is
 // invalid.
 func Run(ctx context.Context, args []string, out, log io.Writer) int {
-	term := terminal{out: out, log: log}
-	var cli commands
-	exited := -1
-	parser, err := newParser(ctx, &cli, term, func(status int) { exited = status })
-	if err != nil {
-		fmt.Fprintln(term.log, "tallygate:", err)
+	s := &session{terminal: terminal{out: out, log: log}}
+	command, err := s.parse(args)
+	switch {
+	case errors.Is(err, commandline.ErrHelp):
+		return 0
+	case err != nil:
+		reportFailure(s.log, wantsJSON(args), err.Error())
 		return 2
 	}
 
-	command, err := parser.Parse(args)
-
-	// --help was printed.
-	if exited >= 0 {
-		return exited
+	if strings.HasPrefix(s.name(), "admin ") {
+		ctx = audit.WithActor(ctx, audit.Actor{Kind: audit.CommandLine, Action: s.name()})
 	}
 
-	if err != nil {
-		// The rest of the message repeats the variable's value, which may be a secret.
-		message, _, _ := strings.Cut(err.Error(), " (from envar ")
-		reportFailure(term.log, wantsJSON(args), message)
-		return 2
-	}
-
-	if name := adminCommand(command); name != "" {
-		actor := audit.Actor{Kind: audit.CommandLine, Action: name}
-		command.BindTo(audit.WithActor(ctx, actor), (*context.Context)(nil))
-	}
-
-	var d connection
-	if err := command.BindSingletonProvider(d.open); err != nil {
-		fmt.Fprintln(term.log, "tallygate:", err)
-		return 2
-	}
-
-	err = d.close(command.Run())
+	err = s.close(command.Run(ctx, s))
 	if status, ok := errors.AsType[exitStatus](err); ok {
 		return int(status)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
-		reportFailure(term.log, cli.logsJSON(command.Command()), err.Error())
+		// The admin commands write for people.
+		asJSON := s.settings.LogFormat == config.FormatJSON && s.serves()
+		reportFailure(s.log, asJSON, s.parser.NameVariables(err.Error()))
 		return 1
 	}
 
 	return 0
 }
 
-// adminCommand returns the name of an admin command, such as "admin set-plan"; "" for other commands.
-func adminCommand(command *kong.Context) string {
-	words := strings.Fields(command.Command())
-	if len(words) < 2 || words[0] != "admin" {
-		return ""
+// parse parses the arguments and the environment, and checks the settings. It returns the command.
+func (s *session) parse(args []string) (runner, error) {
+	var err error
+	s.settings = new(config.Config)
+	if s.parser, err = newParser(s.settings); err != nil {
+		return nil, err
 	}
-	return words[0] + " " + words[1]
+
+	selected, err := s.parser.Parse(args, s.out)
+	if err != nil {
+		return nil, err
+	}
+
+	command, ok := selected.(runner)
+	if !ok {
+		return nil, fmt.Errorf("%s cannot be run", s.parser.Path())
+	}
+	if unknown := unknownVariables(s.parser); len(unknown) > 0 && s.serves() {
+		return nil, errors.New(strings.Join(unknown, "; "))
+	}
+
+	err = s.settings.Validate()
+	if c, ok := command.(checker); ok && err == nil {
+		err = c.check(s)
+	}
+	if err != nil {
+		return nil, errors.New(s.parser.NameVariables(err.Error()))
+	}
+
+	return command, nil
 }
 
 // reportFailure writes the reason for the failure as the last log line.
@@ -139,11 +125,6 @@ func reportFailure(w io.Writer, asJSON bool, message string) {
 		return
 	}
 	slog.New(slog.NewJSONHandler(w, nil)).Error(message)
-}
-
-// logsJSON reports whether a command writes JSON log lines. The admin commands write for people.
-func (c *commands) logsJSON(command string) bool {
-	return c.LogFormat == config.FormatJSON && slices.Contains([]string{"serve", "demo", "migrate"}, command)
 }
 
 // wantsJSON reports whether an invalid command line and environment select JSON log lines.
@@ -166,54 +147,51 @@ func wantsJSON(args []string) bool {
 	return format == config.FormatJSON
 }
 
-// newParser returns a parser of the command line and the environment. It calls exit with the status
-// after printing help.
-func newParser(ctx context.Context, cli *commands, term terminal, exit func(status int)) (*kong.Kong, error) {
-	return kong.New(cli,
-		kong.Name("tallygate"),
-		kong.Description("Cookieless web analytics and an invisible proof-of-work captcha."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Help(printHelp),
-		kong.ValueFormatter(describe),
-		kong.PostBuild(addTexts),
-		environment.IgnoreEmpty(),
-		kong.Writers(term.out, term.log),
-		kong.Exit(exit),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(term, &cli.Config),
-	)
+// entry is a command by its name.
+type entry struct {
+	name     string
+	data     any // a runner, unless the command has commands
+	commands []entry
 }
 
-// printHelp prints the help of a command with the settings after its own flags, and the help of a list of
-// commands without settings.
-func printHelp(options kong.HelpOptions, parsed *kong.Context) error {
-	var own, settings []*kong.Flag
-	for _, flag := range parsed.Model.Flags {
-		if flag.Group == nil {
-			own = append(own, flag)
-		} else {
-			settings = append(settings, flag)
+// newParser returns a parser of the command line and the environment, which sets the settings.
+func newParser(settings *config.Config) (*commandline.Parser, error) {
+	parser, err := commandline.New("tallygate", "Cookieless web analytics and an invisible proof-of-work captcha.")
+	if err != nil {
+		return nil, err
+	}
+	if err := parser.AddSettings(settings); err != nil {
+		return nil, err
+	}
+
+	if err := addCommands(parser, parser.Command, []entry{
+		{name: "serve", data: new(serveCommand)},
+		{name: "demo", data: new(demoCommand)},
+		{name: "migrate", data: new(migrateCommand)},
+		{name: "doctor", data: new(doctorCommand)},
+		{name: "health", data: new(healthCommand)},
+		{name: "version", data: new(versionCommand)},
+		{name: "admin", data: new(struct{}), commands: adminCommands()},
+	}); err != nil {
+		return nil, err
+	}
+
+	parser.SetDefault(parser.Command, "serve")
+	parser.SetDefault(parser.Find("admin").Find("cells"), "list")
+	addTexts(parser)
+	return parser, nil
+}
+
+// addCommands adds commands with the commands below them.
+func addCommands(parser *commandline.Parser, parent *flags.Command, entries []entry) error {
+	for _, e := range entries {
+		command, err := parser.Add(parent, e.name, e.data)
+		if err != nil {
+			return err
+		}
+		if err := addCommands(parser, command, e.commands); err != nil {
+			return err
 		}
 	}
-	parsed.Model.Flags = own
-
-	if selected := parsed.Selected(); selected != nil && selected.Leaf() {
-		selected.Flags = append(selected.Flags, settings...)
-	}
-
-	return kong.DefaultHelpPrinter(options, parsed)
-}
-
-// describe returns a setting's help text: meaning, default and environment variable.
-func describe(v *kong.Value) string {
-	text := v.Help
-	if v.HasDefault && v.Default != "" {
-		text += " Default: " + v.Default + "."
-	}
-
-	for _, name := range v.Tag.Envs {
-		text += " ($" + name + ")"
-	}
-
-	return text
+	return nil
 }

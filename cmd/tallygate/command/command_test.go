@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,54 +18,52 @@ import (
 func TestWrongSettings(t *testing.T) {
 	for _, test := range []struct {
 		setting, value string
-		flag           string
+		want           string // in addition to the setting
 		secret         bool
 	}{
-		{setting: "TALLYGATE_DATABASE_URL", value: "mysql://user:hunter2@127.0.0.1/x", flag: "--database-url",
-			secret: true},
-		{setting: "TALLYGATE_REDIS_URL", value: "memcached://:hunter2@127.0.0.1", flag: "--redis-url", secret: true},
+		{setting: "TALLYGATE_DATABASE_URL", value: "mysql://user:hunter2@127.0.0.1/x", secret: true},
+		{setting: "TALLYGATE_REDIS_URL", value: "memcached://:hunter2@127.0.0.1", secret: true},
 		{setting: "TALLYGATE_CELL_ADDRESSES", value: "2=postgres://u:hunter2@127.0.0.1/x,3=mysql://u:hunter2@127.0.0.1/x",
-			flag: "--cell-addresses", secret: true},
-		{setting: "TALLYGATE_CELL_ADDRESSES", value: "postgres://u:hunter2@127.0.0.1/x", flag: "--cell-addresses", secret: true},
-		{setting: "TALLYGATE_CELL_ADDRESSES", value: "2=postgres://u:hunter2@127.0.0.1/x", flag: "--cell-addresses", secret: true}, // on SQLite
-		{setting: "TALLYGATE_ROLES", value: "control,cook", flag: "--roles"},
-		{setting: "TALLYGATE_CONTROL_ADDR", value: "8080", flag: "--control-addr"},
-		{setting: "TALLYGATE_DATA_ADDR", value: "127.0.0.1:99999", flag: "--data-addr"},
-		{setting: "TALLYGATE_BASE_URL", value: "app.example.com", flag: "--base-url"},
-		{setting: "TALLYGATE_ANALYTICS_URL", value: "https://stats.example.com/path", flag: "--analytics-url"},
-		{setting: "TALLYGATE_CAPTCHA_URL", value: "ftp://captcha.example.com", flag: "--captcha-url"},
-		{setting: "TALLYGATE_SECRET", value: "hunter2", flag: "--secret", secret: true},
-		{setting: "TALLYGATE_SECRET_PREVIOUS", value: "hunter2", flag: "--secret-previous", secret: true},
-		{setting: "TALLYGATE_ACCEPT_LOST_LOG", value: "perhaps", flag: "--accept-lost-log"},
-		{setting: "TALLYGATE_TRUSTED_PROXIES", value: "10.0.0.0/8,10.0.0.0/33", flag: "--trusted-proxies"},
-		{setting: "TALLYGATE_TRUSTED_PROXIES", value: "127.0.0.1,0.0.0.0/0", flag: "--trusted-proxies: 0.0.0.0/0 trusts every address"},
-		{setting: "TALLYGATE_TRUSTED_PROXIES", value: "192.0.2.1/0", flag: "--trusted-proxies: 0.0.0.0/0 trusts every address"},
-		{setting: "TALLYGATE_TRUSTED_PROXIES", value: "::/0,127.0.0.1", flag: "--trusted-proxies: ::/0 trusts every address"},
-		{setting: "TALLYGATE_TRUSTED_PROXIES", value: "::ffff:0:0/96", flag: "--trusted-proxies: 0.0.0.0/0 trusts every address"},
-		{setting: "TALLYGATE_SIGNUPS", value: "sometimes", flag: "--signups"},
-		{setting: "TALLYGATE_DEFAULT_SITE_PLAN", value: "GOLD", flag: "--default-site-plan"},
-		{setting: "TALLYGATE_DEFAULT_CAPTCHA_PLAN", value: "PRO_2M", flag: "--default-captcha-plan"},
-		{setting: "TALLYGATE_CAPTCHA_DIFFICULTY", value: "1000", flag: "--captcha-difficulty"},
-		{setting: "TALLYGATE_CAPTCHA_TEST_SITEKEY", value: "perhaps", flag: "--captcha-test-sitekey"},
-		{setting: "TALLYGATE_FLOOD_BURST", value: "-1", flag: "--flood-burst"},
-		{setting: "TALLYGATE_FLOOD_RATE", value: "0", flag: "--flood-rate"},
-		{setting: "TALLYGATE_SERVER_FLOOD_BURST", value: "1000000001", flag: "--server-flood-burst"},
-		{setting: "TALLYGATE_SERVER_FLOOD_RATE", value: "0", flag: "--server-flood-rate"},
-		{setting: "TALLYGATE_HIT_WRITERS", value: "0", flag: "--hit-writers"},
-		{setting: "TALLYGATE_HIT_WRITERS", value: "17", flag: "--hit-writers"},
-		{setting: "TALLYGATE_HIT_WRITERS", value: "2", flag: "--hit-writers"}, // on SQLite
-		{setting: "TALLYGATE_RETENTION_MONTHS", value: "121", flag: "--retention-months"},
-		{setting: "TALLYGATE_ALLOW_LOCAL_DOMAINS", value: "perhaps", flag: "--allow-local-domains"},
-		{setting: "TALLYGATE_WEBHOOK_ALLOW_NETS", value: "10.0.0.0/33", flag: "--webhook-allow-nets"},
-		{setting: "TALLYGATE_WEBHOOK_CA_FILE", value: "/nowhere.pem", flag: "--webhook-ca-file"},
-		{setting: "TALLYGATE_SMTP_URL", value: "pop3://user:hunter2@mail.example.com", flag: "--smtp-url",
 			secret: true},
-		{setting: "TALLYGATE_MAIL_FROM", value: "no-address", flag: "--mail-from"},
-		{setting: "TALLYGATE_DRAIN_DELAY", value: "61s", flag: "--drain-delay"},
-		{setting: "TALLYGATE_DRAIN_DELAY", value: "soon", flag: "--drain-delay"},
-		{setting: "TALLYGATE_METRICS_ADDR", value: "9090", flag: "--metrics-addr"},
-		{setting: "TALLYGATE_LOG_LEVEL", value: "loud", flag: "--log-level"},
-		{setting: "TALLYGATE_LOG_FORMAT", value: "xml", flag: "--log-format"},
+		{setting: "TALLYGATE_CELL_ADDRESSES", value: "postgres://u:hunter2@127.0.0.1/x", secret: true},
+		{setting: "TALLYGATE_CELL_ADDRESSES", value: "2=postgres://u:hunter2@127.0.0.1/x", secret: true}, // on SQLite
+		{setting: "TALLYGATE_ROLES", value: "control,cook"},
+		{setting: "TALLYGATE_CONTROL_ADDR", value: "8080"},
+		{setting: "TALLYGATE_DATA_ADDR", value: "127.0.0.1:99999"},
+		{setting: "TALLYGATE_BASE_URL", value: "app.example.com"},
+		{setting: "TALLYGATE_ANALYTICS_URL", value: "https://stats.example.com/path"},
+		{setting: "TALLYGATE_CAPTCHA_URL", value: "ftp://captcha.example.com"},
+		{setting: "TALLYGATE_SECRET", value: "hunter2", secret: true},
+		{setting: "TALLYGATE_SECRET_PREVIOUS", value: "hunter2", secret: true},
+		{setting: "TALLYGATE_ACCEPT_LOST_LOG", value: "perhaps"},
+		{setting: "TALLYGATE_TRUSTED_PROXIES", value: "10.0.0.0/8,10.0.0.0/33"},
+		{setting: "TALLYGATE_TRUSTED_PROXIES", value: "127.0.0.1,0.0.0.0/0", want: "0.0.0.0/0 trusts every address"},
+		{setting: "TALLYGATE_TRUSTED_PROXIES", value: "192.0.2.1/0", want: "0.0.0.0/0 trusts every address"},
+		{setting: "TALLYGATE_TRUSTED_PROXIES", value: "::/0,127.0.0.1", want: "::/0 trusts every address"},
+		{setting: "TALLYGATE_TRUSTED_PROXIES", value: "::ffff:0:0/96", want: "0.0.0.0/0 trusts every address"},
+		{setting: "TALLYGATE_SIGNUPS", value: "sometimes"},
+		{setting: "TALLYGATE_DEFAULT_SITE_PLAN", value: "GOLD"},
+		{setting: "TALLYGATE_DEFAULT_CAPTCHA_PLAN", value: "PRO_2M"},
+		{setting: "TALLYGATE_CAPTCHA_DIFFICULTY", value: "1000"},
+		{setting: "TALLYGATE_CAPTCHA_TEST_SITEKEY", value: "perhaps"},
+		{setting: "TALLYGATE_FLOOD_BURST", value: "-1"},
+		{setting: "TALLYGATE_FLOOD_RATE", value: "0"},
+		{setting: "TALLYGATE_SERVER_FLOOD_BURST", value: "1000000001"},
+		{setting: "TALLYGATE_SERVER_FLOOD_RATE", value: "0"},
+		{setting: "TALLYGATE_HIT_WRITERS", value: "0"},
+		{setting: "TALLYGATE_HIT_WRITERS", value: "17"},
+		{setting: "TALLYGATE_HIT_WRITERS", value: "2"}, // on SQLite
+		{setting: "TALLYGATE_RETENTION_MONTHS", value: "121"},
+		{setting: "TALLYGATE_ALLOW_LOCAL_DOMAINS", value: "perhaps"},
+		{setting: "TALLYGATE_WEBHOOK_ALLOW_NETS", value: "10.0.0.0/33"},
+		{setting: "TALLYGATE_WEBHOOK_CA_FILE", value: "/nowhere.pem"},
+		{setting: "TALLYGATE_SMTP_URL", value: "pop3://user:hunter2@mail.example.com", secret: true},
+		{setting: "TALLYGATE_MAIL_FROM", value: "no-address"},
+		{setting: "TALLYGATE_DRAIN_DELAY", value: "61s"},
+		{setting: "TALLYGATE_DRAIN_DELAY", value: "soon"},
+		{setting: "TALLYGATE_METRICS_ADDR", value: "9090"},
+		{setting: "TALLYGATE_LOG_LEVEL", value: "loud"},
+		{setting: "TALLYGATE_LOG_FORMAT", value: "xml"},
 	} {
 		t.Run(test.setting, func(t *testing.T) {
 			for name, value := range map[string]string{"DATA_DIR": t.TempDir(), "CONTROL_ADDR": "127.0.0.1:0",
@@ -85,11 +82,27 @@ func TestWrongSettings(t *testing.T) {
 			if status == 0 || out.Len() > 0 {
 				t.Errorf("exit status %d, output %q; want a failure and nothing", status, &out)
 			}
-			if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), test.flag) {
-				t.Errorf("want one line that names %s, got %q", test.flag, &log)
+			if strings.Count(log.String(), "\n") != 1 || !strings.HasPrefix(log.String(), "tallygate: "+test.setting) ||
+				!strings.Contains(log.String(), test.want) {
+				t.Errorf("want one line that names %s, got %q", test.setting, &log)
 			}
 			if test.secret && strings.Contains(log.String(), "hunter2") {
 				t.Errorf("the secret is repeated: %q", &log)
+			}
+
+			// The same value as a flag.
+			t.Setenv(test.setting, "")
+			flag := "--" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(test.setting, "TALLYGATE_"), "_", "-"))
+			byVariable := log.String()
+			log.Reset()
+
+			Run(ctx, []string{"serve", flag + "=" + test.value}, &out, &log)
+			if want := strings.Replace(byVariable, test.setting, flag, 1); log.String() != want {
+				t.Errorf("as a flag: %q, want %q", &log, want)
+			}
+
+			if files, err := os.ReadDir(os.Getenv("TALLYGATE_DATA_DIR")); err != nil || len(files) > 0 {
+				t.Errorf("the refused service wrote %v, %v", files, err)
 			}
 		})
 	}
@@ -98,7 +111,11 @@ func TestWrongSettings(t *testing.T) {
 // TestEmptyVariables checks that with every variable empty, as compose and systemd files may set
 // them, each setting of every command has its default.
 func TestEmptyVariables(t *testing.T) {
-	variables := environmentOf(reflect.TypeFor[commands]())
+	parser, err := newParser(new(config.Config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	variables := parser.Variables()
 	if len(variables) < reflect.TypeFor[config.Config]().NumField() {
 		t.Fatalf("%d variables found, fewer than there are settings", len(variables))
 	}
@@ -114,47 +131,29 @@ func TestEmptyVariables(t *testing.T) {
 			}
 		}
 
-		want := parsed(t, commandLine)
+		want, wantCommand := parsed(t, commandLine)
 
 		for _, name := range variables {
 			t.Setenv(name, "")
 		}
 
-		if got := parsed(t, commandLine); !reflect.DeepEqual(got, want) {
-			t.Errorf("%v with empty variables:\n%+v, want\n%+v", commandLine, got, want)
+		got, command := parsed(t, commandLine)
+		if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(command, wantCommand) {
+			t.Errorf("%v with empty variables:\n%+v %+v, want\n%+v %+v", commandLine, got, command, want, wantCommand)
 		}
 	}
 }
 
-// environmentOf returns the environment variables of a command line's type.
-func environmentOf(t reflect.Type) []string {
-	var names []string
-	for i := range t.NumField() {
-		field := t.Field(i)
-		if name := field.Tag.Get("env"); name != "" {
-			names = append(names, name)
-		} else if field.Type.Kind() == reflect.Struct {
-			names = append(names, environmentOf(field.Type)...)
-		}
-	}
-
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// parsed parses a command line as run does.
-func parsed(t *testing.T, args []string) *commands {
+// parsed parses a command line as Run does, and returns the settings and the command.
+func parsed(t *testing.T, args []string) (*config.Config, runner) {
 	t.Helper()
-	var cli commands
-	parser, err := newParser(t.Context(), &cli, terminal{out: t.Output(), log: t.Output()}, func(int) {})
+	s := &session{terminal: terminal{out: t.Output(), log: t.Output()}}
+	command, err := s.parse(args)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := parser.Parse(args); err != nil {
 		t.Errorf("%v: %v", args, err)
 	}
 
-	return &cli
+	return s.settings, command
 }
 
 // TestCancelledRun checks that a signal during the start is not reported as a failure.

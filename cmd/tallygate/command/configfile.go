@@ -13,7 +13,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 )
@@ -90,18 +89,25 @@ type sitekeyFile struct {
 
 // exportConfigCommand prints the settings of an account as a file for applyCommand.
 type exportConfigCommand struct {
-	Email accountOf `arg:"" help:"E-mail address of a user of the account."`
+	Args struct {
+		Email accountOf `positional-arg-name:"<email>" description:"E-mail address of a user of the account."`
+	} `positional-args:"yes" required:"yes"`
 }
 
 // Run prints the file. Equal settings make an equal file.
-func (c *exportConfigCommand) Run(ctx context.Context, term terminal, d *db.DB, account *model.Account) error {
+func (c *exportConfigCommand) Run(ctx context.Context, s *session) error {
+	d, account, err := s.account(ctx, c.Args.Email)
+	if err != nil {
+		return err
+	}
+
 	file, err := readSites(ctx, sites.New(d), account.ID)
 	if err != nil {
 		return err
 	}
 
-	file.Account = string(c.Email)
-	return writeSites(term.out, file)
+	file.Account = string(c.Args.Email)
+	return writeSites(s.out, file)
 }
 
 func writeSites(out io.Writer, file *sitesFile) error {

@@ -6,10 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"slices"
-
-	"github.com/alecthomas/kong"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
@@ -19,26 +15,30 @@ import (
 // demoCommand runs the service with the demo: an owner, a site, and a website on a listener of its
 // own.
 type demoCommand struct {
-	DemoAddr config.Address `env:"TALLYGATE_DEMO_ADDR" default:"127.0.0.1:8082" placeholder:"HOST:PORT"`
+	DemoAddr config.Address `long:"demo-addr" env:"TALLYGATE_DEMO_ADDR" default:"127.0.0.1:8082" value-name:"HOST:PORT"`
 }
 
 // demoDataDir keeps the demo's data apart from real data.
 const demoDataDir = "./tallygate-demo"
 
-// AfterApply sets the demo's own data folder unless one was configured, even as the default of serve.
-func (c *demoCommand) AfterApply(parsed *kong.Context, settings *config.Config) error {
-	flag := func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == "data-dir" }
-	if !slices.ContainsFunc(parsed.Path, flag) && os.Getenv("TALLYGATE_DATA_DIR") == "" {
-		settings.DataDir = demoDataDir
+// check sets the demo's own data folder unless one was configured, even as the default of serve.
+func (c *demoCommand) check(s *session) error {
+	if !s.parser.IsConfigured("data-dir") {
+		s.settings.DataDir = demoDataDir
 	}
 	return nil
 }
 
 // Run serves until ctx ends.
-func (c *demoCommand) Run(ctx context.Context, term terminal, settings *config.Config) error {
-	settings.AllowLocalDomains = true
-	settings.Roles = []config.Role{config.RoleControl, config.RoleData, config.RoleWorker}
-	log := settings.Logger(term.log)
+func (c *demoCommand) Run(ctx context.Context, s *session) error {
+	s.settings.AllowLocalDomains = true
+	s.settings.Roles = []config.Role{config.RoleControl, config.RoleData, config.RoleWorker}
+	log := s.settings.Logger(s.log)
+
+	// A refused demo writes nothing.
+	if err := serve.Check(s.settings); err != nil {
+		return err
+	}
 
 	website, err := net.Listen("tcp", string(c.DemoAddr))
 	if err != nil {
@@ -46,16 +46,16 @@ func (c *demoCommand) Run(ctx context.Context, term terminal, settings *config.C
 	}
 	defer website.Close()
 
-	webhooks, err := demo.ListenForWebhooks(settings.DataDir, settings.WebhookCAFile)
+	webhooks, err := demo.ListenForWebhooks(s.settings.DataDir, s.settings.WebhookCAFile)
 	if err != nil {
 		return fmt.Errorf("prepare the demo's webhook receiver: %w", err)
 	}
 	defer webhooks.Listener.Close()
 
-	settings.WebhookCAFile = webhooks.CAFile
-	settings.WebhookAllowNets = append(settings.WebhookAllowNets, config.Network{Prefix: webhooks.Net})
+	s.settings.WebhookCAFile = webhooks.CAFile
+	s.settings.WebhookAllowNets = append(s.settings.WebhookAllowNets, config.Network{Prefix: webhooks.Net})
 
-	app, err := serve.Open(ctx, settings, log)
+	app, err := serve.Open(ctx, s.settings, log)
 	if err != nil {
 		return err
 	}
@@ -68,13 +68,13 @@ func (c *demoCommand) Run(ctx context.Context, term terminal, settings *config.C
 
 	d, err := demo.New(ctx, demo.Options{
 		DB:           app.DB(),
-		DataDir:      settings.DataDir,
+		DataDir:      s.settings.DataDir,
 		Control:      "http://" + app.Addr("control"),
 		Data:         "http://" + app.Addr("data"),
 		Webhooks:     webhooks,
-		BaseURL:      string(settings.BaseURL),
-		AnalyticsURL: string(settings.AnalyticsURL),
-		CaptchaURL:   string(settings.CaptchaURL),
+		BaseURL:      string(s.settings.BaseURL),
+		AnalyticsURL: string(s.settings.AnalyticsURL),
+		CaptchaURL:   string(s.settings.CaptchaURL),
 	})
 	if err != nil {
 		cancel()
@@ -94,7 +94,7 @@ func (c *demoCommand) Run(ctx context.Context, term terminal, settings *config.C
 
 	_, port, _ := net.SplitHostPort(website.Addr().String())
 	log.Info("listening", "role", "demo", "addr", website.Addr().String(), "url", "http://"+demo.Domain+":"+port)
-	d.Greet(term.out, port)
+	d.Greet(s.out, port)
 
 	return <-ended
 }

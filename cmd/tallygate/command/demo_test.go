@@ -1,9 +1,6 @@
 package command
 
-import (
-	"bytes"
-	"testing"
-)
+import "testing"
 
 // TestDemoDataDir: the demo has its own data folder unless one is configured, whatever its name.
 func TestDemoDataDir(t *testing.T) {
@@ -19,15 +16,9 @@ func TestDemoDataDir(t *testing.T) {
 	} {
 		t.Setenv("TALLYGATE_DATA_DIR", test.variable)
 
-		var cli commands
-		var out bytes.Buffer
-		parser, err := newParser(t.Context(), &cli, terminal{out: &out, log: &out}, func(int) {})
-		if err != nil {
-			t.Fatal(err)
-		}
-
-		if _, err := parser.Parse(append([]string{"demo"}, test.args...)); err != nil || cli.DataDir != test.want {
-			t.Errorf("%q %q: %q, %v; want %q", test.variable, test.args, cli.DataDir, err, test.want)
+		settings, _ := parsed(t, append([]string{"demo"}, test.args...))
+		if settings.DataDir != test.want {
+			t.Errorf("%q %q: %q, want %q", test.variable, test.args, settings.DataDir, test.want)
 		}
 	}
 }

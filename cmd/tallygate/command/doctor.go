@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/cmd/tallygate/doctor"
 )
 
 type doctorCommand struct {
-	Processes int  `default:"1" placeholder:"N" help:"Processes with these settings that share the database."`
-	JSON      bool `name:"json" help:"Print JSON."`
+	Processes int                `long:"processes" default:"1" value-name:"N" description:"Processes with these settings that share the database."`
+	JSON      commandline.Switch `long:"json" description:"Print JSON."`
 }
 
 // The exit statuses for findings. 2 is that of a wrong command line or environment.
@@ -23,13 +23,15 @@ const (
 )
 
 // Run checks the configuration and prints what should be changed.
-func (c *doctorCommand) Run(ctx context.Context, term terminal, settings *config.Config) error {
+func (c *doctorCommand) Run(ctx context.Context, s *session) error {
 	if c.Processes < 1 {
 		return fmt.Errorf("--processes: %d is not a positive number", c.Processes)
 	}
 
-	report := doctor.Examine(ctx, doctor.Options{Config: settings, Now: time.Now, Processes: c.Processes})
-	if err := c.print(term.out, report); err != nil {
+	report := doctor.Examine(ctx, doctor.Options{
+		Config: s.settings, Now: time.Now, Processes: c.Processes, UnknownVariables: unknownVariables(s.parser),
+	})
+	if err := c.print(s.out, report); err != nil {
 		return err
 	}
 
@@ -74,6 +76,6 @@ func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)
 type healthCommand struct{}
 
 // Run asks the running service. Container images without a shell use it as health check.
-func (c *healthCommand) Run(ctx context.Context, settings *config.Config) error {
-	return doctor.Ready(ctx, settings)
+func (c *healthCommand) Run(ctx context.Context, s *session) error {
+	return doctor.Ready(ctx, s.settings)
 }

@@ -4,38 +4,27 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
+	"github.com/jessevdk/go-flags"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
 )
 
 // TestHelp checks that the help of every command is the one in testdata/help.txt. A change of a
 // text there is a change for users. With -update it writes the file.
 func TestHelp(t *testing.T) {
 	const file = "testdata/help.txt"
-	t.Setenv("COLUMNS", "5000") // each flag on its own line
 
-	parser, err := newParser(t.Context(), new(commands), terminal{}, func(int) {})
+	parser, err := newParser(new(config.Config))
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	// The settings are the same for all commands, so the file has them once.
-	serve := helpOf(t, "serve")
-	settings := slices.DeleteFunc(slices.Clone(serve), func(line string) bool {
-		return !strings.Contains(line, "($TALLYGATE_")
-	})
-
 	var b strings.Builder
-	for _, path := range commandPaths(parser.Model.Node) {
-		fmt.Fprintf(&b, "$ tallygate %s --help\n", path)
-		lines := helpOf(t, path)
-		if path != "serve" {
-			lines = withoutSettings(lines, settings)
-		}
-		b.WriteString(strings.Join(lines, "\n") + "\n\n")
+	for _, line := range append(commandLines("", parser.Command, "--help"), "--help-settings") {
+		fmt.Fprintf(&b, "$ tallygate %s\n%s\n", line, helpOf(t, line))
 	}
 
 	if *updatePages {
@@ -49,40 +38,22 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// commandPaths returns the words of the program itself, of groups and of commands.
-func commandPaths(node *kong.Node) []string {
-	paths := []string{strings.TrimPrefix(strings.TrimPrefix(node.FullPath(), "tallygate"), " ")}
-	for _, child := range node.Children {
-		paths = append(paths, commandPaths(child)...)
-	}
-	return paths
-}
-
-// helpOf returns the lines that a command's --help prints, without their columns.
-func helpOf(t *testing.T, path string) []string {
-	t.Helper()
-
-	var out bytes.Buffer
-	if status := Run(t.Context(), append(strings.Fields(path), "--help"), &out, &out); status != 0 {
-		t.Fatalf("%s --help: exit status %d", path, status)
-	}
-
-	var lines []string
-	for line := range strings.Lines(out.String()) {
-		if words := strings.Join(strings.Fields(line), " "); words != "" {
-			lines = append(lines, words)
-		}
+// commandLines returns the words of a command and of all commands below it, with a flag.
+func commandLines(path string, command *flags.Command, flag string) []string {
+	lines := []string{path + flag}
+	for _, child := range command.Commands() {
+		lines = append(lines, commandLines(path+child.Name+" ", child, flag)...)
 	}
 	return lines
 }
 
-// withoutSettings replaces the settings in a command's help by their number.
-func withoutSettings(lines, settings []string) []string {
-	rest := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
-		return slices.Contains(settings, line)
-	})
-	if n := len(lines) - len(rest); n > 0 {
-		rest = append(rest, fmt.Sprintf("(%d settings as serve has them)", n))
+// helpOf returns the help that a command line prints.
+func helpOf(t *testing.T, line string) string {
+	t.Helper()
+
+	var out bytes.Buffer
+	if status := Run(t.Context(), strings.Fields(line), &out, &out); status != 0 {
+		t.Fatalf("%s: exit status %d", line, status)
 	}
-	return rest
+	return out.String()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/database"
 	"github.com/tallygate/tallygate/db"
@@ -14,18 +15,26 @@ import (
 )
 
 type migrateCommand struct {
-	Plan  bool `xor:"plan,check" help:"Print the pending migrations with their SQL, and change nothing."`
-	Check bool `xor:"plan,check"`
+	Plan  commandline.Switch `long:"plan" description:"Print the pending migrations with their SQL, and change nothing."`
+	Check commandline.Switch `long:"check"`
+}
+
+// check fails for two reports at once.
+func (c *migrateCommand) check(*session) error {
+	if c.Plan && c.Check {
+		return errors.New("--plan and --check can't be used together")
+	}
+	return nil
 }
 
 // Run migrates the database, or reports what that would do.
-func (c *migrateCommand) Run(ctx context.Context, term terminal, settings *config.Config) error {
+func (c *migrateCommand) Run(ctx context.Context, s *session) error {
 	if c.Plan || c.Check {
-		return c.report(ctx, term, settings)
+		return c.report(ctx, s.terminal, s.settings)
 	}
 
-	settings.NoMigrate = false
-	d, hold, err := database.Open(ctx, settings, settings.Logger(term.log))
+	s.settings.NoMigrate = false
+	d, hold, err := database.Open(ctx, s.settings, s.settings.Logger(s.log))
 	if err != nil {
 		return err
 	}
@@ -35,7 +44,7 @@ func (c *migrateCommand) Run(ctx context.Context, term terminal, settings *confi
 		return errors.Join(fmt.Errorf("create partitions: %w", err), d.Close())
 	}
 
-	fmt.Fprintln(term.out, "The schema is up to date.")
+	fmt.Fprintln(s.out, "The schema is up to date.")
 	return d.Close()
 }
 

@@ -4,10 +4,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
+	"github.com/jessevdk/go-flags"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 )
@@ -35,7 +36,7 @@ func TestConfigurationPage(t *testing.T) {
 func configurationPage(t *testing.T) string {
 	t.Helper()
 
-	parser, err := newParser(t.Context(), new(commands), terminal{}, func(int) {})
+	parser, err := newParser(new(config.Config))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,44 +47,46 @@ func configurationPage(t *testing.T) string {
 <!-- Generated from cmd/tallygate/config/config.go and texts.go by "make generate". Edit them, not this page. -->
 
 Each setting is an environment variable or a flag of the same name: ` + "`TALLYGATE_DATA_DIR`" + ` or ` + "`--data-dir`" + `. A flag takes
-precedence. An empty variable counts as unset. An invalid value stops the start with an error that names the setting. A list
-is separated by commas.
+precedence. An empty variable counts as unset. An invalid value stops the start with an error that names the setting, and so does
+a variable that begins with ` + "`TALLYGATE_`" + ` and is no setting. A list is separated by commas.
 
 | variable | default | meaning |
 |---|---|---|
 `)
 
-	writeSettings(&b, parser.Model.Flags)
-	for _, command := range parser.Model.Children {
-		writeSettings(&b, command.Flags)
+	for _, group := range parser.Groups() {
+		writeSettings(&b, group.Options())
+	}
+	for _, command := range parser.Commands() {
+		writeSettings(&b, command.Options())
 	}
 
 	return b.String()
 }
 
 // writeSettings writes the flags that have an environment variable.
-func writeSettings(b *strings.Builder, flags []*kong.Flag) {
-	for _, flag := range flags {
-		if len(flag.Tag.Envs) > 0 {
-			b.WriteString(settingRow(flag))
+func writeSettings(b *strings.Builder, settings []*flags.Option) {
+	for _, setting := range settings {
+		if setting.EnvDefaultKey != "" {
+			b.WriteString(settingRow(setting))
 		}
 	}
 }
 
 // settingRow returns a setting as a row of the table.
-func settingRow(setting *kong.Flag) string {
+func settingRow(setting *flags.Option) string {
 	value := "–"
 	switch {
-	case setting.HasDefault && setting.Default != "":
-		value = "`" + setting.Default + "`"
-	case setting.IsBool():
+	case len(setting.Default) > 0:
+		value = "`" + setting.Default[0] + "`"
+	case setting.Field().Type.Kind() == reflect.Bool:
 		value = "`false`"
 	}
 
-	meaning := setting.Help
-	if more := config.Texts[setting.Name].More; more != "" {
+	meaning := setting.Description
+	if more := config.Texts[setting.LongName].More; more != "" {
 		meaning += " " + more
 	}
 
-	return fmt.Sprintf("| `%s` | %s | %s |\n", setting.Tag.Envs[0], value, strings.ReplaceAll(meaning, "|", `\|`))
+	return fmt.Sprintf("| `%s` | %s | %s |\n", setting.EnvDefaultKey, value, strings.ReplaceAll(meaning, "|", `\|`))
 }

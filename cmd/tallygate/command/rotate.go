@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/cmd/tallygate/database"
 	"github.com/tallygate/tallygate/cmd/tallygate/secret"
 )
 
@@ -12,35 +12,39 @@ type rotateSecretCommand struct{}
 
 // Run replaces the application key in the database by the configured one. If the key is a file in
 // the data folder, it creates a new one.
-func (c *rotateSecretCommand) Run(ctx context.Context, term terminal, settings *config.Config) error {
-	result, err := secret.Rotate(ctx, settings, settings.Logger(term.log))
+func (c *rotateSecretCommand) Run(ctx context.Context, s *session) error {
+	if err := database.CheckExists(ctx, s.settings); err != nil {
+		return err
+	}
+
+	result, err := secret.Rotate(ctx, s.settings, s.settings.Logger(s.log))
 	if err != nil {
 		return err
 	}
 
 	if result.Already {
-		fmt.Fprintln(term.out, "The database used this key already.")
+		fmt.Fprintln(s.out, "The database used this key already.")
 	} else {
-		fmt.Fprintln(term.out, "The application key is replaced.")
+		fmt.Fprintln(s.out, "The application key is replaced.")
 	}
 
-	fmt.Fprintf(term.out, "Webhook secrets sealed with the new key: %d.\n", result.Resealed)
+	fmt.Fprintf(s.out, "Webhook secrets sealed with the new key: %d.\n", result.Resealed)
 
-	fmt.Fprintf(term.out, "TOTP secrets sealed with the new key: %d.\n", result.ResealedTOTP)
+	fmt.Fprintf(s.out, "TOTP secrets sealed with the new key: %d.\n", result.ResealedTOTP)
 
 	if len(result.Unreadable) > 0 {
-		fmt.Fprintf(term.out,
+		fmt.Fprintf(s.out,
 			"Neither key opens the webhook secrets of the sites %v. They are left as they are; their owners must "+
 				"set them again.\n", result.Unreadable)
 	}
 
 	if len(result.UnreadableUsers) > 0 {
-		fmt.Fprintf(term.out,
+		fmt.Fprintf(s.out,
 			"Neither key opens the TOTP secrets of %d users. They are left as they are; reset these users' second "+
 				"factors with \"tallygate admin reset-second-factor\".\n", len(result.UnreadableUsers))
 	}
 
-	fmt.Fprintln(term.out,
+	fmt.Fprintln(s.out,
 		"Keep the previous key (TALLYGATE_SECRET_PREVIOUS, or the file secret.previous) until the time that "+
 			"docs/operations.md names under \"Change the application key\".")
 	return nil

@@ -1,8 +1,9 @@
 package command
 
 import (
-	"github.com/alecthomas/kong"
+	"github.com/jessevdk/go-flags"
 
+	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 )
 
@@ -34,6 +35,12 @@ var texts = map[string]string{
 		"50).",
 	"admin backup": "Copy the embedded SQLite database into a new file, even while the service runs. The copy " +
 		"has no daily salts.",
+	"admin record-backup": "Record that a backup was made just now by another program, such as pg_dump, for the " +
+		"metrics and the alert on old backups. \"admin backup\" records itself.",
+	"admin verify-backup": "Read a backup of SQLite, compare its tables, indexes and references, and print how " +
+		"much it holds. Needs no settings and changes nothing.",
+	"admin copy": "Copy the whole installation into an empty database, for instance from SQLite to PostgreSQL, while no " +
+		"process uses either. Run again, it continues a copy that was interrupted. See docs/move.md.",
 	"admin restore-month": "Restore a month that retention removed from PostgreSQL within the last 24 hours; " +
 		"without a month, list these months.",
 	"admin purge-site": "Delete for good a site that an owner has deleted, instead of waiting for the 7 days " +
@@ -58,8 +65,8 @@ var texts = map[string]string{
 	"admin imports":          "List the imports of a site.",
 	"admin undo-import":      "Delete an import of a site from its reports.",
 	"admin set-captcha-plan": "Set the captcha plan of an account, effective from its next verification.",
-	"admin accounts": "List the installation's accounts with their plans and the usage of this month, newest " +
-		"first.",
+	"admin accounts": "List the installation's accounts with their plans, the usage of this month, their users and " +
+		"their sites with their keys, newest first.",
 	"admin installation": "Print the version, the settings without secrets, whether mails are sent, and the " +
 		"state of database, work and clock.",
 	"admin rotate-secret": "Replace the application key: seal with the new one what is stored with the " +
@@ -72,17 +79,24 @@ var texts = map[string]string{
 	"admin cells list": "Print each cell with its schema, node, sites, accounts and size.",
 	"admin cells add": "Create a cell. It takes new sites after ten seconds, when all processes know it. " +
 		"Programs without cells refuse to start from then on.",
-	"admin cells open":    "Let a cell take new sites and accounts.",
-	"admin cells close":   "Let a cell take no new sites and accounts. Those that it has stay.",
+	"admin cells open":  "Let a cell take new sites and accounts.",
+	"admin cells close": "Let a cell take no new sites and accounts. Those that it has stay.",
+	"admin copy --to": "The empty database: postgres://user@host:port/name, with the password in PGPASSWORD, or the " +
+		"path of a new SQLite file.",
 	"admin invite --role": "Role in the account: OWNER, MEMBER or VIEWER.",
 	"admin set-plan --monthly-pageviews": "Page views and events a month; an Enterprise plan needs it, from 1 " +
 		"to 2^53.",
 	"admin suspend --reason": "The reason, which the account's users see: 1 to 500 characters.",
 	"admin set-slots <slots>": "Number of slots, 1 to 64. As many as each process has writers " +
 		"(TALLYGATE_HIT_WRITERS): with one writer, slots gain nothing.",
-	"admin import <file>":  "The files of the export: CSV, also compressed with gzip, or a zip archive of them.",
-	"admin import --from":  "The service: plausible, umami, goatcounter or ga4.",
-	"admin import --since": "The first day to import, YYYY-MM-DD. Default: the first one of the export.",
+	"admin import <file>": "The files of the export: CSV, also compressed with gzip, or a zip archive of them; for " +
+		"goatcounter-api the address of the GoatCounter site.",
+	"admin import --from": "The service: plausible, umami, goatcounter, goatcounter-api (the sums that GoatCounter keeps " +
+		"by default), ga4 or matomo.",
+	"admin import --token-file": "File with a token of the service's API, for goatcounter-api.",
+	"admin import --since":      "The first day to import, YYYY-MM-DD. Default: the first one of the export.",
+	"admin users":               "List the installation's users with their accounts and roles, newest first.",
+	"admin users --search":      "A part of the e-mail address.",
 	"admin accounts --search": "A part of the account's name, of an owner's e-mail address or of a site's " +
 		"domain.",
 	"demo --demo-addr": "Address of the demo website. Port 0 picks a free one.",
@@ -91,35 +105,34 @@ var texts = map[string]string{
 }
 
 // addTexts gives the commands, flags and arguments their help.
-func addTexts(k *kong.Kong) error {
-	for _, flag := range k.Model.Flags {
-		if flag.Help == "" {
-			flag.Help = config.Texts[flag.Name].Help
+func addTexts(parser *commandline.Parser) {
+	for _, group := range parser.Groups() {
+		for _, setting := range group.Options() {
+			if setting.Description == "" {
+				setting.Description = config.Texts[setting.LongName].Help
+			}
 		}
 	}
-
-	return kong.Visit(k.Model, func(visited kong.Visitable, next kong.Next) error {
-		if node, ok := visited.(*kong.Node); ok {
-			addNodeTexts(node)
-		}
-		return next(nil)
-	})
+	for _, command := range parser.Commands() {
+		addCommandTexts(command.Name, command)
+	}
 }
 
-// addNodeTexts gives a command, its flags and its arguments their help, unless they have one.
-func addNodeTexts(node *kong.Node) {
-	path := node.Path()
-	if node.Help == "" {
-		node.Help = texts[path]
-	}
-	for _, flag := range node.Flags {
-		if flag.Help == "" {
-			flag.Help = texts[path+" --"+flag.Name]
+// addCommandTexts gives a command at a path, its flags, its arguments and the commands below it their help, unless
+// they have one.
+func addCommandTexts(path string, command *flags.Command) {
+	command.LongDescription = texts[path]
+	for _, flag := range command.Options() {
+		if flag.Description == "" {
+			flag.Description = texts[path+" --"+flag.LongName]
 		}
 	}
-	for _, argument := range node.Positional {
-		if argument.Help == "" {
-			argument.Help = texts[path+" <"+argument.Name+">"]
+	for _, argument := range command.Args() {
+		if argument.Description == "" {
+			argument.Description = texts[path+" "+argument.Name]
 		}
+	}
+	for _, child := range command.Commands() {
+		addCommandTexts(path+" "+child.Name, child)
 	}
 }

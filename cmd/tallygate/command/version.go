@@ -1,20 +1,22 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"text/tabwriter"
 
+	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/cmd/tallygate/version"
 	"github.com/tallygate/tallygate/db/inspect"
 )
 
 type versionCommand struct {
-	JSON bool `name:"json" help:"Print JSON."`
+	JSON commandline.Switch `long:"json" description:"Print JSON."`
 }
 
 // Run prints the versions of the program and of its database engines. It connects to nothing.
-func (c *versionCommand) Run(term terminal) error {
+func (c *versionCommand) Run(_ context.Context, s *session) error {
 	b := version.Read()
 	shown := struct {
 		Version  string `json:"version"`
@@ -28,10 +30,10 @@ func (c *versionCommand) Run(term terminal) error {
 		inspect.SQLiteVersion, fmt.Sprintf("%d or newer", inspect.OldestPostgres),
 	}
 	if c.JSON {
-		return writeJSON(term.out, shown)
+		return writeJSON(s.out, shown)
 	}
 
-	table := tabwriter.NewWriter(term.out, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	for _, line := range [][2]string{
 		{"version", shown.Version}, {"commit", shown.Commit}, {"Go", shown.Go + " " + shown.Platform},
 		{"SQLite", shown.SQLite}, {"PostgreSQL", shown.Postgres},

@@ -1,11 +1,11 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/tallygate/tallygate/db"
 )
@@ -16,10 +16,10 @@ type CellAddresses struct{ URLs map[int64]string }
 // cellStart is the beginning of an entry. An address may name several hosts, separated by commas.
 var cellStart = regexp.MustCompile(`(?:^|,)\s*([0-9]+)=`)
 
-// UnmarshalText parses addresses of cells such as "2=postgres://…,3=postgres://…". Its errors do not
+// UnmarshalFlag parses addresses of cells such as "2=postgres://…,3=postgres://…". Its errors do not
 // contain them, because they may hold passwords.
-func (c *CellAddresses) UnmarshalText(text []byte) error {
-	starts := cellStart.FindAllSubmatchIndex(text, -1)
+func (c *CellAddresses) UnmarshalFlag(text string) error {
+	starts := cellStart.FindAllStringSubmatchIndex(text, -1)
 	if len(starts) == 0 || starts[0][0] != 0 {
 		return errors.New("must be CELL=URL,CELL=URL, with the number of a cell before each address")
 	}
@@ -31,7 +31,7 @@ func (c *CellAddresses) UnmarshalText(text []byte) error {
 			end = starts[i+1][0]
 		}
 
-		id, err := strconv.ParseInt(string(text[start[2]:start[3]]), 10, 64)
+		id, err := strconv.ParseInt(text[start[2]:start[3]], 10, 64)
 		switch {
 		case err != nil || id < 1:
 			return errors.New("the number of a cell is not from 1 to 9223372036854775807")
@@ -41,11 +41,11 @@ func (c *CellAddresses) UnmarshalText(text []byte) error {
 			return fmt.Errorf("cell %d has two addresses", id)
 		}
 
-		if bytes.Count(text[start[1]:end], []byte("://")) > 1 {
+		if strings.Count(text[start[1]:end], "://") > 1 {
 			return fmt.Errorf("cell %d: the address contains another one without the number of its cell", id)
 		}
 		var url DatabaseURL
-		if err := url.UnmarshalText(text[start[1]:end]); err != nil {
+		if err := url.UnmarshalFlag(text[start[1]:end]); err != nil {
 			return fmt.Errorf("cell %d: %w", id, err)
 		}
 		urls[id] = string(url)

@@ -24,7 +24,7 @@ func TestCellAddresses(t *testing.T) {
 		"2=postgres://u:hunter2@a/x,three=postgres://hunter2@b/x": nil,
 	} {
 		var c CellAddresses
-		err := c.UnmarshalText([]byte(text))
+		err := c.UnmarshalFlag(text)
 		if !maps.Equal(c.URLs, want) || (err == nil) != (want != nil) {
 			t.Errorf("%q is read as %v, error %v", text, c.URLs, err)
 		}

@@ -4,10 +4,8 @@
 package config
 
 import (
-	"encoding"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
@@ -15,6 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jessevdk/go-flags"
+
+	"github.com/tallygate/tallygate/cmd/commandline"
 	"github.com/tallygate/tallygate/dataplane/captcha/difficulty"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
@@ -23,54 +24,54 @@ import (
 )
 
 // Config holds all settings of a serving process. Each is a flag or an environment variable;
-// `tallygate serve --help` lists them with defaults and limits, and docs/configuration.md is
+// `tallygate --help-settings` lists them with defaults and limits, and docs/configuration.md is
 // generated from the tags and from Texts. An empty variable counts as unset. Beyond them package command reads only
 // Go's GOGC and GOMEMLIMIT, and a few of these variables before they are parsed.
 type Config struct {
-	DataDir            string             `env:"TALLYGATE_DATA_DIR" default:"./tallygate-data" placeholder:"DIR"`
-	DatabaseURL        DatabaseURL        `env:"TALLYGATE_DATABASE_URL" placeholder:"URL"`
-	DatabaseDirectURL  DatabaseURL        `env:"TALLYGATE_DATABASE_DIRECT_URL" placeholder:"URL"`
-	DatabasePool       int                `env:"TALLYGATE_DATABASE_POOL" default:"16" placeholder:"CONNECTIONS"`
-	DataPool           int                `env:"TALLYGATE_DATA_POOL" default:"4" placeholder:"CONNECTIONS"`
-	CellAddresses      CellAddresses      `env:"TALLYGATE_CELL_ADDRESSES" placeholder:"CELL=URL"`
-	RedisURL           RedisURL           `env:"TALLYGATE_REDIS_URL" placeholder:"URL"`
-	NoMigrate          bool               `env:"TALLYGATE_NO_MIGRATE"`
-	Roles              []Role             `env:"TALLYGATE_ROLES" default:"control,data,worker" placeholder:"ROLE"`
-	ControlAddr        Address            `env:"TALLYGATE_CONTROL_ADDR" default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
-	DataAddr           Address            `env:"TALLYGATE_DATA_ADDR" default:"127.0.0.1:8081" placeholder:"HOST:PORT"`
-	BaseURL            Origin             `env:"TALLYGATE_BASE_URL" placeholder:"ORIGIN"`
-	AnalyticsURL       Origin             `env:"TALLYGATE_ANALYTICS_URL" placeholder:"ORIGIN"`
-	CaptchaURL         Origin             `env:"TALLYGATE_CAPTCHA_URL" placeholder:"ORIGIN"`
-	Secret             Secret             `env:"TALLYGATE_SECRET" placeholder:"TEXT"`
-	SecretPrevious     Secret             `env:"TALLYGATE_SECRET_PREVIOUS" placeholder:"TEXT"`
-	AcceptLostLog      bool               `env:"TALLYGATE_ACCEPT_LOST_LOG"`
-	TrustedProxies     []Network          `env:"TALLYGATE_TRUSTED_PROXIES" placeholder:"CIDR"`
-	Signups            model.SignupPolicy `env:"TALLYGATE_SIGNUPS" default:"first-only"`
-	DefaultSitePlan    model.Plan         `env:"TALLYGATE_DEFAULT_SITE_PLAN" default:"FREE" placeholder:"PLAN"`
-	DefaultCaptchaPlan model.CaptchaPlan  `env:"TALLYGATE_DEFAULT_CAPTCHA_PLAN" default:"FREE" placeholder:"PLAN"`
-	CaptchaDifficulty  uint32             `env:"TALLYGATE_CAPTCHA_DIFFICULTY" default:"524288" placeholder:"HASHES"`
-	CaptchaTestSitekey bool               `env:"TALLYGATE_CAPTCHA_TEST_SITEKEY" default:"true" negatable:""`
-	FloodBurst         int                `env:"TALLYGATE_FLOOD_BURST" default:"1000" placeholder:"HITS"`
-	FloodRate          int                `env:"TALLYGATE_FLOOD_RATE" default:"10" placeholder:"HITS"`
-	ServerFloodBurst   int                `env:"TALLYGATE_SERVER_FLOOD_BURST" default:"10000" placeholder:"EVENTS"`
-	ServerFloodRate    int                `env:"TALLYGATE_SERVER_FLOOD_RATE" default:"50" placeholder:"EVENTS"`
-	HitWriters         int                `env:"TALLYGATE_HIT_WRITERS" default:"1" placeholder:"NUMBER"`
-	RetentionMonths    int                `env:"TALLYGATE_RETENTION_MONTHS" default:"0" placeholder:"MONTHS"`
-	ReportMonths       int                `name:"report-retention-months" env:"TALLYGATE_REPORT_RETENTION_MONTHS" default:"0" placeholder:"MONTHS"`
-	AllowLocalDomains  bool               `env:"TALLYGATE_ALLOW_LOCAL_DOMAINS"`
-	WebhookAllowNets   []Network          `env:"TALLYGATE_WEBHOOK_ALLOW_NETS" placeholder:"CIDR"`
-	WebhookCAFile      string             `env:"TALLYGATE_WEBHOOK_CA_FILE" placeholder:"FILE"`
-	SMTPURL            SMTPURL            `name:"smtp-url" env:"TALLYGATE_SMTP_URL" placeholder:"URL"`
-	MailFrom           string             `env:"TALLYGATE_MAIL_FROM" default:"noreply@localhost" placeholder:"ADDRESS"`
-	DrainDelay         time.Duration      `env:"TALLYGATE_DRAIN_DELAY" default:"0s" placeholder:"TIME"`
-	MetricsAddr        Address            `env:"TALLYGATE_METRICS_ADDR" placeholder:"HOST:PORT"`
-	HealthAddr         Address            `env:"TALLYGATE_HEALTH_ADDR" placeholder:"HOST:PORT"`
-	AccessLog          bool               `env:"TALLYGATE_ACCESS_LOG"`
-	Traces             bool               `env:"TALLYGATE_TRACES"`
-	GraphiQL           bool               `name:"graphiql" env:"TALLYGATE_GRAPHIQL" default:"true" negatable:""`
-	Introspection      bool               `env:"TALLYGATE_INTROSPECTION" default:"true" negatable:""`
-	LogLevel           slog.Level         `env:"TALLYGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
-	LogFormat          string             `env:"TALLYGATE_LOG_FORMAT" default:"text" enum:"text,json"`
+	DataDir            string             `long:"data-dir" env:"TALLYGATE_DATA_DIR" default:"./tallygate-data" value-name:"DIR" unquote:"false" section:"Database"`
+	DatabaseURL        DatabaseURL        `long:"database-url" env:"TALLYGATE_DATABASE_URL" value-name:"URL"`
+	DatabaseDirectURL  DatabaseURL        `long:"database-direct-url" env:"TALLYGATE_DATABASE_DIRECT_URL" value-name:"URL"`
+	DatabasePool       int                `long:"database-pool" env:"TALLYGATE_DATABASE_POOL" default:"16" value-name:"CONNECTIONS"`
+	DataPool           int                `long:"data-pool" env:"TALLYGATE_DATA_POOL" default:"4" value-name:"CONNECTIONS"`
+	CellAddresses      CellAddresses      `long:"cell-addresses" env:"TALLYGATE_CELL_ADDRESSES" value-name:"CELL=URL"`
+	RedisURL           RedisURL           `long:"redis-url" env:"TALLYGATE_REDIS_URL" value-name:"URL"`
+	NoMigrate          commandline.Switch `long:"no-migrate" env:"TALLYGATE_NO_MIGRATE"`
+	Roles              Roles              `long:"roles" env:"TALLYGATE_ROLES" default:"control,data,worker" value-name:"ROLE,..." section:"Addresses"`
+	ControlAddr        Address            `long:"control-addr" env:"TALLYGATE_CONTROL_ADDR" default:"127.0.0.1:8080" value-name:"HOST:PORT"`
+	DataAddr           Address            `long:"data-addr" env:"TALLYGATE_DATA_ADDR" default:"127.0.0.1:8081" value-name:"HOST:PORT"`
+	BaseURL            Origin             `long:"base-url" env:"TALLYGATE_BASE_URL" value-name:"ORIGIN"`
+	AnalyticsURL       Origin             `long:"analytics-url" env:"TALLYGATE_ANALYTICS_URL" value-name:"ORIGIN"`
+	CaptchaURL         Origin             `long:"captcha-url" env:"TALLYGATE_CAPTCHA_URL" value-name:"ORIGIN"`
+	Secret             Secret             `long:"secret" env:"TALLYGATE_SECRET" value-name:"TEXT" unquote:"false" section:"Application key"`
+	SecretPrevious     Secret             `long:"secret-previous" env:"TALLYGATE_SECRET_PREVIOUS" value-name:"TEXT" unquote:"false"`
+	AcceptLostLog      commandline.Switch `long:"accept-lost-log" env:"TALLYGATE_ACCEPT_LOST_LOG"`
+	TrustedProxies     Networks           `long:"trusted-proxies" env:"TALLYGATE_TRUSTED_PROXIES" value-name:"CIDR,..." section:"Proxies"`
+	Signups            model.SignupPolicy `long:"signups" env:"TALLYGATE_SIGNUPS" default:"first-only" value-name:"POLICY" section:"Accounts and plans"`
+	DefaultSitePlan    model.Plan         `long:"default-site-plan" env:"TALLYGATE_DEFAULT_SITE_PLAN" default:"FREE" value-name:"PLAN"`
+	DefaultCaptchaPlan model.CaptchaPlan  `long:"default-captcha-plan" env:"TALLYGATE_DEFAULT_CAPTCHA_PLAN" default:"FREE" value-name:"PLAN"`
+	CaptchaDifficulty  uint32             `long:"captcha-difficulty" env:"TALLYGATE_CAPTCHA_DIFFICULTY" default:"524288" value-name:"HASHES" section:"Captcha"`
+	CaptchaTestSitekey commandline.Switch `long:"captcha-test-sitekey" env:"TALLYGATE_CAPTCHA_TEST_SITEKEY" negatable:"true"`
+	FloodBurst         int                `long:"flood-burst" env:"TALLYGATE_FLOOD_BURST" default:"1000" value-name:"HITS" section:"Hits"`
+	FloodRate          int                `long:"flood-rate" env:"TALLYGATE_FLOOD_RATE" default:"10" value-name:"HITS"`
+	ServerFloodBurst   int                `long:"server-flood-burst" env:"TALLYGATE_SERVER_FLOOD_BURST" default:"10000" value-name:"EVENTS"`
+	ServerFloodRate    int                `long:"server-flood-rate" env:"TALLYGATE_SERVER_FLOOD_RATE" default:"50" value-name:"EVENTS"`
+	HitWriters         int                `long:"hit-writers" env:"TALLYGATE_HIT_WRITERS" default:"1" value-name:"NUMBER"`
+	RetentionMonths    int                `long:"retention-months" env:"TALLYGATE_RETENTION_MONTHS" default:"0" value-name:"MONTHS" section:"Retention"`
+	ReportMonths       int                `long:"report-retention-months" env:"TALLYGATE_REPORT_RETENTION_MONTHS" default:"0" value-name:"MONTHS"`
+	AllowLocalDomains  commandline.Switch `long:"allow-local-domains" env:"TALLYGATE_ALLOW_LOCAL_DOMAINS" section:"Sites and webhooks"`
+	WebhookAllowNets   Networks           `long:"webhook-allow-nets" env:"TALLYGATE_WEBHOOK_ALLOW_NETS" value-name:"CIDR,..."`
+	WebhookCAFile      string             `long:"webhook-ca-file" env:"TALLYGATE_WEBHOOK_CA_FILE" value-name:"FILE" unquote:"false"`
+	SMTPURL            SMTPURL            `long:"smtp-url" env:"TALLYGATE_SMTP_URL" value-name:"URL" section:"Mail"`
+	MailFrom           string             `long:"mail-from" env:"TALLYGATE_MAIL_FROM" default:"noreply@localhost" value-name:"ADDRESS" unquote:"false"`
+	DrainDelay         time.Duration      `long:"drain-delay" env:"TALLYGATE_DRAIN_DELAY" default:"0s" value-name:"TIME" section:"Operation"`
+	MetricsAddr        Address            `long:"metrics-addr" env:"TALLYGATE_METRICS_ADDR" value-name:"HOST:PORT"`
+	HealthAddr         Address            `long:"health-addr" env:"TALLYGATE_HEALTH_ADDR" value-name:"HOST:PORT"`
+	AccessLog          commandline.Switch `long:"access-log" env:"TALLYGATE_ACCESS_LOG"`
+	Traces             commandline.Switch `long:"traces" env:"TALLYGATE_TRACES"`
+	GraphiQL           commandline.Switch `long:"graphiql" env:"TALLYGATE_GRAPHIQL" negatable:"true" section:"GraphQL"`
+	Introspection      commandline.Switch `long:"introspection" env:"TALLYGATE_INTROSPECTION" negatable:"true"`
+	LogLevel           LogLevel           `long:"log-level" env:"TALLYGATE_LOG_LEVEL" default:"info" value-name:"LEVEL" section:"Log"`
+	LogFormat          string             `long:"log-format" env:"TALLYGATE_LOG_FORMAT" default:"text" value-name:"FORMAT" choice:"text" choice:"json"`
 }
 
 // Has reports whether the process has a role.
@@ -205,14 +206,20 @@ const (
 
 // These types validate themselves when they are parsed, so that an invalid value stops the start
 // with the setting's name.
-var _ = []encoding.TextUnmarshaler{new(Role), new(Address), new(Origin), new(DatabaseURL), new(CellAddresses), new(RedisURL),
-	new(SMTPURL), new(Secret), new(Network)}
+var _ = []flags.Unmarshaler{new(Roles), new(Address), new(Origin), new(DatabaseURL), new(CellAddresses), new(RedisURL),
+	new(SMTPURL), new(Secret), new(Networks), new(LogLevel), new(model.SignupPolicy)}
 
-// UnmarshalText parses a role.
-func (r *Role) UnmarshalText(text []byte) error {
-	*r = Role(strings.TrimSpace(string(text)))
-	if *r != RoleControl && *r != RoleData && *r != RoleWorker {
-		return fmt.Errorf("%q is not one of control, data, worker", text)
+// Roles are the roles of a process.
+type Roles []Role
+
+// UnmarshalFlag adds roles, separated by commas.
+func (r *Roles) UnmarshalFlag(text string) error {
+	for name := range strings.SplitSeq(text, ",") {
+		role := Role(strings.TrimSpace(name))
+		if role != RoleControl && role != RoleData && role != RoleWorker {
+			return fmt.Errorf("%q is not one of control, data, worker", name)
+		}
+		*r = append(*r, role)
 	}
 	return nil
 }
@@ -220,9 +227,9 @@ func (r *Role) UnmarshalText(text []byte) error {
 // Address is a host and port to listen on.
 type Address string
 
-// UnmarshalText parses an address.
-func (a *Address) UnmarshalText(text []byte) error {
-	if _, err := net.ResolveTCPAddr("tcp", string(text)); err != nil || !strings.Contains(string(text), ":") {
+// UnmarshalFlag parses an address.
+func (a *Address) UnmarshalFlag(text string) error {
+	if _, err := net.ResolveTCPAddr("tcp", text); err != nil || !strings.Contains(text, ":") {
 		return fmt.Errorf("%q is not host:port", text)
 	}
 	*a = Address(text)
@@ -232,10 +239,10 @@ func (a *Address) UnmarshalText(text []byte) error {
 // DatabaseURL is the address of a PostgreSQL server.
 type DatabaseURL string
 
-// UnmarshalText parses a database address. Its errors do not contain it, because it may hold a
+// UnmarshalFlag parses a database address. Its errors do not contain it, because it may hold a
 // password.
-func (d *DatabaseURL) UnmarshalText(text []byte) error {
-	if !hasScheme(string(text), "postgres", "postgresql") {
+func (d *DatabaseURL) UnmarshalFlag(text string) error {
+	if !hasScheme(text, "postgres", "postgresql") {
 		return errors.New("must start with postgres://")
 	}
 	*d = DatabaseURL(text)
@@ -245,10 +252,10 @@ func (d *DatabaseURL) UnmarshalText(text []byte) error {
 // RedisURL is the address of a Redis server, or of several.
 type RedisURL string
 
-// UnmarshalText parses a Redis address. Its errors do not contain it, because it may hold a
+// UnmarshalFlag parses a Redis address. Its errors do not contain it, because it may hold a
 // password.
-func (r *RedisURL) UnmarshalText(text []byte) error {
-	if err := queue.CheckURL(string(text)); err != nil {
+func (r *RedisURL) UnmarshalFlag(text string) error {
+	if err := queue.CheckURL(text); err != nil {
 		return err
 	}
 	*r = RedisURL(text)
@@ -258,10 +265,10 @@ func (r *RedisURL) UnmarshalText(text []byte) error {
 // SMTPURL is the address of a mail server.
 type SMTPURL string
 
-// UnmarshalText parses a mail server's address. Its errors do not contain it, because it may hold a
+// UnmarshalFlag parses a mail server's address. Its errors do not contain it, because it may hold a
 // password.
-func (s *SMTPURL) UnmarshalText(text []byte) error {
-	if _, err := mail.NewServer(string(text), "noreply@localhost", nil); err != nil {
+func (s *SMTPURL) UnmarshalFlag(text string) error {
+	if _, err := mail.NewServer(text, "noreply@localhost", nil); err != nil {
 		return err
 	}
 	*s = SMTPURL(text)
@@ -276,8 +283,11 @@ func hasScheme(s string, schemes ...string) bool {
 // Secret is the application key.
 type Secret string
 
-// UnmarshalText parses an application key. Its errors do not contain it.
-func (s *Secret) UnmarshalText(text []byte) error {
+// KeyFile is the file of the application key in the data folder, unless the key is a setting.
+const KeyFile = "secret"
+
+// UnmarshalFlag parses an application key. Its errors do not contain it.
+func (s *Secret) UnmarshalFlag(text string) error {
 	if n := len(text); n < 32 || n > 1024 {
 		return errors.New("must have 32 to 1024 characters")
 	}
@@ -318,9 +328,24 @@ func (n Network) IsWide() bool {
 // isLoopback reports whether all addresses of an IPv4 network are of this machine.
 func (n Network) isLoopback() bool { return n.Addr().IsLoopback() && n.Bits() >= wideBits4 }
 
-// UnmarshalText parses a network or an address.
-func (n *Network) UnmarshalText(text []byte) error {
-	s := strings.TrimSpace(string(text))
+// Networks are several networks.
+type Networks []Network
+
+// UnmarshalFlag adds networks and addresses, separated by commas.
+func (n *Networks) UnmarshalFlag(text string) error {
+	for one := range strings.SplitSeq(text, ",") {
+		var network Network
+		if err := network.UnmarshalFlag(one); err != nil {
+			return err
+		}
+		*n = append(*n, network)
+	}
+	return nil
+}
+
+// UnmarshalFlag parses a network or an address.
+func (n *Network) UnmarshalFlag(text string) error {
+	s := strings.TrimSpace(text)
 	if addr, err := netip.ParseAddr(s); err == nil {
 		n.Prefix = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())
 		return nil

@@ -17,7 +17,7 @@ func TestNetworks(t *testing.T) {
 		"10.0.0.0/33":       "not an address", "proxy.example.com": "not an address", "": "not an address",
 	} {
 		var n Network
-		err := n.UnmarshalText([]byte(text))
+		err := n.UnmarshalFlag(text)
 		if got := n.String(); err == nil && got != want {
 			t.Errorf("%q is read as %s, want %s", text, got, want)
 		}
@@ -41,7 +41,7 @@ func TestWideNetworks(t *testing.T) {
 		"2003::/19": false, "2606:4700::/32": false, "2a06:98c0::/29": false, "fd12:3456:789a::/48": false, "::1": false,
 	} {
 		var n Network
-		if err := n.UnmarshalText([]byte(text)); err != nil || n.IsWide() != want {
+		if err := n.UnmarshalFlag(text); err != nil || n.IsWide() != want {
 			t.Errorf("%s is wide: %v, %v, want %v", text, n.IsWide(), err, want)
 		}
 	}

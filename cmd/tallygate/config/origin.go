@@ -12,9 +12,9 @@ import (
 // slash.
 type Origin string
 
-// UnmarshalText parses an origin.
-func (o *Origin) UnmarshalText(text []byte) error {
-	s := strings.TrimSuffix(string(text), "/")
+// UnmarshalFlag parses an origin.
+func (o *Origin) UnmarshalFlag(text string) error {
+	s := strings.TrimSuffix(text, "/")
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || s != u.Scheme+"://"+u.Host {
 		return fmt.Errorf("%q is not an origin such as https://app.example.com", text)

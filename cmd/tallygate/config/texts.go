@@ -36,7 +36,7 @@ var Texts = map[string]Text{
 	},
 	"redis-url": {
 		Help: "Redis for the job queue: redis://host:port/0, redis-sentinel://host,host/0?master=name or " +
-			"redis-cluster://host,host, or with rediss for TLS. Empty: a queue inside this process.",
+			"redis-cluster://host,host, or with rediss for TLS. Empty: a queue in the memory of this process.",
 		More: "Version 6.2 or newer, with the setting maxmemory-policy noeviction. The Sentinels' own credentials " +
 			"are sentinel_user and sentinel_password in the query.",
 	},

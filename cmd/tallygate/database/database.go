@@ -23,7 +23,7 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger) (d *db.DB, ho
 		}
 	}
 
-	if d, err = prepare(ctx, c, hold); err != nil {
+	if d, err = prepare(ctx, c, c.DatabaseOptions(), hold); err != nil {
 		hold.Release()
 		return nil, nil, err
 	}
@@ -39,7 +39,7 @@ func OpenAlone(ctx context.Context, c *config.Config, log *slog.Logger) (*db.DB,
 		return nil, nil, err
 	}
 
-	d, err := prepare(ctx, c, hold)
+	d, err := prepare(ctx, c, c.DatabaseOptions(), hold)
 	if err != nil {
 		hold.Release()
 		return nil, nil, err
@@ -48,9 +48,28 @@ func OpenAlone(ctx context.Context, c *config.Config, log *slog.Logger) (*db.DB,
 	return d, hold, nil
 }
 
+// OpenToCopy is OpenAlone for a command that copies the database: it migrates nothing, and locks the data folder
+// only if it is used. On PostgreSQL, package copies looks for other processes.
+func OpenToCopy(ctx context.Context, c *config.Config, log *slog.Logger) (d *db.DB, hold *Hold, err error) {
+	if c.UsesDataFolder() {
+		if hold, err = holdFolderAlone(ctx, c, log); err != nil {
+			return nil, nil, err
+		}
+	}
+
+	unchanged := *c
+	unchanged.NoMigrate = true
+	if d, err = prepare(ctx, &unchanged, c.DatabaseOptions().ForCopy(), hold); err != nil {
+		hold.Release()
+		return nil, nil, err
+	}
+
+	return d, hold, nil
+}
+
 // prepare opens, checks and migrates the database.
-func prepare(ctx context.Context, c *config.Config, hold *Hold) (*db.DB, error) {
-	d, err := db.OpenWith(c.Database(), c.DatabaseOptions())
+func prepare(ctx context.Context, c *config.Config, options db.Options, hold *Hold) (*db.DB, error) {
+	d, err := db.OpenWith(c.Database(), options)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +94,7 @@ func prepare(ctx context.Context, c *config.Config, hold *Hold) (*db.DB, error) 
 
 // checkSchema returns an error for a database whose schema this program cannot use as it is.
 func checkSchema(ctx context.Context, d *db.DB) error {
-	schema, err := d.Schema(ctx)
+	schema, err := d.SchemaOrEmpty(ctx)
 	switch {
 	case err != nil:
 		return fmt.Errorf("read the schema's state: %w", err)

@@ -14,6 +14,7 @@ import (
 type Folder struct {
 	InUse   bool   // another process uses it
 	LogLost string // what a start would report about the SQLite log; "": nothing
+	Empty   error  // ErrEmptyFile if a start would refuse the database file; else nil
 }
 
 // Examine reads the state of the data folder as a start does, and changes nothing. Until release is
@@ -21,6 +22,10 @@ type Folder struct {
 // closing it would remove the evidence.
 func Examine(c *config.Config) (folder Folder, release func(), err error) {
 	release = func() {}
+
+	if c.DatabaseURL == "" {
+		folder.Empty = refuseEmpty(c)
+	}
 
 	file, err := os.OpenFile(filepath.Join(c.DataDir, holdFile), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,10 +15,12 @@ import (
 )
 
 // holdFile is the file in the data folder that processes lock while they use the folder. It
-// contains holdInUse from the first start until the last process has stopped cleanly.
+// contains holdInUse from the first start until the last process has stopped cleanly, and holdUnchecked
+// while a database that came from elsewhere was not read yet.
 const (
-	holdFile  = "lock"
-	holdInUse = "in use\n"
+	holdFile      = "lock"
+	holdInUse     = "in use\n"
+	holdUnchecked = "unchecked\n"
 )
 
 // ErrInUse means that another process uses the data folder.
@@ -35,7 +38,7 @@ type Hold struct {
 // refuses a log with lost commits unless the configuration accepts that, because the right log can
 // be restored while nothing is written.
 func holdFolder(ctx context.Context, c *config.Config, log *slog.Logger) (*Hold, error) {
-	file, err := openHoldFile(c.DataDir)
+	file, err := openHoldFile(c)
 	if err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
@@ -43,7 +46,7 @@ func holdFolder(ctx context.Context, c *config.Config, log *slog.Logger) (*Hold,
 	h := &Hold{file: file}
 	first, err := tryLock(file)
 	if err == nil && first {
-		err = h.inspectLog(ctx, c, log)
+		err = h.inspect(ctx, c, log)
 	}
 	if err == nil {
 		err = lockShared(file)
@@ -61,7 +64,7 @@ func holdFolder(ctx context.Context, c *config.Config, log *slog.Logger) (*Hold,
 
 // holdFolderAlone is holdFolder for a command that must be the only process.
 func holdFolderAlone(ctx context.Context, c *config.Config, log *slog.Logger) (*Hold, error) {
-	file, err := openHoldFile(c.DataDir)
+	file, err := openHoldFile(c)
 	if err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
@@ -70,7 +73,7 @@ func holdFolderAlone(ctx context.Context, c *config.Config, log *slog.Logger) (*
 	alone, err := tryLock(file)
 	switch {
 	case err == nil && alone:
-		err = h.inspectLog(ctx, c, log)
+		err = h.inspect(ctx, c, log)
 	case err == nil && canLock:
 		err = ErrInUse
 	}
@@ -84,14 +87,24 @@ func holdFolderAlone(ctx context.Context, c *config.Config, log *slog.Logger) (*
 
 // openHoldFile opens the file, and creates it and the folder if missing. Root gives a new file to
 // the folder's owner, who runs the service.
-func openHoldFile(dir string) (*os.File, error) {
+func openHoldFile(c *config.Config) (*os.File, error) {
+	dir := c.DataDir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 
-	file, err := os.OpenFile(filepath.Join(dir, holdFile), os.O_CREATE|os.O_RDWR, 0o600)
-	if err == nil {
-		giveToOwner(file, dir)
+	path := filepath.Join(dir, holdFile)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return os.OpenFile(path, os.O_RDWR, 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	giveToOwner(file, dir)
+	if hasDatabase(c) {
+		_, err = file.WriteString(holdUnchecked)
 	}
 
 	return file, err
@@ -106,11 +119,15 @@ func (h *Hold) note(text string) error {
 	return err
 }
 
-// wasInUse reports whether the last processes terminated without release.
-func (h *Hold) wasInUse() bool {
-	info, err := h.file.Stat()
-	return err == nil && info.Size() > 0
+// noted returns the file's content, or "" if it cannot be read.
+func (h *Hold) noted() string {
+	text := make([]byte, len(holdUnchecked))
+	n, _ := h.file.ReadAt(text, 0)
+	return string(text[:n])
 }
+
+// wasInUse reports whether the last processes terminated without release.
+func (h *Hold) wasInUse() bool { return h.noted() == holdInUse }
 
 // Release unlocks the folder after the database was closed. The last process records the clean
 // stop.
@@ -144,12 +161,22 @@ const (
 // LogLost returns a warning, in one line, about commits that were lost with the log, or "".
 func (h *Hold) LogLost() string { return h.lost }
 
-// inspectLog checks the log that a killed process left.
-func (h *Hold) inspectLog(ctx context.Context, c *config.Config, log *slog.Logger) error {
+// inspect checks the database file and its log before the first process opens them.
+func (h *Hold) inspect(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	if c.DatabaseURL != "" {
 		return nil
 	}
+	if err := refuseEmpty(c); err != nil {
+		return err
+	}
+	if err := h.inspectLog(ctx, c, log); err != nil {
+		return err
+	}
+	return h.inspectFile(ctx, c, log)
+}
 
+// inspectLog checks the log that a killed process left.
+func (h *Hold) inspectLog(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	lost, err := lostLog(c, h)
 	if err != nil {
 		return fmt.Errorf("check the SQLite log: %w", err)

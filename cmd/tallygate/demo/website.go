@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"html/template"
 	"io"
 	"net/http"
 	"net/url"
@@ -62,10 +61,8 @@ func (d *Demo) exportPath(rows, format, cursor string) string {
 	return export.Path + "?" + query.Encode()
 }
 
-//go:embed icon.svg page.css page.html page.js
+//go:embed icon.svg page.css page.js
 var files embed.FS
-
-var pageTemplate = template.Must(template.ParseFS(files, "page.html"))
 
 // Website returns the handler of the demo shop: pages with the script, the list of stored page
 // views, a product, the list of received webhooks, and a form with a captcha.
@@ -108,19 +105,26 @@ type pageContent struct {
 	Result   *contactResult // of the submitted form
 }
 
+// shopPage is what a page of the shop shows.
+type shopPage struct {
+	pageContent
+	Tag                                     string // HTML of the script, as the owner pastes it
+	GraphQL, Email, PageviewsCSV, EventsCSV string
+}
+
 // page writes a page of the shop.
 func (d *Demo) page(w http.ResponseWriter, content pageContent) {
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Security-Policy", policy(d.options.AnalyticsURL, d.form.Captcha))
 	header.Set("Cache-Control", "no-cache")
-	_ = pageTemplate.Execute(w, struct {
-		pageContent
-		Tag                                     template.HTML
-		GraphQL, Email, PageviewsCSV, EventsCSV string
-	}{content, template.HTML(d.scriptTag), d.options.BaseURL + "/graphql", d.owner.Email,
-		d.options.BaseURL + d.exportPath("pageviews", "csv", ""),
-		d.options.BaseURL + d.exportPath("events", "csv", "")}) // the client may have disconnected
+
+	// The client may have disconnected.
+	_, _ = io.WriteString(w, shop(&shopPage{
+		pageContent: content, Tag: d.scriptTag, GraphQL: d.options.BaseURL + "/graphql", Email: d.owner.Email,
+		PageviewsCSV: d.options.BaseURL + d.exportPath("pageviews", "csv", ""),
+		EventsCSV:    d.options.BaseURL + d.exportPath("events", "csv", ""),
+	}))
 }
 
 // Greet prints the addresses of the running demo and what to try next. port is the website's.

@@ -8,11 +8,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/cmd/tallygate/serve"
 )
 
 // listener is a configured address to listen on.
@@ -211,17 +211,7 @@ const certificateSoon = 14 * 24 * time.Hour
 // checkCertificate reports an origin whose certificate browsers refuse, or soon will. It returns whether
 // they accept it now.
 func (e *examination) checkCertificate(ctx context.Context, o config.NamedOrigin) bool {
-	u, err := url.Parse(string(o.Origin))
-	if err != nil {
-		return false // the configuration was parsed already
-	}
-	port := u.Port()
-	if port == "" {
-		port = "443"
-	}
-
-	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: fetchTimeout}, Config: &tls.Config{MinVersion: tls.VersionTLS12}}
-	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	certificate, err := serve.OriginCertificate(ctx, o.Origin)
 
 	if invalid, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		e.fault("origin-certificate", "Install a valid certificate for this name at the proxy.",
@@ -233,9 +223,7 @@ func (e *examination) checkCertificate(ctx context.Context, o config.NamedOrigin
 			"%s: no TLS connection to %s: %v", o.Setting, o.Origin, cause(err))
 		return false
 	}
-	defer conn.Close()
 
-	certificate := conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
 	if left := certificate.NotAfter.Sub(e.Now()); left < certificateSoon {
 		e.warn("origin-certificate-expires", "Check why the proxy does not renew it.",
 			"%s: the certificate expires on %s", o.Setting, certificate.NotAfter.UTC().Format(time.DateOnly))

@@ -34,15 +34,11 @@ func (e *examination) checkDatabase(ctx context.Context) bool {
 		err = d.Ping(ctx)
 	}
 	if err != nil {
-		e.fault("database-unreachable", "Start the database, or correct TALLYGATE_DATABASE_URL, its password and the server's pg_hba.conf.",
-			"the database does not answer: %v", cause(err))
+		e.reportUnreachable(err)
 		return false
 	}
 
-	if d.IsPostgres() && !e.checkServer(ctx, d) {
-		return true
-	}
-	if !e.checkSchema(ctx, d) {
+	if d.IsPostgres() && !e.checkServer(ctx, d) || !e.checkIntegrity(ctx, d) || !e.checkSchema(ctx, d) {
 		return true
 	}
 
@@ -83,12 +79,33 @@ func (e *examination) openFolder() (lost bool, release func(), isNew bool) {
 		lost = true
 	}
 
+	if folder.Empty != nil {
+		e.fault("database-empty", "Restore a backup into an empty data folder, or remove the empty file.", "%v", folder.Empty)
+		lost = true
+	}
+
 	if isFile {
 		_, err := os.Stat(path)
 		isNew = err != nil
 	}
 
 	return lost, release, isNew
+}
+
+// reportUnreachable reports a database that cannot be opened.
+func (e *examination) reportUnreachable(err error) {
+	if _, isFile := db.SQLiteFile(e.c.Database()); !isFile {
+		e.fault("database-unreachable", "Start the database, or correct TALLYGATE_DATABASE_URL, its password and the server's pg_hba.conf.",
+			"the database does not answer: %v", cause(err))
+		return
+	}
+	if db.IsDamaged(err) {
+		e.fault("database-damaged", restoreBackup, "the database file is damaged: %v", cause(err))
+		return
+	}
+
+	e.fault("database-unreachable", "Restore a backup if the file is damaged, or give the service's user rights on it; see docs/backup.md.",
+		"the database file cannot be opened: %v", cause(err))
 }
 
 // cause returns the innermost text of an error, in one line. The outer ones repeat the operation, user,
@@ -106,14 +123,24 @@ func cause(err error) string {
 // checkSchema compares the schema with this program. It returns whether the program can use it.
 func (e *examination) checkSchema(ctx context.Context, d *db.DB) bool {
 	schema, err := d.SchemaOrEmpty(ctx)
+	if err == nil && len(schema.Applied) > 0 {
+		err = d.CheckComplete(ctx)
+	}
+
 	switch {
+	case isForeign(err):
+		e.fault("database-foreign", "Name a database of its own in TALLYGATE_DATABASE_URL, or another folder in TALLYGATE_DATA_DIR.", "%v", err)
+	case isIncomplete(err):
+		e.fault("schema-incomplete", "Restore the backup again into an empty database, see docs/backup.md.", "%v", err)
+	case errors.Is(err, db.ErrUnfinishedCopy):
+		e.fault("copy-unfinished", "Run tallygate admin copy again, see docs/move.md.", "a copy into this database did not end")
 	case err != nil:
 		e.fault("schema", "Name the database of this program in TALLYGATE_DATABASE_URL.",
 			"the schema's state cannot be read: %v", cause(err))
 	case schema.TooNew():
 		e.fault("schema-too-new", "Install the program that migrated the database, or a newer one.",
 			"this program is too old for the database: it needs one that knows %s", schema.OldestProgram)
-	case len(schema.Pending) > 0 && e.c.NoMigrate:
+	case len(schema.Pending) > 0 && bool(e.c.NoMigrate):
 		e.fault("schema-pending", "Run tallygate migrate with a role that may create tables.",
 			"%d migrations are pending, and TALLYGATE_NO_MIGRATE keeps this program from applying them", len(schema.Pending))
 	case len(schema.Pending) > 0 && e.mayNotChange:

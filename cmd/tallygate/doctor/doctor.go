@@ -53,6 +53,8 @@ type Options struct {
 	Config    *config.Config
 	Now       func() time.Time
 	Processes int // processes with these settings that share the database, at least 1
+
+	UnknownVariables []string // messages about variables that look like settings and are none
 }
 
 // examination is a run of the checks.

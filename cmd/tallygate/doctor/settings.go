@@ -16,6 +16,9 @@ const leastCharacters = 10
 
 // checkSettings compares settings with each other, without a look at anything else.
 func (e *examination) checkSettings(context.Context) bool {
+	for _, unknown := range e.UnknownVariables {
+		e.fault("variable-unknown", "Correct its name, or remove it; the service does not start with it.", "%s", unknown)
+	}
 	e.checkProxies()
 	e.checkPublicNames()
 

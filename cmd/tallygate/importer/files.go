@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -29,25 +30,25 @@ const (
 // maxBytes bounds all files together, uncompressed. Tests set less.
 var maxBytes int64 = 2 << 30
 
-// budget bounds the number and the bytes of all files that are read.
-type budget struct {
-	files int
-	bytes int64
+// Input is a file of an export that is read from elsewhere than a folder.
+type Input struct {
+	Name string
+	Data io.ReaderAt
+	Size int64
 }
 
-// eachTable calls take for each file of an export, including files in archives. lazy permits quotes
-// within fields without quotes.
-func eachTable(names []string, lazy bool, take func(*table) error) error {
-	left := &budget{maxFiles, maxBytes}
-	for _, name := range names {
-		if err := openFile(name, lazy, left, take); err != nil {
-			return err
-		}
-	}
-	return nil
+// reading reads the files of an export within bounds.
+type reading struct {
+	ctx  context.Context
+	lazy bool // permits quotes within fields without quotes
+	take func(*table) error
+
+	files int   // left
+	bytes int64 // left, uncompressed
 }
 
-func openFile(name string, lazy bool, left *budget, take func(*table) error) error {
+// openFile calls take for a file, or for each file of an archive.
+func (r *reading) openFile(name string) error {
 	file, err := os.Open(name)
 	if err != nil {
 		return err
@@ -64,31 +65,35 @@ func openFile(name string, lazy bool, left *budget, take func(*table) error) err
 		return &FileError{File: name, Text: "larger than 4 GB"}
 	}
 
-	base := path.Base(strings.ReplaceAll(name, `\`, "/"))
+	return r.open(Input{Name: name, Data: file, Size: info.Size()})
+}
+
+// open is openFile for an open file.
+func (r *reading) open(file Input) error {
+	base := path.Base(strings.ReplaceAll(file.Name, `\`, "/"))
 	start := make([]byte, 4)
-	n, err := file.ReadAt(start, 0)
+	n, err := file.Data.ReadAt(start, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
+	content := io.NewSectionReader(file.Data, 0, file.Size)
 
 	// The first bytes of a ZIP archive and of a gzip file.
 	switch start = start[:n]; {
 	case bytes.HasPrefix(start, []byte("PK\x03\x04")):
-		return openArchive(base, file, info.Size(), lazy, left, take)
+		return r.openArchive(base, file)
 	case bytes.HasPrefix(start, []byte("\x1f\x8b")):
-		plain, err := gzip.NewReader(file)
+		plain, err := gzip.NewReader(content)
 		if err != nil {
 			return &FileError{File: base, Text: err.Error()}
 		}
-		return readTable(strings.TrimSuffix(base, ".gz"), plain, lazy, left, take)
+		return r.readTable(strings.TrimSuffix(base, ".gz"), plain)
 	}
-	return readTable(base, file, lazy, left, take)
+	return r.readTable(base, content)
 }
 
-func openArchive(
-	name string, file io.ReaderAt, size int64, lazy bool, left *budget, take func(*table) error,
-) error {
-	archive, err := zip.NewReader(file, size)
+func (r *reading) openArchive(name string, file Input) error {
+	archive, err := zip.NewReader(file.Data, file.Size)
 	if err != nil {
 		return &FileError{File: name, Text: err.Error()}
 	}
@@ -102,7 +107,7 @@ func openArchive(
 		if err != nil {
 			return &FileError{File: name + "/" + base, Text: err.Error()}
 		}
-		err = errors.Join(readTable(base, plain, lazy, left, take), plain.Close())
+		err = errors.Join(r.readTable(base, plain), plain.Close())
 		if err != nil {
 			return err
 		}
@@ -118,6 +123,7 @@ type table struct {
 	rows    int64
 
 	columns map[string]int // by name, of the header
+	short   bool           // empty fields are zeros
 	row     []string       // the current one
 	line    int            // where it begins
 }
@@ -126,18 +132,21 @@ type table struct {
 // takes neither memory nor time without end.
 type boundedReader struct {
 	from io.Reader
-	left *budget
+	left *reading
 	row  int // bytes since the last row
 }
 
 var (
 	errLongRow   = fmt.Errorf("a row of more than %d bytes", maxLine)
-	errLongFiles = errors.New("the files have more than 2 GB. Import parts of them")
-	errManyFiles = fmt.Errorf("more than %d files", maxFiles)
+	errLongFiles = tooLarge("the files have more than 2 GB. Import parts of them")
+	errManyFiles = tooLarge("more than %d files", maxFiles)
 	errNoText    = errors.New("not a CSV file in UTF-8")
 )
 
 func (b *boundedReader) Read(to []byte) (int, error) {
+	if err := b.left.ctx.Err(); err != nil {
+		return 0, err
+	}
 	n, err := b.from.Read(to)
 	b.left.bytes -= int64(n)
 	switch b.row += n; {
@@ -150,12 +159,12 @@ func (b *boundedReader) Read(to []byte) (int, error) {
 }
 
 // readTable calls take with a file's table.
-func readTable(name string, from io.Reader, lazy bool, left *budget, take func(*table) error) error {
-	if left.files--; left.files < 0 {
-		return &FileError{File: name, Text: errManyFiles.Error()}
+func (r *reading) readTable(name string, from io.Reader) error {
+	if r.files--; r.files < 0 {
+		return &FileError{File: name, Text: errManyFiles.Error(), cause: errManyFiles}
 	}
 
-	t := &table{name: name, bounded: &boundedReader{from: from, left: left}}
+	t := &table{name: name, bounded: &boundedReader{from: from, left: r}}
 	start := bufio.NewReader(t.bounded)
 	if head, err := start.Peek(512); err != nil && !errors.Is(err, io.EOF) {
 		return t.failed(err)
@@ -170,8 +179,8 @@ func readTable(name string, from io.Reader, lazy bool, left *budget, take func(*
 	t.csv = csv.NewReader(start)
 	t.csv.FieldsPerRecord = -1
 	t.csv.ReuseRecord = true
-	t.csv.LazyQuotes = lazy
-	return take(t)
+	t.csv.LazyQuotes = r.lazy
+	return r.take(t)
 }
 
 // failed returns an error of the current row with the file and the line.
@@ -179,7 +188,7 @@ func (t *table) failed(err error) error {
 	if e, ok := errors.AsType[*FileError](err); ok {
 		return e
 	}
-	e := &FileError{File: t.name, Text: err.Error()}
+	e := &FileError{File: t.name, Text: err.Error(), cause: err}
 	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
 		e.Line, e.Text = parse.Line, parse.Err.Error()
 	} else {
@@ -251,7 +260,13 @@ func (t *table) setColumns() error {
 }
 
 // each calls take for each row after the header. A row must have as many fields as the header.
-func (t *table) each(take func() error) error {
+func (t *table) each(take func() error) error { return t.eachOf(false, take) }
+
+// eachShort is each for tables with columns that a later row added: rows before it are shorter, and their missing and
+// empty fields count as zeros.
+func (t *table) eachShort(take func() error) error { return t.eachOf(true, take) }
+
+func (t *table) eachOf(short bool, take func() error) error {
 	for {
 		if err := t.next(); errors.Is(err, io.EOF) {
 			return nil
@@ -259,9 +274,13 @@ func (t *table) each(take func() error) error {
 			return err
 		}
 
+		for short && len(t.row) < len(t.columns) {
+			t.row = append(t.row, "")
+		}
 		if len(t.row) != len(t.columns) {
 			return fmt.Errorf("%d fields instead of %d", len(t.row), len(t.columns))
 		}
+		t.short = short
 		t.rows++
 		if err := take(); err != nil {
 			return err
@@ -292,6 +311,9 @@ func (t *table) count(column string) (int64, error) {
 	}
 
 	text := strings.TrimSuffix(t.row[i], ".0")
+	if text == "" && t.short {
+		return 0, nil
+	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > model.MaxImportFigure {
 		return 0, fmt.Errorf("%s is not a number from 0 to %d: %.40q", column, int64(model.MaxImportFigure), t.row[i])

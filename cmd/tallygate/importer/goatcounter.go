@@ -34,7 +34,10 @@ func (g *goatCounter) read(t *table) (unused string, err error) {
 	if err := t.want("event", "session", "bot", "referrer", "referrer scheme", "screen size", "date"); err != nil {
 		return "", err
 	}
-	return "", t.each(func() error { return g.row(t) })
+	if err := t.each(func() error { return g.row(t) }); err != nil {
+		return "", err
+	}
+	return "", g.apart(t)
 }
 
 func (g *goatCounter) row(t *table) error {
@@ -54,11 +57,13 @@ func (g *goatCounter) row(t *table) error {
 	if session == "" {
 		return errors.New("the session is missing")
 	}
-	from, err := g.origin(t.text("referrer"), t.text("referrer scheme"))
+	origin, err := goatOrigin(t.text("referrer"), t.text("referrer scheme"), g.filter.Domains)
 	if err != nil {
 		return err
 	}
+	from := g.originOf(origin)
 
+	g.extend(model.At(at))
 	switch when := model.At(at); {
 	case bot != 0:
 		g.bots++
@@ -70,38 +75,44 @@ func (g *goatCounter) row(t *table) error {
 			at: when, session: g.number(session), event: g.text(eventName(t.text("path"))), origin: from, width: model.UnknownWidth,
 		})
 	default:
-		path := t.text("path")
-		if !strings.HasPrefix(path, "/") {
-			path = "/" + path
-		}
 		width, _, _ := strings.Cut(t.text("screen size"), ",")
 		return g.add(hit{
-			at: when, session: g.number(session), path: g.text(pathOf(path)), origin: from, width: widthOf(width),
+			at: when, session: g.number(session), path: g.text(goatPage(t.text("path"))), origin: from, width: widthOf(width),
 		})
 	}
 }
 
-// origin returns where a visit came from, by a referrer and its scheme.
-func (g *goatCounter) origin(referrer, scheme string) (*origin, error) {
+// goatNames maps the names that GoatCounter shows in place of hosts to one of these hosts, which decides the channel.
+var goatNames = map[string]string{
+	"google": "www.google.com", "yandex": "yandex.com", "yahoo": "search.yahoo.com", "baidu": "www.baidu.com",
+	"hacker news": "news.ycombinator.com", "email": "mail.google.com", "rss": "feedly.com",
+	"telegram messenger": "org.telegram.messenger", "slack chat": "com.slack",
+}
+
+// goatOrigin returns where a visit to a site came from, by a referrer and its scheme.
+func goatOrigin(referrer, scheme string, domains []string) (origin, error) {
 	switch scheme {
 	case "", "h", "o":
-		host, page := analytics.ReferringPage(address(referrer), g.filter.Domains)
-		return g.originOf(origin{channel: string(channel.Of(model.Campaign{}, host)), referrer: page}), nil
+		host, page := analytics.ReferringPage(address(referrer), domains)
+		return origin{channel: string(channel.Of(model.Campaign{}, host)), referrer: page}, nil
 	case "g":
 		// The name of a service, such as Google, in place of its many hosts.
 		name := lower(referrer)
 		from := channel.Of(model.Campaign{Source: name}, "")
-		return g.originOf(origin{channel: string(from), referrer: name}), nil
+		if host, ok := goatNames[name]; ok {
+			from = channel.Of(model.Campaign{}, host)
+		}
+		return origin{channel: string(from), referrer: name}, nil
 	case "c":
 		campaign := model.Campaign{Source: lower(referrer)}
-		return g.originOf(origin{channel: string(channel.Of(campaign, "")), campaign: campaign}), nil
+		return origin{channel: string(channel.Of(campaign, "")), campaign: campaign}, nil
 	}
-	return nil, fmt.Errorf("there is no referrer scheme %.40q", scheme)
+	return origin{}, fmt.Errorf("there is no referrer scheme %.40q", scheme)
 }
 
 func (g *goatCounter) finish(r *Result) error {
 	if g.bots > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%d rows of bots are not imported", g.bots))
+		r.Notes = append(r.Notes, model.ImportNote{Code: model.NoteBots, Count: g.bots})
 	}
 	return g.hits.finish(r)
 }

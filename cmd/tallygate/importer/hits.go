@@ -46,6 +46,43 @@ type hits struct {
 	names   map[string]uint32 // of sessions and visits
 	texts   map[string]string // each text once
 	origins map[origin]*origin
+	files   []span // of the files read
+	file    span   // of the current one
+	alone   int    // sessions of a day that have events alone
+}
+
+// span is the first and the last time of the rows of a file.
+type span struct {
+	name        string
+	first, last model.Instant
+}
+
+// extend extends the span of the current file to a time.
+func (h *hits) extend(at model.Instant) {
+	if h.file.first == 0 || at < h.file.first {
+		h.file.first = at
+	}
+	h.file.last = max(h.file.last, at)
+}
+
+// apart ends the current file. It fails if an earlier file has rows of the same time, because rows have no ids by
+// which a page view in both files could be recognised. A file can begin in the second in which another one ends.
+func (h *hits) apart(t *table) error {
+	one := h.file
+	one.name, h.file = t.name, span{}
+	if t.rows == 0 {
+		return nil
+	}
+
+	for _, other := range h.files {
+		from, to := max(one.first, other.first), min(one.last, other.last)
+		if from < to || one.first == other.first && one.last == other.last {
+			return &FileError{File: t.name, Text: fmt.Sprintf("%s has rows from %s to %s as well, which would count twice",
+				other.name, from.Time().Format(time.DateTime), to.Time().Format(time.DateTime))}
+		}
+	}
+	h.files = append(h.files, one)
+	return nil
 }
 
 func newHits(days *dayFilter) *hits {
@@ -62,6 +99,7 @@ func (h *hits) text(text string) string {
 	}
 	text = strings.Clone(text)
 	h.texts[text] = text
+	h.filter.spend(textBytes + len(text))
 	return text
 }
 
@@ -72,6 +110,7 @@ func (h *hits) number(name string) uint32 {
 	}
 	n := uint32(len(h.names) + 1)
 	h.names[strings.Clone(name)] = n
+	h.filter.spend(textBytes + len(name))
 	return n
 }
 
@@ -86,6 +125,7 @@ func (h *hits) originOf(o origin) *origin {
 		*text = h.text(*text)
 	}
 	h.origins[o] = &o
+	h.filter.spend(originBytes)
 	return &o
 }
 
@@ -95,8 +135,12 @@ func (h *hits) keeps(at model.Instant) bool { return h.filter.keeps(at.Day(), tr
 // add adds a hit that is kept.
 func (h *hits) add(one hit) error {
 	if h.n++; h.n > model.MaxImportRows {
-		return fmt.Errorf("more than %d page views and events. Import parts of the export with --since and --until",
+		return tooLarge("more than %d page views and events. Import parts of the export, by days (--since and --until)",
 			model.MaxImportRows)
+	}
+	h.filter.spend(hitBytes)
+	if err := h.filter.fits(); err != nil {
+		return err
 	}
 	day := one.at.Day()
 	h.byDay[day] = append(h.byDay[day], one)
@@ -117,10 +161,14 @@ func (h *hits) finish(r *Result) error {
 
 	total := scan.New(&scan.Query{Zone: time.UTC, From: scan.DateOfNumber(r.First), To: scan.DateOfNumber(r.Last)})
 	for _, day := range days {
+		if err := h.filter.ctx.Err(); err != nil {
+			return err
+		}
 		rows, err := dayRows(day, h.byDay[day])
 		if err != nil {
 			return err
 		}
+		h.alone += eventsAlone(rows)
 		g, err := segment.Build(*rows)
 		if err != nil {
 			return err
@@ -132,7 +180,26 @@ func (h *hits) finish(r *Result) error {
 		delete(h.byDay, day)
 	}
 	r.Totals = total.Result().Totals
+	if h.alone > 0 {
+		r.Notes = append(r.Notes, model.ImportNote{Code: model.NoteEventsAlone, Count: int64(h.alone)})
+	}
 	return nil
+}
+
+// eventsAlone returns the number of sessions without a page view.
+func eventsAlone(rows *segment.Rows) int {
+	viewed := make(map[model.VisitorID]bool)
+	for i := range rows.Views {
+		viewed[rows.Views[i].Visitor] = true
+	}
+
+	n := 0
+	for i := range rows.Visits {
+		if v := &rows.Visits[i]; v.N == 1 && !viewed[v.Visitor] {
+			n++
+		}
+	}
+	return n
 }
 
 // dayRows groups the hits of a UTC day by visit. A visit ends with its day.

@@ -157,6 +157,8 @@ func TestImports(t *testing.T) {
 		"umami":             {model.ImportUmami, fixtures(t, "umami.csv"), wantUmami},
 		"umami gzip":        {model.ImportUmami, []string{compressed(t, "testdata/umami.csv")}, wantUmami},
 		"ga4":               {model.ImportGA4, fixtures(t, "ga4/*"), wantGA4},
+		"matomo":            {model.ImportMatomo, fixtures(t, "matomo/*"), wantMatomo},
+		"matomo archive":    {model.ImportMatomo, []string{zipped(t, fixtures(t, "matomo/*")...)}, wantMatomo},
 		"ga4 archive":       {model.ImportGA4, []string{zipped(t, fixtures(t, "ga4/*")...)}, wantGA4},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -349,6 +351,35 @@ func wantUmami(f *fixture) {
 	f.wantRows(r, 4, map[string]counts{"en": {1, 2, 3, 1, 0, 1}, "de": {2, 2, 2, 2, 0, 0}, "": {1, 1, 1, 0, 0, 0}})
 	f.wantRows(r, 5, map[string]counts{"february": {1, 1, 2, 0, 0, 1}, "": {4, 4, 4, 3, 0, 0}})
 	f.wantFiltered(counts{1, 1, 2, 0, 0, 1}, "/pricing")
+}
+
+func wantMatomo(f *fixture) {
+	f.t.Helper()
+	r := f.report(query(scan.Page, scan.Source, scan.Channel, scan.EntryPage, scan.ExitPage, scan.Event, scan.Language,
+		scan.UTMCampaign, scan.Referrer))
+	f.wantTotals(r, counts{21, 24, 40, 11, 0, 5}, 10, 7, 0, 3, 1)
+	if want := (scan.Unknown{VisitTime: 23, ViewTime: 39, Conversion: 20}); r.Totals.UnknownOf() != want || r.Totals.Conversions != 3 {
+		f.t.Errorf("%d conversions, unknown are %+v, want 3 and %+v", r.Totals.Conversions, r.Totals.UnknownOf(), want)
+	}
+	f.wantRows(r, 0, map[string]counts{
+		"/": {20, 23, 29, 0, 17, 0}, "/pricing,%20plans": {6, 6, 10, 0, 6, 0}, "(other)": {1, 1, 1, 0, 1, 0},
+	})
+	f.wantRows(r, 1, map[string]counts{
+		"": {5, 6, 1, 1, 0, 0}, "google": {4, 4, 0, 2, 0, 0}, "news.example.org": {7, 8, 0, 6, 0, 0}, "mastodon": {3, 3, 0, 1, 0, 0},
+	})
+	f.wantRows(r, 2, map[string]counts{
+		"direct": {5, 6, 1, 1, 0, 0}, "organic search": {4, 4, 0, 2, 0, 0}, "unassigned": {2, 3, 0, 1, 0, 0},
+		"referral": {7, 8, 0, 6, 0, 0}, "organic social": {3, 3, 0, 1, 0, 0},
+	})
+	f.wantRows(r, 3, map[string]counts{"/": {19, 21, 1, 10, 0, 0}, "/pricing,%20plans": {3, 3, 0, 1, 0, 0}})
+	f.wantRows(r, 4, map[string]counts{
+		"/": {15, 17, 1, 0, 17, 0}, "/pricing,%20plans": {6, 6, 0, 0, 6, 0}, "(other)": {1, 1, 0, 0, 1, 0},
+	})
+	f.wantRows(r, 5, map[string]counts{"sign_up": {2, 0, 0, 0, 0, 3}, "play": {1, 0, 0, 0, 0, 2}})
+	f.wantRows(r, 6, map[string]counts{"en": {11, 13, 0, 4, 0, 0}, "de": {2, 2, 0, 1, 0, 0}, "": {8, 9, 1, 6, 0, 0}})
+	f.wantRows(r, 7, map[string]counts{"": {1, 1, 1, 0, 0, 0}, "february": {2, 3, 0, 1, 0, 0}})
+	f.wantStates(r, scan.ImportIncluded, scan.ImportIncluded, scan.ImportNoValues)
+	f.wantExcluded()
 }
 
 func wantGA4(f *fixture) {

@@ -5,8 +5,10 @@ package importer
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -23,6 +25,13 @@ type Options struct {
 	// BeforeLocal and BeforeUTC are the first days with the site's own figures. They are not
 	// imported.
 	BeforeLocal, BeforeUTC model.Day
+
+	// Memory bounds about how many bytes the figures of the export take; 0: the limits of rows alone.
+	Memory int64
+	// Client calls an API for a caller who must not see what it answers. nil: the command's own client.
+	Client *http.Client
+	// Progress is called while an API is read, with the part that is done; nil: not called.
+	Progress func(done float64)
 }
 
 // Result holds the figures of an export.
@@ -32,7 +41,7 @@ type Result struct {
 	Files []File
 	Late  int64 // rows of days with own figures
 	Other int64 // rows of days before Since or after Until
-	Notes []string
+	Notes []model.ImportNote
 }
 
 // File is a file of an export.
@@ -47,7 +56,12 @@ type FileError struct {
 	File string
 	Line int // 0: the whole file
 	Text string
+
+	cause error
 }
+
+// Unwrap returns the error that Text describes, if there is one.
+func (e *FileError) Unwrap() error { return e.cause }
 
 func (e *FileError) Error() string {
 	if e.Line == 0 {
@@ -55,6 +69,25 @@ func (e *FileError) Error() string {
 	}
 	return fmt.Sprintf("%s, line %d: %s", e.File, e.Line, e.Text)
 }
+
+// Errors of a whole export are model.Errors of these codes.
+const (
+	CodeNothing  = "nothing_to_import"
+	CodeTooLarge = "import_too_large"
+)
+
+// tooLarge returns the error of an export beyond a limit.
+func tooLarge(format string, args ...any) error {
+	return &textError{model.Error{Kind: model.Invalid, Code: CodeTooLarge, Message: fmt.Sprintf(format, args...)}}
+}
+
+// textError is a model.Error that reads as its message alone.
+type textError struct{ shown model.Error }
+
+func (e *textError) Error() string { return e.shown.Message }
+
+// Unwrap returns the model.Error.
+func (e *textError) Unwrap() error { return &e.shown }
 
 // format reads the tables of one service.
 type format interface {
@@ -66,13 +99,36 @@ type format interface {
 
 // Sources are the services with exports that Read supports.
 var Sources = []model.ImportSource{
-	model.ImportPlausible, model.ImportUmami, model.ImportGoatCounter, model.ImportGA4,
+	model.ImportPlausible, model.ImportUmami, model.ImportGoatCounter, model.ImportGA4, model.ImportMatomo,
 }
 
 // Read reads the export of a service: files, archives of files, or both.
 func Read(source model.ImportSource, names []string, o Options) (*Result, error) {
+	return read(context.Background(), source, o, func(r *reading) error {
+		for _, name := range names {
+			if err := r.openFile(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// ReadInputs is Read for files that are open. It ends with an error when ctx does.
+func ReadInputs(ctx context.Context, source model.ImportSource, files []Input, o Options) (*Result, error) {
+	return read(ctx, source, o, func(r *reading) error {
+		for _, file := range files {
+			if err := r.open(file); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func read(ctx context.Context, source model.ImportSource, o Options, files func(*reading) error) (*Result, error) {
 	r := &Result{Import: reports.Import{Source: source}}
-	days := &dayFilter{Options: o, result: r}
+	days := &dayFilter{Options: o, ctx: ctx, result: r}
 
 	var f format
 	switch source {
@@ -80,6 +136,8 @@ func Read(source model.ImportSource, names []string, o Options) (*Result, error)
 		f = &plausible{sums: newSums(days)}
 	case model.ImportGA4:
 		f = &ga4{sums: newSums(days)}
+	case model.ImportMatomo:
+		f = &matomo{sums: newSums(days)}
 	case model.ImportUmami:
 		f = &umami{hits: newHits(days)}
 	case model.ImportGoatCounter:
@@ -88,14 +146,15 @@ func Read(source model.ImportSource, names []string, o Options) (*Result, error)
 		return nil, fmt.Errorf("there is no source %q", source)
 	}
 
-	err := eachTable(names, source == model.ImportGA4, func(t *table) error {
+	take := func(t *table) error {
 		unused, err := f.read(t)
 		if err != nil {
 			return t.failed(err)
 		}
 		r.Files = append(r.Files, File{t.name, t.rows, unused})
 		return nil
-	})
+	}
+	err := files(&reading{ctx: ctx, lazy: source == model.ImportGA4, take: take, files: maxFiles, bytes: maxBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +162,14 @@ func Read(source model.ImportSource, names []string, o Options) (*Result, error)
 		return nil, err
 	}
 
+	return checked(r, days)
+}
+
+// checked returns a result that has days.
+func checked(r *Result, days *dayFilter) (*Result, error) {
 	if r.Days == 0 {
-		return nil, fmt.Errorf("nothing to import: %s", days.nothing())
+		text := "nothing to import: " + days.nothing()
+		return nil, &textError{model.Error{Kind: model.Invalid, Code: CodeNothing, Message: text}}
 	}
 	return r, nil
 }
@@ -112,7 +177,29 @@ func Read(source model.ImportSource, names []string, o Options) (*Result, error)
 // dayFilter decides which days are imported.
 type dayFilter struct {
 	Options
+	ctx    context.Context
 	result *Result
+	spent  int64 // of Memory
+}
+
+// About how many bytes the parts of an export take in memory, maps included, apart from texts.
+const (
+	hitBytes    = 120
+	textBytes   = 72
+	originBytes = 400
+	figureBytes = 420
+	eventBytes  = 40
+)
+
+// spend counts bytes that stay in memory.
+func (d *dayFilter) spend(bytes int) { d.spent += int64(bytes) }
+
+// fits fails after more bytes than Memory.
+func (d *dayFilter) fits() error {
+	if d.Memory > 0 && d.spent > d.Memory {
+		return tooLarge("the export takes more than %d MB of memory. Import parts of it, by days", d.Memory>>20)
+	}
+	return nil
 }
 
 // keeps reports whether a row of a day of the site's time zone, or of UTC, is imported. It counts
@@ -148,7 +235,7 @@ func (d *dayFilter) nothing() string {
 type sums struct {
 	days    *dayFilter
 	figures map[figureKey]*reports.ImportFigure
-	from    map[tableDay]string // the file of each day of a table
+	from    map[tableDay]*table // the file of each day of a table
 }
 
 type figureKey struct {
@@ -164,16 +251,16 @@ type tableDay struct {
 }
 
 func newSums(days *dayFilter) *sums {
-	return &sums{days, make(map[figureKey]*reports.ImportFigure), make(map[tableDay]string)}
+	return &sums{days, make(map[figureKey]*reports.ImportFigure), make(map[tableDay]*table)}
 }
 
 // once fails if another file has the day of a table as well.
 func (s *sums) once(t *table, name string, day model.Day) error {
 	key := tableDay{name, day}
-	if other, ok := s.from[key]; ok && other != t.name {
-		return fmt.Errorf("%s has %s on %v as well", other, name, day)
+	if other, ok := s.from[key]; ok && other != t {
+		return fmt.Errorf("%s has %s on %v as well", other.name, name, day)
 	}
-	s.from[key] = t.name
+	s.from[key] = t
 	return nil
 }
 
@@ -184,8 +271,12 @@ func (s *sums) at(by model.ReportDimension, day model.Day, value string) (*repor
 		return f, nil
 	}
 	if len(s.figures) >= model.MaxImportFigures {
-		return nil, fmt.Errorf("the export has more than %d daily sums. Import parts of it with --since and --until",
+		return nil, tooLarge("the export has more than %d daily sums. Import parts of it, by days (--since and --until)",
 			model.MaxImportFigures)
+	}
+	s.days.spend(figureBytes + len(value))
+	if err := s.days.fits(); err != nil {
+		return nil, err
 	}
 	f := &reports.ImportFigure{Dimension: by, Day: day, Value: strings.Clone(value)}
 	s.figures[figureKey{by, day, f.Value}] = f
@@ -207,6 +298,25 @@ func (s *sums) add(by model.ReportDimension, value string, sum *reports.ImportFi
 	} {
 		if *to.sum += to.more; *to.sum > model.MaxImportFigure {
 			return fmt.Errorf("the sum of %v is larger than %d", sum.Day, int64(model.MaxImportFigure))
+		}
+	}
+	return nil
+}
+
+// addOrigin adds sum to a source, to the referrer and channel of an origin, and to the dimensions of its campaign that
+// the service has.
+func (s *sums) addOrigin(
+	source string, from *origin, sum *reports.ImportFigure, campaign ...model.ReportDimension,
+) error {
+	values := map[model.ReportDimension]string{
+		model.DimensionSource: source, model.DimensionReferrer: from.referrer,
+		model.DimensionChannel: from.channel, model.DimensionUTMSource: from.campaign.Source,
+		model.DimensionUTMMedium: from.campaign.Medium, model.DimensionUTMCampaign: from.campaign.Name,
+		model.DimensionUTMContent: from.campaign.Content, model.DimensionUTMTerm: from.campaign.Term,
+	}
+	for _, by := range append([]model.ReportDimension{model.DimensionSource, model.DimensionReferrer, model.DimensionChannel}, campaign...) {
+		if err := s.add(by, values[by], sum); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -7,11 +7,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/importer"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/reports/scan"
 )
 
 // everyDay are options that import all days up to 2026.
@@ -113,6 +116,7 @@ func TestDamaged(t *testing.T) {
 		"quote":             {model.ImportPlausible, visitors, header + "2026-02-01,1,\"2,0,1\n", "line 2: extraneous or missing"},
 		"column":            {model.ImportPlausible, visitors, "date,visitors,pageviews,bounces\n", `line 1: there is no column "visits"`},
 		"column twice":      {model.ImportPlausible, visitors, "date,date\n", `line 1: the column "date" comes twice`},
+		"bounces":           {model.ImportPlausible, visitors, header + "2026-02-01,1,2,1,1\n2026-02-02,3,5,5,3\n", "line 3: 2026-02-02 has more bounces, 5, than visits, 3"},
 		"name":              {model.ImportPlausible, "visitors.csv", header, "visitors.csv: not a file of Plausible's export"},
 		"unknown table":     {model.ImportPlausible, "imported_cats.csv", header, "imported_cats.csv: there is no such file"},
 		"empty":             {model.ImportPlausible, visitors, "", visitors + ": the file is empty"},
@@ -138,6 +142,18 @@ func TestDamaged(t *testing.T) {
 		"umami website":     {model.ImportUmami, "u.csv", umami + "w,s,/,1,2026-02-01 10:00:00\nv,s,/,1,2026-02-01 10:00:00\n", "line 3: a second website"},
 		"umami event":       {model.ImportUmami, "u.csv", umami + "w,s,/,2,2026-02-01 10:00:00\n", "line 2: event_name is missing"},
 		"umami path":        {model.ImportUmami, "u.csv", umami + "w,s,,1,2026-02-01 10:00:00\n", "line 2: url_path is missing"},
+		"Matomo name":       {model.ImportMatomo, "pages.csv", "", "pages.csv: not named after a method"},
+		"Matomo method":     {model.ImportMatomo, "Goals.get.csv", "", "Goals.get.csv: the method Goals.get is not imported"},
+		"Matomo UTF-16":     {model.ImportMatomo, "Actions.get.csv", "\xff\xfed\x00a\x00", "Actions.get.csv: not a CSV file in UTF-8"},
+		"Matomo error":      {model.ImportMatomo, "Actions.get.csv", "Error: You can't access this resource, as it requires 'view' access\n", "line 1: the answer of Matomo is \"Error: You can't access this resource, as"},
+		"Matomo period":     {model.ImportMatomo, "Actions.get.csv", "nb_pageviews\n5\n", `line 1: there is no column "date"`},
+		"Matomo column":     {model.ImportMatomo, "Actions.get.csv", "date,nb_actions\n", `line 1: there is no column "nb_pageviews"`},
+		"Matomo week":       {model.ImportMatomo, "Actions.get.csv", "date,nb_pageviews\n\"2026-02-02,2026-02-08\",5\n", "line 2: not a day from 1995 on"},
+		"Matomo number":     {model.ImportMatomo, "Actions.get.csv", "date,nb_pageviews\n2026-02-01,5\n2026-02-02,5.5\n", "line 3: nb_pageviews is not a number"},
+		"Matomo fields":     {model.ImportMatomo, "Actions.get.csv", "date,nb_pageviews\n2026-02-01,5,6\n", "line 2: 3 fields instead of 2"},
+		"Matomo bounces":    {model.ImportMatomo, "VisitsSummary.get.csv", "date,nb_uniq_visitors,nb_visits,bounce_count\n2026-02-01,5,6,7\n", "line 2: 2026-02-01 has more bounces, 7, than visits, 6"},
+		"Matomo totals":     {model.ImportMatomo, "Actions.get.csv", "date,nb_pageviews\n2026-02-01,5\n", "the totals are missing: import VisitsSummary.get.csv"},
+		"Matomo nothing":    {model.ImportMatomo, "Actions.get.csv", "No data available", "nothing to import: the files have no rows"},
 		"GA4 dimension":     {model.ImportGA4, "a.csv", "Date,Country,Sessions\n", `line 1: the column "country" cannot be imported`},
 		"GA4 two":           {model.ImportGA4, "a.csv", "Date,Event name,Page path,Sessions\n", "line 1: a table with two dimensions"},
 		"GA4 period":        {model.ImportGA4, "a.csv", "# Start date: 20260201\n# End date: 20260203\nSessions,Views\n", "line 3: the table has neither a column Date"},
@@ -172,6 +188,81 @@ func TestTwiceInFiles(t *testing.T) {
 	_, err = importer.Read(model.ImportGA4, []string{file(t, "a.csv", totals), file(t, "b.csv", totals)}, everyDay)
 	if err == nil || !strings.Contains(err.Error(), "b.csv, line 2: a.csv has") {
 		t.Error(err)
+	}
+}
+
+// TestSameRows checks that a file named twice, or files with rows of the same time, are not added up, and that a file
+// can begin where another one ends.
+func TestSameRows(t *testing.T) {
+	const (
+		visitors = "date,visitors,pageviews,bounces,visits\n2026-02-01,1,2,0,1\n"
+		totals   = "Date,Sessions,Views,Total users\n20260201,5,6,7\n"
+		goat     = "2Path,Event,Session,Bot,Referrer,Referrer scheme,Screen size,Date\n"
+		umami    = "session_id,url_path,event_type,created_at\n"
+		row      = "/,false,s,0,,,,2026-02-0%T10:00:00Z\n"
+		session  = "s,/,1,2026-02-0% 10:00:00\n"
+	)
+	days := func(header, row, days string) string {
+		for _, day := range days {
+			header += strings.ReplaceAll(row, "%", string(day))
+		}
+		return header
+	}
+	for name, test := range map[string]struct {
+		source        model.ImportSource
+		file          string
+		first, second string // second is "" for the first file again
+		want          string // "": no error
+	}{
+		"matomo":              {model.ImportMatomo, "Actions.get.csv", "date,nb_pageviews\n2026-02-01,5\n", "", "Actions.get.csv, line 2: Actions.get.csv has Actions.get on 2026-02-01 as well"},
+		"plausible":           {model.ImportPlausible, "imported_visitors.csv", visitors, "", "imported_visitors.csv, line 2: imported_visitors.csv has visitors on 2026-02-01 as well"},
+		"GA4":                 {model.ImportGA4, "a.csv", totals, "", "a.csv, line 2: a.csv has "},
+		"goatcounter":         {model.ImportGoatCounter, "g.csv", days(goat, row, "12"), "", "g.csv: g.csv has rows from 2026-02-01 10:00:00 to 2026-02-02 10:00:00 as well"},
+		"goatcounter one row": {model.ImportGoatCounter, "g.csv", days(goat, row, "1"), "", "g.csv: g.csv has rows from"},
+		"goatcounter overlap": {model.ImportGoatCounter, "g.csv", days(goat, row, "123"), days(goat, row, "234"), "g.csv: g.csv has rows from 2026-02-02"},
+		"goatcounter next":    {model.ImportGoatCounter, "g.csv", days(goat, row, "12"), days(goat, row, "23"), ""},
+		"umami":               {model.ImportUmami, "u.csv", days(umami, session, "12"), "", "u.csv: u.csv has rows from 2026-02-01"},
+		"umami next":          {model.ImportUmami, "u.csv", days(umami, session, "23"), days(umami, session, "1"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			names := []string{file(t, test.file, test.first)}
+			if test.second == "" {
+				names = append(names, names[0])
+			} else {
+				names = append(names, file(t, test.file, test.second))
+			}
+			_, err := importer.Read(test.source, names, everyDay)
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestGoatCounterNames checks that the name of a service has the channel of its hosts, and that sessions with events
+// alone are counted in a note.
+func TestGoatCounterNames(t *testing.T) {
+	const content = "2Path,Event,Session,Bot,Referrer,Referrer scheme,Screen size,Date\n" +
+		"/,false,1,0,Hacker News,g,,2026-02-01T10:00:00Z\n/,false,2,0,Google,g,,2026-02-01T10:00:00Z\n" +
+		"/,false,3,0,Email,g,,2026-02-01T10:00:00Z\n/,false,4,0,Other,g,,2026-02-01T10:00:00Z\n" +
+		"/,false,5,0,newsletter,c,,2026-02-01T10:00:00Z\nsign up,true,6,0,,,,2026-02-01T10:00:00Z\n"
+	r, err := importer.Read(model.ImportGoatCounter, []string{file(t, "g.csv", content)}, everyDay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []model.ImportNote{{Code: model.NoteEventsAlone, Count: 1}}; !slices.Equal(r.Notes, want) || r.Totals.Visits != 5 {
+		t.Errorf("%d visits, notes %v, want 5 and %v", r.Totals.Visits, r.Notes, want)
+	}
+
+	scanner := scan.New(query(scan.Channel))
+	if err := scanner.Add(r.Visits[0]); err != nil {
+		t.Fatal(err)
+	}
+	channels := scanner.Result().Breakdowns[0]
+	for value, want := range map[string]int64{"organic social": 1, "organic search": 1, "email": 1, "unassigned": 2} {
+		if got := channels.Of(value).Visits; got != want {
+			t.Errorf("%d visits of the channel %s, want %d", got, value, want)
+		}
 	}
 }
 
@@ -250,12 +341,14 @@ func FuzzRead(f *testing.F) {
 			f.Add(i, filepath.Base(name), content)
 		}
 	}
-	for _, name := range fixtures(f, "plausible/*") {
-		content, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
+	for pattern, source := range map[string]int{"plausible/*": 0, "matomo/*": 4} {
+		for _, name := range fixtures(f, pattern) {
+			content, err := os.ReadFile(name)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(source, filepath.Base(name), content)
 		}
-		f.Add(0, filepath.Base(name), content)
 	}
 
 	f.Fuzz(func(t *testing.T, source int, name string, content []byte) {
@@ -272,9 +365,15 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("accepted %+v", r)
 		}
 		for i := range r.Figures {
-			if one := &r.Figures[i]; one.Visitors < 0 || one.Visits < 0 || one.Pageviews < 0 || !model.IsStorable(one.Value) {
-				t.Errorf("accepted %+v", one)
-			}
+			wantFigure(t, &r.Figures[i])
 		}
 	})
+}
+
+// wantFigure checks that a sum can be stored.
+func wantFigure(t *testing.T, one *reports.ImportFigure) {
+	t.Helper()
+	if one.Visitors < 0 || one.Visits < 0 || one.Pageviews < 0 || !model.IsStorable(one.Value) {
+		t.Errorf("accepted %+v", one)
+	}
 }

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -88,6 +89,10 @@ func (p *plausible) rows(t *table, wanted []string, take func(*reports.ImportFig
 
 		// Entrances and exits are the visits of these pages.
 		switch kind {
+		case "visitors":
+			if sum.Bounces > sum.Visits {
+				return fmt.Errorf("%v has more bounces, %d, than visits, %d", day, sum.Bounces, sum.Visits)
+			}
 		case "entry_pages":
 			if sum.Visits, err = t.count("entrances"); err != nil {
 				return err
@@ -123,20 +128,9 @@ func (p *plausible) addSource(t *table, sum *reports.ImportFigure) error {
 		}
 	}
 
-	for _, one := range []struct {
-		by    model.ReportDimension
-		value string
-	}{
-		{model.DimensionSource, source}, {model.DimensionReferrer, page}, {model.DimensionChannel, string(from)},
-		{model.DimensionUTMSource, campaign.Source}, {model.DimensionUTMMedium, campaign.Medium},
-		{model.DimensionUTMCampaign, campaign.Name}, {model.DimensionUTMContent, campaign.Content},
-		{model.DimensionUTMTerm, campaign.Term},
-	} {
-		if err := p.add(one.by, one.value, sum); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.addOrigin(source, &origin{channel: string(from), referrer: page, campaign: campaign}, sum,
+		model.DimensionUTMSource, model.DimensionUTMMedium, model.DimensionUTMCampaign, model.DimensionUTMContent,
+		model.DimensionUTMTerm)
 }
 
 func (p *plausible) finish(r *Result) error {

@@ -36,7 +36,10 @@ func (u *umami) read(t *table) (unused string, err error) {
 	if err := t.want("session_id", "url_path", "event_type", "created_at"); err != nil {
 		return "", err
 	}
-	return "", t.each(func() error { return u.row(t) })
+	if err := t.each(func() error { return u.row(t) }); err != nil {
+		return "", err
+	}
+	return "", u.apart(t)
 }
 
 func (u *umami) row(t *table) error {
@@ -44,6 +47,7 @@ func (u *umami) row(t *table) error {
 	if err != nil {
 		return err
 	}
+	u.extend(at)
 	session := t.text("session_id")
 	if session == "" {
 		return errors.New("session_id is missing")
@@ -134,7 +138,7 @@ func (u *umami) origin(t *table) *origin {
 
 func (u *umami) finish(r *Result) error {
 	if u.others > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%d rows that are neither page views nor events are not imported", u.others))
+		r.Notes = append(r.Notes, model.ImportNote{Code: model.NoteOtherRows, Count: u.others})
 	}
 	return u.hits.finish(r)
 }

@@ -14,7 +14,7 @@ import (
 
 // The application key's files in the data folder.
 const (
-	File         = "secret"
+	File         = config.KeyFile
 	PreviousFile = "secret.previous"
 )
 
@@ -88,7 +88,7 @@ func readFile(path string) ([]byte, error) {
 	}
 
 	var s config.Secret
-	if err := s.UnmarshalText([]byte(strings.TrimSpace(string(text)))); err != nil {
+	if err := s.UnmarshalFlag(strings.TrimSpace(string(text))); err != nil {
 		return nil, fmt.Errorf("%s %w", path, err)
 	}
 

@@ -36,7 +36,7 @@ func (k *Keys) all() (current model.ApplicationKey, previous []model.Application
 // database. Processes with unrelated keys on one database would count visitors twice and refuse
 // each other's sessions, so a process whose keys do not match does not start.
 func Open(ctx context.Context, c *config.Config, d *db.DB, log *slog.Logger) (*Keys, error) {
-	k, err := find(c, readOrCreate)
+	k, err := findOrCreate(ctx, c, d)
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +61,33 @@ func Open(ctx context.Context, c *config.Config, d *db.DB, log *slog.Logger) (*K
 	d.UseApplicationKey(current, previous...)
 
 	return k, nil
+}
+
+// ErrMissing means that the database was used with an application key and this configuration has none.
+var ErrMissing = errors.New("the database was used with an application key, and this configuration has none: restore " +
+	"the file " + File + " in the data folder, or set TALLYGATE_SECRET to that key")
+
+// findOrCreate returns the configured keys, or those in the data folder, where it creates one for a
+// database that was never used with a key.
+func findOrCreate(ctx context.Context, c *config.Config, d *db.DB) (*Keys, error) {
+	k, err := Existing(c)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return k, err
+	}
+
+	state, err := keys.New(d).ApplicationKeyState(ctx)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the state of the application key: %w", err)
+	case state.Current == "":
+		return find(c, readOrCreate)
+	}
+
+	// Another process may have created the key meanwhile. It does that before it claims the database.
+	if k, err = Existing(c); errors.Is(err, fs.ErrNotExist) {
+		err = ErrMissing
+	}
+	return k, err
 }
 
 // Existing returns the configured keys, or those in the data folder. It creates none: before the first

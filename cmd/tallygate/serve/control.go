@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/export"
 	"github.com/tallygate/tallygate/graph/resolver"
+	"github.com/tallygate/tallygate/graph/upload"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -47,12 +48,12 @@ func (a *App) openControl(clients *web.Clients) error {
 		BaseURL:           string(c.BaseURL),
 		AnalyticsURL:      string(c.AnalyticsURL),
 		CaptchaURL:        string(c.CaptchaURL),
-		AllowLocalDomains: c.AllowLocalDomains,
+		AllowLocalDomains: bool(c.AllowLocalDomains),
 		DefaultSitePlan:   c.DefaultSitePlan,
 		WebhookNets:       config.Prefixes(c.WebhookAllowNets),
 		Now:               time.Now,
 		Log:               a.log,
-		Introspection:     c.Introspection,
+		Introspection:     bool(c.Introspection),
 		ClientAddr:        clients.Addr,
 		IsShared:          clients.Shared,
 		UnknownProxy:      func() bool { return clients.Warning() != "" },
@@ -71,6 +72,13 @@ func (a *App) openControl(clients *web.Clients) error {
 		return err
 	}
 
+	files, err := upload.Handler(upload.Options{
+		DB: a.db, Log: a.log, BaseURL: string(c.BaseURL), Now: time.Now, User: sessions.Uploader,
+	})
+	if err != nil {
+		return err
+	}
+
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", api)
 
@@ -80,6 +88,7 @@ func (a *App) openControl(clients *web.Clients) error {
 
 	mux.Handle("POST "+model.StopMailPath, stopMail)
 	mux.Handle(export.Path, export.Handler(export.Options{DB: a.db, User: sessions.Downloader, Log: a.log}))
+	mux.Handle(upload.Path, files)
 	assets.MountConsole(mux, string(c.CaptchaURL))
 	a.serveHealth(mux)
 	handler := onlyFor(c.BaseURL, a.baseConfigured, web.Recover(a.log, mux))

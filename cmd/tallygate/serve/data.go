@@ -62,7 +62,7 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		Tracer:     a.tracer,
 		Log:        a.log,
 
-		NoTestSitekey: !a.config.CaptchaTestSitekey,
+		NoTestSitekey: !bool(a.config.CaptchaTestSitekey),
 	})
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -11,7 +12,9 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/tallygate/tallygate/db/damage"
 	"github.com/tallygate/tallygate/db/files"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 const (
@@ -26,10 +29,15 @@ const (
 const (
 	checkDrain    = "drain"
 	checkDatabase = "database"
+	checkDamage   = "damage"
 )
 
 // reasonUnreachable is the reason of a database that does not answer in time.
 const reasonUnreachable = "database not reachable"
+
+// damagedReason is the reason of a database that reported damaged data to this process. It lasts until the
+// process ends: a restore needs a start anyway.
+const damagedReason = "database damaged"
 
 // failure is a readiness check that fails.
 type failure struct {
@@ -39,8 +47,8 @@ type failure struct {
 }
 
 // serveHealth adds two endpoints. /healthz responds while the process runs. /readyz responds with 200
-// only while the database is readable and writable (see checkDatabase), its schema is current, and the
-// process does not drain. The first line is then "ok", followed by a line "warning: …" for each
+// only while the database is readable and writable (see checkDatabase), its schema is current, it has
+// reported no damaged data to this process, and the process does not drain. The first line is then "ok", followed by a line "warning: …" for each
 // condition that an operator should check. Otherwise the first line is the reason, followed by the name
 // of the check and the time since when it fails.
 func (a *App) serveHealth(mux *http.ServeMux) {
@@ -106,6 +114,10 @@ func (a *App) notReady() *failure {
 	if since := a.draining.Load(); since != nil {
 		return &failure{checkDrain, "draining", *since}
 	}
+	if report := damage.First(); report != nil {
+		a.damaged.Do(func() { a.log.Error(damagedReason, "message", report.Message) })
+		return &failure{checkDamage, damagedReason, report.At}
+	}
 	if reason, since := a.readiness.state(); reason != "" {
 		return &failure{checkDatabase, reason, since}
 	}
@@ -154,6 +166,12 @@ func (a *App) checkCommon(ctx context.Context) (reason string, err error) {
 	}
 	if err := files.New(a.db).ProbeWrite(ctx); err != nil {
 		return "database not writable", err
+	}
+	if a.data == nil {
+		return "", nil
+	}
+	if err := errors.Join(sites.New(a.db).ProbeRules(ctx), sites.New(a.db).ProbeSitekeys(ctx)); err != nil {
+		return "settings of sites not readable", err
 	}
 
 	return "", nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
 	"github.com/tallygate/tallygate/cmd/tallygate/version"
+	"github.com/tallygate/tallygate/db/damage"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -70,6 +71,7 @@ func (a *App) measure(r prometheus.Registerer) error {
 		r.Register(collectors.NewGoCollector()),
 		r.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 		a.measureProcess(r), a.requests.Register(r), a.db.Measure(r),
+		r.Register(&storageCollector{App: a}), r.Register(a.certificates), r.Register(a.traceFailures.count),
 	)
 
 	if a.analytics != nil {
@@ -111,11 +113,21 @@ func (a *App) measureProcess(r prometheus.Registerer) error {
 		return 1
 	})
 
+	damaged := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "tallygate_database_damaged",
+		Help: "1 if the database has reported damaged data to this process since its start, else 0.",
+	}, func() float64 {
+		if damage.First() != nil {
+			return 1
+		}
+		return 0
+	})
+
 	warnings := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tallygate_warnings", Help: "How many warnings /readyz shows.",
 	}, func() float64 { return float64(len(a.currentWarnings())) })
 
-	return errors.Join(r.Register(build), r.Register(roles), r.Register(ready), r.Register(warnings))
+	return errors.Join(r.Register(build), r.Register(roles), r.Register(ready), r.Register(damaged), r.Register(warnings))
 }
 
 // observer returns what observes the requests of a role's listener.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,11 +46,13 @@ type App struct {
 	metrics       *server            // nil unless configured
 	health        *server            // nil unless configured
 
-	registry *prometheus.Registry
-	requests *web.Requests
-	access   *slog.Logger             // of the access log; nil unless configured
-	traces   *sdktrace.TracerProvider // nil unless configured
-	tracer   trace.Tracer             // of traces; nil unless configured
+	registry      *prometheus.Registry
+	requests      *web.Requests
+	certificates  *prometheus.GaugeVec // see newCertificateGauge
+	traceFailures *traceFailures
+	access        *slog.Logger             // of the access log; nil unless configured
+	traces        *sdktrace.TracerProvider // nil unless configured
+	tracer        trace.Tracer             // of traces; nil unless configured
 
 	baseConfigured bool // the base URL is set, not derived from the control address
 
@@ -58,6 +61,7 @@ type App struct {
 
 	draining    atomic.Pointer[time.Time] // since when; nil: not
 	commonAway  atomic.Bool               // only cells with addresses of their own can be reached
+	damaged     sync.Once                 // damaged data was logged
 	keyReplaced atomic.Bool               // the database uses an application key that this process does not have
 }
 
@@ -65,7 +69,8 @@ type App struct {
 // the services of the roles. It does not start them. The caller calls Run or Close. Open completes c:
 // an origin that is not set derives from its listener.
 func Open(ctx context.Context, c *config.Config, log *slog.Logger) (_ *App, err error) {
-	a := &App{config: c, log: log, registry: prometheus.NewRegistry(), requests: web.NewRequests()}
+	a := &App{config: c, log: log, registry: prometheus.NewRegistry(), requests: web.NewRequests(), certificates: newCertificateGauge(),
+		traceFailures: newTraceFailures(log)}
 	a.readiness.check, a.readiness.log = a.checkDatabase, log
 	defer func() {
 		if err != nil {
@@ -73,6 +78,9 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger) (_ *App, err 
 		}
 	}()
 
+	if err := Check(c); err != nil {
+		return nil, err
+	}
 	if a.db, a.hold, err = database.Open(ctx, c, log); err != nil {
 		return nil, err
 	}

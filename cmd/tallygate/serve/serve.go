@@ -20,7 +20,7 @@ func (a *App) Run(ctx context.Context) error {
 
 	a.warnOfExposedFiles()
 	a.warnOfPlainOrigins()
-	defer a.background(files.New(a.db).WriteBack, a.watchKeys)()
+	defer a.background(files.New(a.db).WriteBack, a.watchKeys, a.watchCertificates)()
 
 	if a.analytics != nil {
 		a.analytics.Start()
@@ -49,12 +49,16 @@ func (a *App) Run(ctx context.Context) error {
 		}()
 	}
 
+	a.notifyManager("READY=1")
+
 	var err error
 	select {
 	case <-ctx.Done():
 		a.announceStop()
 	case err = <-failed:
 	}
+
+	a.notifyManager("STOPPING=1")
 
 	return errors.Join(err, a.drain())
 }

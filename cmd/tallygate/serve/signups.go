@@ -30,6 +30,8 @@ func (a *App) warnOfSignUps(ctx context.Context) error {
 		)
 	}
 
+	a.log.InfoContext(ctx, "there is no account yet: open this address in a browser to create the first one", "url", a.control.url)
+
 	return nil
 }
 

@@ -12,7 +12,6 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/version"
-	"github.com/tallygate/tallygate/web"
 )
 
 // openTraces creates the exporter of traces, if it is configured. Spans are sent in the background;
@@ -37,19 +36,14 @@ func (a *App) openTraces(ctx context.Context) error {
 	}
 
 	a.logTraceErrors()
-	a.traces = sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(described))
+	a.traces = sdktrace.NewTracerProvider(sdktrace.WithBatcher(traceExporter{exporter, a.traceFailures}), sdktrace.WithResource(described))
 	a.tracer = a.traces.Tracer("github.com/tallygate/tallygate")
 	return nil
 }
 
-// logTraceErrors makes OpenTelemetry log its errors, such as a receiver that does not answer, as lines of
-// this program. Its handler is common to all of a process.
-func (a *App) logTraceErrors() {
-	failures := web.NewFailureLog(a.log)
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		failures.Error(context.Background(), "traces", err)
-	}))
-}
+// logTraceErrors makes OpenTelemetry log its other errors, such as spans that a receiver refuses, as lines of this
+// program. Its handler is common to all of a process.
+func (a *App) logTraceErrors() { otel.SetErrorHandler(otel.ErrorHandlerFunc(a.traceFailures.fail)) }
 
 // stopTraces sends the remaining spans, within three seconds.
 func (a *App) stopTraces() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/cmd/tallygate/importer"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/jobs"
@@ -16,6 +17,22 @@ import (
 	"github.com/tallygate/tallygate/jobs/queue"
 	"github.com/tallygate/tallygate/jobs/webhook"
 )
+
+// Check checks the settings of a worker that depend on its machine, before a start writes anything.
+func Check(c *config.Config) error {
+	if !c.Has(config.RoleWorker) {
+		return nil
+	}
+
+	if _, err := Certificates(c.WebhookCAFile); err != nil {
+		return fmt.Errorf("--webhook-ca-file: %w", err)
+	}
+	if _, err := netmail.ParseAddress(c.MailFrom); err != nil {
+		return fmt.Errorf("--mail-from: %q is not an e-mail address", c.MailFrom)
+	}
+
+	return nil
+}
 
 // openJobs opens the worker, or the connection by which the other roles notify a worker in another
 // process.
@@ -36,9 +53,6 @@ func (a *App) openJobs() error {
 	if err != nil {
 		return fmt.Errorf("--webhook-ca-file: %w", err)
 	}
-	if _, err := netmail.ParseAddress(c.MailFrom); err != nil {
-		return fmt.Errorf("--mail-from: %q is not an e-mail address", c.MailFrom)
-	}
 
 	var server *mail.Server
 
@@ -56,6 +70,7 @@ func (a *App) openJobs() error {
 		RetentionMonths:    c.RetentionMonths,
 		ReportMonths:       c.ReportMonths,
 		Reports:            reports.New(a.db),
+		Imports:            importer.Jobs{},
 		WebhookNets:        config.Prefixes(c.WebhookAllowNets),
 		WebhookAuthorities: authorities,
 		Mail:               server,

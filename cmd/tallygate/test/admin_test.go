@@ -15,6 +15,9 @@ import (
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
+// unknownUser is what commands print about an address without a user.
+const unknownUser = "tallygate: there is no user with the address unknown@example.com; \"tallygate admin users\" lists the users"
+
 // TestAdmin runs every operator command on an installation with closed sign-ups: it creates an
 // account, sets a password by the link, and changes plans and limits.
 func TestAdmin(t *testing.T) {
@@ -45,13 +48,13 @@ func TestAdmin(t *testing.T) {
 		second := link(admin("#tgr_", "create-account", "second@example.com", "--name", "Second"))
 		forgotten := link(admin("https://app.example.com/reset-password#tgr_", "reset-password", "second@example.com",
 			"--base-url", "https://app.example.com"))
-		admin("tallygate: No such object.", "reset-password", "unknown@example.com")
+		admin(unknownUser, "reset-password", "unknown@example.com")
 
-		admin("tallygate: No such object.", "reset-second-factor", "unknown@example.com")
+		admin(unknownUser, "reset-second-factor", "unknown@example.com")
 		admin("tallygate: this user has no second factor", "reset-second-factor", "second@example.com")
 
 		admin("tallygate: <email>: Enter an e-mail address", "invite", "guest", "--account", "second@example.com")
-		admin("tallygate: account unknown@example.com: No such object.", "invite", "guest@example.com", "--account", "unknown@example.com")
+		admin(unknownUser, "invite", "guest@example.com", "--account", "unknown@example.com")
 		admin("tallygate: This person is a member already.", "invite", "second@example.com", "--account",
 			"second@example.com")
 		admin("tallygate: --role must be one of", "invite", "guest@example.com", "--account", "second@example.com",
@@ -148,11 +151,11 @@ func TestAdmin(t *testing.T) {
 
 		admin("Second may have 60 sites on the plan of new sites.", "set-site-limit", "second@example.com", "60")
 		admin("tallygate: Use a number from 1 to 1000.", "set-site-limit", "second@example.com", "1001")
-		admin("tallygate: account unknown@example.com: No such object.", "set-site-limit", "unknown@example.com", "60")
+		admin(unknownUser, "set-site-limit", "unknown@example.com", "60")
 
 		admin("Second is on the captcha plan PRO_1M.", "set-captcha-plan", "second@example.com", "PRO_1M")
 		admin("tallygate: There is no such plan.", "set-captcha-plan", "second@example.com", "PRO_5M")
-		admin("tallygate: account unknown@example.com: No such object.", "set-captcha-plan", "unknown@example.com", "FREE")
+		admin(unknownUser, "set-captcha-plan", "unknown@example.com", "FREE")
 
 		admin("captcha PRO_1M", "accounts")
 		if list := admin(`"captchaPlan": "PRO_1M"`, "accounts", "--search", "second", "--json"); strings.Contains(list, "Example") ||
@@ -160,6 +163,7 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("the accounts with --search are %s", list)
 		}
 		admin("tallygate: --most: 0 is not from 1 to 1000", "accounts", "--most", "0")
+		wantUsers(t, admin)
 
 		admin("mail server:", "installation")
 		if state := admin(`"signups": "closed"`, "installation", "--json", "--smtp-url", "smtp://user:password@mail.example:587"); !strings.Contains(
@@ -228,4 +232,27 @@ func post(t *testing.T, p *process, query string) string {
 	}
 
 	return string(text)
+}
+
+// wantUsers checks that the lists of accounts and users have the addresses, roles and keys that other commands
+// take.
+func wantUsers(t *testing.T, admin func(want string, args ...string) string) {
+	t.Helper()
+	var users []struct {
+		Email    string
+		Operator bool
+		Accounts []struct{ Name, Role string }
+	}
+	if err := json.Unmarshal([]byte(admin("[", "users", "--search", "OPERATOR@", "--json")), &users); err != nil {
+		t.Fatal(err)
+	}
+	if len(users) != 1 || users[0].Email != "operator@example.com" || !users[0].Operator || len(users[0].Accounts) == 0 ||
+		users[0].Accounts[0].Role != "OWNER" {
+		t.Errorf("users %+v, want the owner alone", users)
+	}
+
+	admin("  operator@example.com", "accounts")
+	admin("operator@example.com", "users", "--most", "10")
+	admin("[]", "users", "--search", "unknown@", "--json")
+	admin("tallygate: --most: 0 is not from 1 to 1000", "users", "--most", "0")
 }

@@ -215,7 +215,7 @@ func TestApplyAllOrNothing(t *testing.T) {
 			{"sites: []\n", "needs an account and sites"},
 			{"- a\n", "sites.yaml: "},
 			{"account: unknown@example.com\nsites: [{domain: a.example}]\n",
-				"tallygate: account unknown@example.com: No such object.\n"},
+				unknownUser + "\n"},
 			{"account: unknown\nsites: [{domain: a.example}]\n", "Enter an e-mail address"},
 			{good + "  - domain: NEW.example\n", "NEW.example: domain: The file has this site twice."},
 			{good + "  - domain: localhost\n", "localhost: domain: "},

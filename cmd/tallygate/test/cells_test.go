@@ -6,7 +6,9 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -25,6 +27,9 @@ func TestCells(t *testing.T) {
 			}
 		}
 
+		if status, _, logged := tallygate(t, settings, "migrate"); status != 0 {
+			t.Fatal(logged)
+		}
 		const unknownKey = "0123456789abcdef0123456789abcdef"
 		admin("(common)", "cells")
 		admin("tallygate: ", "move-site", unknownKey, "--to", "2")
@@ -50,10 +55,15 @@ func TestCells(t *testing.T) {
 		admin("tallygate: a site has 1 to 64 slots", "set-slots", site.SiteKey, "65")
 		admin("The usage of crash.localhost is divided into 4 slots (before: 1).", "set-slots", site.SiteKey, "4")
 
-		admin("tallygate: move site", "move-site", site.SiteKey, "--to", "2")
-		if err := dbtest.Exec(d, "UPDATE cells SET created_at = 0"); err != nil {
-			t.Fatal(err)
+		// Processes may not know a new cell for a while.
+		created := func(at model.Instant) {
+			if err := dbtest.Exec(d, "UPDATE cells SET created_at = ?", at); err != nil {
+				t.Fatal(err)
+			}
 		}
+		created(model.At(time.Now().Add(time.Hour)))
+		admin("tallygate: move site", "move-site", site.SiteKey, "--to", "2")
+		created(0)
 		admin("crash.localhost is in cell 2", "move-site", site.SiteKey, "--to", "2")
 
 		// A new account's captcha goes to the cell with the fewest accounts, the first one of several.

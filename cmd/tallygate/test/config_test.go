@@ -26,11 +26,11 @@ func tallygate(t *testing.T, settings map[string]string, args ...string) (status
 	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
 }
 
-// TestHelpListsEverySetting checks that --help lists each setting with its variable and default.
+// TestHelpListsEverySetting checks that --help-settings lists each setting with its variable and default.
 func TestHelpListsEverySetting(t *testing.T) {
 	t.Parallel()
 
-	status, help, _ := tallygate(t, nil, "serve", "--help")
+	status, help, _ := tallygate(t, nil, "--help-settings")
 	if status != 0 {
 		t.Errorf("exit status %d", status)
 	}
@@ -83,7 +83,7 @@ func TestAddressInUse(t *testing.T) {
 	t.Parallel()
 	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()}, []string{"control", "data"}, "serve")
 	status, _, log := tallygate(t, map[string]string{"TALLYGATE_DATA_ADDR": p.addr["data"]}, "serve")
-	if status != 1 || !strings.Contains(log, "--data-addr") {
+	if status != 1 || !strings.Contains(log, "TALLYGATE_DATA_ADDR") {
 		t.Errorf("exit status %d, log %q", status, log)
 	}
 }
@@ -98,7 +98,7 @@ func TestAnotherSecretIsRefused(t *testing.T) {
 		p := start(t, settings, []string{"control", "data"})
 		settings["TALLYGATE_SECRET"] = strings.Repeat("omega ", 8)
 		status, _, log := tallygate(t, settings, "serve")
-		if status != 1 || !strings.Contains(log, "--secret") || strings.Contains(log, "alpha") ||
+		if status != 1 || !strings.Contains(log, "TALLYGATE_SECRET") || strings.Contains(log, "alpha") ||
 			strings.Contains(log, "omega") {
 			t.Errorf("exit status %d, log %q", status, log)
 		}

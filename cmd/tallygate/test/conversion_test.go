@@ -268,7 +268,7 @@ func BenchmarkConversion(b *testing.B) {
 		pg    bool
 		redis bool
 		apart bool
-	}{{"sqlite/together/embedded", false, false, false}, {"postgres/together/redis", true, true, false},
+	}{{"sqlite/together/memory", false, false, false}, {"postgres/together/redis", true, true, false},
 		{"postgres/apart/redis", true, true, true}, {"postgres/apart/none", true, false, true}} {
 		b.Run(bench.name, func(b *testing.B) {
 			databaseURL, redisURL := "", ""

@@ -38,7 +38,7 @@ func TestAdminData(t *testing.T) {
 
 		if d.Dialect() == "sqlite" {
 			admin("Copied to "+file, "backup", file)
-			admin("tallygate: open "+file+": file exists", "backup", file)
+			admin("tallygate: "+file+" exists, and a backup must be a new file", "backup", file)
 
 			if _, err := dbtest.Open(t, "sqlite:"+file).Schema(t.Context()); err != nil {
 				t.Error(err)

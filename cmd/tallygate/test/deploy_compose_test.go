@@ -1,21 +1,28 @@
 package test
 
 import (
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
 	"github.com/tallygate/tallygate/tools/testkit"
+	"github.com/tallygate/tallygate/web"
 )
 
 // composeFile is what the tests read of a Compose file.
 type composeFile struct {
 	Services map[string]composeService
 	Networks map[string]struct {
-		IPAM struct{ Config []struct{ Subnet string } }
+		IPAM struct{ Config []struct{ Gateway string } }
 	}
 }
 
@@ -26,6 +33,10 @@ type composeService struct {
 	Volumes     []string
 	ReadOnly    bool     `yaml:"read_only"`
 	CapDrop     []string `yaml:"cap_drop"`
+	Networks    map[string]struct {
+		IPv4 string `yaml:"ipv4_address"`
+		IPv6 string `yaml:"ipv6_address"`
+	}
 }
 
 // readCompose reads a Compose file with the given values of its variables.
@@ -54,12 +65,52 @@ func readCompose(t *testing.T, name string, variables map[string]string) compose
 		if !service.ReadOnly || len(service.CapDrop) != 1 || service.CapDrop[0] != "ALL" {
 			t.Errorf("service %s: %+v", name, service)
 		}
-		if got := service.Environment["TALLYGATE_TRUSTED_PROXIES"]; got != file.Networks["default"].IPAM.Config[0].Subnet {
-			t.Errorf("service %s trusts %s, and the proxy is in %+v", name, got, file.Networks)
-		}
 	}
 
 	return file
+}
+
+// TestDeployComposeClients: the networks of the Compose files let the service recognise visitors over IPv4 and
+// IPv6, believe Caddy alone, and notice visitors that Docker hides.
+func TestDeployComposeClients(t *testing.T) {
+	t.Parallel()
+
+	for _, name := range []string{"one-node", "cluster"} {
+		file := readCompose(t, "compose/"+name+".yaml", nil)
+		caddy, pools := file.Services["caddy"].Networks["default"], file.Networks["default"].IPAM.Config
+		for _, service := range file.Services {
+			trusted := service.Environment["TALLYGATE_TRUSTED_PROXIES"]
+			if trusted == "" {
+				continue
+			}
+
+			var proxies []netip.Prefix
+			for address := range strings.SplitSeq(trusted, ",") {
+				parsed := netip.MustParseAddr(address)
+				proxies = append(proxies, netip.PrefixFrom(parsed, parsed.BitLen()))
+			}
+			for _, test := range []struct {
+				peer, forwarded, want string
+				isShared              bool
+			}{
+				{caddy.IPv4, "203.0.113.9", "203.0.113.9", false},
+				{caddy.IPv6, "2001:db8::9", "2001:db8::9", false},
+				{caddy.IPv6, "198.51.100.1, 203.0.113.9", "203.0.113.9", false},
+				{caddy.IPv4, pools[0].Gateway, pools[0].Gateway, true},
+				{caddy.IPv6, pools[1].Gateway, pools[1].Gateway, true},
+				// Another container of the network is no proxy.
+				{strings.TrimSuffix(caddy.IPv4, ".2") + ".130", "203.0.113.9", strings.TrimSuffix(caddy.IPv4, ".2") + ".130", true},
+			} {
+				request := httptest.NewRequest(http.MethodPost, "/collect.php", nil)
+				request.RemoteAddr = net.JoinHostPort(test.peer, "4711")
+				request.Header.Set("X-Forwarded-For", test.forwarded)
+				clients := web.NewClients(proxies, slog.New(slog.DiscardHandler), time.Now)
+				if got := clients.Addr(request).String(); got != test.want || clients.Shared(request) != test.isShared {
+					t.Errorf("%s: %s for %s: %s, shared: %v", name, test.peer, test.forwarded, got, clients.Shared(request))
+				}
+			}
+		}
+	}
 }
 
 // TestDeployComposeOneNode: the service and Caddy, with the file's environment, store a hit.

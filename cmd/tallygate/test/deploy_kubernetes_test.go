@@ -44,7 +44,7 @@ type manifestVariable struct {
 }
 
 // proxiesPlaceholder is in the place of the networks that only the operator knows.
-const proxiesPlaceholder = "REPLACE-WITH-NETWORK-OF-INGRESS-PODS,REPLACE-WITH-NETWORK-OF-NODES"
+const proxiesPlaceholder = "REPLACE-WITH-NETWORK-OF-PROXY-PODS,REPLACE-WITH-NETWORK-OF-NODES"
 
 // TestDeployKubernetesPlaceholder: a container whose proxies were not named ends with a line that says
 // what to replace.
@@ -56,7 +56,7 @@ func TestDeployKubernetesPlaceholder(t *testing.T) {
 	for _, roles := range []string{"control", "data", "worker"} {
 		settings["TALLYGATE_ROLES"] = roles
 		status, _, log := tallygate(t, settings, "serve")
-		if status != 2 || !strings.Contains(log, "--trusted-proxies") || !strings.Contains(log, "REPLACE-WITH-NETWORK-OF-INGRESS-PODS") {
+		if status != 2 || !strings.Contains(log, "TALLYGATE_TRUSTED_PROXIES") || !strings.Contains(log, "REPLACE-WITH-NETWORK-OF-PROXY-PODS") {
 			t.Errorf("%s: exit status %d, log %s", roles, status, log)
 		}
 	}

@@ -81,6 +81,7 @@ func TestDoctorSettings(t *testing.T) {
 			i.settings["TALLYGATE_SECRET"] = strings.Repeat("secret", 6)
 		}, []string{"error key-mismatch", "error key-weak"}},
 		{"authorities for webhooks", set("WEBHOOK_CA_FILE", "/nowhere/ca.pem"), []string{"error webhook-ca-file"}},
+		{"a variable that is no setting", set("BASEURL", "https://app.example.com"), []string{"error variable-unknown"}},
 		{"public metrics", set("METRICS_ADDR", "0.0.0.0:0"), []string{"warning metrics-public"}},
 		{"one address for two listeners", func(i *installation) {
 			addr := freeAddress(i.T)

@@ -94,7 +94,10 @@ func embedded(t *testing.T) *installation {
 	}
 	onlyForOwner(t, settings["TALLYGATE_DATA_DIR"])
 
-	return &installation{T: t, settings: settings}
+	// On a busy machine the folder may be older than the clock may advance.
+	i := &installation{T: t, settings: settings}
+	i.exec("DELETE FROM settings WHERE name = 'trusted_clock'")
+	return i
 }
 
 // onlyForOwner gives a copied folder the modes that the program gives.

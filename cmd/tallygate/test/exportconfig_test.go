@@ -243,7 +243,7 @@ var settingColumns = map[string]map[string]string{
 
 // otherTables are the tables without settings that the file can hold, with the reason.
 var otherTables = map[string]string{
-	"shared_links": isSecret, "report_mails": "each user's own choice",
+	"shared_links": isSecret, "report_mails": "each user's own choice", "report_views": "each user's own choice",
 
 	"users": "people", "memberships": "people", "invitations": "people", "sessions": "people", "api_tokens": isSecret, "password_resets": isSecret, "passkeys": isSecret, "totp_secrets": isSecret, "recovery_codes": isSecret,
 	"used_challenges": isHistory, "email_changes": isSecret,
@@ -261,6 +261,7 @@ var otherTables = map[string]string{
 	"captcha_counts": isHistory, "quota_notices": isHistory, "deliveries": isHistory, "delivery_attempts": isHistory,
 	"mails": isHistory, "failure_notices": isHistory, "webhook_notices": isHistory, "audit_log": isHistory, "report_days": isHistory,
 	"report_segments": isHistory, "report_imports": isHistory, "import_figures": isHistory, "import_segments": isHistory,
+	"import_jobs": isHistory, "import_chunks": isHistory,
 }
 
 // wantClassified checks that every column of a table with settings is classified, every other table

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
 )
@@ -31,6 +32,40 @@ func awaitReady(t *testing.T, p *process, status int) (body string, took time.Du
 
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// TestReadinessReadsSettings checks that a data node that cannot read the settings of sites, or of sitekeys,
+// is not ready, and is ready again when it can.
+func TestReadinessReadsSettings(t *testing.T) {
+	t.Parallel()
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		settings := settingsFor(t, databaseURL)
+		p := start(t, settings, []string{"control", "data"})
+		newOwner(t, p).signUp("crash.localhost")
+		awaitReady(t, p, http.StatusOK)
+
+		if settings["TALLYGATE_DATABASE_URL"] == "" {
+			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
+		}
+		d := dbtest.Open(t, databaseURL)
+		for _, table := range []string{"site_domains", "sitekeys"} {
+			rename := func(from, to string) {
+				t.Helper()
+				if err := dbtest.Exec(d, "ALTER TABLE "+from+" RENAME TO "+to); err != nil {
+					t.Fatal(err)
+				}
+			}
+
+			rename(table, "away")
+			body, _ := awaitReady(t, p, http.StatusServiceUnavailable)
+			if !strings.HasPrefix(body, "settings of sites not readable\ncheck: database\nsince: ") {
+				t.Errorf("without the table %s, readyz is %q", table, body)
+			}
+
+			rename("away", table)
+			awaitReady(t, p, http.StatusOK)
+		}
+	})
 }
 
 // notWritable is how the answer of /readyz begins for a database that cannot be written.

@@ -27,7 +27,9 @@ func TestImportCommands(t *testing.T) {
 				t.Errorf("%v: %v\n%s\nwant %q", args, err, out, want)
 			}
 		}
-		run(true, "ACCOUNT", "accounts") // migrates
+		if status, _, logged := tallygate(t, settings, "migrate"); status != 0 {
+			t.Fatal(logged)
+		}
 
 		d := dbtest.Open(t, databaseURL)
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -54,6 +56,14 @@ func TestImportCommands(t *testing.T) {
 		run(false, "No such object.", "undo-import", "--site", site.SiteKey, "1")
 		run(true, "2026-02-02 to 2026-02-04, 2 days", append(export, "--since", "2026-02-02")...)
 		run(false, `"soon" is not a day`, append(export, "--since", "soon")...)
+
+		sums := []string{"import", "--site", site.SiteKey, "--from", "goatcounter-api", "http://127.0.0.1:1"}
+		run(false, "goatcounter-api takes the address of one GoatCounter site, and a token by --token-file", sums...)
+		token := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(token, []byte("secret-token\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run(false, "api/v0/me: Get \"http://127.0.0.1:1/api/v0/me\": dial tcp", append(sums, "--token-file", token)...)
 		run(false, `there is no site with the key "0000`, "imports", "--site", strings.Repeat("0", 32))
 	})
 }

@@ -17,9 +17,9 @@ func TestFailuresAreLogLines(t *testing.T) {
 		want                 string
 		status               int
 	}{
-		{"a wrong value", "TALLYGATE_ROLES", "cook", nil, "--roles", 2},
+		{"a wrong value", "TALLYGATE_ROLES", "cook", nil, "TALLYGATE_ROLES", 2},
 		{"an unknown flag", "TALLYGATE_ROLES", "data", []string{"serve", "--cook"}, "--cook", 2},
-		{"an address that is taken", "TALLYGATE_CONTROL_ADDR", "203.0.113.1:1", []string{"serve"}, "--control-addr", 1},
+		{"an address that is taken", "TALLYGATE_CONTROL_ADDR", "203.0.113.1:1", []string{"serve"}, "TALLYGATE_CONTROL_ADDR", 1},
 		{"of migrate", "TALLYGATE_DATABASE_URL", "postgres://x@127.0.0.1:1/x?connect_timeout=1", []string{"migrate"},
 			"prepare the database", 1},
 		{"by flag", "TALLYGATE_LOG_FORMAT", "text", []string{"serve", "--log-format", "json", "--control-addr", "x"},

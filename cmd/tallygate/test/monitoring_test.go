@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -270,8 +271,16 @@ func testPrometheus(t *testing.T) {
 		processes[role] = start(t, settings, listeners)
 	}
 
+	// A process on SQLite has the metrics of its disk and of the proxy's certificate.
+	proxy := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(proxy.Close)
+	settings := settingsFor(t, "sqlite:")
+	settings["TALLYGATE_ROLES"], settings["TALLYGATE_METRICS_ADDR"], settings["TALLYGATE_BASE_URL"] = "control", "127.0.0.1:0", proxy.URL
+	settings["SSL_CERT_FILE"], _ = certificateFile(t, proxy)
+	processes["embedded"] = start(t, settings, []string{"control", "metrics"})
+
 	server := startPrometheus(t, processes["control"].addr["metrics"], processes["data"].addr["metrics"],
-		processes["worker"].addr["metrics"])
+		processes["worker"].addr["metrics"], processes["embedded"].addr["metrics"])
 	site := newOwner(t, processes["control"]).signUp("crash.localhost")
 	visitor := &solver{http: http.DefaultClient, data: processes["data"].addr["data"], sitekey: model.TestSitekey,
 		secret: model.TestSitekeySecret, accepted: make(map[string]int)}

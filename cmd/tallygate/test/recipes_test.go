@@ -3,6 +3,7 @@ package test
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +27,13 @@ var runtimes = map[string][]string{
 // CI, which installs all of them.
 func recipe(t *testing.T, environment []string, path string, args ...string) (printed string, err error) {
 	t.Helper()
+	printed, _, err = recipeOutput(t, environment, path, args...)
+	return printed, err
+}
+
+// recipeOutput is recipe that returns also what the file logs.
+func recipeOutput(t *testing.T, environment []string, path string, args ...string) (printed, logged string, err error) {
+	t.Helper()
 	command := runtimes[strings.TrimPrefix(filepath.Ext(path), ".")]
 	wantProgram(t, command[0])
 
@@ -37,7 +45,7 @@ func recipe(t *testing.T, environment []string, path string, args ...string) (pr
 	if err != nil {
 		t.Logf("%s: %v\n%s", path, err, faults.String())
 	}
-	return strings.TrimSpace(string(out)), err
+	return strings.TrimSpace(string(out)), faults.String(), err
 }
 
 func wantProgram(t *testing.T, name string) {
@@ -113,8 +121,25 @@ func recipeSite(t *testing.T, p *process, domain string) (owner *testOwner, site
 	return owner, site, made.RotateServerSecret.ServerSecret, made.CreateAPIToken.Token
 }
 
-// TestRecipePurchase runs the recipe of each language: a purchase is recorded, and the same again is ignored. Then the
-// report in TypeScript shows its site.
+// TestRecipeImport: importing a module of a recipe makes no call.
+func TestRecipeImport(t *testing.T) {
+	folder, err := filepath.Abs(recipes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "import.mjs")
+	text := "import { purchase } from '" + folder + "/purchase.mjs'\nimport { verify } from '" + folder + "/siteverify.mjs'\n" +
+		"console.log(typeof purchase, typeof verify)\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := recipe(t, nil, path); got != "function function" || err != nil {
+		t.Errorf("printed %q, error %v", got, err)
+	}
+}
+
+// TestRecipePurchase runs the recipe of each language: a purchase with its total as text is recorded, and the same
+// again is ignored; a refusal is final. Then the report in TypeScript shows its site.
 func TestRecipePurchase(t *testing.T) {
 	t.Parallel()
 
@@ -123,26 +148,51 @@ func TestRecipePurchase(t *testing.T) {
 	for _, extension := range []string{"mjs", "php", "py", "rb"} {
 		t.Run(extension, func(t *testing.T) {
 			order, err := json.Marshal(map[string]any{
-				"id": "T-" + extension, "total": 39.9, "currency": "EUR", "ip": "203.0.113.7",
+				"id": "T-" + extension, "total": "39.90", "currency": "EUR", "ip": "203.0.113.7",
 				"userAgent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
 				"items":     []any{map[string]any{"item_id": "kettle", "quantity": 1, "price": 39.9}},
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			buy := func(secret string) (string, error) {
+			buy := func(origin, secret, order string) (string, string, error) {
 				t.Helper()
-				return recipe(t, []string{"ANALYTICS_URL=http://" + p.addr["data"], "SERVER_SECRET=" + secret},
-					recipes+"purchase."+extension, string(order))
+				return recipeOutput(t, []string{"ANALYTICS_URL=" + origin, "SERVER_SECRET=" + secret},
+					recipes+"purchase."+extension, order)
 			}
 
+			origin := "http://" + p.addr["data"]
 			for _, want := range []string{"recorded", "ignored"} {
-				if got, err := buy(secret); got != want || err != nil {
+				if got, _, err := buy(origin, secret, string(order)); got != want || err != nil {
 					t.Errorf("printed %q, error %v; want %s", got, err, want)
 				}
 			}
-			if got, err := buy("svcs_wrong"); err == nil {
-				t.Errorf("printed %q with a wrong secret", got)
+
+			// A text that is no number fails before the call.
+			comma := strings.Replace(string(order), "39.90", "39,90", 1)
+			if got, _, err := buy(origin, secret, comma); err == nil {
+				t.Errorf("printed %q for %s", got, comma)
+			}
+
+			// A refusal is final, and logged; an outage or a limit is not.
+			for _, test := range []struct{ secret, order, logged string }{
+				{"svcs_wrong", string(order), `401 {"error":"invalid_secret"}`},
+				{secret, strings.Replace(string(order), "EUR", "euro", 1), `400 {"error":"bad_event","field":"currency"}`},
+			} {
+				got, logged, err := buy(origin, test.secret, test.order)
+				if got != "refused" || err != nil || !strings.Contains(logged, test.logged) {
+					t.Errorf("printed %q, logged %q, error %v; want %s", got, logged, err, test.logged)
+				}
+			}
+			for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+				busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+				if got, _, err := buy(busy.URL, secret, string(order)); err == nil {
+					t.Errorf("printed %q at a status of %d", got, status)
+				}
+				busy.Close()
+			}
+			if got, _, err := buy("http://127.0.0.1:1", secret, string(order)); err == nil {
+				t.Errorf("printed %q without a server", got)
 			}
 		})
 	}
@@ -166,7 +216,7 @@ func TestRecipePurchase(t *testing.T) {
 		if got, err := recipe(t, environment, path); got != want || err != nil {
 			t.Errorf("printed %q, error %v", got, err)
 		}
-		if got, err := recipe(t, append(environment, "API_TOKEN=svct_wrong"), path); err == nil {
+		if got, err := recipe(t, append(environment, "API_TOKEN=tga_wrong"), path); err == nil {
 			t.Errorf("printed %q with a wrong token", got)
 		}
 	})

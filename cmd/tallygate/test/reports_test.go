@@ -27,6 +27,9 @@ func TestCheckReports(t *testing.T) {
 				t.Errorf("%v: %v\n%s\nwant %q", args, err, out, want)
 			}
 		}
+		if status, _, logged := tallygate(t, settings, "migrate"); status != 0 {
+			t.Fatal(logged)
+		}
 		check(true, "Checked 0 days.")
 
 		d := dbtest.Open(t, databaseURL)

@@ -11,8 +11,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -25,6 +27,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // traceReceiver takes traces by OTLP over HTTP.
@@ -144,7 +147,11 @@ func startPersonal(t *testing.T, added map[string]string) (p *process, siteKey s
 		"TALLYGATE_WEBHOOK_ALLOW_NETS": "127.0.0.1", "TALLYGATE_WEBHOOK_CA_FILE": authority,
 	}
 	maps.Copy(settings, added)
-	p = start(t, settings, []string{"control", "data"})
+	listens := []string{"control", "data"}
+	if settings["TALLYGATE_METRICS_ADDR"] != "" {
+		listens = append(listens, "metrics")
+	}
+	p = start(t, settings, listens)
 	return p, makeSite(t, dbtest.Open(t, db.EmbeddedURL(dir)), receiver.URL)
 }
 
@@ -223,6 +230,36 @@ func TestTracesWithoutReceiver(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit status %d:\n%s", code, p.logged())
+	}
+}
+
+// TestTracesReceiverDown checks that a receiver that refuses each batch makes one line in the first minute, while the
+// metric counts each batch.
+func TestTracesReceiverDown(t *testing.T) {
+	t.Parallel()
+
+	var asked atomic.Int64
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(http.StatusBadRequest)
+	}))
+	t.Cleanup(receiver.Close)
+
+	metrics := freeAddress(t)
+	p, siteKey := startPersonal(t, map[string]string{
+		"TALLYGATE_TRACES": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.URL, "OTEL_BSP_SCHEDULE_DELAY": "50",
+		"TALLYGATE_METRICS_ADDR": metrics,
+	})
+	sendPersonal(t, p, siteKey)
+	testkit.Await(t, "several batches", func() bool { return asked.Load() > 5 })
+
+	failed := func() string {
+		_, text := get(t, "http://"+metrics+"/metrics")
+		return regexp.MustCompile(`(?m)^tallygate_trace_export_errors_total (\d+)$`).FindString(text)
+	}
+	testkit.Await(t, "counted batches", func() bool { return !strings.HasSuffix(failed(), "_total 0") && len(failed()) > 0 })
+	if n := strings.Count(p.logged(), "traces are not sent"); n != 1 {
+		t.Errorf("%d lines, %s, want one:\n%s", n, failed(), p.logged())
 	}
 }
 

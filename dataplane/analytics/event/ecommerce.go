@@ -79,8 +79,11 @@ func (r *reader) ecommerce(name string) (Accepted, error) {
 
 		return err
 	})
-	if err != nil || read&fields.required != fields.required {
+	if err != nil {
 		return Accepted{}, ErrBad
+	}
+	if missing := fields.required &^ read; missing != 0 {
+		return Accepted{}, badField(missing)
 	}
 
 	if name == model.EventRefund {
@@ -89,6 +92,16 @@ func (r *reader) ecommerce(name string) (Accepted, error) {
 
 	event.Properties = r.result()
 	return event, nil
+}
+
+// badField returns the error for required fields that are missing or unreadable. It names the first of them.
+func badField(missing field) error {
+	for name, f := range fieldNames {
+		if f == missing&-missing {
+			return &model.Error{Kind: ErrBad.Kind, Code: ErrBad.Code, Field: name, Cause: ErrBad}
+		}
+	}
+	return ErrBad
 }
 
 // readField reads one of the event's own fields into the event or into the properties. It reports

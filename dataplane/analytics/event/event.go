@@ -37,7 +37,7 @@ var (
 	// ErrUnknown is returned for a well-formed name that the site does not accept.
 	ErrUnknown = &model.Error{Kind: model.Invalid, Code: "unknown_event"}
 	// ErrBad is returned for a malformed name, and for required e-commerce fields that are missing
-	// or unreadable.
+	// or unreadable. The error for a field wraps ErrBad and names the field.
 	ErrBad = &model.Error{Kind: model.Invalid, Code: "bad_event"}
 	// ErrOwnLink is returned for an outbound_click to one of the site's own domains. The event is
 	// ignored: collect answers 204, server {"status":"ignored","reason":"own_link"}.

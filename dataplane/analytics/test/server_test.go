@@ -54,6 +54,7 @@ func TestServer(t *testing.T) {
 	t.Parallel()
 	const recorded = `{"status":"recorded"}`
 	code := func(code string) string { return `{"error":"` + code + `"}` }
+	badField := func(field string) string { return `{"error":"bad_event","field":"` + field + `"}` }
 	ignored := func(reason string) string { return `{"status":"ignored","reason":"` + reason + `"}` }
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -115,8 +116,8 @@ func TestServer(t *testing.T) {
 			{"a page view", "POST", bearer, with(m{"event": "pageview"}), 400, code("unknown_event")},
 			{"e-commerce where it is not measured", "POST", plainBearer, with(m{"event": "purchase", "meta": purchase}), 400, code("unknown_event")},
 			{"search where it is not measured", "POST", plainBearer, with(m{"event": "site_search", "meta": m{"term": "x"}}), 400, code("unknown_event")},
-			{"purchase without currency", "POST", bearer, with(m{"event": "purchase", "meta": m{"transaction_id": "S1", "value": 1}}), 400, code("bad_event")},
-			{"purchase with a text for its value", "POST", bearer, with(m{"event": "purchase", "meta": m{"transaction_id": "S1", "value": "12.50", "currency": "EUR"}}), 400, code("bad_event")},
+			{"purchase without currency", "POST", bearer, with(m{"event": "purchase", "meta": m{"transaction_id": "S1", "value": 1}}), 400, badField("currency")},
+			{"purchase with a text for its value", "POST", bearer, with(m{"event": "purchase", "meta": m{"transaction_id": "S1", "value": "12.50", "currency": "EUR"}}), 400, badField("value")},
 			{"purchase with numbers for ids and unreadable details", "POST", bearer,
 				with(m{"event": "purchase", "meta": m{"transaction_id": 1001, "value": 1, "currency": "EUR", "items": []any{m{"item_id": 5, "quantity": 1.5}, 7}}}), 200, recorded},
 			{"purchase with the number as text", "POST", bearer,

@@ -14,20 +14,21 @@ type Preset string
 
 // The presets.
 const (
-	Today        Preset = "TODAY"
-	Yesterday    Preset = "YESTERDAY"
-	Last7Days    Preset = "LAST_7_DAYS" // the days before today; likewise the next ones
-	Last28Days   Preset = "LAST_28_DAYS"
-	Last30Days   Preset = "LAST_30_DAYS"
-	Last91Days   Preset = "LAST_91_DAYS"
-	MonthToDate  Preset = "MONTH_TO_DATE"
-	LastMonth    Preset = "LAST_MONTH"
-	YearToDate   Preset = "YEAR_TO_DATE"
-	Last12Months Preset = "LAST_12_MONTHS" // whole months before the current one
-	AllTime      Preset = "ALL_TIME"
+	Today         Preset = "TODAY"
+	Yesterday     Preset = "YESTERDAY"
+	Last7Days     Preset = "LAST_7_DAYS"      // the days before today; likewise the next ones
+	TodayAnd6Days Preset = "TODAY_AND_6_DAYS" // up to now
+	Last28Days    Preset = "LAST_28_DAYS"
+	Last30Days    Preset = "LAST_30_DAYS"
+	Last91Days    Preset = "LAST_91_DAYS"
+	MonthToDate   Preset = "MONTH_TO_DATE"
+	LastMonth     Preset = "LAST_MONTH"
+	YearToDate    Preset = "YEAR_TO_DATE"
+	Last12Months  Preset = "LAST_12_MONTHS" // whole months before the current one
+	AllTime       Preset = "ALL_TIME"
 )
 
-// MaxYears is how long a period can be.
+// MaxYears is how long a period with chosen days can be. AllTime is longer for older sites.
 const MaxYears = 5
 
 // Period is the days from From to To, both included.
@@ -46,6 +47,8 @@ func Of(preset Preset, today, first scan.Date) (p Period, ok bool) {
 		return Period{yesterday, yesterday}, true
 	case Last7Days:
 		return Period{today.AddDays(-7), yesterday}, true
+	case TodayAnd6Days:
+		return Period{today.AddDays(-6), today}, true
 	case Last28Days:
 		return Period{today.AddDays(-28), yesterday}, true
 	case Last30Days:
@@ -74,15 +77,21 @@ func addMonths(first scan.Date, n int) scan.Date {
 	return scan.Date{Year: first.Year, Month: first.Month + time.Month(n), Day: 1}.AddDays(0)
 }
 
-// Check returns the error of a period that ends before it begins, is longer than MaxYears or lies
+// Check returns the error of chosen days: a period that ends before it begins, is longer than MaxYears or lies
 // before 1970 or after 2090, in the named field.
 func (p Period) Check(field string) error {
 	switch {
 	case p.From.Compare(p.To) > 0:
 		return model.InvalidField(field, "invalid_argument", "The last day of a period must not be before its first day.")
 	case p.From.AddDays(MaxYears*366).Compare(p.To) < 0:
-		return model.InvalidField(field, "invalid_argument", "A period has at most 5 years.")
-	case p.From.Year < 1970 || p.To.Year > 2090:
+		return model.InvalidField(field, "invalid_argument", "A period has at most 5 years. ALL_TIME has no such limit.")
+	}
+	return p.CheckYears(field)
+}
+
+// CheckYears returns the error of a period that lies before 1970 or after 2090, in the named field.
+func (p Period) CheckYears(field string) error {
+	if p.From.Year < 1970 || p.To.Year > 2090 {
 		return model.InvalidField(field, "invalid_argument", "A period lies between 1970 and 2090.")
 	}
 	return nil
@@ -193,6 +202,11 @@ const (
 
 // MaxPoints is how many points a series has at most.
 const MaxPoints = 400
+
+// Earliest returns the first day of the longest period that ends today: months are its MaxPoints points.
+func Earliest(today scan.Date) scan.Date {
+	return addMonths(scan.Date{Year: today.Year, Month: today.Month, Day: 1}, 1-MaxPoints)
+}
 
 // Default returns the interval of a series that does not ask for one.
 func (p Period) Default() Interval {

@@ -28,17 +28,18 @@ func between(t *testing.T, from, to string) period.Period {
 func TestPresets(t *testing.T) {
 	today, first := date(t, "2028-03-31"), date(t, "2026-11-20")
 	for preset, want := range map[period.Preset][2]string{
-		period.Today:        {"2028-03-31", "2028-03-31"},
-		period.Yesterday:    {"2028-03-30", "2028-03-30"},
-		period.Last7Days:    {"2028-03-24", "2028-03-30"},
-		period.Last28Days:   {"2028-03-03", "2028-03-30"},
-		period.Last30Days:   {"2028-03-01", "2028-03-30"},
-		period.Last91Days:   {"2027-12-31", "2028-03-30"},
-		period.MonthToDate:  {"2028-03-01", "2028-03-31"},
-		period.LastMonth:    {"2028-02-01", "2028-02-29"},
-		period.YearToDate:   {"2028-01-01", "2028-03-31"},
-		period.Last12Months: {"2027-03-01", "2028-02-29"},
-		period.AllTime:      {"2026-11-20", "2028-03-31"},
+		period.Today:         {"2028-03-31", "2028-03-31"},
+		period.Yesterday:     {"2028-03-30", "2028-03-30"},
+		period.Last7Days:     {"2028-03-24", "2028-03-30"},
+		period.TodayAnd6Days: {"2028-03-25", "2028-03-31"},
+		period.Last28Days:    {"2028-03-03", "2028-03-30"},
+		period.Last30Days:    {"2028-03-01", "2028-03-30"},
+		period.Last91Days:    {"2027-12-31", "2028-03-30"},
+		period.MonthToDate:   {"2028-03-01", "2028-03-31"},
+		period.LastMonth:     {"2028-02-01", "2028-02-29"},
+		period.YearToDate:    {"2028-01-01", "2028-03-31"},
+		period.Last12Months:  {"2027-03-01", "2028-02-29"},
+		period.AllTime:       {"2026-11-20", "2028-03-31"},
 	} {
 		if got, ok := period.Of(preset, today, first); !ok || got != between(t, want[0], want[1]) {
 			t.Errorf("%s: %v, want %v", preset, got, want)

@@ -9,14 +9,14 @@ import (
 
 // fieldOf returns the field whose texts are the rows of a dimension. ok is false for times.
 func fieldOf(by Dimension) (field segment.Field, ok bool) {
-	switch by {
-	case Page:
+	switch {
+	case by == Page:
 		return segment.Path, true
-	case Event:
+	case by == Event:
 		return segment.EventName, true
-	case Property:
+	case by == Property:
 		return segment.PropValue, true
-	case DayOfWeek, HourOfDay:
+	case isTime(by):
 		return 0, false
 	default:
 		return fields[by], true

@@ -73,14 +73,14 @@ func isSparse(keep []bool) bool {
 // find sets which visits have a value that a condition matches, or none if it matches none.
 func (p *pass) find(c *condition) {
 	g := p.g
-	switch c.By {
-	case Page:
+	switch {
+	case c.By == Page:
 		findRows(p.having, g.ViewsEnd, &g.Columns[segment.Path], p.matches(segment.Path, c), c.none)
-	case Event:
+	case c.By == Event:
 		findRows(p.having, g.EventsEnd, &g.Columns[segment.EventName], p.matches(segment.EventName, c), c.none)
-	case Property:
+	case c.By == Property:
 		p.findProperty(c)
-	case DayOfWeek, HourOfDay:
+	case isTime(c.By):
 		s, match := p.timeIntervals(c.By), p.matchesOf(timeTexts[c.By], c.match)
 		for visit, start := range g.Start {
 			p.having[visit] = match[s.at(start)]

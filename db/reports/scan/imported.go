@@ -1,6 +1,10 @@
 package scan
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/tallygate/tallygate/db/model"
+)
 
 // Unknown counts the parts of Figures of which an import does not say everything. Rates leave them
 // out.
@@ -10,6 +14,7 @@ type Unknown struct {
 	Bounce     int64 // visits that may or may not have bounced
 	Exit       int64 // of a page: page views without exits
 	Conversion int64 // visitors who may or may not have made a key event
+	Visit      int64 // page views without visits and visitors
 }
 
 func (u *Unknown) add(other *Unknown) {
@@ -18,6 +23,7 @@ func (u *Unknown) add(other *Unknown) {
 	u.Bounce += other.Bounce
 	u.Exit += other.Exit
 	u.Conversion += other.Conversion
+	u.Visit += other.Visit
 }
 
 // UnknownOf returns what is unknown of the figures, all 0 for those without imports.
@@ -79,6 +85,14 @@ type Imported struct {
 	State  ImportState   // of the totals
 	Series ImportState   // of the points
 	Rows   []ImportState // of the breakdowns
+
+	Services []ImportedDays // with days of the period
+}
+
+// ImportedDays are the days of an import, the first and the last one included.
+type ImportedDays struct {
+	Source      model.ImportSource
+	First, Last model.Day
 }
 
 // NewImported returns empty figures for a query.

@@ -44,6 +44,8 @@ const (
 	Property // of Breakdown.Property, of events named Breakdown.Event or of all
 	DayOfWeek
 	HourOfDay
+
+	Dimensions // their number
 )
 
 // fields are the columns of the visit's dimensions.

@@ -18,18 +18,20 @@ type Rows struct {
 	Other bool
 
 	imported map[string]Figures // in addition to the counted ones
+
+	// viewed leaves out the row of the empty value if it has no visitors: visits that only server events
+	// opened have neither pages nor a language nor a width.
+	viewed bool
 }
 
 // newRows returns the rows of a table.
-func newRows(t *table, texts []string, number func(value string) (uint32, bool)) *Rows {
-	r := &Rows{texts: texts, number: number, buckets: t.buckets, visitorBuckets: t.visitorBuckets}
-	for i := range r.buckets {
-		if r.buckets[i].any() {
-			r.length++
-		}
+func newRows(by Dimension, t *table, texts []string, number func(value string) (uint32, bool)) *Rows {
+	r := &Rows{
+		texts: texts, number: number, buckets: t.buckets, visitorBuckets: t.visitorBuckets,
+		viewed: by == EntryPage || by == ExitPage || by == Language || by == Width,
 	}
-	for i := range r.visitorBuckets {
-		if r.visitorBuckets[i].any() {
+	for i := range max(len(r.buckets), len(r.visitorBuckets)) {
+		if _, ok := r.at(i); ok {
 			r.length++
 		}
 	}
@@ -78,13 +80,24 @@ func (r *Rows) Of(value string) Figures {
 	return r.with(value, f)
 }
 
+// OnlySums reports whether all that is known of a value are daily sums of imports. Filters do not find them.
+func (r *Rows) OnlySums(value string) bool {
+	imported, ok := r.imported[value]
+	return ok && !r.has(value) && imported.UnknownOf().Conversion == imported.Visitors
+}
+
 // at returns the figures counted for a number. ok is false if there are none.
 func (r *Rows) at(i int) (f Figures, ok bool) {
 	if i < len(r.buckets) {
-		return r.buckets[i].Figures, r.buckets[i].any()
+		f, ok = r.buckets[i].Figures, r.buckets[i].any()
+	} else {
+		h := &r.visitorBuckets[i]
+		f, ok = Figures{Visitors: int64(h.visitors)}, h.any()
 	}
-	h := &r.visitorBuckets[i]
-	return Figures{Visitors: int64(h.visitors)}, h.any()
+	if r.viewed && f.Visitors == 0 && r.texts[i] == "" {
+		return Figures{}, false
+	}
+	return f, ok
 }
 
 // counted returns the figures of a value without those of imports. ok is false if it has none.

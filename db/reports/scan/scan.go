@@ -328,7 +328,7 @@ func (s *Scanner) rows(by Dimension, t *table) *Rows {
 	field, ok := fieldOf(by)
 	if !ok {
 		texts := timeTexts[by]
-		return newRows(t, texts, func(value string) (uint32, bool) {
+		return newRows(by, t, texts, func(value string) (uint32, bool) {
 			interval := slices.Index(texts, value)
 			return uint32(max(interval, 0)), interval >= 0
 		})
@@ -340,7 +340,7 @@ func (s *Scanner) rows(by Dimension, t *table) *Rows {
 	if d == nil {
 		return &Rows{} // no segment was counted
 	}
-	rows := newRows(t, d.texts, d.number)
+	rows := newRows(by, t, d.texts, d.number)
 	rows.Other = d.hasOther && rows.has(OtherValue)
 	return rows
 }

@@ -1,8 +1,11 @@
 // The pages of an account and its users, and the second step of signing in.
 import type { ComponentType } from 'preact';
 import { AuditLog } from './account/audit';
-import { AcceptInvitation, Account, ConfirmEmail, Members, Sessions } from './account/people';
+import { ConfirmSignUp, ForgotPassword, ResetPassword } from './account/forgotten';
+import { AcceptInvitation } from './account/invitation';
+import { Account, ConfirmEmail, Members, Sessions } from './account/people';
 import { Security } from './account/security';
+import { SignUp } from './account/signup';
 import { StopMail } from './account/stopmail';
 import { Tokens } from './account/tokens';
 import { addMessages } from './core/language';
@@ -14,12 +17,16 @@ addMessages({ ...messages, ...parts });
 export { byPasskey, SecondFactor } from './account/proof';
 
 export const pages: Record<string, ComponentType<any>> = {
+  '/sign-up': SignUp,
   '/account': Account,
   '/members': Members,
   '/tokens': Tokens,
   '/sessions': Sessions,
   '/security': Security,
   '/audit': AuditLog,
+  '/forgot-password': ForgotPassword,
+  '/reset-password': ResetPassword,
+  '/confirm-sign-up': ConfirmSignUp,
   '/accept-invitation': AcceptInvitation,
   '/confirm-email': ConfirmEmail,
   '/stop-mail': StopMail,

@@ -12,6 +12,7 @@ export * from './core/form';
 export * from './core/format';
 export * from './core/language';
 export * from './core/metrics';
+export * from './core/modules';
 export * from './core/path';
 export * from './core/router';
 export * from './core/shell';

@@ -1,14 +1,15 @@
 // The console's first module: everything until the first view, and the core for the others.
 import { type ComponentType, render } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
 import { applyTheme, remembered } from './core/choices';
-import { loadPageTexts, type Messages, preferredLanguage, setLanguage } from './core/language';
+import { useQuery } from './core/data';
+import { type Messages, preferredLanguage, setLanguage } from './core/language';
+import { loadModule } from './core/modules';
 import { match } from './core/path';
 import { follow, useURL } from './core/router';
 import { Shell } from './core/shell';
-import { Loading, Missing } from './core/states';
+import { Loaded, Missing } from './core/states';
 import { chosenAccount } from './core/store';
-import { ConfirmSignUp, ForgotPassword, ResetPassword, SignIn, SignUp } from './pages/enter';
+import { SignIn } from './pages/enter';
 import { Overview } from './pages/overview';
 import { Shared, SharedByPath } from './pages/shared';
 import { Sites } from './pages/sites';
@@ -18,13 +19,9 @@ export * from './exports';
 /** Page is a page's component with the parameters of its path. */
 type Page = ComponentType<Record<string, string>>;
 
-/** These pages of this module need no session and have no menus. */
+/** These pages of this module have no menus. */
 const bare: Record<string, Page> = {
   '/sign-in': SignIn,
-  '/sign-up': SignUp,
-  '/forgot-password': ForgotPassword,
-  '/reset-password': ResetPassword,
-  '/confirm-sign-up': ConfirmSignUp,
   '/share': Shared,
   '/share/:token': SharedByPath as Page,
 };
@@ -53,49 +50,76 @@ const modules: { load: () => Promise<{ pages: Record<string, Page> }>; paths: st
   {
     load: () => import('./account'),
     paths: [
+      '/sign-up',
       '/account',
       '/members',
       '/tokens',
       '/sessions',
       '/security',
       '/audit',
+      '/forgot-password',
+      '/reset-password',
+      '/confirm-sign-up',
       '/accept-invitation',
       '/confirm-email',
       '/stop-mail',
     ],
   },
   { load: () => import('./operator'), paths: ['/operator'] },
+  { load: () => import('./import'), paths: ['/sites/:id/import'] },
 ];
 
 const known = [...Object.keys(bare), ...modules.flatMap((module) => module.paths), ...Object.keys(first)];
 
-/** patternOf returns the pattern of a path; literal patterns precede patterns with parameters. */
-function patternOf(path: string): string | undefined {
-  return known.find((pattern) => pattern === path) ?? known.find((pattern) => match(pattern, path));
+/** patternOf returns the pattern of a path, or ''; literal patterns precede patterns with parameters. */
+function patternOf(path: string): string {
+  return known.find((pattern) => pattern === path) ?? known.find((pattern) => match(pattern, path)) ?? '';
 }
 
-/** useModulePage returns a page of a module that is loaded on demand, as soon as that is loaded. */
-function useModulePage(pattern: string | undefined): Page | undefined {
-  const [pages, setPages] = useState<Record<string, Page>>({});
-  const module = modules.find((module) => pattern && module.paths.includes(pattern));
-  useEffect(() => {
-    if (!module || !pattern || pages[pattern]) return;
-    void Promise.all([module.load(), loadPageTexts()]).then(([m]) => setPages((before) => ({ ...before, ...m.pages })));
-  }, [pattern]);
-  return module && pattern ? pages[pattern] : undefined;
+/** Later shows a page of a module that is loaded on demand, as soon as the module is loaded. */
+function Later({ pattern, values }: { pattern: string; values: Record<string, string> }) {
+  const query = useQuery(loadPages, { pattern });
+  return (
+    <Loaded query={query}>
+      {(pages) => {
+        const Page = pages[pattern]!;
+        return <Page {...values} />;
+      }}
+    </Loaded>
+  );
 }
+
+/** loadPages loads the module with the page of a pattern. */
+const loadPages = async ({ pattern }: { pattern: string }): Promise<Record<string, Page>> =>
+  (await loadModule(modules.find(({ paths }) => paths.includes(pattern))!.load)).pages;
+
+/** These pages of modules that are loaded on demand have no menus either. */
+const alsoBare = [
+  '/sign-up',
+  '/stop-mail',
+  '/forgot-password',
+  '/reset-password',
+  '/confirm-sign-up',
+  '/accept-invitation',
+  '/confirm-email',
+];
 
 function App() {
   const { pathname } = useURL();
   const pattern = patternOf(pathname);
-  const loaded = useModulePage(pattern);
-
-  const Page = pattern && (bare[pattern] ?? first[pattern] ?? loaded);
-  const missing = !pattern && Missing;
-  const alone = !!pattern && (pattern in bare || ['/stop-mail', '/accept-invitation', '/confirm-email'].includes(pattern));
+  const Page = bare[pattern] ?? first[pattern];
+  const alone = pattern in bare || alsoBare.includes(pattern);
+  const key = pathname + chosenAccount();
+  const values = match(pattern, pathname) ?? {};
   return (
     <Shell bare={alone} narrow={alone && pattern !== '/share'}>
-      {Page ? <Page key={pathname + chosenAccount()} {...match(pattern, pathname)} /> : missing ? <Missing /> : <Loading />}
+      {Page ? (
+        <Page key={key} {...values} />
+      ) : pattern ? (
+        <Later key={key} pattern={pattern} values={values} />
+      ) : (
+        <Missing />
+      )}
     </Shell>
   );
 }
@@ -104,9 +128,12 @@ async function start(): Promise<void> {
   applyTheme(remembered('theme'));
 
   const language = preferredLanguage();
-  if (language === 'de') setLanguage(language, (await import('./messages/de')).default as Messages);
+  if (language === 'de') {
+    const texts = loadModule(() => import('./messages/de')).then((module) => module.default as Messages);
+    setLanguage(language, await texts.catch(() => ({})));
+  }
 
-  follow((path) => patternOf(path) !== undefined);
+  follow((path) => patternOf(path) !== '');
   render(<App />, document.getElementById('app')!);
 }
 

@@ -13,6 +13,16 @@ export type DeliveryKind = 'CONVERSION' | 'DAILY_EXPORT' | 'TEST';
 
 export type DeliveryState = 'PENDING' | 'WAITING' | 'DELIVERED' | 'FAILED';
 
+export type ImportErrorCode = 'DAMAGED_FILE' | 'NOTHING_TO_IMPORT' | 'IMPORT_TOO_LARGE' | 'ALREADY_IMPORTED' | 'TOO_MANY_IMPORTS' | 'IMPORT_UNDONE' | 'ADDRESS_REFUSED' | 'ADDRESS_UNREACHABLE' | 'TOKEN_UNREADABLE' | 'IMPORT_TIMEOUT' | 'IMPORT_INTERRUPTED' | 'IMPORT_EXPIRED' | 'INTERNAL_ERROR';
+
+export type ImportJobState = 'UPLOADING' | 'READING' | 'READY' | 'STORING' | 'COMPLETE' | 'FAILED' | 'CANCELED';
+
+export type ImportNoteCode = 'EVENTS_ALONE' | 'OTHER_ROWS' | 'BOTS' | 'FOLDERS' | 'GOATCOUNTER_COUNTS';
+
+export type ImportSource = 'PLAUSIBLE' | 'UMAMI' | 'GOATCOUNTER' | 'GOATCOUNTER_API' | 'GA4' | 'MATOMO';
+
+export type ImportedFigures = 'NONE' | 'INCLUDED' | 'NO_VALUES' | 'WHOLE_DAYS' | 'FILTERED';
+
 export type Language = 'EN' | 'DE';
 
 export type OrderDirection = 'ASC' | 'DESC';
@@ -25,7 +35,7 @@ export type ReportMetric = 'VISITORS' | 'VISITS' | 'PAGEVIEWS' | 'VIEWS_PER_VISI
 
 export type ReportOperator = 'IS' | 'IS_NOT' | 'CONTAINS' | 'CONTAINS_NOT' | 'MATCHES' | 'MATCHES_NOT';
 
-export type ReportPreset = 'TODAY' | 'YESTERDAY' | 'LAST_7_DAYS' | 'LAST_28_DAYS' | 'LAST_30_DAYS' | 'LAST_91_DAYS' | 'MONTH_TO_DATE' | 'LAST_MONTH' | 'YEAR_TO_DATE' | 'LAST_12_MONTHS' | 'ALL_TIME';
+export type ReportPreset = 'TODAY' | 'YESTERDAY' | 'LAST_7_DAYS' | 'TODAY_AND_6_DAYS' | 'LAST_28_DAYS' | 'LAST_30_DAYS' | 'LAST_91_DAYS' | 'MONTH_TO_DATE' | 'LAST_MONTH' | 'YEAR_TO_DATE' | 'LAST_12_MONTHS' | 'ALL_TIME';
 
 export type Role = 'OWNER' | 'MEMBER' | 'VIEWER';
 
@@ -35,7 +45,7 @@ export type SitePlan = 'FREE' | 'PRO_100K' | 'PRO_500K' | 'PRO_1M' | 'PRO_2M' | 
 
 export type SiteState = 'ACTIVE' | 'PAUSED' | 'DELETED';
 
-export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'TOO_MANY_NETWORKS' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'INVALID_SITES' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'LAST_OPERATOR';
+export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'TOO_MANY_NETWORKS' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'INVALID_SITES' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'IMPORT_IN_PROGRESS' | 'TOO_MANY_IMPORT_JOBS' | 'UPLOADS_FULL' | 'INVALID_FILES' | 'INVALID_API_TOKEN' | 'UPLOAD_TOO_LARGE' | 'IMPORT_NOT_READY' | 'IMPORT_FINISHED' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'LAST_OPERATOR';
 
 export type WebhookKind = 'CONVERSION' | 'DAILY_EXPORT';
 
@@ -76,6 +86,28 @@ export type TransferSitekeyInput = {
 export type DeleteSitekeyInput = {
   sitekeyId: string;
   confirm?: string | null;
+};
+
+export type StartImportInput = {
+  siteId: string;
+  source: ImportSource;
+  files?: ImportFileInput[] | null;
+  address?: string | null;
+  token?: string | null;
+  firstDay?: string | null;
+  lastDay?: string | null;
+};
+
+export type ConfirmImportInput = {
+  importJobId: string;
+};
+
+export type CancelImportInput = {
+  importJobId: string;
+};
+
+export type UndoImportInput = {
+  importId: string;
 };
 
 export type SetSitePlanInput = {
@@ -218,6 +250,13 @@ export type ReportFilterInput = {
 export type ReportComparison = {
   kind?: ReportComparisonKind | null;
   from?: string | null;
+  matchDayOfWeek?: boolean;
+};
+
+export type SetReportViewInput = {
+  siteId: string;
+  preset: ReportPreset;
+  compare?: ReportComparisonKind | null;
   matchDayOfWeek?: boolean;
 };
 
@@ -463,6 +502,11 @@ export type ResendDailyExportInput = {
   date: string;
 };
 
+export type ImportFileInput = {
+  name: string;
+  size: number;
+};
+
 export type PasskeyAnswerInput = {
   challenge: string;
   credential: string;
@@ -516,6 +560,65 @@ export type SitekeyFields = {
 };
 const sitekeyFieldsText =
   'fragment SitekeyFields on Sitekey{id accountId sitekey name domains secretHint oldSecretHint oldSecretValidUntil createdAt}';
+
+export type ImportJobFields = {
+  id: string;
+  source: ImportSource;
+  state: ImportJobState;
+  progress: number;
+  size: number;
+  received: number;
+  address: string | null;
+  files: {
+    name: string;
+    size: number;
+  }[];
+  preview: {
+    ownRows: number;
+    ownFrom: string;
+    otherRows: number;
+    firstDay: string;
+    lastDay: string;
+    days: number;
+    visitors: number;
+    visits: number;
+    pageviews: number;
+    events: number;
+    files: ({
+      name: string;
+      rows: number;
+      unused: string | null;
+    })[];
+    notes: ({
+      code: ImportNoteCode;
+      count: number | null;
+      text: string;
+    })[];
+  } | null;
+  error: {
+    code: ImportErrorCode;
+    message: string;
+    file: string | null;
+    line: number | null;
+  } | null;
+};
+const importJobFieldsText =
+  'fragment ImportJobFields on ImportJob{id source state progress size received address files{name size}preview{ownRows ownFrom otherRows firstDay lastDay days visitors visits pageviews events files{name rows unused}notes{code count text}}error{code message file line}}';
+
+export type ReportImportFields = {
+  id: string;
+  source: ImportSource;
+  firstDay: string;
+  lastDay: string;
+  visitors: number;
+  visits: number;
+  pageviews: number;
+  events: number;
+  importedAt: string;
+  importedBy: string | null;
+};
+const reportImportFieldsText =
+  'fragment ReportImportFields on ReportImport{id source firstDay lastDay visitors visits pageviews events importedAt importedBy}';
 
 export type AccountFields = {
   accountId: string;
@@ -595,6 +698,14 @@ export type TokenFields = {
 const tokenFieldsText =
   'fragment TokenFields on ApiToken{id accountId name scopes siteIds hint createdAt lastUsedAt validUntil}';
 
+export type ViewFields = {
+  preset: ReportPreset;
+  compare: ReportComparisonKind | null;
+  matchDayOfWeek: boolean;
+};
+const viewFieldsText =
+  'fragment ViewFields on ReportView{preset compare matchDayOfWeek}';
+
 export type ReportFields = {
   from: string;
   to: string;
@@ -602,6 +713,13 @@ export type ReportFields = {
   comparedTo: string | null;
   timeZone: string;
   asOf: string;
+  imported: ImportedFigures;
+  seriesImported: ImportedFigures;
+  imports: {
+    service: string;
+    to: string;
+    hasVisitors: boolean;
+  }[];
   totals: {
     revenue: RevenueFields[];
     comparison: {
@@ -622,7 +740,7 @@ export type ReportFields = {
   events: PanelRows | null;
 };
 const reportFieldsText =
-  'fragment ReportFields on Report{from to comparedFrom comparedTo timeZone asOf totals{... MetricFields revenue{... RevenueFields}comparison{... MetricFields revenue{... RevenueFields}}}series{start comparedStart partial metrics{... MetricFields comparison{... MetricFields}}}sources:breakdown(by:$sources){... PanelRows}pages:breakdown(by:$pages){... PanelRows}audience:breakdown(by:$audience){... PanelRows}events:breakdown(by:EVENT){... PanelRows}}';
+  'fragment ReportFields on Report{from to comparedFrom comparedTo timeZone asOf imported seriesImported imports{service to hasVisitors}totals{... MetricFields revenue{... RevenueFields}comparison{... MetricFields revenue{... RevenueFields}}}series{start comparedStart partial metrics{... MetricFields comparison{... MetricFields}}}sources:breakdown(by:$sources){... PanelRows}pages:breakdown(by:$pages){... PanelRows}audience:breakdown(by:$audience,first:$audienceRows){... PanelRows}events:breakdown(by:EVENT){... PanelRows}}';
 
 export type MetricFields = {
   visitors: number;
@@ -650,9 +768,11 @@ const revenueFieldsText =
 
 export type PanelRows = {
   totalCount: number;
+  imported: ImportedFigures;
   edges: ({
     node: {
       value: string;
+      onlyImported: boolean;
       metrics: {
         visitors: number;
         share: number | null;
@@ -664,17 +784,20 @@ export type PanelRows = {
   })[];
 };
 const panelRowsText =
-  'fragment PanelRows on ReportRowConnection{totalCount edges{node{value metrics{visitors share comparison{visitors}}}}}';
+  'fragment PanelRows on ReportRowConnection{totalCount imported edges{node{value onlyImported metrics{visitors share comparison{visitors}}}}}';
 
 export type PanelReport = {
   breakdown: PanelRows | null;
 };
 const panelReportText =
-  'fragment PanelReport on Report{breakdown(by:$by,property:$property,event:$event){... PanelRows}}';
+  'fragment PanelReport on Report{breakdown(by:$by,property:$property,event:$event,first:$first){... PanelRows}}';
 
 export type RowsReport = {
+  from: string;
+  to: string;
   breakdown: {
     totalCount: number;
+    imported: ImportedFigures;
     pageInfo: {
       hasNextPage: boolean;
       endCursor: string | null;
@@ -682,6 +805,7 @@ export type RowsReport = {
     edges: ({
       node: {
         value: string;
+        onlyImported: boolean;
         metrics: {
           timeOnPage: number | null;
           scrollDepth: number | null;
@@ -696,7 +820,7 @@ export type RowsReport = {
   } | null;
 };
 const rowsReportText =
-  'fragment RowsReport on Report{breakdown(by:$by,property:$property,event:$event,orderBy:$orderBy,search:$search,first:$first,after:$after){totalCount pageInfo{hasNextPage endCursor}edges{node{value metrics{... MetricFields timeOnPage scrollDepth exitRate events comparison{visitors}}}}}}';
+  'fragment RowsReport on Report{from to breakdown(by:$by,property:$property,event:$event,orderBy:$orderBy,search:$search,first:$first,after:$after){totalCount imported pageInfo{hasNextPage endCursor}edges{node{value onlyImported metrics{... MetricFields timeOnPage scrollDepth exitRate events comparison{visitors}}}}}}';
 
 export type PropertyReport = {
   propertyNames: {
@@ -775,6 +899,16 @@ export type ReportMailFields = {
 const reportMailFieldsText =
   'fragment ReportMailFields on ReportMails{weekly monthly spikeAbove dropBelow}';
 
+export type ChoiceRows = {
+  edges: {
+    node: {
+      value: string;
+    };
+  }[];
+};
+const choiceRowsText =
+  'fragment ChoiceRows on ReportRowConnection{edges{node{value}}}';
+
 export type SharedLinkFields = {
   id: string;
   name: string;
@@ -817,7 +951,7 @@ export type SitesFigures = {
   })[];
 };
 const sitesFiguresText =
-  'fragment SitesFigures on SiteConnection{pageInfo{endCursor}edges{node{id live{visitors}report(period:{preset:LAST_7_DAYS},compare:{kind:PREVIOUS_PERIOD}){totals{visitors comparison{visitors}}series(interval:DAY){metrics{visitors}}}}}}';
+  'fragment SitesFigures on SiteConnection{pageInfo{endCursor}edges{node{id live{visitors}report(period:{preset:TODAY_AND_6_DAYS},compare:{kind:PREVIOUS_PERIOD}){totals{visitors comparison{visitors}}series(interval:DAY){metrics{visitors}}}}}}';
 
 export type UsageFields = {
   period: string;
@@ -846,10 +980,11 @@ export type SiteFields = {
   accountId: string;
   name: string;
   domain: string;
+  displayDomain: string;
   notice: string | null;
 };
 const siteFieldsText =
-  'fragment SiteFields on Site{id accountId name domain notice}';
+  'fragment SiteFields on Site{id accountId name domain displayDomain notice}';
 
 export type SettingsFields = {
   name: string;
@@ -1091,6 +1226,54 @@ export const deleteSitekey = /* @__PURE__ */ operation<{ input: DeleteSitekeyInp
   'mutation DeleteSitekey($input:DeleteSitekeyInput!){deleteSitekey(input:$input){sitekey{id}userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
+export type ImportPageData = {
+  viewer: ViewerFields | null;
+  site: {
+    imports: ReportImportFields[];
+    importJobs: ImportJobFields[];
+  } & SiteFields | null;
+};
+export const importPage = /* @__PURE__ */ operation<{ id: string }, ImportPageData>(
+  'query ImportPage($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields imports{... ReportImportFields}importJobs{... ImportJobFields}}}', viewerFieldsText, siteFieldsText, reportImportFieldsText, importJobFieldsText,
+);
+
+export type StartImportData = {
+  startImport: {
+    importJob: ImportJobFields | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const startImport = /* @__PURE__ */ operation<{ input: StartImportInput }, StartImportData>(
+  'mutation StartImport($input:StartImportInput!){startImport(input:$input){importJob{... ImportJobFields}userErrors{... UserErrorFields}}}', importJobFieldsText, userErrorFieldsText,
+);
+
+export type ConfirmImportData = {
+  confirmImport: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const confirmImport = /* @__PURE__ */ operation<{ input: ConfirmImportInput }, ConfirmImportData>(
+  'mutation ConfirmImport($input:ConfirmImportInput!){confirmImport(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type CancelImportData = {
+  cancelImport: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const cancelImport = /* @__PURE__ */ operation<{ input: CancelImportInput }, CancelImportData>(
+  'mutation CancelImport($input:CancelImportInput!){cancelImport(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type UndoImportData = {
+  undoImport: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const undoImport = /* @__PURE__ */ operation<{ input: UndoImportInput }, UndoImportData>(
+  'mutation UndoImport($input:UndoImportInput!){undoImport(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
 export type OperatorData = {
   viewer: ViewerFields | null;
   installation: {
@@ -1228,6 +1411,18 @@ export type ConfirmSignUpData = {
 };
 export const confirmSignUp = /* @__PURE__ */ operation<{ input: ConfirmSignUpInput }, ConfirmSignUpData>(
   'mutation ConfirmSignUp($input:ConfirmSignUpInput!){confirmSignUp(input:$input){viewer{... ViewerFields}userErrors{... UserErrorFields}}}', viewerFieldsText, userErrorFieldsText,
+);
+
+export type InvitationOfferData = {
+  invitationOffer: {
+    accountName: string;
+    email: string;
+    role: Role;
+    invitedBy: string | null;
+  } | null;
+};
+export const invitationOffer = /* @__PURE__ */ operation<{ token: string }, InvitationOfferData>(
+  'query InvitationOffer($token:String!){invitationOffer(token:$token){accountName email role invitedBy}}',
 );
 
 export type AcceptInvitationData = {
@@ -1510,11 +1705,21 @@ export type FiguresData = {
         };
       }[];
     } | null;
+    reportView: ViewFields;
     report: ReportFields | null;
   } & SiteFields | null;
 };
-export const figures = /* @__PURE__ */ operation<{ id: string; period: ReportPeriod; filters: ReportFilterInput[]; compare?: ReportComparison | null; sources: ReportDimension; pages: ReportDimension; audience: ReportDimension }, FiguresData>(
-  'query Figures($id:ID!,$period:ReportPeriod!,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt usage{... UsageFields}rejections(days:7){... RejectionFields}live{visitors}annotations(first:100){edges{node{day text}}}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewerFieldsText, siteFieldsText, usageFieldsText, rejectionFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
+export const figures = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; sources: ReportDimension; pages: ReportDimension; audience: ReportDimension; audienceRows: number }, FiguresData>(
+  'query Figures($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){viewer{... ViewerFields}site(id:$id){... SiteFields lastHitAt usage{... UsageFields}rejections(days:7){... RejectionFields}live{visitors}annotations(first:100){edges{node{day text}}}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewerFieldsText, siteFieldsText, usageFieldsText, rejectionFieldsText, viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
+);
+
+export type SetReportViewData = {
+  setReportView: {
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const setReportView = /* @__PURE__ */ operation<{ input: SetReportViewInput }, SetReportViewData>(
+  'mutation SetReportView($input:SetReportViewInput!){setReportView(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
 );
 
 export type PanelData = {
@@ -1522,17 +1727,18 @@ export type PanelData = {
     report: PanelReport | null;
   } | null;
 };
-export const panel = /* @__PURE__ */ operation<{ id: string; period: ReportPeriod; filters: ReportFilterInput[]; compare?: ReportComparison | null; by: ReportDimension; property?: string | null; event?: string | null }, PanelData>(
-  'query Panel($id:ID!,$period:ReportPeriod!,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$by:ReportDimension!,$property:String,$event:String){site(id:$id){report(period:$period,filters:$filters,compare:$compare){... PanelReport}}}', panelReportText, panelRowsText,
+export const panel = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; by: ReportDimension; property?: string | null; event?: string | null; first: number }, PanelData>(
+  'query Panel($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$by:ReportDimension!,$property:String,$event:String,$first:Int!){site(id:$id){report(period:$period,filters:$filters,compare:$compare){... PanelReport}}}', panelReportText, panelRowsText,
 );
 
 export type RowsData = {
   site: {
+    domain: string;
     report: RowsReport | null;
   } | null;
 };
-export const rows = /* @__PURE__ */ operation<{ id: string; period: ReportPeriod; filters: ReportFilterInput[]; compare?: ReportComparison | null; by: ReportDimension; property?: string | null; event?: string | null; orderBy: ReportOrder; search?: string | null; first: number; after?: string | null }, RowsData>(
-  'query Rows($id:ID!,$period:ReportPeriod!,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$by:ReportDimension!,$property:String,$event:String,$orderBy:ReportOrder!,$search:String,$first:Int!,$after:String){site(id:$id){report(period:$period,filters:$filters,compare:$compare){... RowsReport}}}', rowsReportText, metricFieldsText,
+export const rows = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; by: ReportDimension; property?: string | null; event?: string | null; orderBy: ReportOrder; search?: string | null; first: number; after?: string | null }, RowsData>(
+  'query Rows($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$by:ReportDimension!,$property:String,$event:String,$orderBy:ReportOrder!,$search:String,$first:Int!,$after:String){site(id:$id){domain report(period:$period,filters:$filters,compare:$compare){... RowsReport}}}', rowsReportText, metricFieldsText,
 );
 
 export type PropertyNamesData = {
@@ -1540,8 +1746,8 @@ export type PropertyNamesData = {
     report: PropertyReport | null;
   } | null;
 };
-export const propertyNames = /* @__PURE__ */ operation<{ id: string; period: ReportPeriod; filters: ReportFilterInput[]; event?: string | null }, PropertyNamesData>(
-  'query PropertyNames($id:ID!,$period:ReportPeriod!,$filters:[ReportFilterInput!]!,$event:String){site(id:$id){report(period:$period,filters:$filters){... PropertyReport}}}', propertyReportText,
+export const propertyNames = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; event?: string | null }, PropertyNamesData>(
+  'query PropertyNames($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$event:String){site(id:$id){report(period:$period,filters:$filters){... PropertyReport}}}', propertyReportText,
 );
 
 export type FunnelsData = {
@@ -1566,8 +1772,8 @@ export type FunnelFiguresData = {
     report: FunnelsReport | null;
   } | null;
 };
-export const funnelFigures = /* @__PURE__ */ operation<{ id: string; period: ReportPeriod; filters: ReportFilterInput[]; compare?: ReportComparison | null; steps: FunnelStepInput[] }, FunnelFiguresData>(
-  'query FunnelFigures($id:ID!,$period:ReportPeriod!,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$steps:[FunnelStepInput!]!){site(id:$id){report(period:$period,filters:$filters,compare:$compare){... FunnelsReport}}}', funnelsReportText,
+export const funnelFigures = /* @__PURE__ */ operation<{ id: string; period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; steps: FunnelStepInput[] }, FunnelFiguresData>(
+  'query FunnelFigures($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$steps:[FunnelStepInput!]!){site(id:$id){report(period:$period,filters:$filters,compare:$compare){... FunnelsReport}}}', funnelsReportText,
 );
 
 export type SegmentsData = {
@@ -1611,6 +1817,15 @@ export const live = /* @__PURE__ */ operation<{ id: string }, LiveData>(
   'query Live($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields live{... LiveFields}}}', viewerFieldsText, siteFieldsText, liveFieldsText,
 );
 
+export type LiveFiguresData = {
+  site: {
+    live: LiveFields;
+  } | null;
+};
+export const liveFigures = /* @__PURE__ */ operation<{ id: string }, LiveFiguresData>(
+  'query LiveFigures($id:ID!){site(id:$id){live{... LiveFields}}}', liveFieldsText,
+);
+
 export type SharedFiguresData = {
   sharedSite: {
     name: string;
@@ -1618,11 +1833,12 @@ export type SharedFiguresData = {
     live: {
       visitors: number;
     } | null;
+    reportView: ViewFields;
     report: ReportFields | null;
   } | null;
 };
-export const sharedFigures = /* @__PURE__ */ operation<{ period: ReportPeriod; filters: ReportFilterInput[]; compare?: ReportComparison | null; sources: ReportDimension; pages: ReportDimension; audience: ReportDimension }, SharedFiguresData>(
-  'query SharedFigures($period:ReportPeriod!,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!){sharedSite{name domain live{visitors}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
+export const sharedFigures = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; sources: ReportDimension; pages: ReportDimension; audience: ReportDimension; audienceRows: number }, SharedFiguresData>(
+  'query SharedFigures($period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$sources:ReportDimension!,$pages:ReportDimension!,$audience:ReportDimension!,$audienceRows:Int!){sharedSite{name domain live{visitors}reportView{... ViewFields}report(period:$period,filters:$filters,compare:$compare){... ReportFields}}}', viewFieldsText, reportFieldsText, metricFieldsText, revenueFieldsText, panelRowsText,
 );
 
 export type SharedPanelData = {
@@ -1630,17 +1846,18 @@ export type SharedPanelData = {
     report: PanelReport | null;
   } | null;
 };
-export const sharedPanel = /* @__PURE__ */ operation<{ period: ReportPeriod; filters: ReportFilterInput[]; compare?: ReportComparison | null; by: ReportDimension; property?: string | null; event?: string | null }, SharedPanelData>(
-  'query SharedPanel($period:ReportPeriod!,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$by:ReportDimension!,$property:String,$event:String){sharedSite{report(period:$period,filters:$filters,compare:$compare){... PanelReport}}}', panelReportText, panelRowsText,
+export const sharedPanel = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; by: ReportDimension; property?: string | null; event?: string | null; first: number }, SharedPanelData>(
+  'query SharedPanel($period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$by:ReportDimension!,$property:String,$event:String,$first:Int!){sharedSite{report(period:$period,filters:$filters,compare:$compare){... PanelReport}}}', panelReportText, panelRowsText,
 );
 
 export type SharedRowsData = {
   sharedSite: {
+    domain: string;
     report: RowsReport | null;
   } | null;
 };
-export const sharedRows = /* @__PURE__ */ operation<{ period: ReportPeriod; filters: ReportFilterInput[]; compare?: ReportComparison | null; by: ReportDimension; property?: string | null; event?: string | null; orderBy: ReportOrder; search?: string | null; first: number; after?: string | null }, SharedRowsData>(
-  'query SharedRows($period:ReportPeriod!,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$by:ReportDimension!,$property:String,$event:String,$orderBy:ReportOrder!,$search:String,$first:Int!,$after:String){sharedSite{report(period:$period,filters:$filters,compare:$compare){... RowsReport}}}', rowsReportText, metricFieldsText,
+export const sharedRows = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; compare?: ReportComparison | null; by: ReportDimension; property?: string | null; event?: string | null; orderBy: ReportOrder; search?: string | null; first: number; after?: string | null }, SharedRowsData>(
+  'query SharedRows($period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$by:ReportDimension!,$property:String,$event:String,$orderBy:ReportOrder!,$search:String,$first:Int!,$after:String){sharedSite{domain report(period:$period,filters:$filters,compare:$compare){... RowsReport}}}', rowsReportText, metricFieldsText,
 );
 
 export type SharedPropertyNamesData = {
@@ -1648,8 +1865,8 @@ export type SharedPropertyNamesData = {
     report: PropertyReport | null;
   } | null;
 };
-export const sharedPropertyNames = /* @__PURE__ */ operation<{ period: ReportPeriod; filters: ReportFilterInput[]; event?: string | null }, SharedPropertyNamesData>(
-  'query SharedPropertyNames($period:ReportPeriod!,$filters:[ReportFilterInput!]!,$event:String){sharedSite{report(period:$period,filters:$filters){... PropertyReport}}}', propertyReportText,
+export const sharedPropertyNames = /* @__PURE__ */ operation<{ period?: ReportPeriod | null; filters: ReportFilterInput[]; event?: string | null }, SharedPropertyNamesData>(
+  'query SharedPropertyNames($period:ReportPeriod,$filters:[ReportFilterInput!]!,$event:String){sharedSite{report(period:$period,filters:$filters){... PropertyReport}}}', propertyReportText,
 );
 
 export type SavedData = {
@@ -1730,6 +1947,31 @@ export type DeleteSegmentData = {
 };
 export const deleteSegment = /* @__PURE__ */ operation<{ input: DeleteSegmentInput }, DeleteSegmentData>(
   'mutation DeleteSegment($input:DeleteSegmentInput!){deleteSegment(input:$input){userErrors{... UserErrorFields}}}', userErrorFieldsText,
+);
+
+export type FunnelChoicesData = {
+  site: {
+    report: {
+      pages: ChoiceRows | null;
+      events: ChoiceRows | null;
+    } | null;
+  } | null;
+};
+export const funnelChoices = /* @__PURE__ */ operation<{ id: string; period: ReportPeriod }, FunnelChoicesData>(
+  'query FunnelChoices($id:ID!,$period:ReportPeriod!){site(id:$id){report(period:$period){pages:breakdown(by:PAGE,first:50){... ChoiceRows}events:breakdown(by:EVENT,first:50){... ChoiceRows}}}}', choiceRowsText,
+);
+
+export type StepVisitorsData = {
+  site: {
+    report: {
+      totals: {
+        visitors: number;
+      };
+    } | null;
+  } | null;
+};
+export const stepVisitors = /* @__PURE__ */ operation<{ id: string; period: ReportPeriod; filters: ReportFilterInput[] }, StepVisitorsData>(
+  'query StepVisitors($id:ID!,$period:ReportPeriod!,$filters:[ReportFilterInput!]!){site(id:$id){report(period:$period,filters:$filters){totals{visitors}}}}',
 );
 
 export type CreateFunnelData = {
@@ -2014,6 +2256,7 @@ export type SitesData = {
         id: string;
         name: string;
         domain: string;
+        displayDomain: string;
         notice: string | null;
         lastHitAt: string | null;
         createdAt: string;
@@ -2023,7 +2266,7 @@ export type SitesData = {
   } | null;
 };
 export const sites = /* @__PURE__ */ operation<{ account?: string | null; after?: string | null; search?: string | null }, SitesData>(
-  'query Sites($account:ID,$after:String,$search:String){viewer{... ViewerFields}figures:sites(accountId:$account,first:20,after:$after,search:$search){... SitesFigures}sites(accountId:$account,first:100,after:$after,search:$search){totalCount pageInfo{hasNextPage endCursor}edges{node{id name domain notice lastHitAt createdAt usage{... UsageFields}}}}}', viewerFieldsText, sitesFiguresText, usageFieldsText,
+  'query Sites($account:ID,$after:String,$search:String){viewer{... ViewerFields}figures:sites(accountId:$account,first:20,after:$after,search:$search){... SitesFigures}sites(accountId:$account,first:100,after:$after,search:$search){totalCount pageInfo{hasNextPage endCursor}edges{node{id name domain displayDomain notice lastHitAt createdAt usage{... UsageFields}}}}}', viewerFieldsText, sitesFiguresText, usageFieldsText,
 );
 
 export type SiteFiguresData = {
@@ -2031,6 +2274,18 @@ export type SiteFiguresData = {
 };
 export const siteFigures = /* @__PURE__ */ operation<{ account?: string | null; after?: string | null }, SiteFiguresData>(
   'query SiteFigures($account:ID,$after:String){sites(accountId:$account,first:20,after:$after){... SitesFigures}}', sitesFiguresText,
+);
+
+export type SiteDomainsData = {
+  sites: {
+    nodes: {
+      domain: string;
+      extraDomains: string[];
+    }[];
+  } | null;
+};
+export const siteDomains = /* @__PURE__ */ operation<{ account?: string | null; search?: string | null }, SiteDomainsData>(
+  'query SiteDomains($account:ID,$search:String){sites(accountId:$account,first:100,search:$search){nodes{domain extraDomains}}}',
 );
 
 export type CreateSiteData = {

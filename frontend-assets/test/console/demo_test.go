@@ -108,8 +108,8 @@ func TestDemoPagesChromium(t *testing.T) {
 	// Revoked, the link opens nothing.
 	p.press("I have copied it")
 	p.WaitFor("document.activeElement.textContent === 'Create the link'")
-	p.press("Revoke")
-	p.fill("To confirm, type For the bank", "For the bank")
+	p.press("Revoke For the bank")
+	p.see("Readers of this link can read nothing from then on.")
 	p.press("Revoke")
 	p.see("No shared links yet")
 	reader.reload()
@@ -122,6 +122,10 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.see("SQLite")
 	p.see("1 account")
 	p.look("operator")
+	p.fill("Site", siteID)
+	p.fill("Plan", "PRO_500K")
+	p.press("Set the plan")
+	p.see("PRO 500K: 500,000 per month")
 	p.fill("Search", "unknown.example")
 	p.press("Find")
 	p.see("No account matches.")
@@ -131,10 +135,11 @@ func TestDemoPagesChromium(t *testing.T) {
 	p.see("PRO 1M: 1,000,000 per month")
 	p.clean(s)
 
-	// The captcha's activity. The preview reports an error, because the sitekey is for other domains.
+	// The captcha's activity. There is no preview, because the sitekey is for other domains.
 	p.press("Captcha")
 	p.press("Demo form")
 	p.see("siteverify used_token")
+	p.see("The widget cannot be shown here, because 127.0.0.1 is not among the domains of the sitekey.")
 	p.look("sitekey-demo")
 	sitekey := p.Text("location.pathname")
 
@@ -159,7 +164,7 @@ func (p *tab) fits(siteID, sitekey string) {
 	site := "/sites/" + siteID
 	for _, path := range []string{
 		"/", "/sites/new", site, site + "?all=page&compare=year", site + "?table=1&compare=previous&events=property",
-		site + "/install", site + "/live", site + "/events", site + "/rejections", site + "/webhooks", site + "/export",
+		site + "/install", site + "/live", site + "/events", site + "/rejections", site + "/webhooks", site + "/export", site + "/import",
 		site + "/sharing", site + "/saved", site + "/usage", site + "/settings", "/captcha", "/captcha/new", sitekey,
 		"/deleted", "/account", "/members", "/tokens", "/sessions", "/audit", "/security", "/confirm-email", "/accept-invitation",
 		"/operator", "/stop-mail", "/sites/site_unknown",

@@ -3,6 +3,7 @@ package console_test
 import (
 	"encoding/csv"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,7 +56,7 @@ func (s *service) report(id, by string, first int, filters ...any) report {
 // bars returns the rows of a panel as "value figure" lines. A change follows after a blank.
 func (p *tab) bars(panel string) []string {
 	p.t.Helper()
-	const script = `[...document.querySelectorAll('section[aria-label="%s"] .ranks li')]
+	const script = `[...document.querySelectorAll('section[aria-label="%s"] .ranks > *')]
 		.map(li => li.firstChild.textContent + ' ' + li.lastChild.textContent.trim().split(/\s/)[0].replace(',', '')).join('\n')`
 	return strings.Split(p.Text(fmt.Sprintf(script, panel)), "\n")
 }
@@ -103,16 +104,19 @@ func TestFiguresChromium(t *testing.T) {
 	p.WaitFor(fmt.Sprintf("document.querySelector('.week strong')?.title.replace(',', '') === '%d'", s.week(id)))
 	p.look("sites-figures")
 
-	// The first view: three files and one call.
+	// The first view: three files and one call. The notice of rejected calls follows with its module.
+	watched := p.Before(watchShifts)
 	before := len(p.Requests())
 	p.Goto(s.control + path + "?compare=previous")
 	p.WaitFor(fmt.Sprintf("%s === '%d'", total(0), want.Totals.Visitors))
+	watched()
+	p.staysInPlace()
 	var files, calls int
 	for _, r := range p.Requests()[before:] {
 		switch {
 		case r.Method == "POST":
 			calls++
-		case !strings.HasPrefix(r.URL, "data:"):
+		case !strings.HasPrefix(r.URL, "data:") && !strings.HasSuffix(r.URL, "/drilldown.js"):
 			files++
 		}
 	}
@@ -192,7 +196,7 @@ func (p *tab) failsInPart(s *service, path string) {
 	p.Do(chromedp.EmulateViewport(320, 800))
 	p.Eval("localStorage.setItem('tallygate.language', 'de')", nil)
 	p.Goto(s.control + path + "?compare=year&f=channel:is:direct")
-	p.see("Kanal ist direct")
+	p.see("Kanal ist direkt")
 	p.WaitFor("document.documentElement.scrollWidth <= window.innerWidth")
 	p.Eval("localStorage.clear()", nil)
 	p.Do(emulation.ClearDeviceMetricsOverride())
@@ -200,11 +204,11 @@ func (p *tab) failsInPart(s *service, path string) {
 	p.see("Last 28 days")
 }
 
-// week returns the visitors of the last 7 days.
+// week returns the visitors of 7 days, today included.
 func (s *service) week(id string) int64 {
 	s.t.Helper()
 	var data struct{ Site struct{ Report report } }
-	s.do(`query ($id: ID!) { site(id: $id) { report(period: {preset: LAST_7_DAYS}) { totals { visitors } } } }`,
+	s.do(`query ($id: ID!) { site(id: $id) { report(period: {preset: TODAY_AND_6_DAYS}) { totals { visitors } } } }`,
 		map[string]any{"id": id}, &data)
 	return data.Site.Report.Totals.Visitors
 }
@@ -219,7 +223,7 @@ func (p *tab) filtersAndGoesBack(s *service, id string, all report) {
 	}
 
 	p.press("email")
-	p.WaitFor("location.search === '?compare=previous&f=channel:is:email'")
+	p.WaitFor("location.search === '?period=28d&compare=previous&f=channel:is:email'")
 	p.WaitFor(fmt.Sprintf("%s === '%d'", total(0), want.Totals.Visitors))
 	if got := p.bars("Pages"); !slices.Equal(got, want.lines()) {
 		p.t.Errorf("pages with the filter: %q, want %q", got, want.lines())
@@ -265,7 +269,7 @@ func (p *tab) chartByKeys(want report) {
 	p.Do(chromedp.KeyEvent(kb.Escape))
 	p.WaitFor("!document.querySelector('dialog')")
 	p.Do(chromedp.KeyEvent("f"))
-	p.WaitFor("!location.search.includes('period')")
+	p.WaitFor("location.search.includes('period=28d')")
 }
 
 // downloadsTable opens the table of pages, orders it, and compares its download with the API.
@@ -273,7 +277,8 @@ func (p *tab) downloadsTable(s *service, id string) {
 	p.t.Helper()
 	want := s.report(id, "PAGE", 1000)
 	p.Eval(`(() => { const make = URL.createObjectURL;
-		URL.createObjectURL = (b) => { window.saved = b; return make(b) } })()`, nil)
+		URL.createObjectURL = (b) => { window.saved = b; return make(b) };
+		HTMLAnchorElement.prototype.click = function () { window.savedName = this.download } })()`, nil)
 	p.press(fmt.Sprintf("Pages: all %d", len(want.Rows.Edges)))
 	p.WaitFor(fmt.Sprintf("document.querySelectorAll('dialog tbody tr').length === %d", len(want.Rows.Edges)))
 	p.look("figures-table")
@@ -300,6 +305,15 @@ func (p *tab) downloadsTable(s *service, id string) {
 		if w := fmt.Sprintf("%d %d", m.Visitors, m.Pageviews); got[edge.Node.Value] != w {
 			p.t.Errorf("download: %s has %q, want %q", edge.Node.Value, got[edge.Node.Value], w)
 		}
+	}
+	if name := p.Text("window.savedName"); !regexp.MustCompile(`^demo\.localhost_page_20..-..-.._20..-..-..\.csv$`).MatchString(name) {
+		p.t.Errorf("the name of the file is %s", name)
+	}
+	if last := saved[0][len(saved[0])-1]; last != "compared_visitors" {
+		p.t.Errorf("the last column is %s", last)
+	}
+	if text := p.Text("window.saved.text()"); regexp.MustCompile(`\.\d{3}`).MatchString(text) {
+		p.t.Errorf("a figure has more than two decimals: %s", text)
 	}
 	if head := strings.Join(saved[0][:3], ","); head != "page,visitors,pageviews" {
 		p.t.Errorf("download: the head is %s", head)

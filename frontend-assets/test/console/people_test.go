@@ -27,13 +27,21 @@ func TestPeopleChromium(t *testing.T) {
 	p.look("members")
 
 	// The guest joins as a viewer, and sees the pages without the forms.
-	guest := s.open(strings.TrimPrefix(s.mailedLink(), s.control))
-	guest.see("Join the account")
+	invitation := strings.TrimPrefix(s.mailedLink(), s.control)
+	guest := s.open(invitation)
+	guest.see(ownerEmail + " invites guest@example.com to the account Kettle & Co.")
+	guest.see("Role: Viewer. Reads and downloads everything.")
 	guest.look("accept-invitation")
 	guest.fill("Password", "the guest's password")
 	guest.press("Join")
 	guest.see("Kettle shop")
 	guest.WaitFor("location.pathname === '/' && location.hash === ''")
+
+	// A used link reports it before a password is typed.
+	used := s.open(invitation)
+	used.see("This link is wrong, was used already, or is too old.")
+	used.WaitFor("!document.querySelector('input[type=password]')")
+	used.look("accept-invitation-used")
 	guest.press("Kettle shop")
 	guest.press("Settings")
 	guest.see("Your role can read these settings but not change them.")
@@ -276,7 +284,7 @@ func TestAccountChromium(t *testing.T) {
 	p.fill("Action", "createApiToken")
 	p.Do(chromedp.KeyEvent(kb.Enter))
 	p.WaitFor(`location.search === '?action=createApiToken' && document.querySelectorAll('tbody tr').length === 1`)
-	p.press("Only changes of nightly export")
+	p.press("Only this: nightly export")
 	p.fill("Action", "")
 	p.Do(chromedp.KeyEvent(kb.Enter))
 	p.WaitFor(`document.querySelectorAll('tbody tr').length === 2 && document.body.innerText.includes('revokeApiToken')`)

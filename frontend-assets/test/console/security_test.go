@@ -68,6 +68,7 @@ func TestSecurityChromium(t *testing.T) {
 	k.keys(totpCode(t, secret) + kb.Enter)
 	k.see("In use since")
 	k.see("10 unused codes.")
+	k.WaitFor(button("Download the codes"))
 	k.look("security-recovery")
 	codes := strings.Fields(k.Text(`document.querySelector('.notice code').textContent`))
 	if len(codes) != 10 {

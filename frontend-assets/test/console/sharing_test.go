@@ -134,9 +134,12 @@ func (p *tab) changesLink(s *service, token, locked string) {
 	p.press("Open the report")
 	p.see("You are reading a shared report of shop.localhost")
 
-	// The password is asked for again, because the page stores nothing.
+	// A reload does not ask again, but scripts can read nothing.
 	p.reload()
-	p.see("protected by a password")
+	p.see("You are reading a shared report of shop.localhost")
+	if stored := p.Text(`JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}])`); stored != `["",{},{}]` {
+		p.t.Errorf("stored: %s", stored)
+	}
 
 	p.Eval(fmt.Sprintf("location.hash = %q", token), nil)
 	p.see("You are reading a shared report of shop.localhost")

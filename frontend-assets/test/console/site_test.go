@@ -47,7 +47,7 @@ func TestFirstSiteChromium(t *testing.T) {
 
 	// The tag appears, and the check reports what arrives while the page is open.
 	p.press("New site")
-	p.see("Its subdomains are included.")
+	p.see("Its subdomains are included, also www.")
 	p.look("site-new")
 	p.fill("Domain", "https://shop.localhost/start?x")
 	p.fill("Name", "Kettle shop")

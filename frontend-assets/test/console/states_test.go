@@ -68,8 +68,6 @@ func TestStatesChromium(t *testing.T) {
 	p.see("Waiting for the first hit")
 	remove()
 
-	p.Goto(s.control + "/sites/" + id + "/nothing")
-	p.see("Not found")
 	p.Goto(s.control + "/sites/site_unknown")
 	p.see("Not found")
 

@@ -42,17 +42,20 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 
-	file := filepath.Join(programFolder, "tallygate")
-	const command = "github.com/tallygate/tallygate/cmd/tallygate"
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", file, command)
+	return build("tallygate")
+})
+
+// build builds the program in programFolder with further flags of go build, and returns its file.
+func build(name string, flags ...string) (string, error) {
+	file := filepath.Join(programFolder, name)
+	args := append([]string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", file}, flags...)
+	cmd := exec.Command("go", append(args, "github.com/tallygate/tallygate/cmd/tallygate")...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // so that all tests share what is compiled
-	out, err := cmd.CombinedOutput()
-	if err != nil {
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build tallygate: %w\n%s", err, out)
 	}
-
 	return file, nil
-})
+}
 
 func TestMain(m *testing.M) {
 	code := browsertest.Run(func() int { return dbtest.Run(m) })
@@ -78,6 +81,7 @@ type service struct {
 	control, data string // origins
 	password      string // of the owner
 	http          *http.Client
+	stop          func() // ends the process at once, before the end of the test
 }
 
 // start runs the service until the test ends. Settings are environment variables without the prefix
@@ -95,6 +99,12 @@ func startCommand(t testing.TB, command string, settings map[string]string) *ser
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startProgram(t, file, command, settings)
+}
+
+// startProgram is startCommand with a program of its own.
+func startProgram(t testing.TB, file, command string, settings map[string]string) *service {
+	t.Helper()
 
 	dir := t.TempDir()
 	cmd := exec.Command(file, command)
@@ -133,11 +143,12 @@ func startCommand(t testing.TB, command string, settings map[string]string) *ser
 	listening, ended := make(chan [2]string, 8), make(chan string, 1)
 	go func() { ended <- follow(logs, listening) }()
 
-	t.Cleanup(func() {
+	s.stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		<-ended
 		_ = cmd.Wait()
 	})
+	t.Cleanup(s.stop)
 
 	var shop string // of the demo, which listens when its data is complete
 	for s.control == "" || s.data == "" || command == "demo" && shop == "" {

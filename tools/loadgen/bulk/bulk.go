@@ -5,11 +5,13 @@
 package bulk
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -35,6 +37,18 @@ func Load(ctx context.Context, d *db.DB, rows Rows) error {
 	}
 	return d.InTx(ctx, func(_ context.Context, tx *db.Tx) error {
 		return insertAll(tx.Tx.Tx, rows)
+	})
+}
+
+// Sort brings the rows into the order of their primary keys.
+func (r *Rows) Sort() {
+	slices.SortFunc(r.Visits, func(a, b model.Visit) int { return a.Compare(&b) })
+	slices.SortFunc(r.Pageviews, func(a, b model.Pageview) int {
+		return cmp.Or(cmp.Compare(a.SiteID, b.SiteID), cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID))
+	})
+	slices.SortFunc(r.Engagement, func(a, b model.Engagement) int { return a.EngagementKey.Compare(b.EngagementKey) })
+	slices.SortFunc(r.Events, func(a, b model.Event) int {
+		return cmp.Or(cmp.Compare(a.SiteID, b.SiteID), cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID))
 	})
 }
 

@@ -20,7 +20,7 @@ import (
 // The steps of a ticket, in order.
 const (
 	Asking = iota
-	solving
+	Solving
 	exchanging
 	Redeeming
 	stepCount
@@ -166,13 +166,13 @@ func WithRepeats(tickets []*Ticket) (attempts []Attempt) {
 	return append(attempts, late...)
 }
 
-// solvers is the number of challenges that are solved concurrently.
-func solvers() int { return runtime.GOMAXPROCS(0) }
+// Solvers is the number of challenges that are solved concurrently.
+func Solvers() int { return runtime.GOMAXPROCS(0) }
 
 // Solve finds the nonces, and returns the tickets that have one.
 func (r *Run) Solve(ctx context.Context, tickets []*Ticket) []*Ticket {
 	began := time.Now()
-	results := make([]load.Result, solvers())
+	results := make([]load.Result, Solvers())
 	solved := make([]bool, len(tickets))
 	var next atomic.Int64
 
@@ -207,11 +207,11 @@ func (r *Run) Solve(ctx context.Context, tickets []*Ticket) []*Ticket {
 	}
 
 	for i := range results {
-		r.Results[solving].Merge(&results[i])
+		r.Results[Solving].Merge(&results[i])
 	}
 
-	r.Results[solving].Merge(&load.Result{Answers: map[string]int64{"solved": int64(len(kept))}})
-	r.Results[solving].AddSince(began)
+	r.Results[Solving].Merge(&load.Result{Answers: map[string]int64{"solved": int64(len(kept))}})
+	r.Results[Solving].AddSince(began)
 	return kept
 }
 
@@ -250,13 +250,8 @@ func (r *Run) Rehearse(ctx context.Context, addr string, pid int, number int, at
 	s := &step{run: r, number: number, attempts: attempts}
 	l := r.Load
 	l.Addr, l.Watched = addr, []int{pid}
-	return l.Run(ctx, func(int) load.Source { return rehearsal{&stepSource{step: s}} })
+	return l.Run(ctx, func(int) load.Source { return load.Requests((&stepSource{step: s}).Next) })
 }
-
-// rehearsal is a source that ignores responses.
-type rehearsal struct{ *stepSource }
-
-func (rehearsal) Done(load.Answer, error) {}
 
 // step distributes the attempts of one step over the connections, in order.
 type step struct {
@@ -304,16 +299,13 @@ func (s *stepSource) Next() []byte {
 	}
 
 	s.body = b
-	s.request = fmt.Appendf(s.request[:0], "POST %s HTTP/1.1\r\nHost: %s\r\n%s\r\nAccept: */*\r\n",
-		path, s.run.Load.Addr, header)
-
+	headers := []string{header, "Accept: */*"}
 	if fromBrowser {
-		s.request = fmt.Appendf(s.request,
-			"Origin: https://www.%s\r\nUser-Agent: %s\r\nX-Forwarded-For: 10.%d.%d.1\r\n",
-			target.CaptchaDomain, traffic.Agents[t.network%len(traffic.Agents)], t.network>>8, t.network&255)
+		headers = append(headers, "Origin: https://www."+target.CaptchaDomain,
+			"User-Agent: "+traffic.Agents[t.network%len(traffic.Agents)],
+			fmt.Sprintf("X-Forwarded-For: 10.%d.%d.1", t.network>>8, t.network&255))
 	}
-
-	s.request = append(fmt.Appendf(s.request, "Content-Length: %d\r\n\r\n", len(b)), b...)
+	s.request = load.Post(s.request[:0], s.run.Load.Addr, path, b, headers...)
 	return s.request
 }
 

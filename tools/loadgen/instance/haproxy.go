@@ -2,17 +2,10 @@ package instance
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"syscall"
-	"time"
-
-	"github.com/tallygate/tallygate/tools/pgserver"
 )
 
 // The backends of the load balancer.
@@ -24,9 +17,8 @@ const (
 
 // HAProxy is a private load balancer.
 type HAProxy struct {
+	daemon
 	Addresses map[string]string // host:port by backend
-
-	cmd *exec.Cmd
 }
 
 // configHead and configSite are docs/proxies/haproxy.cfg without TLS and names. The load program names
@@ -56,9 +48,9 @@ const configSite = `	http-request set-var(txn.site) req.hdr(Origin)
 	default-server observe layer4 error-limit 1 on-error mark-down
 `
 
-// StartHAProxy starts HAProxy in front of data nodes and waits until it accepts connections. Its
-// configuration is written to dir. The caller stops it.
-func StartHAProxy(ctx context.Context, dir string, nodes []*Server) (*HAProxy, error) {
+// startHAProxy starts HAProxy in front of data nodes and waits until it accepts connections. Its
+// configuration is written to dir.
+func startHAProxy(ctx context.Context, dir string, nodes []*Server) (*HAProxy, error) {
 	program, err := exec.LookPath("haproxy")
 	if err != nil {
 		return nil, fmt.Errorf("haproxy is not installed: %w", err)
@@ -72,12 +64,12 @@ func StartHAProxy(ctx context.Context, dir string, nodes []*Server) (*HAProxy, e
 	}{
 		{BackendOne, "", nodes[:1]}, {BackendEven, "\tbalance roundrobin\n", nodes}, {BackendSite, configSite, nodes},
 	} {
-		port, err := pgserver.FreePort()
+		address, err := FreeAddress()
 		if err != nil {
 			return nil, err
 		}
-		p.Addresses[backend.name] = fmt.Sprintf("127.0.0.1:%d", port)
-		config += fmt.Sprintf("listen %s\n\tbind %s\n%s", backend.name, p.Addresses[backend.name], backend.balance)
+		p.Addresses[backend.name] = address
+		config += fmt.Sprintf("listen %s\n\tbind %s\n%s", backend.name, address, backend.balance)
 		for i, node := range backend.nodes {
 			config += fmt.Sprintf("\tserver data%d %s\n", i+1, node.Data)
 		}
@@ -87,48 +79,14 @@ func StartHAProxy(ctx context.Context, dir string, nodes []*Server) (*HAProxy, e
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, err
 	}
-
-	var log strings.Builder
-	p.cmd = exec.Command(program, "-db", "-f", file)
-	p.cmd.Stderr = &log
-
-	// HAProxy ends with this program, also if the program is killed.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := pgserver.StartBound(p.cmd); err != nil {
+	if err := p.start(exec.Command(program, "-db", "-f", file)); err != nil {
 		return nil, err
 	}
-
-	if err := p.await(ctx); err != nil {
-		p.Stop()
-		return nil, errors.Join(err, errors.New(log.String()))
-	}
-	return p, nil
-}
-
-// await waits until HAProxy accepts connections.
-func (p *HAProxy) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, StartPatience)
-	defer cancel()
-
 	for _, address := range p.Addresses {
-		for {
-			conn, err := net.DialTimeout("tcp", address, time.Second)
-			if err == nil {
-				_ = conn.Close()
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("haproxy does not listen on %s: %w", address, err)
-			case <-time.After(5 * time.Millisecond):
-			}
+		if err := p.await(ctx, func() bool { return listens(address) }); err != nil {
+			p.Kill()
+			return nil, err
 		}
 	}
-	return nil
-}
-
-// Stop terminates the load balancer.
-func (p *HAProxy) Stop() {
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
+	return p, nil
 }

@@ -1,9 +1,9 @@
 package instance
 
 import (
-	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,17 +11,16 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/tallygate/tallygate/tools/loadgen/target"
-	"github.com/tallygate/tallygate/tools/pgserver"
 )
 
 // Server is a tallygate or empty-handler process that can be killed and restarted. It listens on
 // the same addresses after each start. It is not safe for concurrent use.
 type Server struct {
+	daemon
 	program string // path
 	args    []string
 	Env     map[string]string // settings; the caller's own TALLYGATE_* variables are not inherited
@@ -31,15 +30,7 @@ type Server struct {
 	// AddressSpace bounds the process's address space in bytes, so that it terminates before it
 	// uses up the machine's memory. 0: unlimited.
 	AddressSpace int64
-
-	cmd  *exec.Cmd // nil while stopped
-	done chan struct{}
-	mu   sync.Mutex
-	log  bytes.Buffer // the last log lines
 }
-
-// StartPatience is the longest wait for a server to start or to stop.
-const StartPatience = 60 * time.Second
 
 // NewServer prepares a tallygate server with its data in dir, or in the database at databaseURL
 // unless that is empty.
@@ -60,12 +51,12 @@ func NewServer(program, dir, databaseURL string) (*Server, error) {
 		name  string
 		value *string
 	}{{"TALLYGATE_CONTROL_ADDR", &s.Control}, {"TALLYGATE_DATA_ADDR", &s.Data}} {
-		port, err := pgserver.FreePort()
+		free, err := FreeAddress()
 		if err != nil {
 			return nil, err
 		}
 
-		*address.value = fmt.Sprintf("127.0.0.1:%d", port)
+		*address.value = free
 		s.Env[address.name] = *address.value
 	}
 
@@ -87,24 +78,9 @@ func (s *Server) Start(ctx context.Context) error {
 		}
 	}
 
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	logs, err := cmd.StderrPipe()
-	if err != nil {
+	if err := s.start(cmd); err != nil {
 		return err
 	}
-	if err := pgserver.StartBound(cmd); err != nil {
-		return err
-	}
-
-	done := make(chan struct{})
-	s.cmd, s.done = cmd, done
-	go func() {
-		defer close(done)
-		s.readLog(logs)
-		// stop reads the exit status.
-		_ = cmd.Wait()
-	}()
-
 	return s.awaitReady(ctx)
 }
 
@@ -120,67 +96,42 @@ func (s *Server) command() *exec.Cmd {
 	return exec.Command("/bin/sh", args...)
 }
 
-// readLog reads the server's log to its end, with lines of any length. A full pipe would block the
-// server.
-func (s *Server) readLog(logs io.Reader) {
-	in := bufio.NewReader(logs)
-	for {
-		part, err := in.ReadSlice('\n')
-		s.keep(part)
-
-		if err != nil && err != bufio.ErrBufferFull {
-			return
-		}
-	}
-}
-
-// keep appends to the kept log, and drops the oldest half when it is full.
-func (s *Server) keep(line []byte) {
-	const most = 64 << 10
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.log.Len() > most {
-		s.log.Next(most / 2)
-	}
-	s.log.Write(line)
-}
-
-// Logged returns the end of the server's log.
-func (s *Server) Logged() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.log.String()
-}
-
 // awaitReady waits until all listeners report that they are ready.
 func (s *Server) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, StartPatience)
-	defer cancel()
-
-	client := http.Client{Timeout: 5 * time.Second}
-
 	for _, addr := range s.listeners() {
-		for {
-			response, err := client.Get("http://" + addr + "/readyz")
-			if err == nil {
-				_ = response.Body.Close()
-
-				if response.StatusCode < 300 {
-					break
-				}
-			}
-
-			select {
-			case <-time.After(5 * time.Millisecond):
-			case <-s.done:
-				return fmt.Errorf("%s terminated before it was ready:\n%s", s.program, s.Logged())
-			case <-ctx.Done():
-				return fmt.Errorf("%s is not ready at %s:\n%s", s.program, addr, s.Logged())
-			}
+		if err := s.await(ctx, func() bool { return isReady(ctx, addr) == nil }); err != nil {
+			return fmt.Errorf("%s: %w", addr, err)
 		}
 	}
-
 	return nil
+}
+
+// CheckReady returns what /readyz of each listener says unless the listener is ready.
+func (s *Server) CheckReady(ctx context.Context) error {
+	var all []error
+	for _, addr := range s.listeners() {
+		all = append(all, isReady(ctx, addr))
+	}
+	return errors.Join(all...)
+}
+
+// isReady returns an error with the answer unless a listener is ready.
+func isReady(ctx context.Context, addr string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Timeout: 5 * time.Second}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+
+	body, err := io.ReadAll(response.Body)
+	if err = errors.Join(err, response.Body.Close()); err != nil || response.StatusCode < 300 {
+		return err
+	}
+	return fmt.Errorf("%s: %s %s", addr, response.Status, bytes.TrimSpace(body))
 }
 
 // listeners returns the addresses of the server's roles, and the address of its health, if any.
@@ -200,8 +151,11 @@ func (s *Server) listeners() []string {
 	return all
 }
 
-// Restart stops the server and starts it with other roles.
-func (s *Server) Restart(ctx context.Context, roles string) error {
+// Restart stops the server and starts it again.
+func (s *Server) Restart(ctx context.Context) error { return errors.Join(s.Stop(), s.Start(ctx)) }
+
+// RestartAs stops the server and starts it with other roles.
+func (s *Server) RestartAs(ctx context.Context, roles string) error {
 	if err := s.Stop(); err != nil {
 		return err
 	}
@@ -234,38 +188,6 @@ func (s *Server) Stop() error {
 	return nil
 }
 
-// Kill terminates the server immediately.
-func (s *Server) Kill() {
-	if s.cmd == nil {
-		return
-	}
-	_ = s.cmd.Process.Kill()
-	<-s.done
-	s.cmd = nil
-}
-
-// Ended reports whether the server terminated by itself.
-func (s *Server) Ended() bool {
-	select {
-	case <-s.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// Pause suspends the server, and Resume continues it.
-func (s *Server) Pause()  { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }
-func (s *Server) Resume() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
-
-// Pid returns the server's process id, or 0 while it is stopped.
-func (s *Server) Pid() int {
-	if s.cmd == nil {
-		return 0
-	}
-	return s.cmd.Process.Pid
-}
-
 // Target returns the server as a load's target, with the address of a new account.
 func (s *Server) Target() target.Target {
 	t := target.Target{Control: "http://" + s.Control, Data: s.Data}
@@ -280,12 +202,11 @@ func StartNoop(ctx context.Context) (*Server, error) {
 		return nil, err
 	}
 
-	port, err := pgserver.FreePort()
+	addr, err := FreeAddress()
 	if err != nil {
 		return nil, err
 	}
 
-	addr := fmt.Sprintf("127.0.0.1:%d", port)
 	s := &Server{program: program, args: []string{"noop", "--addr", addr}, Data: addr}
 	return s, s.Start(ctx)
 }

@@ -23,6 +23,15 @@ type connection struct {
 	buffer   []byte
 }
 
+// Post appends the bytes of a POST request. Each header is a whole line, for example "Accept: */*".
+func Post(b []byte, host, path string, body []byte, headers ...string) []byte {
+	b = fmt.Appendf(b, "POST %s HTTP/1.1\r\nHost: %s\r\n", path, host)
+	for _, line := range headers {
+		b = append(append(b, line...), "\r\n"...)
+	}
+	return append(fmt.Appendf(b, "Content-Length: %d\r\n\r\n", len(body)), body...)
+}
+
 // Answer is a server's response. Its body is valid until the next request.
 type Answer struct {
 	Status int

@@ -25,6 +25,15 @@ type Source interface {
 	Done(a Answer, err error)
 }
 
+// Requests is a source of a function. It ignores the responses.
+type Requests func() []byte
+
+// Next implements Source.
+func (f Requests) Next() []byte { return f() }
+
+// Done implements Source.
+func (f Requests) Done(Answer, error) {}
+
 // Load drives a server over many connections at once.
 type Load struct {
 	Addr        string        // host:port
@@ -247,7 +256,7 @@ func (s *sender) run(ctx context.Context) {
 		s.note(a, err, now.Sub(due), s.window.isOpen(), ctx.Err() != nil)
 
 		if err != nil {
-			s.pause(ctx, retryPause)
+			_ = Wait(ctx, retryPause)
 		}
 	}
 }
@@ -299,7 +308,7 @@ func (s *sender) await(ctx context.Context, n int) time.Time {
 		return now
 	}
 	due := s.dueAt(n)
-	s.pause(ctx, due.Sub(now))
+	_ = Wait(ctx, due.Sub(now))
 	return due
 }
 
@@ -316,20 +325,6 @@ func (s *sender) countUnsent(end time.Time) (n int64) {
 		n++
 	}
 	return n
-}
-
-func (s *sender) pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // CodeOf returns the code of an error's body, {"error":"code"}, or an empty string.

@@ -75,11 +75,7 @@ func TestRefusalsAreNoWork(t *testing.T) {
 }
 
 // greetings is an endless source of requests.
-type greetings struct{}
-
-func (greetings) Next() []byte { return []byte("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n") }
-
-func (greetings) Done(Answer, error) {}
+func greetings() []byte { return []byte("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n") }
 
 // TestFailuresOutsideTheMeasurement checks that calls refused during the warm-up or after the end
 // count as failed.
@@ -102,7 +98,7 @@ func TestFailuresOutsideTheMeasurement(t *testing.T) {
 	defer server.Close()
 
 	l := Load{Addr: server.Listener.Addr().String(), Connections: 1, WarmAnswers: 1}
-	r := l.Run(ctx, func(int) Source { return greetings{} })
+	r := l.Run(ctx, func(int) Source { return Requests(greetings) })
 	if r.Answers["204"] != 8 || r.Failed != 0 || r.Served() != 8 || r.Others != 0 || r.Outside != 2 ||
 		r.FailedShare() != 0.2 {
 		t.Errorf("%+v: the share of failures is %f", r, r.FailedShare())
@@ -126,7 +122,7 @@ func TestSlowestCalls(t *testing.T) {
 	defer server.Close()
 
 	l := Load{Addr: server.Listener.Addr().String(), Connections: 1, WarmAnswers: 1}
-	r := l.Run(ctx, func(int) Source { return greetings{} })
+	r := l.Run(ctx, func(int) Source { return Requests(greetings) })
 	if r.Answers["204"] != 7 || r.Answers[NoAnswer] != 1 || r.Failed != 1 || r.Others != 2 {
 		t.Errorf("answers %v, %d failed, %d not measured", r.Answers, r.Failed, r.Others)
 	}

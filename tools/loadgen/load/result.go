@@ -94,6 +94,7 @@ func (r *Result) Merge(other *Result) {
 	r.Failed += other.Failed
 	r.Others += other.Others
 	r.Outside += other.Outside
+	r.Unsent += other.Unsent
 	if r.Answers == nil {
 		r.Answers = make(map[string]int64)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/Khan/genqlient/graphql"
 
 	"github.com/tallygate/tallygate/graph/client"
+	"github.com/tallygate/tallygate/tools/loadgen/load"
 )
 
 // Target is a running instance and the account to use there.
@@ -70,17 +71,7 @@ func NewAccount(t Target) (*Account, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Account{Target: t, http: &http.Client{Jar: jar, Timeout: controlTimeout}, wait: wait}, nil
-}
-
-// wait waits for d, or returns the error of ctx if that ends first.
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return &Account{Target: t, http: &http.Client{Jar: jar, Timeout: controlTimeout}, wait: load.Wait}, nil
 }
 
 // UseNewAccount sets a random e-mail address and password if there is neither an address nor a
@@ -103,14 +94,8 @@ func (e *callError) Error() string {
 
 // MakeRequest implements graphql.Client. When the caller is rate limited, it waits and retries.
 func (a *Account) MakeRequest(ctx context.Context, request *graphql.Request, response *graphql.Response) error {
-	return a.call(ctx, request.Query, request.Variables, response.Data)
-}
-
-// call runs a GraphQL operation and decodes its data. When the caller is rate limited, it waits and
-// retries.
-func (a *Account) call(ctx context.Context, query string, variables, data any) error {
 	for {
-		err := a.ask(ctx, query, variables, data)
+		err := a.Ask(ctx, request.Query, request.Variables, response.Data)
 		e, ok := errors.AsType[*callError](err)
 		if !ok || e.Code != "RATE_LIMITED" || e.retryAfter <= 0 || e.retryAfter > longestWait {
 			return err
@@ -137,11 +122,6 @@ func CodeOf(err error) string {
 
 // Ask makes one attempt at a GraphQL operation and decodes its data.
 func (a *Account) Ask(ctx context.Context, query string, variables, data any) error {
-	return a.ask(ctx, query, variables, data)
-}
-
-// ask makes one attempt to call.
-func (a *Account) ask(ctx context.Context, query string, variables, data any) error {
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
 		return err

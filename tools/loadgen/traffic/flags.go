@@ -7,13 +7,13 @@ import (
 
 // Flags select the traffic.
 type Flags struct {
-	Duration time.Duration `default:"10s" placeholder:"TIME" help:"Duration of the measurement."`
-	Warmup   time.Duration `default:"1s" placeholder:"TIME" help:"Duration of the warm-up, which is not measured."`
-	Mix      string        `default:"realistic" enum:"realistic,pageviews" help:"Traffic: realistic or pageviews."`
-	Sites    int           `default:"20" placeholder:"N" help:"Number of sites, 1 to 1000. A few get most of the hits."`
-	Visitors int           `default:"20000" placeholder:"N" help:"Number of visitors of each site."`
-	Seed     uint64        `default:"1" placeholder:"N" help:"Two runs with one seed send the same hits."`
-	Webhook  string        `kong:"-"` // of conversions; empty: target.NoReceiver
+	Duration time.Duration `long:"duration" default:"10s" value-name:"TIME" description:"Duration of the measurement."`
+	Warmup   time.Duration `long:"warmup" default:"1s" value-name:"TIME" description:"Duration of the warm-up, which is not measured."`
+	Mix      string        `long:"mix" default:"realistic" choices:"realistic,pageviews" value-name:"NAME" unquote:"false" description:"Traffic: realistic or pageviews."`
+	Sites    int           `long:"sites" default:"20" value-name:"N" description:"Number of sites, 1 to 1000. A few get most of the hits."`
+	Visitors int           `long:"visitors" default:"20000" value-name:"N" description:"Number of visitors of each site."`
+	Seed     uint64        `long:"seed" default:"1" value-name:"N" description:"Two runs with one seed send the same hits."`
+	Webhook  string        // of conversions; empty: target.NoReceiver
 }
 
 // MaxSites is the largest number of sites of a run.

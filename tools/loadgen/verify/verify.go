@@ -4,6 +4,7 @@ package verify
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -34,6 +35,9 @@ func (v *Verdict) OK() bool {
 	return v.Acknowledged > 0 && v.Lost == 0 && v.Duplicated == 0 && v.Wrong == 0
 }
 
+// ErrFaults is the error of a run with a verdict other than OK.
+var ErrFaults = errors.New("hits were lost, duplicated or miscounted, or none was acknowledged")
+
 // maxDetails is the largest number of reported faults.
 const maxDetails = 20
 
@@ -63,6 +67,11 @@ func (v *Verdict) Add(other *Verdict) {
 			v.Unchecked = append(v.Unchecked, sentence)
 		}
 	}
+}
+
+// Counts returns the numbers of acknowledged hits and of faults, for a sentence.
+func (v *Verdict) Counts() string {
+	return fmt.Sprintf("%d were acknowledged, %d lost, %d duplicated, %d wrong", v.Acknowledged, v.Lost, v.Duplicated, v.Wrong)
 }
 
 // Print writes the verdict for people.

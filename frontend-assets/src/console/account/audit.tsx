@@ -113,12 +113,20 @@ function Entries({ log, filter }: { log: Log; filter: AuditFilter }) {
   );
 }
 
+/** verbOf returns an action in words. Its object stands in another column. */
+function verbOf(action: string): string {
+  const [verb = ''] = action.split(/(?=[A-Z])/);
+  return translated('audit.verb', verb, verb);
+}
+
 function Row({ entry }: { entry: AuditFields }) {
   const { actor, object } = entry;
   return (
     <tr>
       <th scope="row">
-        <time dateTime={entry.at}>{dateTime(entry.at)}</time>
+        <time dateTime={entry.at} class="nowrap">
+          {dateTime(entry.at)}
+        </time>
       </th>
       <td>
         <div>
@@ -128,7 +136,12 @@ function Row({ entry }: { entry: AuditFields }) {
         </div>
       </td>
       <td>
-        <code class="name">{entry.action}</code>
+        <div>
+          {verbOf(entry.action)}
+          <div>
+            <code class="hint">{entry.action}</code>
+          </div>
+        </div>
       </td>
       <td>
         <div>
@@ -137,7 +150,7 @@ function Row({ entry }: { entry: AuditFields }) {
           <button
             type="button"
             class="small"
-            aria-label={t('audit.onlyNamed', { name: object.name })}
+            aria-label={`${t('audit.only')}: ${object.name}`}
             onClick={() => setQuery({ object: object.objectId })}
           >
             {t('audit.only')}

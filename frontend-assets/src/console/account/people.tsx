@@ -1,9 +1,8 @@
 // The account and its people: members and sessions.
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Action, Confirm } from '../core/dialog';
-import { enter, useLinkSecret } from '../core/enter';
 import { Field, Form, Password, Select, type Values } from '../core/form';
 import { date } from '../core/format';
 import { t, type TextKey } from '../core/language';
@@ -12,7 +11,6 @@ import { Loaded, Missing } from '../core/states';
 import { announce, chosenAccount, isOwner, viewer } from '../core/store';
 import { Section, Table, Time, Title } from '../core/ui';
 import {
-  acceptInvitation,
   account as readAccount,
   changePassword,
   confirmEmailChange,
@@ -29,12 +27,12 @@ import {
   setMemberRole,
   signOut,
   updateAccount,
-  viewer as readViewer,
   type MembersData,
   type Role,
   type ViewerFields,
 } from '../operations';
 import { CaptchaUsage } from '../parts/captchausage';
+import { NewPassword } from './newpassword';
 
 const roles: Role[] = ['OWNER', 'MEMBER', 'VIEWER'];
 
@@ -139,14 +137,7 @@ export function Account() {
                     autoComplete="current-password"
                     required
                   />
-                  <Password
-                    name="password"
-                    label={t('password.new')}
-                    hint={t('password.hint')}
-                    autoComplete="new-password"
-                    required
-                    minLength={10}
-                  />
+                  <NewPassword label={t('password.new')} />
                 </Form>
               </Section>
               {installation.sendsMail && <Email user={user} />}
@@ -216,60 +207,6 @@ function NewAccount() {
         <Field name="name" label={t('account.name')} maxLength={100} required />
       </Form>
     </Section>
-  );
-}
-
-/**
- * AcceptInvitation adds the invited person to an account: the signed-in user, a user with the password, or
- * a new user with a password of their choice. It asks for the code of a second factor once the service
- * has refused the password alone.
- */
-export function AcceptInvitation() {
-  const [token, consumed] = useLinkSecret();
-  const [email, setEmail] = useState('');
-  const [needsCode, setNeedsCode] = useState(false);
-  useEffect(() => void readViewer({}).then((data) => setEmail(data.viewer?.email ?? '')), []);
-
-  const submit = async ({ password, secondFactor }: Values): Promise<UserError[]> => {
-    const input = { token, ...(password && { password }), ...(secondFactor && { secondFactor }) };
-    const payload = (await acceptInvitation({ input })).acceptInvitation;
-    if (!needsCode && payload?.userErrors.some((error) => error.code === 'INVALID_SECOND_FACTOR')) {
-      setNeedsCode(true);
-      return [];
-    }
-    if (payload?.viewer) {
-      consumed();
-      go('?next=' + encodeURIComponent('/?account=' + payload.viewer.account.id), true);
-    }
-    return enter(payload);
-  };
-
-  return (
-    <>
-      <Title text={t('invitation.title')} />
-      <p>{email ? t('invitation.signedIn', { email }) : t('invitation.text')}</p>
-      <Form submit={t('invitation.submit')} onSubmit={submit}>
-        <Password
-          name="password"
-          label={t('password')}
-          hint={t('invitation.hint')}
-          autoComplete="new-password"
-          required={!email}
-          autoFocus
-        />
-        {needsCode && (
-          <Field
-            name="secondFactor"
-            label={t('invitation.code')}
-            hint={t('invitation.codeHint')}
-            autoComplete="one-time-code"
-            required
-            autoFocus
-            maxLength={64}
-          />
-        )}
-      </Form>
-    </>
   );
 }
 

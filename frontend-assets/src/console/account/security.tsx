@@ -1,6 +1,6 @@
 // The user's second factors, and the rule that an account requires one.
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Dialog } from '../core/dialog';
@@ -9,7 +9,8 @@ import { date } from '../core/format';
 import { t } from '../core/language';
 import { Loaded } from '../core/states';
 import { accountOf, announce, chosenAccount, isOwner } from '../core/store';
-import { Code, Secret, Section, Table, Time, Title } from '../core/ui';
+import { Section, Table, Time, Title } from '../core/ui';
+import { Code, Secret } from '../parts/copy';
 import {
   confirmTotp,
   deletePasskey,
@@ -46,9 +47,7 @@ export function Security() {
     <>
       <Title text={t('nav.security')} />
       <p class="lead">{t('security.hint')}</p>
-      {codes.length > 0 && (
-        <Secret text={codes.join('\n')} label={t('recovery.new')} onDone={() => setCodes([])} />
-      )}
+      {codes.length > 0 && <NewCodes codes={codes} onDone={() => setCodes([])} />}
       <Loaded query={query}>
         {({ viewer: user, passkeySignIn }) => {
           const factors = user?.secondFactors;
@@ -67,6 +66,48 @@ export function Security() {
         }}
       </Loaded>
     </>
+  );
+}
+
+/** NewCodes shows new recovery codes once. It asks before the page is left while they are neither copied nor saved. */
+function NewCodes({ codes, onDone }: { codes: string[]; onDone(): void }) {
+  const [kept, setKept] = useState(false);
+  const text = codes.join('\n');
+
+  useEffect(() => {
+    if (kept) return undefined;
+
+    const unload = (event: Event): void => event.preventDefault();
+    const follow = (event: Event): void => {
+      const link = event.target instanceof Element && event.target.closest('a');
+      if (!link || link.download || confirm(t('recovery.leave'))) return;
+      event.preventDefault();
+      event.stopPropagation();
+    };
+    addEventListener('beforeunload', unload);
+    addEventListener('click', follow, true);
+    return () => {
+      removeEventListener('beforeunload', unload);
+      removeEventListener('click', follow, true);
+    };
+  }, [kept]);
+
+  const save = (): void => {
+    const link = document.createElement('a');
+    link.href = URL.createObjectURL(new Blob([text + '\n'], { type: 'text/plain' }));
+    link.download = 'tallygate-recovery-codes.txt';
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  };
+  return (
+    <div onClick={(e) => setKept(kept || !!(e.target as Element).closest('button'))}>
+      <Secret text={text} label={t('recovery.new')} onDone={onDone} />
+      <p>
+        <button type="button" class="small" onClick={save}>
+          {t('recovery.download')}
+        </button>
+      </p>
+    </div>
   );
 }
 

@@ -8,7 +8,8 @@ import { date } from '../core/format';
 import { t } from '../core/language';
 import { Empty, Loaded } from '../core/states';
 import { chosenAccount } from '../core/store';
-import { Secret, Section, Table, Time, Title } from '../core/ui';
+import { Section, Table, Time, Title } from '../core/ui';
+import { Secret } from '../parts/copy';
 import {
   createToken,
   revokeToken,

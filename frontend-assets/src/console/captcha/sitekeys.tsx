@@ -10,7 +10,8 @@ import { language, t, translated } from '../core/language';
 import { go } from '../core/router';
 import { Empty, Loaded, Missing } from '../core/states';
 import { announce, chosenAccount, isOwner, mayEdit } from '../core/store';
-import { Code, Secret, Section, Table, Time, Title } from '../core/ui';
+import { Section, Table, Time, Title } from '../core/ui';
+import { Code, Secret } from '../parts/copy';
 import {
   createSitekey,
   deleteSitekey,
@@ -25,6 +26,8 @@ import {
   type SitekeysData,
 } from '../operations';
 import { CaptchaUsage } from '../parts/captchausage';
+import { changes } from '../parts/changes';
+import { monthName } from '../parts/month';
 import { KeepOld, OldSecret } from '../parts/secret';
 import { Transfer } from '../parts/transfer';
 
@@ -176,14 +179,10 @@ export function SitekeyPage({ id }: { id: string }) {
           setSecret(payload?.secret ?? '');
           return show(payload);
         };
-        const save = async (values: Values): Promise<UserError[]> =>
-          show(
-            (
-              await updateSitekey({
-                input: { sitekeyId: id, name: values['name'] ?? '', domains: domainsOf(values['domains']) },
-              })
-            ).updateSitekey,
-          );
+        const save = async (values: Values, form: HTMLFormElement): Promise<UserError[]> => {
+          const all = { name: values['name'] ?? '', domains: domainsOf(values['domains']) };
+          return show((await updateSitekey({ input: { sitekeyId: id, ...changes(form, all) } })).updateSitekey);
+        };
         const edit = mayEdit();
 
         return (
@@ -327,7 +326,7 @@ function Activity({ sitekey }: { sitekey: Sitekey }) {
           <Table label={t('captcha.months')} head={[t('captcha.month'), t('captcha.verified')]}>
             {months.map(({ period, used }) => (
               <tr key={period}>
-                <th scope="row">{period}</th>
+                <th scope="row">{monthName(period)}</th>
                 <td class="number">{exact(used)}</td>
               </tr>
             ))}
@@ -348,11 +347,16 @@ function Preview({ sitekey }: { sitekey: Sitekey }) {
     new URLSearchParams({ sitekey: sitekey.sitekey, lang: language(), theme: remembered('theme') });
   return (
     <Section title={t('captcha.preview')} hint={t('captcha.previewHint')}>
-      {!allowed && <p class="notice">{t('captcha.previewRefused', { host })}</p>}
-      <iframe key={count} class="preview" src={address} title={t('captcha.preview')} />
-      <button type="button" class="small" onClick={() => setCount(count + 1)}>
-        {t('captcha.previewAgain')}
-      </button>
+      {allowed ? (
+        <>
+          <iframe key={count} class="preview" src={address} title={t('captcha.preview')} />
+          <button type="button" class="small" onClick={() => setCount(count + 1)}>
+            {t('captcha.previewAgain')}
+          </button>
+        </>
+      ) : (
+        <p class="notice">{t('captcha.previewRefused', { host })}</p>
+      )}
     </Section>
   );
 }

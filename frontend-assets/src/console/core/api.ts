@@ -40,34 +40,6 @@ export function operation<V, D>(document: string, ...fragments: string[]): Opera
   };
 }
 
-/**
- * patiently runs a call, and runs it again each time that a rate limit refuses it, once the seconds have passed
- * that the server names. onWait gets them, and 0 before the call is run again. An abort of signal ends the wait.
- */
-export async function patiently<T>(
-  call: () => Promise<T>,
-  onWait: (seconds: number) => void,
-  signal: AbortSignal,
-): Promise<T> {
-  for (;;) {
-    try {
-      return await call();
-    } catch (error) {
-      if (!(error instanceof Failure) || error.code !== 'RATE_LIMITED') throw error;
-
-      const seconds = error.retryAfter ?? 1;
-      onWait(seconds);
-      signal.throwIfAborted();
-      await new Promise<void>((resolve, reject) => {
-        // A caller that is early is refused for longer.
-        setTimeout(resolve, seconds * 1000 + 300);
-        signal.addEventListener('abort', () => reject(signal.reason));
-      });
-      onWait(0);
-    }
-  }
-}
-
 let bearer = '';
 
 /** authorize sends a token with all later calls, instead of the session. An empty one ends that. */

@@ -30,8 +30,8 @@ export function toSignIn(): void {
 
 /**
  * useQuery loads data when the page appears and whenever the variables change. An answer that names the
- * viewer updates the header; without a session it leads to the sign-in page. With keep, data of earlier
- * variables stays until the answer, and a failed answer is reported as the failure of a part.
+ * viewer updates the header; without a session it leads to the sign-in page. With keep, earlier data stays
+ * until the answer, also of other variables, and a failed answer is reported as the failure of a part.
  */
 export function useQuery<V extends object, D extends object>(
   load: Operation<V, D>,
@@ -62,8 +62,7 @@ export function useQuery<V extends object, D extends object>(
       if (failure.code === 'UNAUTHENTICATED') return toSignIn();
       if (failure.code === 'SECOND_FACTOR_REQUIRED') return go('/security', true);
       setState((before) => {
-        if (keep && before.data && (before.key !== key || before.part))
-          return { data: before.data, part: failure, key };
+        if (keep && before.data) return { data: before.data, part: failure, key };
         return { ...(before.key === key && before.data ? { data: before.data } : {}), error: failure, key };
       });
     }

@@ -5,6 +5,7 @@ import { Failure, type UserError } from './api';
 import { toSignIn } from './data';
 import { t, translated } from './language';
 import { failureText, useCountdown } from './states';
+import { viewer } from './store';
 
 const Errors = createContext<Record<string, string>>({});
 
@@ -14,10 +15,61 @@ export const userErrorText = (e: UserError): string => translated('error', e.cod
 /** Values are a form's fields by name. A checkbox without a check has no value. */
 export type Values = Record<string, string>;
 
+/** Kept has the values of the form that was being sent when the session ended. */
+interface Kept {
+  form: string;
+  user: string | undefined;
+  values: Values;
+}
+
+/** kept is in the memory of this page only. The form takes it once its user has signed in again. */
+let kept: Kept | undefined;
+
+/** keepsForm reports whether a form waits for its user to sign in again. */
+export const keepsForm = (): boolean => !!kept;
+
+/** restore sets the controls of a form that are not in done to their kept values. Passwords are not kept. */
+function restore(form: HTMLFormElement, { values }: Kept, done: Set<Element>): void {
+  for (const control of form.elements) {
+    const input = control as HTMLInputElement;
+    if (done.has(input) || !input.name || input.type === 'password') continue;
+
+    done.add(input);
+    if (input.type === 'checkbox') input.checked = input.name in values;
+    else input.value = values[input.name] ?? '';
+    input.dispatchEvent(new Event('input', { bubbles: true }));
+  }
+}
+
+/** useKept keeps the values of a form while its user signs in, and restores them. It reports whether they are restored. */
+function useKept(form: { current: HTMLFormElement | null }, label: string) {
+  const [mine, take] = useState<Kept>();
+  const done = useRef(new Set<Element>());
+  const identify = (): string => location.pathname + label + (form.current!.elements[0] as HTMLInputElement).name;
+
+  // Fields that appear later, such as further steps of a funnel, are restored then.
+  useEffect(() => {
+    const user = viewer.get()?.id;
+    if (kept && user && user !== kept.user) kept = undefined;
+    if (user && kept?.form === identify()) {
+      take(kept);
+      kept = undefined;
+      form.current!.closest('details')?.toggleAttribute('open', true);
+    }
+    if (mine) restore(form.current!, mine, done.current);
+  });
+
+  const keep = (values: Values): void => {
+    kept = { form: identify(), user: viewer.get()?.id, values };
+  };
+  return { restored: mine, keep, forget: () => take(undefined) };
+}
+
 /** Form calls onSubmit with its values. It shows the errors at their fields, and keeps the values. */
 export function Form(props: {
   submit: string;
-  onSubmit(values: Values): Promise<UserError[] | void>;
+  /** Gets the form, too, for the helper of parts/changes that leaves out what was not changed. */
+  onSubmit(values: Values, form: HTMLFormElement): Promise<UserError[] | void>;
   class?: string;
   danger?: boolean;
   label?: string;
@@ -30,6 +82,7 @@ export function Form(props: {
   const [errors, setErrors] = useState<Record<string, string>>({});
   const [failure, setFailure] = useState<Failure>();
   const left = useCountdown(failure?.retryAfter ?? 0, failure);
+  const { restored, keep, forget } = useKept(form, props.label ?? props.submit);
 
   const send = async (event: Event): Promise<void> => {
     event.preventDefault();
@@ -37,16 +90,21 @@ export function Form(props: {
     setBusy(true);
     setFailure(undefined);
 
-    try {
-      const values: Values = {};
-      for (const [name, value] of new FormData(form.current!)) {
-        if (typeof value === 'string') values[name] = value;
-      }
+    const values: Values = {};
+    for (const [name, value] of new FormData(form.current!)) {
+      if (typeof value === 'string') values[name] = value;
+    }
 
-      setErrors(byField((await props.onSubmit(values)) ?? [], form.current));
+    try {
+      const found = (await props.onSubmit(values, form.current!)) ?? [];
+      if (found.length === 0) forget();
+      setErrors(byField(found, form.current));
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
-      if (error.code === 'UNAUTHENTICATED') return toSignIn();
+      if (error.code === 'UNAUTHENTICATED') {
+        keep(values);
+        return toSignIn();
+      }
       setErrors({});
       setFailure(error);
     } finally {
@@ -60,6 +118,11 @@ export function Form(props: {
   const general = failure ? failureText(failure) : errors[''];
   return (
     <form ref={form} class={props.class} onSubmit={send} aria-label={props.label} noValidate={false}>
+      {restored && (
+        <p class="notice" role="status">
+          {t('form.kept')}
+        </p>
+      )}
       <Errors.Provider value={errors}>{props.children}</Errors.Provider>
       {general && (
         <p class="error" role="alert">
@@ -100,6 +163,8 @@ interface FieldProps {
   minLength?: number;
   maxLength?: number;
   placeholder?: string;
+  /** The id of a datalist with values to choose from. */
+  list?: string;
 }
 
 /** Described wraps a control with its label, hint and error. */
@@ -150,6 +215,7 @@ export function Field(props: FieldProps & { type?: string; inputMode?: 'email' |
           {...({ type: props.type ?? 'text' } as object)}
           ref={input}
           inputMode={props.inputMode}
+          list={props.list}
           min={props.min}
           max={props.max}
           defaultValue={props.value}
@@ -177,7 +243,7 @@ export function Select(props: FieldProps & { options: [value: string, text: stri
       {(aria) => (
         <select {...aria}>
           {props.options.map(([value, text]) => (
-            <option key={value} value={value} selected={value === props.value}>
+            <option key={value} value={value} {...({ defaultSelected: value === props.value } as object)}>
               {text}
             </option>
           ))}

@@ -29,6 +29,9 @@ export const utcDay = (day: string): string =>
 export const dateTime = (time: string): string =>
   new Date(time).toLocaleString(locale(), { dateStyle: 'medium', timeStyle: 'medium' });
 
+/** clock writes the hour and the minute of a time. */
+export const clock = (time: string): string => new Date(time).toLocaleTimeString(locale(), { timeStyle: 'short' });
+
 const units: [Intl.RelativeTimeFormatUnit, number][] = [
   ['day', 86400],
   ['hour', 3600],
@@ -80,4 +83,15 @@ export const signed = (ratio: number): string =>
     style: 'percent',
     signDisplay: 'exceptZero',
     maximumFractionDigits: Math.abs(ratio) < 0.1 ? 1 : 0,
+  });
+
+/** decoded decodes letters of other alphabets in an address, but no signs that are invisible or change the direction. */
+export const decoded = (address: string): string =>
+  address.replace(/%[cd].%[89ab].|%e.(%[89ab].){2}|%f.(%[89ab].){3}/gi, (code) => {
+    try {
+      const text = decodeURIComponent(code);
+      return /[\p{C}\p{Z}]/u.test(text) ? code : text;
+    } catch {
+      return code;
+    }
   });

@@ -3,6 +3,7 @@ import en from '../messages/en';
 import type account from '../messages/account';
 import type captcha from '../messages/captcha';
 import type drilldown from '../messages/drilldown';
+import type imports from '../messages/import';
 import type operator from '../messages/operator';
 import type parts from '../messages/parts';
 import type site from '../messages/site';
@@ -20,6 +21,7 @@ export type TextKey =
   | keyof typeof account
   | keyof typeof captcha
   | keyof typeof drilldown
+  | keyof typeof imports
   | keyof typeof operator
   | keyof typeof parts
   | keyof typeof site;
@@ -61,9 +63,15 @@ let later: Promise<void> | undefined;
 /** loadPageTexts loads the language's texts of the modules that are loaded on demand, which contain the English ones. */
 export function loadPageTexts(): Promise<void> {
   if (code !== 'de') return Promise.resolve();
-  return (later ??= import('../messages/de-pages').then((module) => {
-    texts = { ...texts, ...module.default };
-  }));
+  return (later ??= import('../messages/de-pages').then(
+    (module) => {
+      texts = { ...texts, ...module.default };
+    },
+    (failure) => {
+      later = undefined;
+      throw failure;
+    },
+  ));
 }
 
 /** t returns a text with its parameters filled in: {name} is replaced, and n chooses the plural form. */
@@ -85,7 +93,7 @@ function plural(n: string | number | undefined): 'one' | 'other' {
 
 /** translated returns the text of a code of the server, or the server's own English one. */
 export function translated(
-  group: 'error' | 'failure' | 'advice' | 'attempt' | 'audit.type',
+  group: 'channel' | 'error' | 'failure' | 'advice' | 'attempt' | 'audit.type' | 'audit.verb',
   name: string,
   otherwise: string,
 ): string {

@@ -1,7 +1,6 @@
 // The figures of reports: their texts, formats and changes, and the texts of the values of dimensions.
-import type { ReportDimension } from '../operations';
-import { compact, decimal, exact, percent, seconds, signed } from './format';
-import { locale, t, type TextKey } from './language';
+import { compact, decimal, decoded, exact, percent, seconds, signed } from './format';
+import { locale, t, translated, type TextKey } from './language';
 import type { Filter, Metric } from './view';
 
 /** totals lists the figures of the page's head, in order. */
@@ -44,9 +43,22 @@ export const dimensionText = (dimension: string): string => t(('dimension.' + di
 /** oneText returns the name of one value of a dimension that a filter can have. */
 export const oneText = (dimension: string): string => t(('one.' + dimension) as TextKey);
 
+/** isTime reports whether the values of a dimension are hours or days of the week, which no filter takes. */
+export const isTime = (dimension: string): boolean => dimension === 'HOUR_OF_DAY' || dimension === 'DAY_OF_WEEK';
+
+/** isUnassigned reports whether rows of channels have the channel of campaigns that fit no other, which needs a word. */
+export const isUnassigned = (edges: { node: { value: string } }[] = []): boolean =>
+  edges.some(({ node }) => node.value === 'unassigned');
+
+/** naming writes the names of well-known sources, once a module has set it. */
+export const naming = { of: (source: string): string => source };
+
 /** valueText writes a value of a dimension for people. */
 export function valueText(dimension: string, value: string): string {
   if (value === '') return t('value.none');
+  if (dimension === 'SOURCE') return naming.of(value);
+  if (/PAGE|REFERRER/.test(dimension)) return decoded(value);
+  if (dimension === 'CHANNEL') return translated('channel', value.replace(/\W/g, '_'), value);
   if (dimension === 'LANGUAGE') return languageName(value);
   if (dimension === 'SCREEN_WIDTH') return value + ' px';
   if (dimension === 'HOUR_OF_DAY') return value + ':00';
@@ -74,23 +86,3 @@ export function filterLabel(f: Filter): { what: string; operator: string; values
     values: f.values.map((value) => valueText(f.dimension, value)).join(' ' + t('filter.or') + ' '),
   };
 }
-
-/** filterable lists the dimensions that a filter can have, as an owner looks for them. */
-export const filterable: readonly ReportDimension[] = [
-  'PAGE',
-  'ENTRY_PAGE',
-  'EXIT_PAGE',
-  'CHANNEL',
-  'SOURCE',
-  'REFERRER',
-  'UTM_CAMPAIGN',
-  'UTM_SOURCE',
-  'UTM_MEDIUM',
-  'UTM_CONTENT',
-  'UTM_TERM',
-  'AD_PLATFORM',
-  'LANGUAGE',
-  'SCREEN_WIDTH',
-  'EVENT',
-  'PROPERTY',
-];

@@ -13,14 +13,30 @@ const changed = (): void => {
 /** hasNavigated reports whether the address has changed since the console was loaded. */
 export const hasNavigated = (): boolean => changes > 0;
 
+/** These parameters choose the period of a report. */
+const period = ['period', 'from', 'to', 'compare', 'dates'];
+
+/** keepPeriod adds the period of the current address to another page of the same site, which has none. */
+function keepPeriod({ pathname, searchParams }: URL): void {
+  const site = /^.sites.[^/]+/.exec(location.pathname)?.[0];
+  const isOther = pathname !== location.pathname && site === /^.sites.[^/]+/.exec(pathname)?.[0];
+  if (!site || !isOther || period.some((name) => searchParams.has(name))) return;
+
+  for (const [name, value] of new URLSearchParams(location.search)) {
+    if (period.includes(name)) searchParams.set(name, value);
+  }
+}
+
 /**
  * go shows another address of the console, as a new entry of the history unless replace is set. The chosen
- * account stays chosen.
+ * account stays chosen, and on the pages of a site the period of its report.
  */
 export function go(address: string, replace = false): void {
   const url = new URL(address, location.href);
+  keepPeriod(url);
   const account = chosenAccount();
   if (account && viewer.get() && !url.searchParams.has('account')) url.searchParams.set('account', account);
+  url.search ||= ''; // without a lone "?"
   history[replace ? 'replaceState' : 'pushState'](null, '', url);
   changed();
 }

@@ -15,6 +15,10 @@ export function useAccountOf({ accountId }: { accountId: string }): void {
   }, [accountId]);
 }
 
+/** siteName returns the name of a site. Without one of its own that is the domain, in its own letters. */
+export const siteName = (site: { name: string; domain: string; displayDomain: string }): string =>
+  site.name === site.domain ? site.displayDomain : site.name;
+
 /** SiteHeader is the heading and the menu of a site's pages. */
 export function SiteHeader({
   site,
@@ -34,11 +38,11 @@ export function SiteHeader({
         {title && (
           <>
             {' / '}
-            <a href={base}>{site.name}</a>
+            <a href={base}>{siteName(site)}</a>
           </>
         )}
       </p>
-      <Title text={title ?? site.name}>{children}</Title>
+      <Title text={title ?? siteName(site)}>{children}</Title>
       <Tabs
         label={t('site.menu')}
         items={[
@@ -48,6 +52,7 @@ export function SiteHeader({
           [base + '/rejections', t('rejections.title')],
           [base + '/webhooks', t('webhooks.title')],
           [base + '/export', t('export.title')],
+          [base + '/import', t('import.title')],
           [base + '/sharing', t('sharing.title')],
           [base + '/saved', t('saved.title')],
           [base + '/usage', t('usage.title')],
@@ -60,11 +65,11 @@ export function SiteHeader({
 
 type CodeSum = { code: string; count: number; advice: string; recorded: boolean };
 
-/** byCode adds up the calls of each code that need attention, the most frequent first. */
-export function byCode(list: RejectionFields[]): CodeSum[] {
+/** byCode adds up the calls of each code, the most frequent first: those that need attention, or those ignored on purpose. */
+export function byCode(list: RejectionFields[], ignored = false): CodeSum[] {
   const sums = new Map<string, CodeSum>();
   for (const r of list) {
-    if (r.ignored) continue;
+    if (r.ignored !== ignored) continue;
     const sum = sums.get(r.code) ?? {
       code: r.code,
       count: 0,

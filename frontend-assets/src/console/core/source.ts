@@ -6,11 +6,11 @@ import type { Operation } from './api';
  * site of a shared link.
  */
 export const reading =
-  <V extends { id: string }, R>(
+  <V extends { id: string }, S extends { report: object | null }>(
     id: string,
-    site: Operation<V, { site: { report: R | null } | null }>,
-    shared: Operation<Omit<V, 'id'>, { sharedSite: { report: R | null } | null }>,
-  ): Operation<Omit<V, 'id'>, { report: R | null }> =>
+    site: Operation<V, { site: S | null }>,
+    shared: Operation<Omit<V, 'id'>, { sharedSite: S | null }>,
+  ): Operation<Omit<V, 'id'>, S | { report: null }> =>
   async (variables, signal) => {
     const found = id
       ? (await site({ ...variables, id } as V, signal)).site

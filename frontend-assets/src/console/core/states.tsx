@@ -11,14 +11,19 @@ import { Title } from './ui';
  * Loaded shows the content once there is data, and otherwise a placeholder or the failure. A title
  * is the page's heading until then, if the content has its own.
  */
-export function Loaded<D>(props: { query: Query<D>; title?: string; children: (data: D) => ComponentChildren }) {
+export function Loaded<D>(props: {
+  query: Query<D>;
+  title?: string;
+  placeholder?: ComponentChildren;
+  children: (data: D) => ComponentChildren;
+}) {
   const { query, title, children } = props;
   const { data, error, reload } = query;
   return (
     <>
       {title && data === undefined && <Title text={title} />}
       {error && <Failed failure={error} retry={reload} />}
-      {data !== undefined ? children(data) : !error && <Loading />}
+      {data !== undefined ? children(data) : !error && (props.placeholder ?? <Loading />)}
     </>
   );
 }
@@ -31,6 +36,21 @@ export function Loading() {
       <i />
       <i />
       <i />
+    </div>
+  );
+}
+
+/** Skeleton has the shape of a report. It fills the window, so that nothing below moves when the report appears. */
+export function Skeleton() {
+  return (
+    <div class="skeleton">
+      <Loading />
+      <div class="panels">
+        <i />
+        <i />
+        <i />
+        <i />
+      </div>
     </div>
   );
 }
@@ -54,20 +74,24 @@ export function failureText(failure: Failure): string {
   return failure.requestId ? `${text} (${failure.requestId})` : text;
 }
 
-/** Failed explains a failure. A throttled or temporary one is retried when its time has passed. */
+/**
+ * Failed explains a failure. A throttled one is retried when its time has passed, and the server is called again
+ * every few seconds while it cannot be reached.
+ */
 export function Failed({ failure, retry }: { failure: Failure; retry: () => void }) {
   const left = useCountdown(failure.retryAfter ?? 0, failure);
-  const waits = failure.retryAfter !== undefined;
+  const away = ['OFFLINE', 'UNAVAILABLE'].includes(failure.code);
+  const waits = failure.retryAfter !== undefined || away;
 
   useEffect(() => {
     if (waits && left === 0) {
-      const timer = setTimeout(retry, 300);
+      const timer = setTimeout(retry, away ? 5000 : 300);
       return () => clearTimeout(timer);
     }
     return undefined;
-  }, [waits, left === 0]);
+  }, [failure, left === 0]);
 
-  if (failure.code === 'FORBIDDEN') return <p class="notice">{failureText(failure)}</p>;
+  if (['FORBIDDEN', 'INVALID_ARGUMENT'].includes(failure.code)) return <p class="notice">{failureText(failure)}</p>;
   return (
     <div class="notice bad" role="alert">
       <p>{failureText(failure)}</p>
@@ -75,22 +99,6 @@ export function Failed({ failure, retry }: { failure: Failure; retry: () => void
         {left > 0 ? t('state.retryIn', { n: left }) : t('state.retry')}
       </button>
     </div>
-  );
-}
-
-/** Progress shows how far a long task is, how long it waits for a rate limit, and a button that stops it. */
-export function Progress({ text, wait, stop }: { text: string; wait: number; stop(): void }) {
-  const left = useCountdown(wait, wait);
-  return (
-    <span class="inline">
-      <span role="status">
-        {text} {wait > 0 && t('state.limited')}
-      </span>
-      {left > 0 && <span aria-hidden="true">{t('state.continues', { n: left })}</span>}
-      <button type="button" class="small" onClick={stop}>
-        {t('state.stop')}
-      </button>
-    </span>
   );
 }
 

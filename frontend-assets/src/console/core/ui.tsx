@@ -1,10 +1,9 @@
 // Small parts that pages are made of.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { ago, dateTime, exact, percent } from './format';
 import { t } from './language';
 import { hasNavigated } from './router';
-import { announce } from './store';
 
 /** Title is the page's heading and the document's title. A new page moves the focus to it. */
 export function Title({ text, children }: { text: string; children?: ComponentChildren }) {
@@ -51,81 +50,6 @@ export function Time({ at }: { at: string }) {
     <time dateTime={at} title={dateTime(at)}>
       {ago(at)}
     </time>
-  );
-}
-
-/** CopyButton copies a text and announces it. */
-export function CopyButton({ text, label }: { text: string; label?: string }) {
-  const [copied, setCopied] = useState(false);
-  const copy = async (): Promise<void> => {
-    try {
-      await navigator.clipboard.writeText(text);
-      setCopied(true);
-      announce(t('copy.done'));
-      setTimeout(() => setCopied(false), 2000);
-    } catch {
-      announce(t('copy.failed'));
-    }
-  };
-  return (
-    <button type="button" class="small" onClick={copy} aria-label={label && `${t('copy')}: ${label}`}>
-      {copied ? t('copy.done') : t('copy')}
-    </button>
-  );
-}
-
-/** Code shows a text to copy. The block can be scrolled with the keyboard. */
-export function Code({ text, label }: { text: string; label: string }) {
-  return (
-    <div class="code">
-      <pre tabIndex={0} role="group" aria-label={label}>
-        <code>{text}</code>
-      </pre>
-      <CopyButton text={text} label={label} />
-    </div>
-  );
-}
-
-/** Secret shows a secret that cannot be read again. When it is done, the focus returns to what opened it. */
-export function Secret({ text, label, onDone }: { text: string; label: string; onDone(): void }) {
-  const notice = useRef<HTMLDivElement>(null);
-  const opener = useRef<Element | null>(null); // of the notice
-  useEffect(() => {
-    opener.current = document.activeElement;
-
-    // A dialog that closes moves the focus to its own opener.
-    const moved = ({ target }: FocusEvent): void => {
-      if (opener.current?.closest('dialog')) opener.current = target as Element;
-    };
-    addEventListener('focusin', moved);
-    return () => removeEventListener('focusin', moved);
-  }, []);
-
-  const done = (): void => {
-    const from = opener.current;
-    const section = notice.current!.closest('section');
-    onDone();
-
-    // Once the page is rendered without the secret. It may have another button in the opener's place.
-    setTimeout(() => {
-      const buttons = [...document.querySelectorAll<HTMLElement>('main button:enabled')];
-      const same = buttons.find((button) => button.textContent === from?.textContent);
-      const kept = from?.isConnected && from !== document.body ? from : same;
-      const target = kept ?? section?.querySelector('button:enabled') ?? document.querySelector('h1');
-      (target as HTMLElement | null)?.focus();
-    });
-  };
-
-  return (
-    <div ref={notice} class="notice good" role="status">
-      <p>
-        <strong>{label}</strong> {t('secret.once')}
-      </p>
-      <Code text={text} label={label} />
-      <button type="button" class="small" onClick={done}>
-        {t('secret.done')}
-      </button>
-    </div>
   );
 }
 

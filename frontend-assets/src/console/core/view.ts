@@ -2,11 +2,14 @@
 import type {
   MetricFields,
   ReportComparison,
+  ReportComparisonKind,
   ReportDimension,
   ReportFilterInput,
   ReportOperator,
   ReportPeriod,
   ReportPreset,
+  SetReportViewInput,
+  ViewFields,
 } from '../operations';
 
 /** Filter is a filter of the visits. Values are alternatives. */
@@ -23,15 +26,18 @@ export type Metric = keyof MetricFields;
 
 /** View is the state of a site's page. Empty texts stand for defaults. */
 export interface View {
-  /** A key of periods, or empty if from and to are set. */
+  /** A key of periods. Empty if from and to are set, or if the server chooses the period. */
   period: string;
   /** The first and last day, YYYY-MM-DD. */
   from: string;
   to: string;
-  compare: '' | 'previous' | 'year';
+  /** previous, year, or the first day of the period to compare with. */
+  compare: string;
   /** Whether a comparison keeps the dates instead of the days of the week. */
   dates: boolean;
   filters: Filter[];
+  /** The name of the segment that the filters contain. */
+  segment: string;
   metric: Metric;
   /** Whether the chart is shown as a table. */
   table: boolean;
@@ -91,7 +97,7 @@ export function viewOf(query: URLSearchParams): View {
   const from = text('from');
   const to = text('to');
   const custom = day.test(from) && day.test(to);
-  const period = Object.hasOwn(periods, text('period')) ? text('period') : '28d';
+  const period = Object.hasOwn(periods, text('period')) ? text('period') : '';
   const compare = text('compare');
 
   const tabs: Record<string, string> = {};
@@ -104,9 +110,10 @@ export function viewOf(query: URLSearchParams): View {
     period: custom ? '' : period,
     from: custom ? from : '',
     to: custom ? to : '',
-    compare: compare === 'previous' || compare === 'year' ? compare : '',
+    compare: compare === 'previous' || compare === 'year' || day.test(compare) ? compare : '',
     dates: query.has('dates'),
     filters: query.getAll('f').flatMap(filterOf).slice(0, 10),
+    segment: text('segment'),
     metric: (shown.includes(text('metric')) ? text('metric') : 'visitors') as Metric,
     table: query.has('table'),
     tabs,
@@ -118,6 +125,27 @@ export function viewOf(query: URLSearchParams): View {
     funnel: tabs['events'] === 'FUNNEL' ? text('funnel') : '',
   };
 }
+
+/** opened completes a view whose address has no period: by the period and the comparison with which the report opens. */
+export function opened(view: View, opens: ViewFields | undefined): View {
+  if (view.period || view.from) return view;
+
+  const period = Object.keys(periods).find((name) => periods[name as Period][0] === opens?.preset) ?? '28d';
+  const compare = opens?.compare && (opens.compare === 'PREVIOUS_YEAR' ? 'year' : 'previous');
+  return { ...view, period, ...(compare && !view.compare && { compare, dates: !opens.matchDayOfWeek }) };
+}
+
+/** choiceOf returns what the server keeps of a view: undefined for a view with chosen dates, which are never kept. */
+export function choiceOf({ period, compare, dates }: View): Omit<SetReportViewInput, 'siteId'> | undefined {
+  if (!period || day.test(compare)) return undefined;
+  return {
+    preset: periods[period as Period][0],
+    compare: compare ? kindOf(compare) : null,
+    matchDayOfWeek: !dates,
+  };
+}
+
+const kindOf = (compare: string): ReportComparisonKind => (compare === 'year' ? 'PREVIOUS_YEAR' : 'PREVIOUS_PERIOD');
 
 /**
  * addressOf returns the query of a view with some changes, beginning with "?". Defaults are left out. The fragment
@@ -131,11 +159,14 @@ export function addressOf(view: View, changes: Partial<View> = {}): string {
   if (v.from && v.to) {
     add('from', v.from);
     add('to', v.to);
-  } else if (v.period !== '28d') add('period', v.period);
+  } else add('period', v.period);
 
   add('compare', v.compare);
   if (v.dates) add('dates', '1');
   for (const filter of v.filters) add('f', filterText(filter));
+
+  // A segment is in use while all its filters are.
+  if (changes.segment || view.filters.every((filter) => v.filters.includes(filter))) add('segment', v.segment);
   if (v.metric !== 'visitors') add('metric', v.metric);
   if (v.table) add('table', '1');
   for (const [panel, tabs] of Object.entries(panelTabs)) {
@@ -207,16 +238,16 @@ function split(text: string, sign: string): string[] {
 const plain = (text: string): string => text.replace(/\\(.)/gs, '$1');
 
 /** Selection is the part of a view that decides which visits are counted. */
-export type Selection = { period: ReportPeriod; filters: ReportFilterInput[]; compare: ReportComparison | null };
+export type Selection = { period: ReportPeriod | null; filters: ReportFilterInput[]; compare: ReportComparison | null };
 
-/** selectionOf returns a view's part of the variables of the operations with a report. */
+/** selectionOf returns a view's part of the variables of the operations with a report. Without a period the server chooses it. */
 export function selectionOf(view: View): Selection {
   const { period, from, to, compare } = view;
-  const kind = compare === 'year' ? 'PREVIOUS_YEAR' : 'PREVIOUS_PERIOD';
+  const other = day.test(compare) ? { from: compare } : { kind: kindOf(compare) };
   return {
-    period: from && to ? { from, to } : { preset: periods[period as Period][0] },
+    period: from ? { from, to } : period ? { preset: periods[period as Period][0] } : null,
     filters: view.filters,
-    compare: compare && period !== 'all' ? { kind, matchDayOfWeek: !view.dates } : null,
+    compare: compare && period !== 'all' ? { ...other, matchDayOfWeek: !view.dates } : null,
   };
 }
 

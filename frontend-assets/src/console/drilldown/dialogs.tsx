@@ -1,17 +1,27 @@
 // The dialogs that choose dates, filters and segments.
-import { useId, useState } from 'preact/hooks';
+import { useEffect, useId, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
 import { Dialog } from '../core/dialog';
 import { Field, Form, TextArea } from '../core/form';
 import { t, type TextKey } from '../core/language';
-import { filterable, filterLabel, oneText, valueText } from '../core/metrics';
+import { filterLabel, oneText, valueText } from '../core/metrics';
 import { go } from '../core/router';
 import { reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
 import { announce, mayEdit } from '../core/store';
 import { addressOf, type Filter, selectionOf, type View, withFilter } from '../core/view';
-import { createSegment, panel, segments, sharedPanel, type ReportDimension, type ReportOperator } from '../operations';
+import {
+  createSegment,
+  panel,
+  propertyNames,
+  segments,
+  sharedPanel,
+  sharedPropertyNames,
+  type ReportDimension,
+  type ReportFields,
+  type ReportOperator,
+} from '../operations';
 
 interface Props {
   id: string;
@@ -19,54 +29,134 @@ interface Props {
   onClose(): void;
 }
 
-const today = (): string => new Date().toISOString().slice(0, 10);
+type DatesProps = Omit<Props, 'id'> & { report: ReportFields | null };
+
+/** today returns the site's day, some days later or, with a negative number, earlier. */
+function today(report: ReportFields | null, days = 0): string {
+  const now = new Intl.DateTimeFormat('en-CA', { timeZone: report?.timeZone ?? 'UTC' }).format();
+  return new Date(Date.parse(now) + days * 86_400_000).toISOString().slice(0, 10);
+}
+
+/** mostDays is the length of the longest period that the server accepts. */
+const mostDays = 5 * 366;
 
 /** Dates chooses the first and the last day of a period. */
-export function Dates({ view, onClose }: Omit<Props, 'id'>) {
-  const month = new Date(Date.now() - 29 * 86_400_000).toISOString().slice(0, 10);
-  const choose = async ({ from = '', to = '' }: Record<string, string>): Promise<void> => {
+export function Dates({ view, report, onClose }: DatesProps) {
+  const choose = async ({ from = '', to = '' }: Record<string, string>): Promise<UserError[]> => {
     const [first, last] = from <= to ? [from, to] : [to, from];
-    go(addressOf(view, { from: first, to: last }));
-    onClose();
+    if ((Date.parse(last) - Date.parse(first)) / 86_400_000 > mostDays)
+      return [{ field: ['from'], code: '', message: t('dates.tooLong', { all: t('period.all') }) }];
+
+    leave(addressOf(view, { from: first, to: last }), onClose);
+    return [];
   };
+  useBack(onClose);
   return (
     <Dialog title={t('dates.title')} onClose={onClose}>
       <Form submit={t('dates.show')} onSubmit={choose}>
-        <Field name="from" type="date" label={t('dates.from')} value={view.from || month} required autoFocus />
-        <Field name="to" type="date" label={t('dates.to')} value={view.to || today()} required />
+        <Field name="from" type="date" label={t('dates.from')} value={view.from || today(report, -29)} required autoFocus />
+        <Field name="to" type="date" label={t('dates.to')} value={view.to || today(report)} required />
       </Form>
     </Dialog>
   );
 }
 
-const operators: ReportOperator[] = ['IS', 'IS_NOT', 'CONTAINS', 'CONTAINS_NOT', 'MATCHES', 'MATCHES_NOT'];
+/** ComparedDates chooses the first day of the period to compare with, which has the length of the report's period. */
+export function ComparedDates({ view, report, onClose }: DatesProps) {
+  const choose = async ({ from = '' }: Record<string, string>): Promise<void> => {
+    leave(addressOf(view, { compare: from, dates: true }), onClose);
+  };
+  useBack(onClose);
+  return (
+    <Dialog title={t('compare.label')} onClose={onClose}>
+      <Form submit={t('dates.show')} onSubmit={choose}>
+        <Field
+          name="from"
+          type="date"
+          label={t('dates.from')}
+          hint={t('dates.sameLength')}
+          value={report?.comparedFrom ?? today(report, -365)}
+          required
+          autoFocus
+        />
+      </Form>
+    </Dialog>
+  );
+}
 
-/** FilterDialog adds a filter. The most frequent values of the chosen dimension are offered. */
+/** useBack calls onClose when the user goes back, which then stays on the page. */
+function useBack(onClose: () => void): void {
+  useEffect(() => {
+    history.pushState({ dialog: true }, '');
+    addEventListener('popstate', onClose);
+    return () => {
+      removeEventListener('popstate', onClose);
+      // Closed otherwise, and not by an address that has replaced the entry of the dialog.
+      if (history.state?.dialog) history.back();
+    };
+  }, []);
+}
+
+/** leave shows another address in place of the dialog's entry of the history. */
+function leave(address: string, onClose: () => void): void {
+  go(address, true);
+  onClose();
+}
+
+/** filterable lists the dimensions that a filter can have, as an owner looks for them. */
+const filterable: readonly ReportDimension[] = [
+  'PAGE',
+  'ENTRY_PAGE',
+  'EXIT_PAGE',
+  'CHANNEL',
+  'SOURCE',
+  'REFERRER',
+  'UTM_CAMPAIGN',
+  'UTM_SOURCE',
+  'UTM_MEDIUM',
+  'UTM_CONTENT',
+  'UTM_TERM',
+  'AD_PLATFORM',
+  'LANGUAGE',
+  'SCREEN_WIDTH',
+  'EVENT',
+  'PROPERTY',
+];
+
+const operators: ReportOperator[] = ['IS', 'IS_NOT', 'CONTAINS', 'CONTAINS_NOT', 'MATCHES', 'MATCHES_NOT'];
+const listed = 50; // values that the dialog offers
+
+/** FilterDialog adds a filter. It offers the properties and events that exist, and the most frequent values. */
 export function FilterDialog({ id, view, onClose }: Props) {
   const [dimension, setDimension] = useState<ReportDimension>('PAGE');
-  const [operator, setOperator] = useState<ReportOperator>('IS');
-  const [error, setError] = useState('');
+  const [operator, setOperator] = useState<string>('IS');
+  const [property, setProperty] = useState('');
+  const [event, setEvent] = useState('');
   const ids = useId();
+  useBack(onClose);
 
-  const add = async (values: Record<string, string>): Promise<void> => {
-    const lines = (values['values'] ?? '').split('\n').map((line) => line.trim());
+  const isProperty = dimension === 'PROPERTY';
+  const isNone = operator.endsWith('NONE');
+  const of = { ...(isProperty && { property }), ...(isProperty && event && { event }) };
+  const add = async ({ values = '' }: Record<string, string>): Promise<UserError[]> => {
+    const lines = values.split('\n').flatMap((line) => line.trim() || []);
     const filter: Filter = {
       dimension,
-      operator,
-      values: lines.filter((line, i) => line || (lines.length === 1 && i === 0)),
-      ...(dimension === 'PROPERTY' && { property: values['property']!.trim() }),
-      ...(dimension === 'PROPERTY' && values['event']?.trim() && { event: values['event'].trim() }),
+      operator: operator.replace('_NONE', '') as ReportOperator,
+      values: isNone ? [''] : lines,
+      ...of,
     };
+    if (!filter.values[0] && !isNone) return [refusal('values', t('filter.empty'))];
 
     const filters = withFilter(view.filters, filter);
-    if (filters.length > 10) return setError(t('filter.tooMany'));
-    go(addressOf(view, { filters }));
-    onClose();
+    if (filters.length > 10) return [refusal('', t('filter.tooMany'))];
+    leave(addressOf(view, { filters }), onClose);
+    return [];
   };
 
   return (
     <Dialog title={t('filter.title')} onClose={onClose}>
-      <Form submit={t('filter.add')} onSubmit={add}>
+      <Form submit={t('filter.add')} onSubmit={add} disabled={isProperty && !property}>
         <div class="field">
           <label for={ids + 'd'}>{t('filter.dimension')}</label>
           <select
@@ -81,57 +171,114 @@ export function FilterDialog({ id, view, onClose }: Props) {
             ))}
           </select>
         </div>
-        {dimension === 'PROPERTY' && (
-          <>
-            <Field name="property" label={t('filter.property')} required />
-            <Field name="event" label={t('filter.event')} />
-          </>
-        )}
+        {isProperty && <Names {...{ id, view, property, setProperty, event, setEvent }} />}
         <div class="field">
           <label for={ids + 'o'}>{t('filter.operator')}</label>
-          <select id={ids + 'o'} value={operator} onChange={(e) => setOperator(e.currentTarget.value as ReportOperator)}>
+          <select id={ids + 'o'} value={operator} onChange={(e) => setOperator(e.currentTarget.value)}>
             {operators.map((name) => (
               <option key={name} value={name}>
                 {t(`operator.${name}` as TextKey)}
               </option>
             ))}
+            {['IS', 'IS_NOT'].map((name) => (
+              <option key={name} value={name + '_NONE'}>
+                {t(`operator.${name}` as TextKey)} {t('value.none')}
+              </option>
+            ))}
           </select>
         </div>
-        <TextArea
-          name="values"
-          label={t('filter.values')}
-          hint={operator.startsWith('MATCHES') ? t('filter.pattern') : undefined}
-          rows={3}
-        />
-        {error && (
-          <p class="error" role="alert">
-            {error}
-          </p>
+        {!isNone && (
+          <TextArea
+            name="values"
+            label={t('filter.values')}
+            hint={operator.startsWith('MATCHES') ? t('filter.pattern') : undefined}
+            rows={3}
+          />
         )}
       </Form>
-      {dimension !== 'PROPERTY' && <Frequent key={dimension} id={id} view={view} onClose={onClose} dimension={dimension} />}
+      {(!isProperty || property) && (
+        <Frequent key={dimension + property + event} id={id} view={view} onClose={onClose} of={{ dimension, ...of }} />
+      )}
     </Dialog>
   );
 }
 
-/** Frequent offers the most frequent values of a dimension. Each adds a filter at once. */
-function Frequent({ id, view, onClose, dimension }: Props & { dimension: ReportDimension }) {
-  const query = useQuery(reading(id, panel, sharedPanel), { ...selectionOf(view), compare: null, by: dimension });
-  const rows = query.data?.report?.breakdown?.edges ?? [];
+/** refusal is an error of the form itself, at a field. */
+const refusal = (field: string, message: string): UserError => ({ code: '', field: ['input', field], message });
+
+/** Names chooses a property among those of the period, and one of the events that carried properties. */
+function Names(props: {
+  id: string;
+  view: View;
+  property: string;
+  setProperty(name: string): void;
+  event: string;
+  setEvent(name: string): void;
+}) {
+  const { id, view, property, event } = props;
+  const ids = useId();
+  const { period, filters } = selectionOf(view);
+  const variables = { period, filters, event: event || null };
+  const names = useQuery(reading(id, propertyNames, sharedPropertyNames), variables, true);
+  const events = useQuery(reading(id, panel, sharedPanel), {
+    ...selectionOf(view),
+    compare: null,
+    by: 'EVENT',
+    property: null,
+    event: null,
+    first: listed,
+  });
+
+  const list = names.data?.report?.propertyNames;
+  useEffect(() => {
+    if (list && !list.some(({ name }) => name === property)) props.setProperty(list[0]?.name ?? '');
+  }, [list]);
+  return (
+    <>
+      <div class="field">
+        <label for={ids + 'e'}>{t('filter.event')}</label>
+        <select id={ids + 'e'} value={event} onChange={(e) => props.setEvent(e.currentTarget.value)}>
+          <option value="">{t('filter.anyEvent')}</option>
+          {events.data?.report?.breakdown?.edges.map(({ node: { value } }) => <option key={value}>{value}</option>)}
+        </select>
+      </div>
+      <div class="field">
+        <label for={ids + 'p'}>{t('filter.property')}</label>
+        <select id={ids + 'p'} value={property} onChange={(e) => props.setProperty(e.currentTarget.value)}>
+          {list?.map(({ name }) => <option key={name}>{name}</option>)}
+        </select>
+      </div>
+      {list?.length === 0 && <p class="hint">{t('property.none')}</p>}
+    </>
+  );
+}
+
+/** Frequent offers the most frequent values of a dimension or property. Each adds a filter at once. */
+function Frequent({ id, view, onClose, of }: Props & { of: Omit<Filter, 'operator' | 'values'> }) {
+  const query = useQuery(reading(id, panel, sharedPanel), {
+    ...selectionOf(view),
+    compare: null,
+    by: of.dimension,
+    property: of.property ?? null,
+    event: of.event ?? null,
+    first: listed,
+  });
+  const rows = query.data?.report?.breakdown?.edges.filter(({ node }) => !node.onlyImported) ?? [];
   if (rows.length === 0) return null;
   return (
     <>
       <h3>{t('filter.frequent')}</h3>
-      <ul class="chips">
+      <ul class="chips offered">
         {rows.map(({ node: { value } }) => (
           <li key={value}>
             <a
-              href={addressOf(view, {
-                filters: withFilter(view.filters, { dimension, operator: 'IS', values: [value] }),
-              })}
-              onClick={() => setTimeout(onClose)}
+              href={addressOf(view, { filters: withFilter(view.filters, { ...of, operator: 'IS', values: [value] }) })}
+              onClick={(e) => {
+                e.preventDefault();
+                leave(e.currentTarget.href, onClose);
+              }}
             >
-              {valueText(dimension, value)}
+              {valueText(of.dimension, value)}
             </a>
           </li>
         ))}
@@ -140,9 +287,16 @@ function Frequent({ id, view, onClose, dimension }: Props & { dimension: ReportD
   );
 }
 
+/** joined returns the filters in use with those of a segment, each once. */
+function joined(used: Filter[], added: Filter[]): Filter[] {
+  const known = used.map((filter) => Object.values(filterLabel(filter)).join(' '));
+  return [...used, ...added.filter((filter) => !known.includes(Object.values(filterLabel(filter)).join(' ')))];
+}
+
 /** Segments lists the saved segments, and saves the current filters as another segment. */
 export function Segments({ id, view, onClose }: Props) {
   const query = useQuery(segments, { id });
+  useBack(onClose);
   const save = async ({ name = '' }: Record<string, string>): Promise<UserError[]> => {
     const payload = (await createSegment({ input: { siteId: id, name, filters: view.filters } })).createSegment;
     if (payload?.segment) {
@@ -169,7 +323,13 @@ export function Segments({ id, view, onClose }: Props) {
           return (
             <li key={segment.id}>
               <span>
-                <a href={addressOf(view, { filters })} onClick={() => setTimeout(onClose)}>
+                <a
+                  href={addressOf(view, { filters: joined(view.filters, filters), segment: segment.name })}
+                  onClick={(e) => {
+                    e.preventDefault();
+                    leave(e.currentTarget.href, onClose);
+                  }}
+                >
                   {segment.name}
                 </a>
                 <br />

@@ -9,10 +9,11 @@ import { Failed, Loading } from '../core/states';
 import { share } from '../core/ui';
 import { addressOf, selectionOf, type View } from '../core/view';
 import { funnelFigures, funnels, propertyNames, sharedPropertyNames, type FunnelsData } from '../operations';
-import { DimensionRows } from '../report/panel';
+import type { DimensionRows } from '../report/panel';
+import { Hints } from './imported';
 
-/** Properties shows the values of one property of events. Event and property stand in the URL. */
-export function Properties({ id, view }: { id: string; view: View }) {
+/** Properties shows the values of one property of events, by Rows. Event and property stand in the URL. */
+export function Properties({ id, view, Rows }: { id: string; view: View; Rows: typeof DimensionRows }) {
   const { period, filters } = selectionOf(view);
   const event = view.all ? '' : view.event;
   const variables = { period, filters, event: event || null };
@@ -38,7 +39,7 @@ export function Properties({ id, view }: { id: string; view: View }) {
           </select>
         </label>
       </p>
-      <DimensionRows id={id} dimension="PROPERTY" view={view} property={property} event={event} />
+      <Rows id={id} dimension="PROPERTY" view={view} property={property} event={event} Hints={Hints} />
     </>
   );
 }

@@ -1,14 +1,16 @@
 // The whole table of a dimension: sorted, searched, paged and downloaded.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { Failure, patiently } from '../core/api';
+import { Failure } from '../core/api';
 import { Action, Dialog } from '../core/dialog';
 import { t } from '../core/language';
-import { Change, dimensionText, metricText, metricValue, valueText } from '../core/metrics';
+import { Change, dimensionText, isTime, metricText, metricValue, valueText } from '../core/metrics';
 import { go } from '../core/router';
 import { reading } from '../core/source';
-import { Failed, Loading, Progress } from '../core/states';
+import { Failed, Loading } from '../core/states';
 import { addressOf, selectionOf, type View, withFilter } from '../core/view';
+import { patiently } from '../parts/patiently';
+import { Progress } from '../parts/progress';
 import {
   rows as readRows,
   sharedRows,
@@ -18,6 +20,7 @@ import {
   type RowsReport,
 } from '../operations';
 import { csv } from './csv';
+import { Missing } from './imported';
 
 type Connection = NonNullable<RowsReport['breakdown']>;
 type Row = Connection['edges'][number]['node'];
@@ -44,12 +47,20 @@ function orderOf(text: string, columns: Column[]): Order {
   return { column: column ?? 'visitors', direction: column && direction === 'asc' ? 'ASC' : 'DESC' };
 }
 
+/** rounded rounds a figure to two decimals. */
+const rounded = (figure: number | null): number | null => figure && Math.round(figure * 100) / 100;
+
+/** inOrder sorts rows of times by their values. */
+const inOrder = (edges: Connection['edges']): Connection['edges'] =>
+  [...edges].sort((a, b) => (a.node.value < b.node.value ? -1 : 1));
+
 /** WholeTable is a dialog with all values of a dimension. */
 export function WholeTable({ id, view, onClose }: { id: string; view: View; onClose(): void }) {
   const dimension = view.all as ReportDimension;
   const { property, event } = view;
   const columns = columnsOf(dimension);
   const order = orderOf(view.order, columns);
+  const unordered = isTime(dimension) && !view.order; // in the order of time
   const { search } = view;
   const change = (changes: Partial<View>): void => go(addressOf(view, changes), true);
   const [list, setList] = useState<Connection>();
@@ -57,6 +68,8 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
   const [progress, setProgress] = useState<{ rows: number; wait: number }>();
   const latest = useRef<AbortController | undefined>(undefined);
   const stop = useRef<AbortController | undefined>(undefined);
+
+  const file = useRef('');
 
   const read = async (first: number, after: string | null, signal?: AbortSignal): Promise<Connection> => {
     const variables = {
@@ -69,9 +82,12 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
       first,
       after,
     };
-    const { report } = await reading(id, readRows, sharedRows)(variables, signal);
+    const site = await reading(id, readRows, sharedRows)(variables, signal);
+    const { report } = site;
     if (!report?.breakdown) throw new Failure('INTERNAL', '');
-    return report.breakdown;
+
+    file.current = ['domain' in site && site.domain, property || dimension, report.from, report.to].join('_');
+    return unordered ? { ...report.breakdown, edges: inOrder(report.breakdown.edges) } : report.breakdown;
   };
 
   const load = async (): Promise<void> => {
@@ -90,7 +106,7 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
   useEffect(() => {
     const timer = setTimeout(load, search ? 250 : 0);
     return () => clearTimeout(timer);
-  }, [search, order.column, order.direction]);
+  }, [search, order.column, order.direction, unordered]);
   useEffect(
     () => () => {
       latest.current?.abort();
@@ -124,9 +140,15 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
       setProgress(undefined);
     }
 
-    const name = (property || dimension).toLowerCase().replace(/[^a-z0-9_]/g, '-');
     const head = [dimension.toLowerCase(), ...columns.map((column) => enumOf(column).toLowerCase())];
-    save(csv([head, ...all.map((row) => [row.value, ...columns.map((column) => row.metrics[column])])]), name + '.csv');
+    const compared = all.some((row) => row.metrics.comparison);
+    if (compared) head.push('compared_visitors');
+    const cells = all.map(({ value, metrics }) => [
+      value,
+      ...columns.map((column) => rounded(metrics[column])),
+      ...(compared ? [metrics.comparison?.visitors ?? null] : []),
+    ]);
+    save(csv([head, ...cells]), file.current.toLowerCase().replace(/[^a-z0-9_.-]/g, '-') + '.csv');
   };
 
   const lines = useLines(list, columns, view);
@@ -168,6 +190,12 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
       {failure && <Failed failure={failure} retry={load} />}
       {!list && !failure && <Loading />}
       {list?.totalCount === 0 && <p class="none">{t('table.none')}</p>}
+      {list && (
+        <p class="hint">
+          <Missing state={list.imported} /> {dimension === 'CHANNEL' && t('panel.unassigned')}
+        </p>
+      )}
+      {list?.edges.some(({ node }) => node.onlyImported) && <p class="hint">{t('imported.rows')}</p>}
       {list && list.totalCount > 0 && (
         <div class="scroll whole" tabIndex={0} role="group" aria-label={title}>
           <table>
@@ -175,7 +203,7 @@ export function WholeTable({ id, view, onClose }: { id: string; view: View; onCl
               <tr>
                 <th scope="col">{title}</th>
                 {columns.map((column) => (
-                  <Head key={column} column={column} order={order} setOrder={(o) => change({ order: o.column + (o.direction === 'ASC' ? '.asc' : '') })} />
+                  <Head key={column} column={column} order={unordered ? undefined : order} setOrder={(o) => change({ order: o.column + (o.direction === 'ASC' ? '.asc' : '') })} />
                 ))}
               </tr>
             </thead>
@@ -209,8 +237,8 @@ function useLines(list: Connection | undefined, columns: Column[], view: View): 
 type Order = { column: Column; direction: OrderDirection };
 
 /** Head is a column's header, which sorts by it; a second press turns the order. */
-function Head({ column, order, setOrder }: { column: Column; order: Order; setOrder(order: Order): void }) {
-  const sorted = order.column === column;
+function Head({ column, order, setOrder }: { column: Column; order: Order | undefined; setOrder(order: Order): void }) {
+  const sorted = order?.column === column;
   const descending = sorted && order.direction === 'DESC';
   return (
     <th scope="col" class="number" aria-sort={sorted ? (descending ? 'descending' : 'ascending') : undefined}>
@@ -234,10 +262,10 @@ function Line({ row, columns, view }: { row: Row; columns: Column[]; view: View 
   };
   const filters = withFilter(view.filters, filter);
   const text = valueText(dimension, row.value);
-  const plain = dimension === 'DAY_OF_WEEK' || dimension === 'HOUR_OF_DAY';
+  const plain = isTime(dimension) || row.onlyImported;
   return (
     <tr>
-      <th scope="row">
+      <th scope="row" title={text === row.value ? undefined : row.value}>
         {plain ? text : <a href={addressOf(view, { filters, all: '', order: '', search: '', property: '', event: '' })}>{text}</a>}
       </th>
       {columns.map((column) => (

@@ -1,6 +1,6 @@
 // English texts of the pages about sitekeys.
 export default {
-  'captcha.activity': 'Last 30 days',
+  'captcha.activity': 'Activity of the last 30 days',
   'captcha.activityHint': 'Counted apart from the quota. Days are UTC.',
   'captcha.noActivity': 'Nothing has happened with this sitekey in the last 30 days.',
   'captcha.day': 'Day (UTC)',
@@ -34,7 +34,7 @@ export default {
   'captcha.preview': 'Preview',
   'captcha.previewHint':
     'This is the widget at work. Its verification is real, and counts only if a server checks the token.',
-  'captcha.previewRefused': 'The sitekey does not allow {host}, so the widget reports an error here.',
+  'captcha.previewRefused': 'The widget cannot be shown here, because {host} is not among the domains of the sitekey. Add it for a preview, or open a page of yours with the widget.',
   'captcha.previewAgain': 'Start again',
   'captcha.secret': 'Secret',
   'captcha.secretHint': 'Your server verifies tokens with it. The service stores only its hash.',

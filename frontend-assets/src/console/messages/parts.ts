@@ -1,7 +1,14 @@
 // English texts of the parts that pages of two modules use.
 export default {
+  copy: 'Copy',
+  'copy.done': 'Copied',
+  'copy.failed': 'The browser does not allow copying. Select the text and copy it manually.',
+  'secret.once': 'Copy it now: it is shown only this once.',
+  'secret.done': 'I have copied it',
   'install.csp': 'Content-Security-Policy',
   'rejections.calls': { one: '{n} call', other: '{n} calls' },
+  'error.NOT_FOUND':
+    'This no longer exists here: it was deleted or moved, perhaps in another tab or by another user. Reload the page.',
   'events.action': 'Action',
   'settings.general': 'General',
   'settings.secretEnds': 'The current secret ends in …{hint}.',

@@ -1,8 +1,15 @@
 // English texts of a site's pages.
 export default {
+  'quota.limit': 'At 100 %, they are refused until the count restarts, or the operator sets a larger plan.',
+  'quota.resets': 'The count restarts',
   'newSite.submit': 'Create the site',
   'newSite.domain': 'Domain',
-  'newSite.domainHint': 'Its subdomains are included. You can add more domains later.',
+  'newSite.domainHint': 'Its subdomains are included, also www. You can add more domains later.',
+  'newSite.www': 'The site becomes {domain}. It accepts www.{domain} and all other subdomains.',
+  'newSite.covered':
+    '{host} belongs to {domain} already: the tag of that site works there, too. Create another site only to count it separately.',
+  'newSite.local':
+    'Browsers of visitors cannot open localhost. To try it on this machine, open your page as shop.localhost and create a site of this name, if the operator has set TALLYGATE_ALLOW_LOCAL_DOMAINS.',
   'newSite.name': 'Name',
   'newSite.nameHint': 'Optional. Default: the domain.',
   'install.tag': 'Script tag',
@@ -22,6 +29,13 @@ export default {
   'check.toSite': 'Open the site',
   'check.refused': 'Calls are arriving but are refused:',
   'check.addDomain': 'Add a domain',
+  'check.ignored': 'Calls are arriving but are ignored on purpose:',
+  'check.ignored.bot':
+    'Sent by a browser that names itself a bot, or runs headless. Open your page in the regular browser that you use every day.',
+  'check.ignored.excluded_address':
+    'Your network is among the excluded addresses. Use another network, such as your phone’s, or remove the address for this check.',
+  'check.ignored.flood': 'Too many calls came from your network. Wait a minute, then open your page again.',
+  'check.ignored.duplicate_pageview': 'The same page was counted within the last second. Wait a second, then open it again.',
   'check.step1': 'Publish a page with the tag.',
   'check.step2': 'Open it in another tab; with ?svc_debug its console shows what is sent:',
   'check.step3': 'This page shows the result within seconds.',
@@ -115,6 +129,7 @@ export default {
   'settings.add': 'Add',
   'settings.remove': 'Remove',
   'settings.removeNamed': 'Remove {name}',
+  'settings.inLine': 'Line {n}, {address}: {error}',
   'settings.excluded': 'Excluded addresses',
   'settings.excludedHint': 'Hits from these networks are not stored, for example those of your office.',
   'settings.addresses': 'IP addresses or networks, one on each line',
@@ -223,7 +238,7 @@ export default {
   'attempt.internal': 'Internal error of this service',
   'attempt.unfinished': 'In progress, or the sending process ended',
 
-  'sharing.hint': 'A link shows the reports of this site to readers without an account, and nothing else.',
+  'sharing.hint': 'A link shows the reports of this site to readers without an account, and nothing else. Its address is shown once, when you create it.',
   'sharing.address': 'Address of the link.',
   'sharing.none': 'No shared links yet',
   'sharing.noneText': 'Create one for a customer, a colleague or the public.',
@@ -240,6 +255,7 @@ export default {
   'sharing.lastUsed': 'Last used',
   'sharing.unused': 'Not yet',
   'sharing.action': 'Action',
+  'sharing.revokeNamed': 'Revoke {name}',
   'sharing.revoke': 'Revoke',
   'sharing.revokeText': 'Readers of this link can read nothing from then on. This cannot be undone.',
   'sharing.revoked': '{name} is revoked',
@@ -277,6 +293,9 @@ export default {
   'funnel.event': 'Event',
   'funnel.value': 'Path or event name',
   'funnel.label': 'Label (optional)',
+  'funnel.noSlash': 'A page begins with "/". If this is the name of an event, choose "Event".',
+  'funnel.unknownPage': 'No visit of the last 91 days has the page {name}. Is it written as in the report?',
+  'funnel.unknownEvent': 'No visit of the last 91 days has the event {name}. Is it written as in the report?',
   'funnel.moreSteps': 'One more step',
   'funnel.delete': 'Delete the funnel',
   'funnel.deleteText': 'The saved steps are deleted. No figures are lost.',

@@ -38,6 +38,7 @@ const captchaPlans: CaptchaPlan[] = ['FREE', 'PRO_100K', 'PRO_250K', 'PRO_500K',
 export function Operator() {
   const query = useQuery(operator, {});
   const [choice, setChoice] = useState<Choice>({});
+  const [listed, setListed] = useState<AccountFields[]>([]);
   usePolling(query.reload, 15_000);
   return (
     <>
@@ -48,10 +49,10 @@ export function Operator() {
             <>
               <Health health={health} mail={installation.mail} />
               <Settings installation={installation} />
-              <Accounts choose={(next) => setChoice({ ...choice, ...next })} />
+              <Accounts choose={(next) => setChoice({ ...choice, ...next })} show={setListed} />
               <div class="columns">
-                <SitePlans key={choice.siteId} siteId={choice.siteId} />
-                <CaptchaPlans key={choice.accountId} accountId={choice.accountId} />
+                <SitePlans key={choice.siteId} siteId={choice.siteId} listed={listed} />
+                <CaptchaPlans key={choice.accountId} accountId={choice.accountId} listed={listed} />
               </div>
             </>
           )
@@ -149,7 +150,7 @@ function Settings({ installation: { configuration: c } }: { installation: Instal
 type List = NonNullable<AccountsData['accounts']>;
 
 /** Accounts lists and searches the accounts of the installation. */
-function Accounts({ choose }: { choose(choice: Choice): void }) {
+function Accounts({ choose, show }: { choose(choice: Choice): void; show(list: AccountFields[]): void }) {
   const [search, setSearch] = useState<string | null>(null);
   const query = useQuery(accounts, { search, after: null }, true);
   const find = async ({ search = '' }: Values): Promise<void> => setSearch(search.trim() || null);
@@ -159,17 +160,23 @@ function Accounts({ choose }: { choose(choice: Choice): void }) {
         <Field name="search" label={t('operator.search')} maxLength={100} />
       </Form>
       <Loaded query={query}>
-        {({ accounts: list }) => list && <AccountList first={list} search={search} choose={choose} />}
+        {({ accounts: list }) => list && <AccountList first={list} search={search} choose={choose} show={show} />}
       </Loaded>
     </Section>
   );
 }
 
 /** AccountList shows the pages that were loaded so far. */
-function AccountList(props: { first: List; search: string | null; choose(choice: Choice): void }) {
-  const { first, search, choose } = props;
+function AccountList(props: {
+  first: List;
+  search: string | null;
+  choose(choice: Choice): void;
+  show(list: AccountFields[]): void;
+}) {
+  const { first, search, choose, show } = props;
   const [{ list, page }, setShown] = useState({ list: first.nodes, page: first.pageInfo });
   useEffect(() => setShown({ list: first.nodes, page: first.pageInfo }), [first]);
+  useEffect(() => show(list), [list]);
 
   const more = async (): Promise<void> => {
     const next = (await accounts({ search, after: page.endCursor })).accounts;
@@ -261,10 +268,32 @@ function AccountEntry({ account: a, choose }: { account: AccountFields; choose(c
 /** planName writes a plan: "PRO 100K". */
 const planName = (plan: string): string => plan.replace(/_/g, ' ');
 
-function SitePlans({ siteId: chosen }: { siteId: string | undefined }) {
-  const set = async ({ siteId = '', plan = '', monthlyPageviews = '' }: Values): Promise<UserError[]> => {
+/** Listed chooses among what the list of accounts shows. The field below it takes the id of anything else. */
+function Listed(props: { label: string; chosen: string | undefined; options: [id: string, text: string][] }) {
+  const { label, chosen, options } = props;
+  const known = options.some(([id]) => id === chosen);
+  return (
+    <Select
+      name="listed"
+      label={label}
+      value={known ? chosen! : ''}
+      options={[['', t('operator.byId')], ...options]}
+    />
+  );
+}
+
+interface PlanProps {
+  listed: AccountFields[];
+}
+
+function SitePlans({ siteId: chosen, listed }: PlanProps & { siteId: string | undefined }) {
+  const options = listed.flatMap(({ name, sites }) =>
+    sites.map(({ siteId, domain }): [string, string] => [siteId, `${domain} (${name})`]),
+  );
+  const set = async (values: Values): Promise<UserError[]> => {
+    const { siteId = '', plan = '', monthlyPageviews = '' } = values;
     const input = {
-      siteId: siteId.trim(),
+      siteId: values['listed'] || siteId.trim(),
       plan: plan as SitePlan,
       ...(monthlyPageviews && { monthlyPageviews: Number(monthlyPageviews) }),
     };
@@ -275,7 +304,8 @@ function SitePlans({ siteId: chosen }: { siteId: string | undefined }) {
   return (
     <Section title={t('operator.sitePlan')} hint={t('operator.sitePlanHint')}>
       <Form submit={t('operator.set')} onSubmit={set} class="column" label={t('operator.sitePlan')}>
-        <Field name="siteId" label={t('operator.siteId')} required {...(chosen && { value: chosen })} />
+        <Listed label={t('operator.site')} chosen={chosen} options={options} />
+        <Field name="siteId" label={t('operator.siteId')} hint={t('operator.idHint')} />
         <Select name="plan" label={t('operator.plan')} options={sitePlans.map((plan) => [plan, planName(plan)])} />
         <Field
           name="monthlyPageviews"
@@ -289,9 +319,9 @@ function SitePlans({ siteId: chosen }: { siteId: string | undefined }) {
   );
 }
 
-function CaptchaPlans({ accountId: chosen }: { accountId: string | undefined }) {
-  const set = async ({ accountId = '', plan = '' }: Values): Promise<UserError[]> => {
-    const input = { accountId: accountId.trim(), plan: plan as CaptchaPlan };
+function CaptchaPlans({ accountId: chosen, listed }: PlanProps & { accountId: string | undefined }) {
+  const set = async ({ accountId = '', plan = '', listed: id }: Values): Promise<UserError[]> => {
+    const input = { accountId: id || accountId.trim(), plan: plan as CaptchaPlan };
     const payload = (await setCaptchaPlan({ input })).setCaptchaPlan;
     if (payload?.captchaPlan) announce(t('saved'));
     return payload?.userErrors ?? [];
@@ -299,7 +329,12 @@ function CaptchaPlans({ accountId: chosen }: { accountId: string | undefined }) 
   return (
     <Section title={t('operator.captchaPlan')} hint={t('operator.captchaPlanHint')}>
       <Form submit={t('operator.set')} onSubmit={set} class="column" label={t('operator.captchaPlan')}>
-        <Field name="accountId" label={t('operator.accountId')} required {...(chosen && { value: chosen })} />
+        <Listed
+          label={t('operator.account')}
+          chosen={chosen}
+          options={listed.map(({ accountId, name }) => [accountId, name])}
+        />
+        <Field name="accountId" label={t('operator.accountId')} hint={t('operator.idHint')} />
         <Select name="plan" label={t('operator.plan')} options={captchaPlans.map((plan) => [plan, planName(plan)])} />
       </Form>
     </Section>

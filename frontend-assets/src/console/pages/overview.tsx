@@ -1,23 +1,25 @@
 // The page of one site.
 import { usePolling, useQuery } from '../core/data';
-import { exact } from '../core/format';
 import { t } from '../core/language';
-import { byCode, SiteHeader } from '../core/site';
-import { Empty, Loaded, Missing } from '../core/states';
-import { Quota, Time } from '../core/ui';
+import { SiteHeader } from '../core/site';
+import { Empty, Loaded, Missing, Skeleton } from '../core/states';
+import { Time } from '../core/ui';
 import { selectionOf } from '../core/view';
-import { figures, type FiguresData, type RejectionFields } from '../operations';
-import { Report, useTabs, useView } from '../report/report';
+import { figures, type FiguresData } from '../operations';
+import { rowsOf } from '../report/panel';
+import { loadDrilldown, Report, useTabs, useView } from '../report/report';
+
+type Site = NonNullable<FiguresData['site']>;
 
 /** Overview shows a site's figures, and facts that an owner must know at once: rejected calls and the quota. */
 export function Overview({ id }: { id: string }) {
   const view = useView();
   const tabs = useTabs(view);
-  const query = useQuery(figures, { id, ...selectionOf(view), ...tabs }, true);
+  const query = useQuery(figures, { id, ...selectionOf(view), ...tabs, audienceRows: rowsOf(tabs.audience) }, true);
   usePolling(() => query.reload(), 60_000);
 
   return (
-    <Loaded query={query} title={t('site.overview')}>
+    <Loaded query={query} title={t('site.overview')} placeholder={<Skeleton />}>
       {(data) => {
         const { site } = data;
         if (!site) return <Missing />;
@@ -28,12 +30,12 @@ export function Overview({ id }: { id: string }) {
                 {t('live.now', { n: site.live.visitors })}
               </a>
             </SiteHeader>
-            <Rejected list={site.rejections} id={id} />
-            <Usage site={site} />
+            <Notices site={site} />
             {site.lastHitAt ? (
               <Report
                 id={id}
-                view={view}
+                asked={view}
+                opens={site.reportView}
                 report={site.report}
                 failure={query.part}
                 retry={query.reload}
@@ -68,37 +70,9 @@ export function Overview({ id }: { id: string }) {
   );
 }
 
-/** Usage is the quota's meter, from 80 percent on. */
-function Usage({ site: { usage } }: { site: NonNullable<FiguresData['site']> }) {
-  if (usage.percent < 80) return null;
-  return (
-    <section class="notice" aria-label={t('quota.label')}>
-      <p>{t('quota.label')}</p>
-      <Quota used={usage.pageviews} quota={usage.quota} share={usage.percent} label={t('quota.label')} />
-      <p class="hint">
-        {t('quota.resets')} <Time at={usage.resetsAt} />.
-      </p>
-    </section>
-  );
-}
-
-/** Rejected is the notice of rejected calls, and of others that need attention, with what to do about each. */
-function Rejected({ list, id }: { list: RejectionFields[]; id: string }) {
-  const codes = byCode(list);
-  if (codes.length === 0) return null;
-  const n = codes.reduce((sum, { count, recorded }) => (recorded ? sum : sum + count), 0);
-  return (
-    <section class="notice" aria-label={t('rejections.title')}>
-      <p>
-        <strong>{n > 0 ? t('overview.rejected', { n }) : t('site.rejected')}</strong> <a href={`/sites/${id}/rejections`}>{t('overview.byDay')}</a>
-      </p>
-      <ul>
-        {codes.slice(0, 4).map(({ code, count, advice }) => (
-          <li key={code}>
-            <code>{code}</code> × {exact(count)}: {advice}
-          </li>
-        ))}
-      </ul>
-    </section>
-  );
+/** Notices are facts that an owner must know: rejected calls and the quota. Their module is loaded if there are any. */
+function Notices({ site }: { site: Site }) {
+  const needed = site.usage.percent >= 80 || site.rejections.some((r) => !r.ignored);
+  const Loaded = useQuery(loadDrilldown, { needed }).data?.module?.Notices;
+  return needed ? Loaded ? <Loaded site={site} /> : <p class="notice brief" /> : null;
 }

@@ -5,10 +5,11 @@ import { useQuery } from '../core/data';
 import { Form, Password, type Values } from '../core/form';
 import { t } from '../core/language';
 import { go, useURL } from '../core/router';
-import { Failed, Loaded, Loading } from '../core/states';
+import { Failed, Loaded, Loading, Skeleton } from '../core/states';
 import { Title } from '../core/ui';
 import { selectionOf } from '../core/view';
 import { openSharedLink, sharedFigures } from '../operations';
+import { rowsOf } from '../report/panel';
 import { Report, useTabs, useView } from '../report/report';
 
 type State = 'opening' | 'password' | 'invalid' | 'open';
@@ -80,9 +81,9 @@ function Link({ token }: { token: string }) {
 function SharedReport() {
   const view = useView();
   const tabs = useTabs(view);
-  const query = useQuery(sharedFigures, { ...selectionOf(view), ...tabs }, true);
+  const query = useQuery(sharedFigures, { ...selectionOf(view), ...tabs, audienceRows: rowsOf(tabs.audience) }, true);
   return (
-    <Loaded query={query} title={t('shared.title')}>
+    <Loaded query={query} title={t('shared.title')} placeholder={<Skeleton />}>
       {({ sharedSite: site }) =>
         site && (
           <>
@@ -92,7 +93,8 @@ function SharedReport() {
             <p class="lead">{t('shared.readOnly', { domain: site.domain })}</p>
             <Report
               id=""
-              view={view}
+              asked={view}
+              opens={site.reportView}
               report={site.report}
               failure={query.part}
               retry={query.reload}

@@ -6,7 +6,8 @@ import { compact, exact } from '../core/format';
 import { t } from '../core/language';
 import { Change } from '../core/metrics';
 import { setQuery, useURL } from '../core/router';
-import { Empty, Loaded } from '../core/states';
+import { siteName } from '../core/site';
+import { Empty, Failed, Loaded } from '../core/states';
 import { chosenAccount, mayEdit, viewer } from '../core/store';
 import { Quota, Time, Title } from '../core/ui';
 import { siteFigures, sites, type SitesData, type SitesFigures } from '../operations';
@@ -93,6 +94,7 @@ export function Sites() {
           </a>
         )}
       </Title>
+      {query.part && <Failed failure={query.part} retry={query.reload} />}
       <Loaded query={query}>
         {(data) => {
           const all = data.sites?.edges.map((edge) => edge.node) ?? [];
@@ -163,9 +165,9 @@ function Card({ site, figures }: { site: Site; figures: Figures | undefined }) {
   return (
     <li class="card">
       <h2>
-        <a href={'/sites/' + site.id}>{site.name}</a>
+        <a href={'/sites/' + site.id}>{siteName(site)}</a>
       </h2>
-      {site.name !== site.domain && <p class="hint">{site.domain}</p>}
+      {site.name !== site.domain && <p class="hint">{site.displayDomain}</p>}
       {site.lastHitAt && (
         <div class="week">
           <p>

@@ -1,10 +1,11 @@
 // The chart of a report: one figure over time, with the period compared with.
+import type { ComponentChildren, ComponentType } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { locale, t } from '../core/language';
-import { Change, metricText, metricValue } from '../core/metrics';
-import { Table } from '../core/ui';
+import { metricText, metricValue } from '../core/metrics';
+import { Loading } from '../core/states';
 import type { Metric } from '../core/view';
-import type { ReportFields } from '../operations';
+import type { MetricFields, ReportFields } from '../operations';
 
 /** Note is an annotation of a day, YYYY-MM-DD. */
 export interface Note {
@@ -14,12 +15,15 @@ export interface Note {
 
 type Point = ReportFields['series'][number];
 
-/** Interval is the length of a series' parts; the server's rule for a period's default is repeated here. */
+/**
+ * Interval is the length of a series' parts; the server's rule for a period's default is repeated here. One or two
+ * days that were imported have no hours.
+ */
 type Interval = 'HOUR' | 'DAY' | 'WEEK' | 'MONTH';
 
-function intervalOf({ from, to }: ReportFields): Interval {
+function intervalOf({ from, to, series }: ReportFields): Interval {
   const days = (Date.parse(to) - Date.parse(from)) / 86_400_000 + 1;
-  return days <= 2 ? 'HOUR' : days <= 92 ? 'DAY' : days <= 366 ? 'WEEK' : 'MONTH';
+  return days <= 2 && series.length > days ? 'HOUR' : days <= 92 ? 'DAY' : days <= 366 ? 'WEEK' : 'MONTH';
 }
 
 const formats: Record<Interval, [brief: Intl.DateTimeFormatOptions, long: Intl.DateTimeFormatOptions]> = {
@@ -30,8 +34,12 @@ const formats: Record<Interval, [brief: Intl.DateTimeFormatOptions, long: Intl.D
 };
 
 /** Series is the data of the chart and its table: the parts that have begun, with their texts. */
-interface Series {
+export interface Series {
   points: Point[];
+  /** All parts of the axis: of hours the whole day, also while it is not over. */
+  axis: Point[];
+  /** The number of the first points that have imported days. */
+  imported: number;
   value(point: Point): number | null;
   compared(point: Point): number | null;
   brief(time: string): string;
@@ -44,14 +52,26 @@ interface Series {
 function seriesOf(report: ReportFields, metric: Metric, notes: Note[]): Series {
   const zone = { timeZone: report.timeZone };
   const interval = intervalOf(report);
-  const [brief, long] = formats[interval].map((f) => new Intl.DateTimeFormat(locale(), { ...f, ...zone }));
+  // A day of 23 or 25 hours lacks an hour or has one twice.
+  const changed = interval === 'HOUR' && report.series.length % 24 > 0 && ({ timeZoneName: 'short' } as const);
+  const [brief, long] = formats[interval].map(
+    (f, i) => new Intl.DateTimeFormat(locale(), { ...f, ...zone, ...(i && changed) }),
+  );
   const dayOf = new Intl.DateTimeFormat('en-CA', { year: 'numeric', month: '2-digit', day: '2-digit', ...zone });
   const points = report.series.filter((point) => Date.parse(point.start) <= Date.parse(report.asOf));
+  const last = report.imports.at(-1)?.to ?? '';
+  const hasHours = report.seriesImported !== 'WHOLE_DAYS';
+
+  // Some services count page views without visitors: the chart has a gap there.
+  const known = (metrics: MetricFields): number | null =>
+    /^visit/.test(metric) && metrics.pageviews && !metrics.visitors ? null : metrics[metric];
 
   return {
     points,
-    value: (point) => point.metrics[metric],
-    compared: (point) => point.metrics.comparison?.[metric] ?? null,
+    axis: interval === 'HOUR' ? report.series : points,
+    imported: points.filter(({ start }) => dayOf.format(new Date(start)) <= last).length,
+    value: (point) => known(point.metrics),
+    compared: ({ metrics: { comparison } }) => (comparison && hasHours ? known(comparison) : null),
     brief: (time) => brief!.format(new Date(time)),
     long: (time) => {
       const text = long!.format(new Date(time));
@@ -68,52 +88,42 @@ function seriesOf(report: ReportFields, metric: Metric, notes: Note[]): Series {
   };
 }
 
-/** Chart shows a figure of a report over time, as a drawing or as a table. */
-export function Chart(props: { report: ReportFields; metric: Metric; notes: Note[]; table: boolean; toggle: string }) {
-  const series = seriesOf(props.report, props.metric, props.notes);
+/** Chart shows a figure of a report over time, as a drawing or as a table, which AsTable is once it is loaded. */
+export function Chart(props: {
+  report: ReportFields;
+  metric: Metric;
+  notes: Note[];
+  table: boolean;
+  toggle: string;
+  AsTable: ComponentType<{ series: Series; metric: Metric }> | undefined;
+  children: ComponentChildren;
+}) {
+  const { report, metric, table, AsTable } = props;
+  const series = seriesOf(report, metric, props.notes);
+  const title = t('chart.of', { metric: metricText(metric) });
   return (
     <section class="card chart" aria-label={t('chart.title')}>
-      {props.table ? <AsTable series={series} metric={props.metric} /> : <Drawing series={series} metric={props.metric} />}
+      <h2 class="sr">{title}</h2>
+      {!table ? (
+        <Drawing series={series} metric={metric} title={title} />
+      ) : AsTable ? (
+        <AsTable series={series} metric={metric} />
+      ) : (
+        <Loading />
+      )}
+      {props.children}
       <p class="toggle hint">
-        <span>{t('report.days', { days: days(props.report), zone: props.report.timeZone })}</span>
-        <a href={props.toggle}>{t(props.table ? 'chart.asChart' : 'chart.asTable')}</a>
+        <span>{t('report.days', { days: days(report), zone: report.timeZone })}</span>
+        <a href={props.toggle}>{t(table ? 'chart.asChart' : 'chart.asTable')}</a>
       </p>
     </section>
   );
 }
 
 /** days writes the first and the last day of a report. */
-function days({ from, to }: ReportFields): string {
+export function days({ from, to }: ReportFields): string {
   const format = new Intl.DateTimeFormat(locale(), { dateStyle: 'medium', timeZone: 'UTC' });
   return format.formatRange(Date.parse(from), Date.parse(to));
-}
-
-function AsTable({ series, metric }: { series: Series; metric: Metric }) {
-  const head = [t('chart.time'), metricText(metric)];
-  if (series.hasComparison) head.push(t('chart.before'), t('chart.change'));
-  return (
-    <Table label={metricText(metric)} head={head}>
-      {series.points.map((point) => {
-        const value = series.value(point);
-        const before = series.compared(point);
-        return (
-          <tr key={point.start}>
-            <th scope="row">
-              {series.long(point.start)}
-              {point.partial && ` (${t('chart.partial')})`}
-            </th>
-            <td class="number">{metricValue(metric, value)}</td>
-            {series.hasComparison && <td class="number">{metricValue(metric, before)}</td>}
-            {series.hasComparison && (
-              <td class="number">
-                <Change metric={metric} now={value} before={before} />
-              </td>
-            )}
-          </tr>
-        );
-      })}
-    </Table>
-  );
 }
 
 const height = 248;
@@ -124,18 +134,19 @@ const enlarged = (width: number): number =>
   (width * parseFloat(getComputedStyle(document.documentElement).fontSize)) / 16;
 
 /** Drawing is the chart as SVG. It is a slider for the keyboard: arrows choose the part with the shown figures. */
-function Drawing({ series, metric }: { series: Series; metric: Metric }) {
-  const { points } = series;
+function Drawing({ series, metric, title }: { series: Series; metric: Metric; title: string }) {
+  const { points, axis } = series;
   const [chosen, setChosen] = useState<number>();
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
   const left = enlarged(48);
 
   const last = points.length - 1;
+  const end = Math.max(axis.length - 1, 1);
   const at = Math.min(chosen ?? last, last);
   const values = points.flatMap((point) => [series.value(point) ?? 0, series.compared(point) ?? 0]);
   const { top, step } = scale(Math.max(...values, 0));
-  const x = (i: number): number => left + ((width - left - edge.right) * i) / Math.max(last, 1);
+  const x = (i: number): number => left + ((width - left - edge.right) * i) / end;
   const y = (value: number): number => height - edge.bottom - ((height - edge.top - edge.bottom) * value) / top;
 
   const choose = (i: number): void => setChosen(Math.max(0, Math.min(last, i)));
@@ -157,7 +168,7 @@ function Drawing({ series, metric }: { series: Series; metric: Metric }) {
   };
   const onPointerMove = (event: PointerEvent): void => {
     const within = event.clientX - box.current!.getBoundingClientRect().left - left;
-    choose(Math.round((within / Math.max(width - left - edge.right, 1)) * last));
+    choose(Math.round((within / Math.max(width - left - edge.right, 1)) * end));
   };
 
   const point = points[at];
@@ -194,7 +205,7 @@ function Drawing({ series, metric }: { series: Series; metric: Metric }) {
         class="plot"
         role="slider"
         tabIndex={0}
-        aria-label={t('chart.of', { metric: metricText(metric) })}
+        aria-label={title}
         aria-valuemin={1}
         aria-valuemax={points.length}
         aria-valuenow={at + 1}
@@ -232,8 +243,9 @@ function useWidth(box: { current: HTMLElement | null }): number {
   return width;
 }
 
-/** scale returns the top of an axis and the distance of its lines: 1, 2 or 5 times a power of ten. */
+/** scale returns the top of an axis and the distance of its lines: 1, 2 or 5 times a power of ten, or 0 for no other line. */
 export function scale(most: number): { top: number; step: number } {
+  if (!most) return { top: 1, step: 0 };
   const rough = Math.max(most, 4) / 4;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough)!;
@@ -249,10 +261,10 @@ interface Place {
 /** Axes draws the lines and texts of both axes. */
 function Axes(props: Place & { metric: Metric; top: number; step: number; width: number }) {
   const { series, x, y, top, step } = props;
-  const lines = Array.from({ length: Math.round(top / step) + 1 }, (_, i) => i * step);
+  const lines = Array.from({ length: step ? Math.round(top / step) + 1 : 1 }, (_, i) => i * step);
   const room = Math.max(1, Math.floor((props.width - x(0)) / enlarged(84)));
-  const every = Math.ceil(series.points.length / room);
-  const last = series.points.length - 1;
+  const every = Math.ceil(series.axis.length / room);
+  const last = series.axis.length - 1;
   const anchor = (i: number): 'start' | 'middle' | 'end' => (i === 0 ? 'start' : i === last ? 'end' : 'middle');
   return (
     <>
@@ -264,7 +276,7 @@ function Axes(props: Place & { metric: Metric; top: number; step: number; width:
           </text>
         </g>
       ))}
-      {series.points.map(
+      {series.axis.map(
         (point, i) =>
           i % every === 0 && (
             <text key={point.start} x={x(i)} y={height - 6} text-anchor={anchor(i)}>
@@ -296,13 +308,23 @@ function Lines({ series, x, y }: Place) {
     return d;
   };
 
-  const line = path(0, finished, series.value);
-  const simple = line.lastIndexOf('M') === 0 && finished > 1;
+  // The part that another service has counted ends where the own part begins.
+  const own = series.imported;
+  const part = (from: number, to: number, tint: string) => {
+    const line = path(from, to, series.value);
+    const simple = line.lastIndexOf('M') === 0 && line.includes('L');
+    return (
+      <>
+        {simple && <path class={'area' + tint} d={`${line}V${y(0)}H${parseFloat(line.slice(1))}Z`} />}
+        <path class={'line' + tint} d={line} />
+      </>
+    );
+  };
   return (
     <>
-      {simple && <path class="area" d={`${line}V${y(0)}H${x(0)}Z`} />}
+      {own > 0 && part(0, own, ' imported')}
       {series.hasComparison && <path class="compared" d={path(0, points.length, series.compared)} />}
-      <path class="line" d={line} />
+      {part(own - 1, finished, '')}
       {open >= 0 && <path class="line open" d={path(open - 1, points.length, series.value)} />}
     </>
   );

@@ -1,18 +1,20 @@
 // Controls of a report's figures: period, comparison, filters and segments.
 import { t, type TextKey } from '../core/language';
 import { filterLabel } from '../core/metrics';
-import { go } from '../core/router';
 import { addressOf, type Period, periods, type View } from '../core/view';
+import type { Choose } from './report';
 
 /** Opens names the dialog that is open over a report. */
-export type Opens = '' | 'dates' | 'filter' | 'segments';
+export type Opens = '' | 'dates' | 'compare' | 'filter' | 'segments';
 
 /** periodText returns the name of a preset. */
 export const periodText = (period: string): string => t(('period.' + period) as TextKey);
 
 /** Controls are the period, the comparison and the filters of a view. */
-export function Controls({ id, view, open }: { id: string; view: View; open(dialog: Opens): void }) {
+export function Controls(props: { id: string; view: View; open(dialog: Opens): void; choose: Choose }) {
+  const { id, view, open, choose } = props;
   const custom = view.from !== '';
+  const compared = view.compare && view.compare + (view.dates ? ' dates' : '');
   return (
     <div class="filters controls">
       <label>
@@ -24,7 +26,7 @@ export function Controls({ id, view, open }: { id: string; view: View; open(dial
             if (chosen === 'custom') {
               e.currentTarget.value = custom ? 'custom' : view.period;
               open('dates');
-            } else go(addressOf(view, { period: chosen, from: '', to: '' }));
+            } else choose(() => ({ period: chosen, from: '', to: '' }));
           }}
         >
           {custom && <option value="custom">{`${view.from} – ${view.to}`}</option>}
@@ -44,20 +46,26 @@ export function Controls({ id, view, open }: { id: string; view: View; open(dial
       <label>
         <span class="sr">{t('compare.label')}</span>
         <select
-          value={view.compare && view.compare + (view.dates ? '-dates' : '')}
+          disabled={view.period === 'all'}
+          value={view.period === 'all' ? '' : compared}
           onChange={(e) => {
-            const [compare = '', dates] = e.currentTarget.value.split('-');
-            go(addressOf(view, { compare: compare as View['compare'], dates: !!dates }));
+            const [compare = '', dates] = e.currentTarget.value.split(' ');
+            if (compare === 'own') {
+              e.currentTarget.value = compared;
+              open('compare');
+            } else choose(() => ({ compare, dates: !!dates }));
           }}
         >
-          <option value="">{t('compare.none')}</option>
+          <option value="">{t(view.period === 'all' ? 'compare.nothing' : 'compare.none')}</option>
           <option value="previous">{t('compare.previous')}</option>
           <option value="year">{t('compare.year')}</option>
-          <option value="previous-dates">{t('compare.previousDates')}</option>
-          <option value="year-dates">{t('compare.yearDates')}</option>
+          <option value="previous dates">{t('compare.previousDates')}</option>
+          <option value="year dates">{t('compare.yearDates')}</option>
+          {/^\d/.test(compared) && <option value={compared}>{t('compare.since', { day: view.compare })}</option>}
+          <option value="own">{t('period.custom')}</option>
         </select>
       </label>
-      <button type="button" onClick={() => open('filter')}>
+      <button type="button" id="filter" onClick={() => open('filter')}>
         {t('filter.title')}
       </button>
       {id && (
@@ -75,11 +83,16 @@ export function Chips({ view }: { view: View }) {
   if (filters.length === 0) return null;
   return (
     <ul class="chips" aria-label={t('filter.active')}>
+      {view.segment && (
+        <li class="plain">
+          <strong>{view.segment}</strong>
+        </li>
+      )}
       {filters.map((filter, i) => {
         const { what, operator, values } = filterLabel(filter);
         return (
           <li key={addressOf(view, { filters: [filter] })}>
-            <span>
+            <span title={`${what} ${operator} ${values}`}>
               {what} {operator} <strong>{values}</strong>
             </span>
             <a

@@ -1,14 +1,20 @@
 // A panel of a report: the ten most frequent values of a dimension. Each is a filter.
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, ComponentType } from 'preact';
 import { useQuery } from '../core/data';
 import { exact, percent } from '../core/format';
 import { t } from '../core/language';
-import { Change, dimensionText, valueText } from '../core/metrics';
+import { Change, dimensionText, isTime, valueText } from '../core/metrics';
 import { reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
 import { share } from '../core/ui';
 import { addressOf, type Panel as PanelName, panelTabs, selectionOf, type View, withFilter } from '../core/view';
 import { panel, sharedPanel, type PanelRows, type ReportDimension } from '../operations';
+
+/** Hints explains the rows of a panel, once it is loaded. */
+export type Hints = ComponentType<{ rows: PanelRows; dimension: string }> | undefined;
+
+/** rowsOf returns how many rows the panel of a dimension has at most: every hour, else ten. */
+export const rowsOf = (dimension: string): number => (isTime(dimension) ? 24 : 10);
 
 /** Panel shows one dimension of a panel; its tabs choose which. loaded has the rows of the first view. */
 export function Panel(props: {
@@ -17,18 +23,20 @@ export function Panel(props: {
   view: View;
   loaded: PanelRows | null;
   loadedTab: string;
+  Hints: Hints;
   children?: ComponentChildren;
 }) {
   const { id, name, view } = props;
   const tab = view.tabs[name]!;
   return (
     <section class="card panel" aria-label={t(`panel.${name}`)}>
+      <h2 class="sr">{t(`panel.${name}`)}</h2>
       <PanelTabs id={id} name={name} view={view} />
       {props.children ??
         (tab === props.loadedTab ? (
-          <Rows dimension={tab} view={view} rows={props.loaded} />
+          <Rows dimension={tab} view={view} rows={props.loaded} Hints={props.Hints} />
         ) : (
-          <DimensionRows key={tab} id={id} dimension={tab} view={view} />
+          <DimensionRows key={tab} id={id} dimension={tab} view={view} Hints={props.Hints} />
         ))}
     </section>
   );
@@ -62,90 +70,130 @@ function PanelTabs({ id, name, view }: { id: string; name: PanelName; view: View
 }
 
 /** DimensionRows reads the rows of a dimension that the first view did not ask for. */
-export function DimensionRows(props: { id: string; dimension: string; view: View; property?: string; event?: string }) {
+export function DimensionRows(props: {
+  id: string;
+  dimension: string;
+  view: View;
+  property?: string;
+  event?: string;
+  Hints: Hints;
+}) {
   const { id, dimension, view, property, event } = props;
   const by = dimension as ReportDimension;
-  const variables = { ...selectionOf(view), by, property: property || null, event: event || null };
+  const variables = { ...selectionOf(view), by, property: property || null, event: event || null, first: rowsOf(dimension) };
   const query = useQuery(reading(id, panel, sharedPanel), variables, true);
 
   const failure = query.error ?? query.part;
   if (failure) return <Failed failure={failure} retry={query.reload} />;
   if (!query.data) return <Loading />;
   return (
-    <div aria-busy={query.busy}>
+    <div class="later" aria-busy={query.busy}>
       <Rows
         dimension={dimension}
         view={view}
         rows={query.data.report?.breakdown ?? null}
         property={property}
         event={event}
+        Hints={props.Hints}
       />
     </div>
   );
 }
 
-/** Rows are a panel's bars. Each is a link that adds a filter of its value. */
+type Row = PanelRows['edges'][number]['node'];
+
+/** listOf returns the rows of a panel: those of times in their natural order, also without visitors. */
+function listOf(dimension: string, rows: PanelRows | null): Row[] {
+  const list = rows?.edges.map((edge) => edge.node) ?? [];
+  if (!isTime(dimension) || !list[0]) return list;
+
+  const hours = dimension === 'HOUR_OF_DAY';
+  const none: Row['metrics'] = { visitors: 0, share: null, comparison: null };
+  return Array.from({ length: hours ? 24 : 7 }, (_, i) => {
+    const value = hours ? String(i).padStart(2, '0') : String(i + 1);
+    return list.find((row) => row.value === value) ?? { value, onlyImported: false, metrics: none };
+  });
+}
+
+/** Rows are a panel's bars. Each is a link that adds a filter of its value, unless no filter finds it. */
 function Rows(props: {
   dimension: string;
   view: View;
   rows: PanelRows | null;
   property?: string | undefined;
   event?: string | undefined;
+  Hints: Hints;
 }) {
-  const { dimension, view, rows, property, event } = props;
-  const list = rows?.edges ?? [];
-  if (list.length === 0) return <p class="none">{t('panel.none')}</p>;
-
-  const most = Math.max(...list.map(({ node }) => node.metrics.visitors), 1);
-  const filterable = dimension !== 'DAY_OF_WEEK' && dimension !== 'HOUR_OF_DAY';
+  const { dimension, view, rows, property, event, Hints } = props;
+  const list = listOf(dimension, rows);
+  const name = property || dimensionText(dimension);
+  const most = Math.max(...list.map(({ metrics }) => metrics.visitors), 1);
   return (
     <>
-      <p class="head" aria-hidden="true">
-        <span>{property || dimensionText(dimension)}</span>
-        <span>{t('metric.visitors')}</span>
-      </p>
-      <ol class="ranks">
-        {list.map(({ node: { value, metrics } }) => {
-          const filter = {
-            dimension: dimension as ReportDimension,
-            ...(property && { property }),
-            ...(event && { event }),
-            operator: 'IS' as const,
-            values: [value],
-          };
-          const text = <span>{valueText(dimension, value)}</span>;
-          return (
-            <li key={value} style={share(metrics.visitors, most)}>
-              {filterable ? (
-                <a
-                  href={addressOf(view, { filters: withFilter(view.filters, filter) })}
-                  title={t('filter.by', { value: valueText(dimension, value) })}
-                >
-                  {text}
-                </a>
-              ) : (
-                text
-              )}
-              <span class="figure" title={metrics.share === null ? undefined : percent(metrics.share)}>
-                {exact(metrics.visitors)}
-                {metrics.comparison && (
-                  <>
-                    {' '}
-                    <span class="delta">
-                      <Change now={metrics.visitors} before={metrics.comparison.visitors} />
-                    </span>
-                  </>
-                )}
-              </span>
-            </li>
-          );
-        })}
-      </ol>
-      <p class="all">
-        <a href={addressOf(view, { all: dimension, property: property ?? '', event: event ?? '' })}>
-          {t('panel.all', { n: rows!.totalCount, what: property || dimensionText(dimension) })}
-        </a>
-      </p>
+      {list[0] ? (
+        <div role="table" aria-label={name}>
+          <p class="head" role="row">
+            <span role="columnheader">{name}</span>
+            <span role="columnheader">{t('metric.visitors')}</span>
+          </p>
+          <div class="ranks" role="rowgroup">
+            {list.map((row) => (
+              <Bar key={row.value} {...props} row={row} most={most} />
+            ))}
+          </div>
+        </div>
+      ) : (
+        <p class="none">{t('panel.none')}</p>
+      )}
+      {Hints && rows && <Hints rows={rows} dimension={dimension} />}
+      {list[0] && (
+        <p class="all">
+          <a href={addressOf(view, { all: dimension, property: property ?? '', event: event ?? '' })}>
+            {t('panel.all', { n: rows!.totalCount, what: name })}
+          </a>
+        </p>
+      )}
     </>
+  );
+}
+
+/** Bar is a row of a panel. */
+function Bar(props: Parameters<typeof Rows>[0] & { row: Row; most: number }) {
+  const { dimension, view, property, event, row, most } = props;
+  const { value, metrics } = row;
+  const filter = {
+    dimension: dimension as ReportDimension,
+    ...(property && { property }),
+    ...(event && { event }),
+    operator: 'IS' as const,
+    values: [value],
+  };
+  const text = valueText(dimension, value);
+  return (
+    <div role="row" style={share(metrics.visitors, most)}>
+      <span role="rowheader" title={text === value ? undefined : value}>
+        {isTime(dimension) || row.onlyImported ? (
+          text
+        ) : (
+          <a
+            href={addressOf(view, { filters: withFilter(view.filters, filter) })}
+            title={t('filter.by', { value: text })}
+          >
+            {text}
+          </a>
+        )}
+      </span>
+      <span role="cell" class="figure" title={metrics.share === null ? undefined : percent(metrics.share)}>
+        {exact(metrics.visitors)}
+        {metrics.comparison && (
+          <>
+            {' '}
+            <span class="delta">
+              <Change now={metrics.visitors} before={metrics.comparison.visitors} />
+            </span>
+          </>
+        )}
+      </span>
+    </div>
   );
 }

@@ -1,17 +1,19 @@
 // A site's figures: controls, totals, chart and panels. The URL holds their choices.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { Failure } from '../core/api';
-import { exact, money } from '../core/format';
-import { loadPageTexts, t } from '../core/language';
-import { Change, metricText, metricValue, totals } from '../core/metrics';
+import { useQuery } from '../core/data';
+import { clock, exact, money } from '../core/format';
+import { t } from '../core/language';
+import { Change, isUnassigned, metricText, metricValue, totals } from '../core/metrics';
+import { loadModule } from '../core/modules';
 import { go, useURL } from '../core/router';
-import { Failed, Loading } from '../core/states';
+import { Failed, Loading, Skeleton } from '../core/states';
 import { type PageKey, pageKeys } from '../core/store';
-import { addressOf, periods, type View, viewOf } from '../core/view';
-import type { ReportDimension, ReportFields, RevenueFields } from '../operations';
-import { Chart, type Note } from './chart';
+import { addressOf, choiceOf, opened, periods, selectionOf, type View, viewOf } from '../core/view';
+import { setReportView, type ReportDimension, type ReportFields, type RevenueFields, type ViewFields } from '../operations';
+import { Chart, days, type Note } from './chart';
 import { Chips, Controls, periodText, type Opens } from './controls';
-import { Panel } from './panel';
+import { DimensionRows, Panel } from './panel';
 
 type Drilldown = typeof import('../drilldown');
 
@@ -30,7 +32,9 @@ export function useTabs(view: View): Record<'sources' | 'pages' | 'audience', Re
 /** Report shows the figures of a view. Without an id it belongs to a shared link, without segments and funnels. */
 export function Report(props: {
   id: string;
-  view: View;
+  /** The view of the address. */
+  asked: View;
+  opens: ViewFields;
   report: ReportFields | null;
   failure: Failure | undefined;
   retry(): void;
@@ -38,22 +42,32 @@ export function Report(props: {
   tabs: Record<string, string>;
   notes: Note[];
 }) {
-  const { id, view, report, tabs } = props;
+  const { id, report, failure, tabs } = props;
+  const view = opened(props.asked, props.opens);
+  const choose = useChoice(id, props.opens);
   const [opens, open] = useState<Opens>('');
-  const needed = opens !== '' || view.all !== '' || view.tabs['events'] !== 'EVENT';
-  const drilldown = useDrilldown(needed);
-  useKeys(id, view, open);
+  const first = useRef(view);
+  const needed = useRef(false);
+  needed.current ||=
+    opens !== '' || !!report?.imports[0] || isUnassigned(report?.sources?.edges) || needsDrilldown(view, first.current);
+  const loaded = useQuery(loadDrilldown, { needed: needed.current });
+  const drilldown = loaded.data?.module;
+  useKeys(id, view, open, choose);
 
   const close = (): void => open('');
   return (
     <>
-      <Controls id={id} view={view} open={open} />
+      <Controls id={id} view={view} open={open} choose={choose} />
       <Chips view={view} />
-      {props.failure ? (
-        <Failed failure={props.failure} retry={props.retry} />
-      ) : report ? (
+      <p class="sr" role="status">
+        {drilldown && <drilldown.Changes first={first.current} view={view} report={report} busy={props.busy} />}
+      </p>
+      {loaded.error && <Failed failure={loaded.error} retry={loaded.reload} />}
+      {failure && <Failed failure={failure} retry={props.retry} />}
+      {failure && report && <p class="hint">{t('report.asOf', { days: days(report), time: clock(report.asOf) })}</p>}
+      {report ? (
         <div class="figures" aria-busy={props.busy}>
-          {report.totals.visits === 0 && <Nothing view={view} />}
+          {report.totals.visits + report.totals.pageviews === 0 && <Nothing view={view} />}
           <Totals view={view} report={report} />
           <Chart
             report={report}
@@ -61,16 +75,19 @@ export function Report(props: {
             notes={props.notes}
             table={view.table}
             toggle={addressOf(view, { table: !view.table })}
-          />
+            AsTable={drilldown?.AsTable}
+          >
+            {drilldown && report.imports[0] && <drilldown.Imported report={report} view={view} />}
+          </Chart>
           <div class="panels">
-            <Panel id={id} name="sources" view={view} loaded={report.sources} loadedTab={tabs['sources']!} />
-            <Panel id={id} name="pages" view={view} loaded={report.pages} loadedTab={tabs['pages']!} />
-            <Panel id={id} name="audience" view={view} loaded={report.audience} loadedTab={tabs['audience']!} />
-            <Panel id={id} name="events" view={view} loaded={report.events} loadedTab="EVENT">
+            <Panel id={id} name="sources" view={view} loaded={report.sources} loadedTab={tabs['sources']!} Hints={drilldown?.Hints} />
+            <Panel id={id} name="pages" view={view} loaded={report.pages} loadedTab={tabs['pages']!} Hints={drilldown?.Hints} />
+            <Panel id={id} name="audience" view={view} loaded={report.audience} loadedTab={tabs['audience']!} Hints={drilldown?.Hints} />
+            <Panel id={id} name="events" view={view} loaded={report.events} loadedTab="EVENT" Hints={drilldown?.Hints}>
               {view.tabs['events'] === 'EVENT' ? undefined : !drilldown ? (
                 <Loading />
               ) : view.tabs['events'] === 'PROPERTY' ? (
-                <drilldown.Properties id={id} view={view} />
+                <drilldown.Properties id={id} view={view} Rows={DimensionRows} />
               ) : (
                 <drilldown.Funnels id={id} view={view} />
               )}
@@ -79,43 +96,66 @@ export function Report(props: {
           </div>
         </div>
       ) : (
-        <Loading />
+        !failure && <Skeleton />
       )}
       {drilldown && view.all && (
         <drilldown.WholeTable key={view.all + view.property} id={id} view={view} onClose={() => go(addressOf(view, { all: '', order: '', search: '', property: '', event: '' }))} />
       )}
-      {drilldown && opens === 'dates' && <drilldown.Dates view={view} onClose={close} />}
+      {drilldown && opens === 'dates' && <drilldown.Dates view={view} report={report} onClose={close} />}
+      {drilldown && opens === 'compare' && <drilldown.ComparedDates view={view} report={report} onClose={close} />}
       {drilldown && opens === 'filter' && <drilldown.FilterDialog id={id} view={view} onClose={close} />}
       {drilldown && opens === 'segments' && <drilldown.Segments id={id} view={view} onClose={close} />}
     </>
   );
 }
 
-/** useDrilldown returns the module of what is opened on demand, as soon as it is needed and loaded. */
-function useDrilldown(needed: boolean): Drilldown | undefined {
-  const [drilldown, set] = useState<{ module: Drilldown }>();
-  useEffect(() => {
-    if (needed && !drilldown) void Promise.all([import('../drilldown'), loadPageTexts()]).then(([module]) => set({ module }));
-  }, [needed]);
-  return drilldown?.module;
+/** loadDrilldown loads the module of what is opened on demand, once it is needed. */
+export const loadDrilldown = async ({ needed }: { needed: boolean }): Promise<{ module?: Drilldown }> =>
+  needed ? { module: await loadModule(() => import('../drilldown')) } : {};
+
+/** Choose changes the period or the comparison. A function returns the changes of the view of that time. */
+export type Choose = (changes: (now: View) => Partial<View>) => void;
+
+/** useChoice returns the function that shows another period or comparison, and keeps it in the account. */
+function useChoice(id: string, opens: ViewFields): Choose {
+  const known = useRef(opens);
+  known.current = opens;
+  return useCallback((changes) => {
+    const now = opened(viewOf(new URLSearchParams(location.search)), known.current);
+    const next = { ...now, ...changes(now) };
+
+    // Without its period the entry of the history would show what is chosen now.
+    go(addressOf(now), true);
+    go(addressOf(next));
+
+    const chosen = choiceOf(next);
+    if (id && chosen && JSON.stringify(chosen) !== JSON.stringify(choiceOf(now)))
+      setReportView({ input: { siteId: id, ...chosen } }).catch(() => undefined); // the address has it all the same
+  }, []);
 }
 
+/** needsDrilldown reports whether a view has parts that are opened on demand, or differs from the first one. */
+const needsDrilldown = (view: View, first: View): boolean =>
+  view.all !== '' ||
+  view.table ||
+  view.tabs['events'] !== 'EVENT' ||
+  view.tabs['sources'] === 'SOURCE' ||
+  JSON.stringify(selectionOf(view)) !== JSON.stringify({ ...selectionOf(first), filters: [] });
+
 /** useKeys sets the page's shortcuts, which have Plausible's letters. Each changes the view of its time. */
-function useKeys(id: string, view: View, open: (dialog: Opens) => void): void {
+function useKeys(id: string, view: View, open: (dialog: Opens) => void, choose: Choose): void {
   const filtered = view.filters.length > 0;
   useEffect(() => {
-    const now = (): View => viewOf(new URLSearchParams(location.search));
-    const change = (changes: Partial<View>): void => go(addressOf(now(), changes));
     const keys: PageKey[] = Object.entries(periods).map(([period, [, letter]]) => [
       letter,
       periodText(period),
-      () => change({ period, from: '', to: '' }),
+      () => choose(() => ({ period, from: '', to: '' })),
     ]);
 
     keys.push(['C', t('period.custom'), () => open('dates')]);
-    keys.push(['X', t('compare.toggle'), () => change({ compare: now().compare ? '' : 'previous' })]);
+    keys.push(['X', t('compare.toggle'), () => choose(({ compare }) => ({ compare: compare ? '' : 'previous' }))]);
     keys.push(['/', t('filter.title'), () => open('filter')]);
-    if (filtered) keys.push(['Escape', t('filter.clear'), () => change({ filters: [] })]);
+    if (filtered) keys.push(['Escape', t('filter.clear'), () => choose(() => ({ filters: [] }))]);
     if (id) keys.push(['R', t('live.title'), () => go(`/sites/${id}/live`)]);
     pageKeys.set(keys);
   }, [filtered]);

@@ -50,7 +50,7 @@ function List({ account }: { account: string }) {
               {account.deletedSites.map((site) => (
                 <tr key={site.siteId}>
                   <td>
-                    <span>
+                    <span class="path">
                       {site.name}
                       {site.name !== site.domain && <span class="hint"> {site.domain}</span>}
                     </span>
@@ -61,17 +61,19 @@ function List({ account }: { account: string }) {
                   <td>
                     <Time at={site.restorableUntil} />
                   </td>
-                  <td>
-                    <Action label={t('deleted.restoreNamed', { name: site.name })} run={() => restore(site)}>
-                      {t('deleted.restore')}
-                    </Action>{' '}
-                    <Confirm
-                      button={t('deleted.purge')}
-                      title={t('deleted.purge')}
-                      text={t('settings.purgeText')}
-                      name={site.domain}
-                      run={({ confirm = '' }) => purge(site, confirm)}
-                    />
+                  <td class="number">
+                    <span class="inline">
+                      <Action label={t('deleted.restoreNamed', { name: site.name })} run={() => restore(site)}>
+                        {t('deleted.restore')}
+                      </Action>
+                      <Confirm
+                        button={t('deleted.purge')}
+                        title={t('deleted.purge')}
+                        text={t('settings.purgeText')}
+                        name={site.domain}
+                        run={({ confirm = '' }) => purge(site, confirm)}
+                      />
+                    </span>
                   </td>
                 </tr>
               ))}

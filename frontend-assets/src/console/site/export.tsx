@@ -1,13 +1,16 @@
 // The download of rows.
 import { useRef, useState } from 'preact/hooks';
-import { Failure, patiently } from '../core/api';
+import { Failure } from '../core/api';
 import { useQuery } from '../core/data';
 import { Field, Select } from '../core/form';
 import { exact } from '../core/format';
 import { t } from '../core/language';
 import { SiteHeader } from '../core/site';
-import { failureText, Loaded, Missing, Progress } from '../core/states';
-import { Code, Section } from '../core/ui';
+import { failureText, Loaded, Missing } from '../core/states';
+import { Section } from '../core/ui';
+import { Code } from '../parts/copy';
+import { patiently } from '../parts/patiently';
+import { Progress } from '../parts/progress';
 import { exportPage } from '../operations';
 import { csvPage, jsonPage } from './rows';
 

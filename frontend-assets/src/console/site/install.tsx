@@ -1,38 +1,85 @@
 // A new site, and the check that its script works.
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { usePolling, useQuery } from '../core/data';
 import { Field, Form, type Values } from '../core/form';
 import { exact } from '../core/format';
-import { t } from '../core/language';
+import { t, type TextKey } from '../core/language';
 import { go } from '../core/router';
 import { byCode, SiteHeader } from '../core/site';
 import { Loaded, Missing } from '../core/states';
 import { chosenAccount } from '../core/store';
-import { Code, Section, Time, Title } from '../core/ui';
+import { Section, Time, Title } from '../core/ui';
+import { Code } from '../parts/copy';
 import {
   createSite,
   install,
   installCheck,
+  siteDomains,
   viewer as readViewer,
   type InstallData,
   type RejectionFields,
 } from '../operations';
+import { currentZone } from './zones';
 
 type Site = NonNullable<InstallData['site']>;
+
+/** hostOf returns the host of what an owner typed or pasted, which may be an address. */
+const hostOf = (text: string): string =>
+  text
+    .trim()
+    .replace(/^[a-z]+:\/\//i, '')
+    .replace(/[/?#].*$/, '')
+    .toLowerCase();
+
+/** isLocal reports whether a host with its port is the owner's own machine. */
+const isLocal = (host: string): boolean => /^(localhost|127\.[\d.]+|\[::1\])(:\d+)?$|\.localhost:\d+$/.test(host);
+
+/** useCovering returns the domain of a site of the account that accepts the pages of a host, or ''. */
+function useCovering(host: string): string {
+  const [found, setFound] = useState<[host: string, domain: string]>(['', '']);
+  useEffect(() => {
+    if (!/.\.[^.]+\.[^.]/.test(host)) return undefined;
+
+    const stop = new AbortController();
+    const look = (): void =>
+      void siteDomains({ account: chosenAccount(), search: host.split('.').slice(-2).join('.') }, stop.signal).then(
+        ({ sites }) => {
+          const all = sites?.nodes.flatMap(({ domain, extraDomains }) => [domain, ...extraDomains]) ?? [];
+          setFound([host, all.find((domain) => host.endsWith('.' + domain)) ?? '']);
+        },
+        () => undefined, // the form works without the warning
+      );
+    const timer = setTimeout(look, 300);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [host]);
+  return found[0] === host ? found[1] : '';
+}
+
+/** Advice explains what becomes of a domain before the form is sent. */
+function Advice({ host }: { host: string }) {
+  const covering = useCovering(host.replace(/^www\./, ''));
+  const bare = /^www\.(.+\..+)/.exec(host)?.[1];
+  return (
+    <div role="status">
+      {isLocal(host) && <p class="notice">{t('newSite.local')}</p>}
+      {bare && <p class="notice">{t('newSite.www', { domain: bare })}</p>}
+      {covering && <p class="notice">{t('newSite.covered', { host, domain: covering })}</p>}
+    </div>
+  );
+}
 
 /** NewSite asks for the domain and leads to the installation. */
 export function NewSite() {
   const reads = useQuery(readViewer, {}).data?.viewer?.role === 'VIEWER';
+  const [typed, setTyped] = useState('');
   const submit = async ({ domain = '', name = '' }: Values): Promise<UserError[]> => {
-    // Owners paste addresses; the API takes the domain only.
-    const host = domain
-      .trim()
-      .replace(/^[a-z]+:\/\//i, '')
-      .replace(/[/?#].*$/, '');
-    const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+    const timeZone = currentZone();
     const payload = (await createSite({
-      input: { accountId: chosenAccount(), domain: host, name: name.trim() || null, timeZone },
+      input: { accountId: chosenAccount(), domain: hostOf(domain), name: name.trim() || null, timeZone },
     })).createSite;
     if (payload?.site) go(`/sites/${payload.site.id}/install`);
     return payload?.userErrors ?? [];
@@ -47,15 +94,23 @@ export function NewSite() {
       {reads && <p class="notice">{t('failure.FORBIDDEN')}</p>}
       <section class="card slim">
         <Form submit={t('newSite.submit')} onSubmit={submit} class="column" disabled={reads}>
-          <Field
-            name="domain"
-            label={t('newSite.domain')}
-            hint={t('newSite.domainHint')}
-            placeholder="example.com"
-            inputMode="url"
-            required
-            autoFocus
-          />
+          <div
+            onInput={(e) => {
+              const { name, value } = e.target as HTMLInputElement;
+              if (name === 'domain') setTyped(value);
+            }}
+          >
+            <Field
+              name="domain"
+              label={t('newSite.domain')}
+              hint={t('newSite.domainHint')}
+              placeholder="example.com"
+              inputMode="url"
+              required
+              autoFocus
+            />
+            <Advice host={hostOf(typed)} />
+          </div>
           <Field name="name" label={t('newSite.name')} hint={t('newSite.nameHint')} maxLength={100} />
         </Form>
       </section>
@@ -132,10 +187,21 @@ function Variants({ site }: { site: Site }) {
   );
 }
 
-/** counts returns the number of calls by code. */
-function counts(list: RejectionFields[]): Map<string, number> {
-  return new Map(byCode(list).map(({ code, count }) => [code, count]));
+/** arrivedSince returns the calls of each code that the list has in addition to an earlier list. */
+function arrivedSince(before: RejectionFields[], list: RejectionFields[], ignored: boolean) {
+  const earlier = new Map(byCode(before, ignored).map(({ code, count }) => [code, count]));
+  return byCode(list, ignored)
+    .map((sum) => ({ ...sum, count: sum.count - (earlier.get(sum.code) ?? 0) }))
+    .filter(({ count, recorded }) => count > 0 && !recorded);
 }
+
+/** ignoredTexts explain to an owner who waits for a hit why calls were ignored, and what to do. */
+const ignoredTexts: Record<string, TextKey> = {
+  bot: 'check.ignored.bot',
+  excluded_address: 'check.ignored.excluded_address',
+  flood: 'check.ignored.flood',
+  duplicate_pageview: 'check.ignored.duplicate_pageview',
+};
 
 /** asksNotToBeTracked reports whether the script sends nothing from this browser. */
 function asksNotToBeTracked(): boolean {
@@ -149,7 +215,7 @@ function asksNotToBeTracked(): boolean {
 /** Check polls until a hit arrives after the page was opened, and shows refused calls as they come. */
 function Check({ site }: { site: Site }) {
   const [now, setNow] = useState<{ lastHitAt: string | null; rejections: RejectionFields[] }>(site);
-  const [before] = useState(() => counts(site.rejections));
+  const [before] = useState(site.rejections);
   const arrived = now.lastHitAt !== site.lastHitAt;
 
   usePolling(async () => {
@@ -161,9 +227,8 @@ function Check({ site }: { site: Site }) {
     }
   }, 2000);
 
-  const refused = byCode(now.rejections)
-    .map((r) => ({ ...r, count: r.count - (before.get(r.code) ?? 0) }))
-    .filter((r) => r.count > 0 && !r.recorded);
+  const refused = arrivedSince(before, now.rejections, false);
+  const ignored = arrivedSince(before, now.rejections, true);
 
   return (
     <Section title={t('check.title')}>
@@ -194,6 +259,23 @@ function Check({ site }: { site: Site }) {
                 <li key={code}>
                   <code>{code}</code> × {exact(count)}: {advice}{' '}
                   {code === 'domain_not_allowed' && <a href={`/sites/${site.id}/settings`}>{t('check.addDomain')}</a>}
+                </li>
+              ))}
+            </ul>
+          </div>
+        )}
+        {ignored.length > 0 && (
+          <div class="notice">
+            <p>
+              <strong>{t('check.ignored')}</strong>
+            </p>
+            <ul>
+              {ignored.map(({ code, count, advice }) => (
+                <li key={code}>
+                  <code>{code}</code> × {exact(count)}: {ignoredTexts[code] ? t(ignoredTexts[code]) : advice}{' '}
+                  {code === 'excluded_address' && (
+                    <a href={`/sites/${site.id}/settings`}>{t('settings.excluded')}</a>
+                  )}
                 </li>
               ))}
             </ul>

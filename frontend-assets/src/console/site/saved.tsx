@@ -4,30 +4,31 @@ import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { type Query, useQuery } from '../core/data';
 import { Action, Confirm } from '../core/dialog';
-import { Check, Field, Form, Select, type Values } from '../core/form';
+import { Check, Field, Form, type Values } from '../core/form';
 import { utcDay } from '../core/format';
 import { t } from '../core/language';
+import { filterLabel } from '../core/metrics';
 import { SiteHeader } from '../core/site';
 import { Empty, Loaded, Missing } from '../core/states';
 import { announce, mayEdit } from '../core/store';
 import { Section, Table } from '../core/ui';
+import type { Filter } from '../core/view';
 import {
   createAnnotation,
-  createFunnel,
   deleteAnnotation,
-  deleteFunnel,
   deleteSegment,
   saved,
   setReportMails,
   updateAnnotation,
   updateSegment,
-  type FunnelFields,
   type SavedData,
 } from '../operations';
+import { changes } from '../parts/changes';
+import { Funnels } from './funnels';
 
 type Site = NonNullable<SavedData['site']>;
 
-interface Props {
+export interface Props {
   site: Site;
   edit: boolean;
   /** Shows the page again after a change, and returns the change's errors. */
@@ -83,8 +84,8 @@ function Annotations({ site, edit, after, query, data }: Props & { query: Query<
   };
   const add = async ({ day = '', text = '' }: Values): Promise<UserError[]> =>
     after((await createAnnotation({ input: { siteId: site.id, day, text } })).createAnnotation);
-  const change = async ({ day = '', text = '' }: Values): Promise<UserError[]> => {
-    const input = { annotationId: changing, day, text };
+  const change = async ({ day = '', text = '' }: Values, form: HTMLFormElement): Promise<UserError[]> => {
+    const input = { annotationId: changing, ...changes(form, { day, text }) };
     const errors = await after((await updateAnnotation({ input })).updateAnnotation);
     if (errors.length === 0) setChanging('');
     return errors;
@@ -165,108 +166,6 @@ function Annotations({ site, edit, after, query, data }: Props & { query: Query<
   );
 }
 
-const mostSteps = 8;
-
-function Funnels({ site, edit, after }: Props) {
-  const [steps, setSteps] = useState(2);
-  const create = async (values: Values): Promise<UserError[]> => {
-    const input = { siteId: site.id, name: values['name'] ?? '', steps: stepsOf(values, steps) };
-    const errors = await after((await createFunnel({ input })).createFunnel);
-    if (errors.length === 0) setSteps(2);
-    return errors;
-  };
-
-  return (
-    <Section title={t('funnel.title')} hint={t('funnel.hint')}>
-      {site.funnels.length === 0 && <Empty>{t('saved.noFunnels')}</Empty>}
-      <ul class="rows">
-        {site.funnels.map((f) => (
-          <li key={f.id}>
-            <span>
-              <strong>{f.name}</strong>
-              <br />
-              <span class="hint">{f.steps.map((s) => s.label).join(' → ')}</span>
-            </span>
-            {edit && <DeleteFunnel funnel={f} after={after} />}
-          </li>
-        ))}
-      </ul>
-      {edit && (
-        <details>
-          <summary>{t('funnel.new')}</summary>
-          <Form
-            key={site.funnels.length}
-            submit={t('funnel.create')}
-            onSubmit={create}
-            class="column"
-            label={t('funnel.new')}
-            after={
-              steps < mostSteps && (
-                <button type="button" onClick={() => setSteps(steps + 1)}>
-                  {t('funnel.moreSteps')}
-                </button>
-              )
-            }
-          >
-            <Field name="name" label={t('funnel.name')} maxLength={100} required />
-            {Array.from({ length: steps }, (_, i) => (
-              <fieldset key={i} class="step">
-                <legend>{t('funnel.step', { n: i + 1 })}</legend>
-                <div class="inline">
-                  <Select
-                    name={'kind' + i}
-                    label={t('funnel.kind')}
-                    options={[
-                      ['page', t('funnel.page')],
-                      ['event', t('funnel.event')],
-                    ]}
-                  />
-                  <Field name={'value' + i} label={t('funnel.value')} placeholder="/shop/**" required={i < 2} />
-                  <Field name={'label' + i} label={t('funnel.label')} maxLength={100} />
-                </div>
-              </fieldset>
-            ))}
-          </Form>
-        </details>
-      )}
-    </Section>
-  );
-}
-
-interface Step {
-  page?: string;
-  event?: string;
-  label?: string;
-}
-
-/** stepsOf reads the steps from the values of the form. Steps without a page or event are left out. */
-function stepsOf(values: Values, count: number): Step[] {
-  const steps: Step[] = [];
-  for (let i = 0; i < count; i++) {
-    const value = (values['value' + i] ?? '').trim();
-    const label = values['label' + i];
-    if (value) steps.push({ [values['kind' + i] === 'event' ? 'event' : 'page']: value, ...(label && { label }) });
-  }
-  return steps;
-}
-
-function DeleteFunnel({ funnel, after }: { funnel: FunnelFields; after: Props['after'] }) {
-  return (
-    <Confirm
-      button={t('saved.delete')}
-      title={t('funnel.delete')}
-      text={t('funnel.deleteText')}
-      name={funnel.name}
-      run={async () =>
-        after(
-          (await deleteFunnel({ input: { funnelId: funnel.id } })).deleteFunnel,
-          t('saved.deleted', { name: funnel.name }),
-        )
-      }
-    />
-  );
-}
-
 function Segments({ site, edit, after }: Props) {
   const [renaming, setRenaming] = useState('');
   const rename = async ({ name = '' }: Values): Promise<UserError[]> => {
@@ -296,12 +195,7 @@ function Segments({ site, edit, after }: Props) {
               </th>
               <td>
                 {s.filters.map((f, i) => (
-                  <div key={i}>
-                    <code>
-                      {f.property ?? f.dimension.toLowerCase()} {f.operator.toLowerCase().replace('_', ' ')}
-                    </code>{' '}
-                    {f.values.join(', ')}
-                  </div>
+                  <div key={i}>{Object.values(filterLabel(f as Filter)).join(' ')}</div>
                 ))}
               </td>
               {edit && (
@@ -310,7 +204,7 @@ function Segments({ site, edit, after }: Props) {
                     <button
                       type="button"
                       class="small"
-                      aria-label={t('saved.changeNamed', { name: s.name })}
+                      aria-label={`${t('segments.rename')}: ${s.name}`}
                       onClick={() => setRenaming(s.id === renaming ? '' : s.id)}
                     >
                       {t('segments.rename')}
@@ -342,15 +236,14 @@ function Segments({ site, edit, after }: Props) {
 function Mails({ site, after, sendsMail }: Props & { sendsMail: boolean }) {
   const mails = site.reportMails;
   const number = (text = ''): number | null => (text.trim() ? Number(text) : null);
-  const save = async (values: Values): Promise<UserError[]> => {
-    const input = {
-      siteId: site.id,
+  const save = async (values: Values, form: HTMLFormElement): Promise<UserError[]> => {
+    const all = {
       weekly: 'weekly' in values,
       monthly: 'monthly' in values,
       spikeAbove: number(values['spikeAbove']),
       dropBelow: number(values['dropBelow']),
     };
-    return after((await setReportMails({ input })).setReportMails);
+    return after((await setReportMails({ input: { siteId: site.id, ...changes(form, all) } })).setReportMails);
   };
   return (
     <Section title={t('mails.title')} hint={t('mails.hint', { zone: site.timeZone })}>

@@ -3,14 +3,15 @@ import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { usePolling, useQuery } from '../core/data';
 import { Action, Confirm } from '../core/dialog';
-import { Check, Field, Form, Select, TextArea, type Values } from '../core/form';
+import { Check, Field, Form, Select, TextArea, userErrorText, type Values } from '../core/form';
 import { date, exact } from '../core/format';
 import { t } from '../core/language';
 import { go } from '../core/router';
 import { SiteHeader } from '../core/site';
 import { Loaded, Missing } from '../core/states';
 import { announce, isOwner, mayEdit } from '../core/store';
-import { Quota, Secret, Section } from '../core/ui';
+import { Quota, Section } from '../core/ui';
+import { Secret } from '../parts/copy';
 import {
   addSiteDomain,
   deleteSite,
@@ -29,8 +30,10 @@ import {
   type SettingsData,
   type SettingsFields,
 } from '../operations';
+import { changes } from '../parts/changes';
 import { KeepOld, OldSecret } from '../parts/secret';
 import { Transfer } from '../parts/transfer';
+import { zones } from './zones';
 
 type Site = NonNullable<SettingsData['site']>;
 
@@ -94,14 +97,9 @@ interface PartProps {
   edit: boolean;
 }
 
-/** zones returns the time zones that the browser knows, with UTC and the current one. */
-const zones = (current: string): [string, string][] =>
-  [...new Set(['UTC', current, ...Intl.supportedValuesOf('timeZone')])].map((zone) => [zone, zone.replace(/_/g, ' ')]);
-
 function General({ site, show, edit }: PartProps) {
-  const save = async (values: Values): Promise<UserError[]> => {
-    const input = {
-      siteId: site.id,
+  const save = async (values: Values, form: HTMLFormElement): Promise<UserError[]> => {
+    const all = {
       name: values['name'] ?? '',
       timeZone: values['timeZone'] ?? site.timeZone,
       automaticEvents: 'automaticEvents' in values,
@@ -109,7 +107,7 @@ function General({ site, show, edit }: PartProps) {
       measureEcommerce: 'measureEcommerce' in values,
       allowPseudonymousUserId: 'allowPseudonymousUserId' in values,
     };
-    return show((await updateSite({ input })).updateSite);
+    return show((await updateSite({ input: { siteId: site.id, ...changes(form, all) } })).updateSite);
   };
   return (
     <Section title={t('settings.general')}>
@@ -193,10 +191,21 @@ function Domains({ site, show, edit }: PartProps) {
   );
 }
 
+/** inLine adds the line of a wrong address to its error. The same address in several lines is named by its first one. */
+function inLine(error: UserError, text: string, list: string[]): UserError {
+  const address = list[Number(error.field?.[2])];
+  if (!address) return error;
+
+  const n = text.split('\n').findIndex((line) => line.split(/[\s,]+/).includes(address)) + 1;
+  return { ...error, code: '', message: t('settings.inLine', { n, address, error: userErrorText(error) }) };
+}
+
 function Excluded({ site, show, edit }: PartProps) {
-  const save = async ({ excludedAddresses = '' }: Values): Promise<UserError[]> => {
-    const list = excludedAddresses.split(/[\s,]+/).filter(Boolean);
-    return show((await updateSite({ input: { siteId: site.id, excludedAddresses: list } })).updateSite);
+  const save = async (values: Values, form: HTMLFormElement): Promise<UserError[]> => {
+    const list = (values['excludedAddresses'] ?? '').split(/[\s,]+/).filter(Boolean);
+    const input = { siteId: site.id, ...changes(form, { excludedAddresses: list }) };
+    const errors = show((await updateSite({ input })).updateSite);
+    return errors.map((error) => inLine(error, values['excludedAddresses'] ?? '', list));
   };
   return (
     <Section title={t('settings.excluded')} hint={t('settings.excludedHint')}>
@@ -276,6 +285,7 @@ function Plan({ site }: { site: Site }) {
         <strong>{site.plan.replace(/_/g, ' ')}</strong>
       </p>
       <Quota used={usage.pageviews} quota={usage.quota} share={usage.percent} label={t('quota.label')} />
+      <p class="hint">{t('quota.limit')}</p>
       <p class="hint">
         {t('settings.siteKey')}: <code>{site.siteKey}</code> · {t('settings.created', { date: date(site.createdAt) })}
       </p>

@@ -2,15 +2,16 @@
 import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { useQuery } from '../core/data';
-import { Confirm } from '../core/dialog';
 import { Field, Form, Password, Select, type Values } from '../core/form';
 import { date } from '../core/format';
 import { t } from '../core/language';
 import { SiteHeader } from '../core/site';
 import { Empty, Loaded, Missing } from '../core/states';
 import { announce, mayEdit } from '../core/store';
-import { Code, Secret, Section, Table, Time } from '../core/ui';
+import { Section, Table, Time } from '../core/ui';
+import { Code, Secret } from '../parts/copy';
 import { createSharedLink, revokeSharedLink, sharing, type SharedLinkFields, type SharingData } from '../operations';
+import { Ask } from '../parts/ask';
 
 const mostLinks = 50;
 
@@ -120,11 +121,10 @@ function Revoke({ link, reload }: { link: SharedLinkFields; reload(): Promise<vo
     return errors;
   };
   return (
-    <Confirm
+    <Ask
       button={t('sharing.revoke')}
-      title={t('sharing.revoke')}
+      label={t('sharing.revokeNamed', { name: link.name })}
       text={t('sharing.revokeText')}
-      name={link.name}
       run={run}
     />
   );

@@ -25,7 +25,7 @@ export function Usage({ id }: { id: string }) {
             <Section title={t('quota.label')} hint={t('usage.plan', { plan: site.plan.replace(/_/g, ' ') })}>
               <Quota used={usage.pageviews} quota={usage.quota} share={usage.percent} label={t('quota.label')} />
               <p class="hint">
-                {t('quota.resets')} <Time at={usage.resetsAt} />.
+                {t('quota.limit')} {t('quota.resets')} <Time at={usage.resetsAt} />.
               </p>
             </Section>
             {begun === 0 ? (

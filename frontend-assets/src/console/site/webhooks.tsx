@@ -9,7 +9,8 @@ import { t, translated } from '../core/language';
 import { SiteHeader } from '../core/site';
 import { Empty, Loaded, Missing } from '../core/states';
 import { announce, mayEdit } from '../core/store';
-import { Code, CopyButton, Section, Table, Time } from '../core/ui';
+import { Section, Table, Time } from '../core/ui';
+import { Code, CopyButton } from '../parts/copy';
 import {
   deliveries as readDeliveries,
   delivery as readDelivery,
@@ -27,6 +28,7 @@ import {
   type WebhookFields,
   type WebhooksData,
 } from '../operations';
+import { changes } from '../parts/changes';
 
 type Site = NonNullable<WebhooksData['site']>;
 
@@ -75,10 +77,10 @@ interface FormProps {
 function Conversion({ site, show }: FormProps) {
   const edit = mayEdit();
   const [secret, setSecret] = useState('');
-  const save = async (values: Values): Promise<UserError[]> => {
+  const save = async (values: Values, form: HTMLFormElement): Promise<UserError[]> => {
     const input = {
       siteId: site.id,
-      url: values['url'] ?? '',
+      ...changes(form, { url: values['url'] ?? '' }),
       ...(values['secret'] ? { secret: values['secret'] } : {}),
     };
     const errors = show((await setConversionWebhook({ input })).setConversionWebhook);
@@ -144,8 +146,10 @@ function Conversion({ site, show }: FormProps) {
 
 function Daily({ site, show, onSent }: FormProps & { onSent(): void }) {
   const edit = mayEdit();
-  const save = async ({ url = '' }: Values): Promise<UserError[]> =>
-    show((await setDailyExportWebhook({ input: { siteId: site.id, url } })).setDailyExportWebhook);
+  const save = async ({ url = '' }: Values, form: HTMLFormElement): Promise<UserError[]> => {
+    const input = { siteId: site.id, ...changes(form, { url }) };
+    return show((await setDailyExportWebhook({ input })).setDailyExportWebhook);
+  };
 
   const resend = async ({ date = '' }: Values): Promise<UserError[]> => {
     const payload = (await resendDailyExport({ input: { siteId: site.id, date } })).resendDailyExport;

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { define, load, table, test } from '../harness';
+import { define, load, loadSame, table, test } from '../harness';
 
 type Api = typeof import('../../../src/console/core/api');
+type Patiently = typeof import('../../../src/console/parts/patiently');
 
 /** Answers each request with the next of these bodies, and returns what was requested. */
 const answer = (...bodies: string[]): { query: string; variables: unknown }[] => {
@@ -82,7 +83,8 @@ test('mutations run one after the other, also after a failed one; queries do not
 });
 
 test('a call that the rate limit refuses is run again after the time that the server names', async () => {
-  const { Failure, patiently } = load<Api>('console/core/api');
+  const { Failure } = load<Api>('console/core/api');
+  const { patiently } = loadSame<Patiently>('console/parts/patiently');
   const waits: number[] = [];
   define({ setTimeout: (run: () => void, ms: number) => (waits.push(ms), queueMicrotask(run)) });
 
@@ -105,7 +107,8 @@ test('a call that the rate limit refuses is run again after the time that the se
 });
 
 test('the wait for a rate limit ends with an abort', async () => {
-  const { Failure, patiently } = load<Api>('console/core/api');
+  const { Failure } = load<Api>('console/core/api');
+  const { patiently } = loadSame<Patiently>('console/parts/patiently');
   define({ setTimeout: () => 0 });
   const stop = new AbortController();
   const refused = async (): Promise<never> => {

@@ -10,7 +10,7 @@ define({
   location: { hash: '' },
 });
 
-const { addressOf, selectionOf, viewOf, withFilter } = load<ViewModule>('console/core/view');
+const { addressOf, choiceOf, opened, selectionOf, viewOf, withFilter } = load<ViewModule>('console/core/view');
 const { csv } = load<Csv>('console/drilldown/csv');
 
 const read = (query: string) => viewOf(new URLSearchParams(query));
@@ -20,6 +20,8 @@ table(
   {
     defaults: { query: '?' },
     preset: { query: '?period=today&compare=year&dates=1' },
+    'preset of 28 days': { query: '?period=28d' },
+    'days to compare with': { query: '?period=7d&compare=2026-01-31&dates=1' },
     dates: { query: '?from=2026-01-31&to=2026-02-28' },
     filters: { query: '?f=page:is:/a,/b&f=channel:is_not:direct&f=source:is:' },
     'signs in a value': { query: '?f=page:contains:a%5C,b%5C:c%5C%5Cd%26e%20%C3%BC' },
@@ -33,7 +35,7 @@ table(
 
 test('an address keeps the fragment of the page, the token of a shared link', () => {
   location.hash = '#tgl_secret';
-  assert.equal(addressOf(read('?period=today'), { period: '28d' }), '?#tgl_secret');
+  assert.equal(addressOf(read('?period=today'), { period: '28d' }), '?period=28d#tgl_secret');
   assert.equal(addressOf(read('?f=page:is:%23a')), '?f=page:is:%23a#tgl_secret');
   location.hash = '';
 });
@@ -43,6 +45,7 @@ table(
   {
     period: { query: '?period=century' },
     'inherited name': { query: '?period=constructor' },
+    comparison: { query: '?compare=yesterday' },
     'half a period': { query: '?from=2026-01-01' },
     'no day': { query: '?from=2026-01-01&to=tomorrow' },
     dimension: { query: '?f=eyes:is:blue' },
@@ -72,11 +75,34 @@ test('a filter survives its address', () => {
 
 test('a selection has the variables of the operations', () => {
   assert.deepEqual(selectionOf(read('?compare=year&dates=1&f=page:is:/')), {
-    period: { preset: 'LAST_28_DAYS' },
+    period: null,
     filters: [{ dimension: 'PAGE', operator: 'IS', values: ['/'] }],
     compare: { kind: 'PREVIOUS_YEAR', matchDayOfWeek: false },
   });
   assert.equal(selectionOf(read('?period=all&compare=previous')).compare, null);
+  assert.deepEqual(selectionOf(read('?period=28d&compare=2026-01-31&dates=1')), {
+    period: { preset: 'LAST_28_DAYS' },
+    filters: [],
+    compare: { from: '2026-01-31', matchDayOfWeek: false },
+  });
+});
+
+test('an address without a period opens what the server chooses', () => {
+  const week = { preset: 'LAST_7_DAYS', compare: 'PREVIOUS_YEAR', matchDayOfWeek: false } as const;
+  const address = (query: string, opens?: Parameters<typeof opened>[1]) => addressOf(opened(read(query), opens));
+  assert.equal(address('?f=page:is:/', week), '?period=7d&compare=year&dates=1&f=page:is:/');
+  assert.equal(address('?compare=previous', week), '?period=7d&compare=previous');
+  assert.equal(address('?period=today', week), '?period=today');
+  assert.equal(address('?from=2026-01-31&to=2026-02-28', week), '?from=2026-01-31&to=2026-02-28');
+  assert.equal(address(''), '?period=28d');
+});
+
+test('the server keeps presets and comparisons, and no dates', () => {
+  const week = { preset: 'LAST_7_DAYS', compare: 'PREVIOUS_YEAR', matchDayOfWeek: false };
+  assert.deepEqual(choiceOf(read('?period=7d&compare=year&dates=1')), week);
+  assert.deepEqual(choiceOf(read('?period=7d')), { ...week, compare: null, matchDayOfWeek: true });
+  assert.equal(choiceOf(read('?from=2026-01-31&to=2026-02-28')), undefined);
+  assert.equal(choiceOf(read('?period=7d&compare=2026-01-31')), undefined);
 });
 
 test('a filter replaces one of the same kind', () => {

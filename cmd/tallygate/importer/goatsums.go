@@ -1,0 +1,251 @@
+package importer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tallygate/tallygate/dataplane/analytics"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/reports/scan"
+)
+
+// goatSums reads the sums that GoatCounter keeps without single page views: how often a session viewed a path for the
+// first time, by hour, path and referrer.
+type goatSums struct {
+	*sums
+	api  *goatAPI
+	zone *time.Location
+	rows int64
+
+	wanted map[model.Day]bool // days that are imported
+	events map[model.Day]map[int64]bool
+}
+
+// goatWindow is how many days of a list of paths are read with one call.
+const goatWindow = 180
+
+// FetchGoatCounter reads the sums of the GoatCounter site at an address from its API, with a token.
+func FetchGoatCounter(ctx context.Context, address, token string, zone *time.Location, o Options) (*Result, error) {
+	api, err := newGoatAPI(address, token, o.Client)
+	if err != nil {
+		return nil, err
+	}
+
+	r := &Result{Import: reports.Import{Source: model.ImportGoatCounterSums}}
+	days := &dayFilter{Options: o, ctx: ctx, result: r}
+	g := &goatSums{
+		sums: newSums(days), api: api, zone: zone, wanted: make(map[model.Day]bool),
+		events: make(map[model.Day]map[int64]bool),
+	}
+	if err := g.read(ctx); err != nil {
+		return nil, err
+	}
+	if err := g.finish(r); err != nil {
+		return nil, err
+	}
+
+	r.Files = []File{{Name: address, Rows: g.rows}}
+	r.Notes = append(r.Notes, model.ImportNote{Code: model.NoteGoatCounts})
+	return checked(r, days)
+}
+
+// read reads all days that are imported.
+func (g *goatSums) read(ctx context.Context) error {
+	if err := g.api.checkZone(ctx); err != nil {
+		return err
+	}
+	if err := g.readDays(ctx); err != nil {
+		return err
+	}
+	if len(g.wanted) == 0 {
+		return nil
+	}
+
+	ids, err := g.api.paths(ctx)
+	if err != nil {
+		return err
+	}
+	days, lists, done := g.sortedDays(), (len(ids)+goatList-1)/goatList, 0
+	step := func(err error) error {
+		if done++; err == nil && g.days.Progress != nil {
+			g.days.Progress(float64(done) / float64(len(days)+lists))
+		}
+		return err
+	}
+	for list := range slices.Chunk(ids, goatList) {
+		if err := step(g.readPaths(ctx, list)); err != nil {
+			return err
+		}
+	}
+	for _, day := range days {
+		if err := step(g.readRefs(ctx, day)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dayOf returns the day of the site's time zone in which an hour begins.
+func (g *goatSums) dayOf(hour time.Time) model.Day { return scan.DateOf(hour.In(g.zone)).Number() }
+
+// start returns the time at which a day begins.
+func (g *goatSums) start(day model.Day) time.Time { return scan.DateOfNumber(day).Start(g.zone) }
+
+func (g *goatSums) sortedDays() []model.Day { return slices.Sorted(maps.Keys(g.wanted)) }
+
+// readDays finds the days that have counts and are imported.
+func (g *goatSums) readDays(ctx context.Context) error {
+	stats, err := g.api.totals(ctx)
+	if err != nil {
+		return err
+	}
+
+	seen := make(map[model.Day]bool)
+	for i := range stats {
+		err := stats[i].each(func(hour time.Time, _ int64) error {
+			if day := g.dayOf(hour); !seen[day] {
+				seen[day] = true
+				if g.days.keeps(day, false) {
+					g.wanted[day] = true
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readPaths adds the counts of paths.
+func (g *goatSums) readPaths(ctx context.Context, ids []int64) error {
+	days := g.sortedDays()
+	end := g.start(days[len(days)-1] + 1)
+	for from := g.start(days[0]); from.Before(end); from = from.AddDate(0, 0, goatWindow) {
+		// The API adds whole UTC days to each end of the window; addHours leaves out hours of other windows.
+		until := from.AddDate(0, 0, goatWindow)
+		if until.After(end) {
+			until = end
+		}
+
+		add := func(path *goatPath) error { return g.addHours(path, from, until) }
+		if err := g.api.hits(ctx, from, until.Add(-time.Second), ids, add); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addHours adds the counts of a path from a time until before another one.
+func (g *goatSums) addHours(path *goatPath, from, until time.Time) error {
+	for i := range path.Stats {
+		err := path.Stats[i].each(func(hour time.Time, n int64) error {
+			if hour.Before(from) || !hour.Before(until) {
+				return nil
+			}
+			return g.addPath(path, g.dayOf(hour), n)
+		})
+		if err != nil {
+			return fmt.Errorf("the path %.80q: %w", path.Path, err)
+		}
+	}
+	return nil
+}
+
+// addPath adds n first views of a path, or first events, by sessions on a day.
+func (g *goatSums) addPath(path *goatPath, day model.Day, n int64) error {
+	if !g.wanted[day] {
+		return nil
+	}
+
+	g.rows++
+	text := model.Storable(path.Path, model.MaxFilterText)
+	if !path.Event {
+		sum := &reports.ImportFigure{Day: day, Visitors: n, Pageviews: n}
+		if err := g.add(model.DimensionPage, goatPage(text), sum); err != nil {
+			return err
+		}
+		return g.add("", "", &reports.ImportFigure{Day: day, Pageviews: n})
+	}
+
+	if g.events[day] == nil {
+		g.events[day] = make(map[int64]bool)
+	}
+	if !g.events[day][path.ID] {
+		g.events[day][path.ID] = true
+		g.days.spend(eventBytes)
+	}
+	if err := g.add(model.DimensionEvent, eventName(text), &reports.ImportFigure{Day: day, Visitors: n, Events: n}); err != nil {
+		return err
+	}
+	return g.add("", "", &reports.ImportFigure{Day: day}) // the events of the totals are added in finish
+}
+
+// readRefs adds the counts of the referrers of page views on a day.
+func (g *goatSums) readRefs(ctx context.Context, day model.Day) error {
+	counts := make(map[goatRef]int64)
+	from, until := g.start(day), g.start(day+1)
+	if err := g.api.refs(ctx, from, until, nil, 1, counts); err != nil {
+		return err
+	}
+
+	// The API adds up page views and events.
+	for list := range slices.Chunk(slices.Sorted(maps.Keys(g.events[day])), goatList) {
+		some := make(map[int64]bool, len(list))
+		for _, id := range list {
+			some[id] = true
+		}
+		if err := g.api.refs(ctx, from, until, some, -1, counts); err != nil {
+			return err
+		}
+	}
+
+	for ref, n := range counts {
+		if n < 0 {
+			return fmt.Errorf("on %v more events than hits have the referrer %.40q", day, ref.name)
+		}
+		if n == 0 {
+			continue
+		}
+		if err := g.addRef(ref, day, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addRef adds n first views with a referrer on a day.
+func (g *goatSums) addRef(ref goatRef, day model.Day, n int64) error {
+	name := model.Storable(ref.name, model.MaxFilterText)
+	from, err := goatOrigin(name, ref.scheme, g.days.Domains)
+	if err != nil {
+		return err
+	}
+
+	// A page of the site itself is the referrer of all but the first page of a visit.
+	if from.referrer == "" && name != "" && ref.scheme != "c" {
+		if host, _ := analytics.ReferringPage(address(name), nil); host != "" {
+			return nil
+		}
+	}
+
+	g.rows++
+	sum := &reports.ImportFigure{Day: day, Visitors: n}
+	host, _, _ := strings.Cut(from.referrer, "/")
+	return g.addOrigin(cmp.Or(from.campaign.Source, host), &from, sum, model.DimensionUTMSource)
+}
+
+// goatPage returns the path of a page as it is stored. GoatCounter stores some without a slash.
+func goatPage(path string) string {
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	return pathOf(path)
+}

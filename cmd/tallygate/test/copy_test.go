@@ -1,0 +1,248 @@
+package test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/demo/history"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+)
+
+// figureQueries are what owners read, besides the rows.
+var figureQueries = []string{
+	`report(period: {from: "FROM", to: "TO"}) {
+		totals { visitors visits pageviews bounceRate engagementTime scrollDepth events revenue { currency gross refunded purchases } }
+		series { start metrics { visitors pageviews events } }
+		pages: breakdown(by: PAGE, first: 500) { nodes { value metrics { visitors pageviews exitRate timeOnPage } } }
+		channels: breakdown(by: CHANNEL, first: 100) { nodes { value metrics { visitors visits } } }
+		events: breakdown(by: EVENT, first: 100) { nodes { value metrics { visitors events } } }
+	}`,
+	`domain name siteKey usage { pageviews } deliveries(first: 20) { nodes { id event state } }`,
+}
+
+// figures returns what the owner of a site can read of it, as the service sends it.
+func (r *rotation) figures(p *process) map[string]string {
+	r.t.Helper()
+	r.owner.control = "http://" + p.addr["control"]
+
+	today := time.Now().UTC()
+	period := strings.NewReplacer("FROM", today.AddDate(0, 0, -91).Format(time.DateOnly), "TO", today.Format(time.DateOnly))
+	all := make(map[string]string)
+	for _, fields := range figureQueries {
+		var answer json.RawMessage
+		r.owner.do(`{ site(id: "`+r.site.ID+`") { `+period.Replace(fields)+` } }`, &answer)
+		all[fields[:20]] = string(answer)
+	}
+	var log json.RawMessage
+	r.owner.do(`{ account { auditLog(first: 100) { nodes { at action actor { kind email } changes { __typename } } } } }`, &log)
+	all["audit log"] = string(log)
+
+	for _, kind := range []string{"pageviews", "events"} {
+		query := url.Values{"site_id": {r.site.ID}, "type": {kind}, "from": {"2000-01-01"}, "to": {"2100-01-01"},
+			"limit": {"50000"}, "format": {"csv"}}
+		all[kind] = string(r.owner.download(query.Encode()))
+	}
+	return all
+}
+
+// wantFigures compares all figures byte by byte.
+func (r *rotation) wantFigures(p *process, want map[string]string) {
+	r.t.Helper()
+	got := r.figures(p)
+	for name, text := range want {
+		if got[name] != text {
+			r.t.Errorf("%s: after the copy %d bytes that differ from the %d before:\n%.2000s\nwant\n%.2000s", name, len(got[name]),
+				len(text), got[name], text)
+		}
+	}
+}
+
+// fillHistory stores 90 days of hits with their reports.
+func (r *rotation) fillHistory() {
+	r.t.Helper()
+	d, err := db.Open(r.database)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer d.Close()
+	d.UseApplicationKey([]byte(firstKey))
+
+	rows, err := dbtest.Rows[history.Shop](d, "SELECT s.account_id, s.id AS site_id, k.id AS sitekey_id FROM sites AS s, sitekeys AS k")
+	if err != nil || len(rows) != 1 {
+		r.t.Fatal(rows, err)
+	}
+	if err := dbtest.Exec(d, "DELETE FROM report_days"); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := history.Fill(r.t.Context(), d, rows[0], time.Now().UTC().Truncate(24*time.Hour)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// move copies the installation, and returns the settings of a service on the copy.
+func (r *rotation) move(target string, settings map[string]string) map[string]string {
+	r.t.Helper()
+	status, out, log := tallygate(r.t, settings, "admin", "copy", "--to", target)
+	if status != 0 || !strings.Contains(out, "and compared each.\n") || !strings.Contains(out, "Checked ") {
+		r.t.Fatalf("copy: exit status %d\n%s%s", status, out, log)
+	}
+	r.t.Log(out)
+
+	moved := r.with(map[string]string{"TALLYGATE_DATA_DIR": r.t.TempDir(), "TALLYGATE_DATABASE_URL": target})
+	if path, isFile := db.SQLiteFile(target); isFile {
+		moved["TALLYGATE_DATA_DIR"] = filepath.Dir(path)
+		delete(moved, "TALLYGATE_DATABASE_URL")
+	}
+	return moved
+}
+
+// TestCopyInstallation moves an installation from SQLite to PostgreSQL and back. Its owner reads the same rows
+// and reports, byte by byte, and stays signed in; its visitor of today stays one visitor; its tokens, webhook
+// secrets and keys stay valid.
+func TestCopyInstallation(t *testing.T) {
+	testkit.SkipLong(t, "90 days of hits, copied twice")
+	t.Parallel()
+
+	r, p := newRotation(t, "sqlite:", firstKey)
+	p.signal(syscall.SIGTERM)
+	r.fillHistory()
+
+	p = r.start(nil)
+	r.view(p, "/before")
+	r.purchase(p)
+	token := r.token(p, p)
+	want := r.figures(p)
+	if n := strings.Count(want["pageviews"], "\n"); n < 1000 {
+		t.Fatalf("%d page views: this test shows nothing", n)
+	}
+
+	postgres := dbtest.EmptyPostgresURL(t)
+	if status, _, log := tallygate(t, r.settings, "admin", "copy", "--to", postgres); status != 1 ||
+		!strings.Contains(log, "is running on this data folder; stop it first") {
+		t.Errorf("copy while the service runs: exit status %d, %s", status, log)
+	}
+	p.signal(syscall.SIGTERM)
+
+	// There.
+	settings := r.move(postgres, r.settings)
+	wrong := map[string]string{"TALLYGATE_SECRET": wrongKey}
+	for name, value := range settings {
+		if wrong[name] == "" {
+			wrong[name] = value
+		}
+	}
+	if status, _, log := tallygate(t, wrong); status != 1 || !strings.Contains(log, "another application key") {
+		t.Errorf("a start with another key: exit status %d, %s", status, log)
+	}
+
+	p = start(t, settings, []string{"control", "data"})
+	r.wantFigures(p, want)
+	if !r.redeem(p, token) || r.redeem(p, token) {
+		t.Error("a token of before counts not once")
+	}
+	r.view(p, "/on-postgres")
+	r.purchase(p)
+	p.signal(syscall.SIGTERM)
+
+	// The process kept the report of today for some seconds.
+	p = start(t, settings, []string{"control", "data"})
+	want = r.figures(p)
+	r.wantOneVisitor()
+
+	if status, _, log := tallygate(t, settings, "admin", "copy", "--to", filepath.Join(t.TempDir(), "x.sqlite")); status != 1 ||
+		!strings.Contains(log, "stop all of them first") {
+		t.Errorf("copy while the service runs: exit status %d, %s", status, log)
+	}
+	p.signal(syscall.SIGTERM)
+
+	// And back.
+	settings = r.move("sqlite:"+filepath.Join(t.TempDir(), "tallygate.sqlite"), settings)
+	p = start(t, settings, []string{"control", "data"})
+	r.wantFigures(p, want)
+	if r.redeem(p, token) {
+		t.Error("a used token is valid again")
+	}
+	r.view(p, "/back")
+	r.purchase(p)
+	r.wantOneVisitor()
+}
+
+// wantOneVisitor checks that all page views of today are of one visitor.
+func (r *rotation) wantOneVisitor() {
+	r.t.Helper()
+	distinct := make(map[any]bool)
+	views := 0
+	for _, row := range r.owner.export(r.site.ID) {
+		if strings.HasPrefix(row["time"].(string), time.Now().UTC().Format(time.DateOnly)) {
+			distinct[row["visitor_id"]] = true
+			views++
+		}
+	}
+	if len(distinct) != 1 || views < 2 {
+		r.t.Errorf("%d page views of today are of %d visitors, want 1", views, len(distinct))
+	}
+}
+
+// TestCopyInterrupted kills the command while it copies, in vain starts the service on the target, and
+// continues the copy.
+func TestCopyInterrupted(t *testing.T) {
+	testkit.SkipLong(t, "90 days of hits, copied in parts")
+	t.Parallel()
+
+	r, p := newRotation(t, "sqlite:", firstKey)
+	p.signal(syscall.SIGTERM)
+	r.fillHistory()
+	postgres := dbtest.EmptyPostgresURL(t)
+	target := dbtest.Open(t, postgres)
+
+	for kills := 0; ; kills++ {
+		if kills > 100 {
+			t.Fatal("the copy does not advance")
+		}
+
+		cmd := newCommand(r.settings, "admin", "copy", "--to", postgres)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		kill := time.AfterFunc(time.Duration(500+200*kills)*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		err := cmd.Wait()
+		if kill.Stop() || err == nil {
+			if err != nil || kills == 0 {
+				t.Fatalf("after %d kills: %v\n%s", kills, err, out.String())
+			}
+			if kills > 0 && !strings.Contains(out.String(), "Continuing a copy") {
+				t.Logf("no copy had begun before it:\n%s", out.String())
+			}
+			break
+		}
+
+		if marks, err := dbtest.Rows[string](target, "SELECT value FROM settings WHERE name = 'copy_of'"); err != nil || len(marks) == 0 {
+			continue // killed before the target was migrated
+		}
+		status, _, log := tallygate(t, r.with(map[string]string{"TALLYGATE_DATABASE_URL": postgres}))
+		if status != 1 || !strings.Contains(log, `run \"tallygate admin copy\"`) {
+			t.Errorf("the service on half a copy: exit status %d, %s", status, log)
+		}
+	}
+
+	for _, table := range []string{"pageviews", "visits", "events", "report_segments"} {
+		source := dbtest.Open(t, r.database)
+		want, err := dbtest.Count(source, table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := dbtest.Count(target, table); got != want || err != nil {
+			t.Errorf("%s: %d rows, %v; want %d", table, got, err, want)
+		}
+	}
+}

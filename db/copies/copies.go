@@ -1,0 +1,331 @@
+// Package copies copies a whole installation into another database, of the same engine or the other one.
+//
+// The migrations give the list of tables, and the catalog gives columns and keys, so that a
+// later table or column is copied without a change here. Rows are copied in the order of their key, a
+// batch in each transaction. So the rows in the target are the progress: a copy that was killed continues
+// after as many rows as the target has. The setting db.CopySetting keeps the service off the target until
+// the end, and holds a digest of the source's settings, which a running service changes every few minutes:
+// a copy does not continue with a source that was used meanwhile. At the end all rows of both databases
+// are read and compared.
+package copies
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
+)
+
+// notCopied are tables that belong to one database.
+var notCopied = []string{
+	"schema_migrations",                                        // each database has its own list
+	"changes",                                                  // notices for running processes on SQLite
+	"detached_partitions",                                      // tables that PostgreSQL drops within a day
+	"day_salts_0", "day_salts_1", "day_salts_2", "day_salts_3", // package ingest copies the salts
+}
+
+// seeded are tables that migrations fill. They are small, and Finish replaces their rows.
+var seeded = []string{"cells", "claim_spaces", settingsTable}
+
+const settingsTable = "settings"
+
+// Copy is a copy of an installation. No process may use either database meanwhile.
+type Copy struct {
+	from, to *db.DB
+	now      model.Instant
+	progress func(table string, rows, total int64)
+
+	tables []table // in an order in which a row's references are there before it
+	rows   int64
+}
+
+// New returns a copy from one database into another one. progress is called after each batch.
+func New(from, to *db.DB, now time.Time, progress func(table string, rows, total int64)) *Copy {
+	return &Copy{from: from, to: to, now: model.At(now), progress: progress}
+}
+
+// Tables returns how many tables are copied, after Begin.
+func (c *Copy) Tables() int { return len(c.tables) }
+
+// Rows returns how many rows the installation has, after Run.
+func (c *Copy) Rows() int64 { return c.rows }
+
+// Begin checks the source, and migrates and marks the target, which must be empty or hold an unfinished
+// copy of the same source. It changes nothing in the source.
+func (c *Copy) Begin(ctx context.Context) (resumed bool, err error) {
+	if err := c.checkSource(ctx); err != nil {
+		return false, err
+	}
+	if err := c.to.Ping(ctx); err != nil {
+		return false, fmt.Errorf("the target does not answer; create an empty database, or correct its address: %w", err)
+	}
+
+	same, err := isSame(ctx, c.from, c.to)
+	if err != nil {
+		return false, err
+	}
+	if same {
+		return false, errors.New("the target is the database to copy; name an empty one")
+	}
+
+	resumed, err = c.migrateTarget(ctx)
+	if err != nil {
+		return false, fmt.Errorf("prepare the target: %w", err)
+	}
+	if c.tables, err = c.list(ctx); err != nil {
+		return false, err
+	}
+	return resumed, c.mark(ctx)
+}
+
+// checkSource returns an error that says what to do before the installation can be copied.
+func (c *Copy) checkSource(ctx context.Context) error {
+	schema, err := c.from.Schema(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(schema.Unknown) > 0:
+		return fmt.Errorf("a newer program has migrated this database (%s); copy it with that program", schema.Unknown[0])
+	case len(schema.Pending) > 0:
+		return fmt.Errorf("%d migrations are pending; run \"tallygate migrate\" first", len(schema.Pending))
+	}
+
+	others, err := c.from.OtherConnections(ctx)
+	if err != nil {
+		return fmt.Errorf("look for other processes: %w", err)
+	}
+	if others > 0 {
+		return fmt.Errorf("other Tallygate processes have %d connections to the database; stop all of them first", others)
+	}
+
+	cells, err := c.from.Cells(ctx)
+	if err != nil {
+		return err
+	}
+	if len(cells) > 1 {
+		return fmt.Errorf("the installation has %d cells, and a copy has one; copy a database with cells with pg_dump, "+
+			"see docs/backup.md", len(cells))
+	}
+
+	return c.checkSlots(ctx)
+}
+
+// checkSlots returns an error if sites have several usage slots and the target is SQLite, where a site has
+// one slot.
+func (c *Copy) checkSlots(ctx context.Context) error {
+	if c.to.IsPostgres() || !c.from.IsPostgres() {
+		return nil
+	}
+
+	var keys []string
+	err := c.from.Read.NewSelect().Table("sites").Column("site_key").Where("usage_slots > 1").Order("id").Scan(ctx, &keys)
+	if err == nil && len(keys) > 0 {
+		err = fmt.Errorf("%d sites have usage slots, which SQLite has not; run \"tallygate admin set-slots %s 1\" first",
+			len(keys), keys[0])
+	}
+	return err
+}
+
+// isSame reports whether both are one database.
+func isSame(ctx context.Context, a, b *db.DB) (bool, error) {
+	if a.IsPostgres() != b.IsPostgres() {
+		return false, nil
+	}
+
+	var identities [2]string
+	for i, d := range []*db.DB{a, b} {
+		if !d.IsPostgres() {
+			// Opening the target has created the file.
+			path, err := filepath.EvalSymlinks(d.SQLitePath)
+			if err == nil {
+				identities[i], err = filepath.Abs(path)
+			}
+			if err != nil {
+				return false, err
+			}
+			continue
+		}
+
+		err := d.Read.NewRaw("SELECT pg_postmaster_start_time()::text || ' ' || oid || ' ' || current_schema() "+
+			"FROM pg_database WHERE datname = current_database()").Scan(ctx, &identities[i])
+		if err != nil {
+			return false, err
+		}
+	}
+
+	return identities[0] == identities[1], nil
+}
+
+// migrateTarget migrates an empty target. resumed reports that it holds an unfinished copy.
+func (c *Copy) migrateTarget(ctx context.Context) (resumed bool, err error) {
+	err = c.to.Migrate(ctx, c.now.Time)
+	if !errors.Is(err, db.ErrUnfinishedCopy) {
+		return false, err
+	}
+
+	schema, err := c.to.Schema(ctx)
+	if errors.Is(err, db.ErrUnfinishedCopy) {
+		err = nil
+	}
+	if err == nil && len(schema.Pending)+len(schema.Unknown) > 0 {
+		err = errors.New("another version of the program began this copy; continue with that version, or empty the " +
+			"target and begin again")
+	}
+	return true, err
+}
+
+// mark stores the mark of an unfinished copy, or compares it with the source. A target without one must have
+// no rows.
+func (c *Copy) mark(ctx context.Context) error {
+	digest, err := settingsDigest(ctx, c.from)
+	if err != nil {
+		return err
+	}
+
+	return c.to.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		var marks []string
+		err := tx.NewSelect().Table(settingsTable).Column("value").Where("name = ?", db.CopySetting).Scan(ctx, &marks)
+		switch {
+		case err != nil:
+			return err
+		case len(marks) > 0 && marks[0] != digest:
+			return errors.New("the target holds an unfinished copy of another installation, or this one was used since " +
+				"that copy began; empty the target and begin again")
+		case len(marks) > 0:
+			return nil
+		}
+
+		if err := c.refuseRows(ctx, tx); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, ?)", db.CopySetting, digest)
+		return err
+	})
+}
+
+// refuseRows returns an error for a target with rows that no migration makes.
+func (c *Copy) refuseRows(ctx context.Context, tx *db.Tx) error {
+	for _, t := range c.tables {
+		q := tx.NewSelect().Table(t.name)
+		switch {
+		case t.name == settingsTable:
+			q.Where("name <> 'oldest_program'")
+		case t.isSeeded():
+			continue
+		}
+
+		used, err := q.Exists(ctx)
+		if err != nil {
+			return err
+		}
+		if used {
+			return fmt.Errorf("the target is in use: its table %s has rows; name an empty database", t.name)
+		}
+	}
+	return nil
+}
+
+// settingsDigest identifies the state of an installation.
+func settingsDigest(ctx context.Context, d *db.DB) (string, error) {
+	var rows []struct{ Name, Value string }
+	err := d.Read.NewSelect().Table(settingsTable).Column("name", "value").Scan(ctx, &rows)
+	if err != nil {
+		return "", err
+	}
+
+	lines := make([]string, len(rows))
+	for i, row := range rows {
+		lines[i] = fmt.Sprintf("%q=%q", row.Name, row.Value)
+	}
+	slices.Sort(lines)
+
+	sum := sha256.Sum256(fmt.Append(nil, lines))
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// Run copies the rows, in as many calls as it takes, and compares them. Begin must have succeeded.
+func (c *Copy) Run(ctx context.Context) error {
+	// Rows that arrive before their partition would be moved again.
+	oldest, err := retention.New(c.from).OldestHit(ctx)
+	if err != nil {
+		return err
+	}
+	if oldest == 0 {
+		oldest = c.now
+	}
+	if err := retention.New(c.to).EnsurePartitionsSince(ctx, oldest, c.now); err != nil {
+		return fmt.Errorf("create the target's partitions: %w", err)
+	}
+
+	for _, t := range c.tables {
+		if t.isSeeded() {
+			continue
+		}
+		if err := c.copyTable(ctx, t); err != nil {
+			return fmt.Errorf("copy the table %s: %w", t.name, err)
+		}
+	}
+
+	if err := c.copySequences(ctx); err != nil {
+		return fmt.Errorf("copy the next ids: %w", err)
+	}
+
+	// Housekeeping destroys the salts of the days before yesterday.
+	if err := ingest.New(c.from).CopyDaySalts(ctx, c.now.Day()-1, ingest.New(c.to)); err != nil {
+		return err
+	}
+
+	return c.compare(ctx)
+}
+
+// Finish makes the target an installation that can be started, in one transaction. Run must have succeeded.
+func (c *Copy) Finish(ctx context.Context) error {
+	err := c.to.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		for _, t := range c.tables {
+			if !t.isSeeded() {
+				continue
+			}
+			if err := c.replace(ctx, tx, t); err != nil {
+				return fmt.Errorf("copy the table %s: %w", t.name, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+
+	digest, err := settingsDigest(ctx, c.from)
+	if err != nil {
+		return err
+	}
+	copied, err := settingsDigest(ctx, c.to)
+	if err == nil && copied != digest {
+		err = errors.New("the settings differ after the copy; empty the target and begin again")
+	}
+	return err
+}
+
+// replace replaces all rows of a small table.
+func (c *Copy) replace(ctx context.Context, tx *db.Tx, t table) error {
+	rows, err := t.readAll(ctx, c.from)
+	if err != nil {
+		return err
+	}
+
+	if _, err := tx.ExecContext(ctx, "DELETE FROM ?", bun.Ident(t.name)); err != nil {
+		return err
+	}
+	return t.insert(ctx, tx.Tx.Tx, c.to, rows)
+}

@@ -1,0 +1,471 @@
+package copies
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
+)
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+
+var now = dbtest.Noon.Time()
+
+// open opens a new database, without the later columns of dbtest's templates.
+func open(t *testing.T, engine string) *db.DB {
+	t.Helper()
+	databaseURL := "sqlite:" + filepath.Join(t.TempDir(), "test.sqlite")
+	if engine == "postgres" {
+		databaseURL = dbtest.EmptyPostgresURL(t)
+	}
+
+	d, err := db.OpenWith(databaseURL, db.Options{}.ForCopy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// source returns a migrated database in which each table that is copied has rows of each kind of value.
+func source(t *testing.T, engine string) *db.DB {
+	t.Helper()
+	d := open(t, engine)
+	if err := d.Migrate(t.Context(), time.Now); err != nil {
+		t.Fatal(err)
+	}
+
+	tables, err := tablesOf(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	references, err := referencesOf(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for _, table := range inOrder(tables, references) {
+		var rows []row
+		for n := range sampleRows {
+			rows = append(rows, sample(t, d, table, int64(n)))
+		}
+		if table.name == "cells" {
+			rows = nil // PostgreSQL would have the schemas of the cells
+		}
+		if err := table.write(t.Context(), d, rows); err != nil {
+			t.Fatalf("fill %s: %v", table.name, err)
+		}
+	}
+	return d
+}
+
+// sampleRows is the number of sample rows of each table.
+const sampleRows = 5
+
+// sample returns the n-th sample row of a table. Ids are n+1, so that all references have rows.
+func sample(t *testing.T, d *db.DB, table table, n int64) row {
+	t.Helper()
+
+	nullable, err := dbtest.Rows[string](d, nullableQuery(d), table.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	r := make(row, len(table.columns))
+	for i, column := range table.columns {
+		isKey := slices.Contains(table.key, i)
+		switch {
+		case n == 0 && slices.Contains(nullable, column.name):
+			continue
+		case column.name == "cell" || column.name == "usage_slots":
+			r[i] = int64(1)
+		case column.kind == booleans:
+			r[i] = n%2 == 0
+		case column.kind == texts:
+			r[i] = fmt.Sprintf("%s %d: ä\u2028\"'\\ %c", column.name, n, 'z'-n)
+		case column.kind == blobs && n == 1 && !isKey && !strings.HasSuffix(column.name, "_hash"):
+			r[i] = []byte{}
+		case column.kind == blobs:
+			r[i] = []byte{0, byte(n), 0xff, '\\', 'x'}
+		case column.name == "at":
+			r[i] = int64(model.At(now.AddDate(0, int(-n), 0)))
+		case column.name == "day" && (table.name == "visits" || table.name == "engagement"):
+			r[i] = int64(model.At(now.AddDate(0, int(-n), 0)).Day())
+		case column.name == "visitor":
+			r[i] = -1<<62 + n
+		case column.name == "state":
+			r[i] = n // one import of a site is loading
+		default:
+			r[i] = n + 1
+		}
+	}
+	return r
+}
+
+// nullableQuery lists the columns of a table that can be NULL.
+func nullableQuery(d *db.DB) string {
+	if d.IsPostgres() {
+		return "SELECT attname FROM pg_attribute WHERE attrelid = ?::regclass AND attnum > 0 AND NOT attisdropped AND NOT attnotnull"
+	}
+	return `SELECT name FROM pragma_table_info(?) WHERE "notnull" = 0 AND pk = 0`
+}
+
+// contents returns the rows of each table that is copied, as texts in order.
+func contents(t *testing.T, d *db.DB) map[string][]string {
+	t.Helper()
+	tables, err := tablesOf(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	all := make(map[string][]string)
+	for _, table := range tables {
+		rows, err := table.readAll(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rows {
+			text := ""
+			for i, column := range table.columns {
+				text += fmt.Sprintf(" %s=%T %q", column.name, r[i], fmt.Sprint(r[i]))
+			}
+			all[table.name] = append(all[table.name], text)
+		}
+		slices.Sort(all[table.name])
+	}
+	return all
+}
+
+// copyAll copies an installation.
+func copyAll(ctx context.Context, from, to *db.DB) (*Copy, error) {
+	c := New(from, to, now, func(string, int64, int64) {})
+	if _, err := c.Begin(ctx); err != nil {
+		return c, err
+	}
+	if err := c.Run(ctx); err != nil {
+		return c, err
+	}
+	return c, c.Finish(ctx)
+}
+
+// eachPair runs a test for the pairs of engines.
+func eachPair(t *testing.T, test func(t *testing.T, from, to string)) {
+	t.Helper()
+	for _, pair := range [][2]string{{"sqlite", "postgres"}, {"postgres", "sqlite"}, {"sqlite", "sqlite"}, {"postgres", "postgres"}} {
+		t.Run(pair[0]+" to "+pair[1], func(t *testing.T) { test(t, pair[0], pair[1]) })
+	}
+}
+
+// TestCopyEverything fills each table of the program, copies the installation, and compares each column of
+// each row, the next ids and the salts. A new table of a migration is filled as well.
+func TestCopyEverything(t *testing.T) {
+	t.Parallel()
+	eachPair(t, func(t *testing.T, from, to string) {
+		source, target := source(t, from), open(t, to)
+		salts := make(map[model.Day][]byte)
+		for _, day := range []model.Day{dbtest.Noon.Day() - 2, dbtest.Noon.Day() - 1, dbtest.Noon.Day()} {
+			salt, err := ingest.New(source).DaySalt(t.Context(), day)
+			if err != nil {
+				t.Fatal(err)
+			}
+			salts[day] = salt
+		}
+
+		// The newest account was deleted.
+		if err := dbtest.Exec(source, "INSERT INTO accounts (id, name, created_at) VALUES (70, 'gone', 1)"); err != nil {
+			t.Fatal(err)
+		}
+		if source.IsPostgres() {
+			if err := dbtest.Exec(source, "SELECT setval(pg_get_serial_sequence('accounts', 'id'), 70)"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := dbtest.Exec(source, "DELETE FROM accounts WHERE id = 70"); err != nil {
+			t.Fatal(err)
+		}
+
+		before := contents(t, source)
+		for table, rows := range before {
+			if len(rows) < sampleRows && table != "cells" {
+				t.Errorf("the table %s has %d rows: this test compares nothing", table, len(rows))
+			}
+		}
+
+		c, err := copyAll(t.Context(), source, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Rows() < int64(50*sampleRows) {
+			t.Errorf("%d rows are counted", c.Rows())
+		}
+
+		after := contents(t, target)
+		for table, rows := range before {
+			if !slices.Equal(rows, after[table]) {
+				t.Errorf("%s: copied\n%s\nwant\n%s", table, strings.Join(after[table], "\n"), strings.Join(rows, "\n"))
+			}
+		}
+		wantEqual(t, "the source", contents(t, source), before)
+
+		wantNextID(t, target, 71)
+		wantSalts(t, target, salts)
+		wantPartitions(t, target)
+
+		// A started service compares the settings of the program with the schema.
+		if err := target.Migrate(t.Context(), time.Now); err != nil {
+			t.Errorf("the copy cannot be used: %v", err)
+		}
+	})
+}
+
+func wantEqual(t *testing.T, what string, got, want map[string][]string) {
+	t.Helper()
+	for table, rows := range want {
+		if !slices.Equal(got[table], rows) {
+			t.Errorf("%s of %s has changed", table, what)
+		}
+	}
+}
+
+// wantNextID checks that no id of a deleted row comes back.
+func wantNextID(t *testing.T, d *db.DB, want int64) {
+	t.Helper()
+	ids, err := dbtest.Rows[int64](d, "INSERT INTO accounts (name, created_at) VALUES ('next', 1) RETURNING id")
+	if d.IsPostgres() && (err != nil || len(ids) != 1 || ids[0] != want) {
+		t.Errorf("the next id is %v, %v; want %d", ids, err, want)
+	}
+	if !d.IsPostgres() {
+		seq, err := dbtest.Rows[int64](d, "SELECT seq FROM sqlite_sequence WHERE name = 'accounts'")
+		if err != nil || len(seq) != 1 || seq[0] < want-1 {
+			t.Errorf("the last id is %v, %v; want %d", seq, err, want-1)
+		}
+	}
+}
+
+// wantSalts checks that the copy has the salts in use of the source, and no older one.
+func wantSalts(t *testing.T, d *db.DB, salts map[model.Day][]byte) {
+	t.Helper()
+	days, err := ingest.New(d).SaltDays(t.Context())
+	if err != nil || len(days) != len(salts)-1 {
+		t.Errorf("salts of %v, %v", days, err)
+	}
+	for _, day := range days {
+		salt, err := ingest.New(d).DaySalt(t.Context(), day)
+		if err != nil || !bytes.Equal(salt, salts[day]) {
+			t.Errorf("the salt of %v is %x, %v; want %x", day, salt, err, salts[day])
+		}
+	}
+}
+
+// wantPartitions checks that no hit is in a default partition.
+func wantPartitions(t *testing.T, d *db.DB) {
+	t.Helper()
+	if !d.IsPostgres() {
+		return
+	}
+	for _, table := range []string{"visits", "pageviews", "engagement", "events"} {
+		if n, err := dbtest.Count(d, table+"_default"); n != 0 || err != nil {
+			t.Errorf("%d rows of %s have no partition, %v", n, table, err)
+		}
+	}
+}
+
+// TestCopyResumes interrupts a copy after each batch, and continues it. Meanwhile no service can start on the
+// target, and a copy of another installation cannot continue it.
+func TestCopyResumes(t *testing.T) {
+	t.Parallel()
+	eachPair(t, func(t *testing.T, from, to string) {
+		source, target := source(t, from), open(t, to)
+		want := contents(t, source)
+
+		stopped := errors.New("stopped")
+		finished := false
+		for runs := 0; !finished; runs++ {
+			ctx, stop := context.WithCancelCause(t.Context())
+			batches := 0
+			c := New(source, target, now, func(string, int64, int64) {
+				if batches++; batches > 7 {
+					stop(stopped)
+				}
+			})
+			resumed, err := c.Begin(ctx)
+			if err != nil || resumed != (runs > 0) {
+				t.Fatalf("run %d: resumed %t, %v", runs, resumed, err)
+			}
+
+			err = c.Run(ctx)
+			if finished = err == nil; finished {
+				err = c.Finish(ctx)
+				if err != nil || runs < 3 {
+					t.Fatalf("finished in run %d, %v", runs, err)
+				}
+				continue
+			}
+			if context.Cause(ctx) != stopped {
+				t.Fatal(err)
+			}
+			if err := target.Migrate(t.Context(), time.Now); !errors.Is(err, db.ErrUnfinishedCopy) {
+				t.Fatalf("the service starts on half a copy: %v", err)
+			}
+		}
+
+		wantEqual(t, "the copy", contents(t, target), want)
+	})
+}
+
+// TestCopyPartOfATable continues after some rows of a table with several batches.
+func TestCopyPartOfATable(t *testing.T) {
+	testkit.SkipLong(t, "tables of 12,000 rows")
+	t.Parallel()
+	eachPair(t, func(t *testing.T, from, to string) {
+		source, target := source(t, from), open(t, to)
+		rows := make([]row, 12_000)
+		table := tableNamed(t, source, "pageviews")
+		for n := range rows {
+			rows[n] = sample(t, source, table, 3)
+			rows[n][table.key[1]] = rows[n][table.key[1]].(int64) - int64(n*7%12_000)
+		}
+		if err := dbtest.Exec(source, "DELETE FROM pageviews"); err != nil {
+			t.Fatal(err)
+		}
+		if err := table.write(t.Context(), source, rows); err != nil {
+			t.Fatal(err)
+		}
+
+		ctx, stop := context.WithCancel(t.Context())
+		var part int64
+		c := New(source, target, now, func(table string, rows, total int64) {
+			if table == "pageviews" {
+				part = rows
+				stop()
+			}
+		})
+		if _, err := c.Begin(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Run(ctx); err == nil || part == 0 || part >= 12_000 {
+			t.Fatalf("the copy did not stop: %d rows, %v", part, err)
+		}
+
+		if _, err := copyAll(t.Context(), source, target); err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, "the copy", contents(t, target), contents(t, source))
+	})
+}
+
+func tableNamed(t *testing.T, d *db.DB, name string) table {
+	t.Helper()
+	tables, err := tablesOf(t.Context(), d)
+	i := slices.IndexFunc(tables, func(t table) bool { return t.name == name })
+	if err != nil || i < 0 {
+		t.Fatalf("there is no table %s, %v", name, err)
+	}
+	return tables[i]
+}
+
+// TestCopyRefuses checks what a copy needs of its source and its target.
+func TestCopyRefuses(t *testing.T) {
+	t.Parallel()
+	eachPair(t, func(t *testing.T, from, to string) {
+		source := source(t, from)
+		refused := func(target *db.DB, want string) {
+			t.Helper()
+			if _, err := copyAll(t.Context(), source, target); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got the error %v, want %q", err, want)
+			}
+		}
+		exec := func(d *db.DB, statement string) {
+			t.Helper()
+			if err := dbtest.Exec(d, statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		refused(source, "the target is the database to copy")
+
+		used := open(t, to)
+		if err := used.Migrate(t.Context(), time.Now); err != nil {
+			t.Fatal(err)
+		}
+		exec(used, "INSERT INTO accounts (name, created_at) VALUES ('a', 1)")
+		refused(used, "the target is in use: its table accounts has rows")
+		exec(used, "DELETE FROM accounts")
+		exec(used, "INSERT INTO settings (name, value) VALUES ('node_id_key', 'x')")
+		refused(used, "the target is in use: its table settings has rows")
+
+		foreign := open(t, to)
+		exec(foreign, "CREATE TABLE orders (id integer)")
+		refused(foreign, "the database belongs to another program: it has a table orders")
+
+		// The source was used after the copy began.
+		target := open(t, to)
+		if _, err := New(source, target, now, nil).Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		exec(source, "INSERT INTO settings (name, value) VALUES ('later', '1')")
+		refused(target, "this one was used since that copy began")
+
+		// A row that was changed while it was copied.
+		exec(source, "DELETE FROM settings WHERE name = 'later'")
+		c := New(source, target, now, func(string, int64, int64) {})
+		if _, err := c.Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		exec(source, "UPDATE visits SET pageviews = 99 WHERE n = 2")
+		refused(target, "rows of the table visits differ after the copy")
+
+		exec(source, "INSERT INTO schema_migrations (name, applied_at) VALUES ('99990101_000001_later', 1)")
+		refused(open(t, to), "a newer program has migrated this database (99990101_000001_later)")
+		exec(source, "DELETE FROM schema_migrations WHERE name > '20261123_000044'")
+		refused(open(t, to), "migrations are pending; run \"tallygate migrate\" first")
+	})
+}
+
+// TestCopyNeedsAStoppedService checks that a source of PostgreSQL is refused while other processes use it.
+func TestCopyNeedsAStoppedService(t *testing.T) {
+	t.Parallel()
+	source := source(t, "postgres")
+	service := dbtest.Open(t, source.Postgres().ConnString())
+	if err := service.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	_, err := copyAll(t.Context(), source, open(t, "sqlite"))
+	if err == nil || !strings.Contains(err.Error(), "other Tallygate processes have 1 connections to the database") {
+		t.Errorf("got the error %v", err)
+	}
+}
+
+// TestCopySlots checks that SQLite refuses the usage slots of PostgreSQL.
+func TestCopySlots(t *testing.T) {
+	t.Parallel()
+	source := source(t, "postgres")
+	if err := dbtest.Exec(source, "UPDATE sites SET usage_slots = 4 WHERE id = 2"); err != nil {
+		t.Fatal(err)
+	}
+
+	_, err := copyAll(t.Context(), source, open(t, "sqlite"))
+	if err == nil || !strings.Contains(err.Error(), "1 sites have usage slots") {
+		t.Errorf("got the error %v", err)
+	}
+}

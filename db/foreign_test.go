@@ -1,0 +1,51 @@
+package db_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/tools/dbtest"
+)
+
+// TestForeign checks that a database of another program is refused and not changed, also if a table has the name of
+// one of this program.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ tables, want string }{
+		{"CREATE TABLE wp_posts (id integer)", "wp_posts"},
+		{"CREATE TABLE settings (name text); CREATE TABLE wp_posts (id integer)", "wp_posts"},
+		{"CREATE TABLE users (id integer); CREATE TABLE toots (id integer)", "toots"},
+		{"CREATE TABLE schema_migrations (version text); INSERT INTO schema_migrations VALUES ('1'); CREATE TABLE toots (id integer)", "toots"},
+		{"CREATE TABLE schema_migrations (version text); CREATE TABLE toots (id integer)", "toots"},
+	} {
+		dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
+			d, err := db.Open(databaseURL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = d.Close() })
+			for statement := range strings.SplitSeq(test.tables, "; ") {
+				if _, err := d.Write.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before, err := d.Objects(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			_, schemaErr := d.SchemaOrEmpty(t.Context())
+			for _, err := range []error{d.Migrate(t.Context(), time.Now), schemaErr} {
+				if foreign, ok := errors.AsType[*db.ForeignError](err); !ok || foreign.Table != test.want {
+					t.Errorf("%s: %v", test.tables, err)
+				}
+			}
+			if after, err := d.Objects(t.Context()); err != nil || len(after) != len(before) {
+				t.Errorf("%q became %q, %v", before, after, err)
+			}
+		})
+	}
+}

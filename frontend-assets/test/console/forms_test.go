@@ -1,0 +1,188 @@
+package console_test
+
+import (
+	"github.com/tallygate/tallygate/tools/browsertest"
+	"net/url"
+	"strconv"
+	"testing"
+)
+
+// signIn signs in on the page for it.
+func (p *tab) signIn(email, password string) {
+	p.t.Helper()
+	p.fill("E-mail address", email)
+	p.fill("Password", password)
+	p.press("Sign in")
+}
+
+// TestTwoTabsChromium changes different fields of the same forms in two tabs. Each save must keep what the
+// other tab has saved.
+func TestTwoTabsChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	id, _ := s.createSite("shop.localhost", "Kettle shop")
+	path := "/sites/" + id + "/settings"
+	browser := browsertest.New(t, browsertest.WithFlag("lang", "en-GB"))
+	one, two := &tab{browser.NewPage(), t}, &tab{browser.NewPage(), t}
+	one.Goto(s.control + "/sign-in?next=" + url.QueryEscape(path))
+	one.signIn(ownerEmail, ownerPassword)
+	one.WaitFor(labelled("Name"))
+	two.Goto(s.control + path)
+	two.WaitFor(labelled("Name"))
+
+	one.Front()
+	one.fill("Name", "Renamed in one tab")
+	one.press("Save")
+	one.WaitFor(labelled("Name") + ".defaultValue === 'Renamed in one tab'")
+
+	// This tab still shows the former name.
+	two.Front()
+	two.fill("Time zone", "Europe/Berlin")
+	two.check("E-commerce")
+	two.press("Save")
+	two.WaitFor(labelled("E-commerce") + ".defaultChecked")
+
+	var data struct {
+		Site struct {
+			Name, TimeZone                    string
+			MeasureEcommerce, AutomaticEvents bool
+		}
+	}
+	read := func() {
+		t.Helper()
+		s.do(`query ($id: ID!) { site(id: $id) { name timeZone measureEcommerce automaticEvents } }`,
+			map[string]any{"id": id}, &data)
+	}
+	if read(); data.Site.Name != "Renamed in one tab" || data.Site.TimeZone != "Europe/Berlin" ||
+		!data.Site.MeasureEcommerce || !data.Site.AutomaticEvents {
+		t.Errorf("after two saves: %+v", data.Site)
+	}
+
+	// A field that was saved and is set back is a change again.
+	two.check("E-commerce")
+	two.press("Save")
+	two.WaitFor(`!` + labelled("E-commerce") + `.defaultChecked`)
+	if read(); data.Site.MeasureEcommerce || data.Site.Name != "Renamed in one tab" {
+		t.Errorf("after a third save: %+v", data.Site)
+	}
+
+	// A site that another tab has deleted.
+	s.do(`mutation ($id: ID!) { deleteSite(input: {siteId: $id}) { userErrors { code } } }`, map[string]any{"id": id}, &struct{}{})
+	one.Front()
+	one.fill("Name", "Too late")
+	one.press("Save")
+	one.see("This no longer exists here: it was deleted or moved, perhaps in another tab or by another user.")
+	one.look("settings-deleted")
+	one.clean(s)
+	two.clean(s)
+}
+
+// TestSessionEndsChromium saves a form after its session has ended. The typed values must be there after the
+// sign-in, but only for the same user.
+func TestSessionEndsChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, map[string]string{"ROLES": "control,data", "SIGNUPS": "open"})
+	s.signUp()
+	id, _ := s.createSite("shop.localhost", "Kettle shop")
+	path := "/sites/" + id + "/settings"
+	p := s.openSignedIn(path)
+
+	// end ends the session of the browser.
+	end := func() {
+		t.Helper()
+		p.Eval(`fetch('/graphql', {method: 'POST', headers: {'Content-Type': 'application/json'},
+			body: JSON.stringify({query: 'mutation { signOut(input: {everywhere: false}) { userErrors { code } } }'})})
+			.then(() => { window.ended = true })`, nil)
+		p.WaitFor("window.ended")
+		p.Eval("delete window.ended", nil)
+	}
+
+	p.fill("Name", "Typed before the end")
+	p.check("Site search")
+	p.check("Automatic events")
+	end()
+	p.press("Save")
+	p.WaitFor("location.pathname === '/sign-in' && location.search === " + strconv.Quote("?next="+url.QueryEscape(path)))
+	p.see("Your session had ended. What you typed is kept, but not saved yet.")
+	p.look("session-ended")
+	if got := p.Text(`JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}, history.state])`); got != `["",{},{},null]` {
+		t.Errorf("stored: %s", got)
+	}
+
+	p.signIn(ownerEmail, ownerPassword)
+	p.WaitFor("location.pathname === " + strconv.Quote(path))
+	p.see("Your session had ended.")
+	p.WaitFor(labelled("Name") + ".value === 'Typed before the end' && " + labelled("Site search") + ".checked && !" +
+		labelled("Automatic events") + ".checked")
+	p.look("settings-kept")
+	p.press("Save")
+	p.WaitFor("!document.body.innerText.includes('Your session had ended.')")
+	var data struct {
+		Site struct {
+			Name                               string
+			MeasureSiteSearch, AutomaticEvents bool
+		}
+	}
+	s.do(`query ($id: ID!) { site(id: $id) { name measureSiteSearch automaticEvents } }`, map[string]any{"id": id}, &data)
+	if data.Site.Name != "Typed before the end" || !data.Site.MeasureSiteSearch || data.Site.AutomaticEvents {
+		t.Errorf("after the sign-in: %+v", data.Site)
+	}
+
+	// Another user of the account gets the saved values.
+	s.do(`mutation ($input: InviteMemberInput!) { inviteMember(input: $input) { userErrors { message } } }`,
+		map[string]any{"input": map[string]any{"email": "guest@example.com", "role": "MEMBER"}}, &struct{}{})
+	guest := s.open("/sign-in")
+	guest.Goto(s.mailTo("guest@example.com"))
+	guest.fill("Password", "the guest's password")
+	guest.press("Join")
+	guest.see("Typed before the end")
+
+	p.fill("Name", "For the owner only")
+	end()
+	p.press("Save")
+	p.WaitFor("location.pathname === '/sign-in'")
+	p.signIn("guest@example.com", "the guest's password")
+	p.WaitFor(labelled("Name") + "?.value === 'Typed before the end'")
+	p.WaitFor("!document.body.innerText.includes('Your session had ended.')")
+
+	// Nor does the owner get them later.
+	end()
+	p.fill("Name", "By the guest")
+	p.press("Save")
+	p.WaitFor("location.pathname === '/sign-in'")
+	p.signIn(ownerEmail, ownerPassword)
+	p.WaitFor(labelled("Name") + "?.value === 'Typed before the end'")
+	p.clean(s)
+}
+
+// TestSettingsErrorsChromium enters wrong addresses among right ones, and looks at the list of time zones.
+func TestSettingsErrorsChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	id, _ := s.createSite("shop.localhost", "Kettle shop")
+	p := s.openSignedIn("/sites/" + id + "/settings")
+
+	p.enter("document.querySelector('textarea')", "192.0.2.7\noffice\n2001:db8::/32\nhome")
+	p.click(`[...document.querySelector('textarea').form.querySelectorAll('button')].at(-1)`)
+	p.see("Line 2, office: ")
+	p.see("Line 4, home: ")
+	p.look("settings-addresses")
+
+	zone := func(name string) string {
+		return p.Text(labelled("Time zone") + `.querySelector('option[value="` + name + `"]')?.textContent ?? ''`)
+	}
+	if got := zone("Asia/Kolkata"); got != "Asia/Kolkata (UTC+05:30)" {
+		t.Errorf("the zone of Kolkata: %q", got)
+	}
+	for _, retired := range []string{"Asia/Calcutta", "Europe/Kiev"} {
+		if got := zone(retired); got != "" {
+			t.Errorf("the retired zone %q", got)
+		}
+	}
+	p.clean(s)
+}

@@ -1,0 +1,135 @@
+package console_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// heard waits until the live region of the report has said a text.
+func (p *tab) heard(text string) {
+	p.t.Helper()
+	p.WaitFor(fmt.Sprintf("document.querySelector('p.sr[role=status]')?.textContent.startsWith(%q)", text))
+}
+
+// openDemoSite opens the page of the demo's site.
+func (s *service) openDemoSite() *tab {
+	s.t.Helper()
+	p := s.openSignedIn("/")
+	p.press("Demo shop")
+	p.WaitFor("document.querySelector('.ranks a')")
+	return p
+}
+
+// TestReportIsHeardChromium uses a report by the keyboard, as a reader who hears it does: its changes are said, the focus follows
+// filters, and figures are read with their columns.
+func TestReportIsHeardChromium(t *testing.T) {
+	t.Parallel()
+	s := startDemo(t)
+	p := s.openDemoSite()
+
+	headings := p.Text("[...document.querySelectorAll('main h1, main h2, main h3')].map(h => h.tagName + ' ' + h.textContent).join()")
+	for _, want := range []string{"H1 Demo shop", "H2 Visitors over time", "H2 Sources", "H2 Pages", "H2 Audience", "H2 Events"} {
+		if !strings.Contains(headings, want) {
+			t.Errorf("headings %s lack %s", headings, want)
+		}
+	}
+	columns := p.Text("[...document.querySelectorAll('section[aria-label=Sources] [role=columnheader]')].map(h => h.textContent).join()")
+	if columns != "Channels,Visitors" {
+		t.Errorf("columns: %s", columns)
+	}
+
+	row := func(value string) string {
+		return fmt.Sprintf("[...document.querySelectorAll('.ranks a')].find(a => a.textContent === %q)", value)
+	}
+	focus := func(element string) {
+		p.WaitFor(element)
+		p.Do(chromedp.KeyEvent(kb.Tab)) // the keyboard is in use
+		p.Eval(element+".focus()", nil)
+	}
+	chip := "document.activeElement.getAttribute('aria-label')"
+
+	focus(row("email"))
+	p.Do(chromedp.KeyEvent(kb.Enter))
+	p.heard("Channel is email: ")
+	p.WaitFor(`/^Channel is email: [0-9,]+ visitors$/.test(document.querySelector('p.sr[role=status]').textContent)`)
+	p.WaitFor(chip + " === 'Remove the filter Channel is email'")
+	focus(row("/shop"))
+	p.Do(chromedp.KeyEvent(kb.Enter))
+	p.heard("Channel is email, Page is /shop: ")
+	p.WaitFor(chip + " === 'Remove the filter Page is /shop'")
+	p.Do(chromedp.KeyEvent("w"))
+	p.heard("Last 7 days: ")
+	p.Do(chromedp.KeyEvent("x"))
+	p.heard("Previous period: ")
+	p.WaitFor("document.querySelector('p.sr[role=status]').textContent.includes(', from ')")
+
+	// From a removed filter, the focus goes to the next one, and then to the button.
+	focus(button("Remove the filter Channel is email"))
+	p.Do(chromedp.KeyEvent(kb.Enter))
+	p.heard("Page is /shop: ")
+	p.WaitFor(chip + " === 'Remove the filter Page is /shop'")
+	p.Do(chromedp.KeyEvent(kb.Enter))
+	p.heard("No filter: ")
+	p.WaitFor("document.activeElement.textContent === 'Filter'")
+
+	p.Goto(s.control + p.Text("location.pathname") + "?f=channel:is:email")
+	p.WaitFor(button("Remove the filter Channel is email"))
+	p.Do(chromedp.KeyEvent(kb.Escape))
+	p.heard("No filter: ")
+	p.WaitFor("location.search === '?period=7d&compare=previous'")
+	p.clean(s)
+}
+
+// TestFilterDialogChromium checks that the dialog of filters offers what exists, refuses an empty value, and closes when the user
+// goes back.
+func TestFilterDialogChromium(t *testing.T) {
+	t.Parallel()
+	s := startDemo(t)
+	p := s.openDemoSite()
+	page := p.Text("location.href")
+
+	p.press("Filter")
+	p.see("Frequent values")
+	p.press("Add the filter")
+	p.see("Enter a value, or choose")
+	p.Eval("history.back()", nil)
+	p.WaitFor("!document.querySelector('dialog[open]')")
+	p.WaitFor(fmt.Sprintf("location.href === %q", page))
+
+	p.press("Filter")
+	p.fill("What", "PROPERTY")
+	p.WaitFor("[..." + labelled("Event") + ".options].some(o => o.value === 'purchase')")
+	p.WaitFor("[..." + labelled("Property") + ".options].some(o => o.value === 'item_id')")
+	p.look("figures-filter-property")
+	p.press("Close")
+	p.WaitFor("!document.querySelector('dialog[open]') && history.state === null")
+
+	// No value is a choice of its own.
+	p.press("Filter")
+	p.fill("What", "CHANNEL")
+	p.choose("document.querySelectorAll('dialog select')[1]", "IS_NOT_NONE")
+	p.press("Add the filter")
+	p.see("Channel is not (none)")
+	p.Eval("history.back()", nil)
+	p.WaitFor(fmt.Sprintf("location.href === %q && !document.querySelector('.chips')", page))
+
+	// The dialog of dates and the whole table are closed in the same way.
+	p.Do(chromedp.KeyEvent("c"))
+	p.WaitFor("document.querySelector('dialog[open] input[type=date]')")
+	p.Eval("history.back()", nil)
+	p.WaitFor(fmt.Sprintf("location.href === %q && !document.querySelector('dialog')", page))
+	p.click("document.querySelector('section[aria-label=Channels] .all a, section[aria-label=Sources] .all a')")
+	p.WaitFor("document.querySelector('dialog[open] tbody tr')")
+	p.Eval("history.back()", nil)
+	p.WaitFor(fmt.Sprintf("location.href === %q && !document.querySelector('dialog')", page))
+
+	// The notice of rejected calls is a line that can be put away.
+	p.WaitFor("document.querySelector('.notice.brief')?.offsetHeight < 44")
+	p.press("Hide until there are more")
+	p.WaitFor("!document.querySelector('.notice.brief')")
+	p.clean(s)
+}

@@ -1,0 +1,199 @@
+package console_test
+
+import (
+	"archive/zip"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// importData is the folder of exports. The importer's own tests have counted their figures.
+const importData = "../../../cmd/tallygate/importer/testdata"
+
+// absolute returns the absolute path of a file of importData.
+func absolute(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(importData, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// plausibleArchive returns an archive as Plausible exports it.
+func plausibleArchive(t *testing.T) string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(importData, "plausible/*"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%d files, error %v", len(names), err)
+	}
+	archive, err := os.Create(filepath.Join(t.TempDir(), "example.com.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+
+	w := zip.NewWriter(archive)
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry, err := w.Create(filepath.Base(name))
+		if err == nil {
+			_, err = entry.Write(content)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return archive.Name()
+}
+
+// reported counts the calls of totals: an equal report within 10 seconds would get the same answer.
+var reported atomic.Int64
+
+// totals returns visitors, visits, page views and events of February.
+func (s *service) totals(siteID string) string {
+	s.t.Helper()
+	until := time.Date(2026, 2, 8+int(reported.Add(1))%40, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
+	var data struct {
+		Site struct {
+			Report struct {
+				Totals struct{ Visitors, Visits, Pageviews, Events int64 }
+			}
+		}
+	}
+	s.do(`query($id: ID!, $until: Date!) { site(id: $id) { report(period: {from: "2026-02-01", to: $until}) {
+		totals { visitors visits pageviews events } } } }`, map[string]any{"id": siteID, "until": until}, &data)
+	t := data.Site.Report.Totals
+	return fmt.Sprint(t.Visitors, t.Visits, t.Pageviews, t.Events)
+}
+
+// startImport fills the form of a new import and sends it.
+func (p *tab) startImport(product string, files ...string) {
+	p.t.Helper()
+	p.fill("Service", product)
+	p.WaitFor(labelled("Files"))
+	p.Do(chromedp.SetUploadFiles("input[type=file]", files, chromedp.ByQuery))
+	p.fill("Last day", "2026-02-05")
+	p.press("Upload and check")
+}
+
+// TestImportChromium imports exports of three products, compares the figures with those that the importer's
+// tests have counted, and undoes the imports.
+func TestImportChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	id, _ := s.createSite("example.com", "Example")
+	p := s.openSignedIn("/sites/" + id)
+	p.press("Import")
+	p.see("This site has no imports.")
+	p.look("import")
+	p.Do(chromedp.EmulateViewport(320, 800))
+	p.WaitFor("document.documentElement.scrollWidth <= 320")
+	p.Do(chromedp.EmulateViewport(1280, 800))
+
+	for _, test := range []struct{ product, name, file, want string }{
+		{"PLAUSIBLE", "Plausible", plausibleArchive(t), "20 23 39 5"},
+		{"UMAMI", "Umami", absolute(t, "umami.csv"), "3 4 5 1"},
+		{"GOATCOUNTER", "GoatCounter (CSV)", absolute(t, "goatcounter.csv"), "4 5 6 1"},
+	} {
+		p.startImport(test.product, test.file)
+		p.see("will be imported.")
+		figures := `[...document.querySelectorAll('[aria-label=Figures] td')].map(e => e.textContent).join(' ')`
+		if got := p.Text(figures); got != test.want {
+			t.Errorf("the preview of %s has %s, want %s", test.name, got, test.want)
+		}
+		if got := s.totals(id); got != "0 0 0 0" {
+			t.Errorf("before the confirmation of %s: %s", test.name, got)
+		}
+		if test.product == "PLAUSIBLE" {
+			p.see("Not imported: reports have no browsers")
+			p.look("import-preview")
+		}
+
+		p.press("Import these figures")
+		p.WaitFor(fmt.Sprintf(`document.querySelector('[aria-label=Imports] tbody')?.innerText.includes(%q)`, test.name))
+		p.see(ownerEmail)
+		if got := s.totals(id); got != test.want {
+			t.Errorf("the report after %s has %s, want %s", test.name, got, test.want)
+		}
+		if test.product == "PLAUSIBLE" {
+			p.look("import-done")
+		}
+
+		p.press("Undo the import")
+		p.fill("To confirm, type "+test.name, test.name)
+		p.press("Undo the import")
+		p.see("This site has no imports.")
+		if got := s.totals(id); got != "0 0 0 0" {
+			t.Errorf("after undoing %s: %s", test.name, got)
+		}
+	}
+	p.clean(s)
+}
+
+// TestImportFailureChromium shows a damaged file with its line, errors at their fields, and discards a preview.
+func TestImportFailureChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	id, _ := s.createSite("example.com", "Example")
+	damaged := filepath.Join(t.TempDir(), "imported_visitors.csv")
+	const content = "date,visitors,pageviews,bounces,visits\n2026-02-01,1,2,0,1\n2026-02-02,x,2,0,1\n"
+	if err := os.WriteFile(damaged, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	p := s.openSignedIn("/sites/" + id + "/import")
+	p.startImport("PLAUSIBLE", damaged)
+	p.see("The import from Plausible has failed, and nothing was stored.")
+	p.see("imported_visitors.csv, line 3")
+	p.look("import-failed")
+
+	p.fill("Service", "GOATCOUNTER_API")
+	p.fill("Address of GoatCounter", "http://stats.example.com")
+	p.fill("API token", "secret")
+	p.press("Read and check")
+	p.WaitFor("document.activeElement.name === 'address' && document.activeElement.ariaInvalid === 'true'")
+
+	// A page that is loaded again finds the job; an upload goes on with the same files.
+	p.fill("Service", "UMAMI")
+	p.Eval(`(fetched => {
+		window.fetch = (address, options) => String(address).includes('import.php') ? new Promise(() => {}) : fetched(address, options);
+	})(window.fetch)`, nil)
+	p.startImport("UMAMI", absolute(t, "umami.csv"))
+	p.see("are uploaded (0%)")
+	p.WaitFor(`document.querySelector('progress[aria-label]').value === 0`)
+	p.Goto(s.control + "/sites/" + id + "/import")
+	p.see("The same files again")
+	p.Do(chromedp.SetUploadFiles("input[type=file]", []string{damaged}, chromedp.ByQuery))
+	p.press("Continue the upload")
+	p.see("These are other files. Choose umami.csv.")
+	p.Do(chromedp.SetUploadFiles("input[type=file]", []string{absolute(t, "umami.csv")}, chromedp.ByQuery))
+	p.press("Continue the upload")
+	p.see("will be imported.")
+	p.press("Discard")
+	p.see("New import")
+	if got := s.totals(id); got != "0 0 0 0" {
+		t.Errorf("after the discarded import: %s", got)
+	}
+	for _, m := range p.Console() {
+		if strings.Contains(m.Text, "Uncaught") {
+			t.Errorf("the console shows %s", m.Text)
+		}
+	}
+}

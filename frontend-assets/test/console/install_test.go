@@ -1,0 +1,70 @@
+package console_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/tallygate/tallygate/tools/browsertest"
+)
+
+// TestInstallIgnoredChromium opens the installation check while the calls that it waits for are ignored: first
+// calls of a headless browser, then calls of an excluded address.
+func TestInstallIgnoredChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	id, key := s.createSite("shop.localhost", "Kettle shop")
+	p := s.openSignedIn("/sites/" + id + "/install")
+	p.see("Waiting for a hit")
+
+	const headless = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/140.0.0.0 Safari/537.36"
+	hit := func(agent string) {
+		t.Helper()
+		if status := s.hitFrom(agent, key, "http://shop.localhost", "/", ""); status != http.StatusNoContent {
+			t.Fatalf("a hit: status %d", status)
+		}
+	}
+
+	hit(headless)
+	p.see("Calls are arriving but are ignored on purpose:")
+	p.see("Sent by a browser that names itself a bot")
+	p.look("install-ignored")
+
+	s.do(`mutation ($id: ID!) { updateSite(input: {siteId: $id, excludedAddresses: ["127.0.0.0/8"]}) { userErrors { code } } }`,
+		map[string]any{"id": id}, &struct{}{})
+	hit(browsertest.UserAgent)
+	p.see("Your network is among the excluded addresses.")
+	p.WaitFor(button("Excluded addresses"))
+	p.see("Waiting for a hit")
+
+	// An earlier count is not shown again after a reload.
+	p.reload()
+	p.see("Waiting for a hit")
+	p.WaitFor("!document.body.innerText.includes('ignored on purpose')")
+	p.clean(s)
+}
+
+// TestNewSiteChromium types domains that need a word before the site is created.
+func TestNewSiteChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	s.createSite("kettle.example", "Kettle shop")
+	p := s.openSignedIn("/sites/new")
+
+	p.fill("Domain", "http://localhost:3000/")
+	p.see("open your page as shop.localhost")
+	p.fill("Domain", "blog.kettle.example")
+	p.see("blog.kettle.example belongs to kettle.example already")
+	p.fill("Domain", "other.example")
+	p.WaitFor("!document.querySelector('.notice')")
+	p.fill("Domain", "https://www.teapot.example/start")
+	p.see("The site becomes teapot.example.")
+	p.look("site-new-www")
+	p.press("Create the site")
+	p.see("Waiting for a hit")
+	p.see("Accepted are pages on teapot.example and their subdomains.")
+	p.clean(s)
+}

@@ -1,0 +1,95 @@
+package console_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+)
+
+// TestUpgradeUnderOpenTabChromium replaces the program by another build while a tab is open. The tab needs a
+// module that the server has under another address.
+func TestUpgradeUnderOpenTabChromium(t *testing.T) {
+	t.Parallel()
+
+	before := start(t, nil)
+	before.signUp()
+	p := before.openSignedIn("/")
+	p.see("Sites")
+	p.Eval("window.old = true", nil)
+	before.stop()
+
+	after := startProgram(t, nextBuild(t), "serve", map[string]string{
+		"CONTROL_ADDR": strings.TrimPrefix(before.control, "http://"), "DATA_DIR": before.dir,
+	})
+	p.Do(chromedp.KeyEvent("ga"))
+	p.see("Change the password")
+	p.WaitFor("location.pathname === '/account' && !window.old")
+
+	p.Goto(after.control + "/nothing")
+	p.see("Not found")
+	p.look("missing")
+	p.press("Sites")
+	p.see("New site")
+}
+
+// nextBuild builds a program with another file in its console.
+func nextBuild(t *testing.T) string {
+	t.Helper()
+	if _, err := program(); err != nil {
+		t.Fatal(err)
+	}
+
+	const module = "dist/console/account.js"
+	content, err := os.ReadFile("../../" + module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := filepath.Join(t.TempDir(), "account.js")
+	original, err := filepath.Abs("../../" + module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	list := changed + ".json"
+	for file, text := range map[string][]byte{changed: append(content, '\n'), list: overlay} {
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, err := build("next", "-overlay", list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestModuleFailsToLoadChromium loads a page while the network is away, and again when it is back.
+func TestModuleFailsToLoadChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	id, _ := s.createSite("shop.localhost", "Kettle shop")
+	p := s.openSignedIn("/sites/" + id)
+	p.see("Waiting for the first hit")
+
+	block := func(what string) {
+		p.Do(network.Enable(), network.SetBlockedURLs().WithURLPatterns([]*network.BlockPattern{{URLPattern: what, Block: true}}))
+	}
+	block("*://*:*/*")
+	p.Do(chromedp.KeyEvent("ga"))
+	p.see("could not be reached")
+	block("*://*:*/nothing")
+	p.press("Try again")
+	p.see("Change the password")
+	p.WaitFor("location.pathname === '/account'")
+}

@@ -1,0 +1,97 @@
+package console_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/tools/browsertest"
+)
+
+// TestFunnelFormChromium types steps of a funnel. Their kind follows the text, and steps that no visit has
+// are questioned.
+func TestFunnelFormChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	id, key := s.createSite("shop.localhost", "Kettle shop")
+	s.do(`mutation ($id: ID!) { registerEvent(input: {siteId: $id, name: "add_to_basket"}) { userErrors { code } } }`,
+		map[string]any{"id": id}, &struct{}{})
+	for _, event := range []string{"", "add_to_basket"} {
+		if status := s.hit(key, "http://shop.localhost", "/kettle", event); status != 204 {
+			t.Fatalf("a hit: status %d", status)
+		}
+	}
+
+	p := s.openSignedIn("/sites/" + id + "/saved")
+	p.press("New funnel")
+	field := func(name string) string { return "document.querySelector('[name=" + name + "]')" }
+	p.enter(`document.querySelector('details [name=name]')`, "Basket")
+
+	p.enter(field("value1"), "add_to_basket")
+	p.WaitFor(field("kind1") + ".value === 'event'")
+	p.enter(field("value0"), "/nowhere")
+	p.see("No visit of the last 91 days has the page /nowhere.")
+	p.WaitFor(field("kind0") + ".value === 'page'")
+	p.look("funnel-questioned")
+	p.enter(field("value0"), "/ket**")
+	p.WaitFor("!document.querySelector('fieldset .notice')")
+	p.WaitFor(`[...` + field("value0") + `.list.options].map(o => o.value).join() === '/kettle,add_to_basket'`)
+
+	// The name of an event is no page, also if the user says so.
+	p.choose(field("kind1"), "page")
+	p.press("Save the funnel")
+	p.see(`A page begins with "/".`)
+	p.WaitFor("document.activeElement.name === 'value1' && document.activeElement.ariaInvalid === 'true'")
+	p.look("funnel-refused")
+	p.choose(field("kind1"), "event")
+	p.press("Save the funnel")
+	p.see("/ket** → add_to_basket")
+	p.clean(s)
+}
+
+// TestOpenSegmentChromium opens a segment in a report that has a filter already.
+func TestOpenSegmentChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	id, key := s.createSite("shop.localhost", "Kettle shop")
+	if status := s.hit(key, "http://shop.localhost", "/kettle", ""); status != 204 {
+		t.Fatalf("a hit: status %d", status)
+	}
+	s.do(`mutation ($id: ID!) { createSegment(input: {siteId: $id, name: "Readers", filters: [
+		{dimension: PAGE, operator: IS, values: ["/kettle"]}, {dimension: CHANNEL, operator: IS_NOT, values: ["paid search"]}]})
+		{ userErrors { code } } }`, map[string]any{"id": id}, &struct{}{})
+
+	p := s.openSignedIn("/sites/" + id + "?period=today&f=language:is:en")
+	p.press("Segments")
+	p.press("Readers")
+	p.WaitFor("[...document.querySelectorAll('.chips strong')].map(e => e.textContent).join() === 'Readers,English,/kettle,paid search'")
+	p.look("segment-open")
+	p.reload()
+	p.WaitFor("document.querySelector('.chips strong')?.textContent === 'Readers'")
+
+	// Without one of its filters, the segment is not in use.
+	p.press("Remove the filter Page is /kettle")
+	p.WaitFor("[...document.querySelectorAll('.chips strong')].map(e => e.textContent).join() === 'English,paid search'")
+	if address := p.Text("location.search"); strings.Contains(address, "Readers") {
+		t.Errorf("the address is %s", address)
+	}
+	p.clean(s)
+
+	// In German, channels and the filters of segments have their names. Filters keep the values.
+	page := browsertest.New(t).NewPage()
+	page.Before("localStorage.setItem('tallygate.language', 'de')")
+	german := &tab{page, t}
+	german.Goto(s.control + "/sign-in?next=/sites/" + id + "/saved")
+	german.fill("E-Mail-Adresse", ownerEmail)
+	german.fill("Passwort", ownerPassword)
+	german.press("Anmelden")
+	german.see("Kanal ist nicht bezahlte Suche")
+	german.look("saved-german")
+	german.Goto(s.control + "/sites/" + id + "?period=today")
+	german.press("direkt")
+	german.WaitFor("decodeURIComponent(location.search).includes('f=channel:is:direct')")
+	german.clean(s)
+}

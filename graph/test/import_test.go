@@ -1,0 +1,208 @@
+package graph_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/upload"
+	"github.com/tallygate/tallygate/tools/dbtest"
+)
+
+// uploads serves the upload route of an app.
+func (a *app) uploads() string {
+	a.t.Helper()
+	handler, err := upload.Handler(upload.Options{
+		DB: a.db, Log: slog.New(slog.DiscardHandler), BaseURL: a.url, Now: a.clock.Now, User: a.auth.Uploader,
+	})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
+	a.t.Cleanup(server.Close)
+	return server.URL
+}
+
+// put sends a piece of an upload, with the client's cookies.
+func (c *client) put(base, job string, offset int, data []byte, header ...string) string {
+	c.t.Helper()
+	address := fmt.Sprintf("%s%s?job_id=%s&offset=%d", base, upload.Path, job, offset)
+	request, err := http.NewRequestWithContext(c.t.Context(), http.MethodPut, address, bytes.NewReader(data))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return fmt.Sprintf("%d %s", response.StatusCode, strings.TrimSpace(string(body)))
+}
+
+const startUpload = `mutation($site: ID!, $size: Int64!) { startImport(input: {siteId: $site, source: UMAMI, firstDay: "2020-01-01",
+	files: [{name: "a.csv", size: $size}, {name: "b.csv", size: 3}]}) { importJob { id state size received files { name size } }
+	userErrors { field code } } }`
+
+// TestImportUpload uploads two files in pieces: in order, again, out of order, by others, and after a cancellation.
+func TestImportUpload(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		base := a.uploads()
+		c := a.owner("owner@first.example")
+		site := c.createSite("first.example").ok(t, "createSite").at("createSite.site.id").(string)
+		other := a.owner("owner@second.example")
+		viewer := a.join(c, "viewer@first.example", model.RoleViewer)
+		writer, reader := c.createToken("READ", "WRITE"), c.createToken("READ")
+
+		const size = model.ImportChunk + 7
+		started := c.query(startUpload, "site", site, "size", size-3).ok(t, "startImport")
+		job := started.at("startImport.importJob.id").(string)
+		if again := c.query(startUpload, "site", site, "size", 5); again.userErrors("startImport") != "siteId:IMPORT_IN_PROGRESS" {
+			t.Errorf("a second job: %s", again.Body)
+		}
+
+		data := bytes.Repeat([]byte("x"), size)
+		first, rest := data[:model.ImportChunk], data[model.ImportChunk:]
+		for _, call := range []struct {
+			name   string
+			client *client
+			job    string
+			offset int
+			data   []byte
+			header []string
+			want   string
+		}{
+			{"unauthenticated", a.client(), job, 0, first, nil, `401 {"error":"not_signed_in"}`},
+			{"viewer", viewer, job, 0, first, nil, `403 {"error":"forbidden"}`},
+			{"another account", other, job, 0, first, nil, `404 {"error":"not_found"}`},
+			{"unknown", c, a.unknown(job), 0, first, nil, `404 {"error":"not_found"}`},
+			{"reading token", a.client(), job, 0, first, []string{"Authorization", "Bearer " + reader.secret}, `403 {"error":"forbidden"}`},
+			{"another origin", c, job, 0, first, []string{"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"}, `403 {"error":"forbidden"}`},
+			{"out of order", c, job, model.ImportChunk, rest, nil, `200 {"received":0}`},
+			{"odd offset", c, job, 5, rest, nil, `400 {"error":"bad_parameter","parameter":"offset"}`},
+			{"short", c, job, 0, rest, nil, `400 {"error":"bad_chunk"}`},
+			{"long", c, job, 0, data, nil, `400 {"error":"bad_chunk"}`},
+			{"first", c, job, 0, first, nil, `200 {"received":1048576}`},
+			{"first again", c, job, 0, first, nil, `200 {"received":1048576}`},
+			{"last, by a token", a.client(), job, model.ImportChunk, rest, []string{"Authorization", "Bearer " + writer.secret}, `200 {"received":1048583}`},
+			{"last again", c, job, model.ImportChunk, rest, nil, `200 {"received":1048583}`},
+			{"after the end", c, job, 2 * model.ImportChunk, rest, nil, `409 {"error":"import_finished"}`},
+		} {
+			if got := call.client.put(base, call.job, call.offset, call.data, call.header...); got != call.want {
+				t.Errorf("%s: %s, want %s", call.name, got, call.want)
+			}
+		}
+
+		const read = `query($id: ID!) { site(id: $id) { importJobs { state received progress preview { days } error { code } finishedAt } imports { id } } }`
+		if got := c.query(read, "id", site); got.Body != `{"data":{"site":{"importJobs":[{"state":"READING","received":1048583,"progress":0,`+
+			`"preview":null,"error":null,"finishedAt":null}],"imports":[]}}}` {
+			t.Errorf("the job is %s", got.Body)
+		}
+
+		const confirm = `mutation($id: ID!) { confirmImport(input: {importJobId: $id}) { userErrors { field code } } }`
+		const cancel = `mutation($id: ID!) { cancelImport(input: {importJobId: $id}) { importJob { state } userErrors { field code } } }`
+		if got := c.query(confirm, "id", job); got.userErrors("confirmImport") != "importJobId:IMPORT_NOT_READY" {
+			t.Errorf("confirmed early: %s", got.Body)
+		}
+		if got := c.query(cancel, "id", job).ok(t, "cancelImport"); got.at("cancelImport.importJob.state") != "CANCELED" {
+			t.Errorf("canceled: %s", got.Body)
+		}
+		if got := c.query(cancel, "id", job); got.userErrors("cancelImport") != "importJobId:IMPORT_FINISHED" {
+			t.Errorf("canceled twice: %s", got.Body)
+		}
+
+		// An expired upload takes no piece.
+		expired := c.query(startUpload, "site", site, "size", 5).ok(t, "startImport").at("startImport.importJob.id").(string)
+		a.clock.Add(model.ImportJobExpiry + time.Second)
+		again := a.client()
+		again.signIn("owner@first.example", password).ok(t, "signIn")
+		if got := again.put(base, expired, 0, []byte("12345678")); got != `409 {"error":"import_finished"}` {
+			t.Errorf("an expired upload: %s", got)
+		}
+	})
+}
+
+// TestImportInput checks the errors in the input of startImport.
+func TestImportInput(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d, func(s *settings) { s.graph.WebhookNets = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} })
+		c := a.owner("owner@first.example")
+		site := c.createSite("first.example").ok(t, "createSite").at("createSite.site.id").(string)
+		for input, want := range map[string]string{
+			`source: UMAMI`:                                                                                                "files:INVALID_FILES",
+			`source: UMAMI, files: []`:                                                                                     "files:INVALID_FILES",
+			`source: UMAMI, files: [{name: "a", size: 0}]`:                                                                 "files.0:INVALID_FILES",
+			`source: UMAMI, files: [{name: "", size: 5}]`:                                                                  "files.0:INVALID_FILES",
+			`source: UMAMI, files: [{name: "a", size: 268435457}]`:                                                         "files:UPLOAD_TOO_LARGE",
+			`source: UMAMI, files: [{name: "a", size: 5}], address: "https://example.com"`:                                 "address:INVALID_FILES",
+			`source: UMAMI, files: [{name: "a", size: 5}], firstDay: "2026-02-02", lastDay: "2026-02-01"`:                  "lastDay:INVALID_DAY",
+			`source: GOATCOUNTER_API, address: "https://stats.example.com"`:                                                "token:INVALID_API_TOKEN",
+			`source: GOATCOUNTER_API, token: "t"`:                                                                          "address:INVALID_URL",
+			`source: GOATCOUNTER_API, token: "t", address: "http://stats.example.com"`:                                     "address:INVALID_URL",
+			`source: GOATCOUNTER_API, token: "t", address: "https://127.0.0.1:8443"`:                                       "address:INVALID_URL",
+			`source: GOATCOUNTER_API, token: "t", address: "https://stats.example.com", files: [{name: "a.csv", size: 5}]`: "files:INVALID_FILES",
+		} {
+			got := c.query(`mutation($site: ID!) { startImport(input: {siteId: $site, `+input+`}) { importJob { id } userErrors { field code } } }`, "site", site)
+			if got.userErrors("startImport") != want {
+				t.Errorf("%s: %s, want %s", input, got.Body, want)
+			}
+		}
+
+		// The token is never shown.
+		got := c.query(`mutation($site: ID!) { startImport(input: {siteId: $site, source: GOATCOUNTER_API, token: "a-secret-token",
+			address: "https://10.1.2.3:9000"}) { importJob { state address } userErrors { field code } } }`, "site", site).ok(t, "startImport")
+		if got.at("startImport.importJob.state") != "READING" || strings.Contains(a.dump(), "a-secret-token") {
+			t.Errorf("started: %s", got.Body)
+		}
+	})
+}
+
+// TestUndoImport removes an import that is listed.
+func TestUndoImport(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@first.example")
+		site := c.createSite("first.example").ok(t, "createSite").at("createSite.site.id").(string)
+		id := a.storedImport(site)
+		if err := dbtest.Exec(d, "UPDATE report_imports SET created_by = (SELECT id FROM users WHERE email = 'owner@first.example')"); err != nil {
+			t.Fatal(err)
+		}
+
+		const list = `query($id: ID!) { site(id: $id) { imports { source firstDay lastDay visitors visits pageviews events importedBy hasVisits } } }`
+		const want = `[{"source":"PLAUSIBLE","firstDay":"2024-10-04","lastDay":"2024-10-05","visitors":3,"visits":4,"pageviews":5,"events":6,` +
+			`"importedBy":"owner@first.example","hasVisits":false}]`
+		if got := c.query(list, "id", site); !strings.Contains(got.Body, want) {
+			t.Errorf("the imports are %s, want %s", got.Body, want)
+		}
+
+		const undo = `mutation($id: ID!) { undoImport(input: {importId: $id}) { import { pageviews } userErrors { field code } } }`
+		if got := c.query(undo, "id", id).ok(t, "undoImport"); fmt.Sprint(got.at("undoImport.import.pageviews")) != "5" {
+			t.Errorf("undone: %s", got.Body)
+		}
+		if got := c.query(list, "id", site); !strings.Contains(got.Body, `"imports":[]`) {
+			t.Errorf("the imports are %s", got.Body)
+		}
+		if got := c.query(undo, "id", id); got.userErrors("undoImport") != "importId:NOT_FOUND" {
+			t.Errorf("undone twice: %s", got.Body)
+		}
+	})
+}

@@ -1,0 +1,179 @@
+package graph_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports"
+	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/dbtest"
+)
+
+const (
+	setViewMutation = `mutation($id: ID!, $preset: ReportPreset!, $compare: ReportComparisonKind, $match: Boolean!) {
+		setReportView(input: {siteId: $id, preset: $preset, compare: $compare, matchDayOfWeek: $match}) {
+		reportView { preset compare matchDayOfWeek } userErrors { field code } } }`
+	openedQuery = `query($id: ID!) { site(id: $id) {
+		reportView { preset compare matchDayOfWeek } report { from to comparedFrom comparedTo } } }`
+)
+
+// TestReportOpensOnTodayAtFirst: until a site has hits of a day that is over in its time zone, its report opens on
+// today. The times of its hits decide, not their UTC days.
+func TestReportOpensOnTodayAtFirst(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		now := a.clock.Now() // 09:30 UTC
+
+		for i, test := range []struct {
+			name, zone string
+			hit        time.Duration // before now; 0: none
+			preset     string
+			from, to   string
+		}{
+			{"no hits", "UTC", 0, "TODAY", "2026-11-20", "2026-11-20"},
+			{"today", "UTC", time.Hour, "TODAY", "2026-11-20", "2026-11-20"},
+			{"yesterday", "UTC", 10 * time.Hour, "LAST_28_DAYS", "2026-10-23", "2026-11-19"},
+			{"today, of the UTC day before", "Pacific/Auckland", 22 * time.Hour, "TODAY", "2026-11-20", "2026-11-20"},
+			{"yesterday, of the same UTC day", "Pacific/Auckland", 23 * time.Hour, "LAST_28_DAYS", "2026-10-23", "2026-11-19"},
+			{"yesterday, of UTC's today", "America/Los_Angeles", 2 * time.Hour, "LAST_28_DAYS", "2026-10-23", "2026-11-19"},
+			{"today in the west", "America/Los_Angeles", time.Hour, "TODAY", "2026-11-20", "2026-11-20"},
+		} {
+			site := c.siteOf(string(rune('a'+i)) + ".example")
+			c.query(`mutation($id: ID!, $zone: String) { updateSite(input: {siteId: $id, timeZone: $zone}) { userErrors { code } } }`,
+				"id", site, "zone", test.zone).ok(t, "updateSite")
+			if test.hit > 0 {
+				storeDay(t, d, a.siteNumber(site), model.At(now.Add(-test.hit)))
+			}
+
+			got := c.query(openedQuery, "id", site)
+			if got.codes() == "UNAVAILABLE" { // the days are not built yet
+				a.work(now)
+				got = c.query(openedQuery, "id", site)
+			}
+			got.ok(t, "")
+			if got.at("site.reportView.preset") != test.preset || got.at("site.report.from") != test.from || got.at("site.report.to") != test.to {
+				t.Errorf("%s: %s, want %s from %s to %s", test.name, got.Body, test.preset, test.from, test.to)
+			}
+			shared := a.with(c.reader(site), `{ sharedSite { reportView { preset } report { from } } }`).ok(t, "")
+			if shared.at("sharedSite.reportView.preset") != test.preset || shared.at("sharedSite.report.from") != test.from {
+				t.Errorf("%s, shared: %s", test.name, shared.Body)
+			}
+		}
+	})
+}
+
+// TestReportViewOfEachUser: each member has a choice for each site. It opens the report, is stored once, is not in the
+// audit log, and goes with the membership and with the site.
+func TestReportViewOfEachUser(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		site, other := c.siteOf("example.com"), c.siteOf("other.example")
+		viewer := a.join(c, "viewer@example.com", model.RoleViewer)
+		entries := func() int {
+			t.Helper()
+			n, err := dbtest.Count(d, "audit_log")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		before := entries()
+
+		set := func(c *client, site, preset string, compare any, match bool) *answer {
+			t.Helper()
+			return c.query(setViewMutation, "id", site, "preset", preset, "compare", compare, "match", match).ok(t, "setReportView")
+		}
+		got := set(viewer, site, "LAST_7_DAYS", "PREVIOUS_YEAR", false)
+		if got.Body != `{"data":{"setReportView":{"reportView":{"preset":"LAST_7_DAYS","compare":"PREVIOUS_YEAR","matchDayOfWeek":false},"userErrors":[]}}}` {
+			t.Errorf("the viewer's choice: %s", got.Body)
+		}
+		got = viewer.query(openedQuery, "id", site).ok(t, "")
+		want := `{"data":{"site":{"reportView":{"preset":"LAST_7_DAYS","compare":"PREVIOUS_YEAR","matchDayOfWeek":false},` +
+			`"report":{"from":"2026-11-13","to":"2026-11-19","comparedFrom":"2025-11-13","comparedTo":"2025-11-19"}}}}`
+		if got.Body != want {
+			t.Errorf("the viewer's report: %s, want %s", got.Body, want)
+		}
+
+		// The period of a request has precedence, and comes without the comparison of the choice.
+		got = viewer.query(`query($id: ID!) { site(id: $id) { report(period: {preset: YESTERDAY}) { from comparedFrom } } }`, "id", site).ok(t, "")
+		if got.at("site.report.from") != "2026-11-19" || got.at("site.report.comparedFrom") != nil {
+			t.Errorf("with a period: %s", got.Body)
+		}
+		got = viewer.query(`query($id: ID!) { site(id: $id) { report(compare: {kind: PREVIOUS_PERIOD}) { from comparedFrom } } }`, "id", site).ok(t, "")
+		if got.at("site.report.from") != "2026-11-13" || got.at("site.report.comparedFrom") != "2026-11-06" {
+			t.Errorf("with a comparison: %s", got.Body)
+		}
+		for _, got := range []*answer{c.query(openedQuery, "id", site), viewer.query(openedQuery, "id", other)} {
+			if got.at("site.reportView.preset") != "TODAY" {
+				t.Errorf("another user or site: %s", got.Body)
+			}
+		}
+
+		// All time is never compared.
+		set(viewer, site, "ALL_TIME", "PREVIOUS_PERIOD", true)
+		got = viewer.query(openedQuery, "id", site).ok(t, "")
+		if got.at("site.reportView.compare") != nil || got.at("site.report.comparedFrom") != nil {
+			t.Errorf("all time: %s", got.Body)
+		}
+
+		set(viewer, site, "TODAY", nil, true)
+		set(c, site, "TODAY", nil, true)
+		set(c, other, "TODAY", nil, true)
+		if after := entries(); after != before {
+			t.Errorf("the audit log has %d entries more", after-before)
+		}
+		rows := func(want int, when string) {
+			t.Helper()
+			if n, err := dbtest.Count(d, "report_views"); err != nil || n != want {
+				t.Errorf("%s: %d rows, %v; want %d", when, n, err, want)
+			}
+		}
+		rows(3, "after four choices of two users")
+		viewer.query(leaveMutation, "id", c.account()).ok(t, "leaveAccount")
+		rows(2, "after a user has left")
+		c.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id, confirm: "other.example", immediately: true}) { userErrors { code } } }`,
+			"id", other).ok(t, "deleteSite")
+		if err := dbtest.Exec(d, "DELETE FROM sites WHERE domain = 'other.example'"); err != nil {
+			t.Fatal(err)
+		}
+		rows(1, "after a site was deleted")
+	})
+}
+
+// TestAllTimeHasNoLimit: all time begins with the first day, imported ones included, also more than 5 years ago.
+func TestAllTimeHasNoLimit(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		site := c.siteOf("example.com")
+		const query = `query($id: ID!) { site(id: $id) { report(period: {preset: ALL_TIME}, compare: {kind: PREVIOUS_YEAR}) {
+			from to totals { visitors } series { start metrics { visitors } } } } }`
+
+		first := model.At(time.Date(2011, 3, 20, 0, 0, 0, 0, time.UTC)).Day()
+		if _, err := reports.New(d).Import(t.Context(), a.siteNumber(site), &reports.Import{
+			Source: model.ImportPlausible, First: first, Last: first + 1,
+			Figures: []reports.ImportFigure{{Day: first, Visitors: 10, Visits: 12, Pageviews: 30}, {Day: first + 1, Visitors: 7, Visits: 7, Pageviews: 7}},
+		}, model.At(a.clock.Now()), sites.RecordImport, func(float64) {}); err != nil {
+			t.Fatal(err)
+		}
+
+		got := c.query(query, "id", site).ok(t, "")
+		points, _ := got.at("site.report.series").([]any)
+		if got.at("site.report.from") != "2011-03-20" || got.at("site.report.to") != "2026-11-20" ||
+			got.at("site.report.totals.visitors") != 17.0 || got.at("site.report.series.0.metrics.visitors") != 17.0 || len(points) != 189 {
+			t.Errorf("%d months: %.400s", len(points), got.Body)
+		}
+
+		got = c.query(`query($id: ID!) { site(id: $id) { report(period: {from: "2011-03-20", to: "2026-11-20"}) { from } } }`, "id", site)
+		if got.codes() != "INVALID_ARGUMENT" {
+			t.Errorf("the same days by their dates: %s", got.Body)
+		}
+	})
+}
