@@ -4,6 +4,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,11 +30,16 @@ import (
 
 // Options configures a server. Everything up to Log is required.
 type Options struct {
-	DB              *db.DB
-	Auth            *auth.Auth
-	BaseURL         string     // {base_url}: pages from there may send requests
-	AnalyticsURL    string     // {analytics_url}, for script tags
-	CaptchaURL      string     // {captcha_url}, for widget tags
+	DB           *db.DB
+	Auth         *auth.Auth
+	BaseURL      string // {base_url}: pages from there may send requests
+	AnalyticsURL string // {analytics_url}, for script tags
+	CaptchaURL   string // {captcha_url}, for widget tags
+
+	// CaptchaDifficulty is the base difficulty of sitekeys without a policy, in expected hashes. 0 means
+	// 524,288.
+	CaptchaDifficulty uint32
+
 	DefaultSitePlan model.Plan // of new sites; must have a fixed volume
 	Now             func() time.Time
 	Log             *slog.Logger
@@ -118,6 +124,7 @@ func New(o Options) (http.Handler, error) {
 	resolvers := resolver.New(resolver.Options{
 		DB: o.DB, Auth: o.Auth, IDs: ids,
 		AnalyticsURL: o.AnalyticsURL, CaptchaURL: o.CaptchaURL,
+		CaptchaDifficulty: cmp.Or(o.CaptchaDifficulty, model.DefaultDifficulty),
 		AllowLocalDomains: o.AllowLocalDomains, WebhookNets: o.WebhookNets,
 		SitePlan: o.DefaultSitePlan, SiteQuota: quota, Configuration: o.Configuration,
 		UnknownProxy: o.UnknownProxy, HiddenClients: o.HiddenClients,

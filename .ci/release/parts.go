@@ -60,7 +60,7 @@ func (r *release) bundled() ([]cdx.Component, error) {
 	for file, pattern := range map[string]string{
 		"frontend-assets/thirdparty/graphiql/README.md": `(graphiql|react|react-dom)@(\d+\.\d+\.\d+)`,
 		"frontend-assets/thirdparty/preact/README.md":   `(preact)@(\d+\.\d+\.\d+)`,
-		"dataplane/analytics/bot/patterns.txt":          `npm (\S+) (\d+\.\d+\.\d+)`,
+		"dataplane/bot/patterns.txt":                    `npm (\S+) (\d+\.\d+\.\d+)`,
 		"db/model/passwords.txt":                        `npm (\S+) (\d+\.\d+\.\d+)`,
 	} {
 		text, err := os.ReadFile(filepath.Join(r.root, file))

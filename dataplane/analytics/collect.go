@@ -7,8 +7,8 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane/analytics/bot"
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
+	"github.com/tallygate/tallygate/dataplane/bot"
 	"github.com/tallygate/tallygate/dataplane/jsonbody"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/web"

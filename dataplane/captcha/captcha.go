@@ -6,7 +6,8 @@
 // widget.go holds what the two browser endpoints share, sitekeys.go finds sitekeys, keys.go holds
 // the signing keys, writer.go consumes challenges and tokens, and counts.go counts calls for owners.
 // The packages pow and token define challenges and tokens, and difficulty sets how hard challenges
-// are.
+// are, from the sitekey's policy, what automation.go finds, and the attacks that attacks.go shares with
+// other processes.
 package captcha
 
 import (
@@ -70,6 +71,7 @@ type Service struct {
 	bySecret   *rulecache.Cache[sitekey] // keys are the bytes of a secret's hash
 	watch      rulecache.Watch
 	writers    *cellWriters
+	attacks    *attacks
 	counts     *counter.Counter[ingest.CaptchaCountKey] // by sitekey and day, for owners
 	metrics    *metrics
 
@@ -104,9 +106,10 @@ func New(o Options) (*Service, error) {
 		bySecret: rulecache.New(loadSitekey(func(ctx context.Context, hash string) (*model.Sitekey, error) {
 			return sites.New(d).SitekeyBySecret(ctx, []byte(hash))
 		}), o.Now),
-		watch:  sites.New(d).WatchSitekeys,
-		counts: counter.New(ingest.New(d).AddCaptchaCounts, counter.Options{Log: o.Log, What: "captcha calls"}),
-		cancel: func() {},
+		watch:   sites.New(d).WatchSitekeys,
+		attacks: newAttacks(sites.New(d).SawAttack, o.Log),
+		counts:  counter.New(ingest.New(d).AddCaptchaCounts, counter.Options{Log: o.Log, What: "captcha calls"}),
+		cancel:  func() {},
 	}
 	s.metrics = newMetrics(func() int { return s.writers.Len() }, o.Tracer)
 	s.writers = s.newWriters(o.Cell, o.Store, o.Timeout, s.metrics.batches)
@@ -124,6 +127,7 @@ func (s *Service) Start() {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
+	s.background.Go(func() { s.attacks.run(ctx) })
 	s.background.Go(func() { rulecache.Keep(ctx, s.watch, s.log.With("of", "sitekeys"), s.bySitekey, s.bySecret) })
 }
 

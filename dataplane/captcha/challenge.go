@@ -2,8 +2,8 @@ package captcha
 
 import (
 	"net/http"
-	"time"
 
+	"github.com/tallygate/tallygate/dataplane/captcha/difficulty"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/web"
 )
@@ -23,31 +23,39 @@ func (s *Service) Config(w http.ResponseWriter, r *http.Request) error {
 
 // answerConfig is Config for all methods but OPTIONS.
 func (s *Service) answerConfig(w http.ResponseWriter, r *http.Request) error {
-	_, key, _, err := s.openWidgetCall(w, r)
+	call, key, _, err := s.openWidgetCall(w, r)
 	if err != nil {
 		s.countRefusal(key, configEndpoint, err)
 		return err
 	}
 
 	now := s.now()
-	difficulty, wait := s.nextDifficulty(r, key, now)
-	if wait > 0 {
-		err := errTooMany(wait)
+	request := s.request(r, &call, key)
+	answer := s.difficulty.Challenge(request, now)
+	if answer.Wait > 0 {
+		err := errTooMany(answer.Wait)
 		s.countRefusal(key, configEndpoint, err)
 		return err
 	}
 
+	s.attacks.add(key, answer.Attack)
 	s.count(key, now, model.CaptchaChallenge)
-	web.WriteJSON(w, s.keys.issue(key.text, difficulty, now))
+	if request.IsAutomated {
+		s.count(key, now, model.CaptchaAutomated)
+	}
+
+	web.WriteJSON(w, s.keys.issue(key.text, answer.Difficulty, now))
 	return nil
 }
 
-// nextDifficulty counts a request for a challenge. It returns the challenge's difficulty, or how
-// long the network must wait for one.
-func (s *Service) nextDifficulty(r *http.Request, key *sitekey, now time.Time) (difficulty uint32, wait time.Duration) {
-	addr := s.clientAddr(r)
-	if s.isShared(r) {
-		return s.difficulty.SharedChallenge(key.id, now), 0
+// request returns what decides about the difficulty of a challenge.
+func (s *Service) request(r *http.Request, call *widgetCall, key *sitekey) difficulty.Request {
+	return difficulty.Request{
+		SitekeyID:   key.id,
+		Policy:      &key.policy,
+		Attack:      key.attack,
+		Addr:        s.clientAddr(r),
+		IsShared:    s.isShared(r),
+		IsAutomated: isAutomated(r.Header, call.webdriver, key.policy.Strict),
 	}
-	return s.difficulty.Challenge(key.id, addr, now)
 }

@@ -98,7 +98,7 @@ func (s *Service) Compat(w http.ResponseWriter, r *http.Request) error {
 	switch verdict {
 	case claimed, claimedFromReserve:
 		web.WriteJSON(w, compatSuccess{Success: true, ChallengeTS: t.Issued.Format(compatTime), Hostname: t.Hostname})
-	case duplicate:
+	case duplicate, expired:
 		refuse(w, codeConsumed)
 	case overQuota, accountSuspended:
 		refuse(w, codeQuotaExceeded)

@@ -31,7 +31,8 @@ func (s *Service) countRefusal(key *sitekey, endpoint string, err error) {
 
 // refusedOutcomes are the codes under which tokens that are not valid are counted.
 var refusedOutcomes = map[outcome]string{
-	notOurs: model.RefusedToken, duplicate: model.RefusedUsedToken, overQuota: "quota_exceeded",
+	notOurs: model.RefusedToken, foreign: model.RefusedForeignToken, duplicate: model.RefusedUsedToken,
+	expired: model.RefusedExpiredToken, overQuota: "quota_exceeded",
 	accountSuspended: errSuspended.Code,
 }
 
@@ -40,6 +41,9 @@ func (s *Service) countRedeemed(key *sitekey, result outcome) {
 	s.metrics.verifications.count(verdicts[result])
 
 	if code, refused := refusedOutcomes[result]; refused {
+		if model.IsCaptchaNoise(code) {
+			s.difficulty.Refused(key.id, s.now())
+		}
 		s.count(key, s.now(), model.CaptchaRefusal(siteverifyEndpoint, code))
 	} else if result != accountDeleted {
 		s.count(key, s.now(), model.CaptchaVerified)

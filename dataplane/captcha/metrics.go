@@ -25,7 +25,8 @@ var refusals = []string{errMethod.Code, errBodySize.Code, errBadJSON.Code, errNo
 
 // verdicts are the outcomes of redeemed tokens.
 var verdicts = map[outcome]string{
-	notOurs: model.RefusedToken, claimed: outcomeVerified, claimedFromReserve: outcomeReserve, duplicate: model.RefusedUsedToken,
+	notOurs: model.RefusedToken, foreign: model.RefusedForeignToken, claimed: outcomeVerified, claimedFromReserve: outcomeReserve,
+	duplicate: model.RefusedUsedToken, expired: model.RefusedExpiredToken,
 	overQuota: "quota_exceeded", accountSuspended: errSuspended.Code, accountDeleted: outcomeUnknown,
 }
 
@@ -90,7 +91,8 @@ func newMetrics(waiting func() int, tracer trace.Tracer) *metrics {
 	m.verifications = newCounters(vec("tallygate_captcha_verifications_total",
 		"Verifications of tokens by customers' servers, by outcome: verified, reserve (verified, with the quota used up), "+
 			"or the reason against it."), errSecret.Code,
-		outcomeVerified, outcomeReserve, model.RefusedToken, model.RefusedUsedToken, "quota_exceeded", outcomeUnknown)
+		outcomeVerified, outcomeReserve, model.RefusedToken, model.RefusedForeignToken, model.RefusedUsedToken, model.RefusedExpiredToken,
+		"quota_exceeded", outcomeUnknown)
 
 	return m
 }

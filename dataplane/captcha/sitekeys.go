@@ -24,18 +24,22 @@ type sitekey struct {
 	domains    []string // normalised, subdomains included; none: every domain is allowed
 	secretHash []byte
 
+	policy model.CaptchaPolicy
+	attack model.CaptchaAttack // the last one that any process saw
+
 	oldSecretHash  []byte        // of the secret that a rotation replaced; nil without one
 	oldSecretUntil model.Instant // its expiry
 }
 
 // testSitekey is not in the database (captcha contract, section 5). Options.NoTestSitekey disables
-// it.
+// it. Programs drive the browsers of tests, so that automation has no more work.
 var testSitekey = &sitekey{
 	cell:       db.DefaultCell,
 	claimCell:  db.DefaultCell,
 	text:       model.TestSitekey,
 	inTokens:   token.SitekeyOf(model.TestSitekey),
 	secretHash: model.HashToken(model.TestSitekeySecret),
+	policy:     model.CaptchaPolicy{Automation: model.AutomationAllow, AttackMode: model.AttackOff},
 }
 
 // isCounted reports whether verifications count against an account's quota.
@@ -68,6 +72,8 @@ func loadSitekey(read func(context.Context, string) (*model.Sitekey, error)) rul
 			inTokens:   token.SitekeyOf(k.Sitekey),
 			domains:    k.Domains,
 			secretHash: k.SecretHash,
+			policy:     k.Policy,
+			attack:     k.Attack,
 
 			oldSecretHash:  k.OldSecretHash,
 			oldSecretUntil: k.OldSecretUntil,

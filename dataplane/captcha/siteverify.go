@@ -125,11 +125,13 @@ func (s *Service) consume(
 ) (outcome, *token.Token, error) {
 	now := s.now()
 	t, err := s.keys.read(text, now)
-	if err != nil || t.Sitekey != key.inTokens {
+	switch {
+	case err != nil:
 		return notOurs, nil, nil
-	}
-	if t.Expired(now) {
-		return duplicate, nil, nil
+	case t.Sitekey != key.inTokens:
+		return foreign, nil, nil
+	case t.Expired(now):
+		return expired, nil, nil
 	}
 
 	// It is answered like a used quota, which blames the account and not the visitor. The token works

@@ -65,8 +65,8 @@ func (s *Service) exchange(r *http.Request, call *widgetCall, key *sitekey, host
 		return "", errWork
 	}
 
-	if !s.isShared(r) {
-		s.difficulty.Solved(key.id, s.clientAddr(r), work.Issued, now)
+	if !s.isShared(r) && s.difficulty.Solved(key.id, s.clientAddr(r), work.Issued, now) {
+		s.count(key, now, model.CaptchaRenewed)
 	}
 
 	s.count(key, now, model.CaptchaSolved)

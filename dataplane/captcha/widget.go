@@ -17,6 +17,7 @@ type widgetCall struct {
 	challenge string
 	nonce     uint64
 	hasNonce  bool // nonce is a whole number from 0 to pow.MaxNonce
+	webdriver bool // the browser says that a program drives it; beside the contract
 
 	deadline time.Time // of the answer
 }
@@ -32,6 +33,8 @@ func readWidgetCall(r *http.Request) (call widgetCall, err error) {
 			o.Exact(&call.sitekey)
 		case "challenge":
 			o.Exact(&call.challenge)
+		case "webdriver":
+			o.Bool(&call.webdriver)
 		case "nonce":
 			if number := o.Number(); number != "" {
 				call.nonce, call.hasNonce = pow.ParseNonce([]byte(number))

@@ -65,10 +65,12 @@ func (c *claim) usageKey() model.CaptchaUsageKey {
 type outcome uint8
 
 const (
-	notOurs            outcome = iota // no token, or another sitekey's; never reaches the writer
+	notOurs            outcome = iota // no token; never reaches the writer
+	foreign                           // another sitekey's token; never reaches the writer
+	expired                           // a token that is too old; never reaches the writer
 	claimed                           // consumed by this request, in a committed transaction
 	claimedFromReserve                // likewise, with the quota used up before
-	duplicate                         // consumed before, or too old
+	duplicate                         // consumed before
 	overQuota                         // quota and reserve are used up; the token is not consumed
 	accountSuspended                  // the account is suspended; the token is not consumed
 	accountDeleted                    // the account was deleted after it was cached

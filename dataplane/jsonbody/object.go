@@ -207,6 +207,16 @@ func (o *Object) Exact(s *string) {
 	}
 }
 
+// Bool sets b to the value of the current member if that is true or false.
+func (o *Object) Bool(b *bool) {
+	switch o.Raw() {
+	case "true":
+		*b = true
+	case "false":
+		*b = false
+	}
+}
+
 // Text reads a text, cleans it (see model.Clean) and cuts it to limit characters. A value of
 // another type leaves s unchanged.
 func (o *Object) Text(s *string, limit int) {

@@ -194,6 +194,9 @@ type Sitekey struct {
 	OldSecretHint  string  `bun:",nullzero"`
 	OldSecretUntil Instant `bun:",nullzero"`
 
+	Policy CaptchaPolicy `bun:",notnull"` // as JSON
+	Attack CaptchaAttack `bun:",notnull"` // the last one, as JSON; processes change it
+
 	ClaimSpace int64 `bun:",notnull"` // see Claims; 0 before the first transfer
 
 	// The rest is set only for the data plane.
@@ -258,7 +261,9 @@ const (
 // CaptchaWork.
 const (
 	CaptchaChallenge = "challenge" // issued
+	CaptchaAutomated = "automated" // issued to a browser that says that it is automated
 	CaptchaSolved    = "solved"    // exchanged for a token
+	CaptchaRenewed   = "renewed"   // solved to replace a token that was about to expire
 	CaptchaVerified  = "verified"  // tokens that were redeemed as valid
 )
 
@@ -269,8 +274,10 @@ const (
 
 // The codes of tokens that were redeemed and are not valid. They need no action of the owner.
 const (
-	RefusedToken     = "invalid_token" // forged, or of another sitekey
-	RefusedUsedToken = "used_token"    // redeemed before, or expired
+	RefusedToken        = "invalid_token" // forged
+	RefusedForeignToken = "foreign_token" // of another sitekey
+	RefusedUsedToken    = "used_token"    // redeemed before
+	RefusedExpiredToken = "expired_token"
 )
 
 // CaptchaRefusal names the counter of calls of an endpoint that were refused with a code.
@@ -310,6 +317,8 @@ func workOf(bucket int) time.Duration {
 type CaptchaActivity struct {
 	Day                          Day
 	Challenges, Solved, Verified int64
+	Automated                    int64             // of Challenges
+	Renewed                      int64             // of Solved
 	MedianWork                   time.Duration     // within a tenth; 0 without a solution
 	Refusals                     []CaptchaRefusals // by endpoint and code
 }
@@ -325,6 +334,7 @@ type CaptchaRefusals struct {
 func NewCaptchaActivity(day Day, counts map[string]int64) *CaptchaActivity {
 	a := &CaptchaActivity{
 		Day: day, Challenges: counts[CaptchaChallenge], Solved: counts[CaptchaSolved], Verified: counts[CaptchaVerified],
+		Automated: counts[CaptchaAutomated], Renewed: counts[CaptchaRenewed],
 	}
 
 	var work [workBuckets]int64
@@ -349,6 +359,18 @@ func NewCaptchaActivity(day Day, counts map[string]int64) *CaptchaActivity {
 	return a
 }
 
+// Unredeemed returns the number of tokens that nobody redeemed. Tokens of the last minutes may still be
+// redeemed.
+func (a *CaptchaActivity) Unredeemed() int64 {
+	late := int64(0)
+	for _, refused := range a.Refusals {
+		if refused.Code == RefusedExpiredToken {
+			late += refused.Count
+		}
+	}
+	return max(0, a.Solved-a.Renewed-a.Verified-late)
+}
+
 // median returns the middle of the bucket that contains the lower median; 0 without any count.
 func median(work []int64) time.Duration {
 	var all, seen int64
@@ -370,7 +392,7 @@ func median(work []int64) time.Duration {
 func IsCaptchaNoise(code string) bool { return captchaNoise[code] }
 
 var captchaNoise = map[string]bool{
-	RefusedToken: true, RefusedUsedToken: true, "invalid_work": true, "too_many_challenges": true,
+	RefusedToken: true, RefusedForeignToken: true, RefusedUsedToken: true, RefusedExpiredToken: true, "invalid_work": true, "too_many_challenges": true,
 }
 
 // CaptchaAdvice returns one sentence for the owner of a sitekey: what to do about calls that were
@@ -391,7 +413,8 @@ var captchaAdvice = map[string]string{
 	"unavailable":         "The service was temporarily unavailable: nothing to do.",
 	"too_many_challenges": "One network asked for more challenges than people need: nothing to do.",
 	"invalid_work":        "These solutions were wrong, late or repeated: nothing to do.",
-	RefusedToken: "These tokens were forged or belong to another sitekey: nothing to do, or use one " +
-		"sitekey for a form.",
-	RefusedUsedToken: "These tokens were redeemed twice or too late: nothing to do, or redeem each token once.",
+	RefusedToken:          "These tokens were forged: nothing to do.",
+	RefusedForeignToken:   "These tokens belong to another sitekey: nothing to do, or use the form's own sitekey and secret.",
+	RefusedUsedToken:      "These tokens were redeemed twice: nothing to do, or redeem each token once.",
+	RefusedExpiredToken:   "These tokens were redeemed more than 5 minutes after the work: nothing to do.",
 }

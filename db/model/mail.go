@@ -44,6 +44,7 @@ const (
 	MailOperatorLink    = "operator_link" // the operator made a link to set a new password
 	MailSuspended       = "account_suspended"
 	MailResumed         = "account_resumed"
+	MailCaptchaAttack   = "captcha_attack"
 	MailTest            = "test"
 )
 
@@ -71,6 +72,7 @@ var MailKinds = map[string]any{
 	MailOperatorLink:    struct{}{},
 	MailSuspended:       SuspendedMail{},
 	MailResumed:         struct{}{},
+	MailCaptchaAttack:   CaptchaAttackMail{},
 	MailTest:            struct{}{},
 }
 
@@ -197,6 +199,21 @@ type RecoveryCodeMail struct {
 type SuspendedMail struct {
 	At     Instant `json:"at"`
 	Reason string  `json:"reason"` // for the users, see ParseReason
+}
+
+// CaptchaAttackMail is the data of captcha_attack: an attack on a sitekey began.
+type CaptchaAttackMail struct {
+	Sitekey string  `json:"sitekey"` // its name
+	At      Instant `json:"at"`
+
+	// In the ten minutes so far.
+	Networks   int64 `json:"networks"`
+	Challenges int64 `json:"challenges"`
+	Refused    int64 `json:"refused"` // tokens
+	Usual      int64 `json:"usual"`   // networks
+
+	Factor int  `json:"factor"`          // of the work
+	IsOff  bool `json:"isOff,omitempty"` // the policy forbids that an attack changes the work
 }
 
 // InvitationMail is the data of invitation. A mail of an older version has only the link. The data is

@@ -199,9 +199,9 @@ func memberRecipients(tx *db.Tx, accountID int64) *bun.SelectQuery {
 		Where("memberships.account_id = ?", accountID)
 }
 
-// mailNotice queues one mail for each user of the account. It is for mails that an account can
+// MailNotice queues one mail for each user of the account. It is for mails that an account can
 // cause in large numbers: beyond 1,000 a day it drops them.
-func mailNotice(ctx context.Context, tx *db.Tx, accountID int64, kind string, data any, now model.Instant) error {
+func MailNotice(ctx context.Context, tx *db.Tx, accountID int64, kind string, data any, now model.Instant) error {
 	// The order of locks requires the account before its users.
 	if err := tx.LockRow(ctx, "accounts", accountID); err != nil && !errors.Is(err, model.ErrNotFound) {
 		return err
@@ -213,7 +213,7 @@ func mailNotice(ctx context.Context, tx *db.Tx, accountID int64, kind string, da
 	})
 }
 
-// MailMember queues a mail to one user of the account, with the limit of mailNotice. It does
+// MailMember queues a mail to one user of the account, with the limit of MailNotice. It does
 // nothing if the user was removed.
 func MailMember(
 	ctx context.Context, tx *db.Tx, accountID, userID int64, kind, data string, now model.Instant,
@@ -263,7 +263,7 @@ func queueFailureMail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, 
 		return err
 	}
 
-	return mailNotice(ctx, tx, site.AccountID, model.MailDeliveryFailed, model.DeliveryFailedMail{
+	return MailNotice(ctx, tx, site.AccountID, model.MailDeliveryFailed, model.DeliveryFailedMail{
 		MailSite: model.MailSite{Site: site.Domain, SiteID: site.ID}, Kind: delivery.Kind, Event: delivery.Event,
 		Attempts: delivery.ScheduledAttempts, Error: class,
 	}, now)

@@ -232,7 +232,7 @@ func (s *Store) mailQuotaNotice(ctx context.Context, tx *db.Tx, n *QuotaNotice, 
 	if err != nil {
 		return err
 	}
-	if err := mailNotice(ctx, tx, n.AccountID, kind, data, now); err != nil {
+	if err := MailNotice(ctx, tx, n.AccountID, kind, data, now); err != nil {
 		return err
 	}
 

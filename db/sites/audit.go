@@ -56,7 +56,7 @@ func auditSitekey(ctx context.Context, tx *db.Tx, key *model.Sitekey, before, af
 }
 
 func sitekeyValues(key *model.Sitekey) audit.Values {
-	return audit.Values{"name": key.Name, "domains": key.Domains}
+	return audit.Values{"name": key.Name, "domains": key.Domains, "policy": key.Policy.Text()}
 }
 
 // auditObject records a change of an object of a site of the account: an annotation, a segment, a

@@ -1299,6 +1299,13 @@ const (
 	UserErrorCodeInvalidNetwork UserErrorCode = "INVALID_NETWORK"
 	// The site has reached its limit of 200 excluded addresses.
 	UserErrorCodeTooManyNetworks UserErrorCode = "TOO_MANY_NETWORKS"
+	// The sitekey has more than 50 networks of its owner's own.
+	UserErrorCodeTooManyExemptNetworks UserErrorCode = "TOO_MANY_EXEMPT_NETWORKS"
+	// The work is neither 0 nor from 0.001 to 60 seconds on a mid-range phone, or the most is less than the base. A browser with a tenth of
+	// the phone's speed has ten minutes for a challenge.
+	UserErrorCodeInvalidWork UserErrorCode = "INVALID_WORK"
+	// The number is not within the documented bounds.
+	UserErrorCodeInvalidNumber UserErrorCode = "INVALID_NUMBER"
 	// The URL is not an HTTPS URL, contains a user name or password, is longer than 2,048 bytes, has a port other than 443 or 8443, or
 	// does not lead to the public internet.
 	UserErrorCodeInvalidUrl UserErrorCode = "INVALID_URL"
@@ -1425,6 +1432,9 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeAlwaysKeyEvent,
 	UserErrorCodeInvalidNetwork,
 	UserErrorCodeTooManyNetworks,
+	UserErrorCodeTooManyExemptNetworks,
+	UserErrorCodeInvalidWork,
+	UserErrorCodeInvalidNumber,
 	UserErrorCodeInvalidUrl,
 	UserErrorCodeInvalidSecret,
 	UserErrorCodeSecretTooShort,

@@ -204,6 +204,52 @@ type CancelImportInput struct {
 	ImportJobID string `json:"importJobId"`
 }
 
+// An attack on a sitekey, as it was seen by unusually many networks or refused tokens.
+type CaptchaAttack struct {
+	// Whether it makes the work harder now.
+	IsActive bool `json:"isActive"`
+	// The factor of the work now: 1, 2, 4 or 8. Attack mode ON has at least 4.
+	Factor int `json:"factor"`
+	// When it was first seen.
+	Since model.Instant `json:"since"`
+	// When it was last seen. From ten minutes after that, the work returns to the base in steps of ten minutes.
+	SeenAt model.Instant `json:"seenAt"`
+	// Networks that requested challenges in the ten busiest minutes. IPv4 by /24, IPv6 by /48.
+	Networks int64 `json:"networks"`
+	// Challenges in the ten busiest minutes.
+	Challenges int64 `json:"challenges"`
+	// Tokens that were refused in the ten busiest minutes.
+	Refused int64 `json:"refused"`
+	// Networks that are usual in ten minutes.
+	UsualNetworks int64 `json:"usualNetworks"`
+}
+
+// How much work a sitekey asks for. Work is given as the median time on a mid-range phone, at 3 million hashes a second.
+type CaptchaPolicy struct {
+	// The work of a usual challenge, in seconds on a mid-range phone.
+	BaseSeconds float64 `json:"baseSeconds"`
+	// The same in expected hashes, as in `difficulty`.
+	BaseHashes int64 `json:"baseHashes"`
+	// Whether the base is the installation's.
+	IsBaseDefault bool `json:"isBaseDefault"`
+	// The most work that many challenges from one network, or an attack, lead to, in seconds on a mid-range phone.
+	MaxSeconds float64 `json:"maxSeconds"`
+	// The same in expected hashes.
+	MaxHashes int64 `json:"maxHashes"`
+	// Whether the most work is the default: 32 times the default base, or 8 times a base that is higher than 4 times the default.
+	IsMaxDefault bool `json:"isMaxDefault"`
+	// Challenges of a network within ten minutes at the base. The work grows in proportion to further ones; solved ones count for a quarter.
+	FreeChallenges int `json:"freeChallenges"`
+	// How browsers that say that they are automated are treated.
+	Automation model.CaptchaAutomation `json:"automation"`
+	// Whether browsers that leave out `User-Agent` or `Accept-Language` count as automated. Some privacy browsers leave them out.
+	Strict bool `json:"strict"`
+	// Whether an attack makes the work harder for everybody.
+	AttackMode model.CaptchaAttackMode `json:"attackMode"`
+	// Networks of your own, for monitoring and tests. Their work is always the base, and they are not limited. At most 50.
+	ExemptNetworks []string `json:"exemptNetworks"`
+}
+
 // An account's usage of its captcha quota in the current calendar month (UTC).
 type CaptchaUsage struct {
 	// The month, as YYYY-MM.
@@ -1873,8 +1919,14 @@ type SitekeyActivity struct {
 	Day model.Day `json:"day"`
 	// Challenges that were issued.
 	Challenges int64 `json:"challenges"`
+	// Challenges that were issued to browsers that say that they are automated.
+	Automated int64 `json:"automated"`
 	// Challenges that were solved and exchanged for a token.
 	Solved int64 `json:"solved"`
+	// Solutions that replaced a token which was about to expire, in a form that stayed open.
+	Renewed int64 `json:"renewed"`
+	// Tokens that nobody redeemed: those of `solved` without `renewed`, verified and refused ones. Those of the last 5 minutes may still be redeemed.
+	Unredeemed int64 `json:"unredeemed"`
 	// Tokens that were verified as valid.
 	Verified int64 `json:"verified"`
 	// The median time from the issue of a challenge to its solution in milliseconds, within a tenth. Null if none was solved.
@@ -1907,11 +1959,11 @@ type SitekeyEdge struct {
 	Node *model.Sitekey `json:"node"`
 }
 
-// Payload of `updateSitekey`, `transferSitekey`, `revokeOldSitekeySecret` and `deleteSitekey`.
+// Payload of `updateSitekey`, `updateCaptchaPolicy`, `transferSitekey`, `revokeOldSitekeySecret` and `deleteSitekey`.
 type SitekeyPayload struct {
 	// The changed or deleted sitekey.
 	Sitekey *model.Sitekey `json:"sitekey,omitempty"`
-	// Errors in the input: `NOT_FOUND`; `updateSitekey`: `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`; `deleteSitekey`: `CONFIRMATION_MISMATCH`; `transferSitekey`: `TOO_MANY_SITEKEYS`.
+	// Errors in the input: `NOT_FOUND`; `updateSitekey`: `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`; `updateCaptchaPolicy`: `INVALID_WORK`, `INVALID_NUMBER`, `INVALID_NETWORK`, `TOO_MANY_EXEMPT_NETWORKS`; `deleteSitekey`: `CONFIRMATION_MISMATCH`; `transferSitekey`: `TOO_MANY_SITEKEYS`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -1919,7 +1971,7 @@ type SitekeyPayload struct {
 type SitekeyRefusal struct {
 	// `config`, `verify` or `siteverify`. The last one stands for both endpoints that verify tokens.
 	Endpoint string `json:"endpoint"`
-	// The error code. For tokens that are not valid: `invalid_token`, `used_token` or `quota_exceeded`.
+	// The error code. For tokens that are not valid: `invalid_token`, `foreign_token` (of another sitekey), `used_token`, `expired_token` or `quota_exceeded`.
 	Code string `json:"code"`
 	// Number of calls.
 	Count int64 `json:"count"`
@@ -2092,6 +2144,26 @@ type UpdateAnnotationInput struct {
 	Day *model.Day `json:"day,omitempty"`
 	// The note: one line of 1 to 500 visible characters.
 	Text *string `json:"text,omitempty"`
+}
+
+// Input of `updateCaptchaPolicy`. Omitted and null fields are not changed.
+type UpdateCaptchaPolicyInput struct {
+	// The sitekey's global id.
+	SitekeyID string `json:"sitekeyId"`
+	// The work of a usual challenge, in seconds on a mid-range phone: 0.001 to 60, or 0 for the installation's.
+	BaseSeconds *float64 `json:"baseSeconds,omitempty"`
+	// The most work, in seconds on a mid-range phone: from the base to 60, or 0 for the default.
+	MaxSeconds *float64 `json:"maxSeconds,omitempty"`
+	// Challenges of a network within ten minutes at the base: 1 to 1,000, or 0 for the default, 8.
+	FreeChallenges *int `json:"freeChallenges,omitempty"`
+	// How browsers that say that they are automated are treated.
+	Automation *model.CaptchaAutomation `json:"automation,omitempty"`
+	// Whether missing headers count as automation.
+	Strict *bool `json:"strict,omitempty"`
+	// Whether an attack makes the work harder for everybody.
+	AttackMode *model.CaptchaAttackMode `json:"attackMode,omitempty"`
+	// The complete list of your own networks, as addresses or in CIDR form. At most 50.
+	ExemptNetworks []string `json:"exemptNetworks,omitempty"`
 }
 
 // Input of `updateFunnel`. Omitted and null fields are not changed.
@@ -3148,6 +3220,13 @@ const (
 	UserErrorCodeInvalidNetwork UserErrorCode = "INVALID_NETWORK"
 	// The site has reached its limit of 200 excluded addresses.
 	UserErrorCodeTooManyNetworks UserErrorCode = "TOO_MANY_NETWORKS"
+	// The sitekey has more than 50 networks of its owner's own.
+	UserErrorCodeTooManyExemptNetworks UserErrorCode = "TOO_MANY_EXEMPT_NETWORKS"
+	// The work is neither 0 nor from 0.001 to 60 seconds on a mid-range phone, or the most is less than the base. A browser with a tenth of
+	// the phone's speed has ten minutes for a challenge.
+	UserErrorCodeInvalidWork UserErrorCode = "INVALID_WORK"
+	// The number is not within the documented bounds.
+	UserErrorCodeInvalidNumber UserErrorCode = "INVALID_NUMBER"
 	// The URL is not an HTTPS URL, contains a user name or password, is longer than 2,048 bytes, has a port other than 443 or 8443, or
 	// does not lead to the public internet.
 	UserErrorCodeInvalidURL UserErrorCode = "INVALID_URL"
@@ -3274,6 +3353,9 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeAlwaysKeyEvent,
 	UserErrorCodeInvalidNetwork,
 	UserErrorCodeTooManyNetworks,
+	UserErrorCodeTooManyExemptNetworks,
+	UserErrorCodeInvalidWork,
+	UserErrorCodeInvalidNumber,
 	UserErrorCodeInvalidURL,
 	UserErrorCodeInvalidSecret,
 	UserErrorCodeSecretTooShort,
@@ -3324,7 +3406,7 @@ var AllUserErrorCode = []UserErrorCode{
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

@@ -30,6 +30,7 @@ type MutationResolver interface {
 	CreateAnnotation(ctx context.Context, input CreateAnnotationInput) (*AnnotationPayload, error)
 	UpdateAnnotation(ctx context.Context, input UpdateAnnotationInput) (*AnnotationPayload, error)
 	DeleteAnnotation(ctx context.Context, input DeleteAnnotationInput) (*AnnotationPayload, error)
+	UpdateCaptchaPolicy(ctx context.Context, input UpdateCaptchaPolicyInput) (*SitekeyPayload, error)
 	SendTestWebhook(ctx context.Context, input SendTestWebhookInput) (*DeliveryPayload, error)
 	Redeliver(ctx context.Context, input RedeliverInput) (*DeliveryPayload, error)
 	RedeliverFailed(ctx context.Context, input RedeliverFailedInput) (*RedeliverFailedPayload, error)
@@ -1280,6 +1281,20 @@ func (ec *executionContext) field_Mutation_updateAnnotation_args(ctx context.Con
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_updateCaptchaPolicy_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (UpdateCaptchaPolicyInput, error) {
+			return ec.unmarshalNUpdateCaptchaPolicyInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐUpdateCaptchaPolicyInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_updateFunnel_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -2022,6 +2037,50 @@ func (ec *executionContext) fieldContext_Mutation_deleteAnnotation(ctx context.C
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_deleteAnnotation_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_updateCaptchaPolicy(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_updateCaptchaPolicy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpdateCaptchaPolicy(ctx, fc.Args["input"].(UpdateCaptchaPolicyInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *SitekeyPayload) graphql.Marshaler {
+			return ec.marshalOSitekeyPayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSitekeyPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_updateCaptchaPolicy(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SitekeyPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_updateCaptchaPolicy_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -6451,6 +6510,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "deleteAnnotation":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteAnnotation(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "updateCaptchaPolicy":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_updateCaptchaPolicy(ctx, field)
 			})
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++

@@ -162,6 +162,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("UndoImportInput", ec.unmarshalInputUndoImportInput),
 			graphql.NewInputUnmarshaler("UpdateAccountInput", ec.unmarshalInputUpdateAccountInput),
 			graphql.NewInputUnmarshaler("UpdateAnnotationInput", ec.unmarshalInputUpdateAnnotationInput),
+			graphql.NewInputUnmarshaler("UpdateCaptchaPolicyInput", ec.unmarshalInputUpdateCaptchaPolicyInput),
 			graphql.NewInputUnmarshaler("UpdateFunnelInput", ec.unmarshalInputUpdateFunnelInput),
 			graphql.NewInputUnmarshaler("UpdateSegmentInput", ec.unmarshalInputUpdateSegmentInput),
 			graphql.NewInputUnmarshaler("UpdateSiteInput", ec.unmarshalInputUpdateSiteInput),
@@ -691,6 +692,109 @@ type AuditChange {
   after: String
 }
 `, BuiltIn: false},
+	{Name: "../schema/captchapolicy.graphqls", Input: `extend type Mutation {
+  """
+  Changes how much work a sitekey asks for: all given values, or none if one is invalid. Every process follows within a second.
+  """
+  updateCaptchaPolicy(input: UpdateCaptchaPolicyInput!): SitekeyPayload @needs(permission: CONFIGURE, of: SITEKEY)
+}
+
+extend type Sitekey {
+  "How much work the sitekey asks for."
+  policy: CaptchaPolicy!
+  "The attack that makes the work harder now, or the last one. Null if there was none."
+  attack: CaptchaAttack
+}
+
+"How much work a sitekey asks for. Work is given as the median time on a mid-range phone, at 3 million hashes a second."
+type CaptchaPolicy {
+  "The work of a usual challenge, in seconds on a mid-range phone."
+  baseSeconds: Float!
+  "The same in expected hashes, as in ` + "`" + `difficulty` + "`" + `."
+  baseHashes: Int64!
+  "Whether the base is the installation's."
+  isBaseDefault: Boolean!
+  "The most work that many challenges from one network, or an attack, lead to, in seconds on a mid-range phone."
+  maxSeconds: Float!
+  "The same in expected hashes."
+  maxHashes: Int64!
+  "Whether the most work is the default: 32 times the default base, or 8 times a base that is higher than 4 times the default."
+  isMaxDefault: Boolean!
+  "Challenges of a network within ten minutes at the base. The work grows in proportion to further ones; solved ones count for a quarter."
+  freeChallenges: Int!
+  "How browsers that say that they are automated are treated."
+  automation: CaptchaAutomation!
+  "Whether browsers that leave out ` + "`" + `User-Agent` + "`" + ` or ` + "`" + `Accept-Language` + "`" + ` count as automated. Some privacy browsers leave them out."
+  strict: Boolean!
+  "Whether an attack makes the work harder for everybody."
+  attackMode: CaptchaAttackMode!
+  "Networks of your own, for monitoring and tests. Their work is always the base, and they are not limited. At most 50."
+  exemptNetworks: [String!]!
+}
+
+"""
+How a sitekey treats browsers that say that they are automated: by a user agent of a bot or program, by ` + "`" + `HeadlessChrome` + "`" + ` in
+` + "`" + `User-Agent` + "`" + ` or ` + "`" + `Sec-CH-UA` + "`" + `, or by ` + "`" + `navigator.webdriver` + "`" + `. Search engines do not count.
+"""
+enum CaptchaAutomation {
+  "Like any browser."
+  ALLOW
+  "4 times the base at first. The work rises with the challenges of all automated browsers together, up to 268,435,456 hashes."
+  HARDER
+  "5 challenges, then one every two minutes for all of them together; the others are answered with 429."
+  LIMIT
+}
+
+"Whether an attack makes the work harder for everybody."
+enum CaptchaAttackMode {
+  "While challenges come from at least 4 times as many networks as usual, or as many tokens are refused: 2, 4 or 8 times the work."
+  AUTO
+  "At least 4 times the work, always."
+  ON
+  "Never. An attack is still reported."
+  OFF
+}
+
+"An attack on a sitekey, as it was seen by unusually many networks or refused tokens."
+type CaptchaAttack {
+  "Whether it makes the work harder now."
+  isActive: Boolean!
+  "The factor of the work now: 1, 2, 4 or 8. Attack mode ON has at least 4."
+  factor: Int!
+  "When it was first seen."
+  since: DateTime!
+  "When it was last seen. From ten minutes after that, the work returns to the base in steps of ten minutes."
+  seenAt: DateTime!
+  "Networks that requested challenges in the ten busiest minutes. IPv4 by /24, IPv6 by /48."
+  networks: Int64!
+  "Challenges in the ten busiest minutes."
+  challenges: Int64!
+  "Tokens that were refused in the ten busiest minutes."
+  refused: Int64!
+  "Networks that are usual in ten minutes."
+  usualNetworks: Int64!
+}
+
+"Input of ` + "`" + `updateCaptchaPolicy` + "`" + `. Omitted and null fields are not changed."
+input UpdateCaptchaPolicyInput {
+  "The sitekey's global id."
+  sitekeyId: ID!
+  "The work of a usual challenge, in seconds on a mid-range phone: 0.001 to 60, or 0 for the installation's."
+  baseSeconds: Float
+  "The most work, in seconds on a mid-range phone: from the base to 60, or 0 for the default."
+  maxSeconds: Float
+  "Challenges of a network within ten minutes at the base: 1 to 1,000, or 0 for the default, 8."
+  freeChallenges: Int
+  "How browsers that say that they are automated are treated."
+  automation: CaptchaAutomation
+  "Whether missing headers count as automation."
+  strict: Boolean
+  "Whether an attack makes the work harder for everybody."
+  attackMode: CaptchaAttackMode
+  "The complete list of your own networks, as addresses or in CIDR form. At most 50."
+  exemptNetworks: [String!]
+}
+`, BuiltIn: false},
 	{Name: "../schema/delivery.graphqls", Input: `extend type Mutation {
   """
   Sends a test call to one of the site's webhooks. It is attempted once. A site can have one test at a time, and 20 tests per
@@ -1129,6 +1233,15 @@ enum UserErrorCode {
   INVALID_NETWORK
   "The site has reached its limit of 200 excluded addresses."
   TOO_MANY_NETWORKS
+  "The sitekey has more than 50 networks of its owner's own."
+  TOO_MANY_EXEMPT_NETWORKS
+  """
+  The work is neither 0 nor from 0.001 to 60 seconds on a mid-range phone, or the most is less than the base. A browser with a tenth of
+  the phone's speed has ten minutes for a challenge.
+  """
+  INVALID_WORK
+  "The number is not within the documented bounds."
+  INVALID_NUMBER
   """
   The URL is not an HTTPS URL, contains a user name or password, is longer than 2,048 bytes, has a port other than 443 or 8443, or
   does not lead to the public internet.
@@ -4066,11 +4179,11 @@ input DeleteSitekeyInput {
   confirm: String
 }
 
-"Payload of ` + "`" + `updateSitekey` + "`" + `, ` + "`" + `transferSitekey` + "`" + `, ` + "`" + `revokeOldSitekeySecret` + "`" + ` and ` + "`" + `deleteSitekey` + "`" + `."
+"Payload of ` + "`" + `updateSitekey` + "`" + `, ` + "`" + `updateCaptchaPolicy` + "`" + `, ` + "`" + `transferSitekey` + "`" + `, ` + "`" + `revokeOldSitekeySecret` + "`" + ` and ` + "`" + `deleteSitekey` + "`" + `."
 type SitekeyPayload {
   "The changed or deleted sitekey."
   sitekey: Sitekey
-  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `updateSitekey` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `; ` + "`" + `deleteSitekey` + "`" + `: ` + "`" + `CONFIRMATION_MISMATCH` + "`" + `; ` + "`" + `transferSitekey` + "`" + `: ` + "`" + `TOO_MANY_SITEKEYS` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `updateSitekey` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `; ` + "`" + `updateCaptchaPolicy` + "`" + `: ` + "`" + `INVALID_WORK` + "`" + `, ` + "`" + `INVALID_NUMBER` + "`" + `, ` + "`" + `INVALID_NETWORK` + "`" + `, ` + "`" + `TOO_MANY_EXEMPT_NETWORKS` + "`" + `; ` + "`" + `deleteSitekey` + "`" + `: ` + "`" + `CONFIRMATION_MISMATCH` + "`" + `; ` + "`" + `transferSitekey` + "`" + `: ` + "`" + `TOO_MANY_SITEKEYS` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -4478,8 +4591,14 @@ type SitekeyActivity {
   day: Date!
   "Challenges that were issued."
   challenges: Int64!
+  "Challenges that were issued to browsers that say that they are automated."
+  automated: Int64!
   "Challenges that were solved and exchanged for a token."
   solved: Int64!
+  "Solutions that replaced a token which was about to expire, in a form that stayed open."
+  renewed: Int64!
+  "Tokens that nobody redeemed: those of ` + "`" + `solved` + "`" + ` without ` + "`" + `renewed` + "`" + `, verified and refused ones. Those of the last 5 minutes may still be redeemed."
+  unredeemed: Int64!
   "Tokens that were verified as valid."
   verified: Int64!
   "The median time from the issue of a challenge to its solution in milliseconds, within a tenth. Null if none was solved."
@@ -4492,7 +4611,7 @@ type SitekeyActivity {
 type SitekeyRefusal {
   "` + "`" + `config` + "`" + `, ` + "`" + `verify` + "`" + ` or ` + "`" + `siteverify` + "`" + `. The last one stands for both endpoints that verify tokens."
   endpoint: String!
-  "The error code. For tokens that are not valid: ` + "`" + `invalid_token` + "`" + `, ` + "`" + `used_token` + "`" + ` or ` + "`" + `quota_exceeded` + "`" + `."
+  "The error code. For tokens that are not valid: ` + "`" + `invalid_token` + "`" + `, ` + "`" + `foreign_token` + "`" + ` (of another sitekey), ` + "`" + `used_token` + "`" + `, ` + "`" + `expired_token` + "`" + ` or ` + "`" + `quota_exceeded` + "`" + `."
   code: String!
   "Number of calls."
   count: Int64!
@@ -4792,6 +4911,56 @@ func (ec *executionContext) childFields_AuditObject(ctx context.Context, field g
 		return ec.fieldContext_AuditObject_name(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AuditObject", field.Name)
+}
+
+func (ec *executionContext) childFields_CaptchaAttack(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "isActive":
+		return ec.fieldContext_CaptchaAttack_isActive(ctx, field)
+	case "factor":
+		return ec.fieldContext_CaptchaAttack_factor(ctx, field)
+	case "since":
+		return ec.fieldContext_CaptchaAttack_since(ctx, field)
+	case "seenAt":
+		return ec.fieldContext_CaptchaAttack_seenAt(ctx, field)
+	case "networks":
+		return ec.fieldContext_CaptchaAttack_networks(ctx, field)
+	case "challenges":
+		return ec.fieldContext_CaptchaAttack_challenges(ctx, field)
+	case "refused":
+		return ec.fieldContext_CaptchaAttack_refused(ctx, field)
+	case "usualNetworks":
+		return ec.fieldContext_CaptchaAttack_usualNetworks(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CaptchaAttack", field.Name)
+}
+
+func (ec *executionContext) childFields_CaptchaPolicy(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "baseSeconds":
+		return ec.fieldContext_CaptchaPolicy_baseSeconds(ctx, field)
+	case "baseHashes":
+		return ec.fieldContext_CaptchaPolicy_baseHashes(ctx, field)
+	case "isBaseDefault":
+		return ec.fieldContext_CaptchaPolicy_isBaseDefault(ctx, field)
+	case "maxSeconds":
+		return ec.fieldContext_CaptchaPolicy_maxSeconds(ctx, field)
+	case "maxHashes":
+		return ec.fieldContext_CaptchaPolicy_maxHashes(ctx, field)
+	case "isMaxDefault":
+		return ec.fieldContext_CaptchaPolicy_isMaxDefault(ctx, field)
+	case "freeChallenges":
+		return ec.fieldContext_CaptchaPolicy_freeChallenges(ctx, field)
+	case "automation":
+		return ec.fieldContext_CaptchaPolicy_automation(ctx, field)
+	case "strict":
+		return ec.fieldContext_CaptchaPolicy_strict(ctx, field)
+	case "attackMode":
+		return ec.fieldContext_CaptchaPolicy_attackMode(ctx, field)
+	case "exemptNetworks":
+		return ec.fieldContext_CaptchaPolicy_exemptNetworks(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CaptchaPolicy", field.Name)
 }
 
 func (ec *executionContext) childFields_CaptchaUsage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6292,6 +6461,10 @@ func (ec *executionContext) childFields_Sitekey(ctx context.Context, field graph
 		return ec.fieldContext_Sitekey_optionalCspLines(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Sitekey_createdAt(ctx, field)
+	case "policy":
+		return ec.fieldContext_Sitekey_policy(ctx, field)
+	case "attack":
+		return ec.fieldContext_Sitekey_attack(ctx, field)
 	case "usageHistory":
 		return ec.fieldContext_Sitekey_usageHistory(ctx, field)
 	case "activity":
@@ -6308,8 +6481,14 @@ func (ec *executionContext) childFields_SitekeyActivity(ctx context.Context, fie
 		return ec.fieldContext_SitekeyActivity_day(ctx, field)
 	case "challenges":
 		return ec.fieldContext_SitekeyActivity_challenges(ctx, field)
+	case "automated":
+		return ec.fieldContext_SitekeyActivity_automated(ctx, field)
 	case "solved":
 		return ec.fieldContext_SitekeyActivity_solved(ctx, field)
+	case "renewed":
+		return ec.fieldContext_SitekeyActivity_renewed(ctx, field)
+	case "unredeemed":
+		return ec.fieldContext_SitekeyActivity_unredeemed(ctx, field)
 	case "verified":
 		return ec.fieldContext_SitekeyActivity_verified(ctx, field)
 	case "medianWorkMs":

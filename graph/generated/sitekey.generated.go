@@ -26,6 +26,8 @@ type SitekeyResolver interface {
 	CspLines(ctx context.Context, obj *model.Sitekey) ([]string, error)
 	OptionalCspLines(ctx context.Context, obj *model.Sitekey) ([]string, error)
 
+	Policy(ctx context.Context, obj *model.Sitekey) (*CaptchaPolicy, error)
+	Attack(ctx context.Context, obj *model.Sitekey) (*CaptchaAttack, error)
 	UsageHistory(ctx context.Context, obj *model.Sitekey, months int) ([]*MonthlyUsage, error)
 	Activity(ctx context.Context, obj *model.Sitekey, days int) ([]*SitekeyActivity, error)
 	Notice(ctx context.Context, obj *model.Sitekey) (*string, error)
@@ -638,6 +640,70 @@ func (ec *executionContext) _Sitekey_createdAt(ctx context.Context, field graphq
 }
 func (ec *executionContext) fieldContext_Sitekey_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Sitekey", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _Sitekey_policy(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Sitekey_policy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Sitekey().Policy(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *CaptchaPolicy) graphql.Marshaler {
+			return ec.marshalNCaptchaPolicy2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCaptchaPolicy(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Sitekey_policy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Sitekey",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CaptchaPolicy(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Sitekey_attack(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Sitekey_attack(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Sitekey().Attack(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *CaptchaAttack) graphql.Marshaler {
+			return ec.marshalOCaptchaAttack2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCaptchaAttack(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Sitekey_attack(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Sitekey",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CaptchaAttack(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Sitekey_usageHistory(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
@@ -1591,6 +1657,18 @@ func (ec *executionContext) _Sitekey(ctx context.Context, sel ast.SelectionSet, 
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "policy":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Sitekey_policy(ctx, field, obj)
+				})
+		case "attack":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Sitekey_attack(ctx, field, obj)
+				})
 		case "usageHistory":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,

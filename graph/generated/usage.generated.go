@@ -161,6 +161,29 @@ func (ec *executionContext) fieldContext_SitekeyActivity_challenges(_ context.Co
 	return graphql.NewScalarFieldContext("SitekeyActivity", field, false, false, "Int64")
 }
 
+func (ec *executionContext) _SitekeyActivity_automated(ctx context.Context, field graphql.CollectedField, obj *SitekeyActivity) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SitekeyActivity_automated(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Automated, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SitekeyActivity_automated(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SitekeyActivity", field, false, false, "Int64")
+}
+
 func (ec *executionContext) _SitekeyActivity_solved(ctx context.Context, field graphql.CollectedField, obj *SitekeyActivity) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -181,6 +204,52 @@ func (ec *executionContext) _SitekeyActivity_solved(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_SitekeyActivity_solved(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SitekeyActivity", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _SitekeyActivity_renewed(ctx context.Context, field graphql.CollectedField, obj *SitekeyActivity) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SitekeyActivity_renewed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Renewed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SitekeyActivity_renewed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SitekeyActivity", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _SitekeyActivity_unredeemed(ctx context.Context, field graphql.CollectedField, obj *SitekeyActivity) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SitekeyActivity_unredeemed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Unredeemed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SitekeyActivity_unredeemed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("SitekeyActivity", field, false, false, "Int64")
 }
 
@@ -555,8 +624,23 @@ func (ec *executionContext) _SitekeyActivity(ctx context.Context, sel ast.Select
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "automated":
+			out.Values[i] = ec._SitekeyActivity_automated(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "solved":
 			out.Values[i] = ec._SitekeyActivity_solved(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "renewed":
+			out.Values[i] = ec._SitekeyActivity_renewed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "unredeemed":
+			out.Values[i] = ec._SitekeyActivity_unredeemed(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

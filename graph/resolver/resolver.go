@@ -30,6 +30,7 @@ type Options struct {
 
 	AnalyticsURL      string // for script tags
 	CaptchaURL        string // for widget tags
+	CaptchaDifficulty uint32 // the base without a policy, in expected hashes
 	AllowLocalDomains bool   // accept *.localhost as a site's domain
 	WebhookNets       []netip.Prefix
 	SitePlan          model.Plan // of new sites
@@ -67,6 +68,7 @@ type Resolver struct {
 	ids           *model.NodeIDs
 	analyticsURL  string // without a trailing slash
 	captchaURL    string // likewise
+	captchaBase   uint32 // see Options.CaptchaDifficulty
 	allowLocal    bool
 	webhookNets   []netip.Prefix
 	plan          model.Plan // of new sites
@@ -98,6 +100,7 @@ func New(o Options) *Resolver {
 		ids:          o.IDs,
 		analyticsURL: strings.TrimRight(o.AnalyticsURL, "/"),
 		captchaURL:   strings.TrimRight(o.CaptchaURL, "/"),
+		captchaBase:  o.CaptchaDifficulty,
 		allowLocal:   o.AllowLocalDomains,
 		webhookNets:  o.WebhookNets,
 

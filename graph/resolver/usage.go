@@ -131,7 +131,8 @@ func (r *sitekeyResolver) Activity(
 	list := make([]*generated.SitekeyActivity, len(activity))
 	for i, day := range activity {
 		list[i] = &generated.SitekeyActivity{
-			Day: day.Day, Challenges: day.Challenges, Solved: day.Solved, Verified: day.Verified, Refusals: refusalsOf(day),
+			Day: day.Day, Challenges: day.Challenges, Automated: day.Automated, Solved: day.Solved, Renewed: day.Renewed,
+			Verified: day.Verified, Unredeemed: day.Unredeemed(), Refusals: refusalsOf(day),
 		}
 		if day.MedianWork > 0 {
 			ms := day.MedianWork.Milliseconds()

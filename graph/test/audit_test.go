@@ -113,6 +113,7 @@ var auditCases = []auditCase{
 
 	{mutation: "createSitekey", input: `{name: "login"}`, object: "Sitekey login"},
 	{mutation: "updateSitekey", input: `{sitekeyId: $sitekeyId, name: "contact"}`, object: "Sitekey contact"},
+	{mutation: "updateCaptchaPolicy", input: `{sitekeyId: $sitekeyId, automation: LIMIT}`, object: "Sitekey contact"},
 	{mutation: "rotateSitekeySecret", input: `{sitekeyId: $sitekeyId}`, object: "Sitekey contact"},
 	{mutation: "revokeOldSitekeySecret", input: `{sitekeyId: $sitekeyId}`, object: "Sitekey contact"},
 

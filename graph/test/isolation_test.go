@@ -221,7 +221,8 @@ var fieldRules = map[string]struct {
 	"setDailyExportWebhook": {role: member, scope: "WRITE", export: true}, "sendTestWebhook": {role: member, scope: "WRITE"},
 	"redeliver": {role: member, scope: "WRITE"}, "redeliverFailed": {role: member, scope: "WRITE"},
 	"resendDailyExport": {role: member, scope: "WRITE"}, "createSitekey": {role: member, scope: "WRITE"},
-	"updateSitekey": {role: member, scope: "WRITE"}, "rotateSitekeySecret": {role: member, scope: "WRITE"},
+	"updateCaptchaPolicy": {role: member, scope: "WRITE"},
+	"updateSitekey":       {role: member, scope: "WRITE"}, "rotateSitekeySecret": {role: member, scope: "WRITE"},
 
 	"createAnnotation": {role: member, scope: "WRITE"}, "updateAnnotation": {role: member, scope: "WRITE"},
 	"deleteAnnotation": {role: member, scope: "WRITE"}, "createSegment": {role: member, scope: "WRITE"},

@@ -127,6 +127,8 @@ var samples = map[string]any{
 	"email": "new@example.org", "role": "MEMBER", "plan": "ENTERPRISE", "monthlyPageviews": 5, "scopes": []string{"READ"},
 	"password": "another long password", "currentPassword": "not the password", "token": "tgr_wrong", "everywhere": false, "confirm": nil, "reason": "abuse", "immediately": false,
 	"measureSiteSearch": true, "measureEcommerce": true, "allowPseudonymousUserId": true, "automaticEvents": true,
+	"baseSeconds": 1.5, "maxSeconds": 20.0, "freeChallenges": 4, "automation": "LIMIT", "strict": true, "attackMode": "ON",
+	"exemptNetworks":    []string{"198.51.100.0/24"},
 	"excludedAddresses": []string{"192.0.2.0/24"}, "first": 2, "after": nil, "last": nil, "before": nil, "orderBy": "NEWEST", "search": "example", "days": 7,
 	"timeZone": "Europe/Berlin", "language": "DE", "day": "2026-11-20", "text": "A note", "label": "A step", "page": "/pricing", "event": nil,
 	"dimension": "PROPERTY", "property": "plan", "operator": "IS", "values": []string{"pro"}, "expiresAt": "2027-01-01T00:00:00Z",

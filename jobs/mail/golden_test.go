@@ -57,6 +57,8 @@ var examples = map[string]string{
 	"operator_link":          `{}`,
 	"account_suspended":      `{"at":1795168800000000,"reason":"Spam was sent to 3 visitors."}`,
 	"account_resumed":        `{}`,
+	"captcha_attack":         `{"sitekey":"Contact","at":1795168800000000,"networks":1812,"challenges":2040,"refused":12,"usual":37,"factor":4}`,
+	"captcha_attack/off":     `{"sitekey":"Contact","at":1795168800000000,"networks":402,"challenges":402,"usual":37,"factor":2,"isOff":true}`,
 	"test":                   `{}`,
 }
 

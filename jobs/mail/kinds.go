@@ -42,6 +42,7 @@ var kinds = map[string]letterWriter{
 	model.MailOperatorLink:    pathKind("/account", en.OperatorLink, de.OperatorLink),
 	model.MailSuspended:       pathKind("/account", en.AccountSuspended, de.AccountSuspended),
 	model.MailResumed:         pathKind("/", en.AccountResumed, de.AccountResumed),
+	model.MailCaptchaAttack:   pathKind("/captcha", en.CaptchaAttack, de.CaptchaAttack),
 	model.MailTest:            pathKind("/", en.Test, de.Test),
 }
 

@@ -109,7 +109,13 @@ func (a *applier) applySitekey(ctx context.Context, key *model.Sitekey, file sit
 		}
 
 		a.note("%s: created; rotate its secret to get one", file.Sitekey)
-		_, _, err := a.store.CreateSitekeyAs(ctx, a.accountID, file.Sitekey, name, bound, model.At(time.Now()))
+		key, _, err = a.store.CreateSitekeyAs(ctx, a.accountID, file.Sitekey, name, bound, model.At(time.Now()))
+		if err != nil {
+			return err
+		}
+	}
+
+	if err := a.applyPolicy(ctx, key, file.Policy); err != nil {
 		return err
 	}
 
@@ -124,6 +130,36 @@ func (a *applier) applySitekey(ctx context.Context, key *model.Sitekey, file sit
 
 	a.noteChanged(key.Sitekey, "name", key.Name, changed.Name)
 	a.noteChanged(key.Sitekey, "domains", fmt.Sprint(key.Domains), fmt.Sprint(changed.Domains))
+	return nil
+}
+
+// applyPolicy changes the policy of a sitekey, if the file has another one.
+func (a *applier) applyPolicy(ctx context.Context, key *model.Sitekey, file *policyFile) error {
+	if file == nil {
+		return nil
+	}
+
+	update := sites.PolicyUpdate{
+		BaseMS: model.WorkMS(file.BaseSeconds), MaxMS: model.WorkMS(file.MaxSeconds), Free: file.Free, Strict: file.Strict,
+		Exempt: file.Exempt,
+	}
+	if file.Automation != nil {
+		update.Automation = new(model.CaptchaAutomation(*file.Automation))
+	}
+	if file.AttackMode != nil {
+		update.AttackMode = new(model.CaptchaAttackMode(*file.AttackMode))
+	}
+
+	wanted := update.Apply(key.Policy)
+	if err := wanted.Check(); err != nil || wanted.Text() == key.Policy.Text() {
+		return err
+	}
+
+	changed, err := a.store.UpdatePolicy(ctx, a.accountID, key.ID, update)
+	if err != nil {
+		return err
+	}
+	a.noteChanged(key.Sitekey, "policy", key.Policy.Text(), changed.Policy.Text())
 	return nil
 }
 

@@ -85,6 +85,36 @@ type sitekeyFile struct {
 	Sitekey string    `yaml:"sitekey"`
 	Name    *string   `yaml:"name"`
 	Domains *[]string `yaml:"domains"`
+
+	Policy *policyFile `yaml:"policy,omitempty"`
+}
+
+// policyFile is the policy of a sitekey. What is missing is not changed; 0 is the installation's setting.
+type policyFile struct {
+	BaseSeconds *float64        `yaml:"baseSeconds,omitempty"` // on a mid-range phone
+	MaxSeconds  *float64        `yaml:"maxSeconds,omitempty"`
+	Free        *int            `yaml:"freeChallenges,omitempty"`
+	Automation  *string         `yaml:"automation,omitempty"`
+	Strict      *bool           `yaml:"strict,omitempty"`
+	AttackMode  *string         `yaml:"attackMode,omitempty"`
+	Exempt      *[]netip.Prefix `yaml:"exemptNetworks,omitempty"`
+}
+
+// newPolicyFile returns a policy for a file, or nil for the installation's.
+func newPolicyFile(p *model.CaptchaPolicy) *policyFile {
+	if p.Text() == (model.CaptchaPolicy{}).Text() {
+		return nil
+	}
+
+	exempt := p.Exempt
+	if exempt == nil {
+		exempt = []netip.Prefix{}
+	}
+	return &policyFile{
+		BaseSeconds: new(float64(p.BaseMS) / 1000), MaxSeconds: new(float64(p.MaxMS) / 1000), Free: &p.Free,
+		Automation: new(string(p.AutomationOrDefault())), Strict: &p.Strict, AttackMode: new(string(p.AttackModeOrDefault())),
+		Exempt: &exempt,
+	}
 }
 
 // exportConfigCommand prints the settings of an account as a file for applyCommand.
@@ -175,7 +205,7 @@ func readSites(ctx context.Context, store *sites.Store, accountID int64) (*sites
 	}
 
 	for _, key := range sitekeys {
-		file.Sitekeys = append(file.Sitekeys, sitekeyFile{key.Sitekey, &key.Name, &key.Domains})
+		file.Sitekeys = append(file.Sitekeys, sitekeyFile{key.Sitekey, &key.Name, &key.Domains, newPolicyFile(&key.Policy)})
 	}
 
 	slices.SortFunc(file.Sites, func(a, b siteFile) int { return cmp.Compare(a.Domain, b.Domain) })

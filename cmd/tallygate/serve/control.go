@@ -48,6 +48,7 @@ func (a *App) openControl(clients *web.Clients) error {
 		BaseURL:           string(c.BaseURL),
 		AnalyticsURL:      string(c.AnalyticsURL),
 		CaptchaURL:        string(c.CaptchaURL),
+		CaptchaDifficulty: c.CaptchaDifficulty,
 		AllowLocalDomains: bool(c.AllowLocalDomains),
 		DefaultSitePlan:   c.DefaultSitePlan,
 		WebhookNets:       config.Prefixes(c.WebhookAllowNets),

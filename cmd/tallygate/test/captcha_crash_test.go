@@ -39,7 +39,13 @@ func (s *solver) post(path string, body any, answer any) (status int, err error)
 		return 0, err
 	}
 
-	response, err := s.http.Post("http://"+s.data+path, "application/json", bytes.NewReader(text))
+	request, err := http.NewRequest(http.MethodPost, "http://"+s.data+path, bytes.NewReader(text))
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0")
+
+	response, err := s.http.Do(request)
 	if err != nil {
 		return 0, err
 	}

@@ -98,6 +98,15 @@ sitekeys:
   domains:
   - a.example
   - localhost
+  policy:
+    baseSeconds: 1.5
+    maxSeconds: 0.0
+    freeChallenges: 3
+    automation: LIMIT
+    strict: true
+    attackMode: "ON"
+    exemptNetworks:
+    - 198.51.100.0/24
 - sitekey: svck_bbbbbbbbbbbbbbbbbbbbbbbb
   name: Unbound
   domains: []
@@ -163,6 +172,10 @@ func TestApplyObjects(t *testing.T) {
 			{site + "sitekeys: [{sitekey: x, name: y}]\n", "x: sitekey: A sitekey is svck_"},
 			{site + "sitekeys: [{sitekey: svck_aaaaaaaaaaaaaaaaaaaaaaaa, domains: [10.0.0.1]}]\n",
 				"svck_aaaaaaaaaaaaaaaaaaaaaaaa: domains: 10.0.0.1: "},
+			{site + "sitekeys: [{sitekey: svck_aaaaaaaaaaaaaaaaaaaaaaaa, policy: {baseSeconds: 60.001}}]\n",
+				"svck_aaaaaaaaaaaaaaaaaaaaaaaa: baseSeconds: The work is 0"},
+			{site + "sitekeys: [{sitekey: svck_aaaaaaaaaaaaaaaaaaaaaaaa, policy: {automation: NEVER}}]\n",
+				"svck_aaaaaaaaaaaaaaaaaaaaaaaa: automation: Automation is ALLOW, HARDER or LIMIT."},
 			{site + "accountName: http://example.com\n", "account: accountName: "},
 			{site + "captchaPlan: GOLD\n", "account: captchaPlan: There is no such plan."},
 			{site + "siteLimit: 0\n", "account: siteLimit: Use a number from 1"},
@@ -180,7 +193,7 @@ func TestApplyObjects(t *testing.T) {
     filters: [{dimension: PAGE, operator: IS, values: [/]}]
   funnels: []
   annotations: [{day: "2026-11-20", text: "Launch: version 2"}, {day: "2026-11-22", text: Later}]
-sitekeys: [{sitekey: svck_aaaaaaaaaaaaaaaaaaaaaaaa, domains: []}]
+sitekeys: [{sitekey: svck_aaaaaaaaaaaaaaaaaaaaaaaa, domains: [], policy: {strict: false, exemptNetworks: []}}]
 `)
 		want := `full.example: segments: "Buyers" deleted
 full.example: segments: "Zero" changed
@@ -189,6 +202,7 @@ full.example: funnels: "Purchase" deleted
 full.example: annotations: "2026-11-20 Launch: version 2" deleted
 full.example: annotations: "2026-11-21 ~" deleted
 full.example: annotations: "2026-11-22 Later" created
+svck_aaaaaaaaaaaaaaaaaaaaaaaa: policy: "{\"baseMs\":1500,\"free\":3,\"automation\":\"LIMIT\",\"attackMode\":\"ON\"}", was "{\"baseMs\":1500,\"free\":3,\"automation\":\"LIMIT\",\"strict\":true,\"attackMode\":\"ON\",\"exempt\":[\"198.51.100.0/24\"]}"
 svck_aaaaaaaaaaaaaaaaaaaaaaaa: domains: "[]", was "[a.example localhost]"
 `
 		if status != 0 || out != want {
@@ -226,6 +240,7 @@ var settingColumns = map[string]map[string]string{
 		"created_at": isHistory, "daily_export_day": isHistory, "paused_at": isState, "deleted_at": isState,
 	},
 	"sitekeys": {
+		"policy": isExported, "attack": isHistory,
 		"id": isIdentity, "account_id": isIdentity, "sitekey": isExported, "name": isExported, "domains": isExported,
 		"secret_hash": isSecret, "secret_hint": isSecret, "old_secret_hash": isSecret, "old_secret_hint": isSecret,
 		"old_secret_until": isSecret, "created_at": isHistory, "claim_space": isIdentity,

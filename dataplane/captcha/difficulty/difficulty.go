@@ -13,20 +13,21 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/dataplane/ratelimit"
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/web"
 )
 
 // Bounds of the base difficulty that an operator sets, in expected hashes.
 const (
 	Min     = 1 << 10
-	Max     = 1 << 24 // also of the difficulty under load
-	Default = 1 << 19
+	Max     = model.UsualMostHashes // also of the difficulty under load, without a policy
+	Default = model.DefaultDifficulty
 )
 
 const (
 	window = 10 * time.Minute // in which challenges are counted
-	free   = 8                // challenges of a network for one sitekey and window at the base difficulty
 
 	challengeUnits = 32 // units of a challenge that is not solved
 	solvedUnits    = 8  // units of a solved challenge: a quarter
@@ -37,8 +38,13 @@ const (
 
 	counterLimit = 1 << 16 // counters of each kind; the least recently used one is evicted
 
-	baselineShare = 16  // a window changes a sitekey's baseline by 1/baselineShare of the difference
-	baselineFloor = 100 // challenges in a window that are usual for every sitekey
+	// Automation: a browser that says that it is automated begins at so many times the base. All of
+	// them together count as one network, whatever they solve, and their work rises to the highest of
+	// all. So an attacker with four times the machines gets twice the tokens. Where automation is
+	// limited, a sitekey gives it so many challenges at once.
+	automationFactor = 4
+	automationBurst  = 5
+	automationEvery  = 2 * time.Minute
 )
 
 // Control sets the difficulty of challenges and limits their rate. It is safe for concurrent use.
@@ -46,10 +52,11 @@ type Control struct {
 	base     uint32
 	seed     maphash.Seed
 	networks *ratelimit.Limiter // for all sitekeys
+	robots   *ratelimit.Limiter // by sitekey: challenges of automation, where that is limited
 
 	mu       sync.Mutex
 	clients  *simplelru.LRU[uint64, *counter] // by hash of sitekey and network
-	sitekeys *simplelru.LRU[int64, *baseline] // by id
+	sitekeys *simplelru.LRU[int64, *load]     // by id
 }
 
 // New returns a Control with the base difficulty in expected hashes.
@@ -58,8 +65,9 @@ func New(base uint32) *Control {
 		base:     base,
 		seed:     maphash.MakeSeed(),
 		networks: ratelimit.New(rateBurst * rateEvery),
+		robots:   ratelimit.New(automationBurst * automationEvery),
 		clients:  newCounters[uint64, *counter](),
-		sitekeys: newCounters[int64, *baseline](),
+		sitekeys: newCounters[int64, *load](),
 	}
 }
 
@@ -72,49 +80,101 @@ func newCounters[Key comparable, Value any]() *simplelru.LRU[Key, Value] {
 	return lru
 }
 
-// client is a network that requests challenges of a sitekey.
+// client is a network that requests challenges of a sitekey, or all its automation.
 type client struct {
-	sitekeyID int64
-	network   netip.Prefix
+	sitekeyID   int64
+	network     netip.Prefix
+	isAutomated bool // network is empty
 }
 
-// Challenge counts a request for a challenge. It returns the challenge's difficulty in expected
-// hashes, or how long the network must wait for one.
-func (c *Control) Challenge(sitekeyID int64, addr netip.Addr, now time.Time) (difficulty uint32, wait time.Duration) {
-	network := networkOf(addr)
-	if wait := c.networks.Take(now, ratelimit.Key{Network: network}, rateEvery); wait > 0 {
-		return 0, wait
+// Request is a request for a challenge.
+type Request struct {
+	SitekeyID   int64
+	Policy      *model.CaptchaPolicy // of the sitekey
+	Attack      model.CaptchaAttack  // the last one on the sitekey that any process saw
+	Addr        netip.Addr
+	IsShared    bool // many clients share Addr, so that nothing may depend on its network
+	IsAutomated bool // the browser says so
+}
+
+// Answer is the answer to a Request.
+type Answer struct {
+	Difficulty uint32              // in expected hashes
+	Wait       time.Duration       // until the client gets a challenge; 0 if it gets this one
+	Attack     model.CaptchaAttack // that this process sees now; Level 0 without one
+}
+
+// Challenge counts a request for a challenge. It returns the challenge's difficulty, or how long the
+// client must wait for one.
+func (c *Control) Challenge(r Request, now time.Time) Answer {
+	base := r.Policy.Base(c.base)
+	if !r.IsShared && r.Policy.Exempts(r.Addr) {
+		return Answer{Difficulty: base}
 	}
 
-	clientHash := maphash.Comparable(c.seed, client{sitekeyID, network})
+	treatment := model.AutomationAllow
+	if r.IsAutomated {
+		treatment = r.Policy.AutomationOrDefault()
+	}
+	if wait := c.wait(r, treatment, now); wait > 0 {
+		return Answer{Wait: wait}
+	}
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	requested := get(c.clients, clientHash).add(now)
-	factor := get(c.sitekeys, sitekeyID).add(now)
-	return raise(c.base, requested, factor), 0
+	requested, isNewNetwork := 0.0, true
+	if !r.IsShared {
+		requested, isNewNetwork = get(c.clients, c.hash(client{r.SitekeyID, networkOf(r.Addr), false})).add(now)
+	}
+
+	attack := get(c.sitekeys, r.SitekeyID).add(now, isNewNetwork, r.Attack)
+	level := r.Policy.AttackLevel(max(attack.Level, r.Attack.LevelAt(model.At(now))))
+
+	rise := rise{base: base, free: float64(r.Policy.FreeChallenges()), most: r.Policy.Most(base)}
+	difficulty := rise.to(requested, 1<<level)
+
+	if treatment == model.AutomationHarder {
+		requested, _ := get(c.clients, c.hash(client{r.SitekeyID, netip.Prefix{}, true})).add(now)
+		rise.most = pow.MaxDifficulty
+		difficulty = max(difficulty, rise.to(requested, automationFactor<<level))
+	}
+
+	return Answer{Difficulty: difficulty, Attack: attack}
 }
 
-// SharedChallenge is Challenge for an address that many clients share. It counts for the sitekey,
-// and not for the network.
-func (c *Control) SharedChallenge(sitekeyID int64, now time.Time) (difficulty uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return raise(c.base, 0, get(c.sitekeys, sitekeyID).add(now))
+// wait returns how long the client must wait because of a limited rate.
+func (c *Control) wait(r Request, treatment model.CaptchaAutomation, now time.Time) time.Duration {
+	if !r.IsShared {
+		if wait := c.networks.Take(now, ratelimit.Key{Network: networkOf(r.Addr)}, rateEvery); wait > 0 {
+			return wait
+		}
+	}
+	if treatment == model.AutomationLimit {
+		return c.robots.Take(now, ratelimit.Key{ID: r.SitekeyID}, automationEvery)
+	}
+	return 0
 }
+
+func (c *Control) hash(of client) uint64 { return maphash.Comparable(c.seed, of) }
 
 // Solved refunds most of what a challenge counted, after its solution was verified and the
 // challenge consumed. It refunds the network that sent the solution, up to the challenges that this
-// network requested in the same window.
-func (c *Control) Solved(sitekeyID int64, addr netip.Addr, issued, now time.Time) {
-	clientHash := maphash.Comparable(c.seed, client{sitekeyID, networkOf(addr)})
-
+// network requested in the same window. It reports whether the solution renews an earlier one.
+func (c *Control) Solved(sitekeyID int64, addr netip.Addr, issued, now time.Time) (isRenewal bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if count, ok := c.clients.Get(clientHash); ok {
-		count.solve(issued, now)
+	if count, ok := c.clients.Get(c.hash(client{sitekeyID, networkOf(addr), false})); ok {
+		return count.solve(issued, now)
 	}
+	return false
+}
+
+// Refused counts a token of the sitekey that was refused.
+func (c *Control) Refused(sitekeyID int64, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	get(c.sitekeys, sitekeyID).refuse(now)
 }
 
 // networkOf returns the network that counts a client's challenges (docs/captcha.md).
@@ -130,16 +190,22 @@ func get[Key comparable, Value any](lru *simplelru.LRU[Key, *Value], key Key) *V
 	return value
 }
 
-// raise returns the difficulty for a client whose network requested that many challenges of the
+// rise is how the difficulty rises with the challenges of a network.
+type rise struct {
+	base, most uint32
+	free       float64 // challenges in a window at the base
+}
+
+// to returns the difficulty for a client whose network requested that many challenges of the
 // sitekey in a window, where solved ones count for less. The difficulty grows in proportion to
-// them, in steps of the square root of two: with 16 challenges it is twice the base, with 32 four
-// times. factor multiplies it further.
-func raise(base uint32, requested float64, factor uint32) uint32 {
-	difficulty := float64(base) * float64(factor)
-	if steps := math.Floor(2 * math.Log2(requested/free)); steps > 0 {
+// them, in steps of the square root of two: with twice the free ones it is twice the base, with four
+// times as many four times. factor multiplies it further.
+func (r rise) to(requested float64, factor int) uint32 {
+	difficulty := float64(r.base) * float64(factor)
+	if steps := math.Floor(2 * math.Log2(requested/r.free)); steps > 0 {
 		difficulty *= math.Pow(2, steps/2)
 	}
-	return uint32(max(float64(base), min(difficulty, Max)))
+	return uint32(max(float64(r.base), min(difficulty, float64(r.most))))
 }
 
 // counter counts a network's challenges of a sitekey within the last window. Of the window before
@@ -156,17 +222,19 @@ type windowCount struct {
 	unsolved uint32 // challenges that can still be refunded
 }
 
-// add counts one challenge, and returns the number of challenges including it.
-func (c *counter) add(now time.Time) float64 {
+// add counts one challenge, and returns the number of challenges including it. isFirst reports whether
+// it is the first one of its window.
+func (c *counter) add(now time.Time) (challenges float64, isFirst bool) {
 	passed := c.moveTo(now)
+	isFirst = c.current == windowCount{}
 	c.current.units += challengeUnits
 	c.current.unsolved++
-	return (float64(c.current.units) + float64(c.previous.units)*(1-passed)) / challengeUnits
+	return (float64(c.current.units) + float64(c.previous.units)*(1-passed)) / challengeUnits, isFirst
 }
 
 // solve reduces the units of a challenge, most for a renewal. Each challenge of the network is
-// refunded at most once.
-func (c *counter) solve(issued, now time.Time) {
+// refunded at most once. It reports whether this is a renewal.
+func (c *counter) solve(issued, now time.Time) (isRenewal bool) {
 	c.moveTo(now)
 	number, _ := windowOf(issued)
 	from := &c.current
@@ -175,20 +243,21 @@ func (c *counter) solve(issued, now time.Time) {
 	case c.window - 1:
 		from = &c.previous
 	default:
-		return
+		return false
 	}
 
 	if from.unsolved == 0 {
-		return
+		return false
 	}
 
 	remaining := uint32(solvedUnits)
-	if c.renewals.solve(now) {
+	if isRenewal = c.renewals.solve(now); isRenewal {
 		remaining = renewalUnits
 	}
 
 	from.unsolved--
 	from.units -= challengeUnits - remaining
+	return isRenewal
 }
 
 // moveTo makes the window of a time the current one, and returns the share of it that has passed.
@@ -210,54 +279,4 @@ func windowOf(now time.Time) (number int64, passed float64) {
 	ns := now.UnixNano()
 	number = ns / int64(window)
 	return number, float64(ns-number*int64(window)) / float64(window)
-}
-
-// baseline is the usual load of a sitekey: a moving average of its challenges in a window.
-type baseline struct {
-	window  int64
-	current uint32
-	mean    float64
-	known   bool // mean has a value
-	partial bool // the start of the window was missed, so that its count is not comparable
-}
-
-// add counts one challenge. It returns the factor by which the sitekey's challenges are harder now:
-// 1, 2 or 4.
-func (b *baseline) add(now time.Time) uint32 {
-	number, _ := windowOf(now)
-	switch {
-	case number == b.window:
-	case b.window == 0, number < b.window:
-		// This is the first window, or the clock was set back.
-		b.window, b.current, b.partial = number, 0, true
-	default:
-		b.close()
-		b.window, b.current, b.partial = number, 0, false
-	}
-
-	b.current++
-	if !b.known {
-		return 1
-	}
-
-	switch usual := max(b.mean, baselineFloor); {
-	case float64(b.current) >= 16*usual:
-		return 4
-	case float64(b.current) >= 4*usual:
-		return 2
-	}
-
-	return 1
-}
-
-// close adds a window that has ended to the mean. Windows without a challenge are left out: the
-// baseline is the usual load while there is any.
-func (b *baseline) close() {
-	switch {
-	case b.partial:
-	case !b.known:
-		b.known, b.mean = true, float64(b.current)
-	default:
-		b.mean += (float64(b.current) - b.mean) / baselineShare
-	}
 }

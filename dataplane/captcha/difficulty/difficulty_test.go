@@ -5,14 +5,22 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/tallygate/tallygate/db/model"
 )
 
 var start = time.Unix(1_795_262_400, 0) // the beginning of a window of 10 minutes
 
+// challenge requests a challenge for a sitekey without a policy.
+func challenge(c *Control, sitekey int64, addr netip.Addr, at time.Time) (difficulty uint32, wait time.Duration) {
+	answer := c.Challenge(Request{SitekeyID: sitekey, Policy: &model.CaptchaPolicy{}, Addr: addr}, at)
+	return answer.Difficulty, answer.Wait
+}
+
 // ask requests n challenges at once and returns the difficulty of the last one.
 func ask(c *Control, sitekey int64, addr string, at time.Time, n int) (difficulty uint32) {
 	for range n {
-		difficulty, _ = c.Challenge(sitekey, netip.MustParseAddr(addr), at)
+		difficulty, _ = challenge(c, sitekey, netip.MustParseAddr(addr), at)
 	}
 	return difficulty
 }
@@ -64,10 +72,10 @@ func TestNetworks(t *testing.T) {
 
 	c := New(1_000)
 	for range 31 {
-		c.Challenge(1, netip.Addr{}, start)
+		challenge(c, 1, netip.Addr{}, start)
 	}
 
-	if got, wait := c.Challenge(1, netip.Addr{}, start); got != 4_000 || wait != 0 {
+	if got, wait := challenge(c, 1, netip.Addr{}, start); got != 4_000 || wait != 0 {
 		t.Errorf("no address: difficulty %d, wait %v", got, wait)
 	}
 }
@@ -94,58 +102,6 @@ func TestLoadPasses(t *testing.T) {
 	}
 }
 
-// TestSitekeyAboveItsBaseline checks that the challenges of a sitekey with far more requests than
-// usual become harder for all clients.
-func TestSitekeyAboveItsBaseline(t *testing.T) {
-	c := New(1_000)
-
-	// crowd requests challenges for clients of different networks.
-	crowd := func(at time.Time, n int) (difficulty uint32) {
-		for i := range n {
-			difficulty, _ = c.Challenge(1, netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}), at)
-		}
-		return difficulty
-	}
-	if got := crowd(start, 10_000); got != 1_000 {
-		t.Errorf("first window after the start: difficulty %d; nothing is known yet", got)
-	}
-
-	at := start.Add(window)
-	if got := crowd(at, 500); got != 1_000 {
-		t.Errorf("second window: difficulty %d; nothing is known yet", got)
-	}
-
-	// The baseline is 500 now.
-	at = at.Add(window)
-	for _, test := range []struct {
-		further int
-		want    uint32
-	}{{1_998, 1_000}, {2, 2_000}, {5_998, 2_000}, {2, 4_000}, {20_000, 4_000}} {
-		if got := crowd(at, test.further); got != test.want {
-			t.Errorf("%d more: difficulty %d, want %d", test.further, got, test.want)
-		}
-	}
-
-	if got, _ := c.Challenge(2, netip.MustParseAddr("203.0.113.1"), at); got != 1_000 {
-		t.Errorf("another sitekey: difficulty %d", got)
-	}
-	if got := crowd(at.Add(window), 500); got != 1_000 {
-		t.Errorf("afterwards: difficulty %d", got)
-	}
-
-	// For a sitekey that is hardly used, 400 challenges are still below the floor.
-	small := New(1_000)
-	for n := range 3 {
-		small.Challenge(1, netip.MustParseAddr("203.0.113.1"), start.Add(time.Duration(n)*window))
-	}
-
-	c = small
-
-	if got := crowd(start.Add(2*window), 398); got != 1_000 {
-		t.Errorf("small sitekey: difficulty %d", got)
-	}
-}
-
 // TestRate checks that a network gets 300 challenges at once and then 5 per second, for all
 // sitekeys together, and that other networks are not affected.
 func TestRate(t *testing.T) {
@@ -153,7 +109,7 @@ func TestRate(t *testing.T) {
 	addr := netip.MustParseAddr("203.0.113.1")
 	granted := func(at time.Time, n int) (granted int, wait time.Duration) {
 		for i := range n {
-			if _, wait = c.Challenge(int64(i), addr, at); wait == 0 {
+			if _, wait = challenge(c, int64(i), addr, at); wait == 0 {
 				granted++
 			}
 		}
@@ -165,7 +121,7 @@ func TestRate(t *testing.T) {
 	if n, wait := granted(start.Add(time.Second), 100); n != 5 || wait != 200*time.Millisecond {
 		t.Errorf("%d a second later, then to wait %v; want 5 and 200 ms", n, wait)
 	}
-	if _, wait := c.Challenge(1, netip.MustParseAddr("203.0.112.1"), start); wait != 0 {
+	if _, wait := challenge(c, 1, netip.MustParseAddr("203.0.112.1"), start); wait != 0 {
 		t.Errorf("another network waits %v", wait)
 	}
 	if n, _ := granted(start.Add(time.Hour), 500); n != 300 {
@@ -178,7 +134,7 @@ func TestRate(t *testing.T) {
 func TestCountersAreBounded(t *testing.T) {
 	c := New(1_000)
 	for i := range counterLimit + 1_000 {
-		c.Challenge(int64(i), netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}), start)
+		challenge(c, int64(i), netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}), start)
 	}
 	if c, s := c.clients.Len(), c.sitekeys.Len(); c != counterLimit || s != counterLimit {
 		t.Errorf("%d and %d counters, want %d of each", c, s, counterLimit)
@@ -191,10 +147,10 @@ func TestClockSetBack(t *testing.T) {
 	addr := netip.MustParseAddr("203.0.113.1")
 	for _, ahead := range []time.Duration{time.Second, time.Minute, time.Hour, 365 * 24 * time.Hour} {
 		c := New(1_000)
-		c.Challenge(1, addr, start.Add(ahead))
+		challenge(c, 1, addr, start.Add(ahead))
 
 		for i := range rateBurst / 2 {
-			if _, wait := c.Challenge(1, addr, start); wait > 0 {
+			if _, wait := challenge(c, 1, addr, start); wait > 0 {
 				t.Fatalf("asked %v ahead, then challenge %d after the clock was set back: wait %v", ahead, i+1, wait)
 			}
 		}
@@ -217,33 +173,9 @@ func TestClockSteps(t *testing.T) {
 				now = now.Add(time.Duration(random.Int64N(int64(100 * time.Millisecond))))
 			}
 
-			if _, wait := c.Challenge(int64(random.IntN(3)), netip.AddrFrom4([4]byte{10, 0, byte(random.IntN(3)), 1}), now); wait > rateEvery {
+			if _, wait := challenge(c, int64(random.IntN(3)), netip.AddrFrom4([4]byte{10, 0, byte(random.IntN(3)), 1}), now); wait > rateEvery {
 				t.Fatalf("seed %d, challenge %d at %v: wait %v, more than %v", seed, i, now, wait, rateEvery)
 			}
-		}
-	}
-}
-
-// TestBaselineAfterTheClockWasSetBack checks that a window of which only the end was counted,
-// because the clock was set back into it, does not change the baseline.
-func TestBaselineAfterTheClockWasSetBack(t *testing.T) {
-	var b baseline
-	add := func(at time.Time, n int) (factor uint32) {
-		for range n {
-			factor = b.add(at)
-		}
-		return factor
-	}
-
-	// The clock is ahead when the program starts.
-	add(start.Add(time.Hour), 10)
-
-	// It is corrected at the end of a window.
-	add(start, 10)
-
-	for n := range 5 {
-		if factor := add(start.Add(time.Duration(n+1)*window), 2_000); factor != 1 {
-			t.Errorf("window %d with 2,000 challenges, as usual: %d times as hard", n+1, factor)
 		}
 	}
 }
@@ -253,6 +185,6 @@ func BenchmarkChallenge(b *testing.B) {
 	now := time.Now()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		c.Challenge(1, netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}), now)
+		challenge(c, 1, netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}), now)
 	}
 }

@@ -58,7 +58,7 @@ func TestOffice(t *testing.T) {
 						continue
 					}
 
-					difficulty, wait := c.Challenge(1, addr, v.at)
+					difficulty, wait := challenge(c, 1, addr, v.at)
 					if wait > 0 {
 						t.Fatalf("a form waits %v", wait)
 					}

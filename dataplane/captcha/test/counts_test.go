@@ -81,7 +81,7 @@ func TestCallsAreCountedForTheSitekey(t *testing.T) {
 		if !slices.Equal(got.Refusals, want) {
 			t.Errorf("refusals %v, want %v", got.Refusals, want)
 		}
-		if foreign := activity[other.ID]; len(foreign) != 1 || fmt.Sprint(foreign[0].Refusals) != "[{siteverify invalid_token 1}]" {
+		if foreign := activity[other.ID]; len(foreign) != 1 || fmt.Sprint(foreign[0].Refusals) != "[{siteverify foreign_token 1}]" {
 			t.Errorf("the other sitekey has %+v", foreign)
 		}
 

@@ -200,6 +200,7 @@ func (p *plane) try(c call) (*http.Response, string, error) {
 		request.Header.Set("X-Forwarded-For", "203.0.113.1")
 	}
 
+	request.Header.Set("User-Agent", browserAgent)
 	for name, values := range c.header {
 		request.Header[name] = values
 	}
@@ -213,6 +214,9 @@ func (p *plane) try(c call) (*http.Response, string, error) {
 	text, err := io.ReadAll(response.Body)
 	return response, strings.TrimSuffix(string(text), "\n"), err
 }
+
+// browserAgent is the user agent of calls that state no other one.
+const browserAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
 
 const (
 	configPath     = "/api/v1/pow/config"

@@ -5,6 +5,10 @@ export type ApiTokenScope = 'READ' | 'WRITE' | 'EXPORT';
 
 export type AuditActorKind = 'USER' | 'API_TOKEN' | 'OPERATOR' | 'COMMAND_LINE' | 'UNAUTHENTICATED' | 'SYSTEM';
 
+export type CaptchaAttackMode = 'AUTO' | 'ON' | 'OFF';
+
+export type CaptchaAutomation = 'ALLOW' | 'HARDER' | 'LIMIT';
+
 export type CaptchaPlan = 'FREE' | 'PRO_100K' | 'PRO_250K' | 'PRO_500K' | 'PRO_1M' | 'ENTERPRISE';
 
 export type CaptchaStanding = 'WITHIN_QUOTA' | 'IN_RESERVE' | 'EXHAUSTED';
@@ -45,7 +49,7 @@ export type SitePlan = 'FREE' | 'PRO_100K' | 'PRO_500K' | 'PRO_1M' | 'PRO_2M' | 
 
 export type SiteState = 'ACTIVE' | 'PAUSED' | 'DELETED';
 
-export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'TOO_MANY_NETWORKS' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'INVALID_SITES' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'IMPORT_IN_PROGRESS' | 'TOO_MANY_IMPORT_JOBS' | 'UPLOADS_FULL' | 'INVALID_FILES' | 'INVALID_API_TOKEN' | 'UPLOAD_TOO_LARGE' | 'IMPORT_NOT_READY' | 'IMPORT_FINISHED' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'LAST_OPERATOR';
+export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'TOO_MANY_NETWORKS' | 'TOO_MANY_EXEMPT_NETWORKS' | 'INVALID_WORK' | 'INVALID_NUMBER' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'INVALID_SITES' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'IMPORT_IN_PROGRESS' | 'TOO_MANY_IMPORT_JOBS' | 'UPLOADS_FULL' | 'INVALID_FILES' | 'INVALID_API_TOKEN' | 'UPLOAD_TOO_LARGE' | 'IMPORT_NOT_READY' | 'IMPORT_FINISHED' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'LAST_OPERATOR';
 
 export type WebhookKind = 'CONVERSION' | 'DAILY_EXPORT';
 
@@ -67,6 +71,17 @@ export type UpdateSitekeyInput = {
   sitekeyId: string;
   name?: string | null;
   domains?: string[] | null;
+};
+
+export type UpdateCaptchaPolicyInput = {
+  sitekeyId: string;
+  baseSeconds?: number | null;
+  maxSeconds?: number | null;
+  freeChallenges?: number | null;
+  automation?: CaptchaAutomation | null;
+  strict?: boolean | null;
+  attackMode?: CaptchaAttackMode | null;
+  exemptNetworks?: string[] | null;
 };
 
 export type RotateSitekeySecretInput = {
@@ -560,6 +575,22 @@ export type SitekeyFields = {
 };
 const sitekeyFieldsText =
   'fragment SitekeyFields on Sitekey{id accountId sitekey name domains secretHint oldSecretHint oldSecretValidUntil createdAt}';
+
+export type PolicyFields = {
+  baseSeconds: number;
+  baseHashes: number;
+  isBaseDefault: boolean;
+  maxSeconds: number;
+  maxHashes: number;
+  isMaxDefault: boolean;
+  freeChallenges: number;
+  automation: CaptchaAutomation;
+  strict: boolean;
+  attackMode: CaptchaAttackMode;
+  exemptNetworks: string[];
+};
+const policyFieldsText =
+  'fragment PolicyFields on CaptchaPolicy{baseSeconds baseHashes isBaseDefault maxSeconds maxHashes isMaxDefault freeChallenges automation strict attackMode exemptNetworks}';
 
 export type ImportJobFields = {
   id: string;
@@ -1136,6 +1167,17 @@ export type SitekeyData = {
     cspLines: string[];
     optionalCspLines: string[];
     notice: string | null;
+    policy: PolicyFields;
+    attack: {
+      isActive: boolean;
+      factor: number;
+      since: string;
+      seenAt: string;
+      networks: number;
+      challenges: number;
+      refused: number;
+      usualNetworks: number;
+    } | null;
     usageHistory: {
       period: string;
       used: number;
@@ -1143,8 +1185,11 @@ export type SitekeyData = {
     activity: ({
       day: string;
       challenges: number;
+      automated: number;
       solved: number;
+      renewed: number;
       verified: number;
+      unredeemed: number;
       medianWorkMs: number | null;
       refusals: {
         endpoint: string;
@@ -1157,7 +1202,7 @@ export type SitekeyData = {
   } & SitekeyFields | null;
 };
 export const sitekey = /* @__PURE__ */ operation<{ id: string }, SitekeyData>(
-  'query Sitekey($id:ID!){viewer{... ViewerFields}sitekey(id:$id){... SitekeyFields widgetTag cspLines optionalCspLines notice usageHistory(months:12){period used}activity(days:30){day challenges solved verified medianWorkMs refusals{endpoint code count expected advice}}}}', viewerFieldsText, sitekeyFieldsText,
+  'query Sitekey($id:ID!){viewer{... ViewerFields}sitekey(id:$id){... SitekeyFields widgetTag cspLines optionalCspLines notice policy{... PolicyFields}attack{isActive factor since seenAt networks challenges refused usualNetworks}usageHistory(months:12){period used}activity(days:30){day challenges automated solved renewed verified unredeemed medianWorkMs refusals{endpoint code count expected advice}}}}', viewerFieldsText, sitekeyFieldsText, policyFieldsText,
 );
 
 export type CreateSitekeyData = {
@@ -1179,6 +1224,19 @@ export type UpdateSitekeyData = {
 };
 export const updateSitekey = /* @__PURE__ */ operation<{ input: UpdateSitekeyInput }, UpdateSitekeyData>(
   'mutation UpdateSitekey($input:UpdateSitekeyInput!){updateSitekey(input:$input){sitekey{... SitekeyFields}userErrors{... UserErrorFields}}}', sitekeyFieldsText, userErrorFieldsText,
+);
+
+export type UpdateCaptchaPolicyData = {
+  updateCaptchaPolicy: {
+    sitekey: {
+      id: string;
+      policy: PolicyFields;
+    } | null;
+    userErrors: UserErrorFields[];
+  } | null;
+};
+export const updateCaptchaPolicy = /* @__PURE__ */ operation<{ input: UpdateCaptchaPolicyInput }, UpdateCaptchaPolicyData>(
+  'mutation UpdateCaptchaPolicy($input:UpdateCaptchaPolicyInput!){updateCaptchaPolicy(input:$input){sitekey{id policy{... PolicyFields}}userErrors{... UserErrorFields}}}', policyFieldsText, userErrorFieldsText,
 );
 
 export type RotateSitekeySecretData = {

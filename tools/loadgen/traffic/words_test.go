@@ -3,7 +3,7 @@ package traffic
 import (
 	"testing"
 
-	botrule "github.com/tallygate/tallygate/dataplane/analytics/bot"
+	botrule "github.com/tallygate/tallygate/dataplane/bot"
 )
 
 // TestAgents checks that the service classifies the browsers' and the bots' user agents as such.

@@ -29,6 +29,7 @@ import { CaptchaUsage } from '../parts/captchausage';
 import { changes } from '../parts/changes';
 import { monthName } from '../parts/month';
 import { KeepOld, OldSecret } from '../parts/secret';
+import { Attack, PolicyForm } from './policy';
 import { Transfer } from '../parts/transfer';
 
 /** Sitekeys lists the account's sitekeys, with the month's usage. */
@@ -193,6 +194,7 @@ export function SitekeyPage({ id }: { id: string }) {
             <Title text={key.name} />
             {secret && <Secret text={secret} label={t('captcha.secret')} onDone={forget} />}
             {key.notice && <p class="notice">{key.notice}</p>}
+            <Attack attack={key.attack} />
             <div class="columns">
               <Section title={t('captcha.widget')} hint={t('captcha.widgetHint')}>
                 <Code text={key.widgetTag} label={t('captcha.widget')} />
@@ -225,6 +227,7 @@ export function SitekeyPage({ id }: { id: string }) {
                 />
               </Form>
             </Section>
+            <PolicyForm id={id} policy={key.policy} show={show} />
             <Section title={t('captcha.secret')} hint={t('captcha.secretHint')}>
               <p>{t('settings.secretEnds', { hint: key.secretHint })}</p>
               <OldSecret
@@ -303,8 +306,11 @@ function Activity({ sitekey }: { sitekey: Sitekey }) {
           head={[
             t('captcha.day'),
             t('captcha.challenges'),
+            t('captcha.automated'),
             t('captcha.solved'),
+            t('captcha.renewed'),
             t('captcha.verified'),
+            t('captcha.unredeemed'),
             t('captcha.work'),
             t('captcha.refused'),
           ]}
@@ -313,8 +319,11 @@ function Activity({ sitekey }: { sitekey: Sitekey }) {
             <tr key={day.day}>
               <th scope="row">{utcDay(day.day)}</th>
               <td class="number">{exact(day.challenges)}</td>
+              <td class="number">{exact(day.automated)}</td>
               <td class="number">{exact(day.solved)}</td>
+              <td class="number">{exact(day.renewed)}</td>
               <td class="number">{exact(day.verified)}</td>
+              <td class="number">{exact(day.unredeemed)}</td>
               <td class="number">{day.medianWorkMs === null ? '–' : milliseconds(day.medianWorkMs)}</td>
               <td class="number">{exact(day.refusals.reduce((sum, r) => sum + r.count, 0))}</td>
             </tr>

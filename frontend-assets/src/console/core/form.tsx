@@ -202,7 +202,7 @@ function Described(props: FieldProps & { children: (aria: object) => ComponentCh
 }
 
 /** Field is a line of text. */
-export function Field(props: FieldProps & { type?: string; inputMode?: 'email' | 'url'; min?: string; max?: string }) {
+export function Field(props: FieldProps & { type?: string; inputMode?: 'email' | 'url'; min?: string; max?: string; step?: string }) {
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => {
     if (props.autoFocus) input.current!.focus();
@@ -218,6 +218,7 @@ export function Field(props: FieldProps & { type?: string; inputMode?: 'email' |
           list={props.list}
           min={props.min}
           max={props.max}
+          step={props.step}
           defaultValue={props.value}
           spellcheck={false}
           autocapitalize="off"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tallygate/tallygate/dataplane/analytics/bot"
+	"github.com/tallygate/tallygate/dataplane/bot"
 )
 
 const (

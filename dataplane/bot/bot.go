@@ -1,6 +1,6 @@
 // Package bot detects self-declared bots, crawlers, HTTP libraries and headless browsers by their
 // user agent (analytics contract, section 1). The collect and server endpoints call it once per
-// hit.
+// hit, and the captcha once per challenge.
 //
 // It has two lists of regular expressions, the public one in patterns.txt (see gen.go) with our
 // amendments and our own in extra.txt, and a few rules about the form of a user agent. It caches no

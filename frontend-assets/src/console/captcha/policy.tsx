@@ -1,0 +1,160 @@
+// How much work a sitekey asks for, and what that costs.
+import type { UserError } from '../core/api';
+import { Check, Field, Form, Select, TextArea, type Values } from '../core/form';
+import { decimal, exact, milliseconds } from '../core/format';
+import { t } from '../core/language';
+import { mayEdit } from '../core/store';
+import { Section, Table, Time } from '../core/ui';
+import { updateCaptchaPolicy, type SitekeyData, type UpdateCaptchaPolicyData } from '../operations';
+import { changes } from '../parts/changes';
+
+type Sitekey = NonNullable<SitekeyData['sitekey']>;
+type Policy = Sitekey['policy'];
+
+/** Attack tells of an attack of the last week. */
+export function Attack({ attack }: { attack: Sitekey['attack'] }) {
+  if (!attack || Date.parse(attack.seenAt) < Date.now() - 7 * 86_400_000) return null;
+  const { isActive, factor, networks, challenges, usualNetworks, refused } = attack;
+  return (
+    <p class="notice">
+      {t(isActive ? 'captcha.attackNow' : 'captcha.attackOver', { n: factor })} <Time at={attack.since} /> –{' '}
+      <Time at={attack.seenAt} />.{' '}
+      {t('captcha.attackFigures', {
+        challenges: exact(challenges),
+        networks: exact(networks),
+        usual: exact(usualNetworks),
+        refused: exact(refused),
+      })}
+    </p>
+  );
+}
+
+const automations = ['HARDER', 'ALLOW', 'LIMIT'] as const;
+const modes = ['AUTO', 'ON', 'OFF'] as const;
+
+/** PolicyForm changes the policy of a sitekey. */
+export function PolicyForm(props: {
+  id: string;
+  policy: Policy;
+  show(payload: UpdateCaptchaPolicyData['updateCaptchaPolicy']): UserError[];
+}) {
+  const { id, policy, show } = props;
+  const edit = mayEdit();
+  const save = async (values: Values, form: HTMLFormElement): Promise<UserError[]> => {
+    const all = {
+      baseSeconds: Number(values['baseSeconds']),
+      maxSeconds: Number(values['maxSeconds']),
+      freeChallenges: Number(values['freeChallenges']),
+      automation: values['automation'] as Policy['automation'],
+      strict: 'strict' in values,
+      attackMode: values['attackMode'] as Policy['attackMode'],
+      exemptNetworks: (values['exemptNetworks'] ?? '').split(/[\s,]+/).filter(Boolean),
+    };
+    return show((await updateCaptchaPolicy({ input: { sitekeyId: id, ...changes(form, all) } })).updateCaptchaPolicy);
+  };
+
+  const number = { type: 'number', min: '0', disabled: !edit };
+  return (
+    <Section title={t('captcha.policy')} hint={t('captcha.policyHint')}>
+      <Form submit={t('captcha.policySave')} onSubmit={save} class="column" disabled={!edit} label={t('captcha.policy')}>
+        <Field
+          {...number}
+          name="baseSeconds"
+          step="any"
+          max="60"
+          label={t('captcha.base')}
+          hint={t('captcha.baseHint', { hashes: exact(policy.baseHashes) })}
+          value={String(policy.isBaseDefault ? 0 : policy.baseSeconds)}
+        />
+        <Field
+          {...number}
+          name="maxSeconds"
+          step="any"
+          max="60"
+          label={t('captcha.max')}
+          hint={t('captcha.maxHint', { hashes: exact(policy.maxHashes) })}
+          value={String(policy.isMaxDefault ? 0 : policy.maxSeconds)}
+        />
+        <Field
+          {...number}
+          name="freeChallenges"
+          max="1000"
+          label={t('captcha.free')}
+          hint={t('captcha.freeHint')}
+          value={String(policy.freeChallenges)}
+        />
+        <Select
+          name="automation"
+          label={t('captcha.automation')}
+          hint={t('captcha.automationHint')}
+          value={policy.automation}
+          options={automations.map((kind) => [kind, t(`captcha.automation.${kind}`)])}
+          disabled={!edit}
+        />
+        <Check
+          name="strict"
+          label={t('captcha.strict')}
+          hint={t('captcha.strictHint')}
+          checked={policy.strict}
+          disabled={!edit}
+        />
+        <Select
+          name="attackMode"
+          label={t('captcha.attackMode')}
+          value={policy.attackMode}
+          options={modes.map((mode) => [mode, t(`captcha.attackMode.${mode}`)])}
+          disabled={!edit}
+        />
+        <TextArea
+          name="exemptNetworks"
+          label={t('captcha.exempt')}
+          hint={t('captcha.exemptHint')}
+          value={policy.exemptNetworks.join('\n')}
+          rows={2}
+          disabled={!edit}
+        />
+      </Form>
+      <details>
+        <summary>{t('captcha.cost')}</summary>
+        <Costs policy={policy} />
+      </details>
+    </Section>
+  );
+}
+
+/**
+ * Hashes a second of visitors' devices and of attackers' machines, and what an hour of these costs in US dollars
+ * (docs/captcha.md, "What the work costs").
+ */
+const devices = { desktop: 13e6, phone: 3e6, oldPhone: 0.6e6 } as const;
+const attackers = { core: { rate: 68e6, hour: 0.04 }, card: { rate: 22e9, hour: 0.34 } } as const;
+
+/** Costs shows what the work costs visitors in time and attackers in money. */
+function Costs({ policy }: { policy: Policy }) {
+  const work = [policy.baseHashes, policy.maxHashes];
+  return (
+    <>
+      <Table label={t('captcha.cost')} head={['', t('captcha.costBase'), t('captcha.costMax')]}>
+        {(['desktop', 'phone', 'oldPhone'] as const).map((device) => (
+          <tr key={device}>
+            <th scope="row">{t(`captcha.cost.${device}`)}</th>
+            {work.map((hashes) => (
+              <td class="number">{milliseconds((hashes / devices[device]) * 1000)}</td>
+            ))}
+          </tr>
+        ))}
+        {(['core', 'card'] as const).map((machine) => (
+          <tr key={machine}>
+            <th scope="row">{t(`captcha.cost.${machine}`)}</th>
+            {work.map((hashes) => (
+              <td class="number">
+                {decimal(((1e6 * hashes) / attackers[machine].rate / 3600) * attackers[machine].hour)} $
+              </td>
+            ))}
+          </tr>
+        ))}
+      </Table>
+      <p class="hint">{t('captcha.costHint')}</p>
+    </>
+  );
+}
