@@ -178,20 +178,42 @@ func (w *Worker) begin() error {
 
 	w.loops.Go(func() { w.every(scheduleEvery, w.submitSchedule) })
 	w.loops.Go(func() { w.every(w.sweepEvery, func() { w.sweep("look for due deliveries", w.webhooks.Sweep) }) })
-	w.loops.Go(func() { w.every(w.sweepEvery, func() { w.sweep("look for due mails", w.mails.Sweep) }) })
-	if w.imports != nil {
-		for api, jobs := range importjob.AtOnce {
-			places := make(chan struct{}, jobs)
-			w.loops.Go(func() { w.every(w.sweepEvery, func() { w.startImports(api, places) }) })
-		}
-	}
+	w.loops.Go(func() { w.every(w.sweepEvery, w.sweepCommon(w.importPlaces())) })
 
 	return nil
 }
 
-// startImports starts the import jobs that are due while one of their places is free. They run apart from the
-// queue: they take longer than its tasks.
-func (w *Worker) startImports(api bool, places chan struct{}) {
+// sweepCommon returns a function that looks for due mails and import jobs. They are rows of the common tables,
+// and share a loop, which wakes an idle process once. The error of one does not keep the other from its sweep.
+func (w *Worker) sweepCommon(places map[bool]chan struct{}) func() {
+	return func() {
+		w.sweep("look for due mails", w.mails.Sweep)
+
+		if w.imports == nil {
+			return
+		}
+		w.sweep("look for due imports", func(ctx context.Context, now model.Instant) error {
+			due, err := w.imports.Due(ctx, now)
+			for _, api := range due {
+				w.startImports(ctx, api, places[api])
+			}
+			return err
+		})
+	}
+}
+
+// importPlaces returns the places of the import jobs that run at once, by whether they read an API.
+func (w *Worker) importPlaces() map[bool]chan struct{} {
+	places := make(map[bool]chan struct{}, len(importjob.AtOnce))
+	for api, jobs := range importjob.AtOnce {
+		places[api] = make(chan struct{}, jobs)
+	}
+	return places
+}
+
+// startImports starts the import jobs that are due while a place is free. They run apart from the queue: they take
+// longer than its tasks.
+func (w *Worker) startImports(ctx context.Context, api bool, places chan struct{}) {
 	for {
 		select {
 		case places <- struct{}{}:
@@ -199,7 +221,7 @@ func (w *Worker) startImports(api bool, places chan struct{}) {
 			return
 		}
 
-		job, err := w.imports.Lease(w.ctx, api)
+		job, err := w.imports.Lease(ctx, api)
 		if err != nil || job == nil {
 			<-places
 			w.logImports("look for due imports", err)
@@ -264,8 +286,8 @@ func (w *Worker) submitSchedule() {
 	w.queue.SubmitPeriodic(w.schedule)
 }
 
-// sweep submits tasks for due work. Deliveries and mails have a loop each, so that neither waits
-// for the other or misses its sweep through the other's error.
+// sweep submits tasks for due work. Deliveries have a loop of their own, because a sweep of many cells can take
+// long.
 func (w *Worker) sweep(what string, submit func(context.Context, model.Instant) error) {
 	ctx, cancel := context.WithTimeout(w.ctx, sweepTimeout)
 	defer cancel()

@@ -67,8 +67,8 @@ func (c *Copy) Begin(ctx context.Context) (resumed bool, err error) {
 	if err := c.checkSource(ctx); err != nil {
 		return false, err
 	}
-	if err := c.to.Ping(ctx); err != nil {
-		return false, fmt.Errorf("the target does not answer; create an empty database, or correct its address: %w", err)
+	if err := c.checkTarget(ctx); err != nil {
+		return false, err
 	}
 
 	same, err := isSame(ctx, c.from, c.to)

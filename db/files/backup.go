@@ -21,8 +21,11 @@ func (s *Store) BackUp(ctx context.Context, file string) (err error) {
 	if s.db.IsPostgres() {
 		return ErrBackUpElsewhere
 	}
-	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(fmt.Errorf("%s exists, and a backup must be a new file", file), err)
+	switch _, err := os.Lstat(file); {
+	case err == nil:
+		return fmt.Errorf("%s exists, and a backup must be a new file", file)
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the backup cannot be written: %w", err)
 	}
 
 	// VACUUM INTO accepts an empty file. Creating it first makes it private from the start.

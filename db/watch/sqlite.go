@@ -11,13 +11,16 @@ import (
 )
 
 const (
-	// pollInterval is how often a process looks whether another process has written to SQLite's log.
-	pollInterval = 250 * time.Millisecond
+	// pollInterval is how often a process looks whether another process has written to SQLite's log. Each look
+	// wakes an idle process, and a change must reach every process within a second.
+	pollInterval = 500 * time.Millisecond
 
-	// readInterval is how often a process reads the changes at least. Two writes within a tick of the
-	// file system's clock can look like one. One query takes about 20 µs, and wakes more threads than a
-	// look at the log.
-	readInterval = time.Second
+	// clockTick is the longest tick of a file system's clock, with a margin. Two writes within a tick can
+	// look like one, so a log that was written is read until no tick can hide another write.
+	clockTick = 3 * time.Second
+
+	// readInterval is how often a process reads the changes at least, for file systems that keep no times.
+	readInterval = 30 * time.Second
 
 	// keptChanges is how many changes are kept. A process that missed more must assume that
 	// everything has changed.
@@ -129,7 +132,8 @@ type changePoll struct {
 	done   chan struct{}
 
 	last   int64       // Seq of the newest change that was read
-	log    os.FileInfo // of SQLite's log before the last read; nil: unknown
+	log    os.FileInfo // of SQLite's log at the last look; nil: unknown
+	wrote  time.Time   // when a look last found that the log was written
 	readAt time.Time
 
 	// The mutex of SQLite protects these.
@@ -157,8 +161,8 @@ func (p *changePoll) run(ctx context.Context) {
 	}
 }
 
-// due reports whether to read: if SQLite's log was written since the last read, the last read failed, or
-// it is long ago.
+// due reports whether to read: if SQLite's log was written within the last tick of the file system's clock,
+// the last read failed, or it is long ago.
 func (p *changePoll) due() bool {
 	// A write during the read makes the log differ from this state.
 	log, err := os.Stat(p.of.logFile)
@@ -168,8 +172,10 @@ func (p *changePoll) due() bool {
 
 	was := p.log
 	p.log = log
-	return log == nil || was == nil || log.Size() != was.Size() || !log.ModTime().Equal(was.ModTime()) ||
-		time.Since(p.readAt) >= readInterval
+	if log == nil || was == nil || log.Size() != was.Size() || !log.ModTime().Equal(was.ModTime()) {
+		p.wrote = time.Now()
+	}
+	return time.Since(p.wrote) < clockTick || time.Since(p.readAt) >= readInterval
 }
 
 // poll reads once. It notifies the watchers, once, that changes may go unnoticed.

@@ -91,6 +91,11 @@ func New(o Options) *Runner {
 // AtOnce is how many jobs a process runs at once, by whether they read an API.
 var AtOnce = map[bool]int{true: apiJobs, false: 1}
 
+// Due returns the kinds of jobs that may be due: with files (false), or that read an API (true).
+func (r *Runner) Due(ctx context.Context, now model.Instant) ([]bool, error) {
+	return r.store.Due(ctx, now)
+}
+
 // Lease returns the next job with files, or that reads an API; nil: none is due.
 func (r *Runner) Lease(ctx context.Context, api bool) (*imports.Leased, error) {
 	now, err := r.Clock.Now(ctx)

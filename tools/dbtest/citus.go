@@ -59,22 +59,54 @@ type citusDatabase struct {
 // citusURL returns the address of a fresh database of the cluster.
 func citusURL(tb testing.TB) string {
 	tb.Helper()
+	c := connected(tb)
+	created := c.take()
+	if created.err != nil {
+		tb.Fatal(created.err)
+	}
+	c.dropAfter(tb, created.name)
+	return c.address(created.name)
+}
+
+// EmptyCitusURL returns the address of a database of the Citus cluster that was never migrated. It skips the test
+// in other runs than on Citus.
+func EmptyCitusURL(tb testing.TB) string {
+	tb.Helper()
+	if !onCitus() {
+		tb.Skip("needs a Citus cluster: " + citusVariable + " is not set")
+	}
+
+	c := connected(tb)
+	name := "tallygate_test_" + strings.ToLower(rand.Text()[:8])
+	if err := c.exec("CREATE DATABASE " + name); err != nil {
+		tb.Fatal(err)
+	}
+	c.dropAfter(tb, name)
+	if err := c.join(tb.Context(), name); err != nil {
+		tb.Fatal(err)
+	}
+	return c.address(name)
+}
+
+// connected returns the cluster with connections to its nodes and the template.
+func connected(tb testing.TB) *citusCluster {
+	tb.Helper()
 	c := &citus
 	c.once.Do(func() { c.err = c.prepare(tb.Context(), os.Getenv(citusVariable)) })
 	if c.err != nil {
 		tb.Fatalf("prepare the Citus cluster: %v", c.err)
 	}
+	return c
+}
 
-	created := c.take()
-	if created.err != nil {
-		tb.Fatal(created.err)
-	}
+// dropAfter drops a database after the test.
+func (c *citusCluster) dropAfter(tb testing.TB, name string) {
+	tb.Helper()
 	tb.Cleanup(func() {
-		if err := c.drop(created.name); err != nil {
+		if err := c.drop(name); err != nil {
 			tb.Error(err)
 		}
 	})
-	return c.address(created.name)
 }
 
 // take returns a fresh database, and begins to create the next one.
@@ -187,6 +219,26 @@ func (c *citusCluster) createTemplate(ctx context.Context) error {
 
 // migrate makes a database of all nodes one of the cluster, migrates it, and adds a cell.
 func (c *citusCluster) migrate(ctx context.Context, name string) error {
+	if err := c.join(ctx, name); err != nil {
+		return err
+	}
+	d, err := db.Open(c.address(name))
+	if err != nil {
+		return err
+	}
+
+	err = d.Migrate(ctx, time.Now)
+	if err == nil {
+		_, err = AddCell(ctx, d, model.At(time.Now()))
+	}
+	if err == nil {
+		err = ensurePartitions(ctx, d)
+	}
+	return errors.Join(err, d.Close())
+}
+
+// join makes a database of all nodes one of the cluster.
+func (c *citusCluster) join(ctx context.Context, name string) error {
 	for _, node := range c.nodes {
 		config := node.Config().Copy()
 		config.Database = name
@@ -200,30 +252,21 @@ func (c *citusCluster) migrate(ctx context.Context, name string) error {
 		}
 	}
 
-	d, err := db.Open(c.address(name))
+	coordinator, err := pgx.Connect(ctx, c.address(name))
 	if err != nil {
 		return err
 	}
-
 	for i, node := range c.nodes {
-		call := "SELECT citus_add_node(?, ?)"
+		call := "SELECT citus_add_node($1, $2)"
 		if i == 0 {
-			call = "SELECT citus_set_coordinator_host(?, ?)"
+			call = "SELECT citus_set_coordinator_host($1, $2)"
 		}
 		config := node.Config()
-		if _, err := d.Write.ExecContext(ctx, call, config.Host, config.Port); err != nil {
-			return errors.Join(err, d.Close())
+		if _, err = coordinator.Exec(ctx, call, config.Host, int(config.Port)); err != nil {
+			break
 		}
 	}
-
-	err = d.Migrate(ctx, time.Now)
-	if err == nil {
-		_, err = AddCell(ctx, d, model.At(time.Now()))
-	}
-	if err == nil {
-		err = ensurePartitions(ctx, d)
-	}
-	return errors.Join(err, d.Close())
+	return errors.Join(err, coordinator.Close(ctx))
 }
 
 // address returns the address of a database of the coordinator.

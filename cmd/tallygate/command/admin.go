@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 	"time"
 
@@ -74,6 +76,10 @@ func (c *createAccountCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 
+	path, isFile := db.SQLiteFile(s.settings.Database())
+	_, err = os.Stat(path)
+	isNew := isFile && errors.Is(err, fs.ErrNotExist)
+
 	d, err := s.openOrCreate(ctx)
 	if err != nil {
 		return err
@@ -87,6 +93,11 @@ func (c *createAccountCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 
+	// A service with other settings does not know the account.
+	if isNew {
+		fmt.Fprintf(s.log, "This command created a new database at %s. If the service runs already, set TALLYGATE_DATA_DIR to its "+
+			"folder, or run the command with tallygate-admin.\n", path)
+	}
 	return printResetLink(ctx, s.settings, d, c.Args.Email, false, s.terminal)
 }
 

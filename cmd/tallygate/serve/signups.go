@@ -26,7 +26,8 @@ func (a *App) warnOfSignUps(ctx context.Context) error {
 		a.log.WarnContext(
 			ctx,
 			"there is no account yet, and other machines can reach the control plane: the first account to sign up is the operator's; "+
-				"create it now, with the mutation signUp or on this machine with: tallygate admin create-account EMAIL --name NAME",
+				"create it now, with the mutation signUp, or on this machine with: tallygate-admin create-account EMAIL --name NAME "+
+				"(without a package: tallygate admin create-account, with the settings of this process)",
 		)
 	}
 

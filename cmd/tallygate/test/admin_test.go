@@ -39,13 +39,20 @@ func TestAdmin(t *testing.T) {
 
 		link := func(out string) string { return regexp.MustCompile(`tg[ri]_\w+`).FindString(out) }
 
-		made := link(admin("http://127.0.0.1:0/reset-password#tgr_", "create-account", "Operator@example.com", "--name",
-			"Example"))
+		first := admin("http://127.0.0.1:0/reset-password#tgr_", "create-account", "Operator@example.com", "--name", "Example")
+		made := link(first)
+		if isNew := settings["TALLYGATE_DATABASE_URL"] == ""; strings.Contains(first, "created a new database at ") != isNew {
+			t.Errorf("the first account printed %q; a new database: %v", first, isNew)
+		}
 		admin("tallygate: There is an account with this e-mail address already.", "create-account",
 			"operator@example.com", "--name", "Example")
 		admin("tallygate: <email>: Enter an e-mail address", "create-account", "operator", "--name", "Example")
 		admin("tallygate: Use a name of 1 to 100", "create-account", "third@example.com", "--name", " ")
-		second := link(admin("#tgr_", "create-account", "second@example.com", "--name", "Second"))
+		later := admin("#tgr_", "create-account", "second@example.com", "--name", "Second")
+		second := link(later)
+		if strings.Contains(later, "created a new database") {
+			t.Errorf("the second account printed %q", later)
+		}
 		forgotten := link(admin("https://app.example.com/reset-password#tgr_", "reset-password", "second@example.com",
 			"--base-url", "https://app.example.com"))
 		admin(unknownUser, "reset-password", "unknown@example.com")

@@ -39,6 +39,7 @@ func TestAdminData(t *testing.T) {
 		if d.Dialect() == "sqlite" {
 			admin("Copied to "+file, "backup", file)
 			admin("tallygate: "+file+" exists, and a backup must be a new file", "backup", file)
+			admin("tallygate: the backup cannot be written: lstat", "backup", filepath.Join(file, "below a file"))
 
 			if _, err := dbtest.Open(t, "sqlite:"+file).Schema(t.Context()); err != nil {
 				t.Error(err)

@@ -157,3 +157,29 @@ func TestProxyPoolerWithoutDirectAddress(t *testing.T) {
 	data := start(t, settings, []string{"data"})
 	awaitLog(t, data, "the database's notifications do not arrive")
 }
+
+// TestProxyPoolerCopy checks that "admin copy" refuses a target behind a pooler in transaction mode, leaves it
+// empty, and copies to the server itself.
+func TestProxyPoolerCopy(t *testing.T) {
+	t.Parallel()
+
+	direct := dbtest.EmptyPostgresURL(t)
+	pooler := startPooler(t, direct)
+	settings := settingsFor(t, "sqlite:")
+	if status, out, log := tallygate(t, settings, "migrate"); status != 0 {
+		t.Fatalf("migrate: exit status %d\n%s%s", status, out, log)
+	}
+
+	status, out, log := tallygate(t, settings, "admin", "copy", "--to", pooler)
+	if status != 1 || !strings.Contains(log, "leads through a connection pooler in transaction mode, and nothing was written") {
+		t.Errorf("copy through the pooler: exit status %d\n%s%s", status, out, log)
+	}
+	tables := dbtest.PgStrings(t, direct, "SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace")
+	if len(tables) > 0 {
+		t.Errorf("the refused target has %v", tables)
+	}
+
+	if status, out, log := tallygate(t, settings, "admin", "copy", "--to", direct); status != 0 {
+		t.Errorf("copy to the server: exit status %d\n%s%s", status, out, log)
+	}
+}
