@@ -240,7 +240,7 @@ export const newWidget = (element: HTMLElement): Widget => {
         keepAlive(workTimeouts);
         view.progress(done / total);
       };
-      return solve(task, api, progress, signal);
+      return solve(task, api, progress, signal, view.wait);
     }).catch((problem) => {
       // The work itself does not depend on the server, and a browser that is too slow would not be
       // faster the next time.
