@@ -8,7 +8,7 @@ import (
 
 // WatchSites calls changed with the id of every site that was created, changed or deleted, by this
 // or another process on the database. It returns ctx's error when ctx ends. A change is reported
-// after its commit: usually within milliseconds, on SQLite within 250. It may be reported more than
+// after its commit: usually within milliseconds, on SQLite within 500. It may be reported more than
 // once.
 //
 // Changes are reported only while in sync. WatchSites starts out of sync. It calls synced(nil) when

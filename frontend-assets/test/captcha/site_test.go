@@ -66,6 +66,7 @@ type captchaSite struct {
 	plane   string // URL of the data plane
 	key     captchaKey
 	pages   map[string]string // by path, the same under every host name
+	work    uint32            // difficulty of the sitekey's challenges
 	headers http.Header       // of every page
 
 	numeric   string          // the website's origin by address; without TLS browsers prerender no other
@@ -92,7 +93,7 @@ func (s *captchaSite) newPlane() http.Handler {
 	log := slog.New(slog.NewTextHandler(s.t.Output(), nil))
 	clientAddr := web.ClientAddr([]netip.Prefix{})
 	key := []byte("a secret for tests, 32 bytes or more")
-	service, err := captcha.New(captcha.Options{Cell: d.DefaultCell(), Secret: key, ClientAddr: clientAddr, Difficulty: captchaDifficulty, Now: s.clock,
+	service, err := captcha.New(captcha.Options{Cell: d.DefaultCell(), Secret: key, ClientAddr: clientAddr, Difficulty: s.work, Now: s.clock,
 		Store: ingest.NewClaimStore(d.DefaultCell()), Log: log})
 	if err != nil {
 		s.t.Fatal(err)
@@ -129,9 +130,15 @@ func (s *captchaSite) newPlane() http.Handler {
 // newCaptchaSite starts servers and browser, and runs the test in parallel with others.
 func newCaptchaSite(t *testing.T, pages map[string]string, options ...browsertest.Option) *captchaSite {
 	t.Helper()
+	return newCaptchaSiteOf(t, captchaDifficulty, pages, options...)
+}
+
+// newCaptchaSiteOf is newCaptchaSite with another difficulty.
+func newCaptchaSiteOf(t *testing.T, work uint32, pages map[string]string, options ...browsertest.Option) *captchaSite {
+	t.Helper()
 	t.Parallel()
 
-	s := &captchaSite{t: t, pages: pages, headers: http.Header{}, submitted: make(chan url.Values, 100), shown: make(chan struct{}),
+	s := &captchaSite{t: t, work: work, pages: pages, headers: http.Header{}, submitted: make(chan url.Values, 100), shown: make(chan struct{}),
 		now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 
 	plane := httptest.NewServer(s.watched(s.newPlane()))

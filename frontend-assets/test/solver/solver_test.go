@@ -310,8 +310,8 @@ func TestChromiumSolverYieldsToThePage(t *testing.T) {
 
 	t.Logf("%d turns of other tasks, at most %.1f ms apart", got.Turns, got.Longest)
 
-	// More than 100,000 hashes take at least five slices of four milliseconds on any machine.
-	if got.Nonce != v.Nonce || got.Turns < 5 {
+	// More than 100,000 hashes of JavaScript take at least two slices of twelve milliseconds on any machine.
+	if got.Nonce != v.Nonce || got.Turns < 2 {
 		t.Errorf("nonce %d, want %d; other tasks had %d turns", got.Nonce, v.Nonce, got.Turns)
 	}
 }

@@ -59,7 +59,7 @@ const spy = `
 			constructor(url) {
 				super(url);
 				seen.started++;
-				this.addEventListener("message", (event) => seen.worker.push(event.data[1]));
+				this.addEventListener("message", ({ data }) => { if (Array.isArray(data)) seen.worker.push(data[1]) });
 			}
 			terminate() { seen.ended++; super.terminate() }
 		};

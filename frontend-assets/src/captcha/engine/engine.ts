@@ -20,10 +20,21 @@ const interpretedSpeed = 100;
  * JavaScript even on a busy computer.
  */
 const batch = 512;
-/** The same in the page's own thread: one to three milliseconds of slow JavaScript. */
-const slicedBatch = 128;
-/** Milliseconds of work before the page gets its turn. */
-const slice = 4;
+
+/**
+ * Hashes of the first batch in the page's own thread, whose speed is not known yet, of the smallest
+ * batch that is measured, and of each batch there of the browser's own SHA-256, which leaves the
+ * thread to the page.
+ */
+const firstBatch = 128;
+/** Milliseconds of a later batch there, which has at most the hashes of a worker's batch. */
+const batchTime = 5;
+/** Milliseconds of work after which the page gets its turn. */
+const slice = 12;
+
+/** Milliseconds of work after which the rate is reported first, and between later reports. */
+const firstReport = 50;
+const laterReport = 1000;
 
 /** Finds the secrets of a task. */
 export interface Finder {
@@ -38,9 +49,16 @@ export interface Finder {
 
 /**
  * Creates a finder with the fastest engine that works here. With `yields` it lets other tasks of
- * the page run every few milliseconds.
+ * the page run every few milliseconds. `onRate` gets the hashes per millisecond: after 50 ms the rate
+ * of the fastest batch, because the browser compiles the engine meanwhile, and every second a moving
+ * mean, because other programs disturb a single second.
  */
-export const newFinder = async (task: Task, module: ArrayBuffer | undefined, yields: boolean): Promise<Finder> => {
+export const newFinder = async (
+  task: Task,
+  module: ArrayBuffer | undefined,
+  yields: boolean,
+  onRate?: (rate: number) => void,
+): Promise<Finder> => {
   let name: EngineName = 'js';
   let engine = js(task);
   if (module) {
@@ -54,20 +72,43 @@ export const newFinder = async (task: Task, module: ArrayBuffer | undefined, yie
 
   let stopped = false;
   let turnAt = performance.now();
-  let hashes = 0;
-  let best = 0; // hashes per millisecond
+  let size = yields ? firstBatch : batch;
+
+  let pause = firstReport;
+  let reportedAt = turnAt; // at first the beginning of the work
+  let tried = 0; // hashes since then
+  let speed = 0; // hashes per millisecond: of the fastest batch until the first report, then a moving mean
+
   /**
-   * Switches to the browser's own SHA-256 where JavaScript is not compiled, such as in the lockdown
-   * mode of iOS.
+   * Measures a batch. It switches to the browser's own SHA-256 where JavaScript is not compiled, such
+   * as in the lockdown mode of iOS, and reports the rate when it is time.
    */
-  const measure = (count: number, time: number) => {
-    if (name !== 'js') return;
-    hashes += count;
-    if (hashes > warmupHashes) best = Math.max(best, count / time);
-    if (hashes >= decisiveHashes && best < interpretedSpeed && self.crypto?.subtle) {
-      name = 'subtle';
-      engine = subtle(task);
+  const measure = (count: number, time: number, ended: number) => {
+    tried += count;
+    const passed = ended - reportedAt;
+    if (pause === firstReport) {
+      const isJS = name === 'js';
+      if (isJS && tried <= warmupHashes) return;
+      // Some browsers have a clock of whole milliseconds.
+      if (count >= firstBatch) speed = Math.max(speed, count / (time || 0.1));
+      if (isJS && speed < interpretedSpeed) {
+        // The rate of an engine that may still be replaced says nothing.
+        if (tried < decisiveHashes) return;
+        if (self.crypto?.subtle) {
+          name = 'subtle';
+          engine = subtle(task);
+          speed = 0;
+          return;
+        }
+      }
     }
+
+    if (passed < pause) return;
+    if (pause !== firstReport) speed = (2 * speed + tried / passed) / 3;
+    if (onRate) onRate(speed);
+    pause = laterReport;
+    reportedAt = ended;
+    tried = 0;
   };
 
   return {
@@ -75,15 +116,20 @@ export const newFinder = async (task: Task, module: ArrayBuffer | undefined, yie
     async find(index) {
       const end = task.targets[index]!.end;
       for (let start = 0; start < end && !stopped;) {
-        const until = Math.min(start + (yields ? slicedBatch : batch), end);
+        const until = Math.min(start + size, end);
         const began = performance.now();
         let n = engine(index, start, until);
         if (typeof n !== 'number') n = await n;
         if (n >= 0) return n;
         const ended = performance.now();
-        measure(until - start, ended - began);
+        const count = until - start;
+        const time = ended - began;
+        measure(count, time, ended);
         start = until;
-        if (yields && ended - turnAt > slice) {
+        if (!yields) continue;
+        size = name === 'subtle' ? firstBatch : Math.min(Math.ceil((count * batchTime) / time), 2 * size, batch);
+        // The next batch is expected to take the time of this one.
+        if (ended - turnAt + time > slice) {
           await yieldToPage();
           turnAt = performance.now();
         }

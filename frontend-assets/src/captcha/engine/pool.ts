@@ -1,5 +1,5 @@
 import { Unsupported } from './failures';
-import type { Answer, Port, Request } from './protocol';
+import type { Answer, Port, Rate, Request } from './protocol';
 import { serverKey } from './protocol';
 
 /** Path of the script with the engines, on the captcha's origin. */
@@ -7,8 +7,11 @@ export const workerScript = '/captcha-worker.js';
 
 /** A member of the pool, a worker or the page itself, which executes requests one at a time. */
 export interface Member {
-  /** Sends a request and returns its result. Rejects if the worker was refused or has failed. */
-  send(request: Request): Promise<number>;
+  /**
+   * Sends a request and returns its result. `onRate` gets the member's hashes per millisecond while
+   * it searches. Rejects if the worker was refused or has failed.
+   */
+  send(request: Request, onRate?: (rate: Rate) => void): Promise<number>;
   end(): void;
 }
 
@@ -76,16 +79,18 @@ const newMember = (port: Port, worker: Worker | null, end: () => void): Member =
   });
   // Callers of send get the rejection. Without a caller it must not be reported as unhandled.
   broken.catch(() => {});
-  const post = (request: Request) =>
+  const post = (request: Request, onRate?: (rate: Rate) => void) =>
     new Promise<number>((resolve, reject) => {
-      port.onmessage = (event: MessageEvent<Answer>) => {
-        const result = event.data[0];
+      port.onmessage = (event: MessageEvent<Answer | Rate>) => {
+        const message = event.data;
+        if (typeof message === 'number') return onRate && onRate(message);
+        const result = message[0];
         if (result === null) reject(new Unsupported());
         else resolve(result);
       };
       port.postMessage(request);
     });
-  return { send: (request) => Promise.race([broken, post(request)]), end };
+  return { send: (request, onRate) => Promise.race([broken, post(request, onRate)]), end };
 };
 
 /** The part of the Trusted Types API used here, which TypeScript's library lacks. */

@@ -12,6 +12,8 @@ export interface Start {
   challenge: Challenge;
   /** The WebAssembly engine, if it may work. */
   module?: ArrayBuffer | undefined;
+  /** Whether the widget understands rates. Older widgets would take a rate for an answer. */
+  rates?: true;
 }
 
 /**
@@ -23,9 +25,12 @@ export type Request = Start | number | number[] | null;
 /** The result, or null after an internal error, and the name of the engine in use. */
 export type Answer = [number | null, string];
 
+/** Hashes per millisecond, which the worker measures and sends during a search. */
+export type Rate = number;
+
 /** One end of the connection. */
 export interface Port {
-  postMessage(message: Request | Answer, transfer?: Transferable[]): void;
+  postMessage(message: Request | Answer | Rate, transfer?: Transferable[]): void;
   onmessage: ((event: MessageEvent) => void) | null;
 }
 

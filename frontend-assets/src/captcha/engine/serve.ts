@@ -13,7 +13,8 @@ export const serve = (port: Port, yields: boolean): void => {
     if (typeof request === 'number') return finder!.find(request);
     if (Array.isArray(request)) return foldSecrets(task.seed, request);
     task = readChallenge(request.challenge);
-    finder = await newFinder(task, request.module, yields);
+    const onRate = request.rates && ((rate: number) => port.postMessage(rate));
+    finder = await newFinder(task, request.module, yields, onRate);
     return task.targets.length;
   };
 

@@ -12,15 +12,16 @@ export type { Challenge };
 /**
  * Finds the nonce of a challenge in a pool of workers or, where the page must not have workers, in
  * the page itself, a few milliseconds at a time. `api` is the captcha's origin. `onProgress` gets the
- * number of searches done, beginning with 0 when an engine is ready. The promise rejects with
- * Unsupported, Unreachable, or an AbortError as soon as the signal is aborted. By then all workers
- * have ended.
+ * number of searches done, beginning with 0 when an engine is ready, and `onWait` the milliseconds
+ * that the rest is expected to take. The promise rejects with Unsupported, Unreachable, or an
+ * AbortError as soon as the signal is aborted. By then all workers have ended.
  */
 export const solve = async (
   challenge: Challenge,
   api: string,
   onProgress: (done: number, total: number) => void,
   signal?: AbortSignal,
+  onWait: (wait: number) => void = () => {},
 ): Promise<number> => {
   const pool: Member[] = [];
   const endPool = () => pool.splice(0).forEach((member) => member.end());
@@ -35,7 +36,7 @@ export const solve = async (
       pool.push(...members);
       // The signal may have been aborted before the members were started.
       if (signal?.aborted) endPool();
-      return splitWork(members, { challenge, module: await fetched }, onProgress);
+      return splitWork(members, { challenge, module: await fetched, rates: true }, onProgress, onWait);
     };
     let source: string | undefined;
     try {

@@ -2,6 +2,7 @@ import type { Problem } from './api';
 import { bare, page, setting } from './dom';
 import { languageOf, textsOf } from './texts';
 import type { State, Texts } from './texts';
+import { secondsToShow } from './wait';
 
 export type { State };
 
@@ -16,6 +17,8 @@ export interface View {
   show(state: State, problem?: Problem): void;
   /** Shows the share of the work that is done, 0 to 1. */
   progress(share: number): void;
+  /** Shows the milliseconds that the work is expected to take, if they are many. */
+  wait(milliseconds: number): void;
   /**
    * Updates the language, and restores elements that the page has removed or changed. Returns
    * whether it restored anything.
@@ -54,6 +57,8 @@ export const newView = (element: HTMLElement, onPress: () => void): View => {
   let placed = false;
   let shown: State = 'idle';
   let current: Problem | undefined;
+  let seconds = 0; // the wait that the label shows
+  let announced = ''; // the label with the first wait
 
   /** Gives the element the class of the shown state. Returns whether it lacked the class. */
   const updateClass = (): boolean => {
@@ -63,12 +68,18 @@ export const newView = (element: HTMLElement, onPress: () => void): View => {
   };
 
   const render = () => {
-    const text = texts[shown];
+    let text = texts[shown];
+    if (seconds) {
+      text = text.slice(0, -1) + ', ' + texts.wait.replace('#', `${seconds}`);
+      announced = announced || text;
+    }
     label.textContent = text;
-    button.setAttribute('aria-label', text);
+    // Screen readers announce each new name of a button that has the focus.
+    if (!announced || page.activeElement !== button) button.setAttribute('aria-label', text);
     button.setAttribute('aria-checked', String(shown === 'done'));
-    // The note announces success to screen readers. It is not visible, because the button shows it.
-    const message = shown === 'done' ? text : explain();
+    // The note announces success and the first wait to screen readers. It is not visible then, because
+    // the button shows both.
+    const message = shown === 'done' ? text : announced || explain();
     const detail = current && current.reason === 'setup' ? current.detail : '';
     // Screen readers announce a note whenever it is written, so an unchanged note is left alone, as
     // at each retry while a server is down.
@@ -78,7 +89,6 @@ export const newView = (element: HTMLElement, onPress: () => void): View => {
     }
     if (shown === 'error') button.setAttribute('aria-describedby', note.id);
     else button.removeAttribute('aria-describedby');
-    button.style.removeProperty(progress);
   };
 
   /** Returns the problem in the visitor's language. A host is added, as it needs no translation. */
@@ -97,15 +107,25 @@ export const newView = (element: HTMLElement, onPress: () => void): View => {
     show(state, problem) {
       shown = state;
       current = problem;
+      seconds = 0;
+      announced = '';
       updateClass();
       render();
+      button.style.removeProperty(progress);
     },
     progress: (share) => button.style.setProperty(progress, String(share)),
+    wait(milliseconds) {
+      const next = secondsToShow(milliseconds, seconds, !!announced);
+      if (shown !== 'verifying' || next === seconds) return;
+      seconds = next;
+      render();
+    },
     restore() {
       const language = languageOf(setting(element, 'lang'));
       if (language !== root.lang) {
         root.lang = language;
         texts = textsOf(language);
+        announced = '';
         render();
       }
       const detached = root.parentNode !== element;

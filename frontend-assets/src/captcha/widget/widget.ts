@@ -226,7 +226,9 @@ export const newWidget = (element: HTMLElement): Widget => {
 
   /** Fetches a challenge and solves it. */
   const solveChallenge = async (signal: AbortSignal): Promise<Solution> => {
-    const given = await post(api, 'config', { sitekey }, signal);
+    // Browsers that a program drives have true. JSON omits undefined.
+    const webdriver = navigator.webdriver === true || undefined;
+    const given = await post(api, 'config', { sitekey, webdriver }, signal);
     const task = { challenge: given.challenge, salt: given.salt, difficulty: given.difficulty } as Challenge;
     if (typeof task.challenge !== 'string' || typeof task.salt !== 'string' || typeof task.difficulty !== 'number') {
       throw new Problem('unreachable');
@@ -238,7 +240,7 @@ export const newWidget = (element: HTMLElement): Widget => {
         keepAlive(workTimeouts);
         view.progress(done / total);
       };
-      return solve(task, api, progress, signal);
+      return solve(task, api, progress, signal, view.wait);
     }).catch((problem) => {
       // The work itself does not depend on the server, and a browser that is too slow would not be
       // faster the next time.

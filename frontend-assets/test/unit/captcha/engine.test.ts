@@ -95,12 +95,32 @@ table(
     const { performance } = globalThis;
     tickBy(milliseconds);
     define({ self });
-    const finder = await newFinder(endless(), undefined, false);
+    // An engine that is replaced reports no rate.
+    const measured: string[] = [];
+    const finder = await newFinder(endless(), undefined, false, () => measured.push(finder.name()));
     assert.equal(await finder.find(0), -1);
     assert.equal(finder.name(), want);
+    assert(measured.length > 0 && measured.every((each) => each === want), `rates of ${measured}`);
     define({ performance, self: { crypto: webcrypto } });
   },
 );
+
+test('JavaScript is not measured by the last batch of a search, which may be too short for the clock', async () => {
+  const { performance } = globalThis;
+  let now = 0;
+  let readings = -1;
+  define({
+    self: { crypto: webcrypto },
+    // Each of six batches reads the clock twice. The last batch, of one hash, takes no time.
+    performance: { now: () => (now += ++readings && readings % 12 === 0 ? 0 : 6) },
+  });
+  const task = endless();
+  task.targets[0]!.end = 5 * 512 + 1;
+  const finder = await newFinder(task, undefined, false);
+  for (let i = 0; i < 7; i++) assert.equal(await finder.find(0), -1);
+  assert.equal(finder.name(), 'subtle');
+  define({ performance });
+});
 
 test('JavaScript that is compiled late stays: its fastest batch counts', async () => {
   const { performance } = globalThis;
@@ -124,12 +144,123 @@ test('a finder that yields lets other tasks run', async () => {
     port2.postMessage(0);
   };
   port2.postMessage(0);
-  const finder = await newFinder(endless(), readModule('captcha.wasm'), true);
+  const task = endless();
+  task.targets[0]!.end = 200;
+  const finder = await newFinder(task, readModule('captcha.wasm'), true);
   assert.equal(await finder.find(0), -1);
   port1.close();
   define({ performance });
-  assert(turns > 20, `${turns} turns in 160 batches`);
+  assert(turns > 20, `${turns} turns in 200 hashes of a slow computer`);
 });
+
+/** Runs a function with an engine and a clock that advances by the engine's work alone. */
+const withEngine = async (
+  rate: (now: number) => number,
+  run: (newOne: typeof newFinder, now: () => number) => Promise<void>,
+): Promise<void> => {
+  const { performance, WebAssembly } = globalThis;
+  let now = 1000;
+  const exports = {
+    memory: { buffer: new ArrayBuffer(32) },
+    seed: () => 0,
+    search(_: number, start: number, end: number) {
+      now += (end - start) / rate(now - 1000);
+      return -1;
+    },
+  };
+  define({ performance: { now: () => now }, WebAssembly: { instantiate: async () => ({ instance: { exports } }) } });
+  try {
+    await run(newFinder, () => now);
+  } finally {
+    define({ performance, WebAssembly });
+  }
+};
+
+/** A task of one search without a solution. */
+const searchOf = (end: number): Task => ({ seed: new Int32Array(8), targets: [{ index: 0, end, high: 0, low: 0 }] });
+
+// Hashes per millisecond, at a time in milliseconds. Slices are about twelve milliseconds long. A
+// task of fifty milliseconds would delay the visitor's typing.
+table(
+  'slices in the page:',
+  {
+    'a new computer': [() => 7000, 13],
+    'a new phone': [() => 1000, 13],
+    'an old phone': [() => 20, 13],
+    'an old phone without a JIT': [() => 3, 13],
+    'a phone that gets six times as slow': [(now) => (now < 200 ? 120 : 20), 35],
+    'a phone that gets compiled code': [(now) => (now < 200 ? 5 : 1000), 13],
+  } as Record<string, [(now: number) => number, number]>,
+  ([rate, most]) =>
+    withEngine(rate, async (newOne, now) => {
+      const { MessageChannel } = globalThis;
+      const slices: number[] = [];
+      let turnAt = now();
+      define({
+        MessageChannel: class {
+          port1 = { onmessage() {}, close() {} };
+          port2 = {
+            postMessage: () => {
+              slices.push(now() - turnAt);
+              turnAt = now();
+              queueMicrotask(() => this.port1.onmessage());
+            },
+          };
+        },
+      });
+      try {
+        // A second of work at the first rate.
+        const finder = await newOne(searchOf(rate(0) * 1000), new ArrayBuffer(8), true);
+        assert.equal(await finder.find(0), -1);
+      } finally {
+        define({ MessageChannel });
+      }
+      assert(slices.length > 15, `${slices.length} slices`);
+      // The rate is not known in the first slice.
+      assert(slices.shift()! < 50);
+      assert(Math.max(...slices) <= most, `slices of ${slices}`);
+      // Short slices would waste time on turns.
+      assert(Math.min(...slices) >= 8, `slices of ${slices}`);
+    }),
+);
+
+// Each rate with the milliseconds after which it is reported.
+table(
+  'rates:',
+  {
+    constant: [() => 100, 3000, ['100 after 51', '100 after 1055', '100 after 2058']],
+    'compiled after 20 ms: the fastest batch counts at first': [
+      (now) => (now < 20 ? 20 : 200),
+      2000,
+      ['200 after 51', '200 after 1052'],
+    ],
+    'three times as slow after 60 ms: the mean follows': [
+      (now) => (now < 60 ? 300 : 100),
+      4200,
+      ['300 after 51', '234 after 1055', '189 after 2058', '160 after 3062', '140 after 4065'],
+    ],
+    'done before': [() => 100, 45, []],
+  } as Record<string, [(now: number) => number, number, string[]]>,
+  ([rate, milliseconds, want]) =>
+    withEngine(rate, async (newOne, now) => {
+      const got: string[] = [];
+      const finder = await newOne(searchOf(1e9), new ArrayBuffer(8), false, (each) => {
+        got.push(`${Math.round(each)} after ${Math.round(now() - 1000)}`);
+      });
+      // The finder is stopped by its clock.
+      const { performance } = globalThis;
+      define({
+        performance: {
+          now: () => {
+            if (performance.now() - 1000 > milliseconds) finder.stop();
+            return performance.now();
+          },
+        },
+      });
+      assert.equal(await finder.find(0), -1);
+      assert.deepEqual(got, want);
+    }),
+);
 
 test('a stopped finder finds nothing more', async () => {
   const { performance } = globalThis;

@@ -22,6 +22,7 @@ const stub = (options: { processors?: unknown; trustedTypes?: unknown; failAt?: 
         seen.workers.push(this);
       }
       postMessage(request: unknown) {
+        if (request === 'rate') [20, 30].forEach((data) => this.onmessage!({ data }));
         if (request === 'break') this.onerror!({ preventDefault() {} });
         else this.onmessage!({ data: [request === 'fail' ? null : request, 'js'] });
       }
@@ -85,6 +86,14 @@ test('a member returns results, and rejects after an internal error', async () =
   assert.equal(await member!.send(7), 7);
   await assert.rejects(member!.send('fail' as never), Unsupported);
   assert.equal(await member!.send(8), 8);
+});
+
+test('a member passes rates on, which are no results', async () => {
+  const [member] = stub({ processors: 2 }).startWorkers('source');
+  const rates: number[] = [];
+  assert.equal(await member!.send('rate' as never, (rate) => rates.push(rate)), 'rate');
+  assert.deepEqual(rates, [20, 30]);
+  assert.equal(await member!.send('rate' as never), 'rate');
 });
 
 test('a worker refused before the first request rejects it', async () => {

@@ -35,6 +35,36 @@ test('without WebAssembly', async () => {
   assert.deepEqual(await send(0), [secrets[0], 'js']);
 });
 
+test('rates are sent during a search, to widgets that understand them', async () => {
+  const { performance } = globalThis;
+  let now = 0;
+  for (const rates of [true, undefined]) {
+    const sent: unknown[] = [];
+    let answered = () => {};
+    const port: Port = {
+      onmessage: null,
+      postMessage(message) {
+        sent.push(message);
+        if (Array.isArray(message)) answered();
+      },
+    };
+    serve(port, false);
+    const send = (request: unknown) =>
+      new Promise<void>((resolve) => {
+        answered = resolve;
+        port.onmessage!({ data: request } as MessageEvent);
+      });
+    define({ performance: { now: () => (now += 40) } });
+    await send({ challenge, module: readModule('captcha.wasm'), rates });
+    await send(secrets.indexOf(Math.max(...secrets)));
+    define({ performance });
+    assert.deepEqual(
+      sent.map((each) => (typeof each === 'number' ? 'rate ' + each : 'answer')),
+      rates ? ['answer', 'rate 12.8', 'answer'] : ['answer', 'answer'],
+    );
+  }
+});
+
 test('a malformed challenge has 0 searches', async () =>
   assert.deepEqual(await connect()({ challenge: { ...challenge, challenge: '' } }), [0, 'js']));
 

@@ -18,11 +18,14 @@ const languages = 'cs da de en es et fi fr it nl no pl pt ro sv uk'.split(' ');
 table('texts', Object.fromEntries(languages.map((each) => [each, each])), (language) => {
   assert.equal(languages.length, 16);
   const texts = textsIn().textsOf(language);
-  const keys = ['idle', 'verifying', 'done', 'error', 'unreachable', 'unsupported', 'setup', 'busy', 'refused'];
+  const keys = ['idle', 'verifying', 'done', 'error', 'unreachable', 'unsupported', 'setup', 'busy', 'refused', 'wait'];
   assert.deepEqual(Object.keys(texts), keys);
   const values = Object.values(texts);
   assert.equal(new Set(values).size, keys.length, 'a text occurs twice');
   for (const text of values) assert(text && text === text.trim(), `the text "${text}"`);
+  // The wait replaces the dots.
+  assert.match(texts.verifying, /[^.…]…$/);
+  assert.match(texts.wait, /^[^#]+ # [^#]+$/);
 });
 
 test('every language has its own texts', () => {
