@@ -2148,13 +2148,15 @@ type UpdateSitekeyInput struct {
 type UpdateUserInput struct {
 	// The language of mails to the user.
 	Language *model.Language `json:"language,omitempty"`
+	// The global id of one of the user's accounts, which the console opens from then on. The audit log does not record it.
+	LastAccountID *string `json:"lastAccountId,omitempty"`
 }
 
 // Payload of `updateUser`.
 type UpdateUserPayload struct {
 	// The user.
 	User *model.User `json:"user,omitempty"`
-	// Errors in the input. There are none at present.
+	// Errors in the input: `NOT_FOUND` for an account that the user does not belong to.
 	UserErrors []*UserError `json:"userErrors"`
 }
 

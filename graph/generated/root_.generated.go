@@ -4513,6 +4513,11 @@ extend type User {
   request's ` + "`" + `Accept-Language` + "`" + ` header best.
   """
   language: Language!
+  """
+  The account that the user has last chosen, see ` + "`" + `UpdateUserInput.lastAccountId` + "`" + `. The console opens it. Null before the first choice,
+  after the user has left the account, for another user and for API tokens.
+  """
+  lastAccount: Account
 }
 
 "A language of mails."
@@ -4527,13 +4532,15 @@ enum Language {
 input UpdateUserInput {
   "The language of mails to the user."
   language: Language
+  "The global id of one of the user's accounts, which the console opens from then on. The audit log does not record it."
+  lastAccountId: ID
 }
 
 "Payload of ` + "`" + `updateUser` + "`" + `."
 type UpdateUserPayload {
   "The user."
   user: User
-  "Errors in the input. There are none at present."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + ` for an account that the user does not belong to."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -6516,6 +6523,8 @@ func (ec *executionContext) childFields_User(ctx context.Context, field graphql.
 		return ec.fieldContext_User_secondFactors(ctx, field)
 	case "language":
 		return ec.fieldContext_User_language(ctx, field)
+	case "lastAccount":
+		return ec.fieldContext_User_lastAccount(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type User", field.Name)
 }

@@ -123,6 +123,7 @@ export type SetCaptchaPlanInput = {
 
 export type UpdateUserInput = {
   language?: Language | null;
+  lastAccountId?: string | null;
 };
 
 export type SignInInput = {
@@ -662,6 +663,9 @@ export type ViewerFields = {
     name: string;
     createdAt: string;
   };
+  lastAccount: {
+    id: string;
+  } | null;
   accounts: ({
     id: string;
     name: string;
@@ -672,7 +676,7 @@ export type ViewerFields = {
   })[];
 };
 const viewerFieldsText =
-  'fragment ViewerFields on User{id email role operator createdAt account{id name createdAt}accounts{id name viewerRole suspension{reason}}}';
+  'fragment ViewerFields on User{id email role operator createdAt account{id name createdAt}lastAccount{id}accounts{id name viewerRole suspension{reason}}}';
 
 export type InvitationFields = {
   id: string;
