@@ -1456,8 +1456,20 @@ type ImportPreviewFile {
   name: String!
   "Number of rows."
   rows: Int64!
-  "Why the file is not imported. Null if it is."
+  "Why the file is not imported, in English. Null if it is."
   unused: String
+  "Machine-readable code of ` + "`" + `unused` + "`" + `. More codes may be added."
+  unusedCode: ImportUnusedCode
+}
+
+"Why a file of an export is not imported."
+enum ImportUnusedCode {
+  "The file has no data."
+  EMPTY
+  "Reports have no values of its kind, such as browsers."
+  NO_SUCH_VALUES
+  "Properties of events are not imported."
+  EVENT_PROPERTIES
 }
 
 "A remark on an export."
@@ -5253,6 +5265,8 @@ func (ec *executionContext) childFields_ImportPreviewFile(ctx context.Context, f
 		return ec.fieldContext_ImportPreviewFile_rows(ctx, field)
 	case "unused":
 		return ec.fieldContext_ImportPreviewFile_unused(ctx, field)
+	case "unusedCode":
+		return ec.fieldContext_ImportPreviewFile_unusedCode(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ImportPreviewFile", field.Name)
 }

@@ -21,6 +21,8 @@ export type ImportNoteCode = 'EVENTS_ALONE' | 'OTHER_ROWS' | 'BOTS' | 'FOLDERS' 
 
 export type ImportSource = 'PLAUSIBLE' | 'UMAMI' | 'GOATCOUNTER' | 'GOATCOUNTER_API' | 'GA4' | 'MATOMO';
 
+export type ImportUnusedCode = 'EMPTY' | 'NO_SUCH_VALUES' | 'EVENT_PROPERTIES';
+
 export type ImportedFigures = 'NONE' | 'INCLUDED' | 'NO_VALUES' | 'WHOLE_DAYS' | 'FILTERED';
 
 export type Language = 'EN' | 'DE';
@@ -588,7 +590,7 @@ export type ImportJobFields = {
     files: ({
       name: string;
       rows: number;
-      unused: string | null;
+      unusedCode: ImportUnusedCode | null;
     })[];
     notes: ({
       code: ImportNoteCode;
@@ -604,7 +606,7 @@ export type ImportJobFields = {
   } | null;
 };
 const importJobFieldsText =
-  'fragment ImportJobFields on ImportJob{id source state progress size received address files{name size}preview{ownRows ownFrom otherRows firstDay lastDay days visitors visits pageviews events files{name rows unused}notes{code count text}}error{code message file line}}';
+  'fragment ImportJobFields on ImportJob{id source state progress size received address files{name size}preview{ownRows ownFrom otherRows firstDay lastDay days visitors visits pageviews events files{name rows unusedCode}notes{code count text}}error{code message file line}}';
 
 export type ReportImportFields = {
   id: string;
