@@ -142,7 +142,8 @@ func languageOf(ctx context.Context, tx *db.Tx, email string) (language model.La
 
 // UserUpdate holds the settings of a user to change. A nil field leaves its setting unchanged.
 type UserUpdate struct {
-	Language *model.Language // of mails to the user
+	Language    *model.Language // of mails to the user
+	LastAccount *int64          // chosen in the console; the audit log does not record it
 }
 
 // UpdateUser changes settings of a user, and returns model.ErrNotFound for a deleted user.
@@ -157,8 +158,14 @@ func (s *Store) UpdateUser(ctx context.Context, userID int64, u UserUpdate) erro
 		if u.Language != nil {
 			user.Language = *u.Language
 		}
-		if _, err := tx.NewUpdate().Model(user).Column("language").WherePK().Exec(ctx); err != nil {
+		if u.LastAccount != nil {
+			user.LastAccount = *u.LastAccount
+		}
+		if _, err := tx.NewUpdate().Model(user).Column("language", "last_account").WherePK().Exec(ctx); err != nil {
 			return err
+		}
+		if u.Language == nil && u.LastAccount != nil {
+			return nil
 		}
 
 		return audit.Write(ctx, tx, audit.Change{

@@ -36,6 +36,7 @@ type User struct {
 	Language           Language `bun:",notnull"` // of mails to the user
 	CreatedAt          Instant  `bun:",notnull"`
 	SecondFactor       bool     `bun:",notnull"` // has an authenticator app or a passkey
+	LastAccount        int64    `bun:",notnull"` // last chosen in the console; 0: none; the user may have left it
 
 	AccountID   int64         `bun:"-"` // the account that the user was reached through
 	Role        Role          `bun:"-"` // in that account

@@ -116,7 +116,27 @@ type ImportPreview struct {
 
 // ImportedFile is a file of an export.
 type ImportedFile struct {
-	Name   string `json:"name"`
-	Rows   int64  `json:"rows"`
-	Unused string `json:"unused,omitempty"` // why it is not imported; empty: it is
+	Name   string       `json:"name"`
+	Rows   int64        `json:"rows"`
+	Unused ImportUnused `json:"unused,omitempty"` // why it is not imported; empty: it is
 }
+
+// ImportUnused is the code of a reason why a file of an export is not imported.
+type ImportUnused string
+
+// The reasons why files are not imported.
+const (
+	UnusedEmpty           ImportUnused = "empty"
+	UnusedNoSuchValues    ImportUnused = "no_such_values"
+	UnusedEventProperties ImportUnused = "event_properties"
+)
+
+// unusedTexts are the texts of the reasons.
+var unusedTexts = map[ImportUnused]string{
+	UnusedEmpty:           "it has no data",
+	UnusedNoSuchValues:    "reports have no such values",
+	UnusedEventProperties: "properties of events are not imported",
+}
+
+// Text returns the reason in English.
+func (u ImportUnused) Text() string { return unusedTexts[u] }

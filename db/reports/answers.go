@@ -3,11 +3,14 @@ package reports
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
+	"slices"
 	"time"
 	"unsafe"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/scan"
 )
 
@@ -30,12 +33,17 @@ type Payer interface {
 
 // Answer is Report with an answer that is shared with equal requests: those at the same time wait
 // for one count, and those of the next 10 seconds get the same Answer, which must not be changed. Its
-// AsOf says until when it counts.
+// AsOf says until when it counts. After the end of an import, and after one is undone, it is counted
+// again.
 //
 // payer pays for a report that is counted, and not for a shared answer. The caller must have loaded the
 // site, which checks the right to see it.
 func (s *Store) Answer(ctx context.Context, r Request, payer Payer) (*Answer, error) {
-	asked, ok := questionOf(&r)
+	imports, err := s.completeImports(ctx, r.SiteID)
+	if err != nil {
+		return nil, err
+	}
+	asked, ok := questionOf(&r, imports)
 	if !ok {
 		return s.charged(ctx, &r, payer)
 	}
@@ -45,9 +53,31 @@ func (s *Store) Answer(ctx context.Context, r Request, payer Payer) (*Answer, er
 		if err != nil {
 			return cached[*Answer]{}, err
 		}
+
+		// An import that ended or was undone during the count may be in the answer or not.
+		keep := answerFor
+		after, err := s.completeImports(ctx, r.SiteID)
+		if err != nil {
+			return cached[*Answer]{}, err
+		}
+		if !slices.Equal(after, imports) {
+			keep = 0
+		}
+
 		answer.Request = answer.Request.shown()
-		return cached[*Answer]{answer, r.Now, answerFor, sizeOfAnswer(answer)}, nil
+		return cached[*Answer]{answer, r.Now, keep, sizeOfAnswer(answer)}, nil
 	}, nil)
+}
+
+// completeImports returns the ids of a site's imports that are part of reports, in order.
+func (s *Store) completeImports(ctx context.Context, siteID int64) ([]int64, error) {
+	var ids []int64
+	err := s.db.Read.NewSelect().Model((*importRow)(nil)).Column("id").
+		Where("site_id = ? AND state = ?", siteID, model.ImportComplete).Order("id").Scan(ctx, &ids)
+	if err != nil {
+		return nil, fmt.Errorf("list the complete imports of site %d: %w", siteID, err)
+	}
+	return ids, nil
 }
 
 // charged counts a request that its caller pays for: plan, charge, count.
@@ -85,9 +115,10 @@ type question struct {
 	digest [sha256.Size]byte // of the other fields
 }
 
-// questionOf returns the question of a request. ok is false for texts that are not UTF-8, because different
-// ones would become equal. Definitions that change, such as the time zone and the key events, are part of it.
-func questionOf(r *Request) (q question, ok bool) {
+// questionOf returns the question of a request to a site with these imports. ok is false for texts that are
+// not UTF-8, because different ones would become equal. Definitions that change, such as the time zone and the
+// key events, are part of it. So are the imports, because other processes store and undo them.
+func questionOf(r *Request, imports []int64) (q question, ok bool) {
 	type period struct {
 		Zone     string
 		Cut      bool
@@ -105,7 +136,11 @@ func questionOf(r *Request) (q question, ok bool) {
 		}
 	}
 
-	text, err := json.Marshal(periods, json.Deterministic(true))
+	about := struct {
+		Imports []int64
+		Periods []period
+	}{imports, periods}
+	text, err := json.Marshal(about, json.Deterministic(true))
 	return question{r.SiteID, sha256.Sum256(text)}, err == nil
 }
 

@@ -1,6 +1,7 @@
 package reports_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -106,6 +107,95 @@ func TestEqualQuestionsAreCountedOnce(t *testing.T) {
 		}
 		if back := ask(-time.Hour); back.AsOf != first.Add(-time.Hour) {
 			t.Errorf("an hour before: as of %v", back.AsOf)
+		}
+	})
+}
+
+// TestImportsEndSharedAnswers checks that an equal request is counted again after another process has stored
+// or undone an import, without the ten seconds of a shared answer, and that other sites keep their answers.
+func TestImportsEndSharedAnswers(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		other := dbtest.NewSite(t, d, f.site.AccountID, "other.example")
+		f.storeVisits(startDay+1, 5)
+		f.work((startDay + 2).Start().Add(time.Hour))
+		counts := f.counted()
+
+		ask := func(siteID int64) *reports.Answer {
+			return f.answer(reports.Request{SiteID: siteID, Now: f.clock.now, Periods: []*scan.Query{whole(2)}})
+		}
+		views := func(a *reports.Answer) int64 { return a.Results[0].Totals.Pageviews }
+		before, others := ask(f.site.ID), ask(other.ID)
+
+		worker := reports.New(d)
+		record := func(context.Context, *db.Tx, int64, map[string]any, map[string]any) error { return nil }
+		stored, err := worker.Import(t.Context(), f.site.ID, &reports.Import{
+			Source: model.ImportPlausible, First: startDay, Last: startDay,
+			Figures: []reports.ImportFigure{{Day: startDay, Visitors: 7, Visits: 7, Pageviews: 7}},
+		}, f.clock.now, record, func(float64) {
+			if ask(f.site.ID) != before {
+				t.Error("an import that is not complete ends a shared answer")
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		with := ask(f.site.ID)
+		if views(with) != views(before)+7 || ask(f.site.ID) != with {
+			t.Errorf("after an import: %d page views, want %d in a shared answer", views(with), views(before)+7)
+		}
+		if err := worker.UndoImport(t.Context(), f.site.ID, stored.ID, record); err != nil {
+			t.Fatal(err)
+		}
+		if after := ask(f.site.ID); views(after) != views(before) {
+			t.Errorf("after the undo: %d page views, want %d", views(after), views(before))
+		}
+		if ask(other.ID) != others || counts.Load() != 3 {
+			t.Errorf("%d counts, want 2 of the site and 1 of the other", counts.Load())
+		}
+	})
+}
+
+// TestImportWhileAnAnswerIsCounted checks that an answer is not kept if an import ends during its count, which
+// reads the imports again.
+func TestImportWhileAnAnswerIsCounted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		f.storeVisits(startDay+2, 5)
+		f.work((startDay + 3).Start().Add(time.Hour))
+
+		record := func(context.Context, *db.Tx, int64, map[string]any, map[string]any) error { return nil }
+		add := func(day model.Day) int64 {
+			stored, err := reports.New(d).Import(t.Context(), f.site.ID, &reports.Import{
+				Source: model.ImportPlausible, First: day, Last: day,
+				Figures: []reports.ImportFigure{{Day: day, Visitors: 7, Visits: 7, Pageviews: 7}},
+			}, f.clock.now, record, func(float64) {})
+			if err != nil {
+				t.Error(err)
+			}
+			return stored.ID
+		}
+		add(startDay)
+
+		var second int64
+		reports.Observe(f.reports, func(what string) {
+			if what == reports.Counting && second == 0 {
+				second = add(startDay + 1)
+			}
+		})
+		ask := func() int64 {
+			r := reports.Request{SiteID: f.site.ID, Now: f.clock.now, Periods: []*scan.Query{whole(3)}}
+			return f.answer(r).Results[0].Totals.Pageviews
+		}
+		if got := ask(); got != 19 {
+			t.Errorf("during the import: %d page views, want 19 with the second import", got)
+		}
+		if err := reports.New(d).UndoImport(t.Context(), f.site.ID, second, record); err != nil {
+			t.Fatal(err)
+		}
+		if got := ask(); got != 12 {
+			t.Errorf("after the undo: %d page views, want 12", got)
 		}
 	})
 }

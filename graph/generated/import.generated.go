@@ -999,6 +999,29 @@ func (ec *executionContext) fieldContext_ImportPreviewFile_unused(_ context.Cont
 	return graphql.NewScalarFieldContext("ImportPreviewFile", field, false, false, "String")
 }
 
+func (ec *executionContext) _ImportPreviewFile_unusedCode(ctx context.Context, field graphql.CollectedField, obj *ImportPreviewFile) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ImportPreviewFile_unusedCode(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UnusedCode, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ImportUnusedCode) graphql.Marshaler {
+			return ec.marshalOImportUnusedCode2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐImportUnusedCode(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ImportPreviewFile_unusedCode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ImportPreviewFile", field, false, false, "ImportUnusedCode")
+}
+
 func (ec *executionContext) _ReportImport_id(ctx context.Context, field graphql.CollectedField, obj *model.ReportImport) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -1966,6 +1989,11 @@ func (ec *executionContext) _ImportPreviewFile(ctx context.Context, sel ast.Sele
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "unusedCode":
+			out.Values[i] = ec._ImportPreviewFile_unusedCode(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -2384,6 +2412,22 @@ func (ec *executionContext) marshalOImportPreview2ᚖgithubᚗcomᚋtallygateᚋ
 		return graphql.Null
 	}
 	return ec._ImportPreview(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOImportUnusedCode2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐImportUnusedCode(ctx context.Context, v any) (*ImportUnusedCode, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(ImportUnusedCode)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOImportUnusedCode2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐImportUnusedCode(ctx context.Context, sel ast.SelectionSet, v *ImportUnusedCode) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
 }
 
 func (ec *executionContext) marshalOReportImport2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐReportImport(ctx context.Context, sel ast.SelectionSet, v *model.ReportImport) graphql.Marshaler {

@@ -770,8 +770,10 @@ type ImportPreviewFile struct {
 	Name string `json:"name"`
 	// Number of rows.
 	Rows int64 `json:"rows"`
-	// Why the file is not imported. Null if it is.
+	// Why the file is not imported, in English. Null if it is.
 	Unused *string `json:"unused,omitempty"`
+	// Machine-readable code of `unused`. More codes may be added.
+	UnusedCode *ImportUnusedCode `json:"unusedCode,omitempty"`
 }
 
 // Public settings of an installation, which sign-up and invitation forms need beforehand.
@@ -2220,13 +2222,15 @@ type UpdateSitekeyInput struct {
 type UpdateUserInput struct {
 	// The language of mails to the user.
 	Language *model.Language `json:"language,omitempty"`
+	// The global id of one of the user's accounts, which the console opens from then on. The audit log does not record it.
+	LastAccountID *string `json:"lastAccountId,omitempty"`
 }
 
 // Payload of `updateUser`.
 type UpdateUserPayload struct {
 	// The user.
 	User *model.User `json:"user,omitempty"`
-	// Errors in the input. There are none at present.
+	// Errors in the input: `NOT_FOUND` for an account that the user does not belong to.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -2771,6 +2775,67 @@ func (e *ImportNoteCode) UnmarshalJSON(b []byte) error {
 }
 
 func (e ImportNoteCode) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// Why a file of an export is not imported.
+type ImportUnusedCode string
+
+const (
+	// The file has no data.
+	ImportUnusedCodeEmpty ImportUnusedCode = "EMPTY"
+	// Reports have no values of its kind, such as browsers.
+	ImportUnusedCodeNoSuchValues ImportUnusedCode = "NO_SUCH_VALUES"
+	// Properties of events are not imported.
+	ImportUnusedCodeEventProperties ImportUnusedCode = "EVENT_PROPERTIES"
+)
+
+var AllImportUnusedCode = []ImportUnusedCode{
+	ImportUnusedCodeEmpty,
+	ImportUnusedCodeNoSuchValues,
+	ImportUnusedCodeEventProperties,
+}
+
+func (e ImportUnusedCode) IsValid() bool {
+	switch e {
+	case ImportUnusedCodeEmpty, ImportUnusedCodeNoSuchValues, ImportUnusedCodeEventProperties:
+		return true
+	}
+	return false
+}
+
+func (e ImportUnusedCode) String() string {
+	return string(e)
+}
+
+func (e *ImportUnusedCode) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ImportUnusedCode(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ImportUnusedCode", str)
+	}
+	return nil
+}
+
+func (e ImportUnusedCode) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ImportUnusedCode) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ImportUnusedCode) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

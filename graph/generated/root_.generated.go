@@ -1569,8 +1569,20 @@ type ImportPreviewFile {
   name: String!
   "Number of rows."
   rows: Int64!
-  "Why the file is not imported. Null if it is."
+  "Why the file is not imported, in English. Null if it is."
   unused: String
+  "Machine-readable code of ` + "`" + `unused` + "`" + `. More codes may be added."
+  unusedCode: ImportUnusedCode
+}
+
+"Why a file of an export is not imported."
+enum ImportUnusedCode {
+  "The file has no data."
+  EMPTY
+  "Reports have no values of its kind, such as browsers."
+  NO_SUCH_VALUES
+  "Properties of events are not imported."
+  EVENT_PROPERTIES
 }
 
 "A remark on an export."
@@ -4632,6 +4644,11 @@ extend type User {
   request's ` + "`" + `Accept-Language` + "`" + ` header best.
   """
   language: Language!
+  """
+  The account that the user has last chosen, see ` + "`" + `UpdateUserInput.lastAccountId` + "`" + `. The console opens it. Null before the first choice,
+  after the user has left the account, for another user and for API tokens.
+  """
+  lastAccount: Account
 }
 
 "A language of mails."
@@ -4646,13 +4663,15 @@ enum Language {
 input UpdateUserInput {
   "The language of mails to the user."
   language: Language
+  "The global id of one of the user's accounts, which the console opens from then on. The audit log does not record it."
+  lastAccountId: ID
 }
 
 "Payload of ` + "`" + `updateUser` + "`" + `."
 type UpdateUserPayload {
   "The user."
   user: User
-  "Errors in the input. There are none at present."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + ` for an account that the user does not belong to."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -5415,6 +5434,8 @@ func (ec *executionContext) childFields_ImportPreviewFile(ctx context.Context, f
 		return ec.fieldContext_ImportPreviewFile_rows(ctx, field)
 	case "unused":
 		return ec.fieldContext_ImportPreviewFile_unused(ctx, field)
+	case "unusedCode":
+		return ec.fieldContext_ImportPreviewFile_unusedCode(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ImportPreviewFile", field.Name)
 }
@@ -6695,6 +6716,8 @@ func (ec *executionContext) childFields_User(ctx context.Context, field graphql.
 		return ec.fieldContext_User_secondFactors(ctx, field)
 	case "language":
 		return ec.fieldContext_User_language(ctx, field)
+	case "lastAccount":
+		return ec.fieldContext_User_lastAccount(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type User", field.Name)
 }

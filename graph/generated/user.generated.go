@@ -102,7 +102,7 @@ func (ec *executionContext) unmarshalInputUpdateUserInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"language"}
+	fieldsInOrder := [...]string{"language", "lastAccountId"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -116,6 +116,13 @@ func (ec *executionContext) unmarshalInputUpdateUserInput(ctx context.Context, o
 				return it, err
 			}
 			it.Language = data
+		case "lastAccountId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("lastAccountId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.LastAccountID = data
 		}
 	}
 	return it, nil

@@ -53,7 +53,11 @@ func (r *importJobResolver) Preview(ctx context.Context, obj *model.ImportJob) (
 		Visitors: p.Visitors, Visits: p.Visits, Pageviews: p.Pageviews, Events: p.Events,
 	}
 	for _, f := range p.Files {
-		shown.Files = append(shown.Files, &generated.ImportPreviewFile{Name: f.Name, Rows: f.Rows, Unused: orNil(f.Unused)})
+		file := &generated.ImportPreviewFile{Name: f.Name, Rows: f.Rows, Unused: orNil(f.Unused.Text())}
+		if code := generated.ImportUnusedCode(strings.ToUpper(string(f.Unused))); code.IsValid() {
+			file.UnusedCode = &code
+		}
+		shown.Files = append(shown.Files, file)
 	}
 	for _, n := range p.Notes {
 		note := &generated.ImportNote{Code: generated.ImportNoteCode(strings.ToUpper(n.Code)), Text: n.Text()}

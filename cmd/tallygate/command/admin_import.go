@@ -109,7 +109,7 @@ func (c *importCommand) read(ctx context.Context, zone *time.Location, o importe
 func printImport(term terminal, read *importer.Result, o importer.Options) {
 	for _, file := range read.Files {
 		if file.Unused != "" {
-			fmt.Fprintf(term.out, "%s: not imported, %s\n", file.Name, file.Unused)
+			fmt.Fprintf(term.out, "%s: not imported, %s\n", file.Name, file.Unused.Text())
 			continue
 		}
 		fmt.Fprintf(term.out, "%s: %d rows\n", file.Name, file.Rows)

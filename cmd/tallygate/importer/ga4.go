@@ -85,7 +85,7 @@ type ga4Table struct {
 	metrics    map[string]bool
 }
 
-func (g *ga4) read(t *table) (unused string, err error) {
+func (g *ga4) read(t *table) (unused model.ImportUnused, err error) {
 	var start, end model.Day
 	var current *ga4Table
 	for {

@@ -18,7 +18,7 @@ type goatCounter struct {
 	bots int64
 }
 
-func (g *goatCounter) read(t *table) (unused string, err error) {
+func (g *goatCounter) read(t *table) (unused model.ImportUnused, err error) {
 	if err := t.header(); err != nil {
 		return "", err
 	}

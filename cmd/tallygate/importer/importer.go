@@ -48,7 +48,7 @@ type Result struct {
 type File struct {
 	Name   string
 	Rows   int64
-	Unused string // why it is not imported; empty: it is
+	Unused model.ImportUnused // why it is not imported; empty: it is
 }
 
 // FileError is a mistake in a file of an export.
@@ -92,7 +92,7 @@ func (e *textError) Unwrap() error { return &e.shown }
 // format reads the tables of one service.
 type format interface {
 	// read reads a table. It returns why the table is not used, or "".
-	read(t *table) (unused string, err error)
+	read(t *table) (unused model.ImportUnused, err error)
 	// finish completes the result after the last table.
 	finish(r *Result) error
 }

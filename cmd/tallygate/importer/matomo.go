@@ -46,7 +46,7 @@ var matomoChannels = map[string]channel.Channel{
 	"website": channel.Referral, "websites": channel.Referral,
 }
 
-func (m *matomo) read(t *table) (unused string, err error) {
+func (m *matomo) read(t *table) (unused model.ImportUnused, err error) {
 	name := matomoFile.FindStringSubmatch(t.name)
 	if name == nil {
 		return "", errors.New("not named after a method of Matomo's Reporting API, such as Actions.getPageUrls.csv")
@@ -63,7 +63,7 @@ func (m *matomo) read(t *table) (unused string, err error) {
 	// An answer without a table is a sentence.
 	switch first := t.row[0]; {
 	case strings.EqualFold(first, "No data available"):
-		return "it has no data", nil
+		return model.UnusedEmpty, nil
 	case strings.HasPrefix(first, "Error:"):
 		return "", fmt.Errorf("the answer of Matomo is %.200q", strings.Join(t.row, ","))
 	}

@@ -22,7 +22,7 @@ type plausible struct {
 // plausibleFile is the name of a file: the table, and the days that it may have.
 var plausibleFile = regexp.MustCompile(`^imported_([a-z_]+?)(?:_\d{8}_\d{8})?\.csv$`)
 
-func (p *plausible) read(t *table) (unused string, err error) {
+func (p *plausible) read(t *table) (unused model.ImportUnused, err error) {
 	name := plausibleFile.FindStringSubmatch(t.name)
 	if name == nil {
 		return "", errors.New("not a file of Plausible's export: their names are such as imported_pages_20240101_20241231.csv")
@@ -61,7 +61,7 @@ func (p *plausible) read(t *table) (unused string, err error) {
 			return p.add(model.DimensionEvent, plausibleEvent(t.text("name")), sum)
 		})
 	case "browsers", "devices", "locations", "operating_systems":
-		return "reports have no " + strings.ReplaceAll(name[1], "_", " "), nil
+		return model.UnusedNoSuchValues, nil
 	}
 	return "", errors.New("there is no such file in Plausible's export")
 }

@@ -22,13 +22,13 @@ type umami struct {
 // umamiTimes are the forms of created_at, which is in UTC without a zone.
 var umamiTimes = []string{"2006-01-02 15:04:05", time.RFC3339, "2006-01-02 15:04:05Z07", "2006-01-02 15:04:05Z07:00"}
 
-func (u *umami) read(t *table) (unused string, err error) {
+func (u *umami) read(t *table) (unused model.ImportUnused, err error) {
 	if err := t.header(); err != nil {
 		return "", err
 	}
 	switch {
 	case t.has("event_key"), t.has("data_key"):
-		return "properties of events are not imported", nil
+		return model.UnusedEventProperties, nil
 	case t.has("x") && t.has("y"), !t.has("created_at") && !t.has("session_id"):
 		return "", errors.New("sums of a whole period, which reports by day cannot show. Export the table website_event")
 	}

@@ -25,6 +25,8 @@ export type ImportNoteCode = 'EVENTS_ALONE' | 'OTHER_ROWS' | 'BOTS' | 'FOLDERS' 
 
 export type ImportSource = 'PLAUSIBLE' | 'UMAMI' | 'GOATCOUNTER' | 'GOATCOUNTER_API' | 'GA4' | 'MATOMO';
 
+export type ImportUnusedCode = 'EMPTY' | 'NO_SUCH_VALUES' | 'EVENT_PROPERTIES';
+
 export type ImportedFigures = 'NONE' | 'INCLUDED' | 'NO_VALUES' | 'WHOLE_DAYS' | 'FILTERED';
 
 export type Language = 'EN' | 'DE';
@@ -138,6 +140,7 @@ export type SetCaptchaPlanInput = {
 
 export type UpdateUserInput = {
   language?: Language | null;
+  lastAccountId?: string | null;
 };
 
 export type SignInInput = {
@@ -618,7 +621,7 @@ export type ImportJobFields = {
     files: ({
       name: string;
       rows: number;
-      unused: string | null;
+      unusedCode: ImportUnusedCode | null;
     })[];
     notes: ({
       code: ImportNoteCode;
@@ -634,7 +637,7 @@ export type ImportJobFields = {
   } | null;
 };
 const importJobFieldsText =
-  'fragment ImportJobFields on ImportJob{id source state progress size received address files{name size}preview{ownRows ownFrom otherRows firstDay lastDay days visitors visits pageviews events files{name rows unused}notes{code count text}}error{code message file line}}';
+  'fragment ImportJobFields on ImportJob{id source state progress size received address files{name size}preview{ownRows ownFrom otherRows firstDay lastDay days visitors visits pageviews events files{name rows unusedCode}notes{code count text}}error{code message file line}}';
 
 export type ReportImportFields = {
   id: string;
@@ -693,6 +696,9 @@ export type ViewerFields = {
     name: string;
     createdAt: string;
   };
+  lastAccount: {
+    id: string;
+  } | null;
   accounts: ({
     id: string;
     name: string;
@@ -703,7 +709,7 @@ export type ViewerFields = {
   })[];
 };
 const viewerFieldsText =
-  'fragment ViewerFields on User{id email role operator createdAt account{id name createdAt}accounts{id name viewerRole suspension{reason}}}';
+  'fragment ViewerFields on User{id email role operator createdAt account{id name createdAt}lastAccount{id}accounts{id name viewerRole suspension{reason}}}';
 
 export type InvitationFields = {
   id: string;

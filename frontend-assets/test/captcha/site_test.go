@@ -123,6 +123,13 @@ func (s *captchaSite) newPlane() http.Handler {
 		s.t.Fatal(err)
 	}
 
+	// The tests drive the browser, which then says that it is automated.
+	allow := model.AutomationAllow
+	_, err = sites.New(d).UpdatePolicy(s.t.Context(), user.AccountID, sitekey.ID, sites.PolicyUpdate{Automation: &allow})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+
 	s.key = captchaKey{sitekey.Sitekey, secret}
 	return dataplane.Handler(dataplane.Options{Analytics: hits, Captcha: service, Assets: assets.Handler(), Log: log})
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,9 +18,9 @@ import (
 	"github.com/tallygate/tallygate/tools/browsertest"
 )
 
-// firefoxDriver makes an account and a site as a user would, reads figures, and opens a shared link. It
-// posts "done" or what went wrong. No driver controls Firefox, so the script runs in the console's own
-// pages; the page of the link is loaded again, and the script with it.
+// firefoxDriver makes an account and a site as a user would, reads the figures of the first day, imports an
+// export, and opens a shared link. It posts "done" or what went wrong. No driver controls Firefox, so the
+// script runs in the console's own pages; the page of the link is loaded again, and the script with it.
 const firefoxDriver = `
 const report = (text) => fetch('/driver-report', { method: 'POST', body: text });
 addEventListener('securitypolicyviolation', (e) => report('policy: ' + e.violatedDirective + ' ' + e.blockedURI));
@@ -76,11 +77,26 @@ const first = async () => {
 
   await press('Open the site');
   await see('1 call was rejected');
+  await wait('report of the first day', () => document.querySelector('option[value=today]')?.selected);
   await wait('2 page views', () => document.querySelectorAll('.totals strong')[2]?.textContent === '2');
   await press('/kettle');
   await wait('filter', () => location.search === '?period=today&f=page:is:/kettle');
   await choose('previous');
   await wait('comparison', () => location.search.includes('compare=previous') && document.querySelector('.totals .before'));
+
+  await press('Import');
+  await see('This site has no imports.');
+  await choose('UMAMI');
+  await see('The table website_event as CSV.');
+  const chosen = new DataTransfer();
+  chosen.items.add(new File([await (await fetch('/driver-export')).blob()], 'umami.csv'));
+  const input = await wait('file input', () => document.querySelector('input[type=file]'));
+  input.files = chosen.files;
+  for (const type of ['input', 'change']) input.dispatchEvent(new Event(type, { bubbles: true }));
+  await press('Upload and check');
+  await see('will be imported.');
+  await press('Import these figures');
+  await wait('import', () => document.querySelector('[aria-label=Imports] tbody')?.innerText.includes('Umami'));
 
   await press('Sharing');
   await fill('Name', 'For the bank');
@@ -97,7 +113,7 @@ const shared = async () => {
 (location.pathname === '/share' ? shared() : first()).catch((e) => report(String(e)));
 `
 
-// TestFirstSiteFirefox follows an owner from the sign-up to a shared link in Firefox.
+// TestFirstSiteFirefox follows an owner from the sign-up by an import to a shared link in Firefox.
 func TestFirstSiteFirefox(t *testing.T) {
 	t.Parallel()
 
@@ -131,6 +147,8 @@ func TestFirstSiteFirefox(t *testing.T) {
 		case "/driver-hit":
 			q := r.URL.Query()
 			fmt.Fprint(w, s.hit(q.Get("key"), q.Get("origin"), q.Get("path"), ""))
+		case "/driver-export":
+			http.ServeFile(w, r, filepath.Join(importData, "umami.csv"))
 		case "/driver-report":
 			text, _ := io.ReadAll(r.Body)
 			reports <- string(text)

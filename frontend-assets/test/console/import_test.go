@@ -120,8 +120,17 @@ func TestImportChromium(t *testing.T) {
 			t.Errorf("before the confirmation of %s: %s", test.name, got)
 		}
 		if test.product == "PLAUSIBLE" {
-			p.see("Not imported: reports have no browsers")
+			p.see("Not imported: reports have no such values")
+			p.WaitFor(`(cells => cells.length === 4 && cells.every(e => getComputedStyle(e).textAlign === 'right' &&
+				Math.abs(e.offsetWidth - cells[0].offsetWidth) < 2))([...document.querySelectorAll('[aria-label=Figures] td')])`)
 			p.look("import-preview")
+
+			p.Eval("localStorage.setItem('tallygate.language', 'de')", nil)
+			p.Goto(p.Text("location.href"))
+			p.see("Nicht importiert: nicht in Berichten")
+			p.look("import-preview-german")
+			p.Eval("localStorage.clear()", nil)
+			p.Goto(p.Text("location.href"))
 		}
 
 		p.press("Import these figures")

@@ -41,7 +41,14 @@ const distance = `(wanted => {
 	return to >= before ? to - before + 1 : to - before;
 })`
 
-// reach moves the focus to the element of a JavaScript expression.
+// visibleFocus is a JavaScript expression for whether the focus is seen: on an element within the window, with an outline.
+const visibleFocus = `(e => {
+	const style = getComputedStyle(e), box = e.getBoundingClientRect();
+	return e.matches(':focus-visible') && style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2 &&
+		box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
+})(document.activeElement)`
+
+// reach moves the focus to the element of a JavaScript expression, and waits until the focus is seen there.
 func (k keyboard) reach(element string) {
 	k.t.Helper()
 	k.WaitFor(element)
@@ -56,6 +63,7 @@ func (k keyboard) reach(element string) {
 			k.Do(chromedp.KeyEvent(strings.Repeat(kb.Tab, -n), chromedp.KeyModifiers(input.ModifierShift)))
 		default:
 			k.WaitFor("document.activeElement === " + element)
+			k.WaitFor(visibleFocus)
 			return
 		}
 	}
@@ -195,6 +203,74 @@ func TestKeyboardChromium(t *testing.T) {
 	k.WaitFor("document.activeElement.className === 'skip'")
 	k.keys(kb.Enter)
 	k.WaitFor("document.activeElement.id === 'main'")
+	k.clean(s)
+}
+
+// TestKeyboardReportChromium is an owner's daily way with keys alone: signing in, a report, its period, a filter of the
+// dialog, and the page of imports.
+func TestKeyboardReportChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	_, key := s.createSite("shop.localhost", "Kettle shop")
+	for _, path := range []string{"/", "/kettle"} {
+		if status := s.hit(key, "http://shop.localhost", path, ""); status != 204 {
+			t.Fatalf("%s: status %d", path, status)
+		}
+	}
+
+	k := keyboard{s.open("/")}
+	k.WaitFor("location.pathname === '/sign-in' && document.activeElement.name === 'email'")
+	k.keys(ownerEmail + kb.Tab)
+	k.WaitFor("document.activeElement.name === 'password'")
+	k.keys(ownerPassword + kb.Enter)
+	k.WaitFor("location.pathname === '/' && document.activeElement.tagName === 'H1'")
+
+	// The report opens on today, and its heading has the focus.
+	k.use("Kettle shop")
+	k.WaitFor("location.pathname.startsWith('/sites/') && document.activeElement.tagName === 'H1'")
+	k.counted(total(2), "2")
+
+	// Arrows choose the period, which keeps the focus in its list.
+	k.reach(labelled("Period"))
+	k.keys(kb.ArrowDown)
+	k.WaitFor("location.search === '?period=yesterday' && document.activeElement.value === 'yesterday'")
+	k.counted(total(2), "0")
+	k.reach(labelled("Period"))
+	k.keys(kb.ArrowUp)
+	k.WaitFor("location.search === '?period=today' && document.activeElement.value === 'today'")
+	k.counted(total(2), "2")
+
+	// Escape leaves the dialog without a filter, and the focus returns to its button.
+	const onFilter = "!document.querySelector('dialog') && document.activeElement.textContent === 'Filter'"
+	k.use("Filter")
+	k.WaitFor("document.querySelector('dialog[open]')?.contains(document.activeElement)")
+	k.keys(kb.Escape)
+	k.WaitFor(onFilter)
+	k.keys(kb.Enter)
+	k.reach("document.querySelectorAll('dialog select')[1]")
+	k.keys(kb.ArrowDown)
+	k.WaitFor("document.activeElement.value === 'IS_NOT'")
+	k.enter("Values, one on each line: one of them must match", "/kettle")
+	k.use("Add the filter")
+	k.WaitFor("location.search === '?period=today&f=page:is_not:/kettle' && !document.querySelector('dialog')")
+
+	// The new filter has the focus, and the button for another one after its removal.
+	k.WaitFor("document.activeElement.ariaLabel === 'Remove the filter Page is not /kettle' && " + visibleFocus)
+	k.keys(kb.Enter)
+	k.WaitFor("location.search === '?period=today'")
+	k.WaitFor(onFilter + " && " + visibleFocus)
+
+	// The import ends where the system's dialog chooses a file.
+	k.use("Import")
+	k.WaitFor("location.pathname.endsWith('/import') && document.activeElement.tagName === 'H1'")
+	k.reach(labelled("Service"))
+	k.keys(kb.ArrowDown)
+	k.WaitFor("document.activeElement.value === 'UMAMI'")
+	k.see("The table website_event as CSV.")
+	k.reach(labelled("Files"))
+	k.reach(button("Upload and check"))
 	k.clean(s)
 }
 

@@ -7,6 +7,10 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // TestPeopleChromium invites a member, who joins by the mailed link, and follows the other mailed links.
@@ -197,9 +201,28 @@ func TestSeveralAccountsChromium(t *testing.T) {
 	p.press("Sites")
 	p.WaitFor(chosenAccount + ` === 'Agency & Co'`)
 
-	// Leaving keeps the other account.
+	// The list of sites opens with the account that was chosen last, also after signing in again.
 	p.chooseAccount("Kettle & Co")
 	p.see("Kettle shop")
+	d := dbtest.Open(t, db.EmbeddedURL(s.dir))
+	testkit.Await(t, "the stored choice", func() bool {
+		rows, err := dbtest.Rows[struct{ Name string }](d,
+			"SELECT a.name FROM users AS u JOIN accounts AS a ON a.id = u.last_account WHERE u.email = 'office@example.com'")
+		return err == nil && len(rows) == 1 && rows[0].Name == "Kettle & Co"
+	})
+	p.Goto(s.control + "/")
+	p.see("Kettle shop")
+	p.WaitFor(chosenAccount + ` === 'Kettle & Co' && location.search.startsWith('?account=account_')`)
+	p.press("Account menu of office@example.com")
+	p.press("Sign out")
+	p.fill("E-mail address", "office@example.com")
+	p.fill("Password", "the agency's password")
+	p.press("Sign in")
+	p.see("Kettle shop")
+	p.WaitFor(chosenAccount + ` === 'Kettle & Co'`)
+	p.WaitFor(`Object.keys(localStorage).length === 0`)
+
+	// Leaving keeps the other account.
 	p.press("Account menu of office@example.com")
 	p.press("Account")
 	p.press("Leave the account")

@@ -134,7 +134,7 @@ function Costs({ policy }: { policy: Policy }) {
   const work = [policy.baseHashes, policy.maxHashes];
   return (
     <>
-      <Table label={t('captcha.cost')} head={['', t('captcha.costBase'), t('captcha.costMax')]}>
+      <Table label={t('captcha.cost')} head={[t('captcha.cost'), t('captcha.costBase'), t('captcha.costMax')]}>
         {(['desktop', 'phone', 'oldPhone'] as const).map((device) => (
           <tr key={device}>
             <th scope="row">{t(`captcha.cost.${device}`)}</th>

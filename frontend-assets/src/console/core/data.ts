@@ -2,7 +2,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Failure, type Operation } from './api';
 import { go } from './router';
-import { viewer } from './store';
+import { chosenAccount, viewer } from './store';
+import type { ViewerFields } from '../operations';
 
 /** Query is the state of a page's data. Data of an earlier answer stays while a newer answer is loaded or fails. */
 export interface Query<D> {
@@ -26,6 +27,13 @@ export function toSignIn(): void {
   viewer.set(null);
   const here = location.pathname + location.search;
   go('/sign-in' + (here === '/' ? '' : '?next=' + encodeURIComponent(here)), true);
+}
+
+/** openLast opens the account that the user has last chosen, if "/" chooses none, and reports whether it does. */
+function openLast({ account, lastAccount }: ViewerFields): boolean {
+  const other = !!lastAccount && lastAccount.id !== account.id && location.pathname === '/' && !chosenAccount();
+  if (other) go('/?account=' + lastAccount.id, true);
+  return other;
 }
 
 /**
@@ -53,6 +61,7 @@ export function useQuery<V extends object, D extends object>(
       if ('viewer' in data) {
         viewer.set(data.viewer as never);
         if (!data.viewer) return toSignIn();
+        if (openLast(data.viewer as never)) return;
       }
 
       setState({ data, key, ...(part && { part }) });

@@ -17,8 +17,10 @@ export function Dialog(props: { title: string; onClose(): void; wide?: boolean; 
   // Before the effects of the content, so that a field can take the focus from the close button.
   useLayoutEffect(() => {
     const opener = document.activeElement;
-    dialog.current!.showModal();
+    const element = dialog.current!;
+    element.showModal();
     return () => {
+      element.remove(); // while it is modal, nothing else can have the focus
       if (opener instanceof HTMLElement) opener.focus();
     };
   }, []);

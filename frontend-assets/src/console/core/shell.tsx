@@ -90,9 +90,11 @@ function Accounts({ user: { account, accounts } }: { user: ViewerFields }) {
     <select
       aria-label={t('nav.account')}
       value={chosenAccount() ?? account.id}
-      onChange={(e) =>
-        go((/^.(sites|captcha)./.test(pathname) ? '/' : pathname) + '?account=' + e.currentTarget.value)
-      }
+      onChange={(e) => {
+        const lastAccountId = e.currentTarget.value;
+        go((/^.(sites|captcha)./.test(pathname) ? '/' : pathname) + '?account=' + lastAccountId);
+        updateUser({ input: { lastAccountId } }).catch(() => undefined); // the address has it all the same
+      }}
     >
       {accounts.map(({ id, name }) => (
         <option key={id} value={id}>

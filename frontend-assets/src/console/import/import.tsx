@@ -272,14 +272,16 @@ function Preview({ job }: { job: ImportJobFields }) {
           {t('import.taken', { first: utcDay(p.firstDay), last: utcDay(p.lastDay), n: p.days })}
         </strong>
       </p>
-      <Table label={t('import.figures')} head={[t('import.visitors'), t('import.visits'), t('import.pageviews'), t('import.events')]}>
-        <tr>
-          <td class="number">{exact(p.visitors)}</td>
-          <td class="number">{exact(p.visits)}</td>
-          <td class="number">{exact(p.pageviews)}</td>
-          <td class="number">{exact(p.events)}</td>
-        </tr>
-      </Table>
+      <div class="figures">
+        <Table label={t('import.figures')} head={[t('import.visitors'), t('import.visits'), t('import.pageviews'), t('import.events')]}>
+          <tr>
+            <td class="number">{exact(p.visitors)}</td>
+            <td class="number">{exact(p.visits)}</td>
+            <td class="number">{exact(p.pageviews)}</td>
+            <td class="number">{exact(p.events)}</td>
+          </tr>
+        </Table>
+      </div>
       {remarks.length > 0 && (
         <ul>
           {remarks.map((text) => (
@@ -287,15 +289,17 @@ function Preview({ job }: { job: ImportJobFields }) {
           ))}
         </ul>
       )}
-      <Table label={t('import.files')} head={[t('import.file'), t('import.rows'), t('import.use')]}>
-        {p.files.map((f) => (
-          <tr key={f.name}>
-            <th scope="row">{f.name}</th>
-            <td class="number">{exact(f.rows)}</td>
-            <td>{f.unused ? t('import.unused', { why: f.unused }) : t('import.used')}</td>
-          </tr>
-        ))}
-      </Table>
+      <div class="figures">
+        <Table label={t('import.files')} head={[t('import.file'), t('import.rows'), t('import.use')]}>
+          {p.files.map((f) => (
+            <tr key={f.name}>
+              <th scope="row">{f.name}</th>
+              <td class="number">{exact(f.rows)}</td>
+              <td>{t(f.unusedCode ? `import.unused.${f.unusedCode}` : 'import.used')}</td>
+            </tr>
+          ))}
+        </Table>
+      </div>
     </>
   );
 }
@@ -332,26 +336,28 @@ function Imports(props: { list: ReportImportFields[]; edit: boolean; reload(): P
   ];
   return (
     <Section title={t('import.list')}>
-      <Table label={t('import.list')} head={head}>
-        {props.list.map((one) => (
-          <tr key={one.id}>
-            <th scope="row">{productOf(one.source)}</th>
-            <td>
-              {utcDay(one.firstDay)} – {utcDay(one.lastDay)}
-            </td>
-            <td class="number">{exact(one.visitors)}</td>
-            <td class="number">{exact(one.pageviews)}</td>
-            <td>
-              <Time at={one.importedAt} /> {one.importedBy ?? t('import.byCommand')}
-            </td>
-            {props.edit && (
-              <td class="number">
-                <Undo one={one} reload={props.reload} />
+      <div class="figures">
+        <Table label={t('import.list')} head={head}>
+          {props.list.map((one) => (
+            <tr key={one.id}>
+              <th scope="row">{productOf(one.source)}</th>
+              <td>
+                {utcDay(one.firstDay)} – {utcDay(one.lastDay)}
               </td>
-            )}
-          </tr>
-        ))}
-      </Table>
+              <td class="number">{exact(one.visitors)}</td>
+              <td class="number">{exact(one.pageviews)}</td>
+              <td>
+                <Time at={one.importedAt} /> {one.importedBy ?? t('import.byCommand')}
+              </td>
+              {props.edit && (
+                <td class="number">
+                  <Undo one={one} reload={props.reload} />
+                </td>
+              )}
+            </tr>
+          ))}
+        </Table>
+      </div>
     </Section>
   );
 }

@@ -1,5 +1,5 @@
 // A site's figures: controls, totals, chart and panels. The URL holds their choices.
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Failure } from '../core/api';
 import { useQuery } from '../core/data';
 import { clock, exact, money } from '../core/format';
@@ -145,7 +145,8 @@ const needsDrilldown = (view: View, first: View): boolean =>
 /** useKeys sets the page's shortcuts, which have Plausible's letters. Each changes the view of its time. */
 function useKeys(id: string, view: View, open: (dialog: Opens) => void, choose: Choose): void {
   const filtered = view.filters.length > 0;
-  useEffect(() => {
+  // With the first paint, as a key may follow it at once.
+  useLayoutEffect(() => {
     const keys: PageKey[] = Object.entries(periods).map(([period, [, letter]]) => [
       letter,
       periodText(period),
@@ -159,7 +160,7 @@ function useKeys(id: string, view: View, open: (dialog: Opens) => void, choose: 
     if (id) keys.push(['R', t('live.title'), () => go(`/sites/${id}/live`)]);
     pageKeys.set(keys);
   }, [filtered]);
-  useEffect(() => () => pageKeys.set([]), []);
+  useLayoutEffect(() => () => pageKeys.set([]), []);
 }
 
 /** Nothing explains a period without visits. */
