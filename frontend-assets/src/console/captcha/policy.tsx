@@ -1,7 +1,7 @@
 // How much work a sitekey asks for, and what that costs.
 import type { UserError } from '../core/api';
 import { Check, Field, Form, Select, TextArea, type Values } from '../core/form';
-import { decimal, exact, milliseconds } from '../core/format';
+import { exact, milliseconds } from '../core/format';
 import { t } from '../core/language';
 import { mayEdit } from '../core/store';
 import { Section, Table, Time } from '../core/ui';
@@ -129,6 +129,9 @@ export function PolicyForm(props: {
 const devices = { desktop: 13e6, phone: 3e6, oldPhone: 0.6e6 } as const;
 const attackers = { core: { rate: 68e6, hour: 0.04 }, card: { rate: 22e9, hour: 0.34 } } as const;
 
+/** rounded returns a number with two significant digits. */
+const rounded = (n: number): number => Number(n.toPrecision(2));
+
 /** Costs shows what the work costs visitors in time and attackers in money. */
 function Costs({ policy }: { policy: Policy }) {
   const work = [policy.baseHashes, policy.maxHashes];
@@ -139,7 +142,7 @@ function Costs({ policy }: { policy: Policy }) {
           <tr key={device}>
             <th scope="row">{t(`captcha.cost.${device}`)}</th>
             {work.map((hashes) => (
-              <td class="number">{milliseconds((hashes / devices[device]) * 1000)}</td>
+              <td class="number">{milliseconds(rounded((hashes / devices[device]) * 1000))}</td>
             ))}
           </tr>
         ))}
@@ -148,7 +151,7 @@ function Costs({ policy }: { policy: Policy }) {
             <th scope="row">{t(`captcha.cost.${machine}`)}</th>
             {work.map((hashes) => (
               <td class="number">
-                {decimal(((1e6 * hashes) / attackers[machine].rate / 3600) * attackers[machine].hour)} $
+                {exact(rounded(((1e6 * hashes) / attackers[machine].rate / 3600) * attackers[machine].hour))} $
               </td>
             ))}
           </tr>
