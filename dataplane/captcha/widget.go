@@ -17,7 +17,7 @@ type widgetCall struct {
 	challenge string
 	nonce     uint64
 	hasNonce  bool // nonce is a whole number from 0 to pow.MaxNonce
-	webdriver bool // the browser says that a program drives it; beside the contract
+	webdriver bool // the browser says that a program drives it; not in the contract
 
 	deadline time.Time // of the answer
 }

@@ -359,7 +359,7 @@ func NewCaptchaActivity(day Day, counts map[string]int64) *CaptchaActivity {
 	return a
 }
 
-// Unredeemed returns the number of tokens that nobody redeemed. Tokens of the last minutes may still be
+// Unredeemed returns the number of tokens without any redemption. Tokens of the last minutes may still be
 // redeemed.
 func (a *CaptchaActivity) Unredeemed() int64 {
 	late := int64(0)

@@ -103,7 +103,7 @@ func (g *gauge) close(isKnown bool) {
 
 // level returns the level of attack of this window so far. Before the first whole window after the
 // start nothing is known, and nothing is an attack. Refused tokens reach the first level only, because
-// a stranger can send them to a form without any work.
+// sending them to a form takes no work.
 func (l *load) level() int {
 	if !l.isKnown {
 		return 0

@@ -124,8 +124,8 @@ func TestAttackModes(t *testing.T) {
 	}
 }
 
-// TestStoredAttack: what another process saw makes the work harder here, for as long as its level lasts,
-// and a process that starts during an attack does not take it for usual.
+// TestStoredAttack: what another process saw makes the work harder here until its level ends, and a
+// process that starts during an attack does not take it for usual.
 func TestStoredAttack(t *testing.T) {
 	stored := model.CaptchaAttack{Level: 3, Seen: model.At(start), Usual: 120}
 	c := New(1_000)

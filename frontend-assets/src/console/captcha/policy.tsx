@@ -11,7 +11,7 @@ import { changes } from '../parts/changes';
 type Sitekey = NonNullable<SitekeyData['sitekey']>;
 type Policy = Sitekey['policy'];
 
-/** Attack tells of an attack of the last week. */
+/** Attack shows an attack of the last week. */
 export function Attack({ attack }: { attack: Sitekey['attack'] }) {
   if (!attack || Date.parse(attack.seenAt) < Date.now() - 7 * 86_400_000) return null;
   const { isActive, factor, networks, challenges, usualNetworks, refused } = attack;
