@@ -265,7 +265,8 @@ func TestRoles(t *testing.T) {
 		"annotationId": model.NodeAnnotation, "segmentId": model.NodeSegment, "funnelId": model.NodeFunnel,
 		"sharedLinkId": model.NodeSharedLink, "passkeyId": model.NodePasskey, "importId": model.NodeImport,
 		"importJobId": model.NodeImportJob,
-		"apiTokenId":  model.NodeAPIToken, "sitekeyId": model.NodeSitekey, "accountId": model.NodeAccount, "toAccountId": model.NodeAccount, "deliveryId": model.NodeDelivery,
+		"apiTokenId":  model.NodeAPIToken, "sitekeyId": model.NodeSitekey, "accountId": model.NodeAccount, "toAccountId": model.NodeAccount,
+		"lastAccountId": model.NodeAccount, "deliveryId": model.NodeDelivery,
 	}
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

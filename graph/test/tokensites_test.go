@@ -52,7 +52,7 @@ func TestRestrictedTokenIsolation(t *testing.T) {
 		before := a.dump("signin_failures")
 		for _, f := range fields {
 			for name, id := range first.ids {
-				if name == "accountId" || name == "toAccountId" {
+				if name == "accountId" || name == "toAccountId" || name == "lastAccountId" {
 					// The account is the token's own.
 					continue
 				}
@@ -71,7 +71,7 @@ func TestRestrictedTokenIsolation(t *testing.T) {
 
 		for name, id := range first.ids {
 			got := caller.call(t, ast.Query, node, func(string) string { return id }, own...)
-			visible := slices.Contains(ofSite, name) || name == "accountId" || name == "toAccountId"
+			visible := slices.Contains(ofSite, name) || name == "accountId" || name == "toAccountId" || name == "lastAccountId"
 			if found := got.at("node") != nil; found != visible || got.codes() != "" {
 				t.Errorf("the %s of the token's own site or account: %s, want that it is found: %t", name, got.Body, visible)
 			}

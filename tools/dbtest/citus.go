@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/cells"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 // citusVariable is the address of a database of the coordinator of a Citus cluster, on which the subtests
@@ -73,7 +74,7 @@ func citusURL(tb testing.TB) string {
 func EmptyCitusURL(tb testing.TB) string {
 	tb.Helper()
 	if !onCitus() {
-		tb.Skip("needs a Citus cluster: " + citusVariable + " is not set")
+		tb.Skip(testkit.OnCitus + citusVariable + " is not set")
 	}
 
 	c := connected(tb)

@@ -61,6 +61,8 @@ func TestWrongCommandLines(t *testing.T) {
 		"attack report --engine mysql", "attack report --events 0", "attack report --day-events 0", "attack report --event-rate 0",
 		"attack report --calm 0s", "attack report --duration 2h", "attack report --window -1s", "attack report --patience 0s",
 		"attack report --address-space 100", "attack report --hits-floor -1ms",
+		"attack captcha --people 0", "attack captcha --networks 1", "attack captcha --networks 70000", "attack captcha --cores 0",
+		"attack captcha --rounds 0", "attack captcha --seed -1",
 		"cluster --rounds 0 --citus x", "cluster --connections 4000 --citus x", "cluster --rate 1 --citus x", "cluster --outage 1ms --citus x",
 		"bench --connections 1000 --connections 1000 --rounds 3", "bench --rows 0", "fleet --nodes 1", "reports --days 1", "upgrade --connections 0 --previous x",
 		"unheard-of",

@@ -41,6 +41,7 @@ func commands() []entry {
 		{"attack visitor", new(scenario.AttackVisitor), "Send expensive hits from one anonymous client, and measure another site's hits."},
 		{"attack owner", new(scenario.AttackOwner), "Change one account's settings over many connections, and measure another account's hits."},
 		{"attack report", new(scenario.AttackReport), "Ask for the most expensive reports of a new account, and measure the process and another account."},
+		{"attack captcha", new(scenario.AttackCaptcha), "Simulate attacks on a sitekey in virtual time, without a server: what the attacker gets, and how long people wait."},
 		{"noop", new(scenario.Noop), "Serve the empty handler, the reference of the measurements."},
 	}
 }

@@ -97,6 +97,9 @@ func Missing(tb testing.TB, what string) {
 // Long begins the reason of a test that "make test" leaves to "make test-all".
 const Long = "left to make test-all: "
 
+// OnCitus begins the reason of a test that only "make test-citus" can run.
+const OnCitus = "left to make test-citus: "
+
 // SkipLong skips the test under -short. The reason is what takes long, such as "a browser".
 func SkipLong(tb testing.TB, reason string) {
 	tb.Helper()

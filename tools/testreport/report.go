@@ -96,6 +96,7 @@ type report struct {
 	total    count
 	byKind   []count // as kinds
 	left     int     // tests that -short leaves out
+	onCitus  int     // tests that need a cluster
 	slowest  []slow  // top-level tests, the slowest first, at most slowestListed
 	skips    []string
 	problems []string // reasons to fail other than failed tests
@@ -284,8 +285,12 @@ func (r *report) close(s *suite, action string) {
 func (r *report) count(s *suite, t *test) {
 	why := ""
 	if t.action == "skip" {
-		if why = reason(t.output); strings.HasPrefix(why, testkit.Long) {
+		switch why = reason(t.output); {
+		case strings.HasPrefix(why, testkit.Long):
 			r.left++
+			return
+		case strings.HasPrefix(why, testkit.OnCitus):
+			r.onCitus++
 			return
 		}
 	}
@@ -367,6 +372,9 @@ func (r *report) finish(ci bool) bool {
 	}
 	for _, s := range r.skips {
 		fmt.Fprintln(r.out, "skipped:", s)
+	}
+	if r.onCitus > 0 {
+		fmt.Fprintf(r.out, "%d tests are left to make test-citus\n", r.onCitus)
 	}
 	if r.left > 0 {
 		fmt.Fprintf(r.out, "%d tests are left to make test-all: browsers, loads, faults and foreign programs\n", r.left)

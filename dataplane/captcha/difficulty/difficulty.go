@@ -128,6 +128,8 @@ func (c *Control) Challenge(r Request, now time.Time) Answer {
 		requested, isNewNetwork = get(c.clients, c.hash(client{r.SitekeyID, networkOf(r.Addr), false})).add(now)
 	}
 
+	// Automation that meets more work by itself does not make it harder for people.
+	isNewNetwork = isNewNetwork && treatment == model.AutomationAllow
 	attack := get(c.sitekeys, r.SitekeyID).add(now, isNewNetwork, r.Attack)
 	level := r.Policy.AttackLevel(max(attack.Level, r.Attack.LevelAt(model.At(now))))
 

@@ -3,10 +3,12 @@ package difficulty
 import (
 	"math/rand/v2"
 	"net/netip"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/testkit"
 )
 
 var start = time.Unix(1_795_262_400, 0) // the beginning of a window of 10 minutes
@@ -181,10 +183,50 @@ func TestClockSteps(t *testing.T) {
 }
 
 func BenchmarkChallenge(b *testing.B) {
-	c := New(Default)
 	now := time.Now()
+	before := heapInUse()
+	c := New(Default)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		challenge(c, 1, netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}), now)
+		fromMillion(c, i, now)
 	}
+	b.ReportMetric(float64(heapInUse()-before)/1e6, "MB")
+	runtime.KeepAlive(c)
+}
+
+// TestMemoryIsBounded checks the memory of all counters after challenges of a million networks for each
+// of two sitekeys, which are solved.
+func TestMemoryIsBounded(t *testing.T) {
+	testkit.SkipLong(t, "two million challenges")
+	const most = 30e6
+	before := heapInUse()
+	c := New(1_000)
+	for i := range 2_000_000 {
+		addr := fromMillion(c, i, start)
+		c.Solved(int64(i%2), addr, start, start)
+	}
+
+	used := float64(heapInUse() - before)
+	runtime.KeepAlive(c)
+	t.Logf("%.1f MB for a million networks and two sitekeys", used/1e6)
+	if used > most {
+		t.Errorf("%.1f MB, want at most %.0f", used/1e6, most/1e6)
+	}
+}
+
+// fromMillion requests the i-th challenge. Challenges alternate between two sitekeys, and come from a
+// million networks in turn.
+func fromMillion(c *Control, i int, at time.Time) netip.Addr {
+	network := i / 2 % 1_000_000
+	addr := netip.AddrFrom4([4]byte{byte(network >> 16), byte(network >> 8), byte(network), 1})
+	challenge(c, int64(i%2), addr, at)
+	return addr
+}
+
+// heapInUse returns the bytes of live objects.
+func heapInUse() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }
