@@ -69,6 +69,9 @@ type captchaSite struct {
 	work    uint32            // difficulty of the sitekey's challenges
 	headers http.Header       // of every page
 
+	treat   func(model.CaptchaAutomation) // sets how the sitekey treats automation
+	handler http.Handler                  // of the data plane
+
 	numeric   string          // the website's origin by address; without TLS browsers prerender no other
 	submitted chan url.Values // form data sent to /submit
 	shown     chan struct{}   // closed by a test whose page waits for fetch('/wait')
@@ -123,14 +126,18 @@ func (s *captchaSite) newPlane() http.Handler {
 		s.t.Fatal(err)
 	}
 
-	// The tests drive the browser, which then says that it is automated.
-	allow := model.AutomationAllow
-	_, err = sites.New(d).UpdatePolicy(s.t.Context(), user.AccountID, sitekey.ID, sites.PolicyUpdate{Automation: &allow})
-	if err != nil {
-		s.t.Fatal(err)
+	s.key = captchaKey{sitekey.Sitekey, secret}
+	s.treat = func(automation model.CaptchaAutomation) {
+		s.t.Helper()
+		_, err := sites.New(d).UpdatePolicy(s.t.Context(), user.AccountID, sitekey.ID, sites.PolicyUpdate{Automation: &automation})
+		if err != nil {
+			s.t.Fatal(err)
+		}
 	}
 
-	s.key = captchaKey{sitekey.Sitekey, secret}
+	// The tests drive the browser, which then says that it is automated.
+	s.treat(model.AutomationAllow)
+
 	return dataplane.Handler(dataplane.Options{Analytics: hits, Captcha: service, Assets: assets.Handler(), Log: log})
 }
 
@@ -201,6 +208,7 @@ func (s *captchaSite) servePage(w http.ResponseWriter, r *http.Request) {
 
 // watched records the widget's calls, and lets the test replace the data plane's responses.
 func (s *captchaSite) watched(plane http.Handler) http.Handler {
+	s.handler = plane
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		name, isCall := strings.CutPrefix(r.URL.Path, "/api/v1/pow/")
