@@ -39,10 +39,11 @@ const (
 	counterLimit = 1 << 16 // counters of each kind; the least recently used one is evicted
 
 	// Automation: a browser that says that it is automated begins at so many times the base. All of
-	// them together count as one network, whatever they solve, and their work rises to the highest of
-	// all. So an attacker with four times the machines gets twice the tokens. Where automation is
+	// them together have so many times the free challenges of a network, without refunds, and their
+	// work rises to the highest of all. So an attacker with four times the machines gets twice the tokens. Where automation is
 	// limited, a sitekey gives it so many challenges at once.
 	automationFactor = 4
+	automationFree   = 4
 	automationBurst  = 5
 	automationEvery  = 2 * time.Minute
 )
@@ -138,7 +139,7 @@ func (c *Control) Challenge(r Request, now time.Time) Answer {
 
 	if treatment == model.AutomationHarder {
 		requested, _ := get(c.clients, c.hash(client{r.SitekeyID, netip.Prefix{}, true})).add(now)
-		rise.most = pow.MaxDifficulty
+		rise.free, rise.most = rise.free*automationFree, pow.MaxDifficulty
 		difficulty = max(difficulty, rise.to(requested, automationFactor<<level))
 	}
 

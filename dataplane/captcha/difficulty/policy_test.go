@@ -89,7 +89,7 @@ func TestAutomation(t *testing.T) {
 	for _, test := range []struct {
 		further int
 		want    uint32
-	}{{1, 4 * Default}, {7, 4 * Default}, {8, 8 * Default}, {16, 16 * Default}, {2_000, pow.MaxDifficulty}} {
+	}{{1, 4 * Default}, {31, 4 * Default}, {32, 8 * Default}, {64, 16 * Default}, {8_000, pow.MaxDifficulty}} {
 		var got Answer
 		for i := range test.further {
 			got = ask(harder, "", i, true)

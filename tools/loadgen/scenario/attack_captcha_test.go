@@ -45,17 +45,18 @@ func TestAttackCaptcha(t *testing.T) {
 		if !slices.IsSorted(tokens) || tokens[0] < 1 || tokens[0] > 35 {
 			t.Errorf("%s: %v tokens with LIMIT, with HARDER, undeclared and before; want them to rise, the first at most 35", attack, tokens)
 		}
-		if harder.Get(attackPrice) < undeclared.Get(attackPrice) || before.Get(attackPrice) <= 0 {
-			t.Errorf("%s: HARDER costs less:\n%s", attack, o.Text)
+		each := func(c *report.Case) float64 { return c.Get(attackPrice) / c.Get(attackTokens) }
+		if each(harder) <= each(undeclared) || each(undeclared) < each(before) || each(before) <= 0 {
+			t.Errorf("%s: a token under HARDER does not cost more:\n%s", attack, o.Text)
 		}
 
 		for i, c := range cases {
 			for _, unit := range []string{peopleMS + "50", peopleMS + "95", peopleMS + "99", officeMS + "50", officeMS + "95"} {
-				// One network, refused automation, and a policy without attacks change nothing for people. Any
+				// One network, declared automation, and a policy without attacks change nothing for people. Any
 				// attack means at most eight times the work.
-				factor := 8.5
-				if attack == "one network" || i == 0 || i == 3 {
-					factor = 1
+				factor := 1.0
+				if attack != "one network" && i == 1 {
+					factor = 8.5
 				}
 				if got, want := c.Get(unit), calm.Get(unit); got < want || got > factor*want {
 					t.Errorf("%s, %s: %s is %.0f, without an attack %.0f", attack, c.Label("policy"), unit, got, want)
