@@ -3,6 +3,12 @@ package console_test
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
 // TestCaptchaChromium makes a sitekey, watches its widget solve a challenge, and deletes it.
@@ -45,6 +51,16 @@ func TestCaptchaChromium(t *testing.T) {
 	p.click("[...document.querySelectorAll('summary')].find(e => e.textContent === 'What the work costs')")
 	p.see("A million solutions on a graphics card")
 	p.look("captcha-policy")
+
+	// An attack is shown with its figures.
+	seen := model.CaptchaAttack{Level: 2, Seen: model.At(time.Now()), Networks: 1812, Challenges: 2040, Refused: 12, Usual: 37}
+	if err := sites.New(dbtest.Open(t, db.EmbeddedURL(s.dir))).SawAttack(t.Context(), 1, 1, seen); err != nil {
+		t.Fatal(err)
+	}
+	p.Goto(s.control + p.Text("location.pathname"))
+	p.see("everyone’s work is 4 times the base now.")
+	p.see("2,040 challenges from 1,812 networks (37 are usual), and 12 refused tokens.")
+	p.look("captcha-attack")
 
 	// A sitekey for other domains explains why it has no preview.
 	p.fill("Domains", "shop.example.test")
