@@ -1,10 +1,10 @@
 // How much work a sitekey asks for, and what that costs.
 import type { UserError } from '../core/api';
 import { Check, Field, Form, Select, TextArea, type Values } from '../core/form';
-import { exact, milliseconds } from '../core/format';
+import { dateTime, exact, milliseconds } from '../core/format';
 import { t } from '../core/language';
 import { mayEdit } from '../core/store';
-import { Section, Table, Time } from '../core/ui';
+import { Section, Table } from '../core/ui';
 import { updateCaptchaPolicy, type SitekeyData, type UpdateCaptchaPolicyData } from '../operations';
 import { changes } from '../parts/changes';
 
@@ -17,8 +17,8 @@ export function Attack({ attack }: { attack: Sitekey['attack'] }) {
   const { isActive, factor, networks, challenges, usualNetworks, refused } = attack;
   return (
     <p class="notice">
-      {t(isActive ? 'captcha.attackNow' : 'captcha.attackOver', { n: factor })} <Time at={attack.since} /> –{' '}
-      <Time at={attack.seenAt} />.{' '}
+      {t(isActive ? 'captcha.attackNow' : 'captcha.attackOver', { n: factor })}{' '}
+      {t('captcha.attackTimes', { since: dateTime(attack.since), seen: dateTime(attack.seenAt) })}{' '}
       {t('captcha.attackFigures', {
         challenges: exact(challenges),
         networks: exact(networks),

@@ -36,6 +36,7 @@ export default {
   'captcha.optionalCsp': 'Optional directives',
   'captcha.attackNow': 'Unusually many calls: everyone’s work is {n} times the base now.',
   'captcha.attackOver': 'Unusually many calls were seen; the work is back at the base.',
+  'captcha.attackTimes': 'First seen on {since}, last on {seen}.',
   'captcha.attackFigures':
     'In the ten busiest minutes {challenges} challenges from {networks} networks ({usual} are usual), and {refused} refused tokens.',
   'captcha.policy': 'Work and automation',

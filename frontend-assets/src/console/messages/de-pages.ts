@@ -156,6 +156,7 @@ const texts: Record<Exclude<TextKey, keyof typeof en>, Message> & Record<string,
   'captcha.unredeemed': 'Nicht eingelöst',
   'captcha.attackNow': 'Ungewöhnlich viele Aufrufe: Der Aufwand ist jetzt für alle das {n}-Fache.',
   'captcha.attackOver': 'Es gab ungewöhnlich viele Aufrufe; der Aufwand ist wieder der übliche.',
+  'captcha.attackTimes': 'Zuerst gesehen am {since}, zuletzt am {seen}.',
   'captcha.attackFigures':
     'In den zehn stärksten Minuten {challenges} Aufgaben aus {networks} Netzen (üblich sind {usual}) und {refused} abgelehnte Token.',
   'captcha.policy': 'Aufwand und Automaten',
