@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -208,6 +209,15 @@ func startProcess(t *testing.T, f fate) *process {
 
 	t.Cleanup(p.kill)
 	return p
+}
+
+// isStopped reports whether a signal has stopped the process.
+func (p *process) isStopped() bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
+
+	// The state follows the name of the program, which is in parentheses.
+	_, state, found := strings.Cut(string(stat), ") ")
+	return err == nil && found && strings.HasPrefix(state, "T")
 }
 
 func (p *process) kill() {
