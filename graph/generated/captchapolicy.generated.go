@@ -69,6 +69,29 @@ func (ec *executionContext) fieldContext_CaptchaAttack_factor(_ context.Context,
 	return graphql.NewScalarFieldContext("CaptchaAttack", field, false, false, "Int")
 }
 
+func (ec *executionContext) _CaptchaAttack_highestFactor(ctx context.Context, field graphql.CollectedField, obj *CaptchaAttack) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CaptchaAttack_highestFactor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HighestFactor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CaptchaAttack_highestFactor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CaptchaAttack", field, false, false, "Int")
+}
+
 func (ec *executionContext) _CaptchaAttack_since(ctx context.Context, field graphql.CollectedField, obj *CaptchaAttack) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -581,6 +604,11 @@ func (ec *executionContext) _CaptchaAttack(ctx context.Context, sel ast.Selectio
 			}
 		case "factor":
 			out.Values[i] = ec._CaptchaAttack_factor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "highestFactor":
+			out.Values[i] = ec._CaptchaAttack_highestFactor(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

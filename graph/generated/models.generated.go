@@ -210,6 +210,8 @@ type CaptchaAttack struct {
 	IsActive bool `json:"isActive"`
 	// The factor of the work now: 1, 2, 4 or 8. Attack mode ON has at least 4.
 	Factor int `json:"factor"`
+	// The highest factor of the work so far: 2, 4 or 8; 1 in attack mode OFF.
+	HighestFactor int `json:"highestFactor"`
 	// When it was first seen.
 	Since model.Instant `json:"since"`
 	// When it was last seen. From ten minutes after that, the work returns to the base in steps of ten minutes.

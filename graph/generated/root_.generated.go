@@ -761,6 +761,8 @@ type CaptchaAttack {
   isActive: Boolean!
   "The factor of the work now: 1, 2, 4 or 8. Attack mode ON has at least 4."
   factor: Int!
+  "The highest factor of the work so far: 2, 4 or 8; 1 in attack mode OFF."
+  highestFactor: Int!
   "When it was first seen."
   since: DateTime!
   "When it was last seen. From ten minutes after that, the work returns to the base in steps of ten minutes."
@@ -4938,6 +4940,8 @@ func (ec *executionContext) childFields_CaptchaAttack(ctx context.Context, field
 		return ec.fieldContext_CaptchaAttack_isActive(ctx, field)
 	case "factor":
 		return ec.fieldContext_CaptchaAttack_factor(ctx, field)
+	case "highestFactor":
+		return ec.fieldContext_CaptchaAttack_highestFactor(ctx, field)
 	case "since":
 		return ec.fieldContext_CaptchaAttack_since(ctx, field)
 	case "seenAt":

@@ -60,7 +60,7 @@ func (r *sitekeyResolver) Attack(ctx context.Context, obj *model.Sitekey) (*gene
 
 	level := obj.Policy.AttackLevel(a.LevelAt(requestOf(ctx).now))
 	return &generated.CaptchaAttack{
-		IsActive: level > 0, Factor: 1 << level, Since: a.Since, SeenAt: a.Seen,
+		IsActive: level > 0, Factor: 1 << level, HighestFactor: 1 << obj.Policy.AttackLevel(a.Level), Since: a.Since, SeenAt: a.Seen,
 		Networks: a.Networks, Challenges: a.Challenges, Refused: a.Refused, UsualNetworks: a.Usual,
 	}, nil
 }

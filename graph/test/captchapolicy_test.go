@@ -97,7 +97,7 @@ func TestInvalidCaptchaPolicies(t *testing.T) {
 // TestCaptchaAttack shows an attack while it makes the work harder, and its figures afterwards.
 func TestCaptchaAttack(t *testing.T) {
 	t.Parallel()
-	const query = `query($id: ID!) { sitekey(id: $id) { attack { isActive factor since seenAt networks challenges refused usualNetworks } } }`
+	const query = `query($id: ID!) { sitekey(id: $id) { attack { isActive factor highestFactor since seenAt networks challenges refused usualNetworks } } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -125,31 +125,31 @@ func TestCaptchaAttack(t *testing.T) {
 		}
 
 		saw(1, 500)
-		show("seen", `"isActive":true,"factor":2,"since":"2026-11-20T09:30:00Z","seenAt":"2026-11-20T09:30:00Z","networks":500,"challenges":507,"refused":3,"usualNetworks":40`)
+		show("seen", `"isActive":true,"factor":2,"highestFactor":2,"since":"2026-11-20T09:30:00Z","seenAt":"2026-11-20T09:30:00Z","networks":500,"challenges":507,"refused":3,"usualNetworks":40`)
 		a.clock.Add(time.Minute)
 		saw(3, 7_000)
-		show("rising", `"factor":8,"since":"2026-11-20T09:30:00Z","seenAt":"2026-11-20T09:31:00Z","networks":7000,`)
+		show("rising", `"factor":8,"highestFactor":8,"since":"2026-11-20T09:30:00Z","seenAt":"2026-11-20T09:31:00Z","networks":7000,`)
 
 		// A lower level does not end a higher one early.
 		a.clock.Add(time.Minute)
 		saw(1, 600)
-		show("falling", `"factor":8,"since":"2026-11-20T09:30:00Z","seenAt":"2026-11-20T09:31:00Z","networks":7000,`)
+		show("falling", `"factor":8,"highestFactor":8,"since":"2026-11-20T09:30:00Z","seenAt":"2026-11-20T09:31:00Z","networks":7000,`)
 		a.clock.Add(9 * time.Minute)
 		show("one step lower", `"isActive":true,"factor":4,`)
 
 		c.updatePolicy(id, `attackMode: OFF`).ok(t, "updateCaptchaPolicy")
-		show("without effect", `"isActive":false,"factor":1,`)
+		show("without effect", `"isActive":false,"factor":1,"highestFactor":1,`)
 		c.updatePolicy(id, `attackMode: AUTO`).ok(t, "updateCaptchaPolicy")
 
 		a.clock.Add(20 * time.Minute)
-		show("over", `"isActive":false,"factor":1,"since":"2026-11-20T09:30:00Z"`)
+		show("over", `"isActive":false,"factor":1,"highestFactor":8,"since":"2026-11-20T09:30:00Z"`)
 		if n, err := dbtest.Count(d, "mails"); err != nil || n != 1 {
 			t.Errorf("%d mails, %v", n, err)
 		}
 
 		a.clock.Add(time.Minute)
 		saw(1, 450)
-		show("another attack", `"isActive":true,"factor":2,"since":"2026-11-20T10:02:00Z","seenAt":"2026-11-20T10:02:00Z","networks":450,`)
+		show("another attack", `"isActive":true,"factor":2,"highestFactor":2,"since":"2026-11-20T10:02:00Z","seenAt":"2026-11-20T10:02:00Z","networks":450,`)
 		if n, err := dbtest.Count(d, "mails"); err != nil || n != 2 {
 			t.Errorf("%d mails, %v", n, err)
 		}

@@ -1177,6 +1177,7 @@ export type SitekeyData = {
     attack: {
       isActive: boolean;
       factor: number;
+      highestFactor: number;
       since: string;
       seenAt: string;
       networks: number;
@@ -1208,7 +1209,7 @@ export type SitekeyData = {
   } & SitekeyFields | null;
 };
 export const sitekey = /* @__PURE__ */ operation<{ id: string }, SitekeyData>(
-  'query Sitekey($id:ID!){viewer{... ViewerFields}sitekey(id:$id){... SitekeyFields widgetTag cspLines optionalCspLines notice policy{... PolicyFields}attack{isActive factor since seenAt networks challenges refused usualNetworks}usageHistory(months:12){period used}activity(days:30){day challenges automated solved renewed verified unredeemed medianWorkMs refusals{endpoint code count expected advice}}}}', viewerFieldsText, sitekeyFieldsText, policyFieldsText,
+  'query Sitekey($id:ID!){viewer{... ViewerFields}sitekey(id:$id){... SitekeyFields widgetTag cspLines optionalCspLines notice policy{... PolicyFields}attack{isActive factor highestFactor since seenAt networks challenges refused usualNetworks}usageHistory(months:12){period used}activity(days:30){day challenges automated solved renewed verified unredeemed medianWorkMs refusals{endpoint code count expected advice}}}}', viewerFieldsText, sitekeyFieldsText, policyFieldsText,
 );
 
 export type CreateSitekeyData = {

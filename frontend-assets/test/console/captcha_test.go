@@ -60,6 +60,7 @@ func TestCaptchaChromium(t *testing.T) {
 	p.Goto(s.control + p.Text("location.pathname"))
 	p.see("everyone’s work is 4 times the base now.")
 	p.see("2,040 challenges from 1,812 networks (37 are usual), and 12 refused tokens.")
+	p.see("Solving them costs an attacker < 0.01 $ on rented cores, or < 0.01 $ on a graphics card.")
 	p.look("captcha-attack")
 
 	// A sitekey for other domains explains why it has no preview.

@@ -1,7 +1,7 @@
 // How much work a sitekey asks for, and what that costs.
 import type { UserError } from '../core/api';
 import { Check, Field, Form, Select, TextArea, type Values } from '../core/form';
-import { dateTime, exact, milliseconds } from '../core/format';
+import { dateTime, decimal, exact, milliseconds } from '../core/format';
 import { t } from '../core/language';
 import { mayEdit } from '../core/store';
 import { Section, Table } from '../core/ui';
@@ -12,9 +12,10 @@ type Sitekey = NonNullable<SitekeyData['sitekey']>;
 type Policy = Sitekey['policy'];
 
 /** Attack shows an attack of the last week. */
-export function Attack({ attack }: { attack: Sitekey['attack'] }) {
+export function Attack({ attack, policy }: { attack: Sitekey['attack']; policy: Policy }) {
   if (!attack || Date.parse(attack.seenAt) < Date.now() - 7 * 86_400_000) return null;
   const { isActive, factor, networks, challenges, usualNetworks, refused } = attack;
+  const hashes = challenges * attack.highestFactor * policy.baseHashes;
   return (
     <p class="notice">
       {t(isActive ? 'captcha.attackNow' : 'captcha.attackOver', { n: factor })}{' '}
@@ -24,7 +25,8 @@ export function Attack({ attack }: { attack: Sitekey['attack'] }) {
         networks: exact(networks),
         usual: exact(usualNetworks),
         refused: exact(refused),
-      })}
+      })}{' '}
+      {t('captcha.attackCost', { core: price(hashes, 'core'), card: price(hashes, 'card') })}
     </p>
   );
 }
@@ -132,6 +134,12 @@ const attackers = { core: { rate: 68e6, hour: 0.04 }, card: { rate: 22e9, hour: 
 /** rounded returns a number with two significant digits. */
 const rounded = (n: number): number => Number(n.toPrecision(2));
 
+/** price returns what an attacker pays for hashes. */
+const price = (hashes: number, machine: keyof typeof attackers): string => {
+  const dollars = (hashes / attackers[machine].rate / 3600) * attackers[machine].hour;
+  return (dollars < 0.01 ? '< ' + decimal(0.01) : decimal(rounded(dollars))) + ' $';
+};
+
 /** Costs shows what the work costs visitors in time and attackers in money. */
 function Costs({ policy }: { policy: Policy }) {
   const work = [policy.baseHashes, policy.maxHashes];
@@ -150,9 +158,7 @@ function Costs({ policy }: { policy: Policy }) {
           <tr key={machine}>
             <th scope="row">{t(`captcha.cost.${machine}`)}</th>
             {work.map((hashes) => (
-              <td class="number">
-                {exact(rounded(((1e6 * hashes) / attackers[machine].rate / 3600) * attackers[machine].hour))} $
-              </td>
+              <td class="number">{price(1e6 * hashes, machine)}</td>
             ))}
           </tr>
         ))}

@@ -194,7 +194,7 @@ export function SitekeyPage({ id }: { id: string }) {
             <Title text={key.name} />
             {secret && <Secret text={secret} label={t('captcha.secret')} onDone={forget} />}
             {key.notice && <p class="notice">{key.notice}</p>}
-            <Attack attack={key.attack} />
+            <Attack attack={key.attack} policy={key.policy} />
             <div class="columns">
               <Section title={t('captcha.widget')} hint={t('captcha.widgetHint')}>
                 <Code text={key.widgetTag} label={t('captcha.widget')} />

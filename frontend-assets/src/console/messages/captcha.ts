@@ -39,6 +39,7 @@ export default {
   'captcha.attackTimes': 'First seen on {since}, last on {seen}.',
   'captcha.attackFigures':
     'In the ten busiest minutes {challenges} challenges from {networks} networks ({usual} are usual), and {refused} refused tokens.',
+  'captcha.attackCost': 'Solving them costs an attacker {core} on rented cores, or {card} on a graphics card.',
   'captcha.policy': 'Work and automation',
   'captcha.policyHint': 'Changes act within a second. Work is the median time on a mid-range phone.',
   'captcha.policySave': 'Save work and automation',

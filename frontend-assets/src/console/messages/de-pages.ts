@@ -159,6 +159,7 @@ const texts: Record<Exclude<TextKey, keyof typeof en>, Message> & Record<string,
   'captcha.attackTimes': 'Zuerst gesehen am {since}, zuletzt am {seen}.',
   'captcha.attackFigures':
     'In den zehn stärksten Minuten {challenges} Aufgaben aus {networks} Netzen (üblich sind {usual}) und {refused} abgelehnte Token.',
+  'captcha.attackCost': 'Sie zu lösen kostet einen Angreifer {core} auf gemieteten Kernen oder {card} auf einer Grafikkarte.',
   'captcha.policy': 'Aufwand und Automaten',
   'captcha.policyHint': 'Änderungen wirken binnen einer Sekunde. Aufwand ist die mittlere Zeit auf einem mittleren Telefon.',
   'captcha.policySave': 'Aufwand und Automaten speichern',
