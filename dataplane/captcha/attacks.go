@@ -9,8 +9,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// attackEvery is how often attacks that this process sees are stored, and attackAgain how long a stored
-// one is not stored again at the same level.
+// attackEvery is how often attacks that this process sees are stored at most, and attackAgain how long a
+// stored one is not stored again at the same level.
 const (
 	attackEvery = time.Second
 	attackAgain = time.Minute
@@ -25,37 +25,50 @@ type attacks struct {
 	store attackStore
 	log   *slog.Logger
 
+	wake chan struct{} // has a value after add
+
 	mu   sync.Mutex
 	seen map[*sitekey]model.CaptchaAttack
 }
 
 func newAttacks(store attackStore, log *slog.Logger) *attacks {
-	return &attacks{store: store, log: log, seen: make(map[*sitekey]model.CaptchaAttack)}
+	return &attacks{store: store, log: log, wake: make(chan struct{}, 1), seen: make(map[*sitekey]model.CaptchaAttack)}
 }
 
-// add notes an attack. One that is stored already, and was seen lately, is left out.
+// add notes an attack. One that would not change the stored level, or was stored lately, is left out.
 func (a *attacks) add(key *sitekey, seen model.CaptchaAttack) {
-	stored := &key.attack
-	if seen.Level == 0 || key.id == 0 ||
-		seen.Level <= stored.LevelAt(seen.Seen) && seen.Seen < stored.Seen.Add(attackAgain) {
+	stored := key.attack.LevelAt(seen.Seen)
+	switch {
+	case seen.Level == 0, key.id == 0, seen.Level < stored:
+		return
+	case seen.Level == stored && seen.Seen < key.attack.Seen.Add(attackAgain):
 		return
 	}
 
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.seen[key] = seen
+	a.mu.Unlock()
+
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
 }
 
 // run stores attacks until ctx ends.
 func (a *attacks) run(ctx context.Context) {
-	ticker := time.NewTicker(attackEvery)
-	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-a.wake:
 			a.flush(ctx)
+		}
+
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(attackEvery):
 		}
 	}
 }
