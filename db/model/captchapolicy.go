@@ -100,7 +100,7 @@ func (p *CaptchaPolicy) Most(base uint32) uint32 {
 	if p.MaxMS != 0 {
 		return max(base, uint32(p.MaxMS*PhoneRate))
 	}
-	return max(UsualMostHashes, min(8*base, HighestDifficulty))
+	return max(UsualMostHashes, min(8*base, MaxCaptchaWorkMS*PhoneRate))
 }
 
 // AttackOnLevel is the least level of attack mode ON.

@@ -238,7 +238,7 @@ type CaptchaPolicy struct {
 	MaxSeconds float64 `json:"maxSeconds"`
 	// The same in expected hashes.
 	MaxHashes int64 `json:"maxHashes"`
-	// Whether the most work is the default: 32 times the default base, or 8 times a base that is higher than 4 times the default.
+	// Whether the most work is the default: 16,777,216 hashes, or 8 times the base where that is more, but at most 60 seconds.
 	IsMaxDefault bool `json:"isMaxDefault"`
 	// Challenges of a network within ten minutes at the base. The work grows in proportion to further ones; solved ones count for a quarter.
 	FreeChallenges int `json:"freeChallenges"`

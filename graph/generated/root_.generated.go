@@ -718,7 +718,7 @@ type CaptchaPolicy {
   maxSeconds: Float!
   "The same in expected hashes."
   maxHashes: Int64!
-  "Whether the most work is the default: 32 times the default base, or 8 times a base that is higher than 4 times the default."
+  "Whether the most work is the default: 16,777,216 hashes, or 8 times the base where that is more, but at most 60 seconds."
   isMaxDefault: Boolean!
   "Challenges of a network within ten minutes at the base. The work grows in proportion to further ones; solved ones count for a quarter."
   freeChallenges: Int!

@@ -36,7 +36,7 @@ func TestPolicies(t *testing.T) {
 		{model.CaptchaPolicy{BaseMS: 1_000, MaxMS: 2_000}, 300, 6_000_000},
 		{model.CaptchaPolicy{BaseMS: 1_000, MaxMS: 1_000}, 300, 3_000_000},
 		{model.CaptchaPolicy{MaxMS: 1}, 300, 3_000},
-		{model.CaptchaPolicy{BaseMS: 60_000}, 300, pow.MaxDifficulty},
+		{model.CaptchaPolicy{BaseMS: 60_000}, 300, 60_000 * model.PhoneRate},
 		{model.CaptchaPolicy{Free: 2}, 2, 1_000},
 		{model.CaptchaPolicy{Free: 2}, 4, 2_000},
 		{model.CaptchaPolicy{Free: 100}, 100, 1_000},
