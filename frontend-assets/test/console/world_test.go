@@ -462,10 +462,12 @@ func (p *tab) clean(s *service) {
 }
 
 // look reports the accessibility faults of the page as it is now, in light and dark, and takes its
-// pictures. A theme changes colors only.
+// pictures. A theme changes colors only. It waits for figures that are being counted, because the earlier ones
+// are pale meanwhile.
 func (p *tab) look(name string) {
 	p.t.Helper()
 
+	p.WaitFor("!document.querySelector('.figures[aria-busy=true], .panel > [aria-busy=true]')")
 	p.Eval("document.documentElement.dataset.theme = 'light'", nil)
 	for _, barrier := range p.Barriers("html") {
 		p.t.Errorf("%s, light: %s", name, barrier)
