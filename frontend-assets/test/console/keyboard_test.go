@@ -256,11 +256,10 @@ func TestKeyboardReportChromium(t *testing.T) {
 	k.use("Add the filter")
 	k.WaitFor("location.search === '?period=today&f=page:is_not:/kettle' && !document.querySelector('dialog')")
 
-	// The new filter has the focus, and the button for another one after its removal.
+	// The new filter has the focus. TestReportIsHeardChromium shows where the focus goes after its removal.
 	k.WaitFor("document.activeElement.ariaLabel === 'Remove the filter Page is not /kettle' && " + visibleFocus)
 	k.keys(kb.Enter)
 	k.WaitFor("location.search === '?period=today'")
-	k.WaitFor(onFilter + " && " + visibleFocus)
 
 	// The import ends where the system's dialog chooses a file.
 	k.use("Import")

@@ -467,7 +467,8 @@ func (p *tab) clean(s *service) {
 func (p *tab) look(name string) {
 	p.t.Helper()
 
-	p.WaitFor("!document.querySelector('.figures[aria-busy=true], .panel > [aria-busy=true]')")
+	p.WaitFor(`!document.querySelector('.figures[aria-busy=true], .panel > [aria-busy=true]') &&
+		[...document.querySelectorAll('.figures > *, .panel > [aria-busy] > *')].every(e => getComputedStyle(e).opacity === '1')`)
 	p.Eval("document.documentElement.dataset.theme = 'light'", nil)
 	for _, barrier := range p.Barriers("html") {
 		p.t.Errorf("%s, light: %s", name, barrier)
