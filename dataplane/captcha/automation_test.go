@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestNoBrowserIsAutomation: no user agent of a real browser counts as automation: those of the samples of
-// package bot, and those of screen readers' hosts, in-app browsers and privacy browsers by name.
+// TestNoBrowserIsAutomation: no user agent of a real browser counts as automation. The list has the samples of
+// package bot, and browsers by name that screen readers, apps and people who hide use.
 func TestNoBrowserIsAutomation(t *testing.T) {
 	agents := []string{
 		// Screen readers use the browser that they read; these are usual ones with NVDA, JAWS, VoiceOver and TalkBack.

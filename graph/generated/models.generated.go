@@ -1929,7 +1929,7 @@ type SitekeyActivity struct {
 	Solved int64 `json:"solved"`
 	// Solutions that replaced a token which was about to expire, in a form that stayed open.
 	Renewed int64 `json:"renewed"`
-	// Tokens that were not redeemed: those of `solved` without `renewed`, verified and refused ones. Those of the last 5 minutes may still be redeemed.
+	// Tokens that were not redeemed: `solved` without `renewed`, verified and expired tokens. Tokens of the last 5 minutes may still be redeemed.
 	Unredeemed int64 `json:"unredeemed"`
 	// Tokens that were verified as valid.
 	Verified int64 `json:"verified"`

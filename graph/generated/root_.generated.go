@@ -4611,7 +4611,7 @@ type SitekeyActivity {
   solved: Int64!
   "Solutions that replaced a token which was about to expire, in a form that stayed open."
   renewed: Int64!
-  "Tokens that were not redeemed: those of ` + "`" + `solved` + "`" + ` without ` + "`" + `renewed` + "`" + `, verified and refused ones. Those of the last 5 minutes may still be redeemed."
+  "Tokens that were not redeemed: ` + "`" + `solved` + "`" + ` without ` + "`" + `renewed` + "`" + `, verified and expired tokens. Tokens of the last 5 minutes may still be redeemed."
   unredeemed: Int64!
   "Tokens that were verified as valid."
   verified: Int64!

@@ -14,7 +14,7 @@ import (
 
 const policyFields = `policy { baseSeconds baseHashes isBaseDefault maxSeconds maxHashes isMaxDefault freeChallenges automation strict attackMode exemptNetworks }`
 
-// updatePolicy changes a policy; fields are those of UpdateCaptchaPolicyInput.
+// updatePolicy changes a policy by fields of UpdateCaptchaPolicyInput.
 func (c *client) updatePolicy(id, fields string) *answer {
 	return c.query(`mutation($id: ID!) { updateCaptchaPolicy(input: {sitekeyId: $id, `+fields+`}) { sitekey { `+policyFields+` } userErrors { field code } } }`, "id", id)
 }

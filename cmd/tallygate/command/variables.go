@@ -28,7 +28,7 @@ var otherVariables = []*regexp.Regexp{
 }
 
 // unknownVariables returns a message, without the value, for each variable of the environment that looks like a
-// setting and is none. An empty variable counts as unset.
+// setting and is not one. An empty variable counts as unset.
 func unknownVariables(parser *commandline.Parser) []string {
 	known := parser.Variables()
 

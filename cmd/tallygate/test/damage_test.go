@@ -44,7 +44,7 @@ func damage(t *testing.T, path string) {
 	}
 }
 
-// restored returns an installation whose data folder has a database file and the application key alone.
+// restored returns an installation. Its data folder has a database file and the application key alone.
 func (i *installation) restored(file string) *installation {
 	i.Helper()
 	other := &installation{T: i.T, settings: settingsFor(i.T, "sqlite:")}

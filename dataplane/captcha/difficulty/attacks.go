@@ -81,8 +81,8 @@ func (l *load) moveTo(now time.Time) {
 	l.networks.current, l.refused.current = 0, 0
 }
 
-// close adds a window that has ended to what is usual. Windows without a call are left out: the usual
-// load is that of windows with any.
+// close adds a window that has ended to what is usual. Windows without a call are left out,
+// because they say nothing about the load while a form is used.
 func (l *load) close() {
 	if l.isPartial {
 		return

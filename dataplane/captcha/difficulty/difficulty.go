@@ -199,10 +199,10 @@ type rise struct {
 	free       float64 // challenges in a window at the base
 }
 
-// to returns the difficulty for a client whose network requested that many challenges of the
-// sitekey in a window, where solved ones count for less. The difficulty grows in proportion to
-// them, in steps of the square root of two: with twice the free ones it is twice the base, with four
-// times as many four times. factor multiplies it further.
+// to returns the difficulty after a network has requested that many challenges of the sitekey in a
+// window, where solved ones count for less. The difficulty grows in proportion to the challenges, in
+// steps of the square root of two: with twice the free ones it is twice the base, with four times as
+// many four times. factor multiplies it further.
 func (r rise) to(requested float64, factor int) uint32 {
 	difficulty := float64(r.base) * float64(factor)
 	if steps := math.Floor(2 * math.Log2(requested/r.free)); steps > 0 {

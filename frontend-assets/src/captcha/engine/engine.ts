@@ -22,9 +22,8 @@ const interpretedSpeed = 100;
 const batch = 512;
 
 /**
- * Hashes of the first batch in the page's own thread, whose speed is not known yet, of the smallest
- * batch that is measured, and of each batch there of the browser's own SHA-256, which leaves the
- * thread to the page.
+ * Hashes of the first batch in the page's own thread, because its speed is not known yet. The smallest
+ * batch that is measured has as many, and so has each batch of the browser's own SHA-256 in the page.
  */
 const firstBatch = 128;
 /** Milliseconds of a later batch there, which has at most the hashes of a worker's batch. */

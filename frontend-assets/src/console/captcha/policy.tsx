@@ -59,24 +59,18 @@ export function PolicyForm(props: {
   return (
     <Section title={t('captcha.policy')} hint={t('captcha.policyHint')}>
       <Form submit={t('captcha.policySave')} onSubmit={save} class="column" disabled={!edit} label={t('captcha.policy')}>
-        <Field
-          {...number}
-          name="baseSeconds"
-          step="any"
-          max="60"
-          label={t('captcha.base')}
-          hint={t('captcha.baseHint', { hashes: exact(policy.baseHashes) })}
-          value={String(policy.isBaseDefault ? 0 : policy.baseSeconds)}
-        />
-        <Field
-          {...number}
-          name="maxSeconds"
-          step="any"
-          max="60"
-          label={t('captcha.max')}
-          hint={t('captcha.maxHint', { hashes: exact(policy.maxHashes) })}
-          value={String(policy.isMaxDefault ? 0 : policy.maxSeconds)}
-        />
+        {(['base', 'max'] as const).map((kind) => (
+          <Field
+            {...number}
+            key={kind}
+            name={`${kind}Seconds`}
+            step="any"
+            max="60"
+            label={t(`captcha.${kind}`)}
+            hint={t(`captcha.${kind}Hint`, { hashes: exact(policy[`${kind}Hashes`]) })}
+            value={String((kind === 'base' ? policy.isBaseDefault : policy.isMaxDefault) ? 0 : policy[`${kind}Seconds`])}
+          />
+        ))}
         <Field
           {...number}
           name="freeChallenges"
