@@ -55,6 +55,15 @@ type Options struct {
 	// ServerFloodBurst and ServerFloodRate limit the server-side events of one site likewise.
 	ServerFloodBurst, ServerFloodRate int
 
+	// Country returns the country of an address, see model.Client; empty if it is unknown. Nil: no
+	// country is known.
+	Country func(netip.Addr) string
+
+	// IsSpam reports whether a referring host is on the operator's list of referrer spam, and
+	// IsDataCentre whether an address is on the list of data-centre networks. Nil: no list.
+	IsSpam       func(host string) bool
+	IsDataCentre func(netip.Addr) bool
+
 	// Tracer traces batches. Nil: nothing is traced.
 	Tracer trace.Tracer
 
