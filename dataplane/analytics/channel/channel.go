@@ -73,10 +73,10 @@ func Of(c model.Campaign, referrerHost string) Channel {
 	case source == "" && medium == "":
 		return ofReferrer(referrerHost)
 	case source == "":
-		return ofCampaign(source, medium, kindOfHost(referrerHost))
+		return ofCampaign(source, medium, model.KindOfHost(referrerHost))
 	}
 
-	return ofCampaign(source, medium, kindOfSource(source))
+	return ofCampaign(source, medium, model.KindOfSource(source))
 }
 
 // value normalises a campaign value. Values arrive in lower case, so that this rarely copies.
@@ -94,19 +94,19 @@ func ofReferrer(host string) Channel {
 		return Direct
 	}
 
-	switch kindOfHost(host) {
-	case search:
+	switch model.KindOfHost(host) {
+	case model.SourceSearch:
 		return OrganicSearch
-	case social:
+	case model.SourceSocial:
 		return OrganicSocial
-	case video:
+	case model.SourceVideo:
 		return OrganicVideo
-	case mail:
+	case model.SourceMail:
 		return Email
-	case ads:
+	case model.SourceAds:
 		// An untagged click on a banner shows only the ad server.
 		return Display
-	case affiliates:
+	case model.SourceAffiliates:
 		return Affiliates
 	}
 
@@ -115,27 +115,27 @@ func ofReferrer(host string) Channel {
 
 // ofCampaign applies the grouping's table in its order, with one exception: e-mail comes first, so
 // that a mailing through a social network or a portal counts as e-mail.
-func ofCampaign(source, medium string, from kind) Channel {
+func ofCampaign(source, medium string, from model.SourceKind) Channel {
 	paid := isPaid(medium)
 	switch {
 	case isEmail(source) || isEmail(medium):
 		return Email
-	case paid && from == search:
+	case paid && from == model.SourceSearch:
 		return PaidSearch
-	case paid && from == social:
+	case paid && from == model.SourceSocial:
 		return PaidSocial
-	case paid && from == video:
+	case paid && from == model.SourceVideo:
 		return PaidVideo
 	case isDisplay(medium):
 		// This includes cpm, which is a paid medium as well.
 		return Display
 	case paid:
 		return OtherPaid
-	case from == social || isSocial(medium):
+	case from == model.SourceSocial || isSocial(medium):
 		return OrganicSocial
-	case from == video || strings.Contains(medium, "video"):
+	case from == model.SourceVideo || strings.Contains(medium, "video"):
 		return OrganicVideo
-	case from == search || medium == "organic":
+	case from == model.SourceSearch || medium == "organic":
 		return OrganicSearch
 	case medium == "affiliate" || medium == "affiliates":
 		return Affiliates
@@ -144,11 +144,11 @@ func ofCampaign(source, medium string, from kind) Channel {
 	case source == "sms" || isMessage(medium):
 		// The grouping's channels for these are not among the thirteen.
 		return Unassigned
-	case from == mail:
+	case from == model.SourceMail:
 		return Email
-	case from == ads:
+	case from == model.SourceAds:
 		return Display
-	case from == affiliates:
+	case from == model.SourceAffiliates:
 		return Affiliates
 	case medium == "" && strings.Contains(source, "."):
 		// This is a site that tags its links with its own name only.
