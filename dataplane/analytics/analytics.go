@@ -88,8 +88,9 @@ type Service struct {
 	visitorKeys *visitor.Keys
 	rejections  *counter.Counter[ingest.RejectionKey]
 	unknown     *counter.Counter[ingest.UnknownEventKey] // names of events that could be registered
-	flood       *flood.Limit                             // of client networks; nil: no limit
-	serverFlood *flood.Limit                             // of server-side events; nil: no limit
+	places      places
+	flood       *flood.Limit // of client networks; nil: no limit
+	serverFlood *flood.Limit // of server-side events; nil: no limit
 	writers     *cellWriters
 	metrics     *metrics
 	isTraced    bool
@@ -137,6 +138,7 @@ func New(o Options) (*Service, error) {
 		rejections:  counter.New(store.AddRejections, counter.Options{Log: o.Log, What: "refused calls"}),
 		unknown: counter.NewGrouped(store.AddUnknownEvents, ingest.UnknownEventKey.Site, unknownAtOnce,
 			counter.Options{Log: o.Log, What: "unknown events"}),
+		places:      newPlaces(&o),
 		flood:       flood.New(o.FloodBurst, o.FloodRate),
 		serverFlood: flood.New(o.ServerFloodBurst, o.ServerFloodRate),
 		isTraced:    o.Tracer != nil,

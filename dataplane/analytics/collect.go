@@ -20,8 +20,8 @@ const collectEndpoint = "collect"
 // Collect answers POST /collect.php (analytics contract, section 4). Status 204 means that the hit is
 // committed, or ignored: for one of the reasons in errors.go, or because an engagement report has no
 // page view id. It checks, in this order: method, body, JSON, site key (also of a paused site, or one
-// of a suspended account), domain, bot, excluded address, path, event, flood; then, in the transaction,
-// repetition and quota.
+// of a suspended account), domain, bot, excluded address, path, what the site leaves out (country, data
+// centre, path, referrer), event, flood; then, in the transaction, repetition and quota.
 func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodOptions {
 		return preflight(w, r)
@@ -93,7 +93,10 @@ func readPayload(r *http.Request) (*payload, int, error) {
 // so cost and count no more than well-formed ones.
 func (s *Service) countUnreadable(r *http.Request, key string, err error) {
 	site, unknown := s.siteOf(time.Now().Add(StoreTimeout), key)
-	if unknown != nil || site.stopped != "" || bindDomain(r, site) != nil {
+	if unknown != nil || site.stopped != "" {
+		return
+	}
+	if _, err := bindDomain(r, site); err != nil {
 		return
 	}
 	s.count(site, model.At(s.now()), collectEndpoint, codeOf(err))
@@ -103,7 +106,8 @@ func (s *Service) countUnreadable(r *http.Request, key string, err error) {
 // call is ignored, if it is.
 func (s *Service) collect(r *http.Request, h *hit, p *payload) (ignored string, err error) {
 	site := h.site
-	if err := bindDomain(r, site); err != nil {
+	host, err := bindDomain(r, site)
+	if err != nil {
 		return "", err
 	}
 
@@ -118,6 +122,11 @@ func (s *Service) collect(r *http.Request, h *hit, p *payload) (ignored string, 
 	path, ok := PagePath(p.path)
 	if !ok {
 		return "", errBadPath
+	}
+
+	country := s.countryOf(site, addr)
+	if reason := s.leavesOut(site, addr, country, path, p.referrer); reason != "" {
+		return reason, nil
 	}
 
 	switch p.kind {
@@ -155,6 +164,7 @@ func (s *Service) collect(r *http.Request, h *hit, p *payload) (ignored string, 
 	}
 
 	h.entry = newEntry(p.campaign, p.referrer, site.domains)
+	h.client = clientOf(r, site, host, country, userAgent)
 	h.userID = s.userIDOf(site, p.userID)
 	if h.visitor, err = s.visitorOf(h.deadline, site, h.at, addr, userAgent); err != nil {
 		return "", err
@@ -209,23 +219,23 @@ func (s *Service) siteOf(deadline time.Time, key string) (*site, error) {
 	return site, nil
 }
 
-// bindDomain checks that the calling page is on one of the site's domains (analytics contract,
-// section 5).
-func bindDomain(r *http.Request, site *site) error {
+// bindDomain returns the host of the calling page. It fails unless the host is on one of the site's
+// domains (analytics contract, section 5).
+func bindDomain(r *http.Request, site *site) (host string, err error) {
 	from := r.Header["Origin"]
 	if len(from) == 0 {
 		from = r.Header["Referer"]
 	}
 	if len(from) != 1 {
-		return errDomain
+		return "", errDomain
 	}
 
 	host, ok := model.OriginHost(from[0])
 	if !ok || !model.HostBelongs(host, site.domains) {
-		return errDomain
+		return "", errDomain
 	}
 
-	return nil
+	return host, nil
 }
 
 // preflight answers OPTIONS. The script never causes a preflight, but a page's own code may. The

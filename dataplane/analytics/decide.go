@@ -410,10 +410,15 @@ func (d *decision) begin(h *hit, at model.Instant) *visitChange {
 	return c
 }
 
-// identify sets the visit's pseudonymous user id to the hit's, if it has one. The latest one counts.
+// identify sets the visit's pseudonymous user id to the hit's, if it has one, where the latest one counts,
+// and what the visit keeps of its browser, where the first one counts.
 func (d *decision) identify(c *visitChange, h *hit) {
 	if h.userID != nil && !bytes.Equal(c.visit.UserID, h.userID) {
 		c.visit.UserID = h.userID
+		c.further = !c.started
+	}
+	if c.visit.Client == (model.Client{}) && h.client != (model.Client{}) {
+		c.visit.Client = h.client
 		c.further = !c.started
 	}
 }

@@ -43,8 +43,12 @@ func unavailable(err error) error {
 const (
 	ignoredBot         = "bot"
 	ignoredAddress     = "excluded_address"
-	ignoredFlood       = "flood"        // above the flood limit of the network
-	ignoredServerFlood = "server_flood" // above the limit of server-side events
+	ignoredCountry     = "excluded_country"
+	ignoredPath        = "excluded_path"
+	ignoredSpam        = "referrer_spam" // the referring site is on the operator's list
+	ignoredDataCentre  = "data_centre"   // the address is in a network of the operator's list
+	ignoredFlood       = "flood"         // above the flood limit of the network
+	ignoredServerFlood = "server_flood"  // above the limit of server-side events
 	ignoredTransaction = "duplicate_transaction"
 	ignoredPageview    = "duplicate_pageview"
 	ignoredOwnLink     = "own_link" // outbound click to one of the site's own domains

@@ -22,9 +22,10 @@ type hit struct {
 	visitor  model.VisitorID // unset for engagement
 	userID   []byte          // keyed hash of the pseudonymous user id, or nil
 	entry    entry
-	size     int   // of the body, in bytes
-	cell     int64 // of the site, as far as the site's rules say
-	slots    int16 // of the site's usage; 0 counts as 1
+	client   model.Client // of a browser, as far as the site keeps it
+	size     int          // of the body, in bytes
+	cell     int64        // of the site, as far as the site's rules say
+	slots    int16        // of the site's usage; 0 counts as 1
 
 	pageview   *model.Pageview // At, Visitor and N are set by the writer
 	event      *event.Accepted

@@ -18,6 +18,8 @@ type site struct {
 	key         string
 	domains     []string // normalised, subdomains included
 	excluded    []netip.Prefix
+	keeps       details
+	leavesOut   leftOut
 	quota       int64 // page views and events per month
 	allowUserID bool
 	events      event.Rules
@@ -43,6 +45,8 @@ func newSite(r *model.SiteRules) *site {
 		key:         r.SiteKey,
 		domains:     r.Domains(),
 		excluded:    r.Excluded,
+		keeps:       newDetails(r.VisitDetails),
+		leavesOut:   newLeftOut(&r.Site),
 		quota:       r.MonthlyPageviews,
 		allowUserID: r.AllowPseudonymousUserID,
 		events: event.Rules{

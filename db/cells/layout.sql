@@ -29,6 +29,7 @@ CREATE TABLE visits (
   viewed           bytea    NOT NULL DEFAULT '',
   user_id          bytea    NOT NULL DEFAULT '',
   attribution      text     NOT NULL DEFAULT '',
+  client           text     NOT NULL DEFAULT '',
   PRIMARY KEY (site_id, day, visitor, n)
 ) PARTITION BY RANGE (day);
 

@@ -76,6 +76,13 @@ func visitFields(v *Visit) []Field {
 		{"msclkid", text(v.Msclkid)},
 
 		{"user_id", text(hex.EncodeToString(v.UserID))},
+
+		// What the visit keeps of its browser.
+		{"country", text(v.Client.Country)},
+		{"browser", text(string(v.Client.Browser))},
+		{"system", text(string(v.Client.System))},
+		{"device", text(string(v.Client.Device))},
+		{"hostname", text(v.Client.Host)},
 	}
 }
 

@@ -46,6 +46,7 @@ type Visit struct {
 	LastPageviewAt model.Instant // meaningless while Pageviews is 0
 	Pageviews      int32
 	Channel        model.Channel
+	Client         model.Client
 	UserID         []byte // may be empty
 	Referrer       string
 	model.Campaign
@@ -138,6 +139,7 @@ var visitReaders = readers[Visit]{
 	"attribution": func(v *Visit, r rawrows.Row, i int) {
 		v.Referrer, v.Campaign = model.UnpackAttribution(string(r.Bytes(i)))
 	},
+	"client": func(v *Visit, r rawrows.Row, i int) { v.Client = model.UnpackClient(string(r.Bytes(i))) },
 	"user_id": func(v *Visit, r rawrows.Row, i int) {
 		if id := r.Bytes(i); len(id) > 0 {
 			v.UserID = bytes.Clone(id)

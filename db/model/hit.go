@@ -69,6 +69,7 @@ type Visit struct {
 	UserID         []byte       // keyed hash of the owner's pseudonymous user id, 16 bytes; nil without an id
 	Referrer       string       // host and path of another site's page; may be empty
 	Channel        Channel
+	Client         Client // of the first hit of a browser
 	Campaign
 }
 
@@ -375,6 +376,7 @@ func IsRecorded(code string) bool { return code == RecordedPrivateIP }
 
 var ignoredCodes = map[string]bool{
 	"bot": true, "excluded_address": true, "duplicate_transaction": true, "duplicate_pageview": true, "own_link": true,
+	"excluded_country": true, "excluded_path": true, "referrer_spam": true, "data_centre": true,
 }
 
 var rejectionAdvice = map[string]string{
@@ -402,8 +404,13 @@ var rejectionAdvice = map[string]string{
 	"server_flood": "Your servers sent more calls than a large shop does on a sale day, and those above the " +
 		"limit were left out: send a backlog more slowly; replace the server secret if the calls are not yours; " +
 		"if they were real, ask the operator to raise TALLYGATE_SERVER_FLOOD_BURST and TALLYGATE_SERVER_FLOOD_RATE.",
-	"bot":                   "These were bots and crawlers: nothing to do.",
-	"excluded_address":      "These came from addresses that you excluded: nothing to do.",
+	"bot":              "These were bots and crawlers: nothing to do.",
+	"excluded_address": "These came from addresses that you excluded: nothing to do.",
+	"excluded_country": "These came from countries that you excluded: nothing to do.",
+	"excluded_path":    "These were on pages that you excluded: nothing to do.",
+	"referrer_spam":    "These named a page that advertises itself in reports as their referrer: nothing to do.",
+	"data_centre": "These came from networks of data centres, as programs do: nothing to do, or switch the shield off if " +
+		"your visitors use such networks.",
 	"duplicate_transaction": "Purchases or refunds with these ids were recorded before: nothing to do.",
 	"duplicate_pageview": "The page sent manually what the script had sent by itself: nothing to do, or remove " +
 		"the call from the page.",

@@ -111,7 +111,7 @@ func TestIsEventName(t *testing.T) {
 func TestRejectionAdvice(t *testing.T) {
 	rejected := strings.Fields("bad_body bad_json bad_path unknown_event bad_event visitor_required domain_not_allowed quota_exceeded flood server_flood site_paused account_suspended")
 	recorded := []string{RecordedPrivateIP}
-	ignored := strings.Fields("bot excluded_address duplicate_transaction duplicate_pageview own_link")
+	ignored := strings.Fields("bot excluded_address excluded_country excluded_path referrer_spam data_centre duplicate_transaction duplicate_pageview own_link")
 	unknown := RejectionAdvice("something else")
 	seen := map[string]bool{unknown: true}
 	for _, code := range slices.Concat(rejected, recorded, ignored) {

@@ -37,6 +37,12 @@ const (
 	DimensionAdPlatform  ReportDimension = "AD_PLATFORM"
 	DimensionLanguage    ReportDimension = "LANGUAGE"
 	DimensionScreenWidth ReportDimension = "SCREEN_WIDTH"
+	DimensionCountry     ReportDimension = "COUNTRY"
+	DimensionBrowser     ReportDimension = "BROWSER"
+	DimensionSystem      ReportDimension = "SYSTEM"
+	DimensionDevice      ReportDimension = "DEVICE"
+	DimensionHostname    ReportDimension = "HOSTNAME"
+	DimensionSourceGroup ReportDimension = "SOURCE_GROUP"
 	DimensionEvent       ReportDimension = "EVENT"
 	DimensionProperty    ReportDimension = "PROPERTY" // of ReportFilter.Property
 	DimensionDayOfWeek   ReportDimension = "DAY_OF_WEEK"
@@ -47,7 +53,8 @@ const (
 var ReportDimensions = []ReportDimension{
 	DimensionPage, DimensionEntryPage, DimensionExitPage, DimensionChannel, DimensionSource, DimensionReferrer,
 	DimensionUTMSource, DimensionUTMMedium, DimensionUTMCampaign, DimensionUTMContent, DimensionUTMTerm,
-	DimensionAdPlatform, DimensionLanguage, DimensionScreenWidth, DimensionEvent, DimensionProperty,
+	DimensionAdPlatform, DimensionLanguage, DimensionScreenWidth, DimensionCountry, DimensionBrowser, DimensionSystem,
+	DimensionDevice, DimensionHostname, DimensionSourceGroup, DimensionEvent, DimensionProperty,
 	DimensionDayOfWeek, DimensionHourOfDay,
 }
 
@@ -73,6 +80,9 @@ var ReportOperators = []ReportOperator{
 func (o ReportOperator) IsNegative() bool {
 	return o == OperatorIsNot || o == OperatorContainsNot || o == OperatorMatchesNot
 }
+
+// isSearch reports whether the operator compares with a part or a pattern of values.
+func (o ReportOperator) isSearch() bool { return o != OperatorIs && o != OperatorIsNot }
 
 // Limits of filters and funnels. The contract does not limit them.
 const (
@@ -213,6 +223,9 @@ func (f *ReportFilter) problem() string {
 		}
 		if value == "" && f.Operator != OperatorIs && f.Operator != OperatorIsNot {
 			return "Only IS and IS_NOT take an empty value."
+		}
+		if f.Dimension == DimensionCountry && value != "" && !f.Operator.isSearch() && !IsCountry(value) {
+			return fmt.Sprintf("%q is not the code of a country by ISO 3166-1, such as DE.", value)
 		}
 	}
 

@@ -23,10 +23,18 @@ type Site struct {
 	TimeZone         string  `bun:",notnull"` // IANA name, see ParseTimeZone; reports use its days
 	CreatedAt        Instant `bun:",notnull"`
 
-	MeasureSiteSearch       bool   // site_search events are accepted
-	MeasureEcommerce        bool   // e-commerce events are accepted
-	AllowPseudonymousUserID bool   `bun:"allow_pseudonymous_user_id"`
-	AutomaticEvents         bool   // automatic events are accepted; on for a new site
+	MeasureSiteSearch       bool // site_search events are accepted
+	MeasureEcommerce        bool // e-commerce events are accepted
+	AllowPseudonymousUserID bool `bun:"allow_pseudonymous_user_id"`
+	AutomaticEvents         bool // automatic events are accepted; on for a new site
+
+	VisitDetails      List[VisitDetail] `bun:",notnull"` // what visits keep of browsers, in the order of VisitDetails
+	ExcludedCountries List[string]      `bun:",notnull"` // sorted; hits of their addresses are not stored
+	ExcludedPaths     List[string]      `bun:",notnull"` // patterns, sorted; hits of these pages are not stored
+	Shields           List[Shield]      `bun:",notnull"` // in the order of Shields
+	SmallGroup        int               `bun:",notnull"` // visitors, 1 to MaxSmallGroup; smaller groups are one row of shared reports
+	HideSmallGroups   bool              // from members, too
+
 	ServerSecretHash        []byte `bun:",nullzero"` // SHA-256, see HashToken; nil without a server secret
 	ServerSecretHint        string `bun:",nullzero"` // the last characters of the server secret
 	ConversionWebhookURL    string `bun:"conversion_webhook_url,nullzero"`
@@ -116,6 +124,7 @@ const (
 	MaxExtraDomains     = 20
 	MaxRegisteredEvents = 50
 	MaxExcludedNetworks = 200 // the contract sets no limit
+	MaxExcludedPaths    = 50  // the same
 )
 
 // SiteRules is a site with everything that the data plane needs to accept or reject its hits. The

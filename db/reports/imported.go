@@ -20,7 +20,9 @@ var Dimensions = map[model.ReportDimension]scan.Dimension{
 	model.DimensionUTMSource: scan.UTMSource, model.DimensionUTMMedium: scan.UTMMedium,
 	model.DimensionUTMCampaign: scan.UTMCampaign, model.DimensionUTMContent: scan.UTMContent,
 	model.DimensionUTMTerm: scan.UTMTerm, model.DimensionAdPlatform: scan.ClickID, model.DimensionLanguage: scan.Language,
-	model.DimensionScreenWidth: scan.Width, model.DimensionEvent: scan.Event, model.DimensionProperty: scan.Property,
+	model.DimensionScreenWidth: scan.Width, model.DimensionCountry: scan.Country, model.DimensionBrowser: scan.Browser,
+	model.DimensionSystem: scan.System, model.DimensionDevice: scan.Device, model.DimensionHostname: scan.Host,
+	model.DimensionSourceGroup: scan.SourceGroup, model.DimensionEvent: scan.Event, model.DimensionProperty: scan.Property,
 	model.DimensionDayOfWeek: scan.DayOfWeek, model.DimensionHourOfDay: scan.HourOfDay,
 }
 

@@ -11,11 +11,11 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/segment"
 )
 
-// Segments of before the first release have another form: see segment.DecodeOld. Sealed months cannot be
-// built again, so the worker rewrites all of them, with the same figures. Delete this file in the release
-// after the first one.
+// Segments of before the first release have other forms. Sealed months cannot be built again, so the
+// worker rewrites all of them, with the same figures. Delete this file in the release after the first one.
 
 // rewriteEvery is how often a process looks for segments of the old form. The first look comes at its
 // start, and later ones find what a program of before has written meanwhile.
@@ -56,6 +56,9 @@ func (s *Store) rewriteOld(ctx context.Context) error {
 	return errors.Join(err, eachOld(ctx, s.db.Read, "import_segments", "import_id", s.rewriteImported))
 }
 
+// oldForms are the forms that are rewritten, as a stored segment begins.
+var oldForms = [][]byte{{formOldPlain}, {formOldDeflated}, {formBeforePlain}, {formBeforeDeflated}}
+
 // eachOld calls rewrite for each segment of a table in the old form. A failure for one segment does not
 // keep it from the others.
 func eachOld(
@@ -67,9 +70,9 @@ func eachOld(
 	for {
 		var found []oldSegment
 		err := read.NewRaw(`SELECT site_id, `+importID+` AS import_id, first_day, days FROM ?
-WHERE chunk = 0 AND (site_id, `+importID+`, first_day, days) > (?, ?, ?, ?) AND substr(data, 1, 1) IN (?, ?)
+WHERE chunk = 0 AND (site_id, `+importID+`, first_day, days) > (?, ?, ?, ?) AND substr(data, 1, 1) IN ?
 ORDER BY 1, 2, 3, 4 LIMIT ?`, bun.Ident(table), last.SiteID, last.ImportID, last.FirstDay, last.Days,
-			[]byte{formOldPlain}, []byte{formOldDeflated}, rewritePage).Scan(ctx, &found)
+			bun.Tuple(oldForms), rewritePage).Scan(ctx, &found)
 		if err != nil {
 			return errors.Join(failed, fmt.Errorf("look for segments of the old form: %w", err))
 		}
@@ -150,34 +153,25 @@ func (s *Store) rewriteImported(ctx context.Context, old *oldSegment) error {
 	})
 }
 
-// renew returns a segment in the new form, with its rollup. The form of rollups is the same.
-func (s *cellStore) renew(ctx context.Context, old *oldSegment) (renewed stored, err error) {
-	err = s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
-		err := eachStored(ctx, each, old.chunks(), nil, func(found *stored) error {
-			g, err := unpack(found.packed)
-			if err != nil {
-				return err
-			}
-			renewed.packed, err = packColumns(g, s.deflateBelow)
+// renew returns a segment in the new form. A site's own segment gets a new rollup, since rollups have
+// rows of each column.
+func (s *cellStore) renew(ctx context.Context, old *oldSegment) (stored, error) {
+	var g *segment.Segment
+	err := s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
+		return eachStored(ctx, each, old.chunks(), nil, func(found *stored) (err error) {
+			g, err = unpack(found.packed)
 			return err
-		})
-		if err != nil || len(renewed.packed) == 0 || old.ImportID != 0 {
-			return err
-		}
-
-		// A compressed segment has no rollup.
-		if form, err := formOf(renewed.packed); err != nil || isDeflated(form) {
-			return err
-		}
-		rollup := old.chunks()
-		rollup.columns = false
-		return eachStored(ctx, each, rollup, nil, func(found *stored) error {
-			renewed.rollup = found.rollup
-			return nil
 		})
 	})
-	if err == nil && len(renewed.packed) == 0 {
-		err = errOutdated
+	switch {
+	case err != nil:
+		return stored{}, err
+	case g == nil:
+		return stored{}, errOutdated
+	case old.ImportID == 0:
+		return s.pack(ctx, old.SiteID, g)
 	}
-	return renewed, err
+
+	packed, err := packColumns(g, s.deflateBelow)
+	return stored{packed: packed}, err
 }

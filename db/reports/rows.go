@@ -23,7 +23,7 @@ const hasVisits = "(SELECT 1 FROM visits AS v WHERE v.site_id = u.site_id AND v.
 
 // The columns that a segment is built from. NULL reads as 0 or as no text.
 const (
-	dayVisits = `SELECT visitor, n, started_at, channel, user_id, attribution, pageviews
+	dayVisits = `SELECT visitor, n, started_at, channel, user_id, attribution, pageviews, client
 FROM visits WHERE site_id = ? AND day = ?`
 
 	dayViews = `SELECT visitor, n, at, id, path, language, width_range
@@ -49,7 +49,7 @@ func (s *cellStore) buildRows(
 ) (g *segment.Segment, lost int, err error) {
 	err = s.snapshotRows(ctx, func(ctx context.Context, each eachRow) error {
 		g, err = segment.BuildDay(ctx, day, budget, func(to *segment.DayBuilder) error {
-			r := &dayReader{site: siteID, day: day, to: to, origins: make(map[string]segment.Origin)}
+			r := &dayReader{site: siteID, day: day, to: to, origins: make(map[string]segment.Origin), clients: make(map[string]segment.Client)}
 			r.each = pausing(each, func() error { return pause(to.Bytes()) })
 			err := r.read(ctx)
 			lost = r.lost
@@ -114,8 +114,9 @@ type dayReader struct {
 	to   *segment.DayBuilder
 	lost int
 
-	origins     map[string]segment.Origin // by packed attribution
-	originBytes int
+	origins map[string]segment.Origin // by packed attribution
+	clients map[string]segment.Client // by packed client
+	packed  int                       // bytes of the keys of both
 }
 
 // read reads all rows. Page views and events name their visit, and engagement its page view.
@@ -143,7 +144,7 @@ func (r *dayReader) readVisits(ctx context.Context) error {
 	pageviews := int64(0)
 	err := r.each(ctx, dayVisits, []int64{r.site, int64(r.day)}, func(row rawrows.Row) error {
 		channel := string(model.ChannelOf(int16(row.Int64(3))))
-		r.to.AddVisit(visitKey(row), model.Instant(row.Int64(2)), row.Bytes(4), channel, r.origin(row.Bytes(5)))
+		r.to.AddVisit(visitKey(row), model.Instant(row.Int64(2)), row.Bytes(4), channel, r.origin(row.Bytes(5)), r.client(row.Bytes(7)))
 		pageviews += row.Int64(6)
 		return r.to.Err()
 	})
@@ -156,9 +157,9 @@ func (r *dayReader) readVisits(ctx context.Context) error {
 	return nil
 }
 
-// maxOrigins bounds the attributions that are looked up as a whole, in bytes. Many visits have the same
-// one.
-const maxOrigins = 1 << 20
+// maxPacked bounds the attributions and clients that are looked up as a whole, in bytes. Many visits have
+// the same ones.
+const maxPacked = 1 << 20
 
 // origin returns the origin that a packed attribution says.
 func (r *dayReader) origin(packed []byte) segment.Origin {
@@ -168,10 +169,24 @@ func (r *dayReader) origin(packed []byte) segment.Origin {
 
 	referrer, c := model.UnpackAttribution(string(packed))
 	from := r.to.Origin(referrer, &c)
-	if r.originBytes += len(packed); r.originBytes <= maxOrigins {
+	if r.packed += len(packed); r.packed <= maxPacked {
 		r.origins[string(packed)] = from
 	}
 	return from
+}
+
+// client returns what a packed client says.
+func (r *dayReader) client(packed []byte) segment.Client {
+	if of, known := r.clients[string(packed)]; known && !r.to.Counts() {
+		return of
+	}
+
+	c := model.UnpackClient(string(packed))
+	of := r.to.Client(&c)
+	if r.packed += len(packed); r.packed <= maxPacked {
+		r.clients[string(packed)] = of
+	}
+	return of
 }
 
 // between returns the arguments of a query of the day's page views or events.

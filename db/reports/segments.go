@@ -28,12 +28,15 @@ import (
 const (
 	headerSize = 8 * (2 + int(segment.Parts))
 
-	formPlain    = 3
-	formDeflated = 4 // the parts are compressed together
+	formPlain    = 5
+	formDeflated = 6 // the parts are compressed together
 
-	// Forms of before the first release: see segment.DecodeOld. Their headers have no checksum.
-	formOldPlain    = 1
-	formOldDeflated = 2
+	// Forms of before the first release, which the worker rewrites. Parts of the first two are read by
+	// segment.DecodeOld, and their headers have no checksum. Parts of the other two have fewer columns.
+	formOldPlain       = 1
+	formOldDeflated    = 2
+	formBeforePlain    = 3
+	formBeforeDeflated = 4
 
 	// maxDeflated is the size below which a segment is compressed. The heads of columns outweigh the
 	// rows of a small site, which needs no rollup either.
@@ -127,7 +130,7 @@ func formOf(packed []byte) (uint32, error) {
 	switch form := binary.LittleEndian.Uint32(packed); form {
 	case formOldPlain, formOldDeflated:
 		return form, nil
-	case formPlain, formDeflated:
+	case formPlain, formDeflated, formBeforePlain, formBeforeDeflated:
 		if binary.LittleEndian.Uint32(packed[4:]) != crc32.Checksum(packed[8:headerSize], castagnoli) {
 			return 0, fmt.Errorf("%w: wrong checksum of the header", segment.ErrDamaged)
 		}
@@ -137,11 +140,13 @@ func formOf(packed []byte) (uint32, error) {
 	}
 }
 
-// isOld reports whether a form is of before the first release.
-func isOld(form uint32) bool { return form < formPlain }
+// isOld reports whether the parts are those of segment.DecodeOld.
+func isOld(form uint32) bool { return form <= formOldDeflated }
 
 // isDeflated reports whether the parts are compressed.
-func isDeflated(form uint32) bool { return form == formDeflated || form == formOldDeflated }
+func isDeflated(form uint32) bool {
+	return form == formDeflated || form == formBeforeDeflated || form == formOldDeflated
+}
 
 // unpack decodes the stored form of a segment, which the segment's columns may alias.
 func unpack(packed []byte) (*segment.Segment, error) {

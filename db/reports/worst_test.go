@@ -198,7 +198,8 @@ func worst(hits int) func(*segment.DayBuilder) error {
 			number := hex(i)
 			copy(path[len(path)-8:], number)
 			campaign := model.Campaign{Source: number, Medium: number, Name: number, Content: number, Term: number}
-			d.AddVisit(k, at, []byte(number+number), "email", d.Origin(number+".example/"+long, &campaign))
+			d.AddVisit(k, at, []byte(number+number), "email", d.Origin(number+".example/"+long, &campaign),
+				d.Client(&model.Client{Host: number + ".shop.example"}))
 			d.AddEvent(k, at, int64(i), []byte("purchase"), path, []byte("EUR"), 1, []byte(`{"a":"`+number+`","b":1,"`+number+`":true}`))
 			if err := d.Err(); err != nil {
 				return err

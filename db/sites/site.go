@@ -28,6 +28,7 @@ func (s *Store) createSite(
 ) (*model.Site, error) {
 	site.AutomaticEvents = true
 	site.UsageSlots = 1
+	site.SmallGroup = cmp.Or(site.SmallGroup, model.DefaultSmallGroup)
 	site.TimeZone = cmp.Or(site.TimeZone, model.DefaultTimeZone)
 
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {

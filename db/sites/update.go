@@ -29,6 +29,13 @@ type SiteUpdate struct {
 	AllowPseudonymousUserID *bool           `yaml:"allowPseudonymousUserId"`
 	AutomaticEvents         *bool           `yaml:"automaticEvents"`
 	TimeZone                *string         `yaml:"timeZone"` // IANA name
+
+	VisitDetails      *model.List[model.VisitDetail] `yaml:"visitDetails"` // the whole list, as the next three
+	ExcludedCountries *model.List[string]            `yaml:"excludedCountries"`
+	ExcludedPaths     *model.List[string]            `yaml:"excludedPaths"` // at most model.MaxExcludedPaths
+	Shields           *model.List[model.Shield]      `yaml:"shields"`
+	SmallGroup        *int                           `yaml:"smallGroup"` // visitors, at most model.MaxSmallGroup
+	HideSmallGroups   *bool                          `yaml:"hideSmallGroups"`
 }
 
 // settings are the settings of SiteUpdate, in its order. UpdateSite, the audit log, and the files of
@@ -64,6 +71,28 @@ var settings = []setting{
 	inColumn("timeZone", "time_zone", func(s *model.SiteRules, u *SiteUpdate) (*string, **string) {
 		return &s.TimeZone, &u.TimeZone
 	}, parseTimeZone),
+	inColumn("visitDetails", "visit_details",
+		func(s *model.SiteRules, u *SiteUpdate) (*model.List[model.VisitDetail], **model.List[model.VisitDetail]) {
+			return &s.VisitDetails, &u.VisitDetails
+		}, model.ParseVisitDetails),
+	inColumn("excludedCountries", "excluded_countries",
+		func(s *model.SiteRules, u *SiteUpdate) (*model.List[string], **model.List[string]) {
+			return &s.ExcludedCountries, &u.ExcludedCountries
+		}, model.ParseCountries),
+	inColumn("excludedPaths", "excluded_paths",
+		func(s *model.SiteRules, u *SiteUpdate) (*model.List[string], **model.List[string]) {
+			return &s.ExcludedPaths, &u.ExcludedPaths
+		}, model.ParseExcludedPaths),
+	inColumn("shields", "shields",
+		func(s *model.SiteRules, u *SiteUpdate) (*model.List[model.Shield], **model.List[model.Shield]) {
+			return &s.Shields, &u.Shields
+		}, model.ParseShields),
+	inColumn("smallGroup", "small_group", func(s *model.SiteRules, u *SiteUpdate) (*int, **int) {
+		return &s.SmallGroup, &u.SmallGroup
+	}, model.ParseSmallGroup),
+	inColumn("hideSmallGroups", "hide_small_groups", func(s *model.SiteRules, u *SiteUpdate) (*bool, **bool) {
+		return &s.HideSmallGroups, &u.HideSmallGroups
+	}, nil),
 }
 
 // setting is a row of the table: how a setting is checked, stored and shown.

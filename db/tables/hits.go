@@ -36,6 +36,8 @@ var (
 		Bytes("awaited", func(v *visit) *[]byte { return &v.Awaited }),
 		Bytes("viewed", func(v *visit) *[]byte { return &v.Viewed }),
 		Bytes("user_id", func(v *visit) *[]byte { return &v.UserID }),
+		TextOf("client", func(v *visit) string { return v.Client.Pack() },
+			func(v *visit, packed string) { v.Client = model.UnpackClient(packed) }),
 	}
 
 	// visitStart are the columns that a visit's first hit sets.

@@ -15,6 +15,7 @@ import (
 func TestValuesOfVisits(t *testing.T) {
 	full := model.Visit{
 		SiteID: 1, Visitor: model.VisitorID{0xff, 2, 7: 3}, StartedAt: 4, N: 5, LastPageviewAt: 6, Pageviews: 7, Recent: []model.RecentView{{At: 8, Path: 12}}, Awaited: []byte{9}, Viewed: []byte{11},
+		Client: model.Client{Country: "DE", Browser: model.Firefox, System: model.Linux, Device: model.Desktop, Host: "a.example"},
 		UserID: []byte{10}, Referrer: "r", Channel: "email", Campaign: model.Campaign{Source: "a", Medium: "b", Name: "d",
 			Content: "e", Term: "f",
 			Gclid: "g", Gbraid: "h", Wbraid: "i", Fbclid: "j", Msclkid: "k"},
@@ -81,7 +82,7 @@ func fields(typ reflect.Type, index []int) (all []reflect.StructField) {
 		field := typ.Field(i)
 		field.Index = append(append([]int(nil), index...), i)
 
-		if field.Anonymous {
+		if field.Anonymous || field.Type.Kind() == reflect.Struct {
 			all = append(all, fields(field.Type, field.Index)...)
 			continue
 		}
@@ -90,6 +91,19 @@ func fields(typ reflect.Type, index []int) (all []reflect.StructField) {
 	}
 
 	return all
+}
+
+// textOf returns a text that a field may have: values of a client that are on no list are not stored.
+func textOf(field any) string {
+	switch field.(type) {
+	case model.Browser:
+		return string(model.Chrome)
+	case model.System:
+		return string(model.Windows)
+	case model.Device:
+		return string(model.Phone)
+	}
+	return "DE"
 }
 
 // fill sets a field to a value other than its zero value.
@@ -102,7 +116,7 @@ func fill(t *testing.T, value reflect.Value) {
 	case reflect.Bool:
 		value.SetBool(true)
 	case reflect.String:
-		value.SetString("x")
+		value.SetString(textOf(value.Interface()))
 	case reflect.Slice:
 		element := reflect.New(value.Type().Elem()).Elem()
 		value.Set(reflect.Append(value, element))

@@ -130,7 +130,7 @@ type Changed struct {
 	// The site after the change.
 	Site *Configured `json:"site"`
 	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
+	// `TOO_MANY_NETWORKS`, `INVALID_COUNTRY`, `INVALID_PATH`, `TOO_MANY_PATHS`, `INVALID_SMALL_GROUP`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
 	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
 	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
 	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
@@ -984,6 +984,21 @@ type SetSitePlanResponse struct {
 // GetSetSitePlan returns SetSitePlanResponse.SetSitePlan, and is useful for accessing the field via an interface.
 func (v *SetSitePlanResponse) GetSetSitePlan() *Planned { return v.SetSitePlan }
 
+// A list of the operator, by which hits are left out. See `Installation.shields`.
+type Shield string
+
+const (
+	// Hits whose referrer is a page that advertises itself in reports.
+	ShieldReferrerSpam Shield = "REFERRER_SPAM"
+	// Hits from networks of data centres, where programs run and few people are.
+	ShieldDataCentres Shield = "DATA_CENTRES"
+)
+
+var AllShield = []Shield{
+	ShieldReferrerSpam,
+	ShieldDataCentres,
+}
+
 // SignInResponse is returned by SignIn on success.
 type SignInResponse struct {
 	// Signs a user in: sets the session cookie, with a new session id.
@@ -1178,6 +1193,18 @@ type UpdateSiteInput struct {
 	TimeZone *string `json:"timeZone"`
 	// The complete list of addresses whose hits are not stored: IP addresses, or networks such as `2001:db8::/32`. At most 200.
 	ExcludedAddresses []string `json:"excludedAddresses"`
+	// The complete list of what visits keep of browsers from now on. What earlier visits kept stays until it is deleted.
+	VisitDetails []VisitDetail `json:"visitDetails"`
+	// The complete list of countries whose hits are not stored, two letters by ISO 3166-1, in upper or lower case.
+	ExcludedCountries []string `json:"excludedCountries"`
+	// The complete list of pages whose hits are not stored: paths such as `/admin/**`, as in `MATCHES`. At most 50.
+	ExcludedPaths []string `json:"excludedPaths"`
+	// The complete list of the operator's lists by which hits are left out.
+	Shields []Shield `json:"shields"`
+	// From how many visitors on a value has a row of its own in reports of shared links. 1 to 100.
+	SmallGroup *int `json:"smallGroup"`
+	// Whether members of the account see small groups as readers of shared links do.
+	HideSmallGroups *bool `json:"hideSmallGroups"`
 }
 
 // GetSiteId returns UpdateSiteInput.SiteId, and is useful for accessing the field via an interface.
@@ -1203,6 +1230,24 @@ func (v *UpdateSiteInput) GetTimeZone() *string { return v.TimeZone }
 
 // GetExcludedAddresses returns UpdateSiteInput.ExcludedAddresses, and is useful for accessing the field via an interface.
 func (v *UpdateSiteInput) GetExcludedAddresses() []string { return v.ExcludedAddresses }
+
+// GetVisitDetails returns UpdateSiteInput.VisitDetails, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetVisitDetails() []VisitDetail { return v.VisitDetails }
+
+// GetExcludedCountries returns UpdateSiteInput.ExcludedCountries, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetExcludedCountries() []string { return v.ExcludedCountries }
+
+// GetExcludedPaths returns UpdateSiteInput.ExcludedPaths, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetExcludedPaths() []string { return v.ExcludedPaths }
+
+// GetShields returns UpdateSiteInput.Shields, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetShields() []Shield { return v.Shields }
+
+// GetSmallGroup returns UpdateSiteInput.SmallGroup, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetSmallGroup() *int { return v.SmallGroup }
+
+// GetHideSmallGroups returns UpdateSiteInput.HideSmallGroups, and is useful for accessing the field via an interface.
+func (v *UpdateSiteInput) GetHideSmallGroups() *bool { return v.HideSmallGroups }
 
 // UpdateSiteResponse is returned by UpdateSite on success.
 type UpdateSiteResponse struct {
@@ -1297,6 +1342,15 @@ const (
 	UserErrorCodeAlwaysKeyEvent UserErrorCode = "ALWAYS_KEY_EVENT"
 	// The address is neither an IP address nor a network in CIDR notation.
 	UserErrorCodeInvalidNetwork UserErrorCode = "INVALID_NETWORK"
+	// The text is not the code of a country by ISO 3166-1.
+	UserErrorCodeInvalidCountry UserErrorCode = "INVALID_COUNTRY"
+	// The text is not the path of a page, or a pattern of such paths. The patterns of a list have at most 100 wildcards together, and 1,024
+	// characters in patterns with several wildcards.
+	UserErrorCodeInvalidPath UserErrorCode = "INVALID_PATH"
+	// A site has at most 50 excluded paths.
+	UserErrorCodeTooManyPaths UserErrorCode = "TOO_MANY_PATHS"
+	// The number of visitors is not from 1 to 100.
+	UserErrorCodeInvalidSmallGroup UserErrorCode = "INVALID_SMALL_GROUP"
 	// The site has reached its limit of 200 excluded addresses.
 	UserErrorCodeTooManyNetworks UserErrorCode = "TOO_MANY_NETWORKS"
 	// The sitekey has more than 50 networks of its owner's own.
@@ -1431,6 +1485,10 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeEventNotRegistered,
 	UserErrorCodeAlwaysKeyEvent,
 	UserErrorCodeInvalidNetwork,
+	UserErrorCodeInvalidCountry,
+	UserErrorCodeInvalidPath,
+	UserErrorCodeTooManyPaths,
+	UserErrorCodeInvalidSmallGroup,
 	UserErrorCodeTooManyNetworks,
 	UserErrorCodeTooManyExemptNetworks,
 	UserErrorCodeInvalidWork,
@@ -1481,6 +1539,30 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidDuration,
 	UserErrorCodeConfirmationMismatch,
 	UserErrorCodeLastOperator,
+}
+
+// What a visit keeps of the browser that opened it: values that many visitors share. Server-side events have none of them.
+type VisitDetail string
+
+const (
+	// The country of the address, by a file that the operator names. It stays empty without one; see `Installation.countries`.
+	VisitDetailCountry VisitDetail = "COUNTRY"
+	// The family of the browser, without its version.
+	VisitDetailBrowser VisitDetail = "BROWSER"
+	// The operating system, without its version.
+	VisitDetailSystem VisitDetail = "SYSTEM"
+	// The class of the device: desktop, phone, tablet or television.
+	VisitDetailDevice VisitDetail = "DEVICE"
+	// The hostname of the first page: the site's domain, an extra domain, or a subdomain.
+	VisitDetailHostname VisitDetail = "HOSTNAME"
+)
+
+var AllVisitDetail = []VisitDetail{
+	VisitDetailCountry,
+	VisitDetailBrowser,
+	VisitDetailSystem,
+	VisitDetailDevice,
+	VisitDetailHostname,
 }
 
 // __AddSiteDomainInput is used internally by genqlient

@@ -98,6 +98,52 @@ func (ec *executionContext) fieldContext_Installation_sendsMail(_ context.Contex
 	return graphql.NewScalarFieldContext("Installation", field, false, false, "Boolean")
 }
 
+func (ec *executionContext) _Installation_countries(ctx context.Context, field graphql.CollectedField, obj *Installation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Installation_countries(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Countries, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Installation_countries(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Installation", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _Installation_shields(ctx context.Context, field graphql.CollectedField, obj *Installation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Installation_shields(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Shields, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.Shield) graphql.Marshaler {
+			return ec.marshalNShield2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShieldᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Installation_shields(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Installation", field, false, false, "Shield")
+}
+
 func (ec *executionContext) _Installation_configuration(ctx context.Context, field graphql.CollectedField, obj *Installation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -850,6 +896,16 @@ func (ec *executionContext) _Installation(ctx context.Context, sel ast.Selection
 			}
 		case "sendsMail":
 			out.Values[i] = ec._Installation_sendsMail(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "countries":
+			out.Values[i] = ec._Installation_countries(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "shields":
+			out.Values[i] = ec._Installation_shields(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}

@@ -787,6 +787,10 @@ type Installation struct {
 	// Whether the installation sends mails: invitations, verifications and links to choose a password. True if a worker in another
 	// process may send them.
 	SendsMail bool `json:"sendsMail"`
+	// Whether the operator has named a file of countries. Without it the detail COUNTRY of visits stays empty, and no country is excluded.
+	Countries bool `json:"countries"`
+	// The shields for which the operator has named a list. Others leave nothing out.
+	Shields []model.Shield `json:"shields"`
 	// How the process that answers is configured. Null unless the caller is an operator.
 	Configuration *InstallationConfiguration `json:"configuration,omitempty"`
 	// Whether mails arrive at the mail server. Null unless the caller is an operator.
@@ -1908,7 +1912,7 @@ type SitePayload struct {
 	// The site after the change.
 	Site *model.Site `json:"site,omitempty"`
 	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_TIME_ZONE`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
+	// `TOO_MANY_NETWORKS`, `INVALID_COUNTRY`, `INVALID_PATH`, `TOO_MANY_PATHS`, `INVALID_SMALL_GROUP`; `deleteSite`: `CONFIRMATION_MISMATCH`; `restoreSite` and `transferSite`: `DOMAIN_TAKEN`, `TOO_MANY_SITES`;
 	// `addSiteDomain` and `setSiteDomains`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`;
 	// `registerEvent` and `setRegisteredEvents`: `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent` and
 	// `setKeyEvents`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`: `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`,
@@ -2208,6 +2212,18 @@ type UpdateSiteInput struct {
 	TimeZone *string `json:"timeZone,omitempty"`
 	// The complete list of addresses whose hits are not stored: IP addresses, or networks such as `2001:db8::/32`. At most 200.
 	ExcludedAddresses []string `json:"excludedAddresses,omitempty"`
+	// The complete list of what visits keep of browsers from now on. What earlier visits kept stays until it is deleted.
+	VisitDetails []model.VisitDetail `json:"visitDetails,omitempty"`
+	// The complete list of countries whose hits are not stored, two letters by ISO 3166-1, in upper or lower case.
+	ExcludedCountries []string `json:"excludedCountries,omitempty"`
+	// The complete list of pages whose hits are not stored: paths such as `/admin/**`, as in `MATCHES`. At most 50.
+	ExcludedPaths []string `json:"excludedPaths,omitempty"`
+	// The complete list of the operator's lists by which hits are left out.
+	Shields []model.Shield `json:"shields,omitempty"`
+	// From how many visitors on a value has a row of its own in reports of shared links. 1 to 100.
+	SmallGroup *int `json:"smallGroup,omitempty"`
+	// Whether members of the account see small groups as readers of shared links do.
+	HideSmallGroups *bool `json:"hideSmallGroups,omitempty"`
 }
 
 // Input of `updateSitekey`. Omitted and null fields are not changed.
@@ -3285,6 +3301,15 @@ const (
 	UserErrorCodeAlwaysKeyEvent UserErrorCode = "ALWAYS_KEY_EVENT"
 	// The address is neither an IP address nor a network in CIDR notation.
 	UserErrorCodeInvalidNetwork UserErrorCode = "INVALID_NETWORK"
+	// The text is not the code of a country by ISO 3166-1.
+	UserErrorCodeInvalidCountry UserErrorCode = "INVALID_COUNTRY"
+	// The text is not the path of a page, or a pattern of such paths. The patterns of a list have at most 100 wildcards together, and 1,024
+	// characters in patterns with several wildcards.
+	UserErrorCodeInvalidPath UserErrorCode = "INVALID_PATH"
+	// A site has at most 50 excluded paths.
+	UserErrorCodeTooManyPaths UserErrorCode = "TOO_MANY_PATHS"
+	// The number of visitors is not from 1 to 100.
+	UserErrorCodeInvalidSmallGroup UserErrorCode = "INVALID_SMALL_GROUP"
 	// The site has reached its limit of 200 excluded addresses.
 	UserErrorCodeTooManyNetworks UserErrorCode = "TOO_MANY_NETWORKS"
 	// The sitekey has more than 50 networks of its owner's own.
@@ -3419,6 +3444,10 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeEventNotRegistered,
 	UserErrorCodeAlwaysKeyEvent,
 	UserErrorCodeInvalidNetwork,
+	UserErrorCodeInvalidCountry,
+	UserErrorCodeInvalidPath,
+	UserErrorCodeTooManyPaths,
+	UserErrorCodeInvalidSmallGroup,
 	UserErrorCodeTooManyNetworks,
 	UserErrorCodeTooManyExemptNetworks,
 	UserErrorCodeInvalidWork,
@@ -3473,7 +3502,7 @@ var AllUserErrorCode = []UserErrorCode{
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeCommonPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeInvalidSecondFactor, UserErrorCodeInvalidPasskey, UserErrorCodePasskeyExists, UserErrorCodeTooManyPasskeys, UserErrorCodePasskeysUnavailable, UserErrorCodeSetupExpired, UserErrorCodeNoSecondFactor, UserErrorCodeSecondFactorNeeded, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeInvalidCountry, UserErrorCodeInvalidPath, UserErrorCodeTooManyPaths, UserErrorCodeInvalidSmallGroup, UserErrorCodeTooManyNetworks, UserErrorCodeTooManyExemptNetworks, UserErrorCodeInvalidWork, UserErrorCodeInvalidNumber, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeInvalidSites, UserErrorCodeTooManyAccounts, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeInvalidTimeZone, UserErrorCodeInvalidDay, UserErrorCodeInvalidText, UserErrorCodeInvalidFilter, UserErrorCodeInvalidStep, UserErrorCodeNameTaken, UserErrorCodeTooManyAnnotations, UserErrorCodeImportInProgress, UserErrorCodeTooManyImportJobs, UserErrorCodeUploadsFull, UserErrorCodeInvalidFiles, UserErrorCodeInvalidAPIToken, UserErrorCodeUploadTooLarge, UserErrorCodeImportNotReady, UserErrorCodeImportFinished, UserErrorCodeTooManySegments, UserErrorCodeTooManyFunnels, UserErrorCodeTooManySharedLinks, UserErrorCodeSegmentInUse, UserErrorCodeInvalidExpiry, UserErrorCodeInvalidLink, UserErrorCodePasswordRequired, UserErrorCodeInvalidThreshold, UserErrorCodeInvalidDuration, UserErrorCodeConfirmationMismatch, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

@@ -1233,6 +1233,17 @@ enum UserErrorCode {
   ALWAYS_KEY_EVENT
   "The address is neither an IP address nor a network in CIDR notation."
   INVALID_NETWORK
+  "The text is not the code of a country by ISO 3166-1."
+  INVALID_COUNTRY
+  """
+  The text is not the path of a page, or a pattern of such paths. The patterns of a list have at most 100 wildcards together, and 1,024
+  characters in patterns with several wildcards.
+  """
+  INVALID_PATH
+  "A site has at most 50 excluded paths."
+  TOO_MANY_PATHS
+  "The number of visitors is not from 1 to 100."
+  INVALID_SMALL_GROUP
   "The site has reached its limit of 200 excluded addresses."
   TOO_MANY_NETWORKS
   "The sitekey has more than 50 networks of its owner's own."
@@ -1734,6 +1745,10 @@ type Installation {
   process may send them.
   """
   sendsMail: Boolean!
+  "Whether the operator has named a file of countries. Without it the detail COUNTRY of visits stays empty, and no country is excluded."
+  countries: Boolean!
+  "The shields for which the operator has named a list. Others leave nothing out."
+  shields: [Shield!]!
   "How the process that answers is configured. Null unless the caller is an operator."
   configuration: InstallationConfiguration
   "Whether mails arrive at the mail server. Null unless the caller is an operator."
@@ -3058,6 +3073,21 @@ enum ReportDimension {
   LANGUAGE
   "The range of the screen's width in CSS pixels, such as 768-991."
   SCREEN_WIDTH
+  "The country of the visitor's address, two letters by ISO 3166-1. Empty where the site does not keep it; see ` + "`" + `VisitDetail` + "`" + `."
+  COUNTRY
+  "The browser without its version, such as ` + "`" + `Firefox` + "`" + `, kept like countries."
+  BROWSER
+  "The operating system without its version, such as ` + "`" + `Android` + "`" + `, kept like countries."
+  SYSTEM
+  "The class of the device: ` + "`" + `desktop` + "`" + `, ` + "`" + `phone` + "`" + `, ` + "`" + `tablet` + "`" + ` or ` + "`" + `tv` + "`" + `, kept like countries."
+  DEVICE
+  "The hostname of the visit's first page, kept like countries."
+  HOSTNAME
+  """
+  The group of the visit's source: ` + "`" + `search` + "`" + `, ` + "`" + `social` + "`" + `, ` + "`" + `video` + "`" + `, ` + "`" + `ai assistants` + "`" + `, ` + "`" + `shopping` + "`" + `, ` + "`" + `news` + "`" + `, ` + "`" + `email` + "`" + `, ` + "`" + `advertising` + "`" + ` or ` + "`" + `other` + "`" + `.
+  Empty without a source. Groups ignore how a visit was paid for; channels are the ones of the conversion webhook.
+  """
+  SOURCE_GROUP
   "The name of an event."
   EVENT
   "The value of a property of an event: a text, a number, true or false. Null is no value. Lists and objects are not broken down."
@@ -3648,6 +3678,21 @@ type Site implements Node {
   allowPseudonymousUserId: Boolean!
   "Whether automatic events are accepted. Default: true."
   automaticEvents: Boolean!
+  "What visits keep of browsers. Default: nothing."
+  visitDetails: [VisitDetail!]!
+  "Countries whose hits are not stored, two letters by ISO 3166-1. Sorted. Needs ` + "`" + `Installation.countries` + "`" + `."
+  excludedCountries: [String!]!
+  "Pages whose hits are not stored: paths, or patterns as in ` + "`" + `MATCHES` + "`" + `. Sorted, at most 50."
+  excludedPaths: [String!]!
+  "The operator's lists by which hits are left out. Default: none."
+  shields: [Shield!]!
+  """
+  From how many visitors on a value of COUNTRY, BROWSER, SYSTEM, DEVICE, LANGUAGE or SCREEN_WIDTH has a row of its own in reports of
+  shared links. Values of fewer visitors in the period are one row, ` + "`" + `(other)` + "`" + `. 1 to 100. Default: 3.
+  """
+  smallGroup: Int!
+  "Whether members of the account see small groups as readers of shared links do. Default: false."
+  hideSmallGroups: Boolean!
   "URL to which key events are sent. Null if there is none."
   conversionWebhookUrl: String
   "Whether webhook calls are signed, that is, whether a secret is set. The secret itself cannot be read."
@@ -3825,7 +3870,7 @@ type SitePayload {
   site: Site
   """
   Errors in the input. Any mutation: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `updateSite` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_TIME_ZONE` + "`" + `, ` + "`" + `INVALID_NETWORK` + "`" + `,
-  ` + "`" + `TOO_MANY_NETWORKS` + "`" + `; ` + "`" + `deleteSite` + "`" + `: ` + "`" + `CONFIRMATION_MISMATCH` + "`" + `; ` + "`" + `restoreSite` + "`" + ` and ` + "`" + `transferSite` + "`" + `: ` + "`" + `DOMAIN_TAKEN` + "`" + `, ` + "`" + `TOO_MANY_SITES` + "`" + `;
+  ` + "`" + `TOO_MANY_NETWORKS` + "`" + `, ` + "`" + `INVALID_COUNTRY` + "`" + `, ` + "`" + `INVALID_PATH` + "`" + `, ` + "`" + `TOO_MANY_PATHS` + "`" + `, ` + "`" + `INVALID_SMALL_GROUP` + "`" + `; ` + "`" + `deleteSite` + "`" + `: ` + "`" + `CONFIRMATION_MISMATCH` + "`" + `; ` + "`" + `restoreSite` + "`" + ` and ` + "`" + `transferSite` + "`" + `: ` + "`" + `DOMAIN_TAKEN` + "`" + `, ` + "`" + `TOO_MANY_SITES` + "`" + `;
   ` + "`" + `addSiteDomain` + "`" + ` and ` + "`" + `setSiteDomains` + "`" + `: ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `OWN_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `; ` + "`" + `removeSiteDomain` + "`" + `: ` + "`" + `INVALID_DOMAIN` + "`" + `;
   ` + "`" + `registerEvent` + "`" + ` and ` + "`" + `setRegisteredEvents` + "`" + `: ` + "`" + `INVALID_EVENT_NAME` + "`" + `, ` + "`" + `RESERVED_EVENT_NAME` + "`" + `, ` + "`" + `TOO_MANY_EVENTS` + "`" + `; ` + "`" + `markKeyEvent` + "`" + ` and
   ` + "`" + `setKeyEvents` + "`" + `: ` + "`" + `EVENT_NOT_REGISTERED` + "`" + `; ` + "`" + `unmarkKeyEvent` + "`" + `: ` + "`" + `ALWAYS_KEY_EVENT` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + `: ` + "`" + `INVALID_URL` + "`" + `,
@@ -3853,6 +3898,40 @@ input UpdateSiteInput {
   timeZone: String
   "The complete list of addresses whose hits are not stored: IP addresses, or networks such as ` + "`" + `2001:db8::/32` + "`" + `. At most 200."
   excludedAddresses: [String!]
+  "The complete list of what visits keep of browsers from now on. What earlier visits kept stays until it is deleted."
+  visitDetails: [VisitDetail!]
+  "The complete list of countries whose hits are not stored, two letters by ISO 3166-1, in upper or lower case."
+  excludedCountries: [String!]
+  "The complete list of pages whose hits are not stored: paths such as ` + "`" + `/admin/**` + "`" + `, as in ` + "`" + `MATCHES` + "`" + `. At most 50."
+  excludedPaths: [String!]
+  "The complete list of the operator's lists by which hits are left out."
+  shields: [Shield!]
+  "From how many visitors on a value has a row of its own in reports of shared links. 1 to 100."
+  smallGroup: Int
+  "Whether members of the account see small groups as readers of shared links do."
+  hideSmallGroups: Boolean
+}
+
+"What a visit keeps of the browser that opened it: values that many visitors share. Server-side events have none of them."
+enum VisitDetail {
+  "The country of the address, by a file that the operator names. It stays empty without one; see ` + "`" + `Installation.countries` + "`" + `."
+  COUNTRY
+  "The family of the browser, without its version."
+  BROWSER
+  "The operating system, without its version."
+  SYSTEM
+  "The class of the device: desktop, phone, tablet or television."
+  DEVICE
+  "The hostname of the first page: the site's domain, an extra domain, or a subdomain."
+  HOSTNAME
+}
+
+"A list of the operator, by which hits are left out. See ` + "`" + `Installation.shields` + "`" + `."
+enum Shield {
+  "Hits whose referrer is a page that advertises itself in reports."
+  REFERRER_SPAM
+  "Hits from networks of data centres, where programs run and few people are."
+  DATA_CENTRES
 }
 
 "Input of ` + "`" + `deleteSite` + "`" + `."
@@ -5452,6 +5531,10 @@ func (ec *executionContext) childFields_Installation(ctx context.Context, field 
 		return ec.fieldContext_Installation_firstAccount(ctx, field)
 	case "sendsMail":
 		return ec.fieldContext_Installation_sendsMail(ctx, field)
+	case "countries":
+		return ec.fieldContext_Installation_countries(ctx, field)
+	case "shields":
+		return ec.fieldContext_Installation_shields(ctx, field)
 	case "configuration":
 		return ec.fieldContext_Installation_configuration(ctx, field)
 	case "mail":
@@ -6340,6 +6423,18 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 		return ec.fieldContext_Site_allowPseudonymousUserId(ctx, field)
 	case "automaticEvents":
 		return ec.fieldContext_Site_automaticEvents(ctx, field)
+	case "visitDetails":
+		return ec.fieldContext_Site_visitDetails(ctx, field)
+	case "excludedCountries":
+		return ec.fieldContext_Site_excludedCountries(ctx, field)
+	case "excludedPaths":
+		return ec.fieldContext_Site_excludedPaths(ctx, field)
+	case "shields":
+		return ec.fieldContext_Site_shields(ctx, field)
+	case "smallGroup":
+		return ec.fieldContext_Site_smallGroup(ctx, field)
+	case "hideSmallGroups":
+		return ec.fieldContext_Site_hideSmallGroups(ctx, field)
 	case "conversionWebhookUrl":
 		return ec.fieldContext_Site_conversionWebhookUrl(ctx, field)
 	case "conversionWebhookSigned":

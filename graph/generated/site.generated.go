@@ -25,6 +25,11 @@ type SiteResolver interface {
 	KeyEvents(ctx context.Context, obj *model.Site) ([]string, error)
 	ExcludedAddresses(ctx context.Context, obj *model.Site) ([]string, error)
 
+	VisitDetails(ctx context.Context, obj *model.Site) ([]model.VisitDetail, error)
+	ExcludedCountries(ctx context.Context, obj *model.Site) ([]string, error)
+	ExcludedPaths(ctx context.Context, obj *model.Site) ([]string, error)
+	Shields(ctx context.Context, obj *model.Site) ([]model.Shield, error)
+
 	ConversionWebhookURL(ctx context.Context, obj *model.Site) (*string, error)
 	ConversionWebhookSigned(ctx context.Context, obj *model.Site) (bool, error)
 	OldWebhookSecretValidUntil(ctx context.Context, obj *model.Site) (*model.Instant, error)
@@ -981,6 +986,144 @@ func (ec *executionContext) _Site_automaticEvents(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_Site_automaticEvents(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Site", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _Site_visitDetails(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_visitDetails(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Site().VisitDetails(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.VisitDetail) graphql.Marshaler {
+			return ec.marshalNVisitDetail2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetailᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Site_visitDetails(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Site", field, true, true, "VisitDetail")
+}
+
+func (ec *executionContext) _Site_excludedCountries(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_excludedCountries(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Site().ExcludedCountries(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Site_excludedCountries(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Site", field, true, true, "String")
+}
+
+func (ec *executionContext) _Site_excludedPaths(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_excludedPaths(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Site().ExcludedPaths(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Site_excludedPaths(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Site", field, true, true, "String")
+}
+
+func (ec *executionContext) _Site_shields(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_shields(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Site().Shields(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.Shield) graphql.Marshaler {
+			return ec.marshalNShield2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShieldᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Site_shields(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Site", field, true, true, "Shield")
+}
+
+func (ec *executionContext) _Site_smallGroup(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_smallGroup(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SmallGroup, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Site_smallGroup(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Site", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Site_hideSmallGroups(ctx context.Context, field graphql.CollectedField, obj *model.Site) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Site_hideSmallGroups(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HideSmallGroups, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Site_hideSmallGroups(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Site", field, false, false, "Boolean")
 }
 
@@ -2944,7 +3087,7 @@ func (ec *executionContext) unmarshalInputUpdateSiteInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"siteId", "name", "measureSiteSearch", "measureEcommerce", "allowPseudonymousUserId", "automaticEvents", "timeZone", "excludedAddresses"}
+	fieldsInOrder := [...]string{"siteId", "name", "measureSiteSearch", "measureEcommerce", "allowPseudonymousUserId", "automaticEvents", "timeZone", "excludedAddresses", "visitDetails", "excludedCountries", "excludedPaths", "shields", "smallGroup", "hideSmallGroups"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -3007,6 +3150,48 @@ func (ec *executionContext) unmarshalInputUpdateSiteInput(ctx context.Context, o
 				return it, err
 			}
 			it.ExcludedAddresses = data
+		case "visitDetails":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("visitDetails"))
+			data, err := ec.unmarshalOVisitDetail2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetailᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.VisitDetails = data
+		case "excludedCountries":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("excludedCountries"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExcludedCountries = data
+		case "excludedPaths":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("excludedPaths"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExcludedPaths = data
+		case "shields":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("shields"))
+			data, err := ec.unmarshalOShield2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShieldᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Shields = data
+		case "smallGroup":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("smallGroup"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SmallGroup = data
+		case "hideSmallGroups":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("hideSmallGroups"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.HideSmallGroups = data
 		}
 	}
 	return it, nil
@@ -3308,6 +3493,40 @@ func (ec *executionContext) _Site(ctx context.Context, sel ast.SelectionSet, obj
 			}
 		case "automaticEvents":
 			out.Values[i] = ec._Site_automaticEvents(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "visitDetails":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Site_visitDetails(ctx, field, obj)
+				})
+		case "excludedCountries":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Site_excludedCountries(ctx, field, obj)
+				})
+		case "excludedPaths":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Site_excludedPaths(ctx, field, obj)
+				})
+		case "shields":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Site_shields(ctx, field, obj)
+				})
+		case "smallGroup":
+			out.Values[i] = ec._Site_smallGroup(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "hideSmallGroups":
+			out.Values[i] = ec._Site_hideSmallGroups(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -3776,6 +3995,62 @@ func (ec *executionContext) unmarshalNSetSitePlanInput2githubᚗcomᚋtallygate�
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield(ctx context.Context, v any) (model.Shield, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := unmarshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield[tmp]
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield(ctx context.Context, sel ast.SelectionSet, v model.Shield) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(marshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield[v])
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "Shield!")
+	}
+	return res
+}
+
+var (
+	unmarshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield = map[string]model.Shield{
+		"REFERRER_SPAM": model.ShieldReferrerSpam,
+		"DATA_CENTRES":  model.ShieldDataCentres,
+	}
+	marshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield = map[model.Shield]string{
+		model.ShieldReferrerSpam: "REFERRER_SPAM",
+		model.ShieldDataCentres:  "DATA_CENTRES",
+	}
+)
+
+func (ec *executionContext) unmarshalNShield2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShieldᚄ(ctx context.Context, v any) ([]model.Shield, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]model.Shield, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNShield2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShieldᚄ(ctx context.Context, sel ast.SelectionSet, v []model.Shield) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNSite2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSiteᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.Site) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -3913,6 +4188,68 @@ func (ec *executionContext) marshalNUsage2ᚖgithubᚗcomᚋtallygateᚋtallygat
 	return ec._Usage(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail(ctx context.Context, v any) (model.VisitDetail, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := unmarshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail[tmp]
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail(ctx context.Context, sel ast.SelectionSet, v model.VisitDetail) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(marshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail[v])
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "VisitDetail!")
+	}
+	return res
+}
+
+var (
+	unmarshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail = map[string]model.VisitDetail{
+		"COUNTRY":  model.DetailCountry,
+		"BROWSER":  model.DetailBrowser,
+		"SYSTEM":   model.DetailSystem,
+		"DEVICE":   model.DetailDevice,
+		"HOSTNAME": model.DetailHostname,
+	}
+	marshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail = map[model.VisitDetail]string{
+		model.DetailCountry:  "COUNTRY",
+		model.DetailBrowser:  "BROWSER",
+		model.DetailSystem:   "SYSTEM",
+		model.DetailDevice:   "DEVICE",
+		model.DetailHostname: "HOSTNAME",
+	}
+)
+
+func (ec *executionContext) unmarshalNVisitDetail2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetailᚄ(ctx context.Context, v any) ([]model.VisitDetail, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]model.VisitDetail, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNVisitDetail2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetailᚄ(ctx context.Context, sel ast.SelectionSet, v []model.VisitDetail) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalOCreateSitePayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐCreateSitePayload(ctx context.Context, sel ast.SelectionSet, v *CreateSitePayload) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -3932,6 +4269,42 @@ func (ec *executionContext) marshalOSetSitePlanPayload2ᚖgithubᚗcomᚋtallyga
 		return graphql.Null
 	}
 	return ec._SetSitePlanPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOShield2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShieldᚄ(ctx context.Context, v any) ([]model.Shield, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]model.Shield, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOShield2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShieldᚄ(ctx context.Context, sel ast.SelectionSet, v []model.Shield) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNShield2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐShield(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalOSite2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐSite(ctx context.Context, sel ast.SelectionSet, v *model.Site) graphql.Marshaler {
@@ -4000,6 +4373,42 @@ func (ec *executionContext) marshalOUsage2ᚖgithubᚗcomᚋtallygateᚋtallygat
 		return graphql.Null
 	}
 	return ec._Usage(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOVisitDetail2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetailᚄ(ctx context.Context, v any) ([]model.VisitDetail, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]model.VisitDetail, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOVisitDetail2ᚕgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetailᚄ(ctx context.Context, sel ast.SelectionSet, v []model.VisitDetail) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 100, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNVisitDetail2githubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐVisitDetail(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 // endregion ***************************** type.gotpl *****************************

@@ -11,7 +11,10 @@ import (
 
 func (r *queryResolver) Installation(ctx context.Context) (*generated.Installation, error) {
 	open, first, err := r.auth.SignUpsOpen(ctx)
-	return &generated.Installation{SignUps: open, FirstAccount: first, SendsMail: r.auth.SendsMail()}, err
+	return &generated.Installation{
+		SignUps: open, FirstAccount: first, SendsMail: r.auth.SendsMail(),
+		Countries: r.configuration.Countries, Shields: orEmpty(r.configuration.Shields),
+	}, err
 }
 
 // InstallationHealth is Installation.health for callers that need an error without the right.

@@ -52,6 +52,9 @@ type Configuration struct {
 	MailServer      bool
 	Redis           bool
 	RetentionMonths int // 0: without limit
+
+	Countries bool           // the operator has named a file of countries
+	Shields   []model.Shield // with a list
 }
 
 // Resolver holds what the resolvers use.

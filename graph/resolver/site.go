@@ -400,3 +400,19 @@ func (r *mutationResolver) SetSitePlan(
 	usage, err := siteUsage(ctx, site)
 	return &generated.SetSitePlanPayload{SiteID: &input.SiteID, Plan: &input.Plan, Usage: usage}, err
 }
+
+func (r *siteResolver) ExcludedCountries(_ context.Context, obj *model.Site) ([]string, error) {
+	return orEmpty(obj.ExcludedCountries), nil
+}
+
+func (r *siteResolver) ExcludedPaths(_ context.Context, obj *model.Site) ([]string, error) {
+	return orEmpty(obj.ExcludedPaths), nil
+}
+
+func (r *siteResolver) VisitDetails(_ context.Context, obj *model.Site) ([]model.VisitDetail, error) {
+	return orEmpty(obj.VisitDetails), nil
+}
+
+func (r *siteResolver) Shields(_ context.Context, obj *model.Site) ([]model.Shield, error) {
+	return orEmpty(obj.Shields), nil
+}

@@ -35,6 +35,12 @@ func (r *mutationResolver) UpdateSite(
 		AllowPseudonymousUserID: input.AllowPseudonymousUserID,
 		AutomaticEvents:         input.AutomaticEvents,
 		TimeZone:                input.TimeZone,
+		VisitDetails:            listOf(input.VisitDetails),
+		ExcludedCountries:       listOf(input.ExcludedCountries),
+		ExcludedPaths:           listOf(input.ExcludedPaths),
+		Shields:                 listOf(input.Shields),
+		SmallGroup:              input.SmallGroup,
+		HideSmallGroups:         input.HideSmallGroups,
 	}
 
 	if input.ExcludedAddresses != nil {
@@ -49,6 +55,15 @@ func (r *mutationResolver) UpdateSite(
 
 	member, siteID := granted(ctx)
 	return r.changed(ctx, r.sites.UpdateSite(ctx, member.AccountID, siteID, update))
+}
+
+// listOf returns a list that was given, and nil for one that was omitted or null.
+func listOf[T ~string](given []T) *model.List[T] {
+	if given == nil {
+		return nil
+	}
+	list := model.List[T](given)
+	return &list
 }
 
 func (r *mutationResolver) AddSiteDomain(

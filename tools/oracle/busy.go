@@ -15,6 +15,7 @@ import (
 // popular and many rare paths, referrers and campaigns, and some visits with events or a user id.
 type Busy struct {
 	random                  *rand.Rand
+	clients                 *rand.Rand
 	paths, hosts, campaigns *rand.Zipf
 	rows                    segment.Rows // of the day in progress
 }
@@ -31,8 +32,8 @@ const (
 func NewBusy(seed uint64) *Busy {
 	r := rand.New(rand.NewPCG(seed, 41))
 	return &Busy{
-		random: r,
-		paths:  rand.NewZipf(r, 1.2, 4, busyPaths-1), hosts: rand.NewZipf(r, 1.3, 2, busyHosts-1),
+		random: r, clients: rand.New(rand.NewPCG(seed, 42)),
+		paths: rand.NewZipf(r, 1.2, 4, busyPaths-1), hosts: rand.NewZipf(r, 1.3, 2, busyHosts-1),
 		campaigns: rand.NewZipf(r, 1.2, 2, busyCampaigns-1),
 	}
 }
@@ -94,7 +95,7 @@ func (b *Busy) addVisit(key segment.VisitKey, start model.Instant) {
 // visit returns a visit without its page views.
 func (b *Busy) visit(key segment.VisitKey, start model.Instant) segment.Visit {
 	r := b.random
-	v := segment.Visit{VisitKey: key, StartedAt: start, Channel: "direct"}
+	v := segment.Visit{VisitKey: key, StartedAt: start, Channel: "direct", Client: b.client()}
 	if r.IntN(20) == 0 {
 		v.UserID = fmt.Sprintf("%016d", r.IntN(busyUsers))
 	}
@@ -109,6 +110,19 @@ func (b *Busy) visit(key segment.VisitKey, start model.Instant) segment.Visit {
 		v.Name = fmt.Sprintf("campaign-%d", b.campaigns.Uint64())
 	}
 	return v
+}
+
+// client returns what a visit keeps of its browser. It has random numbers of its own, so that rows of
+// before it had clients stay the same.
+func (b *Busy) client() model.Client {
+	r := b.clients
+	return model.Client{
+		Country: model.Countries[min(int(r.ExpFloat64()*20), len(model.Countries)-1)],
+		Browser: model.Browsers[min(int(r.ExpFloat64()*3), len(model.Browsers)-1)],
+		System:  model.Systems[min(int(r.ExpFloat64()*3), len(model.Systems)-1)],
+		Device:  model.Devices[r.IntN(len(model.Devices))],
+		Host:    [...]string{"shop.example", "www.shop.example", "shop.de"}[r.IntN(3)],
+	}
 }
 
 // BusyPath returns the path of a number below 20,000; small numbers are popular.

@@ -30,8 +30,11 @@ type naive struct {
 	until  time.Time
 }
 
-// viewed are the dimensions that visits have by their page views.
-var viewed = map[scan.Dimension]bool{scan.EntryPage: true, scan.ExitPage: true, scan.Language: true, scan.Width: true}
+// viewed are the dimensions that visits have by their page views, or by another hit of a browser.
+var viewed = map[scan.Dimension]bool{
+	scan.EntryPage: true, scan.ExitPage: true, scan.Language: true, scan.Width: true, scan.Country: true,
+	scan.Browser: true, scan.System: true, scan.Device: true, scan.Host: true,
+}
 
 type naiveRow struct {
 	scan.Figures
@@ -311,6 +314,18 @@ func attribute(v *naiveVisit, by scan.Dimension) string {
 		return ""
 	case scan.Language:
 		return first.Language
+	case scan.Country:
+		return v.Client.Country
+	case scan.Browser:
+		return string(v.Client.Browser)
+	case scan.System:
+		return string(v.Client.System)
+	case scan.Device:
+		return string(v.Client.Device)
+	case scan.Host:
+		return v.Client.Host
+	case scan.SourceGroup:
+		return string(model.GroupOfSource(attribute(v, scan.Source)))
 	default:
 		return model.WidthRangeName(first.Width)
 	}
@@ -359,7 +374,7 @@ func (n *naive) visit(v *naiveVisit) {
 	}
 	for i, b := range n.q.Breakdowns {
 		switch {
-		case b.By <= scan.Width || b.By >= scan.DayOfWeek:
+		case b.By < scan.Page || b.By >= scan.DayOfWeek:
 			begin(n.row(i, n.valuesOf(v, b)[0]))
 		}
 		exit := attribute(v, scan.ExitPage)
@@ -401,7 +416,7 @@ func (n *naive) view(v *naiveVisit, view segment.View, begin func(*naiveRow)) {
 			begin(n.row(i, view.Path))
 		case b.By >= scan.DayOfWeek:
 			add(n.row(i, n.timeOf(view.At, b.By)))
-		case b.By <= scan.Width:
+		case b.By < scan.Page:
 			add(n.row(i, attribute(v, b.By)))
 		}
 	}

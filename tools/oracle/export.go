@@ -36,6 +36,12 @@ type Row struct {
 	Msclkid   string
 	UserID    string `json:"user_id"`
 
+	Country  string
+	Browser  model.Browser
+	System   model.System
+	Device   model.Device
+	Hostname string
+
 	// Of a page view.
 	Language string
 	Width    string `json:"screen_width"`
@@ -124,7 +130,8 @@ func (d *days) meet(r *Row) error {
 
 	v := &segment.Visit{StartedAt: model.At(r.StartedAt), UserID: string(user), Channel: r.Channel, Referrer: r.Referrer,
 		Campaign: model.Campaign{Source: r.Source, Medium: r.Medium, Name: r.Campaign, Content: r.Content, Term: r.Term,
-			Gclid: r.Gclid, Gbraid: r.Gbraid, Wbraid: r.Wbraid, Fbclid: r.Fbclid, Msclkid: r.Msclkid}}
+			Gclid: r.Gclid, Gbraid: r.Gbraid, Wbraid: r.Wbraid, Fbclid: r.Fbclid, Msclkid: r.Msclkid},
+		Client: model.Client{Country: r.Country, Browser: r.Browser, System: r.System, Device: r.Device, Host: r.Hostname}}
 	copy(v.Visitor[:], visitor)
 	d.visits[r.visit()] = v
 	return nil

@@ -45,10 +45,10 @@ func storeDay(ctx context.Context, tx *db.CellTx, siteID int64, rows *segment.Ro
 	for i := range rows.Visits {
 		v := &rows.Visits[i]
 		exec(`INSERT INTO visits (site_id, day, visitor, n, started_at, last_pageview_at, pageviews, channel, user_id,
-  attribution)
-VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?)`,
+  attribution, client)
+VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?)`,
 			siteID, rows.Day, word(v.Visitor), v.N, v.StartedAt, v.StartedAt, model.Channel(v.Channel).Number(),
-			[]byte(v.UserID), model.PackAttribution(v.Referrer, &v.Campaign))
+			[]byte(v.UserID), model.PackAttribution(v.Referrer, &v.Campaign), v.Client.Pack())
 	}
 
 	for i := range rows.Views {

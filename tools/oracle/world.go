@@ -59,6 +59,9 @@ func addVisit(r *rand.Rand, rows *segment.Rows, key segment.VisitKey, start mode
 	v.Source, v.Medium, v.Name = pick("", "", "news"), pick("", "mail"), pick("", "spring")
 	v.Content, v.Term = pick("", "top"), pick("", "shoes")
 	v.Gclid, v.Msclkid, v.Fbclid = pick("", "", "g1"), pick("", "", "m1"), pick("", "", "f1")
+	v.Client = model.Client{Country: pick("", "DE", "CH"), Browser: model.Browser(pick("", "Chrome", "Firefox")),
+		System: model.System(pick("Windows", "iOS")), Device: model.Device(pick("", "desktop", "phone")),
+		Host: pick("", "shop.example", "www.shop.example")}
 	rows.Visits = append(rows.Visits, v)
 
 	last := (rows.Day + 1).Start() - 1

@@ -170,7 +170,9 @@ var dimensions = map[string]scan.Dimension{
 	"PAGE": scan.Page, "ENTRY_PAGE": scan.EntryPage, "EXIT_PAGE": scan.ExitPage, "CHANNEL": scan.Channel,
 	"SOURCE": scan.Source, "REFERRER": scan.Referrer, "UTM_SOURCE": scan.UTMSource, "UTM_MEDIUM": scan.UTMMedium,
 	"UTM_CAMPAIGN": scan.UTMCampaign, "UTM_CONTENT": scan.UTMContent, "UTM_TERM": scan.UTMTerm,
-	"AD_PLATFORM": scan.ClickID, "LANGUAGE": scan.Language, "SCREEN_WIDTH": scan.Width, "EVENT": scan.Event,
+	"AD_PLATFORM": scan.ClickID, "LANGUAGE": scan.Language, "SCREEN_WIDTH": scan.Width, "COUNTRY": scan.Country,
+	"BROWSER": scan.Browser, "SYSTEM": scan.System, "DEVICE": scan.Device, "HOSTNAME": scan.Host,
+	"SOURCE_GROUP": scan.SourceGroup, "EVENT": scan.Event,
 	"PROPERTY": scan.Property, "DAY_OF_WEEK": scan.DayOfWeek, "HOUR_OF_DAY": scan.HourOfDay,
 }
 

@@ -24,7 +24,7 @@ import (
 // Dimension is what visits, page views or events are broken down by.
 type Dimension uint8
 
-// The dimensions. Those up to Width are of the visit.
+// The dimensions. Those up to SourceGroup are of the visit.
 const (
 	EntryPage Dimension = iota
 	ExitPage
@@ -39,6 +39,12 @@ const (
 	ClickID
 	Language
 	Width
+	Country
+	Browser
+	System
+	Device
+	Host
+	SourceGroup
 	Page
 	Event
 	Property // of Breakdown.Property, of events named Breakdown.Event or of all
@@ -54,6 +60,13 @@ var fields = [...]segment.Field{
 	Referrer: segment.Referrer, UTMSource: segment.UTMSource, UTMMedium: segment.UTMMedium,
 	UTMCampaign: segment.UTMCampaign, UTMContent: segment.UTMContent, UTMTerm: segment.UTMTerm,
 	ClickID: segment.ClickID, Language: segment.Language, Width: segment.Width,
+	Country: segment.Country, Browser: segment.Browser, System: segment.System, Device: segment.Device,
+	Host: segment.Host, SourceGroup: segment.SourceGroup,
+}
+
+// isOfBrowser reports whether only visits with a hit of a browser have a value of the dimension.
+func isOfBrowser(by Dimension) bool {
+	return by == EntryPage || by == ExitPage || by == Language || by == Width || by >= Country && by <= Host
 }
 
 // Breakdown asks for one row per value of a dimension.

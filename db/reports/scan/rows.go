@@ -20,7 +20,7 @@ type Rows struct {
 	imported map[string]Figures // in addition to the counted ones
 
 	// viewed leaves out the row of the empty value if it has no visitors: visits that only server events
-	// opened have neither pages nor a language nor a width.
+	// opened have no pages, and nothing of a browser.
 	viewed bool
 }
 
@@ -28,7 +28,7 @@ type Rows struct {
 func newRows(by Dimension, t *table, texts []string, number func(value string) (uint32, bool)) *Rows {
 	r := &Rows{
 		texts: texts, number: number, buckets: t.buckets, visitorBuckets: t.visitorBuckets,
-		viewed: by == EntryPage || by == ExitPage || by == Language || by == Width,
+		viewed: isOfBrowser(by),
 	}
 	for i := range max(len(r.buckets), len(r.visitorBuckets)) {
 		if _, ok := r.at(i); ok {

@@ -31,6 +31,8 @@ type DayBuilder struct {
 	visitOf map[VisitKey]int32 // place in visits
 	origins []origin
 	known   map[origin]Origin
+	clients []client
+	met     map[client]Client
 
 	visits []visitRow
 	views  []viewRow
@@ -43,12 +45,20 @@ type Origin int32
 
 // origin is what a visit's referrer and campaign say.
 type origin struct {
-	source, referrer, utmSource, medium, campaign, content, term, clickID Text
+	source, group, referrer, utmSource, medium, campaign, content, term, clickID Text
+}
+
+// Client is what a visit keeps of its browser, a number of the DayBuilder.
+type Client int32
+
+type client struct {
+	country, browser, system, device, host Text
 }
 
 type visitRow struct {
 	key       VisitKey
 	origin    Origin
+	client    Client
 	user      Text
 	channel   Text
 	startedAt model.Instant
@@ -105,7 +115,7 @@ func buildDay(
 func newDayBuilder(day model.Day, limits Limits, kept *kept, budget int) *DayBuilder {
 	return &DayBuilder{
 		vocabulary: newVocabulary(limits, kept), day: day, budget: budget,
-		visitOf: make(map[VisitKey]int32), known: make(map[origin]Origin),
+		visitOf: make(map[VisitKey]int32), known: make(map[origin]Origin), met: make(map[client]Client),
 	}
 }
 
@@ -132,8 +142,10 @@ func (d *DayBuilder) text(f Field, text []byte) Text {
 // census, which counts the texts of each visit: see Counts.
 func (d *DayBuilder) Origin(referrer string, c *model.Campaign) Origin {
 	text := func(f Field, text string) Text { return d.text(f, []byte(text)) }
+	source := sourceOf(referrer, c)
 	o := origin{
-		source: text(Source, sourceOf(referrer, c)), referrer: text(Referrer, referrer), utmSource: text(UTMSource, c.Source),
+		source: text(Source, source), group: text(SourceGroup, string(model.GroupOfSource(source))),
+		referrer: text(Referrer, referrer), utmSource: text(UTMSource, c.Source),
 		medium: text(UTMMedium, c.Medium), campaign: text(UTMCampaign, c.Name), content: text(UTMContent, c.Content),
 		term: text(UTMTerm, c.Term), clickID: text(ClickID, platformOf(c)),
 	}
@@ -147,14 +159,35 @@ func (d *DayBuilder) Origin(referrer string, c *model.Campaign) Origin {
 	return n
 }
 
-// Counts reports whether the builder only counts texts, so that Origin must be called for each visit.
+// Client returns the number of what a visit keeps of its browser. For equal ones, see Origin.
+func (d *DayBuilder) Client(c *model.Client) Client {
+	text := func(f Field, text string) Text { return d.text(f, []byte(text)) }
+	of := client{
+		country: text(Country, c.Country), browser: text(Browser, string(c.Browser)), system: text(System, string(c.System)),
+		device: text(Device, string(c.Device)), host: text(Host, c.Host),
+	}
+
+	n, known := d.met[of]
+	if !known {
+		n = Client(len(d.clients))
+		d.clients = append(d.clients, of)
+		d.met[of] = n
+	}
+	return n
+}
+
+// Counts reports whether the builder only counts texts, so that Origin and Client must be called for each
+// visit.
 func (d *DayBuilder) Counts() bool { return d.census != nil }
 
 // AddVisit adds a visit.
-func (d *DayBuilder) AddVisit(key VisitKey, startedAt model.Instant, userID []byte, channel string, from Origin) {
+func (d *DayBuilder) AddVisit(
+	key VisitKey, startedAt model.Instant, userID []byte, channel string, from Origin, of Client,
+) {
 	d.visitOf[key] = int32(len(d.visits))
 	d.visits = append(d.visits, visitRow{
-		key: key, startedAt: startedAt, user: d.text(User, userID), channel: d.text(Channel, []byte(channel)), origin: from,
+		key: key, startedAt: startedAt, user: d.text(User, userID), channel: d.text(Channel, []byte(channel)),
+		origin: from, client: of,
 	})
 	d.check()
 }
@@ -247,7 +280,7 @@ func (d *DayBuilder) addProperties(object []byte) (added uint8) {
 
 // The memory of a row in bytes: in the builder, and in the columns that are made of it.
 const (
-	visitBytes    = 250
+	visitBytes    = 280
 	viewBytes     = 70
 	eventBytes    = 94
 	propertyBytes = 24
@@ -376,6 +409,7 @@ func (d *DayBuilder) addAttributesTo(b *builder, v *visitRow, views []int32) {
 	o := &d.origins[v.origin]
 	b.put(Channel, v.channel)
 	b.put(Source, o.source)
+	b.put(SourceGroup, o.group)
 	b.put(Referrer, o.referrer)
 	b.put(UTMSource, o.utmSource)
 	b.put(UTMMedium, o.medium)
@@ -384,6 +418,13 @@ func (d *DayBuilder) addAttributesTo(b *builder, v *visitRow, views []int32) {
 	b.put(UTMTerm, o.term)
 	b.put(ClickID, o.clickID)
 	b.put(User, b.user)
+
+	c := &d.clients[v.client]
+	b.put(Country, c.country)
+	b.put(Browser, c.browser)
+	b.put(System, c.system)
+	b.put(Device, c.device)
+	b.put(Host, c.host)
 
 	// A visit that only events opened has no page view.
 	var first, last viewRow

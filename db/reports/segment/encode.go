@@ -10,8 +10,12 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Version is the version of the form, which every part carries.
-const Version = 2
+// Version is the version of the form, which every part carries. Parts of version 2 have the same form
+// without the columns and dictionaries of addedFields.
+const (
+	Version       = 3
+	versionBefore = 2
+)
 
 // Part is one of the encoded pieces of a segment. A piece is a head and the columns of one table. All
 // numbers are little-endian. The head has 16 bytes:

@@ -10,7 +10,8 @@ const MaxProperties = 30
 
 // Limits bound the texts of a segment, so that its memory follows its rows and not what clients send.
 // Beyond a limit the most frequent texts keep rows of their own, and all others are Other. Channels,
-// ad platforms and screen widths have few values, and user ids must stay distinct: they have no limit.
+// ad platforms, screen widths, countries and the like have few values, and user ids must stay distinct:
+// they have no limit.
 type Limits struct {
 	Names        int // names of properties
 	ValuesOf     int // values of one property
@@ -62,7 +63,7 @@ var MonthLimits = Limits{
 // isBounded reports whether Limits.Texts or Limits.Currencies bounds a domain.
 func isBounded(domain Field) bool {
 	switch domain {
-	case Channel, ClickID, Width, User, PropName, PropValue:
+	case Channel, ClickID, Width, User, PropName, PropValue, Country, Browser, System, Device, SourceGroup:
 		return false
 	default:
 		return true

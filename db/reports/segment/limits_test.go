@@ -260,7 +260,7 @@ func TestCounterKeepsFrequentTexts(t *testing.T) {
 func TestBuildWithinItsBudget(t *testing.T) {
 	build := func(budget int) error {
 		_, err := segment.BuildDay(t.Context(), day, budget, func(d *segment.DayBuilder) error {
-			d.AddVisit(key(1, 1), at(day, 0), nil, "direct", d.Origin("", &model.Campaign{}))
+			d.AddVisit(key(1, 1), at(day, 0), nil, "direct", d.Origin("", &model.Campaign{}), d.Client(&model.Client{}))
 			for i := range 100_000 {
 				d.AddEvent(key(1, 1), at(day, 0), int64(i), []byte("signup"), []byte("/"), nil, 0, nil)
 				if err := d.Err(); err != nil {

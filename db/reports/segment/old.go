@@ -90,10 +90,13 @@ func (s *Segment) readOldColumns(c *oldColumns, part Part) {
 }
 
 func (s *Segment) readOldFields(c *oldColumns, t table) {
-	for f := range fieldCount {
+	for f := range addedFields {
 		if f.table() == t {
 			s.Columns[f] = c.column("f" + strconv.Itoa(int(f)))
 		}
+	}
+	if t == visits {
+		s.addFields()
 	}
 }
 
@@ -111,7 +114,7 @@ func (s *Segment) readOldTexts(c *oldColumns) {
 		c.fail("texts are missing")
 		return
 	}
-	for f := range fieldCount {
+	for f := range addedFields {
 		if f.Domain() == f {
 			s.Texts[f] = []string{""}
 		}
@@ -120,13 +123,14 @@ func (s *Segment) readOldTexts(c *oldColumns) {
 	begin := uint32(0)
 	for i, domain := range domains {
 		end := ends[i]
-		if domain >= uint8(fieldCount) || Field(domain).Domain() != Field(domain) || end < begin || int(end) > len(texts.data) {
+		if domain >= uint8(addedFields) || Field(domain).Domain() != Field(domain) || end < begin || int(end) > len(texts.data) {
 			c.fail("a text out of range")
 			return
 		}
 		s.Texts[domain] = append(s.Texts[domain], unsafe.String(unsafe.SliceData(texts.data[begin:]), end-begin))
 		begin = end
 	}
+	s.addTexts()
 }
 
 // oldColumn is a column of a record batch.

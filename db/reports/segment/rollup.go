@@ -9,7 +9,7 @@ import (
 
 // rollupVersion is the version of the form of rollups. A rollup of another version is not used:
 // its figures are counted from the segment's columns.
-const rollupVersion = 1
+const rollupVersion = 2
 
 // Rollup holds figures of a segment that are counted already: those of each local day within each
 // UTC day. Figures of local days add up, because a visitor counts once on each. The values are
@@ -157,7 +157,7 @@ func (r *Rollup) Add(span Span, t *Totals) {
 func (r *Rollup) Spans() []Span { return r.spans }
 
 // IsRolledUp reports whether rollups have the rows of a field.
-func IsRolledUp(f Field) bool { return f < User || f == Path }
+func IsRolledUp(f Field) bool { return f.table() == visits && f != User || f == Path }
 
 // Encode returns the stored form.
 func (r *Rollup) Encode() []byte {

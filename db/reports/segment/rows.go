@@ -32,6 +32,7 @@ type Visit struct {
 	UserID    string // keyed hash, 16 bytes; empty for none
 	Channel   string
 	Referrer  string // host and path; empty for none
+	Client    model.Client
 	model.Campaign
 }
 
@@ -69,7 +70,7 @@ func Build(rows Rows) (*Segment, error) {
 func (r *Rows) addTo(d *DayBuilder) error {
 	for i := range r.Visits {
 		v := &r.Visits[i]
-		d.AddVisit(v.VisitKey, v.StartedAt, []byte(v.UserID), v.Channel, d.Origin(v.Referrer, &v.Campaign))
+		d.AddVisit(v.VisitKey, v.StartedAt, []byte(v.UserID), v.Channel, d.Origin(v.Referrer, &v.Campaign), d.Client(&v.Client))
 	}
 
 	for i := range r.Views {

@@ -18,7 +18,7 @@ import (
 // the field's domain.
 type Field uint8
 
-// The fields of a visit, then those of a page view, an event and a property.
+// The fields of a visit, of a page view, an event and a property, then further fields of a visit.
 const (
 	Channel     Field = iota
 	Source            // utm_source or, without one, the referring host
@@ -40,8 +40,18 @@ const (
 	Currency          // of an event with a value
 	PropName          // of a flat property
 	PropValue         //
+	Country           // what the visit keeps of its browser, see model.Client
+	Browser           //
+	System            //
+	Device            //
+	Host              //
+	SourceGroup       // see model.GroupOfSource
 	fieldCount
 )
+
+// addedFields is the first field that segments of version 2 do not have. Stored rollups number fields,
+// so later fields come last.
+const addedFields = Country
 
 // table is the kind of row that a field belongs to.
 type table uint8
@@ -57,7 +67,7 @@ const (
 // table returns the kind of row that carries the field.
 func (f Field) table() table {
 	switch {
-	case f <= User:
+	case f <= User || f >= addedFields:
 		return visits
 	case f == Path:
 		return views
