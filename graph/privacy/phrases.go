@@ -18,6 +18,7 @@ type phrases struct {
 	DeviceTitle                       string
 	Script                            string // host
 	NoCookie, ScriptReads, DoNotTrack string
+	Queries, QueriesSearch            string
 	ServerEvents, ServerOptOut        string
 
 	StoredTitle                                         string
