@@ -3753,6 +3753,15 @@ type Site implements Node {
   scriptTag: String!
   "What a Content-Security-Policy of the site's pages must allow, one directive per item."
   cspLines: [String!]!
+  """
+  A text about the measurement for the site's privacy policy, as Markdown. It follows the site's settings: read it again after a
+  change. Brackets mark what the owner must complete or check. It covers neither captchas nor imported figures. It is not legal
+  advice.
+  """
+  privacyText(
+    "The language of the text."
+    language: Language! = EN
+  ): String! @cost(add: 10)
   "The IANA name of the time zone whose days reports show. Default: ` + "`" + `UTC` + "`" + `."
   timeZone: String!
   "When the site was created."
@@ -4737,7 +4746,7 @@ extend type User {
   lastAccount: Account
 }
 
-"A language of mails."
+"A language of mails and of ` + "`" + `Site.privacyText` + "`" + `."
 enum Language {
   "English."
   EN
@@ -6470,6 +6479,8 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 		return ec.fieldContext_Site_scriptTag(ctx, field)
 	case "cspLines":
 		return ec.fieldContext_Site_cspLines(ctx, field)
+	case "privacyText":
+		return ec.fieldContext_Site_privacyText(ctx, field)
 	case "timeZone":
 		return ec.fieldContext_Site_timeZone(ctx, field)
 	case "createdAt":

@@ -111,6 +111,6 @@ func configuration(c *config.Config) resolver.Configuration {
 	return resolver.Configuration{
 		Version: version.Read().String(),
 		BaseURL: string(c.BaseURL), Roles: roles, Signups: c.Signups, MailServer: c.SMTPURL != "", Redis: c.RedisURL != "",
-		RetentionMonths: c.RetentionMonths,
+		RetentionMonths: c.RetentionMonths, ReportMonths: c.ReportMonths,
 	}
 }
