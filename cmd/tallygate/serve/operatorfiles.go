@@ -137,22 +137,6 @@ func reloadWarning(s operatorfile.State) string {
 		s.Built.UTC().Format(time.DateOnly))
 }
 
-// CountryFile is what the control plane shows of the database of countries.
-type CountryFile struct {
-	IsConfigured bool      // the setting names a file
-	Built        time.Time // of the database in use; zero if this process has not opened it
-}
-
-// CountryFile returns the state of the database of countries now. A process without the data role knows
-// only whether it is configured, if it has the same settings as the data nodes.
-func (a *App) CountryFile() CountryFile {
-	file := CountryFile{IsConfigured: a.config.GeoFile != ""}
-	if a.files.countries != nil {
-		file.Built = a.files.countries.State().Built
-	}
-	return file
-}
-
 var (
 	fileAgeDesc = prometheus.NewDesc("tallygate_operator_file_age_seconds",
 		"Age of the data of a file of the operator that is in use, by the file's setting: since a database of countries was built, "+
