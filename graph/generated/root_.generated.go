@@ -1394,6 +1394,11 @@ enum ErrorCode {
   INVALID_ARGUMENT
   "A report would read more than 50 million page views. Choose a shorter period."
   TOO_EXPENSIVE
+  """
+  So few visitors match a report's filters by COUNTRY, BROWSER, SYSTEM, DEVICE, LANGUAGE or SCREEN_WIDTH that it would be about them.
+  See ` + "`" + `Site.smallGroup` + "`" + `.
+  """
+  GROUP_TOO_SMALL
   "Status 400. The query has a syntax error."
   PARSE_FAILED
   "Status 400. The query or its variables do not match the schema."
@@ -2189,7 +2194,7 @@ type SiteOverview {
   5,000 page views and events of the period, and of the one compared with, an eighth more for each breakdown and funnel, or 500
   points for each quarter of a second and 1 for each 64 KB of values if that is more, in addition to the complexity. An equal report
   within 10 seconds gets the same answer and costs its complexity alone; ` + "`" + `asOf` + "`" + ` says until when it counts. Fails with
-  ` + "`" + `INVALID_ARGUMENT` + "`" + ` for an invalid period, filter or funnel, with ` + "`" + `TOO_EXPENSIVE` + "`" + ` beyond 50 million page views or 128 MB of memory,
+  ` + "`" + `INVALID_ARGUMENT` + "`" + ` for an invalid period, filter or funnel, with ` + "`" + `GROUP_TOO_SMALL` + "`" + ` where small groups are hidden, with ` + "`" + `TOO_EXPENSIVE` + "`" + ` beyond 50 million page views or 128 MB of memory,
   and with ` + "`" + `UNAVAILABLE` + "`" + ` while days of the period are not counted yet, as after an update.
   """
   report(
@@ -2472,7 +2477,7 @@ type ReportMetrics {
   conversionRate: Float
   "Revenue by currency, sorted by currency."
   revenue: [ReportRevenue!]!
-  "The figures of the period compared with. Null without ` + "`" + `compare` + "`" + `, and in ` + "`" + `comparison` + "`" + ` itself."
+  "The figures of the period compared with. Null without ` + "`" + `compare` + "`" + `, in ` + "`" + `comparison` + "`" + ` itself, and for a small group that is not shown."
   comparison: ReportMetrics
 }
 
@@ -2526,7 +2531,7 @@ type ReportRowConnection {
   imported: ImportedFigures!
   """
   Whether the row ` + "`" + `(other)` + "`" + ` counts together what has no row of its own: values of a day beyond a limit, the least frequent ones, see
-  docs/limits.md. Totals contain them.
+  docs/limits.md, and small groups of visitors, see ` + "`" + `Site.smallGroup` + "`" + `. Totals contain them.
   """
   hasOther: Boolean!
 }
