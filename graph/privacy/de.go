@@ -98,7 +98,9 @@ var german = phrases{
 	DeriveBrowser:     "den Namen des Browsers abzuleiten",
 	DeriveSystem:      "den Namen des Betriebssystems abzuleiten",
 	DeriveDevice:      "die Klasse des Geräts abzuleiten",
-	NotStored:         "Die IP-Adresse und die Browserkennung werden nicht gespeichert.",
+	Hints: "Für das, was er ableitet, liest der Server auch drei Kopfzeilen, die manche Browser mit jeder Anfrage senden " +
+		"(`Sec-CH-UA`, `Sec-CH-UA-Platform`, `Sec-CH-UA-Mobile`), und speichert sie nicht.",
+	NotStored: "Die IP-Adresse und die Browserkennung werden nicht gespeichert.",
 	NothingOfBrowser: "Von Besuchen werden weder Land noch Browser, Betriebssystem oder Klasse des Geräts " +
 		"gespeichert.",
 

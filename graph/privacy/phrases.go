@@ -43,7 +43,7 @@ type phrases struct {
 	CountryNotStored                          string // follows the sentence before
 	DataCentres                               string
 	DeriveBrowser, DeriveSystem, DeriveDevice string
-	NotStored, NothingOfBrowser               string
+	Hints, NotStored, NothingOfBrowser        string
 
 	DurationTitle                    string
 	RowsForever, RowsOneMonth        string

@@ -231,7 +231,7 @@ func (t *text) address() {
 		when(f.keeps(model.DetailSystem), t.DeriveSystem),
 		when(f.keeps(model.DetailDevice), t.DeriveDevice),
 	)
-	t.paragraph(t.NotStored, when(!f.keepsBrowser(), t.NothingOfBrowser))
+	t.paragraph(when(f.keepsAgent(), t.Hints), t.NotStored, when(!f.keepsBrowser(), t.NothingOfBrowser))
 }
 
 func (t *text) excludedCountries() string {

@@ -193,6 +193,7 @@ var signs = []struct {
 	{name: "BROWSER", off: without(model.DetailBrowser), en: `Firefox|name of the browser|, browser`, de: `Firefox|Namen? des Browsers|, Browser`},
 	{name: "SYSTEM", off: without(model.DetailSystem), en: `Android|name of the operating system|, operating`, de: `Android|Namen? des Betriebssystems|, Betriebs`},
 	{name: "DEVICE", off: without(model.DetailDevice), en: `tablet|class of`, de: `Tablet|Klasse`},
+	{name: "agent", off: func(f *Facts) { f.Details = []model.VisitDetail{model.DetailCountry} }, en: `Sec-CH`, de: `Sec-CH`},
 	{name: "HOSTNAME", off: without(model.DetailHostname), en: `host name`, de: `Hostname`},
 	{name: "search", off: func(f *Facts) { f.SiteSearch = false }, en: `search terms?|searches`, de: `Suchbegriff|Suchen `},
 	{name: "automatic events", off: func(f *Facts) { f.AutomaticEvents = false }, en: `clicks|90 %|search terms?|searches`, de: `Klicks|90 %|Suchbegriff|Suchen `},
