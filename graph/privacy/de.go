@@ -18,8 +18,9 @@ var german = phrases{
 	NoCookie: "Das Skript setzt keine Cookies und speichert nichts auf Ihrem Gerät, und es liest weder Cookies noch " +
 		"andere Speicher Ihres Browsers.",
 	ScriptReads: "Von Ihrem Gerät sendet es die Breite des Bildschirms und die Sprache des Browsers, und keine anderen " +
-		"Eigenschaften. Parameter von Adressen sendet es nicht, ausgenommen Kampagnenwerte, Klick-IDs und " +
-		"Suchbegriffe, soweit sie unten genannt sind.",
+		"Eigenschaften.",
+	Queries:       "Von den Parametern der Adressen werden nur Kampagnenwerte und Klick-IDs gemessen.",
+	QueriesSearch: "Von den Parametern der Adressen werden nur Kampagnenwerte, Klick-IDs und Suchbegriffe gemessen.",
 	DoNotTrack: "Ist in Ihrem Browser „Do Not Track“ oder „Global Privacy Control“ eingeschaltet, so sendet das Skript " +
 		"nichts.",
 	ServerEvents: "Auch unser eigener Server kann dem Analyseserver Ereignisse melden. Dabei sendet er die IP-Adresse und " +
@@ -31,7 +32,7 @@ var german = phrases{
 	StoredTitle: "Was gespeichert wird",
 	OfPageview:  "Von jedem Seitenaufruf:",
 	Time:        "seine Zeit",
-	Path:        "der Pfad der Seite, also ihre Adresse ohne Parameter und ohne Sprungmarke",
+	Path:        "der Pfad der Seite, zum Beispiel /ueber-uns, ohne Parameter und Sprungmarke ihrer Adresse",
 	Language:    "die Sprache des Browsers, als zwei Buchstaben",
 	Width:       "die Breite des Bildschirms als einer von sieben Bereichen, zum Beispiel 768 bis 991 Pixel",
 	Engagement:  "wie lange die Seite sichtbar war und wie weit sie gescrollt wurde",
@@ -52,7 +53,7 @@ var german = phrases{
 	Browser:     "der Name des Browsers ohne seine Version, zum Beispiel Firefox",
 	System:      "der Name des Betriebssystems ohne seine Version, zum Beispiel Android",
 	Device:      "die Klasse des Geräts: Desktop, Telefon, Tablet oder Fernseher",
-	VisitUserID: "eine pseudonyme Nutzer-ID, falls unsere Seiten eine gesendet haben",
+	VisitUserID: "eine pseudonyme Nutzer-ID, falls unsere Website eine gesendet hat",
 	OfEvent: "Von den folgenden Ereignissen: ihre Zeit, die Seite, der Besuch und die hier genannten Werte. Wir " +
 		"speichern diese Ereignisse:",
 	Links: "Klicks auf Links zu anderen Websites, mit dem Host der anderen Website, und Klicks auf Links zu Dateien, " +
@@ -61,15 +62,15 @@ var german = phrases{
 	Search:      "Suchen auf unserer Website, mit dem Suchbegriff von höchstens 100 Zeichen",
 	Shop: "das Ansehen eines Produkts, das Legen in den Warenkorb, der Beginn einer Bestellung, Käufe und Erstattungen, " +
 		"mit Nummer, Name, Preis und Menge der Produkte, Bestellnummer, Betrag und Währung, und mit weiteren Werten, " +
-		"die unsere Seiten hinzufügen",
-	OwnEvents:        "eigene Ereignisse, mit den Werten, die unsere Seiten ihnen hinzufügen: %s.",
+		"die unsere Website hinzufügt",
+	OwnEvents:        "eigene Ereignisse, mit den Werten, die unsere Website ihnen hinzufügt: %s.",
 	OwnEventsMeaning: "was diese Ereignisse bedeuten und welche Werte sie haben",
 	NoEvents:         "Außer Seitenaufrufen werden keine Ereignisse gespeichert.",
-	UserID: "Unsere Seiten können eine pseudonyme Nutzer-ID senden, die durch ein Hashverfahren (SHA-256) aus Ihrem " +
-		"Nutzernamen oder einem ähnlichen Merkmal berechnet wird. Der Analyseserver speichert davon einen weiteren Hash, " +
-		"der mit einem geheimen Schlüssel gebildet wird und auf jeder Website anders ist. Mit dieser ID werden Ihre " +
-		"Besuche an verschiedenen Tagen als Besuche eines Nutzers gezählt.",
-	UserIDWhen: "wann Ihre Seiten die ID senden, und woraus sie berechnet wird",
+	UserID: "Unsere Website kann eine pseudonyme Nutzer-ID senden: einen Hash (SHA-256) eines Merkmals Ihres Nutzerkontos. " +
+		"Der Analyseserver speichert davon einen weiteren Hash, der mit einem geheimen Schlüssel gebildet wird und auf " +
+		"jeder Website anders ist. Mit dieser ID werden Ihre Besuche an verschiedenen Tagen als Besuche eines Nutzers " +
+		"gezählt.",
+	UserIDWhen: "wann Ihre Website die ID sendet, und woraus sie berechnet wird",
 	Refused: "Nachrichten, die nicht angenommen werden, zum Beispiel Nachrichten von Suchrobotern, werden nach Tag und " +
 		"Grund gezählt; Namen von Ereignissen, die nicht angenommen werden, bleiben 30 Tage gespeichert.",
 	ExcludedPaths: "Nachrichten von einigen unserer Seiten werden nicht gespeichert.",
@@ -81,7 +82,7 @@ var german = phrases{
 	Hash: "Aus beiden und aus der Nummer der Website berechnet der Server mit einem Hash mit Schlüssel (HMAC-SHA-256) ein " +
 		"Pseudonym von 64 Bit. Es gilt für einen Tag (UTC) und ist auf jeder Website anders.",
 	DaySalt: "Der Schlüssel wird aus einem geheimen Schlüssel des Servers, dem Datum und einem Zufallswert des Tages " +
-		"gebildet. Der Zufallswert wird gelöscht, wenn seit dem Ende des Tages 24 Stunden vergangen sind. Danach kann " +
+		"gebildet. Der Zufallswert wird gelöscht, sobald seit dem Ende des Tages 24 Stunden vergangen sind. Danach kann " +
 		"das Pseudonym nicht mehr aus IP-Adresse und Browserkennung berechnet werden.",
 	DaysApart: "Weil das Pseudonym jeden Tag wechselt, werden Besuche an verschiedenen Tagen nicht verbunden.",
 	DaysApartWithUserID: "Weil das Pseudonym jeden Tag wechselt, werden Besuche an verschiedenen Tagen nicht verbunden, " +
@@ -97,7 +98,9 @@ var german = phrases{
 	DeriveBrowser:     "den Namen des Browsers abzuleiten",
 	DeriveSystem:      "den Namen des Betriebssystems abzuleiten",
 	DeriveDevice:      "die Klasse des Geräts abzuleiten",
-	NotStored:         "Die IP-Adresse und die Browserkennung werden nicht gespeichert.",
+	Hints: "Für das, was er ableitet, liest der Server auch drei Kopfzeilen, die manche Browser mit jeder Anfrage senden " +
+		"(`Sec-CH-UA`, `Sec-CH-UA-Platform`, `Sec-CH-UA-Mobile`), und speichert sie nicht.",
+	NotStored: "Die IP-Adresse und die Browserkennung werden nicht gespeichert.",
 	NothingOfBrowser: "Von Besuchen werden weder Land noch Browser, Betriebssystem oder Klasse des Geräts " +
 		"gespeichert.",
 
@@ -108,13 +111,14 @@ var german = phrases{
 		"gespeichert und danach gelöscht.",
 	RowsMonths: "Besuche, Seitenaufrufe und Ereignisse werden für den laufenden Kalendermonat und die %d Monate davor " +
 		"gespeichert und danach gelöscht.",
-	ReportsForever: "Woraus Berichte gezählt werden, wird ohne feste Frist gespeichert. Es enthält die Werte der " +
-		"Besuche, Seitenaufrufe und Ereignisse, ohne das Pseudonym.",
-	ReportsOneMonth: "Woraus Berichte gezählt werden, wird für den laufenden und den vorigen Kalendermonat gespeichert. " +
-		"Es enthält die Werte der Besuche, Seitenaufrufe und Ereignisse, ohne das Pseudonym.",
-	ReportsMonths: "Woraus Berichte gezählt werden, wird für den laufenden Kalendermonat und die %d Monate davor " +
-		"gespeichert. Es enthält die Werte der Besuche, Seitenaufrufe und Ereignisse, ohne das Pseudonym.",
-	SaltDuration:   "Der Zufallswert eines Tages wird gelöscht, wenn seit dem Ende des Tages 24 Stunden vergangen sind.",
+	ReportsForever: "Kopien dieser Werte ohne das Pseudonym, aus denen Berichte gezählt werden, werden ohne feste Frist " +
+		"gespeichert.",
+	ReportsOneMonth: "Kopien dieser Werte ohne das Pseudonym, aus denen Berichte gezählt werden, werden für den laufenden " +
+		"und den vorigen Kalendermonat gespeichert.",
+	ReportsMonths: "Kopien dieser Werte ohne das Pseudonym, aus denen Berichte gezählt werden, werden für den laufenden " +
+		"Kalendermonat und die %d Monate davor gespeichert.",
+	SaltDuration: "Der Zufallswert eines Tages wird von einer stündlichen Aufgabe gelöscht, sobald seit dem Ende des Tages " +
+		"24 Stunden vergangen sind.",
 	CountsDuration: "Zahlen von Nachrichten je Tag oder Monat, die keinen einzelnen Besucher betreffen, werden bis zu 25 Monate gespeichert.",
 	TransactionDuration: "Bestellnummern werden mit ihren Zeiten gespeichert, bis die Daten der Website gelöscht werden, damit kein Kauf " +
 		"doppelt zählt.",
@@ -139,9 +143,9 @@ var german = phrases{
 	ExportUserID:    "Auch die Nutzer-ID gehört zu diesen Werten.",
 	ReceiverPurpose: "wer diesen Server betreibt, und zu welchem Zweck",
 	SmallGroups: "Wenn wir Berichte durch einen Link teilen, werden Werte der folgenden Arten, die weniger als %d Besucher " +
-		"haben, nur zusammen gezeigt: %s.",
+		"des Zeitraums haben, nur zusammen gezeigt: %s.",
 	SmallGroupsForAll: "In unseren eigenen Berichten und in Berichten, die wir durch einen Link teilen, werden Werte der " +
-		"folgenden Arten, die weniger als %d Besucher haben, nur zusammen gezeigt: %s.",
+		"folgenden Arten, die weniger als %d Besucher des Zeitraums haben, nur zusammen gezeigt: %s.",
 	LanguageNoun: "Sprache",
 	WidthNoun:    "Breite des Bildschirms",
 	CountryNoun:  "Land",
@@ -153,7 +157,7 @@ var german = phrases{
 	Interest: "Wir messen auf der Grundlage berechtigter Interessen (Art. 6 Abs. 1 lit. f DSGVO). Unser Interesse ist, zu " +
 		"wissen, wie unsere Website genutzt wird, und sie zu verbessern, mit wenigen Daten.",
 	InterestCheck: "dies ist ein Vorschlag; ob er für Ihre Website zutrifft, und ob Klick-IDs und die Werte, die Ihre " +
-		"Seiten senden, eine andere Grundlage brauchen",
+		"Website sendet, eine andere Grundlage brauchen",
 	UserIDBasis: "Nutzer-IDs verbinden Besuche an mehreren Tagen mit einer Person, die Sie vielleicht kennen; nennen Sie " +
 		"Ihre Rechtsgrundlage, zum Beispiel eine Einwilligung (Art. 6 Abs. 1 lit. a DSGVO)",
 	ShopBasis: "Bestellnummern verbinden einen Besuch mit einem Kunden, den Sie kennen; nennen Sie Ihre Rechtsgrundlage",
@@ -171,6 +175,6 @@ var german = phrases{
 	Assignable: "In der Regel können wir Ihnen die gespeicherten Daten nicht zuordnen, weil sie weder Ihren Namen noch Ihre " +
 		"IP-Adresse enthalten (Art. 11 DSGVO).",
 	AssignableWithUserID: "Die Besuche, die Ihre Nutzer-ID tragen, können wir finden und mit ihren Seitenaufrufen und " +
-		"Ereignissen löschen. Andere Daten können wir Ihnen in der Regel nicht zuordnen, weil sie weder Ihren Namen noch " +
+		"Ereignissen löschen. Der Vermerk über die Löschung enthält den Hash der Nutzer-ID 30 Tage. Andere Daten können wir Ihnen in der Regel nicht zuordnen, weil sie weder Ihren Namen noch " +
 		"Ihre IP-Adresse enthalten (Art. 11 DSGVO).",
 }

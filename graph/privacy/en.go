@@ -18,9 +18,10 @@ var english = phrases{
 	NoCookie: "The script sets no cookies and stores nothing on your device, and it reads neither cookies nor other " +
 		"storage of your browser.",
 	ScriptReads: "Of your device, it sends the width of the screen and the language of the browser, and no other " +
-		"properties. It sends no queries of addresses, except for campaign values, click ids and search terms if " +
-		"these are named below.",
-	DoNotTrack: "If Do Not Track or Global Privacy Control is on in your browser, the script sends nothing.",
+		"properties.",
+	Queries:       "Of the queries of addresses, only campaign values and click ids are measured.",
+	QueriesSearch: "Of the queries of addresses, only campaign values, click ids and search terms are measured.",
+	DoNotTrack:    "If Do Not Track or Global Privacy Control is on in your browser, the script sends nothing.",
 	ServerEvents: "Our own server can report events to the analytics server, too. It then sends the IP address and the " +
 		"user agent that your browser has sent to us. There these are used for the pseudonym and to decide whether the " +
 		"event is left out, and are not stored. These reports do not come from the script, so the script cannot " +
@@ -30,7 +31,7 @@ var english = phrases{
 	StoredTitle: "What is stored",
 	OfPageview:  "Of each page view:",
 	Time:        "its time",
-	Path:        "the path of the page, which is its address without the query and the fragment",
+	Path:        "the path of the page, such as /about, without the query and the fragment of its address",
 	Language:    "the language of the browser, as two letters",
 	Width:       "the width of the screen as one of seven ranges, such as 768 to 991 pixels",
 	Engagement:  "for how long the page was in view, and how far it was scrolled",
@@ -50,7 +51,7 @@ var english = phrases{
 	Browser:     "the name of the browser without its version, such as Firefox",
 	System:      "the name of the operating system without its version, such as Android",
 	Device:      "the class of the device: desktop, phone, tablet or TV",
-	VisitUserID: "a pseudonymous user id, if our pages have sent one",
+	VisitUserID: "a pseudonymous user id, if our website has sent one",
 	OfEvent: "Of the following events: their time, the page, the visit and the values named here. We store these " +
 		"events:",
 	Links: "clicks on links to other websites, with the host of the other website, and clicks on links to files, " +
@@ -59,14 +60,14 @@ var english = phrases{
 	Search:      "searches on our website, with the search term of at most 100 characters",
 	Shop: "viewing a product, adding it to the cart, the beginning of a checkout, purchases and refunds, with number, " +
 		"name, price and quantity of the products, the order number, amount and currency, and with other values that " +
-		"our pages add",
-	OwnEvents:        "events of our own, with the values that our pages add to them: %s.",
+		"our website adds",
+	OwnEvents:        "events of our own, with the values that our website adds to them: %s.",
 	OwnEventsMeaning: "what these events mean and which values they have",
 	NoEvents:         "No events other than page views are stored.",
-	UserID: "Our pages can send a pseudonymous user id, which is computed from your user name or a similar " +
-		"characteristic by a hash (SHA-256). The analytics server stores a further hash of it, which is made with a " +
-		"secret key and differs on each website. By this id your visits on different days are counted as one user's.",
-	UserIDWhen: "when your pages send the id, and from what it is computed",
+	UserID: "Our website can send a pseudonymous user id: a hash (SHA-256) of a characteristic of your user account. The " +
+		"analytics server stores a further hash of it, which is made with a secret key and differs on each website. By " +
+		"this id your visits on different days are counted as one user's.",
+	UserIDWhen: "when your website sends the id, and from what it is computed",
 	Refused: "Messages that are not accepted, such as messages of search robots, are counted by day and reason; names " +
 		"of events that are not accepted are kept for 30 days.",
 	ExcludedPaths: "Messages from some of our pages are not stored.",
@@ -78,7 +79,7 @@ var english = phrases{
 	Hash: "From both, and from the website's number, the server computes a pseudonym of 64 bits by a keyed hash " +
 		"(HMAC-SHA-256). It is valid for one day (UTC) and differs on each website.",
 	DaySalt: "The key is made of a secret key of the server, the date, and a random value of the day. The random value is " +
-		"deleted when 24 hours have passed since the end of the day. After that, the pseudonym cannot be computed " +
+		"deleted once 24 hours have passed since the end of the day. After that, the pseudonym cannot be computed " +
 		"again from an IP address and a user agent.",
 	DaysApart: "Since the pseudonym changes every day, visits on different days are not connected.",
 	DaysApartWithUserID: "Since the pseudonym changes every day, visits on different days are not connected unless they " +
@@ -94,8 +95,10 @@ var english = phrases{
 	DeriveBrowser:     "derive the name of the browser",
 	DeriveSystem:      "derive the name of the operating system",
 	DeriveDevice:      "derive the class of the device",
-	NotStored:         "The IP address and the user agent are not stored.",
-	NothingOfBrowser:  "Visits keep neither a country, nor a browser, operating system or class of device.",
+	Hints: "For what it derives, the server also reads three headers that some browsers send with each request " +
+		"(`Sec-CH-UA`, `Sec-CH-UA-Platform`, `Sec-CH-UA-Mobile`), and does not store them.",
+	NotStored:        "The IP address and the user agent are not stored.",
+	NothingOfBrowser: "Visits keep neither a country, nor a browser, operating system or class of device.",
 
 	DurationTitle: "How long it is stored",
 	RowsForever:   "Visits, page views and events are stored without a fixed end, until we have the website's data deleted.",
@@ -103,13 +106,14 @@ var english = phrases{
 		"deleted.",
 	RowsMonths: "Visits, page views and events are stored for the current calendar month and the %d months before it, " +
 		"and then deleted.",
-	ReportsForever: "What reports are counted from is stored without a fixed end. It has the values of visits, page " +
-		"views and events, without the pseudonym.",
-	ReportsOneMonth: "What reports are counted from is stored for the current and the previous calendar month. It has " +
-		"the values of visits, page views and events, without the pseudonym.",
-	ReportsMonths: "What reports are counted from is stored for the current calendar month and the %d months before it. " +
-		"It has the values of visits, page views and events, without the pseudonym.",
-	SaltDuration:        "The random value of a day is deleted when 24 hours have passed since the end of the day.",
+	ReportsForever: "Copies of these values without the pseudonym, from which reports are counted, are stored without a fixed " +
+		"end.",
+	ReportsOneMonth: "Copies of these values without the pseudonym, from which reports are counted, are stored for the " +
+		"current and the previous calendar month.",
+	ReportsMonths: "Copies of these values without the pseudonym, from which reports are counted, are stored for the " +
+		"current calendar month and the %d months before it.",
+	SaltDuration: "The random value of a day is deleted by an hourly task once 24 hours have passed since the end of the " +
+		"day.",
 	CountsDuration:      "Counts of messages by day or month, which concern no single visitor, are stored for up to 25 months.",
 	TransactionDuration: "Order numbers are stored with their times until the website's data is deleted, so that no purchase counts twice.",
 	DeliveryDuration:    "Messages to the receivers named below are stored for 30 days.",
@@ -131,10 +135,10 @@ var english = phrases{
 		"events and visits that are named above, including the pseudonym of the day.",
 	ExportUserID:    "The user id is among these values.",
 	ReceiverPurpose: "who operates this server, and for what purpose",
-	SmallGroups: "If we share reports by a link, values of the following kinds that fewer than %d visitors have are shown " +
+	SmallGroups: "If we share reports by a link, values of the following kinds that fewer than %d visitors of the period have are shown " +
 		"together only: %s.",
 	SmallGroupsForAll: "In our own reports, and in reports that we share by a link, values of the following kinds that " +
-		"fewer than %d visitors have are shown together only: %s.",
+		"fewer than %d visitors of the period have are shown together only: %s.",
 	LanguageNoun: "language",
 	WidthNoun:    "width of the screen",
 	CountryNoun:  "country",
@@ -163,7 +167,8 @@ var english = phrases{
 		"your browser.",
 	Assignable: "As a rule we cannot assign the stored data to you, because it has neither your name nor your IP address " +
 		"(Art. 11 GDPR).",
-	AssignableWithUserID: "We can find and erase the visits that carry your user id, with their page views and events. As " +
+	AssignableWithUserID: "We can find and erase the visits that carry your user id, with their page views and events. " +
+		"The record of the erasure keeps the hash of the user id for 30 days. As " +
 		"a rule we cannot assign other data to you, because it has neither your name nor your IP address (Art. 11 " +
 		"GDPR).",
 }

@@ -18,6 +18,7 @@ type phrases struct {
 	DeviceTitle                       string
 	Script                            string // host
 	NoCookie, ScriptReads, DoNotTrack string
+	Queries, QueriesSearch            string
 	ServerEvents, ServerOptOut        string
 
 	StoredTitle                                         string
@@ -42,7 +43,7 @@ type phrases struct {
 	CountryNotStored                          string // follows the sentence before
 	DataCentres                               string
 	DeriveBrowser, DeriveSystem, DeriveDevice string
-	NotStored, NothingOfBrowser               string
+	Hints, NotStored, NothingOfBrowser        string
 
 	DurationTitle                    string
 	RowsForever, RowsOneMonth        string

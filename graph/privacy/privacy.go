@@ -181,7 +181,8 @@ func (t *text) responsible() {
 func (t *text) device() {
 	f := t.f
 	t.heading("### ", t.DeviceTitle)
-	t.paragraph(fmt.Sprintf(t.Script, f.Server), t.NoCookie, t.ScriptReads, t.DoNotTrack)
+	t.paragraph(fmt.Sprintf(t.Script, f.Server), t.NoCookie, t.ScriptReads,
+		choose(f.searches(), t.QueriesSearch, t.Queries), t.DoNotTrack)
 	if f.ServerEvents {
 		t.paragraph(t.ServerEvents, t.toComplete(t.ServerOptOut))
 	}
@@ -230,7 +231,7 @@ func (t *text) address() {
 		when(f.keeps(model.DetailSystem), t.DeriveSystem),
 		when(f.keeps(model.DetailDevice), t.DeriveDevice),
 	)
-	t.paragraph(t.NotStored, when(!f.keepsBrowser(), t.NothingOfBrowser))
+	t.paragraph(when(f.keepsAgent(), t.Hints), t.NotStored, when(!f.keepsBrowser(), t.NothingOfBrowser))
 }
 
 func (t *text) excludedCountries() string {
