@@ -72,7 +72,7 @@ func (g *goatCounter) row(t *table) error {
 		return nil
 	}
 
-	// Version 1 of the export has no systems. Screens do not tell phones from tablets.
+	// Version 1 of the export has no systems. The size of a screen does not decide the class of a device.
 	one := hit{at: model.At(at), session: g.number(session), origin: from, width: model.UnknownWidth, client: g.clientOf(rawClient{
 		country: t.text("location"), browser: t.text("browser"), system: t.text("system"),
 	})}
