@@ -112,7 +112,7 @@ func kindOfSource(list map[string]SourceKind, source string) SourceKind {
 	return kindIn(list, source)
 }
 
-// SourceGroup is a group of sources in reports. Groups stand beside the contract's thirteen channels,
+// SourceGroup is a group of sources in reports. Groups stand next to the contract's thirteen channels,
 // and ignore how the visit was paid for.
 type SourceGroup string
 

@@ -13,7 +13,7 @@ import (
 // browser, system, device, language or screen width of fewer visitors in the period than Site.smallGroup.
 
 // checkGroup refuses a report by personal filters that so few visitors match that all figures would be about
-// them. Filters of the owner's segment are no reason. Nobody is hidden where least is 0.
+// them. Filters of the owner's segment are no reason. If least is 0, all groups are shown.
 func checkGroup(answer *reports.Answer, filters []model.ReportFilter, least int) error {
 	isPersonal := func(f model.ReportFilter) bool { return f.Dimension.IsPersonal() }
 	if least == 0 || !slices.ContainsFunc(filters, isPersonal) {

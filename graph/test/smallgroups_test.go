@@ -77,7 +77,7 @@ func TestSmallGroups(t *testing.T) {
 			`[{dimension: COUNTRY, values: ["DE"]}]`:                                                   "",
 			`[{dimension: COUNTRY, values: ["DE"]}, {dimension: PAGE, values: ["/"]}]`:                 "",
 			`[{dimension: PAGE, values: ["/secret"]}]`:                                                 "",
-			`[{dimension: COUNTRY, values: ["FR"]}]`:                                                   "", // nobody
+			`[{dimension: COUNTRY, values: ["FR"]}]`:                                                   "", // no visitor
 			`[{dimension: COUNTRY, values: ["UK"]}]`:                                                   "INVALID_ARGUMENT",
 			`[{dimension: COUNTRY, values: ["LI"]}, {dimension: PAGE, values: ["/secret"]}]`:           "GROUP_TOO_SMALL",
 			`[{dimension: LANGUAGE, values: [""]}, {dimension: PAGE, values: ["/secret"]}]`:            "GROUP_TOO_SMALL",
