@@ -127,7 +127,7 @@ type ImportUnused string
 // The reasons why files are not imported.
 const (
 	UnusedEmpty           ImportUnused = "empty"
-	UnusedNoSuchValues    ImportUnused = "no_such_values"
+	UnusedNoSuchValues    ImportUnused = "no_such_values" // of earlier versions, which had no browsers and countries
 	UnusedEventProperties ImportUnused = "event_properties"
 )
 

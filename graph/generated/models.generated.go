@@ -2810,7 +2810,7 @@ type ImportUnusedCode string
 const (
 	// The file has no data.
 	ImportUnusedCodeEmpty ImportUnusedCode = "EMPTY"
-	// Reports have no values of its kind, such as browsers.
+	// Reports have no values of its kind. Only in lists of imports of earlier versions.
 	ImportUnusedCodeNoSuchValues ImportUnusedCode = "NO_SUCH_VALUES"
 	// Properties of events are not imported.
 	ImportUnusedCodeEventProperties ImportUnusedCode = "EVENT_PROPERTIES"

@@ -1597,7 +1597,7 @@ type ImportPreviewFile {
 enum ImportUnusedCode {
   "The file has no data."
   EMPTY
-  "Reports have no values of its kind, such as browsers."
+  "Reports have no values of its kind. Only in lists of imports of earlier versions."
   NO_SUCH_VALUES
   "Properties of events are not imported."
   EVENT_PROPERTIES

@@ -152,13 +152,14 @@ func countryOf(text string) string {
 	return countryNames[countryKey(text)]
 }
 
-// hostOf returns the host of a page as it is stored; empty for a text that is not a host.
+// hostOf returns the host of a page as it is stored; empty for a text that is not the host of a site. A name
+// without a dot, such as localhost, is none.
 func hostOf(text string) string {
 	if unknownNames[strings.Join(words(text), "")] {
 		return ""
 	}
 	host, _, ok := model.PageAddress("https://" + strings.TrimSpace(text))
-	if !ok {
+	if !ok || !strings.Contains(host, ".") {
 		return ""
 	}
 	return host

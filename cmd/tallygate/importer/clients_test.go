@@ -176,7 +176,7 @@ func TestHosts(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "(not set)": "", "unknown": "", "example.com": "example.com", "WWW.Example.COM": "www.example.com",
 		"example.com.": "example.com", "example.com:8080": "example.com", "bücher.example": "xn--bcher-kva.example",
-		"localhost": "localhost", "two words": "", "user@example.com": "", "exa<mple.com": "", "..": "",
+		"localhost": "", "shop.localhost": "shop.localhost", "two words": "", "user@example.com": "", "exa<mple.com": "", "..": "",
 		strings.Repeat("a.", 200) + "example": "", "example.com/page": "example.com",
 	} {
 		if got := importer.HostOf(text); got != want {

@@ -264,7 +264,7 @@ func (p dayPaths) add(days *dayFilter, day model.Day, id int64) {
 	}
 }
 
-// lists returns the paths of a day in lists of the size that a call permits.
+// lists returns the paths of a day in lists of the length that a call permits.
 func (p dayPaths) lists(day model.Day) iter.Seq[map[int64]bool] {
 	return func(yield func(map[int64]bool) bool) {
 		for list := range slices.Chunk(slices.Sorted(maps.Keys(p[day])), goatList) {

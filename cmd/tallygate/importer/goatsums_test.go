@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/cmd/tallygate/importer"
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports/scan"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
@@ -21,7 +22,7 @@ import (
 const goatToken = "token-of-a-test"
 
 // goatServer is a GoatCounter site that repeats answers that GoatCounter 2.7.0 has given, by path and query, without
-// the days of zeros. change changes an answer, or returns a status other than 200; it may be nil.
+// the days of zeros. The lists of browsers, systems and locations are written in the form of its source code. change changes an answer, or returns a status other than 200; it may be nil.
 func goatServer(t *testing.T, change func(r *http.Request, answer string) (string, int)) *httptest.Server {
 	t.Helper()
 	recorded, err := os.ReadFile("testdata/goatcounter-api.json")
@@ -99,6 +100,7 @@ func TestGoatCounterSums(t *testing.T) {
 		})
 		f.wantRows(r, 5, map[string]counts{"": {11, 1, 1, 0, 0, 0}, "newsletter": {1, 0, 0, 0, 0, 0}})
 		f.wantStates(r, scan.ImportIncluded, scan.ImportIncluded, scan.ImportNoValues)
+		wantGoatCounterSumsClients(f)
 
 		second := f.report(scanDay("2026-02-02", scan.Page))
 		f.wantRows(second, 0, map[string]counts{"/": {2, 0, 2, 0, 0, 0}, "/docs": {1, 0, 1, 0, 0, 0}, "/pricing": {1, 0, 1, 0, 0, 0}})
@@ -107,6 +109,26 @@ func TestGoatCounterSums(t *testing.T) {
 		f.equal(before)
 		f.wantEmpty()
 	})
+}
+
+// wantGoatCounterSumsClients checks the counts of page views: those of all hits without those of events.
+func wantGoatCounterSumsClients(f *fixture) {
+	f.t.Helper()
+	f.wantClients(
+		map[string]counts{"NL": {14, 0, 0, 0, 0, 0}, "DE": {4, 0, 0, 0, 0, 0}, "US": {4, 0, 0, 0, 0, 0}, "": {4, 1, 1, 0, 0, 0}},
+		map[string]counts{
+			"Firefox": {7, 0, 0, 0, 0, 0}, "Chrome": {14, 0, 0, 0, 0, 0}, "Safari": {1, 0, 0, 0, 0, 0}, "Opera": {2, 0, 0, 0, 0, 0},
+			"": {2, 1, 1, 0, 0, 0},
+		},
+		map[string]counts{
+			"Windows": {9, 0, 0, 0, 0, 0}, "Linux": {4, 0, 0, 0, 0, 0}, "macOS": {3, 0, 0, 0, 0, 0}, "iOS": {9, 0, 0, 0, 0, 0},
+			"": ownVisit,
+		},
+		nil, nil,
+		map[string]counts{
+			"": {3, 1, 1, 0, 0, 0}, "search": {2, 0, 0, 0, 0, 0}, "social": {2, 0, 0, 0, 0, 0}, "other": {5, 0, 0, 0, 0, 0},
+		},
+	)
 }
 
 // scanDay asks for a single day.
@@ -131,6 +153,8 @@ func goatFake(t *testing.T, most int) *httptest.Server {
 			return `{"paths":[{"id":7}]}`, http.StatusOK
 		case "/api/v0/stats/hits":
 			return `{"hits":[{"path_id":7,"path":"/","stats":` + stats + `}]}`, http.StatusOK
+		case "/api/v0/stats/browsers", "/api/v0/stats/systems", "/api/v0/stats/locations":
+			return goatFakeClients(t, r), http.StatusOK
 		}
 		from, err := time.Parse(time.RFC3339, r.URL.Query().Get("start"))
 		if err != nil {
@@ -149,6 +173,57 @@ func goatFake(t *testing.T, most int) *httptest.Server {
 		more := len(refs) > most
 		return fmt.Sprintf(`{"stats":[%s],"more":%v}`, strings.Join(refs[:min(len(refs), most)], ","), more), http.StatusOK
 	})
+}
+
+// goatFakeClients answers with 24 views of one browser on each of the two days, in two pages of which the second one
+// repeats the first one's row. The API knows whole UTC days only.
+func goatFakeClients(t *testing.T, r *http.Request) string {
+	t.Helper()
+	query := r.URL.Query()
+	if query.Get("start")[:10] != query.Get("end")[:10] {
+		t.Errorf("%s asks for more than a day", r.URL)
+	}
+	switch day := query.Get("start")[:10]; {
+	case day != "2026-02-01" && day != "2026-02-02":
+		return `{"stats":[]}`
+	case query.Get("offset") == "":
+		return `{"more":true,"stats":[{"id":"DE","name":"Germany","count":20}]}`
+	case query.Get("offset") != "1":
+		t.Errorf("%s begins at another row", r.URL)
+	}
+	return `{"stats":[{"id":"DE","name":"Germany","count":20},{"id":"FR","name":"France","count":4}]}`
+}
+
+// TestGoatCounterClientDays checks the days of countries in time zones, and that a UTC day is left out that ends after
+// the site's own first day begins.
+func TestGoatCounterClientDays(t *testing.T) {
+	for zone, want := range map[string]string{
+		"UTC":              "2026-02-01 DE 20, 2026-02-01 FR 4, 2026-02-02 DE 20, 2026-02-02 FR 4, ",
+		"America/New_York": "2026-02-01 DE 20, 2026-02-01 FR 4, 2026-02-02 DE 20, 2026-02-02 FR 4, ",
+		"Asia/Kolkata":     "2026-02-01 DE 20, 2026-02-01 FR 4, ",
+	} {
+		location, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := goatOptions()
+		o.BeforeLocal = day("2026-02-03")
+		r, err := importer.FetchGoatCounter(t.Context(), goatFake(t, 100).URL, goatToken, location, o)
+		if err != nil {
+			t.Errorf("%s: %v", zone, err)
+			continue
+		}
+
+		var got strings.Builder
+		for i := range r.Figures {
+			if f := &r.Figures[i]; f.Dimension == model.DimensionCountry {
+				fmt.Fprintf(&got, "%v %s %d, ", f.Day, f.Value, f.Visitors)
+			}
+		}
+		if got.String() != want {
+			t.Errorf("%s: %s\nwant %s", zone, got.String(), want)
+		}
+	}
 }
 
 // TestGoatCounterZones checks that hours belong to the days of the site's time zone, and that a day with many referrers
@@ -226,6 +301,8 @@ func TestGoatCounterFaults(t *testing.T) {
 		"unknown path": {replace("stats/hits", `"path_id":170`, `"path_id":1`), `GoatCounter lists the path "/" without being asked`},
 		"more paths":   {instead("stats/hits", `{"hits":[],"more":true}`), "GoatCounter lists paths that it does not return"},
 		"scheme":       {replace("stats/toprefs", `"ref_scheme":"o"`, `"ref_scheme":"z"`), `there is no referrer scheme "z"`},
+		"browsers":     {replace("stats/browsers", `"count":`, `"count":-`), `the count of "Firefox" in browsers of 2026-02-01 is not a number`},
+		"more places":  {instead("stats/locations", `{"stats":[],"more":true}`), "GoatCounter lists more than 0 locations on 2026-02-01"},
 		"no events":    {replace("stats/toprefs", `"count":4,`, `"count":0,`), `more events than hits have the referrer "https://blog.example.org/post/7"`},
 		"many":         {replace("stats/toprefs", `"more":false`, `"more":true`), "stats/toprefs?"},
 		"no days":      {replace("stats/total", "2026-02-", "2026-03-"), "nothing to import: 4 rows are of days from 2026-02-05 on"},

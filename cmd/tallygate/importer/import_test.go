@@ -218,6 +218,7 @@ var own = counts{1, 1, 1, 0, 1, 0}
 
 func wantPlausible(f *fixture) {
 	f.t.Helper()
+	wantPlausibleClients(f)
 	r := f.report(query(scan.Page, scan.Source, scan.Channel, scan.EntryPage, scan.ExitPage, scan.Event, scan.Referrer,
 		scan.UTMCampaign, scan.DayOfWeek, scan.Language))
 	f.wantTotals(r, counts{21, 24, 40, 11, 0, 5}, 10, 7, 0, 3, 1)
@@ -295,6 +296,7 @@ func (f *fixture) wantExcluded() {
 
 func wantGoatCounter(f *fixture) {
 	f.t.Helper()
+	wantGoatCounterClients(f)
 	r := f.report(query(scan.Page, scan.Source, scan.Channel, scan.EntryPage, scan.Event, scan.Width))
 	f.wantTotals(r, counts{5, 6, 7, 4, 0, 1}, 2, 1, 1, 0, 1)
 	if r.Totals.Conversions != 1 || r.Totals.Converted != 1 {
@@ -336,6 +338,7 @@ func wantGoatCounter1(f *fixture) {
 
 func wantUmami(f *fixture) {
 	f.t.Helper()
+	wantUmamiClients(f)
 	r := f.report(query(scan.Page, scan.Source, scan.Channel, scan.Event, scan.Language, scan.UTMCampaign))
 	f.wantTotals(r, counts{4, 5, 6, 3, 0, 1}, 1, 1, 1, 0, 1)
 	f.wantRows(r, 0, map[string]counts{
@@ -355,6 +358,7 @@ func wantUmami(f *fixture) {
 
 func wantMatomo(f *fixture) {
 	f.t.Helper()
+	wantMatomoClients(f)
 	r := f.report(query(scan.Page, scan.Source, scan.Channel, scan.EntryPage, scan.ExitPage, scan.Event, scan.Language,
 		scan.UTMCampaign, scan.Referrer))
 	f.wantTotals(r, counts{21, 24, 40, 11, 0, 5}, 10, 7, 0, 3, 1)
@@ -384,6 +388,7 @@ func wantMatomo(f *fixture) {
 
 func wantGA4(f *fixture) {
 	f.t.Helper()
+	wantGA4Clients(f)
 	r := f.report(query(scan.Page, scan.Source, scan.Channel, scan.Event, scan.EntryPage))
 	f.wantTotals(r, counts{25, 30, 62, 9, 0, 3}, 10, 14, 0, 0, 1)
 	f.wantRows(r, 0, map[string]counts{"/": {24, 1, 51, 0, 1, 0}, "/pricing": {6, 0, 11, 0, 0, 0}})

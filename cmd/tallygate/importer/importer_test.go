@@ -341,7 +341,7 @@ func FuzzRead(f *testing.F) {
 			f.Add(i, filepath.Base(name), content)
 		}
 	}
-	for pattern, source := range map[string]int{"plausible/*": 0, "matomo/*": 4} {
+	for pattern, source := range map[string]int{"plausible/*": 0, "ga4/*": 3, "matomo/*": 4} {
 		for _, name := range fixtures(f, pattern) {
 			content, err := os.ReadFile(name)
 			if err != nil {
@@ -374,6 +374,23 @@ func FuzzRead(f *testing.F) {
 func wantFigure(t *testing.T, one *reports.ImportFigure) {
 	t.Helper()
 	if one.Visitors < 0 || one.Visits < 0 || one.Pageviews < 0 || !model.IsStorable(one.Value) {
+		t.Errorf("accepted %+v", one)
+	}
+
+	known := one.Value == ""
+	switch one.Dimension {
+	case model.DimensionCountry:
+		known = known || model.IsCountry(one.Value)
+	case model.DimensionBrowser:
+		known = known || slices.Contains(model.Browsers, model.Browser(one.Value))
+	case model.DimensionSystem:
+		known = known || slices.Contains(model.Systems, model.System(one.Value))
+	case model.DimensionDevice:
+		known = known || slices.Contains(model.Devices, model.Device(one.Value))
+	default:
+		known = true
+	}
+	if !known {
 		t.Errorf("accepted %+v", one)
 	}
 }
