@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Failure } from '../core/api';
 import { Action, Dialog } from '../core/dialog';
 import { t } from '../core/language';
-import { Change, dimensionText, isTime, metricText, metricValue, valueText } from '../core/metrics';
+import { Change, dimensionText, isPlain, isTime, metricText, metricValue, valueText } from '../core/metrics';
 import { go } from '../core/router';
 import { reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
@@ -262,11 +262,10 @@ function Line({ row, columns, view }: { row: Row; columns: Column[]; view: View 
   };
   const filters = withFilter(view.filters, filter);
   const text = valueText(dimension, row.value);
-  const plain = isTime(dimension) || row.onlyImported;
   return (
     <tr>
       <th scope="row" title={text === row.value ? undefined : row.value}>
-        {plain ? text : <a href={addressOf(view, { filters, all: '', order: '', search: '', property: '', event: '' })}>{text}</a>}
+        {isPlain(dimension, row) ? text : <a href={addressOf(view, { filters, all: '', order: '', search: '', property: '', event: '' })}>{text}</a>}
       </th>
       {columns.map((column) => (
         <td key={column} class="number" data-label={metricText(column)}>

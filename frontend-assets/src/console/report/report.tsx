@@ -4,7 +4,7 @@ import { Failure } from '../core/api';
 import { useQuery } from '../core/data';
 import { clock, exact, money } from '../core/format';
 import { t } from '../core/language';
-import { Change, isUnassigned, metricText, metricValue, totals } from '../core/metrics';
+import { Change, isDetail, isUnassigned, metricText, metricValue, totals } from '../core/metrics';
 import { loadModule } from '../core/modules';
 import { go, useURL } from '../core/router';
 import { Failed, Loading, Skeleton } from '../core/states';
@@ -140,6 +140,8 @@ const needsDrilldown = (view: View, first: View): boolean =>
   view.table ||
   view.tabs['events'] !== 'EVENT' ||
   view.tabs['sources'] === 'SOURCE' ||
+  isDetail(view.tabs['pages']!) ||
+  isDetail(view.tabs['audience']!) ||
   JSON.stringify(selectionOf(view)) !== JSON.stringify({ ...selectionOf(first), filters: [] });
 
 /** useKeys sets the page's shortcuts, which have Plausible's letters. Each changes the view of its time. */

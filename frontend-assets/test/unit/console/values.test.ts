@@ -46,3 +46,17 @@ table(
   },
   ({ source, want }) => assert.equal(sourceName(source), want),
 );
+
+type Metrics = typeof import('../../../src/console/core/metrics');
+type Language = typeof import('../../../src/console/core/language');
+type Countries = typeof import('../../../src/console/parts/countries');
+type Lines = typeof import('../../../src/console/site/lines');
+
+const german = load<{ default: Record<string, string> }>('console/messages/de').default;
+
+/** inLanguage loads modules that speak a language, and calls a function with them. */
+function inLanguage<R>(tag: string, run: (metrics: Metrics, countries: Countries) => R): R {
+  navigator.languages = [tag];
+  load<Language>('console/core/language').setLanguage(tag, tag === 'de' ? german : {});
+  return run(load<Metrics>('console/core/metrics'), load<Countries>('console/parts/countries'));
+}
