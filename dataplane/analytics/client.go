@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 
+	"github.com/tallygate/tallygate/dataplane/analytics/agent"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -113,6 +114,20 @@ func clientOf(r *http.Request, site *site, host, country, userAgent string) (c m
 	}
 	if keeps.hostname {
 		c.Host = host
+	}
+	if !keeps.browser && !keeps.system && !keeps.device {
+		return c
+	}
+
+	browser, system, device := agent.Of(userAgent, r.Header)
+	if keeps.browser {
+		c.Browser = browser
+	}
+	if keeps.system {
+		c.System = system
+	}
+	if keeps.device {
+		c.Device = device
 	}
 	return c
 }

@@ -164,9 +164,9 @@ func (s *shop) storeEvent(v model.Visit, e model.Event) {
 	}
 
 	err := errors.Join(
-		dbtest.Exec(s.db, `INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel, user_id, attribution)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			s.site.ID, visitor, e.At.Day(), n, e.At, v.LastPageviewAt, v.Pageviews, v.Channel.Number(), append([]byte{}, v.UserID...),
+		dbtest.Exec(s.db, `INSERT INTO visits (site_id, visitor, day, n, started_at, last_pageview_at, pageviews, channel, user_id, client, attribution)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			s.site.ID, visitor, e.At.Day(), n, e.At, v.LastPageviewAt, v.Pageviews, v.Channel.Number(), append([]byte{}, v.UserID...), v.Client.Pack(),
 			model.PackAttribution(v.Referrer, &v.Campaign)),
 		dbtest.Exec(s.db, `INSERT INTO events (site_id, at, id, visitor, n, name, path, value, currency, transaction_id, properties)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -371,6 +371,7 @@ func TestColumns(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.store(noon, model.Visit{Visitor: model.VisitorID{0xab, 7: 0xcd}, Channel: "paid search", Referrer: "www.google.com", UserID: []byte{0xfe, 15: 0x01},
+			Client:   model.Client{Country: "CH", Browser: model.SamsungInternet, System: model.Android, Device: model.Phone, Host: "shop.example"},
 			Campaign: model.Campaign{Source: "google", Medium: "cpc", Name: "=1+1", Content: "a,b", Term: "\"tea\"", Gclid: "G", Gbraid: "-B", Wbraid: "W", Fbclid: "F", Msclkid: "M"}},
 			"/shop")
 
@@ -384,6 +385,7 @@ func TestColumns(t *testing.T) {
 			"referrer": "www.google.com", "utm_source": "google", "utm_medium": "cpc", "utm_campaign": "=1+1", "utm_content": "a,b",
 			"utm_term": `"tea"`, "gclid": "G", "gbraid": "-B", "wbraid": "W", "fbclid": "F", "msclkid": "M",
 			"user_id": "fe000000000000000000000000000001",
+			"country": "CH", "browser": "Samsung Internet", "system": "Android", "device": "phone", "hostname": "shop.example",
 		}
 		if got, want := fmt.Sprint(row), fmt.Sprint(want); got != want {
 			t.Errorf("JSON row\n%s, want\n%s", got, want)
@@ -429,7 +431,8 @@ func TestEventColumns(t *testing.T) {
 		at := model.At(noon)
 		s.storeEvent(
 			model.Visit{Visitor: model.VisitorID{0xab, 7: 0xcd}, LastPageviewAt: at, Pageviews: 2, Channel: "direct",
-				UserID: []byte{0xfe, 15: 0x01}, Campaign: model.Campaign{Source: "@newsletter"}},
+				UserID: []byte{0xfe, 15: 0x01}, Campaign: model.Campaign{Source: "@newsletter"},
+				Client: model.Client{Country: "DE", Browser: model.Firefox, System: model.Linux, Device: model.Desktop, Host: "www.shop.example"}},
 			model.Event{At: at, ID: 7, Name: "refund", Path: "/return", Value: -12_340_000, Currency: "EUR", TransactionID: "=R1",
 				Properties: `{"items":[{"item_id":"a, b","price":6.17}],"note":"\"x\""}`})
 
@@ -444,7 +447,8 @@ func TestEventColumns(t *testing.T) {
 			`"visitor_id":"ab000000000000cd","visit_id":"` + visitID + `","visit_started_at":"2026-11-20T12:00:00.000000Z",` +
 			`"visit_last_pageview_at":"2026-11-20T12:00:00.000000Z","visit_pageviews":2,"channel":"direct","referrer":null,` +
 			`"utm_source":"@newsletter","utm_medium":null,"utm_campaign":null,"utm_content":null,"utm_term":null,` +
-			`"gclid":null,"gbraid":null,"wbraid":null,"fbclid":null,"msclkid":null,"user_id":"fe000000000000000000000000000001"}]
+			`"gclid":null,"gbraid":null,"wbraid":null,"fbclid":null,"msclkid":null,"user_id":"fe000000000000000000000000000001",` +
+			`"country":"DE","browser":"Firefox","system":"Linux","device":"desktop","hostname":"www.shop.example"}]
 `
 		if body != want {
 			t.Errorf("JSON\n%s, want\n%s", body, want)
@@ -457,11 +461,11 @@ func TestEventColumns(t *testing.T) {
 
 		want = "row_id,time,event,path,value,currency,transaction_id,properties,visitor_id,visit_id,visit_started_at," +
 			"visit_last_pageview_at,visit_pageviews,channel,referrer,utm_source,utm_medium,utm_campaign,utm_content,utm_term," +
-			"gclid,gbraid,wbraid,fbclid,msclkid,user_id\r\n" +
+			"gclid,gbraid,wbraid,fbclid,msclkid,user_id,country,browser,system,device,hostname\r\n" +
 			"1795176000000000-0000000000000007,2026-11-20T12:00:00.000000Z,refund,/return,-12.34,EUR,'=R1," +
 			`"{""items"":[{""item_id"":""a, b"",""price"":6.17}],""note"":""\""x\""""}",` +
 			"ab000000000000cd," + visitID + ",2026-11-20T12:00:00.000000Z,2026-11-20T12:00:00.000000Z,2,direct,," +
-			"'@newsletter,,,,,,,,,,fe000000000000000000000000000001\r\n"
+			"'@newsletter,,,,,,,,,,fe000000000000000000000000000001,DE,Firefox,Linux,desktop,www.shop.example\r\n"
 		if body != want {
 			t.Errorf("CSV\n%s, want\n%s", body, want)
 		}

@@ -1175,6 +1175,8 @@ type Report struct {
 	Answer *reports.Answer `json:"-"`
 	// The keys of the answer's funnels.
 	Funnels []string `json:"-"`
+	// Groups of fewer visitors are not shown. 0 if all are.
+	SmallGroup int `json:"-"`
 }
 
 // The period to compare with: either `kind` or `from`.
@@ -1276,7 +1278,7 @@ type ReportMetrics struct {
 	ConversionRate *float64 `json:"conversionRate,omitempty"`
 	// Revenue by currency, sorted by currency.
 	Revenue []*ReportRevenue `json:"revenue"`
-	// The figures of the period compared with. Null without `compare`, and in `comparison` itself.
+	// The figures of the period compared with. Null without `compare`, in `comparison` itself, and for a small group that is not shown.
 	Comparison *ReportMetrics `json:"comparison,omitempty"`
 }
 
@@ -1361,7 +1363,7 @@ type ReportRowConnection struct {
 	// Whether the rows contain figures that another service has counted.
 	Imported scan.ImportState `json:"imported"`
 	// Whether the row `(other)` counts together what has no row of its own: values of a day beyond a limit, the least frequent ones, see
-	// docs/limits.md. Totals contain them.
+	// docs/limits.md, and small groups of visitors, see `Site.smallGroup`. Totals contain them.
 	HasOther bool `json:"hasOther"`
 }
 
@@ -2552,6 +2554,9 @@ const (
 	ErrorCodeInvalidArgument ErrorCode = "INVALID_ARGUMENT"
 	// A report would read more than 50 million page views. Choose a shorter period.
 	ErrorCodeTooExpensive ErrorCode = "TOO_EXPENSIVE"
+	// So few visitors match a report's filters by COUNTRY, BROWSER, SYSTEM, DEVICE, LANGUAGE or SCREEN_WIDTH that it would be about them.
+	// See `Site.smallGroup`.
+	ErrorCodeGroupTooSmall ErrorCode = "GROUP_TOO_SMALL"
 	// Status 400. The query has a syntax error.
 	ErrorCodeParseFailed ErrorCode = "PARSE_FAILED"
 	// Status 400. The query or its variables do not match the schema.
@@ -2588,6 +2593,7 @@ var AllErrorCode = []ErrorCode{
 	ErrorCodeTimeout,
 	ErrorCodeInvalidArgument,
 	ErrorCodeTooExpensive,
+	ErrorCodeGroupTooSmall,
 	ErrorCodeParseFailed,
 	ErrorCodeValidationFailed,
 	ErrorCodeTooComplex,
@@ -2599,7 +2605,7 @@ var AllErrorCode = []ErrorCode{
 
 func (e ErrorCode) IsValid() bool {
 	switch e {
-	case ErrorCodeUnauthenticated, ErrorCodeForbidden, ErrorCodeAccountSuspended, ErrorCodeSecondFactorRequired, ErrorCodeRateLimited, ErrorCodeUnavailable, ErrorCodeTimeout, ErrorCodeInvalidArgument, ErrorCodeTooExpensive, ErrorCodeParseFailed, ErrorCodeValidationFailed, ErrorCodeTooComplex, ErrorCodeBadRequest, ErrorCodeTooLarge, ErrorCodeCrossOrigin, ErrorCodeInternal:
+	case ErrorCodeUnauthenticated, ErrorCodeForbidden, ErrorCodeAccountSuspended, ErrorCodeSecondFactorRequired, ErrorCodeRateLimited, ErrorCodeUnavailable, ErrorCodeTimeout, ErrorCodeInvalidArgument, ErrorCodeTooExpensive, ErrorCodeGroupTooSmall, ErrorCodeParseFailed, ErrorCodeValidationFailed, ErrorCodeTooComplex, ErrorCodeBadRequest, ErrorCodeTooLarge, ErrorCodeCrossOrigin, ErrorCodeInternal:
 		return true
 	}
 	return false

@@ -1394,6 +1394,11 @@ enum ErrorCode {
   INVALID_ARGUMENT
   "A report would read more than 50 million page views. Choose a shorter period."
   TOO_EXPENSIVE
+  """
+  So few visitors match a report's filters by COUNTRY, BROWSER, SYSTEM, DEVICE, LANGUAGE or SCREEN_WIDTH that it would be about them.
+  See ` + "`" + `Site.smallGroup` + "`" + `.
+  """
+  GROUP_TOO_SMALL
   "Status 400. The query has a syntax error."
   PARSE_FAILED
   "Status 400. The query or its variables do not match the schema."
@@ -2189,7 +2194,7 @@ type SiteOverview {
   5,000 page views and events of the period, and of the one compared with, an eighth more for each breakdown and funnel, or 500
   points for each quarter of a second and 1 for each 64 KB of values if that is more, in addition to the complexity. An equal report
   within 10 seconds gets the same answer and costs its complexity alone; ` + "`" + `asOf` + "`" + ` says until when it counts. Fails with
-  ` + "`" + `INVALID_ARGUMENT` + "`" + ` for an invalid period, filter or funnel, with ` + "`" + `TOO_EXPENSIVE` + "`" + ` beyond 50 million page views or 128 MB of memory,
+  ` + "`" + `INVALID_ARGUMENT` + "`" + ` for an invalid period, filter or funnel, with ` + "`" + `GROUP_TOO_SMALL` + "`" + ` where small groups are hidden, with ` + "`" + `TOO_EXPENSIVE` + "`" + ` beyond 50 million page views or 128 MB of memory,
   and with ` + "`" + `UNAVAILABLE` + "`" + ` while days of the period are not counted yet, as after an update.
   """
   report(
@@ -2472,7 +2477,7 @@ type ReportMetrics {
   conversionRate: Float
   "Revenue by currency, sorted by currency."
   revenue: [ReportRevenue!]!
-  "The figures of the period compared with. Null without ` + "`" + `compare` + "`" + `, and in ` + "`" + `comparison` + "`" + ` itself."
+  "The figures of the period compared with. Null without ` + "`" + `compare` + "`" + `, in ` + "`" + `comparison` + "`" + ` itself, and for a small group that is not shown."
   comparison: ReportMetrics
 }
 
@@ -2526,7 +2531,7 @@ type ReportRowConnection {
   imported: ImportedFigures!
   """
   Whether the row ` + "`" + `(other)` + "`" + ` counts together what has no row of its own: values of a day beyond a limit, the least frequent ones, see
-  docs/limits.md. Totals contain them.
+  docs/limits.md, and small groups of visitors, see ` + "`" + `Site.smallGroup` + "`" + `. Totals contain them.
   """
   hasOther: Boolean!
 }
@@ -3748,6 +3753,15 @@ type Site implements Node {
   scriptTag: String!
   "What a Content-Security-Policy of the site's pages must allow, one directive per item."
   cspLines: [String!]!
+  """
+  A text about the measurement for the site's privacy policy, as Markdown. It follows the site's settings: read it again after a
+  change. Brackets mark what the owner must complete or check. It covers neither captchas nor imported figures. It is not legal
+  advice.
+  """
+  privacyText(
+    "The language of the text."
+    language: Language! = EN
+  ): String! @cost(add: 10)
   "The IANA name of the time zone whose days reports show. Default: ` + "`" + `UTC` + "`" + `."
   timeZone: String!
   "When the site was created."
@@ -4732,7 +4746,7 @@ extend type User {
   lastAccount: Account
 }
 
-"A language of mails."
+"A language of mails and of ` + "`" + `Site.privacyText` + "`" + `."
 enum Language {
   "English."
   EN
@@ -6465,6 +6479,8 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 		return ec.fieldContext_Site_scriptTag(ctx, field)
 	case "cspLines":
 		return ec.fieldContext_Site_cspLines(ctx, field)
+	case "privacyText":
+		return ec.fieldContext_Site_privacyText(ctx, field)
 	case "timeZone":
 		return ec.fieldContext_Site_timeZone(ctx, field)
 	case "createdAt":

@@ -36,7 +36,11 @@ func (r *siteResolver) Report(
 	ctx context.Context, obj *model.Site, period *generated.ReportPeriod, filters []*generated.ReportFilterInput,
 	compare *generated.ReportComparison,
 ) (*generated.Report, error) {
-	return r.report(ctx, obj, period, reportFilters(filters), nil, compare)
+	least := 0
+	if obj.HideSmallGroups {
+		least = obj.SmallGroup
+	}
+	return r.report(ctx, obj, period, reportFilters(filters), nil, compare, least)
 }
 
 // Report adds the filters of the link's segment, which the reader cannot remove.
@@ -56,13 +60,13 @@ func (r *sharedSiteResolver) Report(
 		}
 		fixed = segment.Filters
 	}
-	return r.report(ctx, obj.View.Site, period, reportFilters(filters), fixed, compare)
+	return r.report(ctx, obj.View.Site, period, reportFilters(filters), fixed, compare, obj.View.Site.SmallGroup)
 }
 
-// report counts what the request selects of a report.
+// report counts what the request selects of a report. Groups of fewer visitors than least are not shown.
 func (r *Resolver) report(
 	ctx context.Context, site *model.Site, asked *generated.ReportPeriod, filters, fixed []model.ReportFilter,
-	compare *generated.ReportComparison,
+	compare *generated.ReportComparison, least int,
 ) (*generated.Report, error) {
 	if err := model.CheckReportFilters("filters", filters); err != nil {
 		return nil, invalidArgument("filters", firstMessage(err))
@@ -134,7 +138,11 @@ func (r *Resolver) report(
 	if err != nil {
 		return nil, err
 	}
-	report.Answer, report.AsOf = answer, answer.AsOf
+	if err := checkGroup(answer, filters, least); err != nil {
+		return nil, err
+	}
+
+	report.Answer, report.AsOf, report.SmallGroup = answer, answer.AsOf, least
 	report.Imported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.State })
 	report.SeriesImported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.Series })
 	report.Imports = importsOf(answer)

@@ -94,7 +94,8 @@ func (r *reportResolver) Breakdown(
 
 	n := slices.IndexFunc(obj.Answer.Request.Periods[0].Breakdowns, b.Same)
 	result, kind := obj.Answer.Results[0], figures.KindOf(by)
-	rows := result.Breakdowns[n]
+	shown := rowsOf(obj.Answer, n, by, obj.SmallGroup)
+	rows := shown.all[0]
 	from := int(min(skip, int64(rows.Len())))
 	if err := chargeRows(ctx, rows, orBlank(search)); err != nil {
 		return nil, err
@@ -109,8 +110,11 @@ func (r *reportResolver) Breakdown(
 	edges, nodes := make([]*generated.ReportRowEdge, len(values)), make([]*generated.ReportRow, len(values))
 	for i, value := range values {
 		metrics := figures.Metrics(obj.Answer, kind, func(result *scan.Result) scan.Figures {
-			return result.Breakdowns[n].Of(value)
+			return shown.figures(result, value)
 		})
+		if shown.isHidden(value) {
+			metrics.Comparison = nil
+		}
 		if err := requestOf(ctx).takeRow(rowBytes(value, metrics)); err != nil {
 			return nil, err
 		}

@@ -52,6 +52,7 @@ type Configuration struct {
 	MailServer      bool
 	Redis           bool
 	RetentionMonths int // 0: without limit
+	ReportMonths    int // likewise
 
 	Countries bool           // the operator has named a file of countries
 	Shields   []model.Shield // with a list

@@ -197,7 +197,7 @@ func TestRequestsThatAreWithinTheLimits(t *testing.T) {
 	}
 
 	page := `{ viewer { id email role operator createdAt account { id name createdAt members { id email role createdAt }
-		invitations { id email role } sites(first: 44) ` + selection("SiteConnection", 4, costly...) + ` } } }`
+		invitations { id email role } sites(first: 41) ` + selection("SiteConnection", 4, costly...) + ` } } }`
 
 	onSQLite(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)

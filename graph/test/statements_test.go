@@ -17,10 +17,10 @@ var everything = `query($first: Int!) { viewer { email account { name members { 
 	sites(first: $first) ` + selection("SiteConnection", 4, costly...) + ` } } }`
 
 // costly are the fields of a site that cost too much for a request that reads all other fields of 50
-// sites: whole lists, the caller's mails, and figures, which are counted site by site. nodes are the
-// same sites again.
+// sites: whole lists, the caller's mails, the privacy text, and figures, which are counted site by site.
+// nodes are the same sites again.
 var costly = []string{
-	"nodes", "deliveries", "annotations", "segments", "funnels", "sharedLinks", "imports", "importJobs", "usageHistory", "usageByDay", "unknownEvents", "reportMails", "live", "report", "reportView",
+	"nodes", "privacyText", "deliveries", "annotations", "segments", "funnels", "sharedLinks", "imports", "importJobs", "usageHistory", "usageByDay", "unknownEvents", "reportMails", "live", "report", "reportView",
 }
 
 // sites creates sites of the first account, each with an item in every list.

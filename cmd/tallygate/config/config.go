@@ -56,6 +56,9 @@ type Config struct {
 	ServerFloodBurst   int                `long:"server-flood-burst" env:"TALLYGATE_SERVER_FLOOD_BURST" default:"10000" value-name:"EVENTS"`
 	ServerFloodRate    int                `long:"server-flood-rate" env:"TALLYGATE_SERVER_FLOOD_RATE" default:"50" value-name:"EVENTS"`
 	HitWriters         int                `long:"hit-writers" env:"TALLYGATE_HIT_WRITERS" default:"1" value-name:"NUMBER"`
+	GeoFile            string             `long:"geo-file" env:"TALLYGATE_GEO_FILE" value-name:"FILE" unquote:"false" section:"Countries and lists"`
+	ReferrerSpamFile   string             `long:"referrer-spam-file" env:"TALLYGATE_REFERRER_SPAM_FILE" value-name:"FILE" unquote:"false"`
+	DataCentreFile     string             `long:"data-centre-file" env:"TALLYGATE_DATA_CENTRE_FILE" value-name:"FILE" unquote:"false"`
 	RetentionMonths    int                `long:"retention-months" env:"TALLYGATE_RETENTION_MONTHS" default:"0" value-name:"MONTHS" section:"Retention"`
 	ReportMonths       int                `long:"report-retention-months" env:"TALLYGATE_REPORT_RETENTION_MONTHS" default:"0" value-name:"MONTHS"`
 	AllowLocalDomains  commandline.Switch `long:"allow-local-domains" env:"TALLYGATE_ALLOW_LOCAL_DOMAINS" section:"Sites and webhooks"`

@@ -121,6 +121,21 @@ var Texts = map[string]Text{
 		Help: "Batches of hits that one process commits at the same time, each for sites of its own: 1 to 16. More " +
 			"than 1 requires PostgreSQL, and serves where it has more processors than one connection uses.",
 	},
+	"geo-file": {
+		Help: "Database of countries by address, as .mmdb in MaxMind's format, for sites that keep the country of a visit. " +
+			"A changed file is read within seconds. Empty: no country is known.",
+		More: "Give it to processes of the control plane, too. See [Countries and lists](operations.md#countries-and-lists).",
+	},
+	"referrer-spam-file": {
+		Help: "List of domains, one a line, that send referrer spam, with their subdomains. A changed file is read within " +
+			"seconds. Empty: none.",
+		More: "See [Countries and lists](operations.md#countries-and-lists).",
+	},
+	"data-centre-file": {
+		Help: "List of networks (CIDR) and addresses of data centres, one a line. A changed file is read within seconds. " +
+			"Empty: none.",
+		More: "See [Countries and lists](operations.md#countries-and-lists).",
+	},
 	"retention-months": {
 		Help: "Whole months before the current one for which visits, page views and events are kept: 1 to 120. 0 " +
 			"keeps everything. Months are counted from the newest stored row.",

@@ -139,7 +139,7 @@ func (e *examination) reportReadiness(line string) {
 	const action = "See the log of the running service, and docs/operations.md."
 
 	switch warning, found := strings.CutPrefix(line, "warning: "); {
-	case line == "ok":
+	case line == "ok", strings.HasPrefix(line, serve.FileLine):
 	case found:
 		e.warn("service-warning", action, "the running service reports: %s", warning)
 	default:

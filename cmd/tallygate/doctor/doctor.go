@@ -83,6 +83,7 @@ func Examine(ctx context.Context, o Options) *Report {
 		{"settings", e.checkSettings},
 		{"machine", e.checkMachine},
 		{"data folder", e.checkFolder},
+		{"countries and lists", e.checkFiles},
 		{"listeners", e.checkListeners},
 		{"database", e.checkDatabase},
 		{"Redis", e.checkRedis},

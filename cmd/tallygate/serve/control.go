@@ -111,6 +111,19 @@ func configuration(c *config.Config) resolver.Configuration {
 	return resolver.Configuration{
 		Version: version.Read().String(),
 		BaseURL: string(c.BaseURL), Roles: roles, Signups: c.Signups, MailServer: c.SMTPURL != "", Redis: c.RedisURL != "",
-		RetentionMonths: c.RetentionMonths,
+		RetentionMonths: c.RetentionMonths, ReportMonths: c.ReportMonths,
+		Countries: c.GeoFile != "", Shields: shields(c),
 	}
+}
+
+// shields returns the shields for which the settings name a list. A process without the data role knows
+// them if it has the same settings as the data nodes.
+func shields(c *config.Config) (list []model.Shield) {
+	if c.ReferrerSpamFile != "" {
+		list = append(list, model.ShieldReferrerSpam)
+	}
+	if c.DataCentreFile != "" {
+		list = append(list, model.ShieldDataCentres)
+	}
+	return list
 }

@@ -40,6 +40,10 @@ func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
 		ServerFloodBurst: a.config.ServerFloodBurst,
 		ServerFloodRate:  a.config.ServerFloodRate,
 
+		Country:      a.files.country(),
+		IsSpam:       a.files.isSpam(),
+		IsDataCentre: a.files.isDataCentre(),
+
 		Now:    time.Now,
 		Stores: stores,
 		Tracer: a.tracer,

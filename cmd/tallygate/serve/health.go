@@ -49,7 +49,7 @@ type failure struct {
 // serveHealth adds two endpoints. /healthz responds while the process runs. /readyz responds with 200
 // only while the database is readable and writable (see checkDatabase), its schema is current, it has
 // reported no damaged data to this process, and the process does not drain. The first line is then "ok", followed by a line "warning: …" for each
-// condition that an operator should check. Otherwise the first line is the reason, followed by the name
+// condition that an operator should check, and by a line "file: …" for each file of the operator. Otherwise the first line is the reason, followed by the name
 // of the check and the time since when it fails.
 func (a *App) serveHealth(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -65,6 +65,9 @@ func (a *App) serveHealth(mux *http.ServeMux) {
 		fmt.Fprintln(w, "ok")
 		for _, warning := range a.currentWarnings() {
 			fmt.Fprintln(w, "warning:", strings.ReplaceAll(warning, "\n", " "))
+		}
+		for _, file := range a.files.states() {
+			fmt.Fprintln(w, FileLine, file.Setting, "of", file.Built.UTC().Format(time.DateOnly))
 		}
 	})
 }
@@ -103,6 +106,10 @@ func (a *App) addWarnings() {
 		}
 		return ""
 	})
+
+	for _, file := range a.files.all {
+		a.warn(func() string { return reloadWarning(file.State()) })
+	}
 
 	if a.hold != nil {
 		a.warn(func() string { return a.hold.LogLost() })

@@ -38,6 +38,8 @@ type App struct {
 	keys   *secret.Keys
 	hold   *database.Hold // on the data folder; nil without one
 
+	files *OperatorFiles // empty without the data role
+
 	control, data *server            // nil without the role
 	analytics     *analytics.Service // nil without the data role
 	captcha       *captcha.Service   // nil without the data role
@@ -79,6 +81,9 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger) (_ *App, err 
 	}()
 
 	if err := Check(c); err != nil {
+		return nil, err
+	}
+	if a.files, err = OpenOperatorFiles(c, log); err != nil {
 		return nil, err
 	}
 	if a.db, a.hold, err = database.Open(ctx, c, log); err != nil {

@@ -20,7 +20,7 @@ func (a *App) Run(ctx context.Context) error {
 
 	a.warnOfExposedFiles()
 	a.warnOfPlainOrigins()
-	defer a.background(files.New(a.db).WriteBack, a.watchKeys, a.watchCertificates)()
+	defer a.background(files.New(a.db).WriteBack, a.watchKeys, a.watchCertificates, a.files.watch)()
 
 	if a.analytics != nil {
 		a.analytics.Start()

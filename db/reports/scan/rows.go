@@ -125,3 +125,19 @@ func (r *Rows) with(value string, f Figures) Figures {
 	}
 	return f
 }
+
+// WithoutSmall returns the rows with the values of fewer visitors than least together as OtherValue. The row
+// of the empty value, about which nothing is known, stays.
+func (r *Rows) WithoutSmall(least int64) *Rows {
+	grouped := &Rows{imported: make(map[string]Figures, r.length), Other: r.Other}
+	for value, f := range r.All() {
+		if value != "" && f.Visitors < least {
+			value, grouped.Other = OtherValue, true
+		}
+		sum := grouped.imported[value]
+		sum.Add(&f)
+		grouped.imported[value] = sum
+	}
+	grouped.length = len(grouped.imported)
+	return grouped
+}

@@ -1,0 +1,248 @@
+package analytics_test
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/dataplane/analytics"
+	"github.com/tallygate/tallygate/dataplane/operatorfile"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/tools/countrytest"
+	"github.com/tallygate/tallygate/tools/dbtest"
+)
+
+const (
+	german    = "198.51.100.20" // in Germany, by newPlaceful
+	swiss     = "198.51.100.200"
+	elsewhere = "203.0.113.5" // in no country
+	inCloud   = "192.0.2.130" // in Germany, and in a network of a data centre
+)
+
+// anyHost stands for the hostname that a call has.
+const anyHost = "*"
+
+const iPhone = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1"
+
+// newPlaceful returns a data plane with a database of countries and both lists.
+func newPlaceful(t *testing.T, d *db.DB) *plane {
+	t.Helper()
+	source := func(name string, data []byte) operatorfile.Source {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return operatorfile.Source{Setting: name, Path: path, Now: time.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	}
+
+	countries, err := operatorfile.OpenCountries(source("countries.mmdb", countrytest.Countries(t, noon, map[string]string{
+		"198.51.100.0/25": "DE", "198.51.100.128/25": "CH", "192.0.2.128/25": "DE"})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spam, err := operatorfile.OpenDomains(source("spam.txt", []byte("spam.example\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clouds, err := operatorfile.OpenNetworks(source("clouds.txt", []byte("192.0.2.128/25\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return newPlaneWith(t, d, func(o *analytics.Options) {
+		o.Country = func(addr netip.Addr) string { return countries.Value().Country(addr) }
+		o.IsSpam = func(host string) bool { return spam.Value().Contains(host) }
+		o.IsDataCentre = func(addr netip.Addr) bool { return clouds.Value().Contains(addr) }
+	})
+}
+
+func (p *plane) update(site *model.Site, u sites.SiteUpdate) {
+	p.tb.Helper()
+	if err := sites.New(p.db).UpdateSite(p.tb.Context(), site.AccountID, site.ID, u); err != nil {
+		p.tb.Fatal(err)
+	}
+}
+
+// TestVisitKeepsItsClient checks what the visit of a page view keeps, for each choice of its site.
+func TestVisitKeepsItsClient(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlaceful(t, d)
+		for i, test := range []struct {
+			name    string
+			details model.List[model.VisitDetail]
+			visitor string
+			agent   string
+			prefix  string // of the hostname
+			header  http.Header
+			want    model.Client
+		}{
+			{"nothing", nil, german, chrome, "", nil, model.Client{}},
+			{"everything", model.VisitDetails, german, chrome, "", nil,
+				model.Client{Country: "DE", Browser: model.Chrome, System: model.Linux, Device: model.Desktop, Host: anyHost}},
+			{"a phone on a subdomain", model.VisitDetails, swiss, iPhone, "m.", nil,
+				model.Client{Country: "CH", Browser: model.Safari, System: model.IOS, Device: model.Phone, Host: anyHost}},
+			{"an address in no country", model.VisitDetails, elsewhere, iPhone, "", nil,
+				model.Client{Browser: model.Safari, System: model.IOS, Device: model.Phone, Host: anyHost}},
+			{"only the country", model.List[model.VisitDetail]{model.DetailCountry}, german, iPhone, "", nil, model.Client{Country: "DE"}},
+			{"only the browser", model.List[model.VisitDetail]{model.DetailBrowser}, german, iPhone, "", nil, model.Client{Browser: model.Safari}},
+			{"only the system", model.List[model.VisitDetail]{model.DetailSystem}, german, iPhone, "", nil, model.Client{System: model.IOS}},
+			{"only the device", model.List[model.VisitDetail]{model.DetailDevice}, german, iPhone, "", nil, model.Client{Device: model.Phone}},
+			{"only the hostname", model.List[model.VisitDetail]{model.DetailHostname}, german, iPhone, "", nil, model.Client{Host: anyHost}},
+			{"client hints", model.List[model.VisitDetail]{model.DetailBrowser}, german, chrome, "",
+				http.Header{"Sec-Ch-Ua": {`"Brave";v="142", "Chromium";v="142", "Not_A Brand";v="99"`}}, model.Client{Browser: model.Brave}},
+		} {
+			domain := fmt.Sprintf("a%d.example", i)
+			site := p.site(domain, quota)
+			p.update(site, sites.SiteUpdate{VisitDetails: &test.details})
+			if test.want.Host == anyHost {
+				test.want.Host = test.prefix + domain
+			}
+
+			c := viewCall(site, test.visitor, nil)
+			c.agent, c.origin, c.header = test.agent, "https://"+test.prefix+domain, test.header
+			if status, code := p.collect(c); status != http.StatusNoContent {
+				t.Fatalf("%s: %d %s", test.name, status, code)
+			}
+			if rows := p.rows(site); len(rows) != 1 || rows[0].Client != test.want {
+				t.Errorf("%s: %+v, want %+v", test.name, rows, test.want)
+			}
+		}
+	})
+}
+
+// TestFirstBrowserHitSetsTheClient checks that a visit that a server event opened takes the values of its
+// first browser hit, that nothing is derived from what servers send, and that later hits change nothing.
+func TestFirstBrowserHitSetsTheClient(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlaceful(t, d)
+		site := p.shop("a.example")
+		secret := p.secret(site)
+		all := model.List[model.VisitDetail](model.VisitDetails)
+		p.update(site, sites.SiteUpdate{VisitDetails: &all, ExcludedCountries: &model.List[string]{"CH"}})
+
+		sendEvent := func(ip string) (int, string) {
+			return p.serverCall(http.MethodPost, "Bearer "+secret, fmt.Sprintf(`{"event":"signup","ip":%q,"user_agent":%q}`, ip, chrome))
+		}
+		client := func() model.Client {
+			t.Helper()
+			clients, err := dbtest.Rows[struct{ Client string }](d, "SELECT client FROM visits WHERE site_id = ?", site.ID)
+			if err != nil || len(clients) != 1 {
+				t.Fatalf("%d visits, error %v", len(clients), err)
+			}
+			return model.UnpackClient(clients[0].Client)
+		}
+
+		// A server's event is stored from any country.
+		if status, body := sendEvent(swiss); status != http.StatusOK ||
+			!strings.Contains(body, "recorded") {
+			t.Fatalf("a server's event: %d %s", status, body)
+		}
+		if got := client(); got != (model.Client{}) {
+			t.Errorf("a server's event set %+v", got)
+		}
+		if err := dbtest.Exec(d, "DELETE FROM visits WHERE site_id = ?", site.ID); err != nil {
+			t.Fatal(err)
+		}
+
+		if status, body := sendEvent(german); status != http.StatusOK {
+			t.Fatalf("a server's event: %d %s", status, body)
+		}
+		p.event(site, german, "signup")
+		want := model.Client{Country: "DE", Browser: model.Chrome, System: model.Linux, Device: model.Desktop, Host: "a.example"}
+		if got := client(); got != want {
+			t.Errorf("after the first browser hit %+v, want %+v", got, want)
+		}
+
+		second := viewCall(site, german, map[string]any{"t": "event", "e": "signup"})
+		second.origin = "https://m.a.example"
+		if status, code := p.collect(second); status != http.StatusNoContent {
+			t.Fatalf("%d %s", status, code)
+		}
+		if got := client(); got != want {
+			t.Errorf("a later hit changed it to %+v", got)
+		}
+	})
+}
+
+// TestLeftOutHits checks each way to leave hits out, that it is counted under its reason, and that other
+// hits are stored.
+func TestLeftOutHits(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlaceful(t, d)
+		site := p.site("a.example", quota)
+		countries, paths, shields := model.List[string]{"CH"}, model.List[string]{"/admin/**", "/login"}, model.List[model.Shield](model.Shields)
+
+		calls := []struct {
+			visitor, path, referrer, reason string
+		}{
+			{swiss, "/", "", "excluded_country"},
+			{german, "/admin/users/1", "", "excluded_path"},
+			{german, "/login?next=/", "", "excluded_path"},
+			{inCloud, "/", "", "data_centre"},
+			{german, "/", "https://spam.example/buy", "referrer_spam"},
+			{german, "/", "https://www.spam.example/", "referrer_spam"},
+			{german, "/administration", "https://notspam.example/", ""},
+			{elsewhere, "/", "", ""},
+		}
+		send := func() {
+			t.Helper()
+			for _, c := range calls {
+				p.view(site, c.visitor, map[string]any{"p": c.path, "r": c.referrer})
+			}
+		}
+
+		// Without the settings all hits are stored.
+		p.awaitNotifications(site)
+		send()
+		if n := len(p.rows(site)); n != len(calls) {
+			t.Fatalf("%d rows before, want %d", n, len(calls))
+		}
+
+		p.update(site, sites.SiteUpdate{ExcludedCountries: &countries, ExcludedPaths: &paths, Shields: &shields})
+		p.await("the change of settings", func() bool {
+			before := len(p.rows(site))
+			p.view(site, german, map[string]any{"p": "/login"})
+			return len(p.rows(site)) == before
+		})
+		before := len(p.rows(site))
+		send()
+		if n := len(p.rows(site)) - before; n != 2 {
+			t.Errorf("%d rows were added, want 2", n)
+		}
+
+		want := map[string]int64{"collect excluded_path": 1} // the last probe
+		for _, c := range calls {
+			if c.reason != "" {
+				want["collect "+c.reason]++
+			}
+		}
+		p.stop()
+		counts, err := ingest.New(d).RejectionsOfSites(t.Context(), []int64{site.ID}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(map[string]int64)
+		for _, r := range counts[site.ID] {
+			// awaitNotifications sends calls of other domains.
+			if r.Code != "domain_not_allowed" {
+				got[r.Endpoint+" "+r.Code] += r.Count
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("ignored calls %v, want %v", got, want)
+		}
+	})
+}
