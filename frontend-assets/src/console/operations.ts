@@ -2435,6 +2435,15 @@ export const settings = /* @__PURE__ */ operation<{ id: string }, SettingsData>(
   'query Settings($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields ... SettingsFields siteKey plan createdAt usage{... UsageFields}}installation{countries shields}}', viewerFieldsText, siteFieldsText, settingsFieldsText, usageFieldsText,
 );
 
+export type PrivacyTextData = {
+  site: {
+    privacyText: string;
+  } | null;
+};
+export const privacyText = /* @__PURE__ */ operation<{ id: string; language: Language }, PrivacyTextData>(
+  'query PrivacyText($id:ID!,$language:Language!){site(id:$id){privacyText(language:$language)}}',
+);
+
 export type UpdateSiteData = {
   updateSite: {
     site: SettingsFields | null;

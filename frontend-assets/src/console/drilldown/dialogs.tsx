@@ -5,11 +5,11 @@ import { useQuery } from '../core/data';
 import { Dialog } from '../core/dialog';
 import { Field, Form, TextArea } from '../core/form';
 import { t, type TextKey } from '../core/language';
-import { filterLabel, isPlain, noneText, oneText, valueText } from '../core/metrics';
 import { go } from '../core/router';
 import { reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
 import { announce, mayEdit } from '../core/store';
+import { filterLabel, isPlain, noneText, oneText, valueText } from '../core/values';
 import { addressOf, type Filter, selectionOf, type View, withFilter } from '../core/view';
 import { countryCode } from '../parts/countries';
 import {

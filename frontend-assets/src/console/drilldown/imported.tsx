@@ -1,6 +1,6 @@
 // What explains imported figures in a report.
 import { locale, t, type TextKey } from '../core/language';
-import { isDetail, isUnassigned } from '../core/metrics';
+import { isDetail, isUnassigned } from '../core/values';
 import type { View } from '../core/view';
 import type { PanelRows, ReportFields } from '../operations';
 import { Unknown } from './unknown';

@@ -163,6 +163,9 @@ export default {
   'leftOut.DATA_CENTRES': 'Data centres',
   'leftOut.DATA_CENTRESHint': 'Hits from networks where programs run. Some visitors reach you through one, by a VPN.',
   'leftOut.noList': 'The operator of this installation has named no such list.',
+  'privacy.title': 'Text for your privacy policy',
+  'privacy.hint':
+    'What is stored under the present settings, as Markdown. Brackets mark what you must complete or check. It is not legal advice.',
   'settings.secret': 'Server secret',
   'settings.secretHint': 'Your server sends events with it. The service stores only its hash.',
   'settings.secretNone': 'There is no secret, so servers cannot send events.',

@@ -3,10 +3,11 @@ import type { ComponentChildren, ComponentType } from 'preact';
 import { useQuery } from '../core/data';
 import { exact, percent } from '../core/format';
 import { t } from '../core/language';
-import { Change, dimensionText, isPlain, isTime, valueText } from '../core/metrics';
+import { Change } from '../core/metrics';
 import { reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
 import { share } from '../core/ui';
+import { dimensionText, isPlain, isTime, valueText } from '../core/values';
 import { addressOf, type Panel as PanelName, panelTabs, selectionOf, type View, withFilter } from '../core/view';
 import { panel, sharedPanel, type PanelRows, type ReportDimension } from '../operations';
 

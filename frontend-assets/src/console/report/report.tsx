@@ -1,14 +1,15 @@
 // A site's figures: controls, totals, chart and panels. The URL holds their choices.
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Failure } from '../core/api';
 import { useQuery } from '../core/data';
 import { clock, exact, money } from '../core/format';
 import { t } from '../core/language';
-import { Change, isDetail, isUnassigned, metricText, metricValue, totals } from '../core/metrics';
+import { Change, metricText, metricValue, totals } from '../core/metrics';
 import { loadModule } from '../core/modules';
 import { go, useURL } from '../core/router';
 import { Failed, Loading, Skeleton } from '../core/states';
 import { type PageKey, pageKeys } from '../core/store';
+import { isDetail, isUnassigned } from '../core/values';
 import { addressOf, choiceOf, opened, periods, selectionOf, type View, viewOf } from '../core/view';
 import { setReportView, type ReportDimension, type ReportFields, type RevenueFields, type ViewFields } from '../operations';
 import { Chart, days, type Note } from './chart';

@@ -1,7 +1,6 @@
 // Lists that are typed as lines, and the lines of their errors.
 import type { UserError } from '../core/api';
-import { userErrorText } from '../core/form';
-import { t } from '../core/language';
+import { t, translated } from '../core/language';
 
 /** Line is an entry of a list with the number of its line. */
 interface Line {
@@ -22,5 +21,7 @@ export const linesOf = (text = '', between = /\n/): Line[] =>
 export function inLine(error: UserError, lines: Line[]): UserError {
   const line = lines[Number(error.field?.[2])];
   if (!line) return error;
-  return { ...error, code: '', message: t('settings.inLine', { n: line.n, entry: line.text, error: userErrorText(error) }) };
+
+  const text = translated('error', error.code, error.message);
+  return { ...error, code: '', message: t('settings.inLine', { n: line.n, entry: line.text, error: text }) };
 }

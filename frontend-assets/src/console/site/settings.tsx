@@ -34,6 +34,7 @@ import { changes } from '../parts/changes';
 import { KeepOld, OldSecret } from '../parts/secret';
 import { Transfer } from '../parts/transfer';
 import { inLine, linesOf } from './lines';
+import { Privacy } from './privacy';
 import { LeftOut, Visitors } from './visitors';
 import { zones } from './zones';
 
@@ -72,6 +73,7 @@ export function Settings({ id }: { id: string }) {
             <Visitors {...parts} />
             <Excluded {...parts} />
             <LeftOut {...parts} />
+            <Privacy site={site} />
             <ServerSecret {...parts} />
             <Plan site={site} />
             {parts.edit && <Erasure site={site} />}

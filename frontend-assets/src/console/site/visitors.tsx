@@ -2,8 +2,8 @@
 import type { UserError } from '../core/api';
 import { Check, Field, Form, TextArea, type Values } from '../core/form';
 import { t } from '../core/language';
-import { codeName, oneText } from '../core/metrics';
 import { Section } from '../core/ui';
+import { codeName, oneText } from '../core/values';
 import { type Shield, updateSite, type VisitDetail } from '../operations';
 import { changes, checked } from '../parts/changes';
 import { countryCode } from '../parts/countries';
