@@ -140,6 +140,7 @@ func (p *tab) choosesLeftOut(s *service, id string) {
 	p.save("Pages, by path or pattern, one on each line")
 	p.see("Line 3, admin: ")
 	p.see("Line 4, /a?b: ")
+	p.WaitFor("document.activeElement.name === 'excludedPaths'") // the first field with an error
 	if got := s.visitorSettings(id); got != before {
 		p.t.Errorf("settings after an error: %s", got)
 	}
@@ -149,6 +150,7 @@ func (p *tab) choosesLeftOut(s *service, id string) {
 	p.enter(paths, "/admin/**\n/preview/*")
 	p.save("Pages, by path or pattern, one on each line")
 	p.see("Line 2, Atlantis: ")
+	p.WaitFor("document.activeElement.name === 'excludedCountries'")
 	p.look("settings-visitors")
 
 	p.enter("document.querySelector('[name=excludedCountries]')", "Germany\nfr")
@@ -224,10 +226,11 @@ func (p *tab) showsDetails(s *service, path string) {
 	p.press("Filter")
 	p.fill("What", "COUNTRY")
 	p.WaitFor(`[...document.querySelectorAll('dialog .offered a')].map(e => e.textContent).join() === 'Germany,(unknown),France'`)
-	p.WaitFor(`[...` + labelled("Comparison") + `.options].some(o => o.textContent === 'is not (unknown)')`)
+	p.WaitFor(`[...document.querySelectorAll('dialog select')[1].options].some(o => o.textContent === 'is not (unknown)')`)
 	p.enter("document.querySelector('dialog textarea')", "france\nAtlantis")
 	p.press("Add the filter")
 	p.see("Atlantis is no country.")
+	p.WaitFor("document.activeElement.name === 'values'")
 	p.look("figures-filter-country")
 	p.enter("document.querySelector('dialog textarea')", "france\nde")
 	p.press("Add the filter")
