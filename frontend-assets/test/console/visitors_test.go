@@ -245,7 +245,7 @@ func (p *tab) explainsUnknown(s *service, path string) {
 	p.Goto(s.control + path + "&audience=country&pages=hostname")
 	p.rows("Audience", "(unknown) 1")
 	p.see("The operator of this installation has named no file of countries.")
-	p.see("This site does not keep it of its visits. Settings")
+	p.see("Hostnames are turned off for this site. Settings")
 	p.look("figures-unknown")
 	p.press("Browsers")
 	p.WaitFor(`document.querySelector('section[aria-label=Audience] .hint a')?.getAttribute('href').endsWith('/settings')`)
