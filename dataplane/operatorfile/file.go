@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// maxSize is the size of the largest file that is read, in bytes. It is kept in memory, and twice
-	// while it is replaced.
+	// maxSize is the size of the largest file that is read, in bytes. It is kept in memory, and
+	// twice while it is replaced.
 	maxSize = 64 << 20
 
 	// CheckEvery is the time between two checks of a file for changes.
@@ -99,8 +99,8 @@ func (f *File[T]) State() State {
 	return s
 }
 
-// Check reads the file again if it has changed since it was read last. A file that is not valid keeps
-// the value, and is logged once.
+// Check reads the file again if it has changed since it was read last. A file that is not valid
+// keeps the value, and is logged once.
 func (f *File[T]) Check() {
 	f.checking.Lock()
 	defer f.checking.Unlock()
@@ -124,8 +124,8 @@ func (f *File[T]) Check() {
 	}
 }
 
-// fail stores and logs why the file is not used. A file that cannot even be read is tried again at each
-// check, so the same reason is logged once.
+// fail stores and logs why the file is not used. A file that cannot even be read is tried again at
+// each check, so the same reason is logged once.
 func (f *File[T]) fail(err error, isUnread bool) {
 	previous := f.failure.Load()
 	if isUnread && previous != nil && previous.err.Error() == err.Error() {

@@ -201,8 +201,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestReplacedWhileUsed replaces and truncates the file while lookups run. Each lookup finds the country
-// of one of the valid files.
+// TestReplacedWhileUsed replaces and truncates the file while lookups run. Each lookup finds the
+// country of one of the valid files.
 func TestReplacedWhileUsed(t *testing.T) {
 	f := newFixture(t, "country.mmdb")
 	germany := germanyAndJapan(t)

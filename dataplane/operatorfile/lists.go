@@ -23,8 +23,8 @@ type Domains struct{ set map[string]struct{} }
 // OpenDomains opens a list of domains, one a line.
 func OpenDomains(s Source) (*File[*Domains], error) { return open(s, parseDomains) }
 
-// Contains reports whether a host is one of the domains or below one. The host must be normalised, see
-// model.OriginHost.
+// Contains reports whether a host is one of the domains or below one. The host must be normalised,
+// see model.OriginHost.
 func (d *Domains) Contains(host string) bool {
 	for {
 		if _, found := d.set[host]; found {
@@ -64,7 +64,8 @@ type Networks struct{ table bart.Lite }
 // OpenNetworks opens a list of networks and addresses, one a line.
 func OpenNetworks(s Source) (*File[*Networks], error) { return open(s, parseNetworks) }
 
-// Contains reports whether an address is in one of the networks. An IPv4-mapped address counts as IPv4.
+// Contains reports whether an address is in one of the networks. An IPv4-mapped address counts as
+// IPv4.
 func (n *Networks) Contains(addr netip.Addr) bool {
 	return n.table.Contains(addr.Unmap().WithZone(""))
 }
@@ -89,9 +90,9 @@ func parseNetworks(data []byte) (*Networks, time.Time, error) {
 // byteOrderMark is what some editors write at the beginning of a text.
 var byteOrderMark = []byte("\uFEFF")
 
-// eachEntry calls add with each line of a list, without spaces and without a comment, which begins with
-// "#". It returns the first error with the number of its line. A list without entries is an error: it is
-// more likely truncated than meant.
+// eachEntry calls add with each line of a list, without spaces and without a comment, which begins
+// with "#". It returns the first error with the number of its line. A list without entries is an
+// error: it is more likely truncated than meant.
 func eachEntry(data []byte, add func(entry string) error) error {
 	entries, line := 0, 0
 	for raw := range bytes.Lines(bytes.TrimPrefix(data, byteOrderMark)) {

@@ -126,7 +126,8 @@ func TestListsRefuse(t *testing.T) {
 	}
 }
 
-// TestMostNetworks checks that a list of the largest size is read, and looked up without allocations.
+// TestMostNetworks checks that a list of the largest size is read, and looked up without
+// allocations.
 func TestMostNetworks(t *testing.T) {
 	n, _, err := parseNetworks(manyNetworks(maxEntries))
 	if err != nil {

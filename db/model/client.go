@@ -39,8 +39,8 @@ type System string
 // Device is a class of devices.
 type Device string
 
-// The browsers. Browsers of one family that cannot be told apart have one name: a browser built on
-// Chromium that sends Chrome's agent is Chrome.
+// The browsers. Browsers with the same agent have one name: a browser built on Chromium that sends
+// Chrome's agent is Chrome.
 const (
 	Chrome          Browser = "Chrome"
 	Safari          Browser = "Safari"

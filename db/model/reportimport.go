@@ -78,8 +78,12 @@ type ReportImport struct {
 	ImportedBy string `bun:"-"`
 }
 
-// HasDimension reports whether the import can be broken down by a dimension.
+// HasDimension reports whether the import can be broken down by a dimension. Groups of sources are derived
+// from sources.
 func (r *ReportImport) HasDimension(by ReportDimension) bool {
+	if by == DimensionSourceGroup {
+		by = DimensionSource
+	}
 	return r.VisitRows || slices.Contains(r.Dimensions, string(by))
 }
 

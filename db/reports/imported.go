@@ -291,8 +291,13 @@ func (d *importedDays) addBreakdown(ctx context.Context, i int) error {
 		return nil
 	}
 
+	of, valueOf := by, func(value string) string { return value }
+	if by == model.DimensionSourceGroup {
+		of, valueOf = model.DimensionSource, func(source string) string { return string(model.GroupOfSource(source)) }
+	}
+
 	var rows []figureSum
-	if err := d.sums(by, "value").Limit(maxImportedValues+1).Scan(ctx, &rows); err != nil {
+	if err := d.sums(of, "value").Limit(maxImportedValues+1).Scan(ctx, &rows); err != nil {
 		return err
 	}
 	if len(rows) > maxImportedValues {
@@ -300,7 +305,7 @@ func (d *importedDays) addBreakdown(ctx context.Context, i int) error {
 	}
 	for n := range rows {
 		d.budget.Take(importedBytes + len(rows[n].Value))
-		d.found.AddRow(i, rows[n].Value, d.row(by, asked, &rows[n]))
+		d.found.AddRow(i, valueOf(rows[n].Value), d.row(by, asked, &rows[n]))
 	}
 	return d.budget.Err()
 }

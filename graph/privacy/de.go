@@ -13,7 +13,8 @@ var german = phrases{
 	ExtraDomains: "Die Messung umfasst auch Seiten auf %s.",
 
 	DeviceTitle: "Was auf Ihrem Gerät geschieht",
-	Script: "Unsere Seiten laden ein Skript der Analysesoftware Tallygate vom Server %s. Was es misst, sendet es nur an " +
+	Script: "Unsere Seiten laden ein Skript der Analysesoftware Tallygate vom Server %s. Was es misst, sendet es " +
+		"nur an " +
 		"diesen Server.",
 	NoCookie: "Das Skript setzt keine Cookies und speichert nichts auf Ihrem Gerät, und es liest weder Cookies noch " +
 		"andere Speicher Ihres Browsers.",
@@ -23,8 +24,10 @@ var german = phrases{
 	QueriesSearch: "Von den Parametern der Adressen werden nur Kampagnenwerte, Klick-IDs und Suchbegriffe gemessen.",
 	DoNotTrack: "Ist in Ihrem Browser „Do Not Track“ oder „Global Privacy Control“ eingeschaltet, so sendet das Skript " +
 		"nichts.",
-	ServerEvents: "Auch unser eigener Server kann dem Analyseserver Ereignisse melden. Dabei sendet er die IP-Adresse und " +
-		"die Browserkennung (User-Agent), die Ihr Browser uns übermittelt hat. Sie werden dort für das Pseudonym und für " +
+	ServerEvents: "Auch unser eigener Server kann dem Analyseserver Ereignisse melden. Dabei sendet er die " +
+		"IP-Adresse und " +
+		"die Browserkennung (User-Agent), die Ihr Browser uns übermittelt hat. Sie werden dort für das Pseudonym und " +
+		"für " +
 		"die Entscheidung verwendet, ob das Ereignis weggelassen wird, und nicht gespeichert. Diese Meldungen kommen " +
 		"nicht vom Skript, und das Skript kann sie deshalb nicht zurückhalten.",
 	ServerOptOut: "welche Ereignisse Ihr Server meldet, und ob er Besucher mit „Do Not Track“ auslässt",
@@ -46,7 +49,8 @@ var german = phrases{
 		"verweisenden Seite und der Kampagne",
 	Campaign: "Kampagnenwerte in der Adresse, mit der Sie gekommen sind (`utm_source`, `utm_medium`, `utm_campaign`, " +
 		"`utm_content`, `utm_term`)",
-	ClickIDs: "Klick-IDs, die Werbeplattformen dieser Adresse hinzugefügt haben (`gclid`, `gbraid`, `wbraid`, `fbclid`, " +
+	ClickIDs: "Klick-IDs, die Werbeplattformen dieser Adresse hinzugefügt haben (`gclid`, `gbraid`, `wbraid`, " +
+		"`fbclid`, " +
 		"`msclkid`)",
 	Hostname:    "der Hostname der Seite",
 	Country:     "das Land, ohne Region und Ort",
@@ -60,13 +64,15 @@ var german = phrases{
 		"mit Name und Art der Datei",
 	ScrollEvent: "das Scrollen bis 90 % einer Seite",
 	Search:      "Suchen auf unserer Website, mit dem Suchbegriff von höchstens 100 Zeichen",
-	Shop: "das Ansehen eines Produkts, das Legen in den Warenkorb, der Beginn einer Bestellung, Käufe und Erstattungen, " +
+	Shop: "das Ansehen eines Produkts, das Legen in den Warenkorb, der Beginn einer Bestellung, Käufe und " +
+		"Erstattungen, " +
 		"mit Nummer, Name, Preis und Menge der Produkte, Bestellnummer, Betrag und Währung, und mit weiteren Werten, " +
 		"die unsere Website hinzufügt",
 	OwnEvents:        "eigene Ereignisse, mit den Werten, die unsere Website ihnen hinzufügt: %s.",
 	OwnEventsMeaning: "was diese Ereignisse bedeuten und welche Werte sie haben",
 	NoEvents:         "Außer Seitenaufrufen werden keine Ereignisse gespeichert.",
-	UserID: "Unsere Website kann eine pseudonyme Nutzer-ID senden: einen Hash (SHA-256) eines Merkmals Ihres Nutzerkontos. " +
+	UserID: "Unsere Website kann eine pseudonyme Nutzer-ID senden: einen Hash (SHA-256) eines Merkmals Ihres " +
+		"Nutzerkontos. " +
 		"Der Analyseserver speichert davon einen weiteren Hash, der mit einem geheimen Schlüssel gebildet wird und auf " +
 		"jeder Website anders ist. Mit dieser ID werden Ihre Besuche an verschiedenen Tagen als Besuche eines Nutzers " +
 		"gezählt.",
@@ -77,17 +83,22 @@ var german = phrases{
 	ReferrerSpam:  "Nachrichten, die eine bekannte Werbeseite als verweisende Seite nennen, werden nicht gespeichert.",
 
 	AddressTitle: "IP-Adresse und Browserkennung",
-	Transmitted: "Mit jeder Nachricht übermittelt Ihr Browser seine IP-Adresse und seine Browserkennung (User-Agent), die " +
+	Transmitted: "Mit jeder Nachricht übermittelt Ihr Browser seine IP-Adresse und seine Browserkennung " +
+		"(User-Agent), die " +
 		"den Browser und das Betriebssystem nennt.",
-	Hash: "Aus beiden und aus der Nummer der Website berechnet der Server mit einem Hash mit Schlüssel (HMAC-SHA-256) ein " +
+	Hash: "Aus beiden und aus der Nummer der Website berechnet der Server mit einem Hash mit Schlüssel " +
+		"(HMAC-SHA-256) ein " +
 		"Pseudonym von 64 Bit. Es gilt für einen Tag (UTC) und ist auf jeder Website anders.",
 	DaySalt: "Der Schlüssel wird aus einem geheimen Schlüssel des Servers, dem Datum und einem Zufallswert des Tages " +
-		"gebildet. Der Zufallswert wird gelöscht, sobald seit dem Ende des Tages 24 Stunden vergangen sind. Danach kann " +
+		"gebildet. Der Zufallswert wird gelöscht, sobald seit dem Ende des Tages 24 Stunden vergangen sind. Danach " +
+		"kann " +
 		"das Pseudonym nicht mehr aus IP-Adresse und Browserkennung berechnet werden.",
 	DaysApart: "Weil das Pseudonym jeden Tag wechselt, werden Besuche an verschiedenen Tagen nicht verbunden.",
-	DaysApartWithUserID: "Weil das Pseudonym jeden Tag wechselt, werden Besuche an verschiedenen Tagen nicht verbunden, " +
+	DaysApartWithUserID: "Weil das Pseudonym jeden Tag wechselt, werden Besuche an verschiedenen Tagen nicht " +
+		"verbunden, " +
 		"außer wenn sie dieselbe Nutzer-ID tragen.",
-	AlsoUsed:          "Während der Server eine Nachricht verarbeitet, verwendet er IP-Adresse und Browserkennung außerdem, um",
+	AlsoUsed: "Während der Server eine Nachricht verarbeitet, verwendet er IP-Adresse und Browserkennung " +
+		"außerdem, um",
 	Limits:            "Missbrauch zu begrenzen: Er zählt in seinem Arbeitsspeicher die Nachrichten je Netz",
 	Bots:              "Suchroboter und andere Programme auszulassen, die sich zu erkennen geben",
 	ExcludedAddresses: "Nachrichten aus Netzen auszulassen, die wir ausschließen",
@@ -98,7 +109,8 @@ var german = phrases{
 	DeriveBrowser:     "den Namen des Browsers abzuleiten",
 	DeriveSystem:      "den Namen des Betriebssystems abzuleiten",
 	DeriveDevice:      "die Klasse des Geräts abzuleiten",
-	Hints: "Für das, was er ableitet, liest der Server auch drei Kopfzeilen, die manche Browser mit jeder Anfrage senden " +
+	Hints: "Für das, was er ableitet, liest der Server auch drei Kopfzeilen, die manche Browser mit jeder Anfrage " +
+		"senden " +
 		"(`Sec-CH-UA`, `Sec-CH-UA-Platform`, `Sec-CH-UA-Mobile`), und speichert sie nicht.",
 	NotStored: "Die IP-Adresse und die Browserkennung werden nicht gespeichert.",
 	NothingOfBrowser: "Von Besuchen werden weder Land noch Browser, Betriebssystem oder Klasse des Geräts " +
@@ -111,40 +123,54 @@ var german = phrases{
 		"gespeichert und danach gelöscht.",
 	RowsMonths: "Besuche, Seitenaufrufe und Ereignisse werden für den laufenden Kalendermonat und die %d Monate davor " +
 		"gespeichert und danach gelöscht.",
-	ReportsForever: "Kopien dieser Werte ohne das Pseudonym, aus denen Berichte gezählt werden, werden ohne feste Frist " +
+	ReportsForever: "Kopien dieser Werte ohne das Pseudonym, aus denen Berichte gezählt werden, werden ohne feste " +
+		"Frist " +
 		"gespeichert.",
-	ReportsOneMonth: "Kopien dieser Werte ohne das Pseudonym, aus denen Berichte gezählt werden, werden für den laufenden " +
+	ReportsOneMonth: "Kopien dieser Werte ohne das Pseudonym, aus denen Berichte gezählt werden, werden für den " +
+		"laufenden " +
 		"und den vorigen Kalendermonat gespeichert.",
-	ReportsMonths: "Kopien dieser Werte ohne das Pseudonym, aus denen Berichte gezählt werden, werden für den laufenden " +
+	ReportsMonths: "Kopien dieser Werte ohne das Pseudonym, aus denen Berichte gezählt werden, werden für den " +
+		"laufenden " +
 		"Kalendermonat und die %d Monate davor gespeichert.",
-	SaltDuration: "Der Zufallswert eines Tages wird von einer stündlichen Aufgabe gelöscht, sobald seit dem Ende des Tages " +
+	SaltDuration: "Der Zufallswert eines Tages wird von einer stündlichen Aufgabe gelöscht, sobald seit dem Ende " +
+		"des Tages " +
 		"24 Stunden vergangen sind.",
-	CountsDuration: "Zahlen von Nachrichten je Tag oder Monat, die keinen einzelnen Besucher betreffen, werden bis zu 25 Monate gespeichert.",
-	TransactionDuration: "Bestellnummern werden mit ihren Zeiten gespeichert, bis die Daten der Website gelöscht werden, damit kein Kauf " +
+	CountsDuration: "Zahlen von Nachrichten je Tag oder Monat, die keinen einzelnen Besucher betreffen, werden bis " +
+		"zu 25 Monate gespeichert.",
+	TransactionDuration: "Bestellnummern werden mit ihren Zeiten gespeichert, bis die Daten der Website gelöscht " +
+		"werden, damit kein Kauf " +
 		"doppelt zählt.",
 	DeliveryDuration: "Nachrichten an die unten genannten Empfänger werden 30 Tage gespeichert.",
-	SiteDeletion: "Löschen wir die Website aus dem Analysedienst, so werden alle diese Daten sofort gelöscht oder nach 7 " +
+	SiteDeletion: "Löschen wir die Website aus dem Analysedienst, so werden alle diese Daten sofort gelöscht oder " +
+		"nach 7 " +
 		"Tagen, in denen die Löschung zurückgenommen werden kann.",
 
 	RecipientsTitle: "Wer es erhält",
 	Operator:        "Die Daten werden auf dem Server des Betreibers dieses Analysedienstes gespeichert.",
-	OperatorName: "Name und Anschrift des Betreibers und Land des Servers; falls Sie nicht selbst der Betreiber sind, der " +
+	OperatorName: "Name und Anschrift des Betreibers und Land des Servers; falls Sie nicht selbst der Betreiber " +
+		"sind, der " +
 		"Vertrag nach Art. 28 DSGVO; ob ein Webserver oder Proxy des Betreibers ein eigenes Protokoll führt; wie lange " +
 		"Sicherungen aufbewahrt werden",
 	Members: "Personen, denen wir Zugang geben, können die Berichte lesen und die gespeicherten Daten herunterladen.",
-	Conversions: "An den Server %s meldet der Analyseserver jedes dieser Ereignisse, kurz nachdem es geschehen ist: %s. " +
-		"Die Meldung enthält Name, Zeit und Seite des Ereignisses, Betrag, Währung und Bestellnummer, falls es sie hat, " +
+	Conversions: "An den Server %s meldet der Analyseserver jedes dieser Ereignisse, kurz nachdem es geschehen " +
+		"ist: %s. " +
+		"Die Meldung enthält Name, Zeit und Seite des Ereignisses, Betrag, Währung und Bestellnummer, falls es sie " +
+		"hat, " +
 		"und den Weg, die Kampagne und die Klick-IDs, mit denen Sie gekommen sind. Sie enthält weder IP-Adresse noch " +
 		"Browserkennung noch Pseudonym.",
-	NoConversions: "Für Meldungen wichtiger Ereignisse ist der Server %s eingetragen; derzeit wird keines unserer Ereignisse " +
+	NoConversions: "Für Meldungen wichtiger Ereignisse ist der Server %s eingetragen; derzeit wird keines unserer " +
+		"Ereignisse " +
 		"gemeldet.",
-	Export: "An den Server %s sendet der Analyseserver nach dem Ende jedes Tages alle Ereignisse des Tages, mit den oben " +
+	Export: "An den Server %s sendet der Analyseserver nach dem Ende jedes Tages alle Ereignisse des Tages, mit " +
+		"den oben " +
 		"genannten Werten der Ereignisse und Besuche, auch mit dem Pseudonym des Tages.",
 	ExportUserID:    "Auch die Nutzer-ID gehört zu diesen Werten.",
 	ReceiverPurpose: "wer diesen Server betreibt, und zu welchem Zweck",
-	SmallGroups: "Wenn wir Berichte durch einen Link teilen, werden Werte der folgenden Arten, die weniger als %d Besucher " +
+	SmallGroups: "Wenn wir Berichte durch einen Link teilen, werden Werte der folgenden Arten, die weniger als %d " +
+		"Besucher " +
 		"des Zeitraums haben, nur zusammen gezeigt: %s.",
-	SmallGroupsForAll: "In unseren eigenen Berichten und in Berichten, die wir durch einen Link teilen, werden Werte der " +
+	SmallGroupsForAll: "In unseren eigenen Berichten und in Berichten, die wir durch einen Link teilen, werden " +
+		"Werte der " +
 		"folgenden Arten, die weniger als %d Besucher des Zeitraums haben, nur zusammen gezeigt: %s.",
 	LanguageNoun: "Sprache",
 	WidthNoun:    "Breite des Bildschirms",
@@ -154,27 +180,34 @@ var german = phrases{
 	DeviceNoun:   "Klasse des Geräts",
 
 	BasisTitle: "Rechtsgrundlage",
-	Interest: "Wir messen auf der Grundlage berechtigter Interessen (Art. 6 Abs. 1 lit. f DSGVO). Unser Interesse ist, zu " +
+	Interest: "Wir messen auf der Grundlage berechtigter Interessen (Art. 6 Abs. 1 lit. f DSGVO). Unser Interesse " +
+		"ist, zu " +
 		"wissen, wie unsere Website genutzt wird, und sie zu verbessern, mit wenigen Daten.",
 	InterestCheck: "dies ist ein Vorschlag; ob er für Ihre Website zutrifft, und ob Klick-IDs und die Werte, die Ihre " +
 		"Website sendet, eine andere Grundlage brauchen",
-	UserIDBasis: "Nutzer-IDs verbinden Besuche an mehreren Tagen mit einer Person, die Sie vielleicht kennen; nennen Sie " +
+	UserIDBasis: "Nutzer-IDs verbinden Besuche an mehreren Tagen mit einer Person, die Sie vielleicht kennen; " +
+		"nennen Sie " +
 		"Ihre Rechtsgrundlage, zum Beispiel eine Einwilligung (Art. 6 Abs. 1 lit. a DSGVO)",
 	ShopBasis: "Bestellnummern verbinden einen Besuch mit einem Kunden, den Sie kennen; nennen Sie Ihre Rechtsgrundlage",
-	Terminal: "Das Skript speichert nichts auf Ihrem Gerät und liest keinen seiner Speicher (§ 25 TDDDG, Art. 5 Abs. 3 der " +
+	Terminal: "Das Skript speichert nichts auf Ihrem Gerät und liest keinen seiner Speicher (§ 25 TDDDG, Art. 5 " +
+		"Abs. 3 der " +
 		"Richtlinie 2002/58/EG). Es verwendet, was der Browser mit jeder Anfrage übermittelt und was er jeder Seite " +
 		"bereitstellt, die er anzeigt: Adressen, Sprache, Breite des Bildschirms, und was Sie auf der Seite tun.",
 	TerminalCheck: "ob auch Sie der Ansicht sind, dass dies keine Einwilligung erfordert",
 
 	RightsTitle: "Ihre Rechte",
-	Rights: "Sie haben im Rahmen der Gesetze das Recht auf Auskunft, Berichtigung, Löschung, Einschränkung der Verarbeitung " +
+	Rights: "Sie haben im Rahmen der Gesetze das Recht auf Auskunft, Berichtigung, Löschung, Einschränkung der " +
+		"Verarbeitung " +
 		"und Datenübertragbarkeit, und das Recht, sich bei einer Aufsichtsbehörde zu beschweren.",
-	Objection: "Sie können der Verarbeitung jederzeit aus Gründen widersprechen, die sich aus Ihrer besonderen Situation " +
+	Objection: "Sie können der Verarbeitung jederzeit aus Gründen widersprechen, die sich aus Ihrer besonderen " +
+		"Situation " +
 		"ergeben (Art. 21 DSGVO). Wenn Sie in Ihrem Browser „Do Not Track“ oder „Global Privacy Control“ einschalten, " +
 		"sendet das Skript nichts.",
-	Assignable: "In der Regel können wir Ihnen die gespeicherten Daten nicht zuordnen, weil sie weder Ihren Namen noch Ihre " +
+	Assignable: "In der Regel können wir Ihnen die gespeicherten Daten nicht zuordnen, weil sie weder Ihren Namen " +
+		"noch Ihre " +
 		"IP-Adresse enthalten (Art. 11 DSGVO).",
 	AssignableWithUserID: "Die Besuche, die Ihre Nutzer-ID tragen, können wir finden und mit ihren Seitenaufrufen und " +
-		"Ereignissen löschen. Der Vermerk über die Löschung enthält den Hash der Nutzer-ID 30 Tage. Andere Daten können wir Ihnen in der Regel nicht zuordnen, weil sie weder Ihren Namen noch " +
+		"Ereignissen löschen. Der Vermerk über die Löschung enthält den Hash der Nutzer-ID 30 Tage. Andere Daten " +
+		"können wir Ihnen in der Regel nicht zuordnen, weil sie weder Ihren Namen noch " +
 		"Ihre IP-Adresse enthalten (Art. 11 DSGVO).",
 }

@@ -41,7 +41,8 @@ var english = phrases{
 	VisitTimes: "the times of its beginning and of its last page view, the number of its page views, and marks of the " +
 		"latest page views by which repeated messages are recognised",
 	Referrer: "the page of another website from which you came: its host and path",
-	Channel:  "the way in which you came, such as a search engine or an e-mail, as derived from the referring page and the campaign",
+	Channel: "the way in which you came, such as a search engine or an e-mail, as derived from the referring page " +
+		"and the campaign",
 	Campaign: "campaign values in the address with which you came (`utm_source`, `utm_medium`, `utm_campaign`, " +
 		"`utm_content`, `utm_term`)",
 	ClickIDs: "click ids that advertising platforms have added to this address (`gclid`, `gbraid`, `wbraid`, `fbclid`, " +
@@ -64,7 +65,8 @@ var english = phrases{
 	OwnEvents:        "events of our own, with the values that our website adds to them: %s.",
 	OwnEventsMeaning: "what these events mean and which values they have",
 	NoEvents:         "No events other than page views are stored.",
-	UserID: "Our website can send a pseudonymous user id: a hash (SHA-256) of a characteristic of your user account. The " +
+	UserID: "Our website can send a pseudonymous user id: a hash (SHA-256) of a characteristic of your user " +
+		"account. The " +
 		"analytics server stores a further hash of it, which is made with a secret key and differs on each website. By " +
 		"this id your visits on different days are counted as one user's.",
 	UserIDWhen: "when your website sends the id, and from what it is computed",
@@ -78,11 +80,13 @@ var english = phrases{
 		"and the operating system.",
 	Hash: "From both, and from the website's number, the server computes a pseudonym of 64 bits by a keyed hash " +
 		"(HMAC-SHA-256). It is valid for one day (UTC) and differs on each website.",
-	DaySalt: "The key is made of a secret key of the server, the date, and a random value of the day. The random value is " +
+	DaySalt: "The key is made of a secret key of the server, the date, and a random value of the day. The random " +
+		"value is " +
 		"deleted once 24 hours have passed since the end of the day. After that, the pseudonym cannot be computed " +
 		"again from an IP address and a user agent.",
 	DaysApart: "Since the pseudonym changes every day, visits on different days are not connected.",
-	DaysApartWithUserID: "Since the pseudonym changes every day, visits on different days are not connected unless they " +
+	DaysApartWithUserID: "Since the pseudonym changes every day, visits on different days are not connected unless " +
+		"they " +
 		"carry the same user id.",
 	AlsoUsed:          "The server also uses the IP address and the user agent while it processes a message, in order to",
 	Limits:            "limit abuse: it counts messages by network in its memory",
@@ -101,22 +105,27 @@ var english = phrases{
 	NothingOfBrowser: "Visits keep neither a country, nor a browser, operating system or class of device.",
 
 	DurationTitle: "How long it is stored",
-	RowsForever:   "Visits, page views and events are stored without a fixed end, until we have the website's data deleted.",
+	RowsForever: "Visits, page views and events are stored without a fixed end, until we have the website's data " +
+		"deleted.",
 	RowsOneMonth: "Visits, page views and events are stored for the current and the previous calendar month, and then " +
 		"deleted.",
 	RowsMonths: "Visits, page views and events are stored for the current calendar month and the %d months before it, " +
 		"and then deleted.",
-	ReportsForever: "Copies of these values without the pseudonym, from which reports are counted, are stored without a fixed " +
+	ReportsForever: "Copies of these values without the pseudonym, from which reports are counted, are stored " +
+		"without a fixed " +
 		"end.",
 	ReportsOneMonth: "Copies of these values without the pseudonym, from which reports are counted, are stored for the " +
 		"current and the previous calendar month.",
 	ReportsMonths: "Copies of these values without the pseudonym, from which reports are counted, are stored for the " +
 		"current calendar month and the %d months before it.",
-	SaltDuration: "The random value of a day is deleted by an hourly task once 24 hours have passed since the end of the " +
+	SaltDuration: "The random value of a day is deleted by an hourly task once 24 hours have passed since the end " +
+		"of the " +
 		"day.",
-	CountsDuration:      "Counts of messages by day or month, which concern no single visitor, are stored for up to 25 months.",
-	TransactionDuration: "Order numbers are stored with their times until the website's data is deleted, so that no purchase counts twice.",
-	DeliveryDuration:    "Messages to the receivers named below are stored for 30 days.",
+	CountsDuration: "Counts of messages by day or month, which concern no single visitor, are stored for up " +
+		"to 25 months.",
+	TransactionDuration: "Order numbers are stored with their times until the website's data is deleted, so that " +
+		"no purchase counts twice.",
+	DeliveryDuration: "Messages to the receivers named below are stored for 30 days.",
 	SiteDeletion: "If we delete the website from the analytics service, all of this data is deleted at once or after 7 " +
 		"days, during which the deletion can be undone.",
 
@@ -126,16 +135,20 @@ var english = phrases{
 		"contract under Art. 28 GDPR; whether a web server or proxy of the operator keeps a log of its own; how long " +
 		"backups are kept",
 	Members: "The persons to whom we give access can read the reports and download the stored data.",
-	Conversions: "To the server %s, the analytics server reports each of these events shortly after it has happened: %s. " +
+	Conversions: "To the server %s, the analytics server reports each of these events shortly after it has " +
+		"happened: %s. " +
 		"The report has the event's name, time and page, its amount, currency and order number if it has them, and " +
 		"the way, the campaign and the click ids with which you came. It has no IP address, user agent or pseudonym.",
-	NoConversions: "The server %s is entered as the receiver of reports of key events; at present none of our events is " +
+	NoConversions: "The server %s is entered as the receiver of reports of key events; at present none of our " +
+		"events is " +
 		"reported.",
-	Export: "To the server %s, the analytics server sends all events of a day after the day has ended, with the values of " +
+	Export: "To the server %s, the analytics server sends all events of a day after the day has ended, with the " +
+		"values of " +
 		"events and visits that are named above, including the pseudonym of the day.",
 	ExportUserID:    "The user id is among these values.",
 	ReceiverPurpose: "who operates this server, and for what purpose",
-	SmallGroups: "If we share reports by a link, values of the following kinds that fewer than %d visitors of the period have are shown " +
+	SmallGroups: "If we share reports by a link, values of the following kinds that fewer than %d visitors of the " +
+		"period have are shown " +
 		"together only: %s.",
 	SmallGroupsForAll: "In our own reports, and in reports that we share by a link, values of the following kinds that " +
 		"fewer than %d visitors of the period have are shown together only: %s.",
@@ -151,7 +164,8 @@ var english = phrases{
 		"website is used and to improve it, with little data.",
 	InterestCheck: "this is a proposal; whether it holds for your website, and whether your use of click ids and of " +
 		"the values that your pages send needs another basis",
-	UserIDBasis: "user ids connect visits over several days with a person whom you may know; name your legal basis, such " +
+	UserIDBasis: "user ids connect visits over several days with a person whom you may know; name your legal " +
+		"basis, such " +
 		"as consent (Art. 6(1)(a) GDPR)",
 	ShopBasis: "order numbers connect a visit with a customer whom you know; name your legal basis",
 	Terminal: "The script stores nothing on your device and reads none of its storage (Section 25 TDDDG, Art. 5(3) of " +
@@ -165,7 +179,8 @@ var english = phrases{
 	Objection: "You can object to the processing at any time on grounds relating to your particular situation (Art. 21 " +
 		"GDPR). You can keep the script from sending anything by turning on Do Not Track or Global Privacy Control in " +
 		"your browser.",
-	Assignable: "As a rule we cannot assign the stored data to you, because it has neither your name nor your IP address " +
+	Assignable: "As a rule we cannot assign the stored data to you, because it has neither your name nor your IP " +
+		"address " +
 		"(Art. 11 GDPR).",
 	AssignableWithUserID: "We can find and erase the visits that carry your user id, with their page views and events. " +
 		"The record of the erasure keeps the hash of the user id for 30 days. As " +

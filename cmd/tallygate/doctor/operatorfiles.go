@@ -9,8 +9,8 @@ import (
 	"github.com/tallygate/tallygate/dataplane/operatorfile"
 )
 
-// The ages from which the data of a file is reported as old. Networks move between countries every week,
-// and providers publish a new database each month.
+// The ages from which the data of a file is reported as old. Networks move between countries every
+// week, and providers publish a new database each month.
 const (
 	oldCountries = 60 * 24 * time.Hour
 	oldList      = 180 * 24 * time.Hour

@@ -8,3 +8,15 @@ func SetMaxBytes(t *testing.T, n int64) {
 	maxBytes = n
 	t.Cleanup(func() { maxBytes = before })
 }
+
+// The names of other services for the values of browsers.
+var (
+	BrowserOf  = browserOf
+	SystemOf   = systemOf
+	DeviceOf   = deviceOf
+	CountryOf  = countryOf
+	HostOf     = hostOf
+	CountryKey = countryKey
+
+	CountryFile = countryFile
+)

@@ -40,6 +40,14 @@ var ga4Dimensions = map[string]model.ReportDimension{
 
 	"event name": model.DimensionEvent, "eventname": model.DimensionEvent,
 	"language code": model.DimensionLanguage, "languagecode": model.DimensionLanguage,
+
+	"country": model.DimensionCountry, "country id": model.DimensionCountry, "countryid": model.DimensionCountry,
+	"browser":          model.DimensionBrowser,
+	"operating system": model.DimensionSystem, "operatingsystem": model.DimensionSystem,
+	"operating system with version": model.DimensionSystem, "os with version": model.DimensionSystem,
+	"operatingsystemwithversion": model.DimensionSystem,
+	"device category":            model.DimensionDevice, "devicecategory": model.DimensionDevice, "device": model.DimensionDevice,
+	"hostname": model.DimensionHostname, "host name": model.DimensionHostname,
 }
 
 // ga4Metrics are the columns that are imported.
@@ -282,6 +290,8 @@ func (of *ga4Table) text(t *table) (value string, ok bool) {
 			value = model.EventSiteSearch
 		}
 		return eventName(value), !slices.Contains(ga4Events, value)
+	case model.DimensionCountry, model.DimensionBrowser, model.DimensionSystem, model.DimensionDevice, model.DimensionHostname:
+		return clientValue(of.by, value), true
 	}
 	return "", true
 }

@@ -33,6 +33,7 @@ const (
 	maxHidden  = 8 << 20  // bytes, with a client of Options
 	maxRefused = 20       // in a row
 	goatList   = 100      // paths or referrers of an answer, unless GoatCounter runs with -api-max
+	maxClients = 10_000   // browsers, systems or locations of a day
 )
 
 // newGoatAPI returns the API of the site at an address such as https://stats.example.com.
@@ -313,4 +314,45 @@ func (a *goatAPI) refs(
 		counts[goatRef{ref.Name, ref.Scheme}] += factor * ref.Count
 	}
 	return nil
+}
+
+// clients adds the counts of a list of browsers, systems or locations on a UTC day to counts, times factor, by name
+// or by the code of the country.
+func (a *goatAPI) clients(
+	ctx context.Context, list string, day model.Day, ids map[int64]bool, factor int64, counts map[string]int64,
+) error {
+	from, until := day.Start().Time(), (day + 1).Start().Time()
+	query, seen := rangeQuery(from, until.Add(-time.Second), ids), make(map[string]bool)
+	for offset := 0; ; {
+		var page struct {
+			Stats []struct {
+				ID    string `json:"id"`
+				Count int64  `json:"count"`
+			} `json:"stats"`
+			More bool `json:"more"`
+		}
+		if err := a.get(ctx, "stats/"+list, query, &page); err != nil {
+			return err
+		}
+
+		for _, one := range page.Stats {
+			if one.Count < 0 || one.Count > model.MaxImportFigure {
+				return fmt.Errorf("the count of %.40q in %s of %v is not a number from 0 to %d: %d", one.ID, list, day,
+					int64(model.MaxImportFigure), one.Count)
+			}
+
+			// Rows with equal counts have no order, so that a later page can repeat them.
+			if !seen[one.ID] {
+				seen[one.ID] = true
+				counts[one.ID] += factor * one.Count
+			}
+		}
+		if !page.More {
+			return nil
+		}
+		if offset += len(page.Stats); len(page.Stats) == 0 || offset > maxClients {
+			return fmt.Errorf("GoatCounter lists more than %d %s on %v", offset, list, day)
+		}
+		query.Set("offset", strconv.Itoa(offset))
+	}
 }

@@ -70,16 +70,19 @@ func (g *goatCounter) row(t *table) error {
 		return nil
 	case !g.keeps(when):
 		return nil
-	case isEvent:
-		return g.add(hit{
-			at: when, session: g.number(session), event: g.text(eventName(t.text("path"))), origin: from, width: model.UnknownWidth,
-		})
-	default:
-		width, _, _ := strings.Cut(t.text("screen size"), ",")
-		return g.add(hit{
-			at: when, session: g.number(session), path: g.text(goatPage(t.text("path"))), origin: from, width: widthOf(width),
-		})
 	}
+
+	// Version 1 of the export has no systems. The size of a screen does not decide the class of a device.
+	one := hit{at: model.At(at), session: g.number(session), origin: from, width: model.UnknownWidth, client: g.clientOf(rawClient{
+		country: t.text("location"), browser: t.text("browser"), system: t.text("system"),
+	})}
+	if isEvent {
+		one.event = g.text(eventName(t.text("path")))
+		return g.add(one)
+	}
+	width, _, _ := strings.Cut(t.text("screen size"), ",")
+	one.path, one.width = g.text(goatPage(t.text("path"))), widthOf(width)
+	return g.add(one)
 }
 
 // goatNames maps the names that GoatCounter shows in place of hosts to one of these hosts, which decides the channel.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -24,7 +25,21 @@ type goatSums struct {
 	rows int64
 
 	wanted map[model.Day]bool // days that are imported
-	events map[model.Day]map[int64]bool
+	events dayPaths           // of each of these days
+
+	// utcEvents are of whole UTC days with the dates of wanted days.
+	utcEvents dayPaths
+}
+
+// dayPaths are the ids of paths by day.
+type dayPaths map[model.Day]map[int64]bool
+
+// goatClients are the lists of browsers that GoatCounter keeps by UTC day.
+var goatClients = []struct {
+	list string
+	by   model.ReportDimension
+}{
+	{"browsers", model.DimensionBrowser}, {"systems", model.DimensionSystem}, {"locations", model.DimensionCountry},
 }
 
 // goatWindow is how many days of a list of paths are read with one call.
@@ -41,7 +56,7 @@ func FetchGoatCounter(ctx context.Context, address, token string, zone *time.Loc
 	days := &dayFilter{Options: o, ctx: ctx, result: r}
 	g := &goatSums{
 		sums: newSums(days), api: api, zone: zone, wanted: make(map[model.Day]bool),
-		events: make(map[model.Day]map[int64]bool),
+		events: make(dayPaths), utcEvents: make(dayPaths),
 	}
 	if err := g.read(ctx); err != nil {
 		return nil, err
@@ -84,7 +99,10 @@ func (g *goatSums) read(ctx context.Context) error {
 		}
 	}
 	for _, day := range days {
-		if err := step(g.readRefs(ctx, day)); err != nil {
+		if err := g.readRefs(ctx, day); err != nil {
+			return err
+		}
+		if err := step(g.readClients(ctx, day)); err != nil {
 			return err
 		}
 	}
@@ -147,6 +165,9 @@ func (g *goatSums) readPaths(ctx context.Context, ids []int64) error {
 func (g *goatSums) addHours(path *goatPath, from, until time.Time) error {
 	for i := range path.Stats {
 		err := path.Stats[i].each(func(hour time.Time, n int64) error {
+			if utc := model.At(hour).Day(); path.Event && g.wanted[utc] {
+				g.utcEvents.add(g.days, utc, path.ID)
+			}
 			if hour.Before(from) || !hour.Before(until) {
 				return nil
 			}
@@ -175,13 +196,7 @@ func (g *goatSums) addPath(path *goatPath, day model.Day, n int64) error {
 		return g.add("", "", &reports.ImportFigure{Day: day, Pageviews: n})
 	}
 
-	if g.events[day] == nil {
-		g.events[day] = make(map[int64]bool)
-	}
-	if !g.events[day][path.ID] {
-		g.events[day][path.ID] = true
-		g.days.spend(eventBytes)
-	}
+	g.events.add(g.days, day, path.ID)
 	if err := g.add(model.DimensionEvent, eventName(text), &reports.ImportFigure{Day: day, Visitors: n, Events: n}); err != nil {
 		return err
 	}
@@ -197,12 +212,8 @@ func (g *goatSums) readRefs(ctx context.Context, day model.Day) error {
 	}
 
 	// The API adds up page views and events.
-	for list := range slices.Chunk(slices.Sorted(maps.Keys(g.events[day])), goatList) {
-		some := make(map[int64]bool, len(list))
-		for _, id := range list {
-			some[id] = true
-		}
-		if err := g.api.refs(ctx, from, until, some, -1, counts); err != nil {
+	for ids := range g.events.lists(day) {
+		if err := g.api.refs(ctx, from, until, ids, -1, counts); err != nil {
 			return err
 		}
 	}
@@ -240,6 +251,63 @@ func (g *goatSums) addRef(ref goatRef, day model.Day, n int64) error {
 	sum := &reports.ImportFigure{Day: day, Visitors: n}
 	host, _, _ := strings.Cut(from.referrer, "/")
 	return g.addOrigin(cmp.Or(from.campaign.Source, host), &from, sum, model.DimensionUTMSource)
+}
+
+// add adds a path to a day.
+func (p dayPaths) add(days *dayFilter, day model.Day, id int64) {
+	if p[day] == nil {
+		p[day] = make(map[int64]bool)
+	}
+	if !p[day][id] {
+		p[day][id] = true
+		days.spend(eventBytes)
+	}
+}
+
+// lists returns the paths of a day in lists as long as a call permits.
+func (p dayPaths) lists(day model.Day) iter.Seq[map[int64]bool] {
+	return func(yield func(map[int64]bool) bool) {
+		for list := range slices.Chunk(slices.Sorted(maps.Keys(p[day])), goatList) {
+			ids := make(map[int64]bool, len(list))
+			for _, id := range list {
+				ids[id] = true
+			}
+			if !yield(ids) {
+				return
+			}
+		}
+	}
+}
+
+// readClients adds the counts of the browsers, systems and countries of page views on the UTC day of the same date.
+func (g *goatSums) readClients(ctx context.Context, day model.Day) error {
+	// East of Greenwich a UTC day ends later than the day of its date, maybe within the site's own first day.
+	if g.zone != time.UTC && (day + 1).Start().Time().After(g.start(g.days.BeforeLocal)) {
+		return nil
+	}
+
+	for _, of := range goatClients {
+		counts := make(map[string]int64)
+		if err := g.api.clients(ctx, of.list, day, nil, 1, counts); err != nil {
+			return err
+		}
+		for ids := range g.utcEvents.lists(day) {
+			if err := g.api.clients(ctx, of.list, day, ids, -1, counts); err != nil {
+				return err
+			}
+		}
+
+		for name, n := range counts {
+			if n <= 0 {
+				continue
+			}
+			g.rows++
+			if err := g.add(of.by, clientValue(of.by, name), &reports.ImportFigure{Day: day, Visitors: n}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // goatPage returns the path of a page as it is stored. GoatCounter stores some without a slash.

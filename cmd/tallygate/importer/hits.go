@@ -29,6 +29,7 @@ type hit struct {
 	language string
 	width    int16
 	origin   *origin
+	client   *model.Client
 }
 
 // origin is where a visit came from.
@@ -46,6 +47,7 @@ type hits struct {
 	names   map[string]uint32 // of sessions and visits
 	texts   map[string]string // each text once
 	origins map[origin]*origin
+	clients map[rawClient]*model.Client
 	files   []span // of the files read
 	file    span   // of the current one
 	alone   int    // sessions of a day that have events alone
@@ -88,7 +90,7 @@ func (h *hits) apart(t *table) error {
 func newHits(days *dayFilter) *hits {
 	return &hits{
 		filter: days, byDay: make(map[model.Day][]hit), names: make(map[string]uint32), texts: make(map[string]string),
-		origins: make(map[origin]*origin),
+		origins: make(map[origin]*origin), clients: make(map[rawClient]*model.Client),
 	}
 }
 
@@ -127,6 +129,20 @@ func (h *hits) originOf(o origin) *origin {
 	h.origins[o] = &o
 	h.filter.spend(originBytes)
 	return &o
+}
+
+// clientOf returns what a visit keeps of a browser. Equal browsers share it.
+func (h *hits) clientOf(raw rawClient) *model.Client {
+	if shared, ok := h.clients[raw]; ok {
+		return shared
+	}
+	for _, text := range []*string{&raw.country, &raw.browser, &raw.system, &raw.device, &raw.host} {
+		*text = h.text(*text)
+	}
+	c := raw.client()
+	h.clients[raw] = c
+	h.filter.spend(clientBytes)
+	return c
 }
 
 // keeps reports whether a hit of a time is imported.
@@ -267,7 +283,9 @@ func (d *dayBuilder) add(h *hit, id int64) error {
 
 // newVisit returns the n-th visit of a session, which begins with a hit.
 func newVisit(h *hit, n int16) segment.Visit {
-	v := segment.Visit{StartedAt: h.at, Channel: h.origin.channel, Referrer: h.origin.referrer, Campaign: h.origin.campaign}
+	v := segment.Visit{
+		StartedAt: h.at, Channel: h.origin.channel, Referrer: h.origin.referrer, Campaign: h.origin.campaign, Client: *h.client,
+	}
 	binary.BigEndian.PutUint32(v.Visitor[:], h.session)
 	v.N = n
 	return v

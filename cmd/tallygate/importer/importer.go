@@ -184,9 +184,10 @@ type dayFilter struct {
 
 // About how many bytes the parts of an export take in memory, maps included, apart from texts.
 const (
-	hitBytes    = 120
+	hitBytes    = 130
 	textBytes   = 72
 	originBytes = 400
+	clientBytes = 300
 	figureBytes = 420
 	eventBytes  = 40
 )

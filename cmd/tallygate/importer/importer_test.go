@@ -154,7 +154,7 @@ func TestDamaged(t *testing.T) {
 		"Matomo bounces":    {model.ImportMatomo, "VisitsSummary.get.csv", "date,nb_uniq_visitors,nb_visits,bounce_count\n2026-02-01,5,6,7\n", "line 2: 2026-02-01 has more bounces, 7, than visits, 6"},
 		"Matomo totals":     {model.ImportMatomo, "Actions.get.csv", "date,nb_pageviews\n2026-02-01,5\n", "the totals are missing: import VisitsSummary.get.csv"},
 		"Matomo nothing":    {model.ImportMatomo, "Actions.get.csv", "No data available", "nothing to import: the files have no rows"},
-		"GA4 dimension":     {model.ImportGA4, "a.csv", "Date,Country,Sessions\n", `line 1: the column "country" cannot be imported`},
+		"GA4 dimension":     {model.ImportGA4, "a.csv", "Date,City,Sessions\n", `line 1: the column "city" cannot be imported`},
 		"GA4 two":           {model.ImportGA4, "a.csv", "Date,Event name,Page path,Sessions\n", "line 1: a table with two dimensions"},
 		"GA4 period":        {model.ImportGA4, "a.csv", "# Start date: 20260201\n# End date: 20260203\nSessions,Views\n", "line 3: the table has neither a column Date"},
 		"GA4 no metric":     {model.ImportGA4, "a.csv", "Date,Event name\n", "line 1: the table has none of the metrics"},
@@ -315,7 +315,7 @@ func TestManyFiles(t *testing.T) {
 	for range 1_001 {
 		entry, err := w.Create("imported_browsers.csv")
 		if err == nil {
-			_, err = io.WriteString(entry, "date\n")
+			_, err = io.WriteString(entry, "date,browser,visitors,visits\n")
 		}
 		if err != nil {
 			t.Fatal(err)

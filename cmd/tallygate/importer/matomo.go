@@ -3,6 +3,7 @@ package importer
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -35,6 +36,17 @@ var matomoReports = map[string][]string{
 	"Referrers.getCampaigns":       {"label", "nb_uniq_visitors", "nb_visits"},
 	"Events.getAction":             {"label", "nb_events"},
 	"UserLanguage.getLanguageCode": {"label", "nb_uniq_visitors", "nb_visits"},
+
+	"UserCountry.getCountry":         {"label", "nb_uniq_visitors", "nb_visits"},
+	"DevicesDetection.getBrowsers":   {"label", "nb_uniq_visitors", "nb_visits"},
+	"DevicesDetection.getOsFamilies": {"label", "nb_uniq_visitors", "nb_visits"},
+	"DevicesDetection.getType":       {"label", "nb_uniq_visitors", "nb_visits"},
+}
+
+// matomoClients are the methods of browsers, with their dimensions.
+var matomoClients = map[string]model.ReportDimension{
+	"UserCountry.getCountry": model.DimensionCountry, "DevicesDetection.getBrowsers": model.DimensionBrowser,
+	"DevicesDetection.getOsFamilies": model.DimensionSystem, "DevicesDetection.getType": model.DimensionDevice,
 }
 
 // matomoChannels maps types of referrers, by their segment and by their English label, to channels. Campaigns have no
@@ -129,7 +141,26 @@ func (m *matomo) row(t *table, method string) error {
 		}
 		return m.add(model.DimensionLanguage, analytics.Language(label), sum)
 	}
+	if by, ok := matomoClients[method]; ok {
+		return m.add(by, clientValue(by, matomoClient(t)), sum)
+	}
 	return m.addReferrer(t, method, sum)
+}
+
+// matomoClient returns what a row says about browsers: the code of the country, or the type of device of its
+// segment, which do not depend on the language, or else the label.
+func matomoClient(t *table) string {
+	if code := t.text("metadata_code"); code != "" {
+		return code
+	}
+	for _, name := range []string{"countryCode==", "deviceType=="} {
+		if value, ok := strings.CutPrefix(t.text("metadata_segment"), name); ok {
+			if text, err := url.QueryUnescape(value); err == nil {
+				return text
+			}
+		}
+	}
+	return t.text("label")
 }
 
 // addPage adds the sums of a page, and of the visits that began and ended on it.

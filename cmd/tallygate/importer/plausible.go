@@ -16,7 +16,17 @@ import (
 type plausible struct {
 	*sums
 	exits map[figureKey]int64 // of pages
+	hosts map[figureKey]bool  // sums that finish bounds
 	pages bool                // whether there is a file of pages
+}
+
+// plausibleClients are the files of browsers: their column and its dimension.
+var plausibleClients = map[string]struct {
+	column string
+	by     model.ReportDimension
+}{
+	"locations": {"country", model.DimensionCountry}, "browsers": {"browser", model.DimensionBrowser},
+	"operating_systems": {"operating_system", model.DimensionSystem}, "devices": {"device", model.DimensionDevice},
 }
 
 // plausibleFile is the name of a file: the table, and the days that it may have.
@@ -41,6 +51,9 @@ func (p *plausible) read(t *table) (unused model.ImportUnused, err error) {
 		p.pages = true
 		return "", p.rows(t, []string{"page", "visitors", "pageviews"}, func(sum *reports.ImportFigure) error {
 			sum.Unbounced = sum.Visits // the file has no bounces
+			if err := p.addHost(t, sum); err != nil {
+				return err
+			}
 			return p.add(model.DimensionPage, pathOf(t.text("page")), sum)
 		})
 	case "entry_pages":
@@ -60,8 +73,15 @@ func (p *plausible) read(t *table) (unused model.ImportUnused, err error) {
 		return "", p.rows(t, []string{"name", "visitors", "events"}, func(sum *reports.ImportFigure) error {
 			return p.add(model.DimensionEvent, plausibleEvent(t.text("name")), sum)
 		})
-	case "browsers", "devices", "locations", "operating_systems":
-		return model.UnusedNoSuchValues, nil
+	}
+
+	if of, ok := plausibleClients[name[1]]; ok {
+		return "", p.rows(t, []string{of.column, "visitors", "visits"}, func(sum *reports.ImportFigure) error {
+			if !t.has("bounces") {
+				sum.Unbounced = sum.Visits
+			}
+			return p.add(of.by, clientValue(of.by, t.text(of.column)), sum)
+		})
 	}
 	return "", errors.New("there is no such file in Plausible's export")
 }
@@ -107,6 +127,35 @@ func (p *plausible) rows(t *table, wanted []string, take func(*reports.ImportFig
 	})
 }
 
+// addHost adds the sums of a page to its host. A visitor of several pages is in several rows: see boundHosts.
+func (p *plausible) addHost(t *table, page *reports.ImportFigure) error {
+	if !t.has("hostname") {
+		return nil
+	}
+	host := hostOf(t.text("hostname"))
+	if p.hosts == nil {
+		p.hosts = make(map[figureKey]bool)
+	}
+	p.hosts[figureKey{model.DimensionHostname, page.Day, strings.Clone(host)}] = true
+	return p.add(model.DimensionHostname, host, &reports.ImportFigure{
+		Day: page.Day, Visitors: page.Visitors, Visits: page.Visits, Pageviews: page.Pageviews,
+	})
+}
+
+// boundHosts limits the visitors and visits of each host to those of its day, so that they are exact on a day with a
+// single host.
+func (p *plausible) boundHosts() {
+	for key := range p.hosts {
+		total, ok := p.figures[figureKey{day: key.day}]
+		if !ok {
+			continue // sums.finish reports the day
+		}
+		host := p.figures[key]
+		host.Visitors, host.Visits = min(host.Visitors, total.Visitors), min(host.Visits, total.Visits)
+		host.Unbounced = host.Visits
+	}
+}
+
 // addSource adds the visits of a source to all dimensions that say where a visit came from.
 func (p *plausible) addSource(t *table, sum *reports.ImportFigure) error {
 	campaign := model.Campaign{
@@ -144,6 +193,7 @@ func (p *plausible) finish(r *Result) error {
 	if len(p.figures) == 0 {
 		return nil
 	}
+	p.boundHosts()
 	if err := p.sums.finish(r); err != nil {
 		return errors.Join(err, errors.New("import imported_visitors with the other files of the export"))
 	}

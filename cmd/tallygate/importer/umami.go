@@ -79,7 +79,10 @@ func (u *umami) row(t *table) error {
 	screen, _, _ := strings.Cut(t.text("screen"), "x")
 	one := hit{
 		at: at, session: u.number(session), path: u.text(pathOf(path)), language: u.text(analytics.Language(t.text("language"))),
-		width: widthOf(screen), origin: u.origin(t),
+		width: widthOf(screen), origin: u.origin(t), client: u.clientOf(rawClient{
+			country: t.text("country"), browser: t.text("browser"), system: t.text("os"), device: t.text("device"),
+			host: t.text("hostname"),
+		}),
 	}
 	if visit := t.text("visit_id"); visit != "" {
 		// The prefix keeps the numbers of visits and sessions apart.

@@ -75,7 +75,7 @@ func (a *App) measure(r prometheus.Registerer) error {
 	)
 
 	if a.analytics != nil {
-		err = errors.Join(err, a.analytics.Measure(r), a.captcha.Measure(r), r.Register(fileCollector{a.files}))
+		err = errors.Join(err, a.analytics.Measure(r), a.captcha.Measure(r), r.Register(fileCollector{&a.files}))
 	}
 
 	// The worker has the same metric, with the clock that it decides by.

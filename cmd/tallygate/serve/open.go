@@ -38,7 +38,7 @@ type App struct {
 	keys   *secret.Keys
 	hold   *database.Hold // on the data folder; nil without one
 
-	files *OperatorFiles // empty without the data role
+	files OperatorFiles // empty without the data role
 
 	control, data *server            // nil without the role
 	analytics     *analytics.Service // nil without the data role

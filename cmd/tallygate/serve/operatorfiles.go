@@ -16,8 +16,8 @@ import (
 // FileLine is how the lines of /readyz about the operator's files begin.
 const FileLine = "file:"
 
-// OperatorFiles are the files of the operator that the data role reads. A file that is not configured is
-// nil.
+// OperatorFiles are the files of the operator that the data role reads. A file that is not
+// configured is nil.
 type OperatorFiles struct {
 	countries *operatorfile.File[*operatorfile.Countries]
 	spam      *operatorfile.File[*operatorfile.Domains]
@@ -31,23 +31,21 @@ type operatorFile interface {
 	State() operatorfile.State
 }
 
-// OpenOperatorFiles reads the files of a process with the data role, before a start writes anything.
-// Without the role it opens none.
-func OpenOperatorFiles(c *config.Config, log *slog.Logger) (*OperatorFiles, error) {
-	files := &OperatorFiles{}
+// OpenOperatorFiles reads the files of a process with the data role, before a start writes
+// anything. Without the role it opens none.
+func OpenOperatorFiles(c *config.Config, log *slog.Logger) (files OperatorFiles, err error) {
 	if !c.Has(config.RoleData) {
 		return files, nil
 	}
 
-	var err error
-	if files.countries, err = openFile(files, operatorfile.OpenCountries, geoFile, c.GeoFile, log); err != nil {
-		return nil, err
+	if files.countries, err = openFile(&files, operatorfile.OpenCountries, geoFile, c.GeoFile, log); err != nil {
+		return files, err
 	}
-	if files.spam, err = openFile(files, operatorfile.OpenDomains, referrerSpamFile, c.ReferrerSpamFile, log); err != nil {
-		return nil, err
+	if files.spam, err = openFile(&files, operatorfile.OpenDomains, referrerSpamFile, c.ReferrerSpamFile, log); err != nil {
+		return files, err
 	}
-	if files.networks, err = openFile(files, operatorfile.OpenNetworks, dataCentreFile, c.DataCentreFile, log); err != nil {
-		return nil, err
+	if files.networks, err = openFile(&files, operatorfile.OpenNetworks, dataCentreFile, c.DataCentreFile, log); err != nil {
+		return files, err
 	}
 	return files, nil
 }
@@ -61,8 +59,8 @@ var (
 	dataCentreFile   = fileSetting{"--data-centre-file", "TALLYGATE_DATA_CENTRE_FILE"}
 )
 
-// openFile opens the file of a setting and adds it to files. Without a path it returns nil. Its error
-// begins with the flag, as those of other settings do.
+// openFile opens the file of a setting and adds it to files. Without a path it returns nil. Its
+// error begins with the flag, as those of other settings do.
 func openFile[T any](files *OperatorFiles, open func(operatorfile.Source) (*operatorfile.File[T], error), setting fileSetting,
 	path string, log *slog.Logger) (*operatorfile.File[T], error) {
 	if path == "" {
@@ -78,7 +76,8 @@ func openFile[T any](files *OperatorFiles, open func(operatorfile.Source) (*oper
 	return file, nil
 }
 
-// watch reads changed files again until ctx ends. Hits that are served meanwhile use the values before.
+// watch reads changed files again until ctx ends. Hits that are served meanwhile use the values
+// before.
 func (f *OperatorFiles) watch(ctx context.Context) {
 	if len(f.all) == 0 {
 		return
@@ -127,8 +126,8 @@ func (f *OperatorFiles) states() []operatorfile.State {
 	return states
 }
 
-// reloadWarning returns the warning of /readyz about a file; "" if the newest file is in use. /readyz
-// may be public, so the reason and the path are in the log only.
+// reloadWarning returns the warning of /readyz about a file; "" if the newest file is in use.
+// /readyz may be public, so the reason and the path are in the log only.
 func reloadWarning(s operatorfile.State) string {
 	if s.Err == nil {
 		return ""

@@ -83,8 +83,8 @@ func TestOperatorFilesAtStart(t *testing.T) {
 	}
 }
 
-// TestOperatorFilesReload checks what a process shows of its files: at the start, after a faulty file
-// and after a valid one.
+// TestOperatorFilesReload checks what a process shows of its files: at the start, after a faulty
+// file and after a valid one.
 func TestOperatorFilesReload(t *testing.T) {
 	t.Parallel()
 

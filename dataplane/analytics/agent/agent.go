@@ -1,6 +1,6 @@
-// Package agent reads the coarse values of model.Client from a user agent and from client hints: the
-// family of the browser, the operating system and the class of the device. It never stores, caches or
-// logs an agent. The tests compare it with testdata/agents.tsv.
+// Package agent reads the coarse values of model.Client from a user agent and from client hints:
+// the family of the browser, the operating system and the class of the device. It never stores,
+// caches or logs an agent. The tests compare it with testdata/agents.tsv.
 package agent
 
 import (
@@ -9,13 +9,14 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// maxLength is the longest user agent that is read, in bytes; package bot takes longer ones for bots.
+// maxLength is the longest user agent that is read, in bytes; package bot takes longer ones for
+// bots.
 const maxLength = 2048
 
-// Of returns the browser, the system and the device of a request, by its user agent and by the client
-// hints among its header. A header of nil has none; never pass the header of another client than the
-// browser. All values are empty for an absurd agent, and the device is empty where nothing names it. Of
-// is safe for concurrent use.
+// Of returns the browser, the system and the device of a request, by its user agent and by the
+// client hints among its header. A header of nil has none; never pass the header of another client
+// than the browser. All values are empty for an absurd agent, and the device is empty where nothing
+// names it. Of is safe for concurrent use.
 //
 // The agent counts by whole words. A word after "like" does not count: a browser that says "like
 // Firefox" is another one. A browser that model does not list counts as the listed browser that its
@@ -31,8 +32,8 @@ func Of(userAgent string, header http.Header) (model.Browser, model.System, mode
 	return h.browser(w, system), system, w.device(system, h.mobile)
 }
 
-// system returns the operating system that the words name. Names of one system that contain the name
-// of another one come first: phones with Windows say Android, and televisions say Linux.
+// system returns the operating system that the words name. Names of one system that contain the
+// name of another one come first: phones with Windows say Android, and televisions say Linux.
 func (w words) system() model.System {
 	switch {
 	case w.has(windows):
@@ -62,8 +63,8 @@ func (w words) system() model.System {
 	return model.OtherSystem
 }
 
-// brands are the browsers with words of their own, the most specific first. Most of them name Chrome or
-// Safari as well, and DuckDuckGo for Windows also Edge.
+// brands are the browsers with words of their own, the most specific first. Most of them name
+// Chrome or Safari as well, and DuckDuckGo for Windows also Edge.
 var brands = []struct {
 	word    words
 	browser model.Browser
@@ -124,9 +125,9 @@ func (w words) browser(system model.System) model.Browser {
 	return model.OtherBrowser
 }
 
-// isWebView reports whether an app shows the page. Android's view for apps says wv, or Version before
-// Chrome, as do a few browsers of vendors, which have names with "Browser". The view of iOS leaves out
-// Safari; those of Huawei's systems name only their engine.
+// isWebView reports whether an app shows the page. Android's view for apps says wv, or Version
+// before Chrome, as do a few browsers of vendors, which have names with "Browser". The view of iOS
+// leaves out Safari; those of Huawei's systems name only their engine.
 func (w words) isWebView(system model.System) bool {
 	switch system {
 	case model.Android:
@@ -139,7 +140,8 @@ func (w words) isWebView(system model.System) bool {
 	return false
 }
 
-// device returns the class of the device that the words name, on a system; mobileHint is the client hint.
+// device returns the class of the device that the words name, on a system; mobileHint is the client
+// hint.
 func (w words) device(system model.System, mobileHint hint) model.Device {
 	isMobile := w.has(mobile) && mobileHint != no || mobileHint == yes
 

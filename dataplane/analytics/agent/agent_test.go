@@ -58,8 +58,8 @@ func isListed(browser model.Browser, system model.System, device model.Device) b
 		(device == "" || slices.Contains(model.Devices, device))
 }
 
-// knownWrong are agents of the table for which Of returns another value than a person reads, with the
-// reason.
+// knownWrong are agents of the table for which Of returns another value than a person reads, with
+// the reason.
 var knownWrong = map[string]string{
 	"Mozilla/5.0 (Maemo; Linux armv7l; rv:2.0.1) Gecko/20100101 Firefox/4.0.1 Fennec/2.0.1(Linux LLC 1.2)": "a phone of " +
 		"2009 that says Linux, as desktops do",

@@ -46,8 +46,9 @@ func first(values []string) string {
 	return values[0]
 }
 
-// system returns the system of the platform hint. It wins over the agent's, which users and tools change
-// more often, unless the agent names a system that Chromium reports as the Linux or Android below it.
+// system returns the system of the platform hint. It wins over the agent's, which users and tools
+// change more often, unless the agent names a system that Chromium reports as the Linux or Android
+// below it.
 func (h hints) system(agent model.System) model.System {
 	switch h.platform {
 	case `"Windows"`:
@@ -71,9 +72,9 @@ func (h hints) system(agent model.System) model.System {
 	return agent
 }
 
-// browser returns the browser by the brands, else by the words of the agent. A brand of its own wins
-// over the agent. Google Chrome and Chromium only complete an agent that names no browser: several
-// browsers, such as Vivaldi, send them to look like Chrome.
+// browser returns the browser by the brands, else by the words of the agent. A brand of its own
+// wins over the agent. Google Chrome and Chromium only complete an agent that names no browser:
+// several browsers, such as Vivaldi, send them to look like Chrome.
 func (h hints) browser(w words, system model.System) model.Browser {
 	brand := h.brand()
 	if brand != "" && brand != model.Chrome && brand != model.InApp {
@@ -90,8 +91,8 @@ func (h hints) browser(w words, system model.System) model.Browser {
 	return browser
 }
 
-// brand returns the most specific browser that the brands name; "" if none. An app's view names itself
-// in addition to the browser that uses it.
+// brand returns the most specific browser that the brands name; "" if none. An app's view names
+// itself in addition to the browser that uses it.
 func (h hints) brand() (found model.Browser) {
 	for rest := h.brands; ; {
 		var name string
@@ -110,8 +111,8 @@ func (h hints) brand() (found model.Browser) {
 	}
 }
 
-// browserOfBrand returns the browser with a brand name; "" for an unknown name or for a version, which
-// are quoted as well.
+// browserOfBrand returns the browser with a brand name; "" for an unknown name or for a version,
+// which are quoted as well.
 func browserOfBrand(name string) model.Browser {
 	switch name {
 	case "Google Chrome", "Chromium":

@@ -71,8 +71,8 @@ var inWord = func() (set [256]bool) {
 // isLetter reports whether a byte is an ASCII letter.
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// wordsOf returns the known words of a user agent. ok is false for an absurd one: without a letter, too
-// long, or with control characters.
+// wordsOf returns the known words of a user agent. ok is false for an absurd one: without a letter,
+// too long, or with control characters.
 func wordsOf(userAgent string) (found words, ok bool) {
 	if len(userAgent) > maxLength {
 		return 0, false
@@ -113,8 +113,8 @@ func wordsOf(userAgent string) (found words, ok bool) {
 	return found, ok
 }
 
-// meaning returns what a word means; 0 if nothing. isProduct reports whether a version follows, as in
-// Line/14.9: some names are common words otherwise.
+// meaning returns what a word means; 0 if nothing. isProduct reports whether a version follows, as
+// in Line/14.9: some names are common words otherwise.
 func meaning(word string, isProduct bool) words {
 	switch word {
 	case "Mozilla", "AppleWebKit", "KHTML", "Gecko", "U", "K", "OS", "X", "CPU", "Build", "NT":
@@ -220,7 +220,8 @@ func meaning(word string, isProduct bool) words {
 	case strings.HasSuffix(word, "Browser"):
 		return otherBrowser
 
-	// Models of Fire TV are AFT with letters behind, and other televisions say SmartTV, HbbTV or MiTV.
+	// Models of Fire TV are AFT with letters behind, and other televisions say SmartTV, HbbTV or
+	// MiTV.
 	case strings.HasSuffix(word, "TV"), len(word) > 3 && strings.HasPrefix(word, "AFT"):
 		return tv
 	}

@@ -1,0 +1,145 @@
+package graph_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/segment"
+	"github.com/tallygate/tallygate/tools/dbtest"
+	"github.com/tallygate/tallygate/tools/oracle"
+)
+
+// TestSmallGroups checks that readers of shared links see values of few visitors as (other) in dimensions of
+// the visitor alone, that they get no report of a small group by filters, and that members see all unless
+// their owner says otherwise.
+func TestSmallGroups(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		site := c.siteOf("example.com")
+		storeCountries(t, d, a, site)
+		reader := c.reader(site)
+
+		// The period has 4 visitors of Germany, 3 of Switzerland (2 the day before), 2 of Austria and 1 of
+		// Liechtenstein, who alone views /secret.
+		const report = `report(period: {from: "2026-11-19", to: "2026-11-19"}, compare: {kind: PREVIOUS_PERIOD, matchDayOfWeek: false}, filters: $filters) {
+  totals { visitors }
+  countries: breakdown(by: COUNTRY) { hasOther totalCount nodes { value metrics { visitors comparison { visitors } } } }
+  pages: breakdown(by: PAGE) { hasOther nodes { value metrics { visitors } } } }`
+		rows := func(got *answer, at string) string {
+			var list []string
+			for i := 0; ; i++ {
+				path := fmt.Sprintf("%s.nodes.%d", at, i)
+				if got.at(path) == nil {
+					return strings.Join(list, " ")
+				}
+				row := fmt.Sprintf("%v:%v", got.at(path+".value"), got.at(path+".metrics.visitors"))
+				if compared := got.at(path + ".metrics.comparison"); compared != nil {
+					row += fmt.Sprintf("/%v", got.at(path+".metrics.comparison.visitors"))
+				}
+				list = append(list, row)
+			}
+		}
+		asMember := func(filters string) *answer {
+			return c.query(`query($id: ID!) { site(id: $id) { `+strings.Replace(report, "$filters", filters, 1)+` } }`, "id", site)
+		}
+		asReader := func(filters string) *answer {
+			return a.with(reader, `{ sharedSite { `+strings.Replace(report, "$filters", filters, 1)+` } }`)
+		}
+
+		all := "DE:4/3 CH:3/2 AT:2/0 LI:1/0"
+		if got := rows(asMember("[]").ok(t, ""), "site.report.countries"); got != all {
+			t.Errorf("a member sees %q, want %q", got, all)
+		}
+
+		shared := asReader("[]").ok(t, "")
+		if got, want := rows(shared, "sharedSite.report.countries"), "DE:4/3 (other):3/2 CH:3"; got != want {
+			t.Errorf("a reader sees %q, want %q", got, want)
+		}
+		if shared.at("sharedSite.report.countries.hasOther") != true || shared.at("sharedSite.report.countries.totalCount") != 3.0 {
+			t.Errorf("hasOther and totalCount are %v and %v", shared.at("sharedSite.report.countries.hasOther"),
+				shared.at("sharedSite.report.countries.totalCount"))
+		}
+		if got, want := rows(shared, "sharedSite.report.pages"), "/:10 /secret:1"; got != want {
+			t.Errorf("pages are %q, want %q", got, want)
+		}
+
+		for filters, want := range map[string]string{
+			`[{dimension: COUNTRY, values: ["LI"]}]`:                                                   "GROUP_TOO_SMALL",
+			`[{dimension: COUNTRY, values: ["AT"]}]`:                                                   "GROUP_TOO_SMALL",
+			`[{dimension: COUNTRY, operator: IS_NOT, values: ["DE", "CH", "AT"]}]`:                     "GROUP_TOO_SMALL",
+			`[{dimension: COUNTRY, values: ["CH"]}]`:                                                   "GROUP_TOO_SMALL", // 2 in the period compared with
+			`[{dimension: COUNTRY, values: ["DE"]}]`:                                                   "",
+			`[{dimension: COUNTRY, values: ["DE"]}, {dimension: PAGE, values: ["/"]}]`:                 "",
+			`[{dimension: PAGE, values: ["/secret"]}]`:                                                 "",
+			`[{dimension: COUNTRY, values: ["FR"]}]`:                                                   "", // nobody
+			`[{dimension: COUNTRY, values: ["UK"]}]`:                                                   "INVALID_ARGUMENT",
+			`[{dimension: COUNTRY, values: ["LI"]}, {dimension: PAGE, values: ["/secret"]}]`:           "GROUP_TOO_SMALL",
+			`[{dimension: LANGUAGE, values: [""]}, {dimension: PAGE, values: ["/secret"]}]`:            "GROUP_TOO_SMALL",
+			`[{dimension: SOURCE_GROUP, values: [""]}, {dimension: PAGE, values: ["/secret"]}]`:        "",
+			`[{dimension: PAGE, values: ["/secret"]}, {dimension: HOUR_OF_DAY, values: ["12", "13"]}]`: "",
+		} {
+			if got := asReader(filters); got.codes() != want {
+				t.Errorf("a reader's report by %s: %q, want %q", filters, got.codes(), want)
+			}
+			if want == "GROUP_TOO_SMALL" {
+				asMember(filters).ok(t, "")
+			}
+		}
+		if got, want := rows(asReader(`[{dimension: PAGE, values: ["/secret"]}]`).ok(t, ""), "sharedSite.report.countries"), "(other):1/0"; got != want {
+			t.Errorf("countries of one page are %q, want %q", got, want)
+		}
+
+		// A threshold of 1 hides nothing, and the owner can hide groups from members.
+		set := func(settings string) {
+			t.Helper()
+			c.query(`mutation($id: ID!) { updateSite(input: {siteId: $id, `+settings+`}) { userErrors { code } } }`, "id", site).ok(t, "updateSite")
+		}
+		set("smallGroup: 1")
+		if got := rows(asReader("[]").ok(t, ""), "sharedSite.report.countries"); got != all {
+			t.Errorf("with a threshold of 1 a reader sees %q, want %q", got, all)
+		}
+		set("smallGroup: 4, hideSmallGroups: true")
+		if got, want := rows(asMember("[]").ok(t, ""), "site.report.countries"), "(other):6/5 DE:4"; got != want {
+			t.Errorf("a member sees %q, want %q", got, want)
+		}
+		if got := asMember(`[{dimension: COUNTRY, values: ["CH"]}]`); got.codes() != "GROUP_TOO_SMALL" {
+			t.Errorf("a member's report of Switzerland: %q", got.codes())
+		}
+	})
+}
+
+// storeCountries stores visits of two days, and builds their segments.
+func storeCountries(t *testing.T, d *db.DB, a *app, site string) {
+	t.Helper()
+	visitors := byte(0)
+	day := func(on int, visits map[string]int) segment.Rows {
+		at := model.At(time.Date(2026, 11, on, 12, 0, 0, 0, time.UTC))
+		rows := segment.Rows{Day: at.Day()}
+		for _, country := range []string{"DE", "CH", "AT", "LI"} {
+			for range visits[country] {
+				visitors++
+				key := segment.VisitKey{Visitor: model.VisitorID{visitors}, N: 1}
+				view := segment.View{VisitKey: key, At: at, ID: int64(visitors), Path: "/", Width: model.UnknownWidth}
+				rows.Visits = append(rows.Visits, segment.Visit{VisitKey: key, StartedAt: at, Channel: "direct", Client: model.Client{Country: country}})
+				rows.Views = append(rows.Views, view)
+				if country == "LI" {
+					view.ID, view.Path = 1_000, "/secret"
+					rows.Views = append(rows.Views, view)
+				}
+			}
+		}
+		return rows
+	}
+	err := oracle.Store(t.Context(), d, a.siteNumber(site), day(18, map[string]int{"DE": 3, "CH": 2}),
+		day(19, map[string]int{"DE": 4, "CH": 3, "AT": 2, "LI": 1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.work(a.clock.Now())
+}
