@@ -1,7 +1,7 @@
 // What the report opens on demand, and the live page.
 import type { ComponentType } from 'preact';
 import { addMessages } from './core/language';
-import { naming } from './core/metrics';
+import { naming } from './core/values';
 import { LivePage } from './drilldown/live';
 import { sourceName } from './drilldown/sources';
 import messages from './messages/drilldown';

@@ -21,4 +21,5 @@ export * from './core/source';
 export * from './core/states';
 export * from './core/store';
 export * from './core/ui';
+export * from './core/values';
 export * from './core/view';

@@ -35,7 +35,7 @@ export type OrderDirection = 'ASC' | 'DESC';
 
 export type ReportComparisonKind = 'PREVIOUS_PERIOD' | 'PREVIOUS_YEAR';
 
-export type ReportDimension = 'PAGE' | 'ENTRY_PAGE' | 'EXIT_PAGE' | 'CHANNEL' | 'SOURCE' | 'REFERRER' | 'UTM_SOURCE' | 'UTM_MEDIUM' | 'UTM_CAMPAIGN' | 'UTM_CONTENT' | 'UTM_TERM' | 'AD_PLATFORM' | 'LANGUAGE' | 'SCREEN_WIDTH' | 'EVENT' | 'PROPERTY' | 'DAY_OF_WEEK' | 'HOUR_OF_DAY';
+export type ReportDimension = 'PAGE' | 'ENTRY_PAGE' | 'EXIT_PAGE' | 'CHANNEL' | 'SOURCE' | 'REFERRER' | 'UTM_SOURCE' | 'UTM_MEDIUM' | 'UTM_CAMPAIGN' | 'UTM_CONTENT' | 'UTM_TERM' | 'AD_PLATFORM' | 'LANGUAGE' | 'SCREEN_WIDTH' | 'COUNTRY' | 'BROWSER' | 'SYSTEM' | 'DEVICE' | 'HOSTNAME' | 'SOURCE_GROUP' | 'EVENT' | 'PROPERTY' | 'DAY_OF_WEEK' | 'HOUR_OF_DAY';
 
 export type ReportMetric = 'VISITORS' | 'VISITS' | 'PAGEVIEWS' | 'VIEWS_PER_VISIT' | 'BOUNCE_RATE' | 'ENGAGEMENT_TIME' | 'TIME_ON_PAGE' | 'SCROLL_DEPTH' | 'EXIT_RATE' | 'EVENTS' | 'CONVERSIONS' | 'CONVERSION_RATE';
 
@@ -47,11 +47,15 @@ export type Role = 'OWNER' | 'MEMBER' | 'VIEWER';
 
 export type SecondFactorMethod = 'TOTP' | 'RECOVERY_CODE' | 'PASSKEY';
 
+export type Shield = 'REFERRER_SPAM' | 'DATA_CENTRES';
+
 export type SitePlan = 'FREE' | 'PRO_100K' | 'PRO_500K' | 'PRO_1M' | 'PRO_2M' | 'PRO_5M' | 'ENTERPRISE';
 
 export type SiteState = 'ACTIVE' | 'PAUSED' | 'DELETED';
 
-export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'TOO_MANY_NETWORKS' | 'TOO_MANY_EXEMPT_NETWORKS' | 'INVALID_WORK' | 'INVALID_NUMBER' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'INVALID_SITES' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'IMPORT_IN_PROGRESS' | 'TOO_MANY_IMPORT_JOBS' | 'UPLOADS_FULL' | 'INVALID_FILES' | 'INVALID_API_TOKEN' | 'UPLOAD_TOO_LARGE' | 'IMPORT_NOT_READY' | 'IMPORT_FINISHED' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'LAST_OPERATOR';
+export type UserErrorCode = 'INVALID_EMAIL' | 'INVALID_PASSWORD' | 'COMMON_PASSWORD' | 'INVALID_NAME' | 'INVALID_DOMAIN' | 'EMAIL_TAKEN' | 'DOMAIN_TAKEN' | 'TOO_MANY_SITES' | 'TOO_MANY_SITEKEYS' | 'WRONG_CREDENTIALS' | 'INVALID_SECOND_FACTOR' | 'INVALID_PASSKEY' | 'PASSKEY_EXISTS' | 'TOO_MANY_PASSKEYS' | 'PASSKEYS_UNAVAILABLE' | 'SETUP_EXPIRED' | 'NO_SECOND_FACTOR' | 'SECOND_FACTOR_NEEDED' | 'SIGNUPS_CLOSED' | 'NOT_FOUND' | 'OWN_DOMAIN' | 'TOO_MANY_DOMAINS' | 'INVALID_EVENT_NAME' | 'RESERVED_EVENT_NAME' | 'TOO_MANY_EVENTS' | 'EVENT_NOT_REGISTERED' | 'ALWAYS_KEY_EVENT' | 'INVALID_NETWORK' | 'INVALID_COUNTRY' | 'INVALID_PATH' | 'TOO_MANY_PATHS' | 'INVALID_SMALL_GROUP' | 'TOO_MANY_NETWORKS' | 'TOO_MANY_EXEMPT_NETWORKS' | 'INVALID_WORK' | 'INVALID_NUMBER' | 'INVALID_URL' | 'INVALID_SECRET' | 'SECRET_TOO_SHORT' | 'INVALID_USER_ID' | 'TOO_MANY_ERASURES' | 'NO_WEBHOOK' | 'DELIVERY_IN_PROGRESS' | 'TOO_MANY_REDELIVERIES' | 'TOO_MANY_TESTS' | 'INVALID_PLAN' | 'INVALID_VOLUME' | 'INVALID_SCOPES' | 'INVALID_SITES' | 'TOO_MANY_ACCOUNTS' | 'TOO_MANY_TOKENS' | 'INVALID_TOKEN' | 'ALREADY_MEMBER' | 'TOO_MANY_MEMBERS' | 'NO_MAIL_SERVER' | 'LAST_OWNER' | 'INVALID_TIME_ZONE' | 'INVALID_DAY' | 'INVALID_TEXT' | 'INVALID_FILTER' | 'INVALID_STEP' | 'NAME_TAKEN' | 'TOO_MANY_ANNOTATIONS' | 'IMPORT_IN_PROGRESS' | 'TOO_MANY_IMPORT_JOBS' | 'UPLOADS_FULL' | 'INVALID_FILES' | 'INVALID_API_TOKEN' | 'UPLOAD_TOO_LARGE' | 'IMPORT_NOT_READY' | 'IMPORT_FINISHED' | 'TOO_MANY_SEGMENTS' | 'TOO_MANY_FUNNELS' | 'TOO_MANY_SHARED_LINKS' | 'SEGMENT_IN_USE' | 'INVALID_EXPIRY' | 'INVALID_LINK' | 'PASSWORD_REQUIRED' | 'INVALID_THRESHOLD' | 'INVALID_DURATION' | 'CONFIRMATION_MISMATCH' | 'LAST_OPERATOR';
+
+export type VisitDetail = 'COUNTRY' | 'BROWSER' | 'SYSTEM' | 'DEVICE' | 'HOSTNAME';
 
 export type WebhookKind = 'CONVERSION' | 'DAILY_EXPORT';
 
@@ -429,6 +433,12 @@ export type UpdateSiteInput = {
   automaticEvents?: boolean | null;
   timeZone?: string | null;
   excludedAddresses?: string[] | null;
+  visitDetails?: VisitDetail[] | null;
+  excludedCountries?: string[] | null;
+  excludedPaths?: string[] | null;
+  shields?: Shield[] | null;
+  smallGroup?: number | null;
+  hideSmallGroups?: boolean | null;
 };
 
 export type SiteDomainInput = {
@@ -1028,6 +1038,12 @@ export type SettingsFields = {
   timeZone: string;
   extraDomains: string[];
   excludedAddresses: string[];
+  visitDetails: VisitDetail[];
+  smallGroup: number;
+  hideSmallGroups: boolean;
+  excludedCountries: string[];
+  excludedPaths: string[];
+  shields: Shield[];
   measureSiteSearch: boolean;
   measureEcommerce: boolean;
   allowPseudonymousUserId: boolean;
@@ -1038,7 +1054,7 @@ export type SettingsFields = {
   state: SiteState;
 };
 const settingsFieldsText =
-  'fragment SettingsFields on Site{name timeZone extraDomains excludedAddresses measureSiteSearch measureEcommerce allowPseudonymousUserId automaticEvents serverSecretHint oldServerSecretHint oldServerSecretValidUntil state}';
+  'fragment SettingsFields on Site{name timeZone extraDomains excludedAddresses visitDetails smallGroup hideSmallGroups excludedCountries excludedPaths shields measureSiteSearch measureEcommerce allowPseudonymousUserId automaticEvents serverSecretHint oldServerSecretHint oldServerSecretValidUntil state}';
 
 export type ErasureFields = {
   id: string;
@@ -1796,6 +1812,18 @@ export const panel = /* @__PURE__ */ operation<{ id: string; period?: ReportPeri
   'query Panel($id:ID!,$period:ReportPeriod,$filters:[ReportFilterInput!]!,$compare:ReportComparison,$by:ReportDimension!,$property:String,$event:String,$first:Int!){site(id:$id){report(period:$period,filters:$filters,compare:$compare){... PanelReport}}}', panelReportText, panelRowsText,
 );
 
+export type VisitDetailsData = {
+  site: {
+    visitDetails: VisitDetail[];
+  } | null;
+  installation: {
+    countries: boolean;
+  };
+};
+export const visitDetails = /* @__PURE__ */ operation<{ id: string }, VisitDetailsData>(
+  'query VisitDetails($id:ID!){site(id:$id){visitDetails}installation{countries}}',
+);
+
 export type RowsData = {
   site: {
     domain: string;
@@ -2398,9 +2426,22 @@ export type SettingsData = {
     createdAt: string;
     usage: UsageFields;
   } & SiteFields & SettingsFields | null;
+  installation: {
+    countries: boolean;
+    shields: Shield[];
+  };
 };
 export const settings = /* @__PURE__ */ operation<{ id: string }, SettingsData>(
-  'query Settings($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields ... SettingsFields siteKey plan createdAt usage{... UsageFields}}}', viewerFieldsText, siteFieldsText, settingsFieldsText, usageFieldsText,
+  'query Settings($id:ID!){viewer{... ViewerFields}site(id:$id){... SiteFields ... SettingsFields siteKey plan createdAt usage{... UsageFields}}installation{countries shields}}', viewerFieldsText, siteFieldsText, settingsFieldsText, usageFieldsText,
+);
+
+export type PrivacyTextData = {
+  site: {
+    privacyText: string;
+  } | null;
+};
+export const privacyText = /* @__PURE__ */ operation<{ id: string; language: Language }, PrivacyTextData>(
+  'query PrivacyText($id:ID!,$language:Language!){site(id:$id){privacyText(language:$language)}}',
 );
 
 export type UpdateSiteData = {

@@ -1,7 +1,7 @@
-// The figures of reports: their texts, formats and changes, and the texts of the values of dimensions.
-import { compact, decimal, decoded, exact, percent, seconds, signed } from './format';
-import { locale, t, translated, type TextKey } from './language';
-import type { Filter, Metric } from './view';
+// The figures of reports: their texts, formats and changes.
+import { compact, decimal, exact, percent, seconds, signed } from './format';
+import { t, type TextKey } from './language';
+import type { Metric } from './view';
 
 /** totals lists the figures of the page's head, in order. */
 export const totals: readonly Metric[] = [
@@ -35,54 +35,4 @@ export function Change({ metric, now, before }: { metric?: string; now: number |
   const better = metric === 'bounceRate' ? ratio < 0 : ratio > 0;
   const text = signed(ratio);
   return <span class={'change ' + (/[1-9]/.test(text) ? (better ? 'up' : 'down') : '')}>{text}</span>;
-}
-
-/** dimensionText returns the name of a dimension. */
-export const dimensionText = (dimension: string): string => t(('dimension.' + dimension) as TextKey);
-
-/** oneText returns the name of one value of a dimension that a filter can have. */
-export const oneText = (dimension: string): string => t(('one.' + dimension) as TextKey);
-
-/** isTime reports whether the values of a dimension are hours or days of the week, which no filter takes. */
-export const isTime = (dimension: string): boolean => dimension === 'HOUR_OF_DAY' || dimension === 'DAY_OF_WEEK';
-
-/** isUnassigned reports whether rows of channels have the channel of campaigns that fit no other, which needs a word. */
-export const isUnassigned = (edges: { node: { value: string } }[] = []): boolean =>
-  edges.some(({ node }) => node.value === 'unassigned');
-
-/** naming writes the names of well-known sources, once a module has set it. */
-export const naming = { of: (source: string): string => source };
-
-/** valueText writes a value of a dimension for people. */
-export function valueText(dimension: string, value: string): string {
-  if (value === '') return t('value.none');
-  if (dimension === 'SOURCE') return naming.of(value);
-  if (/PAGE|REFERRER/.test(dimension)) return decoded(value);
-  if (dimension === 'CHANNEL') return translated('channel', value.replace(/\W/g, '_'), value);
-  if (dimension === 'LANGUAGE') return languageName(value);
-  if (dimension === 'SCREEN_WIDTH') return value + ' px';
-  if (dimension === 'HOUR_OF_DAY') return value + ':00';
-  if (dimension === 'DAY_OF_WEEK') {
-    // 1 January 2024 was a Monday.
-    const day = new Date(Date.UTC(2024, 0, Number(value)));
-    return day.toLocaleDateString(locale(), { weekday: 'long', timeZone: 'UTC' });
-  }
-  return value;
-}
-
-function languageName(code: string): string {
-  try {
-    return new Intl.DisplayNames([locale()], { type: 'language' }).of(code) ?? code;
-  } catch {
-    return code;
-  }
-}
-
-/** filterLabel writes a filter as a sentence: "Page is /a or /b". */
-export function filterLabel(f: Filter): { what: string; operator: string; values: string } {
-  return {
-    what: f.dimension === 'PROPERTY' ? [f.event, f.property].filter(Boolean).join(': ') : oneText(f.dimension),
-    operator: t(('operator.' + f.operator) as TextKey),
-    values: f.values.map((value) => valueText(f.dimension, value)).join(' ' + t('filter.or') + ' '),
-  };
 }

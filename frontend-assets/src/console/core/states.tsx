@@ -91,7 +91,7 @@ export function Failed({ failure, retry }: { failure: Failure; retry: () => void
     return undefined;
   }, [failure, left === 0]);
 
-  if (['FORBIDDEN', 'INVALID_ARGUMENT'].includes(failure.code)) return <p class="notice">{failureText(failure)}</p>;
+  if (['FORBIDDEN', 'INVALID_ARGUMENT', 'GROUP_TOO_SMALL'].includes(failure.code)) return <p class="notice">{failureText(failure)}</p>;
   return (
     <div class="notice bad" role="alert">
       <p>{failureText(failure)}</p>

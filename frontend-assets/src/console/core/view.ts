@@ -72,13 +72,16 @@ export const periods = {
 /** Period is the name of a preset. */
 export type Period = keyof typeof periods;
 
-/** panelTabs are the tabs of each panel. The first one is open by default. */
+/** panelTabs are the tabs of each panel. */
 export const panelTabs = {
-  sources: ['CHANNEL', 'SOURCE', 'REFERRER', 'UTM_CAMPAIGN', 'UTM_SOURCE', 'UTM_MEDIUM', 'UTM_CONTENT', 'UTM_TERM', 'AD_PLATFORM'],
-  pages: ['PAGE', 'ENTRY_PAGE', 'EXIT_PAGE'],
-  audience: ['LANGUAGE', 'SCREEN_WIDTH', 'DAY_OF_WEEK', 'HOUR_OF_DAY'],
+  sources: ['CHANNEL', 'SOURCE_GROUP', 'SOURCE', 'REFERRER', 'UTM_CAMPAIGN', 'UTM_SOURCE', 'UTM_MEDIUM', 'UTM_CONTENT', 'UTM_TERM', 'AD_PLATFORM'],
+  pages: ['PAGE', 'ENTRY_PAGE', 'EXIT_PAGE', 'HOSTNAME'],
+  audience: ['COUNTRY', 'BROWSER', 'SYSTEM', 'DEVICE', 'LANGUAGE', 'SCREEN_WIDTH', 'DAY_OF_WEEK', 'HOUR_OF_DAY'],
   events: ['EVENT', 'PROPERTY', 'FUNNEL'],
 } as const;
+
+/** firstTab returns the tab that is open by default. Most sites keep no details of visits, so it is none of these. */
+const firstTab = (tabs: readonly string[]): string => (tabs[0] === 'COUNTRY' ? 'LANGUAGE' : tabs[0]!);
 
 /** Panel is the name of a panel. */
 export type Panel = keyof typeof panelTabs;
@@ -103,7 +106,7 @@ export function viewOf(query: URLSearchParams): View {
   const tabs: Record<string, string> = {};
   for (const [panel, values] of Object.entries(panelTabs)) {
     const wanted = text(panel).toUpperCase();
-    tabs[panel] = values.find((value) => value === wanted) ?? values[0];
+    tabs[panel] = values.find((value) => value === wanted) ?? firstTab(values);
   }
 
   return {
@@ -170,8 +173,8 @@ export function addressOf(view: View, changes: Partial<View> = {}): string {
   if (v.metric !== 'visitors') add('metric', v.metric);
   if (v.table) add('table', '1');
   for (const [panel, tabs] of Object.entries(panelTabs)) {
-    const tab = v.tabs[panel] ?? tabs[0];
-    if (tab !== tabs[0]) add(panel, tab.toLowerCase());
+    const tab = v.tabs[panel] ?? '';
+    if (tab !== firstTab(tabs)) add(panel, tab.toLowerCase());
   }
   add('all', v.all.toLowerCase());
   if (v.all) {

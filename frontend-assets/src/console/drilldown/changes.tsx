@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { exact } from '../core/format';
 import { t, type TextKey } from '../core/language';
-import { filterLabel } from '../core/metrics';
+import { filterLabel } from '../core/values';
 import type { Filter, View } from '../core/view';
 import type { ReportFields } from '../operations';
 

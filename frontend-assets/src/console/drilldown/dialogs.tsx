@@ -5,12 +5,13 @@ import { useQuery } from '../core/data';
 import { Dialog } from '../core/dialog';
 import { Field, Form, TextArea } from '../core/form';
 import { t, type TextKey } from '../core/language';
-import { filterLabel, oneText, valueText } from '../core/metrics';
 import { go } from '../core/router';
 import { reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
 import { announce, mayEdit } from '../core/store';
+import { filterLabel, isPlain, noneText, oneText, valueText } from '../core/values';
 import { addressOf, type Filter, selectionOf, type View, withFilter } from '../core/view';
+import { countryCode } from '../parts/countries';
 import {
   createSegment,
   panel,
@@ -108,7 +109,9 @@ const filterable: readonly ReportDimension[] = [
   'PAGE',
   'ENTRY_PAGE',
   'EXIT_PAGE',
+  'HOSTNAME',
   'CHANNEL',
+  'SOURCE_GROUP',
   'SOURCE',
   'REFERRER',
   'UTM_CAMPAIGN',
@@ -117,6 +120,10 @@ const filterable: readonly ReportDimension[] = [
   'UTM_CONTENT',
   'UTM_TERM',
   'AD_PLATFORM',
+  'COUNTRY',
+  'BROWSER',
+  'SYSTEM',
+  'DEVICE',
   'LANGUAGE',
   'SCREEN_WIDTH',
   'EVENT',
@@ -137,16 +144,21 @@ export function FilterDialog({ id, view, onClose }: Props) {
 
   const isProperty = dimension === 'PROPERTY';
   const isNone = operator.endsWith('NONE');
+  const isCountry = dimension === 'COUNTRY' && operator.startsWith('IS');
   const of = { ...(isProperty && { property }), ...(isProperty && event && { event }) };
   const add = async ({ values = '' }: Record<string, string>): Promise<UserError[]> => {
-    const lines = values.split('\n').flatMap((line) => line.trim() || []);
+    const texts = values.split('\n').flatMap((line) => line.trim() || []);
+    const lines = isCountry ? texts.map(countryCode) : texts;
+    const unknown = isCountry && !isNone && lines.find((line) => !/^[A-Z]{2}$/.test(line));
+    if (unknown) return [refusal('values', t('filter.noCountry', { name: unknown }))];
+
     const filter: Filter = {
       dimension,
       operator: operator.replace('_NONE', '') as ReportOperator,
       values: isNone ? [''] : lines,
       ...of,
     };
-    if (!filter.values[0] && !isNone) return [refusal('values', t('filter.empty'))];
+    if (!filter.values[0] && !isNone) return [refusal('values', t('filter.empty', { none: noneText(dimension) }))];
 
     const filters = withFilter(view.filters, filter);
     if (filters.length > 10) return [refusal('', t('filter.tooMany'))];
@@ -182,7 +194,7 @@ export function FilterDialog({ id, view, onClose }: Props) {
             ))}
             {['IS', 'IS_NOT'].map((name) => (
               <option key={name} value={name + '_NONE'}>
-                {t(`operator.${name}` as TextKey)} {t('value.none')}
+                {t(`operator.${name}` as TextKey)} {noneText(dimension)}
               </option>
             ))}
           </select>
@@ -191,7 +203,7 @@ export function FilterDialog({ id, view, onClose }: Props) {
           <TextArea
             name="values"
             label={t('filter.values')}
-            hint={operator.startsWith('MATCHES') ? t('filter.pattern') : undefined}
+            hint={operator.startsWith('MATCHES') ? t('filter.pattern') : isCountry && t('filter.countries')}
             rows={3}
           />
         )}
@@ -263,7 +275,7 @@ function Frequent({ id, view, onClose, of }: Props & { of: Omit<Filter, 'operato
     event: of.event ?? null,
     first: listed,
   });
-  const rows = query.data?.report?.breakdown?.edges.filter(({ node }) => !node.onlyImported) ?? [];
+  const rows = query.data?.report?.breakdown?.edges.filter(({ node }) => !isPlain(of.dimension, node)) ?? [];
   if (rows.length === 0) return null;
   return (
     <>

@@ -1,8 +1,9 @@
 // What explains imported figures in a report.
 import { locale, t, type TextKey } from '../core/language';
-import { isUnassigned } from '../core/metrics';
+import { isDetail, isUnassigned } from '../core/values';
 import type { View } from '../core/view';
 import type { PanelRows, ReportFields } from '../operations';
+import { Unknown } from './unknown';
 
 /** Missing says why imported days are not in figures. */
 export function Missing({ state }: { state: string }) {
@@ -25,9 +26,10 @@ export function Imported({ report, view }: { report: ReportFields; view: View })
 }
 
 /** Hints explains the rows of a panel. A filter is explained at the chart. */
-export function Hints({ rows: { imported, edges }, dimension }: { rows: PanelRows; dimension: string }) {
+export function Hints({ id, rows: { imported, edges }, dimension }: { id: string; rows: PanelRows; dimension: string }) {
   return (
     <>
+      {isDetail(dimension) && edges[0] && edges.every(({ node }) => !node.value) && <Unknown id={id} detail={dimension} />}
       {dimension === 'CHANNEL' && isUnassigned(edges) && <p class="hint">{t('panel.unassigned')}</p>}
       {/NO_|WHOLE/.test(imported) && (
         <p class="hint">

@@ -4,10 +4,11 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Failure } from '../core/api';
 import { Action, Dialog } from '../core/dialog';
 import { t } from '../core/language';
-import { Change, dimensionText, isTime, metricText, metricValue, valueText } from '../core/metrics';
+import { Change, metricText, metricValue } from '../core/metrics';
 import { go } from '../core/router';
 import { reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
+import { dimensionText, isPlain, isTime, valueText } from '../core/values';
 import { addressOf, selectionOf, type View, withFilter } from '../core/view';
 import { patiently } from '../parts/patiently';
 import { Progress } from '../parts/progress';
@@ -262,11 +263,10 @@ function Line({ row, columns, view }: { row: Row; columns: Column[]; view: View 
   };
   const filters = withFilter(view.filters, filter);
   const text = valueText(dimension, row.value);
-  const plain = isTime(dimension) || row.onlyImported;
   return (
     <tr>
       <th scope="row" title={text === row.value ? undefined : row.value}>
-        {plain ? text : <a href={addressOf(view, { filters, all: '', order: '', search: '', property: '', event: '' })}>{text}</a>}
+        {isPlain(dimension, row) ? text : <a href={addressOf(view, { filters, all: '', order: '', search: '', property: '', event: '' })}>{text}</a>}
       </th>
       {columns.map((column) => (
         <td key={column} class="number" data-label={metricText(column)}>

@@ -15,3 +15,9 @@ export function changes<T extends object>(form: HTMLFormElement, input: T): Part
   const changed = Object.entries(input).filter(([name]) => isChanged(form.elements.namedItem(name)));
   return Object.fromEntries(changed) as Partial<T>;
 }
+
+/** checked returns the names of the boxes of a list that are checked, or undefined if none of them was changed. */
+export function checked<T extends string>(form: HTMLFormElement, names: readonly T[]): T[] | undefined {
+  const boxes = names.map((name) => form.elements.namedItem(name) as HTMLInputElement);
+  return boxes.some(isChanged) ? names.filter((_, i) => boxes[i]!.checked) : undefined;
+}

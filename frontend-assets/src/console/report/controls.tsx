@@ -1,6 +1,6 @@
 // Controls of a report's figures: period, comparison, filters and segments.
 import { t, type TextKey } from '../core/language';
-import { filterLabel } from '../core/metrics';
+import { filterLabel } from '../core/values';
 import { addressOf, type Period, periods, type View } from '../core/view';
 import type { Choose } from './report';
 

@@ -3,15 +3,16 @@ import type { ComponentChildren, ComponentType } from 'preact';
 import { useQuery } from '../core/data';
 import { exact, percent } from '../core/format';
 import { t } from '../core/language';
-import { Change, dimensionText, isTime, valueText } from '../core/metrics';
+import { Change } from '../core/metrics';
 import { reading } from '../core/source';
 import { Failed, Loading } from '../core/states';
 import { share } from '../core/ui';
+import { dimensionText, isPlain, isTime, valueText } from '../core/values';
 import { addressOf, type Panel as PanelName, panelTabs, selectionOf, type View, withFilter } from '../core/view';
 import { panel, sharedPanel, type PanelRows, type ReportDimension } from '../operations';
 
 /** Hints explains the rows of a panel, once it is loaded. */
-export type Hints = ComponentType<{ rows: PanelRows; dimension: string }> | undefined;
+export type Hints = ComponentType<{ id: string; rows: PanelRows; dimension: string }> | undefined;
 
 /** rowsOf returns how many rows the panel of a dimension has at most: every hour, else ten. */
 export const rowsOf = (dimension: string): number => (isTime(dimension) ? 24 : 10);
@@ -34,7 +35,7 @@ export function Panel(props: {
       <PanelTabs id={id} name={name} view={view} />
       {props.children ??
         (tab === props.loadedTab ? (
-          <Rows dimension={tab} view={view} rows={props.loaded} Hints={props.Hints} />
+          <Rows id={id} dimension={tab} view={view} rows={props.loaded} Hints={props.Hints} />
         ) : (
           <DimensionRows key={tab} id={id} dimension={tab} view={view} Hints={props.Hints} />
         ))}
@@ -89,6 +90,7 @@ export function DimensionRows(props: {
   return (
     <div class="later" aria-busy={query.busy}>
       <Rows
+        id={id}
         dimension={dimension}
         view={view}
         rows={query.data.report?.breakdown ?? null}
@@ -117,6 +119,7 @@ function listOf(dimension: string, rows: PanelRows | null): Row[] {
 
 /** Rows are a panel's bars. Each is a link that adds a filter of its value, unless no filter finds it. */
 function Rows(props: {
+  id: string;
   dimension: string;
   view: View;
   rows: PanelRows | null;
@@ -145,7 +148,7 @@ function Rows(props: {
       ) : (
         <p class="none">{t('panel.none')}</p>
       )}
-      {Hints && rows && <Hints rows={rows} dimension={dimension} />}
+      {Hints && rows && <Hints id={props.id} rows={rows} dimension={dimension} />}
       {list[0] && (
         <p class="all">
           <a href={addressOf(view, { all: dimension, property: property ?? '', event: event ?? '' })}>
@@ -172,7 +175,7 @@ function Bar(props: Parameters<typeof Rows>[0] & { row: Row; most: number }) {
   return (
     <div role="row" style={share(metrics.visitors, most)}>
       <span role="rowheader" title={text === value ? undefined : value}>
-        {isTime(dimension) || row.onlyImported ? (
+        {isPlain(dimension, row) ? (
           text
         ) : (
           <a

@@ -1,14 +1,15 @@
 // A site's figures: controls, totals, chart and panels. The URL holds their choices.
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Failure } from '../core/api';
 import { useQuery } from '../core/data';
 import { clock, exact, money } from '../core/format';
 import { t } from '../core/language';
-import { Change, isUnassigned, metricText, metricValue, totals } from '../core/metrics';
+import { Change, metricText, metricValue, totals } from '../core/metrics';
 import { loadModule } from '../core/modules';
 import { go, useURL } from '../core/router';
 import { Failed, Loading, Skeleton } from '../core/states';
 import { type PageKey, pageKeys } from '../core/store';
+import { isDetail, isUnassigned } from '../core/values';
 import { addressOf, choiceOf, opened, periods, selectionOf, type View, viewOf } from '../core/view';
 import { setReportView, type ReportDimension, type ReportFields, type RevenueFields, type ViewFields } from '../operations';
 import { Chart, days, type Note } from './chart';
@@ -140,6 +141,8 @@ const needsDrilldown = (view: View, first: View): boolean =>
   view.table ||
   view.tabs['events'] !== 'EVENT' ||
   view.tabs['sources'] === 'SOURCE' ||
+  isDetail(view.tabs['pages']!) ||
+  isDetail(view.tabs['audience']!) ||
   JSON.stringify(selectionOf(view)) !== JSON.stringify({ ...selectionOf(first), filters: [] });
 
 /** useKeys sets the page's shortcuts, which have Plausible's letters. Each changes the view of its time. */

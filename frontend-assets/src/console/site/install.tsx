@@ -199,6 +199,10 @@ function arrivedSince(before: RejectionFields[], list: RejectionFields[], ignore
 const ignoredTexts: Record<string, TextKey> = {
   bot: 'check.ignored.bot',
   excluded_address: 'check.ignored.excluded_address',
+  excluded_country: 'check.ignored.excluded_country',
+  excluded_path: 'check.ignored.excluded_path',
+  referrer_spam: 'check.ignored.referrer_spam',
+  data_centre: 'check.ignored.data_centre',
   flood: 'check.ignored.flood',
   duplicate_pageview: 'check.ignored.duplicate_pageview',
 };
@@ -273,8 +277,8 @@ function Check({ site }: { site: Site }) {
               {ignored.map(({ code, count, advice }) => (
                 <li key={code}>
                   <code>{code}</code> × {exact(count)}: {ignoredTexts[code] ? t(ignoredTexts[code]) : advice}{' '}
-                  {code === 'excluded_address' && (
-                    <a href={`/sites/${site.id}/settings`}>{t('settings.excluded')}</a>
+                  {/^excluded|^data_centre/.test(code) && (
+                    <a href={`/sites/${site.id}/settings`}>{t('settings.title')}</a>
                   )}
                 </li>
               ))}

@@ -7,11 +7,11 @@ import { Action, Confirm } from '../core/dialog';
 import { Check, Field, Form, type Values } from '../core/form';
 import { utcDay } from '../core/format';
 import { t } from '../core/language';
-import { filterLabel } from '../core/metrics';
 import { SiteHeader } from '../core/site';
 import { Empty, Loaded, Missing } from '../core/states';
 import { announce, mayEdit } from '../core/store';
 import { Section, Table } from '../core/ui';
+import { filterLabel } from '../core/values';
 import type { Filter } from '../core/view';
 import {
   createAnnotation,

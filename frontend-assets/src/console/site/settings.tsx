@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import type { UserError } from '../core/api';
 import { usePolling, useQuery } from '../core/data';
 import { Action, Confirm } from '../core/dialog';
-import { Check, Field, Form, Select, TextArea, userErrorText, type Values } from '../core/form';
+import { Check, Field, Form, Select, TextArea, type Values } from '../core/form';
 import { date, exact } from '../core/format';
 import { t } from '../core/language';
 import { go } from '../core/router';
@@ -33,6 +33,9 @@ import {
 import { changes } from '../parts/changes';
 import { KeepOld, OldSecret } from '../parts/secret';
 import { Transfer } from '../parts/transfer';
+import { inLine, linesOf } from './lines';
+import { Privacy } from './privacy';
+import { LeftOut, Visitors } from './visitors';
 import { zones } from './zones';
 
 type Site = NonNullable<SettingsData['site']>;
@@ -60,14 +63,17 @@ export function Settings({ id }: { id: string }) {
           }
           return payload?.userErrors ?? [];
         };
-        const parts = { site, show, edit: mayEdit() };
+        const parts = { site, installation: data.installation, show, edit: mayEdit() };
         return (
           <>
             <SiteHeader site={site} title={t('settings.title')} />
             {!parts.edit && <p class="notice">{t('readOnly')}</p>}
             <General {...parts} />
             <Domains {...parts} />
+            <Visitors {...parts} />
             <Excluded {...parts} />
+            <LeftOut {...parts} />
+            <Privacy site={site} />
             <ServerSecret {...parts} />
             <Plan site={site} />
             {parts.edit && <Erasure site={site} />}
@@ -91,8 +97,10 @@ export function Settings({ id }: { id: string }) {
   );
 }
 
-interface PartProps {
+/** PartProps are the props of a card. */
+export interface PartProps {
   site: Site;
+  installation: SettingsData['installation'];
   show: Show;
   edit: boolean;
 }
@@ -191,21 +199,13 @@ function Domains({ site, show, edit }: PartProps) {
   );
 }
 
-/** inLine adds the line of a wrong address to its error. The same address in several lines is named by its first one. */
-function inLine(error: UserError, text: string, list: string[]): UserError {
-  const address = list[Number(error.field?.[2])];
-  if (!address) return error;
-
-  const n = text.split('\n').findIndex((line) => line.split(/[\s,]+/).includes(address)) + 1;
-  return { ...error, code: '', message: t('settings.inLine', { n, address, error: userErrorText(error) }) };
-}
-
 function Excluded({ site, show, edit }: PartProps) {
   const save = async (values: Values, form: HTMLFormElement): Promise<UserError[]> => {
-    const list = (values['excludedAddresses'] ?? '').split(/[\s,]+/).filter(Boolean);
+    const lines = linesOf(values['excludedAddresses'], /[\s,]/);
+    const list = lines.map(({ text }) => text);
     const input = { siteId: site.id, ...changes(form, { excludedAddresses: list }) };
     const errors = show((await updateSite({ input })).updateSite);
-    return errors.map((error) => inLine(error, values['excludedAddresses'] ?? '', list));
+    return errors.map((error) => inLine(error, lines));
   };
   return (
     <Section title={t('settings.excluded')} hint={t('settings.excludedHint')}>

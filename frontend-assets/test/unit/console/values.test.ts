@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
-import { define, load, table } from '../harness';
+import { define, load, loadSame, table, test } from '../harness';
 
 type Format = typeof import('../../../src/console/core/format');
 type Sources = typeof import('../../../src/console/drilldown/sources');
+type Values = typeof import('../../../src/console/core/values');
+type Language = typeof import('../../../src/console/core/language');
+type Countries = typeof import('../../../src/console/parts/countries');
+type Lines = typeof import('../../../src/console/site/lines');
 
 define({
   navigator: { languages: ['en'] },
@@ -46,3 +50,95 @@ table(
   },
   ({ source, want }) => assert.equal(sourceName(source), want),
 );
+
+const german = load<{ default: Record<string, string> }>('console/messages/de').default;
+
+/** speak loads modules in a language of the console. */
+function speak(language: 'en' | 'de') {
+  define({ navigator: { languages: [language] } });
+  load<Language>('console/core/language').setLanguage(language, language === 'de' ? german : {});
+  return {
+    values: loadSame<Values>('console/core/values'),
+    countries: loadSame<Countries>('console/parts/countries'),
+    lines: loadSame<Lines>('console/site/lines'),
+  };
+}
+
+table(
+  'texts of values',
+  {
+    country: { dimension: 'COUNTRY', value: 'DE', en: 'Germany', de: 'Deutschland' },
+    'country without a name': { dimension: 'COUNTRY', value: 'QX', en: 'QX', de: 'QX' },
+    'broken country': { dimension: 'COUNTRY', value: '!', en: '!', de: '!' },
+    'unknown country': { dimension: 'COUNTRY', value: '', en: '(unknown)', de: '(unbekannt)' },
+    browser: { dimension: 'BROWSER', value: 'Samsung Internet', en: 'Samsung Internet', de: 'Samsung Internet' },
+    'unknown browser': { dimension: 'BROWSER', value: '', en: '(unknown)', de: '(unbekannt)' },
+    system: { dimension: 'SYSTEM', value: 'macOS', en: 'macOS', de: 'macOS' },
+    device: { dimension: 'DEVICE', value: 'phone', en: 'phone', de: 'Telefon' },
+    television: { dimension: 'DEVICE', value: 'tv', en: 'TV', de: 'Fernseher' },
+    'unknown device': { dimension: 'DEVICE', value: '', en: '(unknown)', de: '(unbekannt)' },
+    'later device': { dimension: 'DEVICE', value: 'watch', en: 'watch', de: 'watch' },
+    hostname: { dimension: 'HOSTNAME', value: 'www.shop.example', en: 'www.shop.example', de: 'www.shop.example' },
+    'unknown hostname': { dimension: 'HOSTNAME', value: '', en: '(unknown)', de: '(unbekannt)' },
+    group: { dimension: 'SOURCE_GROUP', value: 'ai assistants', en: 'AI assistants', de: 'KI-Assistenten' },
+    'plain group': { dimension: 'SOURCE_GROUP', value: 'social', en: 'social', de: 'soziale Medien' },
+    'no source': { dimension: 'SOURCE_GROUP', value: '', en: '(none)', de: '(ohne)' },
+    channel: { dimension: 'CHANNEL', value: 'organic search', en: 'organic search', de: 'organische Suche' },
+    'small groups of countries': { dimension: 'COUNTRY', value: '(other)', en: '(other)', de: '(übrige)' },
+    'small groups of widths': { dimension: 'SCREEN_WIDTH', value: '(other)', en: '(other)', de: '(übrige)' },
+    'other pages': { dimension: 'PAGE', value: '(other)', en: '(other)', de: '(other)' },
+    language: { dimension: 'LANGUAGE', value: 'fr', en: 'French', de: 'Französisch' },
+  },
+  ({ dimension, value, en, de }) => {
+    assert.equal(speak('en').values.valueText(dimension, value), en);
+    assert.equal(speak('de').values.valueText(dimension, value), de);
+  },
+);
+
+test('rows of small groups are no filters', () => {
+  const { isPlain } = speak('en').values;
+  assert.equal(isPlain('COUNTRY', { value: '(other)', onlyImported: false }), true);
+  assert.equal(isPlain('COUNTRY', { value: 'DE', onlyImported: false }), false);
+  assert.equal(isPlain('COUNTRY', { value: '', onlyImported: false }), false);
+  assert.equal(isPlain('LANGUAGE', { value: 'de', onlyImported: true }), true);
+  assert.equal(isPlain('PAGE', { value: '(other)', onlyImported: false }), false);
+  assert.equal(isPlain('HOUR_OF_DAY', { value: '12', onlyImported: false }), true);
+});
+
+table(
+  'codes of countries',
+  {
+    code: { text: 'de', want: 'DE' },
+    'English name': { text: 'germany', want: 'DE' },
+    'German name': { text: 'Österreich', want: 'AT' },
+    'without an accent': { text: 'Osterreich', want: 'AT' },
+    Kosovo: { text: 'Kosovo', want: 'XK' },
+    'name of a former code, too': { text: 'Frankreich', want: 'FR' },
+    'no country': { text: 'Atlantis', want: 'Atlantis' },
+    'three letters': { text: 'DEU', want: 'DEU' },
+  },
+  ({ text, want }) => assert.equal(speak('de').countries.countryCode(text), want),
+);
+
+test('each country is found by its name', () => {
+  // Some codes of model.Countries with names that are alike, long, or new.
+  const codes = 'AG BA BQ CD CG CI CZ DM DO FK GN GQ GW HK KN KP KR MK MM MO NE NG NL PS SJ ST SX SZ TL TR UM US VC VG VI WS XK'.split(' ');
+  for (const language of ['en', 'de'] as const) {
+    const { values, countries } = speak(language);
+    for (const code of codes) assert.equal(countries.countryCode(values.codeName('region', code)), code);
+  }
+});
+
+test('an error names the line of its entry', () => {
+  const { inLine, linesOf } = speak('en').lines;
+  const lines = linesOf('/a\n\n  b c \r\n/d');
+  assert.deepEqual(lines, [{ n: 1, text: '/a' }, { n: 3, text: 'b c' }, { n: 4, text: '/d' }]);
+  assert.deepEqual(linesOf('x, y\nz', /[\s,]/).map(({ n, text }) => n + text), ['1x', '1y', '2z']);
+  assert.deepEqual(linesOf(undefined), []);
+
+  const error = { code: 'INVALID_PATH', field: ['input', 'excludedPaths', '1'], message: 'No path.' };
+  // The sentence itself belongs to a module that is not loaded here, so its key stands for it.
+  assert.deepEqual(inLine(error, lines), { ...error, code: '', message: 'settings.inLine' });
+  const whole = { ...error, field: ['input', 'excludedPaths'] };
+  assert.equal(inLine(whole, lines), whole);
+});

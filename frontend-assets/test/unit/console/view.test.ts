@@ -28,6 +28,9 @@ table(
     property: { query: '?f=property:plan::is:pro&f=property:a%5C:b:signup:matches:x*' },
     'open table': { query: '?all=exit_page&order=visits.asc&q=shop' },
     'tabs and chart': { query: '?metric=bounceRate&table=1&sources=utm_term&events=funnel' },
+    'details of visits': { query: '?sources=source_group&pages=hostname&audience=country' },
+    'filters by details': { query: '?f=country:is:DE,AT&f=browser:is_not:&f=device:is:phone&f=source_group:is:ai%20assistants' },
+    'table of a detail': { query: '?all=system' },
     'chosen funnel': { query: '?events=funnel&funnel=funnel_1' },
   },
   ({ query }) => assert.equal(addressOf(read(query)), query),
@@ -55,6 +58,8 @@ table(
     'property without a name': { query: '?f=property:::is:pro' },
     metric: { query: '?metric=mood' },
     tab: { query: '?pages=channel' },
+    'default tab': { query: '?sources=channel&pages=page&audience=language' },
+    'tab of another panel': { query: '?pages=country' },
     table: { query: '?all=funnel' },
     'funnel of another tab': { query: '?funnel=funnel_1' },
     'order without a table': { query: '?order=visits&q=x' },
@@ -71,6 +76,12 @@ test('a filter survives its address', () => {
     const view = { ...read(''), filters: [filter as never] };
     assert.deepEqual(read(addressOf(view)).filters, [filter]);
   }
+});
+
+test('the panel of the audience opens with languages, which every site has', () => {
+  assert.equal(read('').tabs['audience'], 'LANGUAGE');
+  assert.equal(read('?audience=browser').tabs['audience'], 'BROWSER');
+  assert.equal(addressOf(read('?audience=browser'), { tabs: { audience: 'LANGUAGE' } }), '?');
 });
 
 test('a selection has the variables of the operations', () => {

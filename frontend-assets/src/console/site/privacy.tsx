@@ -1,0 +1,42 @@
+// The text for a site's privacy policy.
+import { useEffect, useState } from 'preact/hooks';
+import { useQuery } from '../core/data';
+import { languages, t } from '../core/language';
+import { Loaded } from '../core/states';
+import { Section } from '../core/ui';
+import { privacyText, type Language } from '../operations';
+import { Code } from '../parts/copy';
+import type { PartProps } from './settings';
+
+/** Privacy shows the text in the language that the reader chooses. */
+export function Privacy({ site }: { site: PartProps['site'] }) {
+  const [chosen, choose] = useState('');
+  return (
+    <Section title={t('privacy.title')} hint={t('privacy.hint')}>
+      <div class="actions">
+        {Object.entries(languages).map(([code, name]) => (
+          <button key={code} type="button" lang={code} aria-pressed={code === chosen} onClick={() => choose(code)}>
+            {name}
+          </button>
+        ))}
+      </div>
+      {chosen && <Text key={chosen} site={site} code={chosen} />}
+    </Section>
+  );
+}
+
+/** Text reads the text again after a change of the settings, which it follows. */
+function Text({ site, code }: { site: PartProps['site']; code: string }) {
+  const query = useQuery(privacyText, { id: site.id, language: code.toUpperCase() as Language });
+  const [first] = useState(site);
+  useEffect(() => {
+    if (site !== first) void query.reload();
+  }, [site]);
+  return (
+    <div lang={code}>
+      <Loaded query={query}>
+        {({ site }) => site && <Code text={site.privacyText} label={t('privacy.title')} />}
+      </Loaded>
+    </div>
+  );
+}

@@ -1,0 +1,286 @@
+package console_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/dbtest"
+)
+
+// visitorSettings are the settings of a site that the cards of visitors and of hits that are left out have.
+type visitorSettings struct {
+	VisitDetails, ExcludedCountries, ExcludedPaths, Shields []string
+	SmallGroup                                              int
+	HideSmallGroups                                         bool
+}
+
+// visitorSettings reads these settings as a script would.
+func (s *service) visitorSettings(id string) string {
+	s.t.Helper()
+	var data struct{ Site visitorSettings }
+	s.do(`query ($id: ID!) { site(id: $id) { visitDetails excludedCountries excludedPaths shields smallGroup hideSmallGroups } }`,
+		map[string]any{"id": id}, &data)
+	return fmt.Sprintf("%+v", data.Site)
+}
+
+// visitFrom sends a page view of another visitor, and sets what its visit has kept of the browser. number is
+// the site's number in the database.
+func (s *service) visitFrom(number int, key, origin string, client model.Client) {
+	s.t.Helper()
+
+	d := dbtest.Open(s.t, db.EmbeddedURL(s.dir))
+	visits := func() []int64 {
+		rows, err := dbtest.Rows[struct{ Visitor int64 }](d, "SELECT visitor FROM visits WHERE site_id = ?", number)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		visitors := make([]int64, len(rows))
+		for i, row := range rows {
+			visitors[i] = row.Visitor
+		}
+		return visitors
+	}
+
+	before := visits()
+	agent := fmt.Sprintf("%s Visitor/%d", browsertest.UserAgent, len(before))
+	if status := s.hitFrom(agent, key, origin, "/kettle", ""); status != 204 {
+		s.t.Fatalf("a hit: status %d", status)
+	}
+	for _, visitor := range visits() {
+		if slices.Contains(before, visitor) {
+			continue
+		}
+		if err := dbtest.Exec(d, "UPDATE visits SET client = ? WHERE site_id = ? AND visitor = ?",
+			client.Pack(), number, visitor); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// save presses the button of the form with a control.
+func (p *tab) save(label string) {
+	p.t.Helper()
+	p.click(`[...` + labelled(label) + `.form.querySelectorAll('button')].at(-1)`)
+}
+
+// TestVisitorsChromium chooses what the visits of a site keep and which hits it leaves out, and looks at the panels
+// of these details.
+func TestVisitorsChromium(t *testing.T) {
+	t.Parallel()
+
+	s := start(t, nil)
+	s.signUp()
+	id, key := s.createSite("shop.localhost", "Kettle shop")
+	blank, blankKey := s.createSite("blog.localhost", "Blog")
+
+	p := s.openSignedIn("/sites/" + id + "/settings")
+	p.choosesDetails(s, id)
+	p.choosesLeftOut(s, id)
+	p.readsPrivacyText()
+
+	for _, client := range []model.Client{
+		{Country: "DE", Browser: model.Chrome, System: model.Windows, Device: model.Desktop, Host: "shop.localhost"},
+		{Country: "DE", Browser: model.Firefox, System: model.Android, Device: model.Phone, Host: "shop.localhost"},
+		{Country: "FR", Browser: model.Chrome, System: model.Windows, Device: model.Desktop, Host: "www.shop.localhost"},
+		{},
+	} {
+		s.visitFrom(1, key, "http://shop.localhost", client)
+	}
+	s.visitFrom(2, blankKey, "http://blog.localhost", model.Client{})
+
+	// These days include the hits also if the test runs at midnight.
+	now := time.Now().UTC()
+	days := "?from=" + now.AddDate(0, 0, -2).Format(time.DateOnly) + "&to=" + now.AddDate(0, 0, 2).Format(time.DateOnly)
+	p.showsDetails(s, "/sites/"+id+days)
+	p.explainsUnknown(s, "/sites/"+blank+days)
+	p.isGerman(s, id, days)
+	p.clean(s)
+}
+
+// choosesDetails chooses all details but the country, for which the operator has named no file.
+func (p *tab) choosesDetails(s *service, id string) {
+	p.t.Helper()
+
+	p.WaitFor(labelled("Country") + ".disabled && " + labelled("Referrer spam") + ".disabled && " + labelled("Data centres") + ".disabled")
+	p.WaitFor(`document.getElementById(` + labelled("Country") + `.getAttribute('aria-describedby')).textContent ===
+		'The operator of this installation has named no file of countries.'`)
+	p.WaitFor("document.querySelector('[name=excludedCountries]').disabled")
+
+	for _, label := range []string{"Browser", "Device", "Hostname", "Also for members"} {
+		p.check(label)
+	}
+	p.fill("Smallest group of visitors", "1")
+	p.save("Browser")
+	p.WaitFor(labelled("Browser") + ".defaultChecked && " + labelled("Also for members") + ".defaultChecked")
+
+	// Another save changes its own fields only.
+	p.check("System")
+	p.save("System")
+	p.WaitFor(labelled("System") + ".defaultChecked")
+	want := "{VisitDetails:[BROWSER SYSTEM DEVICE HOSTNAME] ExcludedCountries:[] ExcludedPaths:[] Shields:[] SmallGroup:1 HideSmallGroups:true}"
+	if got := s.visitorSettings(id); got != want {
+		p.t.Errorf("settings %s, want %s", got, want)
+	}
+}
+
+// choosesLeftOut enters a wrong path and, as with a file of countries, wrong countries. Errors name their lines, and
+// nothing is saved until all are right.
+func (p *tab) choosesLeftOut(s *service, id string) {
+	p.t.Helper()
+	before := s.visitorSettings(id)
+
+	paths := "document.querySelector('[name=excludedPaths]')"
+	p.enter(paths, "/admin/**\n\nadmin\n/a?b")
+	p.save("Pages, by path or pattern, one on each line")
+	p.see("Line 3, admin: ")
+	p.see("Line 4, /a?b: ")
+	p.WaitFor("document.activeElement.name === 'excludedPaths'") // the first field with an error
+	if got := s.visitorSettings(id); got != before {
+		p.t.Errorf("settings after an error: %s", got)
+	}
+
+	p.Eval("document.querySelector('[name=excludedCountries]').disabled = false", nil)
+	p.enter("document.querySelector('[name=excludedCountries]')", "Germany\nAtlantis\nfr")
+	p.enter(paths, "/admin/**\n/preview/*")
+	p.save("Pages, by path or pattern, one on each line")
+	p.see("Line 2, Atlantis: ")
+	p.WaitFor("document.activeElement.name === 'excludedCountries'")
+	p.look("settings-visitors")
+
+	p.enter("document.querySelector('[name=excludedCountries]')", "Germany\nfr")
+	p.save("Pages, by path or pattern, one on each line")
+	p.WaitFor("document.querySelector('[name=excludedCountries]').defaultValue === 'Germany\\nFrance'")
+	want := strings.Replace(before, "ExcludedCountries:[] ExcludedPaths:[]", "ExcludedCountries:[DE FR] ExcludedPaths:[/admin/** /preview/*]", 1)
+	if got := s.visitorSettings(id); got != want {
+		p.t.Errorf("settings %s, want %s", got, want)
+	}
+}
+
+// readsPrivacyText reads the text for the privacy policy in both languages. It follows a change on the same page.
+func (p *tab) readsPrivacyText() {
+	p.t.Helper()
+
+	const text = "document.querySelector('.code pre')?.textContent"
+	p.press("English")
+	p.WaitFor(text + ".includes('## Measuring visits to shop.localhost')")
+	p.press("Deutsch")
+	p.WaitFor(text + ".includes('### Verantwortlicher')")
+	p.WaitFor("document.querySelectorAll('.code').length === 1 && document.querySelector('.code').parentElement.lang === 'de'")
+
+	p.Eval("window.before = "+text, nil)
+	p.check("Hostname")
+	p.save("Hostname")
+	p.WaitFor(text + " !== window.before && !" + labelled("Hostname") + ".defaultChecked")
+	p.check("Hostname")
+	p.save("Hostname")
+	p.WaitFor(text + " === window.before")
+}
+
+// rows waits for the rows of a panel, as bars returns them.
+func (p *tab) rows(panel string, want ...string) {
+	p.t.Helper()
+	p.WaitFor(fmt.Sprintf(`(rows => rows.join() === %q)([...document.querySelectorAll('section[aria-label=%q] .ranks > *')]
+		.map(e => e.firstChild.textContent + ' ' + e.lastChild.textContent.trim()))`, strings.Join(want, ","), panel))
+}
+
+// showsDetails looks at the panels of a site with details, and filters by a country.
+func (p *tab) showsDetails(s *service, path string) {
+	p.t.Helper()
+
+	p.Goto(s.control + path)
+	p.see("Languages")
+	p.press("Countries")
+	p.rows("Audience", "Germany 2", "(unknown) 1", "France 1")
+	p.press("Browsers")
+	p.rows("Audience", "Chrome 2", "(unknown) 1", "Firefox 1")
+	p.press("Systems")
+	p.rows("Audience", "Windows 2", "(unknown) 1", "Android 1")
+	p.press("Devices")
+	p.rows("Audience", "desktop 2", "(unknown) 1", "phone 1")
+	p.press("Hostnames")
+	p.rows("Pages", "shop.localhost 2", "(unknown) 1", "www.shop.localhost 1")
+	p.press("Source groups")
+	p.rows("Sources", "(none) 4")
+	p.look("figures-details")
+
+	// A row is a filter.
+	p.press("Countries")
+	p.press("Germany")
+	p.see("Country is Germany")
+	p.WaitFor(total(0) + " === '2'")
+	p.rows("Audience", "Germany 2")
+	p.press("Countries: all 1")
+	p.WaitFor("document.querySelector('dialog[open] tbody th')?.textContent === 'Germany'")
+	p.press("Close")
+	p.WaitFor("!location.search.includes('all=')")
+	p.press("Remove the filter Country is Germany")
+	p.WaitFor(total(0) + " === '4'")
+
+	// The dialog takes names and codes, and refuses what is neither.
+	p.press("Filter")
+	p.fill("What", "COUNTRY")
+	p.WaitFor(`[...document.querySelectorAll('dialog .offered a')].map(e => e.textContent).join() === 'Germany,(unknown),France'`)
+	p.WaitFor(`[...document.querySelectorAll('dialog select')[1].options].some(o => o.textContent === 'is not (unknown)')`)
+	p.enter("document.querySelector('dialog textarea')", "france\nAtlantis")
+	p.press("Add the filter")
+	p.see("Atlantis is no country.")
+	p.WaitFor("document.activeElement.name === 'values'")
+	p.look("figures-filter-country")
+	p.enter("document.querySelector('dialog textarea')", "france\nde")
+	p.press("Add the filter")
+	p.see("Country is France or Germany")
+	p.WaitFor(total(0) + " === '3'")
+}
+
+// explainsUnknown looks at the panels of a site that keeps nothing.
+func (p *tab) explainsUnknown(s *service, path string) {
+	p.t.Helper()
+
+	p.Goto(s.control + path + "&audience=country&pages=hostname")
+	p.rows("Audience", "(unknown) 1")
+	p.see("The operator of this installation has named no file of countries.")
+	p.see("Hostnames are turned off for this site. Settings")
+	p.look("figures-unknown")
+	p.press("Browsers")
+	p.WaitFor(`document.querySelector('section[aria-label=Audience] .hint a')?.getAttribute('href').endsWith('/settings')`)
+}
+
+// isGerman looks at the pages in German and in two widths, at the reasons why hits were left out too.
+func (p *tab) isGerman(s *service, id, days string) {
+	p.t.Helper()
+
+	d := dbtest.Open(p.t, db.EmbeddedURL(s.dir))
+	for i, code := range []string{"excluded_country", "excluded_path", "referrer_spam", "data_centre"} {
+		if err := dbtest.Exec(d, "INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (1, ?, 'collect', ?, ?)",
+			model.At(time.Now()).Day(), code, i+1); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+
+	p.Eval("localStorage.setItem('tallygate.language', 'de')", nil)
+	path := "/sites/" + id + days + "&audience=country&f=device:is:phone,desktop"
+	p.Goto(s.control + path)
+	p.see("Gerät ist Telefon oder Computer")
+	p.rows("Besucher", "Deutschland 2", "Frankreich 1")
+	p.look("figures-details-german")
+
+	p.Goto(s.control + "/sites/" + id + "/rejections")
+	for _, advice := range []string{
+		"Sie kamen aus Ländern, die Sie ausgeschlossen haben.", "Sie betrafen Seiten, die Sie ausgeschlossen haben.",
+		"Sie nannten als Verweis eine Website, die in Berichten für sich wirbt.", "Sie kamen aus Netzen von Rechenzentren",
+	} {
+		p.see(advice)
+	}
+
+	p.hasNoBarriers("/sites/" + id + "/settings")
+	p.see("Kleinste Gruppe von Besuchern")
+	p.WaitFor("document.querySelector('[name=excludedCountries]').value === 'Deutschland\\nFrankreich'")
+	p.look("settings-visitors-german")
+	p.hasNoBarriers(path)
+}
