@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/tallygate/demo/history"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
@@ -191,8 +192,9 @@ func (w *WebhookReceiver) sendConversions(ctx context.Context, d *db.DB, ownerEm
 
 	for _, site := range siteList {
 		if site.SiteKey == siteKey {
-			on := true
-			return errors.Join(sites.New(d).UpdateSite(ctx, owner.AccountID, site.ID, sites.SiteUpdate{MeasureEcommerce: &on}),
+			on, details := true, history.Details
+			settings := sites.SiteUpdate{MeasureEcommerce: &on, VisitDetails: &details}
+			return errors.Join(sites.New(d).UpdateSite(ctx, owner.AccountID, site.ID, settings),
 				sites.New(d).SetConversionWebhook(ctx, owner.AccountID, site.ID, w.url, &w.secret, model.ChangedBy{}))
 		}
 	}

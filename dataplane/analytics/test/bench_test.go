@@ -20,6 +20,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/tools/dbtest"
 	"github.com/tallygate/tallygate/tools/testkit"
 	"github.com/tallygate/tallygate/web"
@@ -37,25 +38,60 @@ const outOfReach = 1_000_000_000
 //	empty     a handler that answers 204 and does nothing else
 //	checked   collect with all its checks and rules, but nothing stored
 //	sqlite, postgres   collect as it is: each 204 follows a commit
+//	… details          the same for a site that keeps all details of visits and has all shields
 func BenchmarkCollect(b *testing.B) {
 	b.Run("empty", func(b *testing.B) {
 		drive(b, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			w.WriteHeader(http.StatusNoContent)
-		}), "0123456789abcdef0123456789abcdef")
+		}), &model.Site{SiteKey: "0123456789abcdef0123456789abcdef", Domain: "example.com"})
 	})
 
 	b.Run("checked", func(b *testing.B) {
 		d := dbtest.Open(b, dbtest.SQLiteURL(b))
 		benchCollect(b, d, func(o *analytics.Options) { o.Stores = []analytics.HitStore{discard{}} })
 	})
+	b.Run("checked details", func(b *testing.B) {
+		d := dbtest.Open(b, dbtest.SQLiteURL(b))
+		benchDetails(b, d, func(o *analytics.Options) { o.Stores = []analytics.HitStore{discard{}} })
+	})
 
-	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) { benchCollect(b, d, func(*analytics.Options) {}) })
+	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
+		b.Run("plain", func(b *testing.B) { benchCollect(b, d, func(*analytics.Options) {}) })
+		b.Run("details", func(b *testing.B) { benchDetails(b, d, func(*analytics.Options) {}) })
+	})
+}
+
+// benchDetails is benchCollect for a site that keeps and checks all that a site can.
+func benchDetails(b *testing.B, d *db.DB, change func(*analytics.Options)) {
+	files := openPlaces(b, manyCountries())
+	p := plane{tb: b, db: d, clock: testkit.NewClock(noon)}
+	site := p.site("details.example", 1<<40)
+	details, shields := model.List[model.VisitDetail](model.VisitDetails), model.List[model.Shield](model.Shields)
+	p.update(site, sites.SiteUpdate{VisitDetails: &details, Shields: &shields, ExcludedCountries: &model.List[string]{"AQ"},
+		ExcludedPaths: &model.List[string]{"/admin/**", "/login"}})
+
+	benchSite(b, d, site, func(o *analytics.Options) {
+		files.use(o)
+		change(o)
+	})
+}
+
+// manyCountries returns as many networks as a small database of countries has.
+func manyCountries() map[string]string {
+	countries := make(map[string]string)
+	for i := range 20_000 {
+		countries[fmt.Sprintf("10.%d.%d.0/24", i/256, i%256)] = model.Countries[i%len(model.Countries)]
+	}
+	return countries
 }
 
 func benchCollect(b *testing.B, d *db.DB, change func(*analytics.Options)) {
 	p := plane{tb: b, db: d, clock: testkit.NewClock(noon)}
-	site := p.site("example.com", 1<<40)
+	benchSite(b, d, p.site("example.com", 1<<40), change)
+}
+
+func benchSite(b *testing.B, d *db.DB, site *model.Site, change func(*analytics.Options)) {
 	clients := web.NewClients([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)
 	o := analytics.Options{
 		Cell:       dbtest.SitesCell(b, d),
@@ -76,7 +112,7 @@ func benchCollect(b *testing.B, d *db.DB, change func(*analytics.Options)) {
 	}
 	service.Start()
 	handler := dataplane.Handler(dataplane.Options{Analytics: service, Assets: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)})
-	drive(b, handler, site.SiteKey)
+	drive(b, handler, site)
 
 	if err := service.Stop(b.Context()); err != nil {
 		b.Error(err)
@@ -84,7 +120,7 @@ func benchCollect(b *testing.B, d *db.DB, change func(*analytics.Options)) {
 }
 
 // drive sends b.N page views of 20,000 visitors over as many connections as there are browsers.
-func drive(b *testing.B, handler http.Handler, siteKey string) {
+func drive(b *testing.B, handler http.Handler, site *model.Site) {
 	server := httptest.NewServer(handler)
 	defer server.Close()
 
@@ -110,7 +146,7 @@ func drive(b *testing.B, handler http.Handler, siteKey string) {
 					return
 				}
 
-				if _, err := io.WriteString(conn, pageviewRequest(n, siteKey)); err != nil {
+				if _, err := io.WriteString(conn, pageviewRequest(n, site)); err != nil {
 					b.Error(err)
 					return
 				}
@@ -130,12 +166,12 @@ func drive(b *testing.B, handler http.Handler, siteKey string) {
 }
 
 // pageviewRequest returns the n-th page view as a browser sends it.
-func pageviewRequest(n int64, siteKey string) string {
+func pageviewRequest(n int64, site *model.Site) string {
 	body := fmt.Sprintf(`{"k":"%s","t":"pageview","p":"/products/%d","r":"https://www.google.com/","i":"%016x","w":1920,"l":"de-DE"}`,
-		siteKey, n%97, n)
-	return fmt.Sprintf("POST /collect.php HTTP/1.1\r\nHost: stats.example\r\nOrigin: https://www.example.com\r\n"+
+		site.SiteKey, n%97, n)
+	return fmt.Sprintf("POST /collect.php HTTP/1.1\r\nHost: stats.example\r\nOrigin: https://www.%s\r\n"+
 		"Content-Type: text/plain;charset=UTF-8\r\nUser-Agent: %s\r\nAccept: */*\r\nAccept-Language: de-DE,de;q=0.9\r\n"+
-		"X-Forwarded-For: 10.%d.%d.1\r\nContent-Length: %d\r\n\r\n%s", chrome, n%20_000/256, n%256, len(body), body)
+		"X-Forwarded-For: 10.%d.%d.1\r\nContent-Length: %d\r\n\r\n%s", site.Domain, chrome, n%20_000/256, n%256, len(body), body)
 }
 
 // discard is a store that stores nothing.
@@ -179,7 +215,7 @@ func BenchmarkHandler(b *testing.B) {
 	defer service.Stop(b.Context())
 
 	handler := dataplane.Handler(dataplane.Options{Analytics: service, Assets: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)})
-	_, body, _ := strings.Cut(pageviewRequest(1, site.SiteKey), "\r\n\r\n")
+	_, body, _ := strings.Cut(pageviewRequest(1, site), "\r\n\r\n")
 	b.ReportAllocs()
 	b.SetParallelism(64)
 	b.RunParallel(func(pb *testing.PB) {

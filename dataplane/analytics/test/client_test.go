@@ -34,36 +34,50 @@ const anyHost = "*"
 
 const iPhone = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1"
 
+// places are the operator's files.
+type places struct {
+	countries *operatorfile.File[*operatorfile.Countries]
+	spam      *operatorfile.File[*operatorfile.Domains]
+	clouds    *operatorfile.File[*operatorfile.Networks]
+}
+
+// openPlaces writes and opens the files: countries by network, one domain and one network.
+func openPlaces(tb testing.TB, countries map[string]string) *places {
+	tb.Helper()
+	source := func(name string, data []byte) operatorfile.Source {
+		path := filepath.Join(tb.TempDir(), name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			tb.Fatal(err)
+		}
+		return operatorfile.Source{Setting: name, Path: path, Now: time.Now, Log: slog.New(slog.NewTextHandler(tb.Output(), nil))}
+	}
+
+	var p places
+	var err error
+	if p.countries, err = operatorfile.OpenCountries(source("countries.mmdb", countrytest.Countries(tb, noon, countries))); err != nil {
+		tb.Fatal(err)
+	}
+	if p.spam, err = operatorfile.OpenDomains(source("spam.txt", []byte("spam.example\n"))); err != nil {
+		tb.Fatal(err)
+	}
+	if p.clouds, err = operatorfile.OpenNetworks(source("clouds.txt", []byte("192.0.2.128/25\n"))); err != nil {
+		tb.Fatal(err)
+	}
+	return &p
+}
+
+// use lets a service use the files.
+func (p *places) use(o *analytics.Options) {
+	o.Country = func(addr netip.Addr) string { return p.countries.Value().Country(addr) }
+	o.IsSpam = func(host string) bool { return p.spam.Value().Contains(host) }
+	o.IsDataCentre = func(addr netip.Addr) bool { return p.clouds.Value().Contains(addr) }
+}
+
 // newPlaceful returns a data plane with a database of countries and both lists.
 func newPlaceful(t *testing.T, d *db.DB) *plane {
 	t.Helper()
-	source := func(name string, data []byte) operatorfile.Source {
-		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return operatorfile.Source{Setting: name, Path: path, Now: time.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
-	}
-
-	countries, err := operatorfile.OpenCountries(source("countries.mmdb", countrytest.Countries(t, noon, map[string]string{
-		"198.51.100.0/25": "DE", "198.51.100.128/25": "CH", "192.0.2.128/25": "DE"})))
-	if err != nil {
-		t.Fatal(err)
-	}
-	spam, err := operatorfile.OpenDomains(source("spam.txt", []byte("spam.example\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	clouds, err := operatorfile.OpenNetworks(source("clouds.txt", []byte("192.0.2.128/25\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	return newPlaneWith(t, d, func(o *analytics.Options) {
-		o.Country = func(addr netip.Addr) string { return countries.Value().Country(addr) }
-		o.IsSpam = func(host string) bool { return spam.Value().Contains(host) }
-		o.IsDataCentre = func(addr netip.Addr) bool { return clouds.Value().Contains(addr) }
-	})
+	files := openPlaces(t, map[string]string{"198.51.100.0/25": "DE", "198.51.100.128/25": "CH", "192.0.2.128/25": "DE"})
+	return newPlaneWith(t, d, files.use)
 }
 
 func (p *plane) update(site *model.Site, u sites.SiteUpdate) {

@@ -55,12 +55,14 @@ type person struct {
 	id       model.VisitorID
 	language string
 	width    int16
+	client   model.Client
 	of       item // the product of interest
 }
 
 func newPerson(r *rand.Rand) person {
 	p := person{language: pick(r, languages), width: model.WidthRange(pick(r, widths)), of: pick(r, products)}
 	binary.BigEndian.PutUint64(p.id[:], r.Uint64())
+	p.client = newClient(&p)
 	return p
 }
 
@@ -73,7 +75,7 @@ func (g *generator) visit(r *rand.Rand, at model.Instant, v *visitor, n int16, f
 	}
 
 	v.generator, v.r = g, r
-	v.visit = model.Visit{SiteID: g.siteID, Visitor: v.id, StartedAt: at, N: n}
+	v.visit = model.Visit{SiteID: g.siteID, Visitor: v.id, StartedAt: at, N: n, Client: v.client}
 	v.visit.Referrer, v.visit.Campaign, v.visit.Channel = from.attribution()
 
 	for where := pick(r, from.entries); where != left; {
