@@ -98,7 +98,7 @@ func TestDailyExport(t *testing.T) {
 				continue
 			}
 			row := b.Rows[0]
-			if row["event"] != "signup" || row["channel"] != "direct" || row["row_id"] == "" || len(row) != 26 {
+			if row["event"] != "signup" || row["channel"] != "direct" || row["row_id"] == "" || len(row) != 31 {
 				t.Errorf("row %v", row)
 			}
 			if call.header.Get("X-Service-Signature") == "" || call.header.Get("webhook-signature") == "" {

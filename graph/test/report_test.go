@@ -569,7 +569,7 @@ func TestSharedReport(t *testing.T) {
 	storeDay(t, d, a.siteNumber(site), model.At(a.clock.Now()))
 	storeDay(t, d, a.siteNumber(other), model.At(a.clock.Now()))
 
-	const query = `{ sharedSite { live { visitors } report(period: {preset: TODAY}, filters: [{dimension: LANGUAGE, values: [""]}]) {
+	const query = `{ sharedSite { live { visitors } report(period: {preset: TODAY}, filters: [{dimension: UTM_TERM, values: [""]}]) {
 	totals { visitors } breakdown(by: CHANNEL) { edges { node { value } } } } } }`
 	if got := a.with(c.reader(site), query).ok(t, ""); got.at("sharedSite.report.totals.visitors") != 2.0 || got.at("sharedSite.live.visitors") != 2.0 {
 		t.Errorf("without a segment: %s", got.Body)
