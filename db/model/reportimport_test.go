@@ -1,22 +1,26 @@
-package model
+package model_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/tallygate/tallygate/db/model"
+)
 
 // TestImportDimensions checks which dimensions an import has: visits have all, and daily sums with sources have groups
 // of sources.
 func TestImportDimensions(t *testing.T) {
-	sums := ReportImport{Dimensions: []string{string(DimensionSource), string(DimensionCountry)}}
-	bare := ReportImport{Dimensions: []string{string(DimensionChannel)}}
-	visits := ReportImport{VisitRows: true}
+	sums := model.ReportImport{Dimensions: []string{string(model.DimensionSource), string(model.DimensionCountry)}}
+	bare := model.ReportImport{Dimensions: []string{string(model.DimensionChannel)}}
+	visits := model.ReportImport{VisitRows: true}
 	for _, test := range []struct {
-		of   *ReportImport
-		by   ReportDimension
+		of   *model.ReportImport
+		by   model.ReportDimension
 		want bool
 	}{
-		{&sums, DimensionSource, true}, {&sums, DimensionSourceGroup, true}, {&sums, DimensionCountry, true},
-		{&sums, DimensionBrowser, false}, {&sums, DimensionHostname, false},
-		{&bare, DimensionSourceGroup, false}, {&bare, DimensionChannel, true},
-		{&visits, DimensionBrowser, true}, {&visits, DimensionSourceGroup, true},
+		{&sums, model.DimensionSource, true}, {&sums, model.DimensionSourceGroup, true}, {&sums, model.DimensionCountry, true},
+		{&sums, model.DimensionBrowser, false}, {&sums, model.DimensionHostname, false},
+		{&bare, model.DimensionSourceGroup, false}, {&bare, model.DimensionChannel, true},
+		{&visits, model.DimensionBrowser, true}, {&visits, model.DimensionSourceGroup, true},
 	} {
 		if got := test.of.HasDimension(test.by); got != test.want {
 			t.Errorf("%v of %v: %v", test.by, test.of.Dimensions, got)
