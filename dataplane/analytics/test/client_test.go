@@ -2,6 +2,7 @@ package analytics_test
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -49,7 +50,7 @@ func openPlaces(tb testing.TB, countries map[string]string) *places {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			tb.Fatal(err)
 		}
-		return operatorfile.Source{Setting: name, Path: path, Now: time.Now, Log: slog.New(slog.NewTextHandler(tb.Output(), nil))}
+		return operatorfile.Source{Setting: name, Path: path, Now: time.Now, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	}
 
 	var p places
