@@ -254,6 +254,7 @@ func (p *tab) readsPrivacyText() {
 	p.press("Deutsch")
 	p.WaitFor(text + ".includes('### Verantwortlicher')")
 	p.WaitFor("document.querySelectorAll('.code').length === 1 && document.querySelector('.code').parentElement.lang === 'de'")
+	p.look("settings-privacy")
 
 	p.Eval("window.before = "+text, nil)
 	p.check("Hostname")
