@@ -2,6 +2,8 @@ package console_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/tools/browsertest"
+	"github.com/tallygate/tallygate/tools/countrytest"
 	"github.com/tallygate/tallygate/tools/dbtest"
 )
 
@@ -63,6 +66,11 @@ func (s *service) visitFrom(number int, key, origin string, client model.Client)
 	}
 }
 
+// daysAround returns the query of a period that includes the hits of now also if the test runs at midnight.
+func daysAround(now time.Time) string {
+	return "?from=" + now.AddDate(0, 0, -2).Format(time.DateOnly) + "&to=" + now.AddDate(0, 0, 2).Format(time.DateOnly)
+}
+
 // save presses the button of the form with a control.
 func (p *tab) save(label string) {
 	p.t.Helper()
@@ -94,13 +102,87 @@ func TestVisitorsChromium(t *testing.T) {
 	}
 	s.visitFrom(2, blankKey, "http://blog.localhost", model.Client{})
 
-	// These days include the hits also if the test runs at midnight.
-	now := time.Now().UTC()
-	days := "?from=" + now.AddDate(0, 0, -2).Format(time.DateOnly) + "&to=" + now.AddDate(0, 0, 2).Format(time.DateOnly)
+	days := daysAround(time.Now().UTC())
 	p.showsDetails(s, "/sites/"+id+days)
 	p.explainsUnknown(s, "/sites/"+blank+days)
+	p.hidesSmallGroups(s, "/share"+days+"#"+s.createLink(blank, "For the bank", ""))
 	p.isGerman(s, id, days)
 	p.clean(s)
+}
+
+// TestCountriesChromium keeps and excludes a country by a file of the operator.
+func TestCountriesChromium(t *testing.T) {
+	t.Parallel()
+
+	folder := t.TempDir()
+	countries, networks := filepath.Join(folder, "countries.mmdb"), filepath.Join(folder, "networks")
+	content := map[string][]byte{
+		countries: countrytest.Countries(t, time.Now(), map[string]string{"127.0.0.0/8": "CH"}),
+		networks:  []byte("192.0.2.0/24\n"),
+	}
+	for file, data := range content {
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	s := start(t, map[string]string{"GEO_FILE": countries, "DATA_CENTRE_FILE": networks})
+	s.signUp()
+	id, key := s.createSite("shop.localhost", "Kettle shop")
+	p := s.openSignedIn("/sites/" + id + "/settings")
+	p.WaitFor(labelled("Referrer spam") + ".disabled && !" + labelled("Data centres") + ".disabled")
+	p.check("Country")
+	p.save("Country")
+	p.WaitFor(labelled("Country") + ".defaultChecked")
+
+	s.hitUntil(key, func(before, now []string) bool { return slices.Contains(now, "CH---") })
+
+	p.Goto(s.control + "/sites/" + id + daysAround(time.Now().UTC()) + "&audience=country")
+	p.WaitFor(`[...document.querySelectorAll('section[aria-label="Audience"] .ranks a')].some(e => e.textContent === 'Switzerland')`)
+
+	p.Goto(s.control + "/sites/" + id + "/settings")
+	p.enter("document.querySelector('[name=excludedCountries]')", "switzerland")
+	p.check("Data centres")
+	p.save("Data centres")
+	p.WaitFor(labelled("Data centres") + ".defaultChecked && document.querySelector('[name=excludedCountries]').defaultValue === 'Switzerland'")
+	if got, want := s.visitorSettings(id), "{VisitDetails:[COUNTRY] ExcludedCountries:[CH] ExcludedPaths:[] Shields:[DATA_CENTRES] SmallGroup:3 HideSmallGroups:false}"; got != want {
+		t.Errorf("settings %s, want %s", got, want)
+	}
+	p.Goto(s.control + "/sites/" + id + "/install")
+	p.see("Waiting for a hit")
+	s.hitUntil(key, func(before, now []string) bool { return len(before) == len(now) })
+	p.see("Your country is among the excluded ones.")
+	p.clean(s)
+}
+
+// hitUntil sends page views of new visitors until done, because the data plane gets changes of settings a little
+// later. done gets what the stored visits keep of browsers, before and after a page view.
+func (s *service) hitUntil(key string, done func(before, now []string) bool) {
+	s.t.Helper()
+
+	d := dbtest.Open(s.t, db.EmbeddedURL(s.dir))
+	stored := func() (clients []string) {
+		rows, err := dbtest.Rows[struct{ Client string }](d, "SELECT client FROM visits")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, row := range rows {
+			clients = append(clients, row.Client)
+		}
+		return clients
+	}
+
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		before := stored()
+		agent := fmt.Sprintf("%s Visitor/%d", browsertest.UserAgent, time.Now().UnixNano())
+		if status := s.hitFrom(agent, key, "http://shop.localhost", "/", ""); status != 204 {
+			s.t.Fatalf("a hit: status %d", status)
+		}
+		if done(before, stored()) {
+			return
+		}
+	}
+	s.t.Fatalf("after %v the visits have %q", patience, stored())
 }
 
 // choosesDetails chooses all details but the country, for which the operator has named no file.
@@ -172,6 +254,7 @@ func (p *tab) readsPrivacyText() {
 	p.press("Deutsch")
 	p.WaitFor(text + ".includes('### Verantwortlicher')")
 	p.WaitFor("document.querySelectorAll('.code').length === 1 && document.querySelector('.code').parentElement.lang === 'de'")
+	p.look("settings-privacy")
 
 	p.Eval("window.before = "+text, nil)
 	p.check("Hostname")
@@ -249,6 +332,18 @@ func (p *tab) explainsUnknown(s *service, path string) {
 	p.look("figures-unknown")
 	p.press("Browsers")
 	p.WaitFor(`document.querySelector('section[aria-label=Audience] .hint a')?.getAttribute('href').endsWith('/settings')`)
+}
+
+// hidesSmallGroups opens a shared report with one visitor, which is less than the site's smallest group.
+func (p *tab) hidesSmallGroups(s *service, path string) {
+	p.t.Helper()
+
+	p.Goto(s.control + path)
+	p.rows("Audience", "(other) 1")
+	p.WaitFor(`!document.querySelector('section[aria-label=Audience] .ranks a')`)
+	p.press("Countries")
+	p.rows("Audience", "(unknown) 1")
+	p.see("Countries are not known of these visits.")
 }
 
 // isGerman looks at the pages in German and in two widths, at the reasons why hits were left out too.
