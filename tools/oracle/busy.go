@@ -95,7 +95,7 @@ func (b *Busy) addVisit(key segment.VisitKey, start model.Instant) {
 // visit returns a visit without its page views.
 func (b *Busy) visit(key segment.VisitKey, start model.Instant) segment.Visit {
 	r := b.random
-	v := segment.Visit{VisitKey: key, StartedAt: start, Channel: "direct", Client: b.client()}
+	v := segment.Visit{VisitKey: key, StartedAt: start, Channel: "direct", Client: BusyClient(b.clients)}
 	if r.IntN(20) == 0 {
 		v.UserID = fmt.Sprintf("%016d", r.IntN(busyUsers))
 	}
@@ -112,10 +112,9 @@ func (b *Busy) visit(key segment.VisitKey, start model.Instant) segment.Visit {
 	return v
 }
 
-// client returns what a visit keeps of its browser. It has random numbers of its own, so that rows of
-// before it had clients stay the same.
-func (b *Busy) client() model.Client {
-	r := b.clients
+// BusyClient returns what a visit keeps of its browser. Its random numbers should be its own, so that the
+// other values of visits stay the same.
+func BusyClient(r *rand.Rand) model.Client {
 	return model.Client{
 		Country: model.Countries[min(int(r.ExpFloat64()*20), len(model.Countries)-1)],
 		Browser: model.Browsers[min(int(r.ExpFloat64()*3), len(model.Browsers)-1)],

@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/tools/loadgen/bulk"
+	"github.com/tallygate/tallygate/tools/oracle"
 )
 
 // year generates the rows of one site for the days up to today: returning visitors of a day, visits
@@ -22,6 +23,7 @@ type year struct {
 	perDay                  float64 // page views of an average day
 	first, last, day        model.Day
 	random                  *rand.Rand
+	clients                 *rand.Rand
 	paths, hosts, campaigns *rand.Zipf
 }
 
@@ -42,7 +44,8 @@ func newYear(siteID int64, rows, days int, now model.Instant) *year {
 	return &year{
 		siteID: siteID, perDay: float64(rows) / float64(days),
 		first: last - model.Day(days) + 1, last: last, random: random,
-		paths: rand.NewZipf(random, 1.2, 4, yearPaths-1), hosts: rand.NewZipf(random, 1.3, 2, yearHosts-1),
+		clients: rand.New(rand.NewPCG(uint64(rows), 18)),
+		paths:   rand.NewZipf(random, 1.2, 4, yearPaths-1), hosts: rand.NewZipf(random, 1.3, 2, yearHosts-1),
 		campaigns: rand.NewZipf(random, 1.2, 2, yearCampaigns-1),
 	}
 }
@@ -170,7 +173,7 @@ func (y *year) addEvents(rows *bulk.Rows, v *model.Visit, at model.Instant, path
 // visit returns a visit without its page views.
 func (y *year) visit(visitor model.VisitorID, number int16, at model.Instant) model.Visit {
 	v := model.Visit{SiteID: y.siteID, Visitor: visitor, StartedAt: at, N: number, LastPageviewAt: at, Pageviews: 1,
-		Channel: "direct"}
+		Channel: "direct", Client: oracle.BusyClient(y.clients)}
 	for v.Pageviews < maxVisitViews && y.random.Float64() < 1-1/viewsPerVisit {
 		v.Pageviews++
 	}
