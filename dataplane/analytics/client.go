@@ -45,7 +45,7 @@ func newLeftOut(s *model.Site) (out leftOut) {
 		out.countries = setOf(s.ExcludedCountries)
 	}
 	if len(s.ExcludedPaths) > 0 {
-		out.path = model.PatternMatcher(s.ExcludedPaths...)
+		out.path = model.ExcludedPaths(s.ExcludedPaths)
 	}
 	for _, shield := range s.Shields {
 		switch shield {

@@ -125,6 +125,7 @@ const (
 	MaxRegisteredEvents = 50
 	MaxExcludedNetworks = 200 // the contract sets no limit
 	MaxExcludedPaths    = 50  // the same
+	MaxExcludedPath     = 500 // characters of one, as browsers send it
 )
 
 // SiteRules is a site with everything that the data plane needs to accept or reject its hits. The

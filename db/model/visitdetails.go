@@ -95,17 +95,17 @@ func ParseCountries(field string, codes List[string]) (List[string], error) {
 	return slices.Compact(parsed), nil
 }
 
-// ParseExcludedPaths checks patterns of paths, see PatternMatcher, and returns them sorted.
+// ParseExcludedPaths checks patterns of paths, see ExcludedPaths, and returns them sorted.
 func ParseExcludedPaths(field string, paths List[string]) (List[string], error) {
 	parsed := List[string]{}
 	var wrong []error
 	for i, path := range paths {
 		path = strings.TrimSpace(path)
 		isPath := strings.HasPrefix(path, "/") || strings.HasPrefix(path, "*")
-		if !isPath || !IsReportText(path) || strings.ContainsAny(path, "\r\n?#") {
-			wrong = append(wrong, InvalidItem(field, i, "invalid_path",
-				fmt.Sprintf("Enter the path of a page such as /admin/**, of at most %d characters, without host and query.",
-					MaxFilterText)))
+		if !isPath || !IsStorable(path) || strings.ContainsAny(path, "\r\n?#") || len(sentPath(path)) > MaxExcludedPath {
+			wrong = append(wrong, InvalidItem(field, i, "invalid_path", fmt.Sprintf(
+				"Enter the path of a page such as /admin/**, of at most %d characters as browsers send it, without host and query.",
+				MaxExcludedPath)))
 		}
 		parsed = append(parsed, path)
 	}
@@ -121,8 +121,50 @@ func ParseExcludedPaths(field string, paths List[string]) (List[string], error) 
 			Message: fmt.Sprintf("A site has at most %d excluded paths.", MaxExcludedPaths),
 		}
 	}
-	filter := ReportFilter{Dimension: DimensionPage, Operator: OperatorMatches, Values: parsed}
-	return parsed, CheckReportSearch(field, "invalid_path", []ReportFilter{filter}, nil)
+	if cost := patternCost(sentPaths(parsed)...); cost.wildcards > MaxReportWildcards || cost.characters > MaxReportSearch {
+		return nil, InvalidField(field, "invalid_path", fmt.Sprintf(
+			"The patterns of a site's excluded paths have at most %d wildcards together, and those with several wildcards at most "+
+				"%d characters.", MaxReportWildcards, MaxReportSearch))
+	}
+	return parsed, nil
+}
+
+// ExcludedPaths returns the function that reports whether a path matches one of the patterns, see
+// PatternMatcher. Browsers send /über as /%C3%BCber, and owners may write either.
+func ExcludedPaths(patterns List[string]) func(path string) bool {
+	match := PatternMatcher(sentPaths(patterns)...)
+	return func(path string) bool { return match(sentPath(path)) }
+}
+
+func sentPaths(patterns []string) []string {
+	sent := make([]string, len(patterns))
+	for i, pattern := range patterns {
+		sent[i] = sentPath(pattern)
+	}
+	return sent
+}
+
+// sentPath returns a path as browsers send it: spaces, quotes and characters beyond ASCII are
+// percent-encoded (WHATWG URL, path percent-encode set). It allocates for such paths alone.
+func sentPath(path string) string {
+	isPlain := func(c byte) bool { return c > ' ' && c < 0x7f && !strings.ContainsRune("\"<>`{}", rune(c)) }
+	i := 0
+	for i < len(path) && isPlain(path[i]) {
+		i++
+	}
+	if i == len(path) {
+		return path
+	}
+
+	sent := []byte(path[:i])
+	for ; i < len(path); i++ {
+		if c := path[i]; isPlain(c) {
+			sent = append(sent, c)
+		} else {
+			sent = fmt.Appendf(sent, "%%%02X", c)
+		}
+	}
+	return string(sent)
 }
 
 // ParseSmallGroup checks from how many visitors on a group is shown by itself.
