@@ -1175,6 +1175,8 @@ type Report struct {
 	Answer *reports.Answer `json:"-"`
 	// The keys of the answer's funnels.
 	Funnels []string `json:"-"`
+	// Whether a filter of the request is by a personal dimension.
+	IsPersonal bool `json:"-"`
 	// Groups of fewer visitors are not shown. 0 if all are.
 	SmallGroup int `json:"-"`
 }

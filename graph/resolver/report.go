@@ -142,7 +142,7 @@ func (r *Resolver) report(
 		return nil, err
 	}
 
-	report.Answer, report.AsOf, report.SmallGroup = answer, answer.AsOf, least
+	report.Answer, report.AsOf, report.SmallGroup, report.IsPersonal = answer, answer.AsOf, least, hasPersonal(filters)
 	report.Imported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.State })
 	report.SeriesImported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.Series })
 	report.Imports = importsOf(answer)

@@ -94,7 +94,7 @@ func (r *reportResolver) Breakdown(
 
 	n := slices.IndexFunc(obj.Answer.Request.Periods[0].Breakdowns, b.Same)
 	result, kind := obj.Answer.Results[0], figures.KindOf(by)
-	shown := rowsOf(obj.Answer, n, by, obj.SmallGroup)
+	shown := rowsOf(obj.Answer, n, leastOf(obj, by))
 	rows := shown.all[0]
 	from := int(min(skip, int64(rows.Len())))
 	if err := chargeRows(ctx, rows, orBlank(search)); err != nil {

@@ -7,21 +7,29 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/reports"
 	"github.com/tallygate/tallygate/db/reports/scan"
+	"github.com/tallygate/tallygate/graph/generated"
 )
 
 // Small groups of visitors: readers of shared links, and members if the owner says so, do not see a country,
 // browser, system, device, language or screen width of fewer visitors in the period than Site.smallGroup.
 
+// hasPersonal reports whether a filter is by a personal dimension.
+func hasPersonal(filters []model.ReportFilter) bool {
+	return slices.ContainsFunc(filters, func(f model.ReportFilter) bool { return f.Dimension.IsPersonal() })
+}
+
 // checkGroup refuses a report by personal filters that so few visitors match that all figures would be about
-// them. Filters of the owner's segment are no reason. If least is 0, all groups are shown.
+// them. Filters of the owner's segment are no reason. If least is 0 or 1, all groups are shown.
 func checkGroup(answer *reports.Answer, filters []model.ReportFilter, least int) error {
-	isPersonal := func(f model.ReportFilter) bool { return f.Dimension.IsPersonal() }
-	if least == 0 || !slices.ContainsFunc(filters, isPersonal) {
+	if least <= 1 || !hasPersonal(filters) {
 		return nil
 	}
 
-	for _, result := range answer.Results {
-		if n := result.Totals.Visitors; n > 0 && n < int64(least) {
+	for i, result := range answer.Results {
+		// An empty report would tell no visitor from few, and so which small groups exist. An empty period
+		// to compare with is common: before its first day, a site has no visitors.
+		isEmptyBefore := i > 0 && result.Totals.Visitors == 0
+		if n := result.Totals.Visitors; n < int64(least) && !isEmptyBefore {
 			return &model.Error{
 				Kind: model.Invalid, Code: "group_too_small", Field: "filters",
 				Message: fmt.Sprintf("Fewer than %d visitors match these filters, and groups this small are not shown.", least),
@@ -39,9 +47,9 @@ type shownRows struct {
 	hide bool
 }
 
-// rowsOf returns the rows of the n-th breakdown of an answer, by a dimension.
-func rowsOf(answer *reports.Answer, n int, by model.ReportDimension, least int) *shownRows {
-	s := &shownRows{of: make(map[*scan.Result]int, len(answer.Results)), hide: least > 0 && by.IsPersonal()}
+// rowsOf returns the rows of the n-th breakdown of an answer. Rows of fewer visitors than least are not shown.
+func rowsOf(answer *reports.Answer, n, least int) *shownRows {
+	s := &shownRows{of: make(map[*scan.Result]int, len(answer.Results)), hide: least > 0}
 	for i, result := range answer.Results {
 		rows := result.Breakdowns[n]
 		s.of[result], s.raw = i, append(s.raw, rows)
@@ -51,6 +59,17 @@ func rowsOf(answer *reports.Answer, n int, by model.ReportDimension, least int) 
 		s.all = append(s.all, rows)
 	}
 	return s
+}
+
+// leastOf returns from how many visitors on a report shows a row of a breakdown. Rows by other dimensions are
+// personal, too, if a personal filter chooses their visitors: the page of one visitor from a country is the
+// report by that page and country, which checkGroup refuses. Hours and days of the week are few and always shown.
+func leastOf(report *generated.Report, by model.ReportDimension) int {
+	isTime := by == model.DimensionDayOfWeek || by == model.DimensionHourOfDay
+	if by.IsPersonal() || report.IsPersonal && !isTime {
+		return report.SmallGroup
+	}
+	return 0
 }
 
 // figures returns the figures of a value in a result.

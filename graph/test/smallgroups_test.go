@@ -77,7 +77,7 @@ func TestSmallGroups(t *testing.T) {
 			`[{dimension: COUNTRY, values: ["DE"]}]`:                                                   "",
 			`[{dimension: COUNTRY, values: ["DE"]}, {dimension: PAGE, values: ["/"]}]`:                 "",
 			`[{dimension: PAGE, values: ["/secret"]}]`:                                                 "",
-			`[{dimension: COUNTRY, values: ["FR"]}]`:                                                   "", // no visitor
+			`[{dimension: COUNTRY, values: ["FR"]}]`:                                                   "GROUP_TOO_SMALL", // no visitor
 			`[{dimension: COUNTRY, values: ["UK"]}]`:                                                   "INVALID_ARGUMENT",
 			`[{dimension: COUNTRY, values: ["LI"]}, {dimension: PAGE, values: ["/secret"]}]`:           "GROUP_TOO_SMALL",
 			`[{dimension: LANGUAGE, values: [""]}, {dimension: PAGE, values: ["/secret"]}]`:            "GROUP_TOO_SMALL",
@@ -95,6 +95,21 @@ func TestSmallGroups(t *testing.T) {
 			t.Errorf("countries of one page are %q, want %q", got, want)
 		}
 
+		// Pages of visitors whom a country chooses are groups, too.
+		const chosen = `[{dimension: COUNTRY, values: ["DE", "LI"]}]`
+		if got, want := rows(asReader(chosen).ok(t, ""), "sharedSite.report.pages"), "/:5 (other):1"; got != want {
+			t.Errorf("pages of two countries are %q, want %q", got, want)
+		}
+		if got, want := rows(asMember(chosen).ok(t, ""), "site.report.pages"), "/:5 /secret:1"; got != want {
+			t.Errorf("pages of two countries are %q for a member, want %q", got, want)
+		}
+
+		// No visitors before the first day are no small group.
+		first := strings.NewReplacer("2026-11-19", "2026-11-18", "$filters", `[{dimension: COUNTRY, values: ["DE"]}]`)
+		if got := a.with(reader, `{ sharedSite { `+first.Replace(report)+` } }`); got.codes() != "" {
+			t.Errorf("a report of the first day: %q", got.codes())
+		}
+
 		// A threshold of 1 hides nothing, and the owner can hide groups from members.
 		set := func(settings string) {
 			t.Helper()
@@ -103,6 +118,9 @@ func TestSmallGroups(t *testing.T) {
 		set("smallGroup: 1")
 		if got := rows(asReader("[]").ok(t, ""), "sharedSite.report.countries"); got != all {
 			t.Errorf("with a threshold of 1 a reader sees %q, want %q", got, all)
+		}
+		if got := asReader(`[{dimension: COUNTRY, values: ["FR"]}]`); got.codes() != "" {
+			t.Errorf("with a threshold of 1 a report without visitors: %q", got.codes())
 		}
 		set("smallGroup: 4, hideSmallGroups: true")
 		if got, want := rows(asMember("[]").ok(t, ""), "site.report.countries"), "(other):6/5 DE:4"; got != want {
