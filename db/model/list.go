@@ -2,6 +2,7 @@ package model
 
 import (
 	"database/sql/driver"
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -16,6 +17,15 @@ func (l List[T]) Value() (driver.Value, error) {
 		lines[i] = string(text)
 	}
 	return strings.Join(lines, "\n"), nil
+}
+
+// MarshalJSON writes an empty list as [], also a stored one, which is nil. So the audit log shows no
+// change where both are empty.
+func (l List[T]) MarshalJSON() ([]byte, error) {
+	if len(l) == 0 {
+		return []byte("[]"), nil
+	}
+	return json.Marshal([]T(l))
 }
 
 // Scan implements sql.Scanner.
