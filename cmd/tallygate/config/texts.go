@@ -129,12 +129,12 @@ var Texts = map[string]Text{
 	"referrer-spam-file": {
 		Help: "List of domains, one a line, that send referrer spam, with their subdomains. A changed file is read within " +
 			"seconds. Empty: none.",
-		More: "See [Countries and lists](operations.md#countries-and-lists).",
+		More: "Give it to processes of the control plane, too. See [Countries and lists](operations.md#countries-and-lists).",
 	},
 	"data-centre-file": {
 		Help: "List of networks (CIDR) and addresses of data centres, one a line. A changed file is read within seconds. " +
 			"Empty: none.",
-		More: "See [Countries and lists](operations.md#countries-and-lists).",
+		More: "Give it to processes of the control plane, too. See [Countries and lists](operations.md#countries-and-lists).",
 	},
 	"retention-months": {
 		Help: "Whole months before the current one for which visits, page views and events are kept: 1 to 120. 0 " +
