@@ -22,6 +22,9 @@ type Rows struct {
 	// viewed leaves out the row of the empty value if it has no visitors: visits that only server events
 	// opened have no pages, and nothing of a browser.
 	viewed bool
+
+	least int64    // rows of fewer visitors are in small; 0: all have rows of their own
+	small *Figures // of the row OtherValue if least is not 0; nil without the row
 }
 
 // newRows returns the rows of a table.
@@ -60,16 +63,31 @@ func (r *Rows) Len() int { return r.length }
 
 // All returns the rows in no order. Those of a breakdown with VisitorsOnly have no other figure.
 func (r *Rows) All() iter.Seq2[string, Figures] {
+	if r.least == 0 {
+		return r.each
+	}
 	return func(yield func(string, Figures) bool) {
-		for i := range max(len(r.buckets), len(r.visitorBuckets)) {
-			if f, ok := r.at(i); ok && !yield(r.texts[i], r.with(r.texts[i], f)) {
+		for value, f := range r.each {
+			if !r.isSmall(value, &f) && !yield(value, f) {
 				return
 			}
 		}
-		for value, f := range r.imported {
-			if _, counted := r.counted(value); !counted && !yield(value, f) {
-				return
-			}
+		if r.small != nil {
+			yield(OtherValue, *r.small)
+		}
+	}
+}
+
+// each calls yield with the rows that WithoutSmall divides, in no order.
+func (r *Rows) each(yield func(string, Figures) bool) {
+	for i := range max(len(r.buckets), len(r.visitorBuckets)) {
+		if f, ok := r.at(i); ok && !yield(r.texts[i], r.with(r.texts[i], f)) {
+			return
+		}
+	}
+	for value, f := range r.imported {
+		if _, counted := r.counted(value); !counted && !yield(value, f) {
+			return
 		}
 	}
 }
@@ -77,7 +95,14 @@ func (r *Rows) All() iter.Seq2[string, Figures] {
 // Of returns the figures of a value, which are 0 if it has no row.
 func (r *Rows) Of(value string) Figures {
 	f, _ := r.counted(value)
-	return r.with(value, f)
+	f = r.with(value, f)
+	switch {
+	case !r.isSmall(value, &f):
+		return f
+	case value == OtherValue && r.small != nil:
+		return *r.small
+	}
+	return Figures{}
 }
 
 // OnlySums reports whether all that is known of a value are daily sums of imports. Filters do not find them.
@@ -127,17 +152,25 @@ func (r *Rows) with(value string, f Figures) Figures {
 }
 
 // WithoutSmall returns the rows with the values of fewer visitors than least together as OtherValue. The row
-// of the empty value, about which nothing is known, stays.
+// of the empty value, about which nothing is known, stays. It takes no memory for each row.
 func (r *Rows) WithoutSmall(least int64) *Rows {
-	grouped := &Rows{imported: make(map[string]Figures, r.length), Other: r.Other}
+	grouped := *r
+	grouped.least, grouped.small, grouped.length = least, nil, 0
 	for value, f := range r.All() {
-		if value != "" && f.Visitors < least {
-			value, grouped.Other = OtherValue, true
+		if !grouped.isSmall(value, &f) {
+			grouped.length++
+			continue
 		}
-		sum := grouped.imported[value]
-		sum.Add(&f)
-		grouped.imported[value] = sum
+		if grouped.small == nil {
+			grouped.small, grouped.Other = new(Figures), true
+			grouped.length++
+		}
+		grouped.small.Add(&f)
 	}
-	grouped.length = len(grouped.imported)
-	return grouped
+	return &grouped
+}
+
+// isSmall reports whether a row is part of the row OtherValue.
+func (r *Rows) isSmall(value string, f *Figures) bool {
+	return r.least > 0 && value != "" && (value == OtherValue || f.Visitors < r.least)
 }
