@@ -32,8 +32,8 @@ func newDetails(list model.List[model.VisitDetail]) (d details) {
 	return d
 }
 
-// leftOut are the hits that a site does not store, in addition to excluded addresses. They are ignored like
-// these, and counted under a reason of their own.
+// leftOut says which hits a site does not store, in addition to hits from excluded addresses. They are ignored
+// as well, each counted under its reason.
 type leftOut struct {
 	countries         map[string]bool        // nil: none
 	path              func(path string) bool // nil: none

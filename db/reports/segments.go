@@ -140,7 +140,7 @@ func formOf(packed []byte) (uint32, error) {
 	}
 }
 
-// isOld reports whether the parts are those of segment.DecodeOld.
+// isOld reports whether segment.DecodeOld reads the parts.
 func isOld(form uint32) bool { return form <= formOldDeflated }
 
 // isDeflated reports whether the parts are compressed.

@@ -285,7 +285,7 @@ func (t *text) recipients() {
 	}
 }
 
-// groups names the values of which small groups are hidden.
+// groups names the kinds of values with hidden small groups.
 func (t *text) groups() string {
 	f := t.f
 	return strings.Join(given([]string{

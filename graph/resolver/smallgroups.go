@@ -26,8 +26,8 @@ func checkGroup(answer *reports.Answer, filters []model.ReportFilter, least int)
 	}
 
 	for i, result := range answer.Results {
-		// An empty report would tell no visitor from few, and so which small groups exist. An empty period
-		// to compare with is common: before its first day, a site has no visitors.
+		// An empty report in place of a refusal would show which small groups exist. An empty period to
+		// compare with is common: before its first day, a site has no visitors.
 		isEmptyBefore := i > 0 && result.Totals.Visitors == 0
 		if n := result.Totals.Visitors; n < int64(least) && !isEmptyBefore {
 			return &model.Error{

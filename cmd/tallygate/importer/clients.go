@@ -7,8 +7,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Names of other services for browsers, systems and devices, in the form of words. A name that is none
-// of them has a rule in browserOf, systemOf or deviceOf.
+// Names of other services for browsers, systems and devices, in the form of words. Other names follow
+// the rules of browserOf, systemOf and deviceOf.
 var (
 	browserNames = map[string]model.Browser{
 		"chrome": model.Chrome, "googlechrome": model.Chrome, "chromium": model.Chrome, "crios": model.Chrome,
@@ -153,7 +153,7 @@ func countryOf(text string) string {
 }
 
 // hostOf returns the host of a page as it is stored; empty for a text that is not the host of a site. A name
-// without a dot, such as localhost, is none.
+// without a dot, such as localhost, has none.
 func hostOf(text string) string {
 	if unknownNames[strings.Join(words(text), "")] {
 		return ""

@@ -48,8 +48,9 @@ type failure struct {
 
 // serveHealth adds two endpoints. /healthz responds while the process runs. /readyz responds with 200
 // only while the database is readable and writable (see checkDatabase), its schema is current, it has
-// reported no damaged data to this process, and the process does not drain. The first line is then "ok", followed by a line "warning: …" for each
-// condition that an operator should check, and by a line "file: …" for each file of the operator. Otherwise the first line is the reason, followed by the name
+// reported no damaged data to this process, and the process does not drain. The first line is then
+// "ok", followed by a line "warning: …" for each condition that an operator should check, and by a line
+// "file: …" for each file of the operator. Otherwise the first line is the reason, followed by the name
 // of the check and the time since when it fails.
 func (a *App) serveHealth(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

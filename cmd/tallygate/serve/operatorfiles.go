@@ -60,7 +60,7 @@ var (
 )
 
 // openFile opens the file of a setting and adds it to files. Without a path it returns nil. Its
-// error begins with the flag, as those of other settings do.
+// error begins with the flag, as errors of other settings do.
 func openFile[T any](files *OperatorFiles, open func(operatorfile.Source) (*operatorfile.File[T], error), setting fileSetting,
 	path string, log *slog.Logger) (*operatorfile.File[T], error) {
 	if path == "" {
