@@ -18,7 +18,7 @@ import (
 const maxEntries = 200_000
 
 // Domains is a set of domains with their subdomains. It is safe for concurrent use.
-type Domains struct{ set map[string]struct{} }
+type Domains struct{ set map[string]bool } // by domain: whether its subdomains belong to it
 
 // OpenDomains opens a list of domains, one a line.
 func OpenDomains(s Source) (*File[*Domains], error) { return open(s, parseDomains) }
@@ -26,33 +26,30 @@ func OpenDomains(s Source) (*File[*Domains], error) { return open(s, parseDomain
 // Contains reports whether a host is one of the domains or below one. The host must be normalised,
 // see model.OriginHost.
 func (d *Domains) Contains(host string) bool {
+	if _, found := d.set[host]; found {
+		return true
+	}
 	for {
-		if _, found := d.set[host]; found {
-			return true
-		}
-
 		_, parent, ok := strings.Cut(host, ".")
-		if !ok {
-			return false
+		if !ok || d.set[parent] {
+			return ok
 		}
 		host = parent
 	}
 }
 
 func parseDomains(data []byte) (*Domains, time.Time, error) {
-	d := &Domains{set: make(map[string]struct{})}
+	d := &Domains{set: make(map[string]bool)}
 	err := eachEntry(data, func(entry string) error {
 		host, err := model.ParseDomain(entry, false)
 		if err != nil {
 			return errors.New("is not a domain such as example.com")
 		}
 
-		// A suffix would match the sites of many owners.
-		if _, err := model.ParseNewSiteDomain(entry, false); err != nil {
-			return errors.New("is a suffix under which others register domains")
-		}
-
-		d.set[host] = struct{}{}
+		// Public lists have suffixes such as kharkov.ua, under which others register domains. Sites below
+		// one have other owners.
+		_, shared := model.ParseNewSiteDomain(entry, false)
+		d.set[host] = shared == nil
 		return nil
 	})
 	return d, time.Time{}, err

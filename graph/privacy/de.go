@@ -113,7 +113,7 @@ var german = phrases{
 		"senden " +
 		"(`Sec-CH-UA`, `Sec-CH-UA-Platform`, `Sec-CH-UA-Mobile`), und speichert sie nicht.",
 	NotStored: "Die IP-Adresse und die Browserkennung werden nicht gespeichert.",
-	NothingOfBrowser: "Von Besuchen werden weder Land noch Browser, Betriebssystem oder Klasse des Geräts " +
+	NothingOfBrowser: "Von neuen Besuchen werden weder Land noch Browser, Betriebssystem oder Klasse des Geräts " +
 		"gespeichert.",
 
 	DurationTitle: "Wie lange es gespeichert wird",

@@ -102,7 +102,7 @@ var english = phrases{
 	Hints: "For what it derives, the server also reads three headers that some browsers send with each request " +
 		"(`Sec-CH-UA`, `Sec-CH-UA-Platform`, `Sec-CH-UA-Mobile`), and does not store them.",
 	NotStored:        "The IP address and the user agent are not stored.",
-	NothingOfBrowser: "Visits keep neither a country, nor a browser, operating system or class of device.",
+	NothingOfBrowser: "New visits keep neither a country, nor a browser, operating system or class of device.",
 
 	DurationTitle: "How long it is stored",
 	RowsForever: "Visits, page views and events are stored without a fixed end, until we have the website's data " +

@@ -138,11 +138,16 @@ func (r *Resolver) report(
 	if err != nil {
 		return nil, err
 	}
-	if err := checkGroup(answer, filters, least); err != nil {
+	// A segment of the link is its owner's choice, unless the owner hides small groups from all.
+	reading := filters
+	if site.HideSmallGroups {
+		reading = all
+	}
+	if err := checkGroup(answer, reading, least); err != nil {
 		return nil, err
 	}
 
-	report.Answer, report.AsOf, report.SmallGroup, report.IsPersonal = answer, answer.AsOf, least, hasPersonal(filters)
+	report.Answer, report.AsOf, report.SmallGroup, report.IsPersonal = answer, answer.AsOf, least, hasPersonal(reading)
 	report.Imported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.State })
 	report.SeriesImported = importedOf(answer, func(m *scan.Imported) scan.ImportState { return m.Series })
 	report.Imports = importsOf(answer)

@@ -129,6 +129,18 @@ func TestSmallGroups(t *testing.T) {
 		if got := asMember(`[{dimension: COUNTRY, values: ["CH"]}]`); got.codes() != "GROUP_TOO_SMALL" {
 			t.Errorf("a member's report of Switzerland: %q", got.codes())
 		}
+
+		// A link's segment is its owner's choice, unless small groups are hidden from members, who make links.
+		segment := c.query(`mutation($id: ID!) { createSegment(input: {siteId: $id, name: "LI", filters: [{dimension: COUNTRY, values: ["LI"]}]}) {
+	segment { id } userErrors { code } } }`, "id", site).ok(t, "createSegment")
+		link := c.query(createLinkMutation, "site", site, "segment", segment.at("createSegment.segment.id")).ok(t, "createSharedLink")
+		opened := a.client().query(openLinkMutation, "token", link.at("createSharedLink.token")).ok(t, "openSharedLink")
+		reader = opened.at("openSharedLink.viewerToken").(string)
+		if got := asReader("[]"); got.codes() != "GROUP_TOO_SMALL" {
+			t.Errorf("a report of a segment of one visitor: %q", got.codes())
+		}
+		set("hideSmallGroups: false")
+		asReader("[]").ok(t, "")
 	})
 }
 

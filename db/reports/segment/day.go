@@ -281,6 +281,7 @@ func (d *DayBuilder) addProperties(object []byte) (added uint8) {
 // The memory of a row in bytes: in the builder, and in the columns that are made of it.
 const (
 	visitBytes    = 280
+	clientBytes   = 130 // of a distinct client, with its place in the map
 	viewBytes     = 70
 	eventBytes    = 94
 	propertyBytes = 24
@@ -301,7 +302,7 @@ func (d *DayBuilder) check() {
 
 // Bytes estimates the memory of the build.
 func (d *DayBuilder) Bytes() int {
-	n := d.vocabulary.bytes() + visitBytes*len(d.visits) + viewBytes*len(d.views) + eventBytes*len(d.events) +
+	n := d.vocabulary.bytes() + visitBytes*len(d.visits) + clientBytes*len(d.clients) + viewBytes*len(d.views) + eventBytes*len(d.events) +
 		propertyBytes*len(d.props)
 	if d.census != nil {
 		n += d.census.bytes()
