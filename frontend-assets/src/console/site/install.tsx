@@ -179,7 +179,9 @@ function Variants({ site }: { site: Site }) {
       <details>
         <summary>{t('install.server')}</summary>
         <p>
-          {t('install.serverText')} <a href={`/sites/${site.id}/settings`}>{t('settings.title')}</a>
+          {t('install.serverText')} <a href={`/sites/${site.id}/settings`}>
+                      {t(code === 'excluded_address' ? 'settings.excluded' : 'leftOut.title')}
+                    </a>
         </p>
         <Code text={server} label={t('install.server')} />
       </details>
@@ -278,7 +280,9 @@ function Check({ site }: { site: Site }) {
                 <li key={code}>
                   <code>{code}</code> × {exact(count)}: {ignoredTexts[code] ? t(ignoredTexts[code]) : advice}{' '}
                   {/^excluded|^data_centre/.test(code) && (
-                    <a href={`/sites/${site.id}/settings`}>{t('settings.title')}</a>
+                    <a href={`/sites/${site.id}/settings`}>
+                      {t(code === 'excluded_address' ? 'settings.excluded' : 'leftOut.title')}
+                    </a>
                   )}
                 </li>
               ))}
