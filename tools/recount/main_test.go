@@ -242,7 +242,7 @@ func TestCommandLine(t *testing.T) {
 		{"--pageviews " + path + " --from 2026-11-02 --to 2026-11-01", 1},
 		{"--pageviews " + path + " --from 2026-11-31 --to 2026-12-01", 1},
 		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --zone Mars/Olympus", 1},
-		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --by COUNTRY", 1},
+		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --by CITY", 1},
 		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --by PROPERTY", 1},
 		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --filter PAGE", 1},
 		{"--pageviews " + path + " --from 2026-11-01 --to 2026-11-01 --step PAGE", 1},

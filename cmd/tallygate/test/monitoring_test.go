@@ -3,6 +3,7 @@ package test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -263,6 +264,10 @@ func testPrometheus(t *testing.T) {
 		settings["TALLYGATE_ROLES"], settings["TALLYGATE_METRICS_ADDR"] = role, "127.0.0.1:0"
 		settings["TALLYGATE_SECRET"] = strings.Repeat("a test's key ", 4)
 		settings["TALLYGATE_CAPTCHA_DIFFICULTY"] = "1024"
+
+		if role == "data" {
+			maps.Copy(settings, newOperatorFiles(t, time.Now()))
+		}
 
 		listeners := []string{role, "metrics"}
 		if role == "worker" {
