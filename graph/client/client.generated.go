@@ -1344,8 +1344,8 @@ const (
 	UserErrorCodeInvalidNetwork UserErrorCode = "INVALID_NETWORK"
 	// The text is not the code of a country by ISO 3166-1.
 	UserErrorCodeInvalidCountry UserErrorCode = "INVALID_COUNTRY"
-	// The text is not the path of a page, or a pattern of such paths. The patterns of a list have at most 100 wildcards together, and 1,024
-	// characters in patterns with several wildcards.
+	// The text is not the path of a page, or a pattern of such paths, or has more than 500 characters. The patterns of a list have at most
+	// 100 wildcards together, and 1,024 characters in patterns with several wildcards.
 	UserErrorCodeInvalidPath UserErrorCode = "INVALID_PATH"
 	// A site has at most 50 excluded paths.
 	UserErrorCodeTooManyPaths UserErrorCode = "TOO_MANY_PATHS"

@@ -1236,8 +1236,8 @@ enum UserErrorCode {
   "The text is not the code of a country by ISO 3166-1."
   INVALID_COUNTRY
   """
-  The text is not the path of a page, or a pattern of such paths. The patterns of a list have at most 100 wildcards together, and 1,024
-  characters in patterns with several wildcards.
+  The text is not the path of a page, or a pattern of such paths, or has more than 500 characters. The patterns of a list have at most
+  100 wildcards together, and 1,024 characters in patterns with several wildcards.
   """
   INVALID_PATH
   "A site has at most 50 excluded paths."
@@ -2194,8 +2194,9 @@ type SiteOverview {
   5,000 page views and events of the period, and of the one compared with, an eighth more for each breakdown and funnel, or 500
   points for each quarter of a second and 1 for each 64 KB of values if that is more, in addition to the complexity. An equal report
   within 10 seconds gets the same answer and costs its complexity alone; ` + "`" + `asOf` + "`" + ` says until when it counts. Fails with
-  ` + "`" + `INVALID_ARGUMENT` + "`" + ` for an invalid period, filter or funnel, with ` + "`" + `GROUP_TOO_SMALL` + "`" + ` where small groups are hidden, with ` + "`" + `TOO_EXPENSIVE` + "`" + ` beyond 50 million page views or 128 MB of memory,
-  and with ` + "`" + `UNAVAILABLE` + "`" + ` while days of the period are not counted yet, as after an update.
+  ` + "`" + `INVALID_ARGUMENT` + "`" + ` for an invalid period, filter or funnel, with ` + "`" + `GROUP_TOO_SMALL` + "`" + ` where small groups are hidden, with
+  ` + "`" + `TOO_EXPENSIVE` + "`" + ` beyond 50 million page views or 128 MB of memory, and with ` + "`" + `UNAVAILABLE` + "`" + ` while days of the period are not counted yet,
+  as after an update.
   """
   report(
     "The days. Default: the period and, unless ` + "`" + `compare` + "`" + ` is given, the comparison of ` + "`" + `reportView` + "`" + `."
