@@ -179,9 +179,7 @@ function Variants({ site }: { site: Site }) {
       <details>
         <summary>{t('install.server')}</summary>
         <p>
-          {t('install.serverText')} <a href={`/sites/${site.id}/settings`}>
-                      {t(code === 'excluded_address' ? 'settings.excluded' : 'leftOut.title')}
-                    </a>
+          {t('install.serverText')} <a href={`/sites/${site.id}/settings`}>{t('settings.title')}</a>
         </p>
         <Code text={server} label={t('install.server')} />
       </details>
