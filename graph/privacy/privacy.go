@@ -191,6 +191,7 @@ func (t *text) device() {
 func (t *text) stored() {
 	f := t.f
 	t.heading("### ", t.StoredTitle)
+
 	t.list(t.OfPageview, t.Time, t.Path, t.Language, t.Width, t.Engagement, t.PageviewID)
 	t.list(t.OfVisit,
 		t.Pseudonym, t.VisitTimes, t.Referrer, t.Channel, t.Campaign, t.ClickIDs,
@@ -201,6 +202,7 @@ func (t *text) stored() {
 		when(f.keeps(model.DetailDevice), t.Device),
 		when(f.UserID, t.VisitUserID),
 	)
+
 	t.list(t.OfEvent,
 		when(f.AutomaticEvents, t.Links),
 		when(f.AutomaticEvents, t.ScrollEvent),
@@ -209,6 +211,7 @@ func (t *text) stored() {
 		when(len(f.RegisteredEvents) > 0, fmt.Sprintf(t.OwnEvents, code(f.RegisteredEvents))+" "+t.toComplete(t.OwnEventsMeaning)),
 	)
 	t.paragraph(when(!f.storesEvents(), t.NoEvents))
+
 	if f.UserID {
 		t.paragraph(t.UserID, t.toComplete(t.UserIDWhen))
 	}

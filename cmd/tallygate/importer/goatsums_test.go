@@ -111,7 +111,7 @@ func TestGoatCounterSums(t *testing.T) {
 	})
 }
 
-// wantGoatCounterSumsClients checks the counts of page views: those of all hits without those of events.
+// wantGoatCounterSumsClients checks the counts of page views: of all hits, less the events.
 func wantGoatCounterSumsClients(f *fixture) {
 	f.t.Helper()
 	f.wantClients(

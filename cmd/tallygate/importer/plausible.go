@@ -142,7 +142,7 @@ func (p *plausible) addHost(t *table, page *reports.ImportFigure) error {
 	})
 }
 
-// boundHosts limits the visitors and visits of each host to those of its day, so that they are exact on a day with a
+// boundHosts limits the visitors and visits of each host to the totals of its day, so that they are exact on a day with a
 // single host.
 func (p *plausible) boundHosts() {
 	for key := range p.hosts {

@@ -183,8 +183,7 @@ func keepAllDetails(t *testing.T, d *db.DB, siteKey string) *model.SiteRules {
 	return site
 }
 
-// sendMarked sends hits of all kinds by the marked visitor, those of a refused and of an ignored call
-// included.
+// sendMarked sends hits of all kinds by the marked visitor, also a refused and an ignored one.
 func sendMarked(t *testing.T, p *process, siteKey string) {
 	t.Helper()
 	const view = "00000000000000aa"

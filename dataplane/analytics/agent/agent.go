@@ -127,7 +127,7 @@ func (w words) browser(system model.System) model.Browser {
 
 // isWebView reports whether an app shows the page. Android's view for apps says wv, or Version
 // before Chrome, as do a few browsers of vendors, which have names with "Browser". The view of iOS
-// leaves out Safari; those of Huawei's systems name only their engine.
+// leaves out Safari; a view of Huawei's systems names its engine only.
 func (w words) isWebView(system model.System) bool {
 	switch system {
 	case model.Android:

@@ -59,16 +59,19 @@ func (h hints) system(agent model.System) model.System {
 		return model.ChromeOS
 	case `"iOS"`:
 		return model.IOS
+
 	case `"Android"`, `"Linux"`:
 		switch agent {
 		case model.ChromeOS, model.HarmonyOS, model.KaiOS, model.Tizen, model.WebOS:
 			return agent
 		}
+
 		if h.platform == `"Android"` {
 			return model.Android
 		}
 		return model.Linux
 	}
+
 	return agent
 }
 
