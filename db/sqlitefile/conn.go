@@ -17,6 +17,7 @@ import (
 // takes another seven for locks, contexts and conversions.
 type Conn struct {
 	DriverConn
+	turns    *turnstile
 	prepared map[reflect.Type]io.Closer // by Prepared; closed with the connection
 }
 
@@ -77,8 +78,11 @@ func isLocked(err error) bool {
 	return ok && failed.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
-// BeginTx implements driver.ConnBeginTx. It takes the lock.
+// BeginTx implements driver.ConnBeginTx. It takes the lock, in turn with other processes.
 func (c *Conn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
+	c.turns.enter(ctx)
+	defer c.turns.leave()
+
 	return patiently(ctx, func() (driver.Tx, error) { return c.DriverConn.BeginTx(ctx, options) })
 }
 
@@ -98,6 +102,7 @@ func (c *Conn) Close() error {
 		// Closing the connection ends the statements in any case.
 		_ = statements.Close()
 	}
+	c.turns.close()
 	return c.DriverConn.Close()
 }
 

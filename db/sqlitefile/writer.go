@@ -18,6 +18,7 @@ import (
 // visitors wait for its batches. A single pool could not do that: it picks a waiting caller at
 // random.
 type Writer struct {
+	path      string
 	connector driver.Connector
 	used      chan struct{} // with room for one
 
@@ -64,7 +65,7 @@ func NewWriter(path string) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Writer{connector: connector, used: make(chan struct{}, 1)}, nil
+	return &Writer{path: path, connector: connector, used: make(chan struct{}, 1)}, nil
 }
 
 // Used returns a channel for one receiver, which receives after a use of the connection. Several uses
@@ -180,7 +181,7 @@ func (w *Writer) open(ctx context.Context) (*Conn, error) {
 			conn.Close())
 	}
 
-	w.conn = &Conn{DriverConn: able}
+	w.conn = &Conn{DriverConn: able, turns: openTurnstile(w.path)}
 	return w.conn, nil
 }
 

@@ -9,8 +9,7 @@ import (
 )
 
 // TestBusyProcessLeavesTurns opens a database file twice, as two processes do during an upgrade. One writes
-// without a pause. The other one must get its turns, too: SQLite's own wait looks for the lock ten times a
-// second, and finds it taken again nearly every time.
+// without a pause. The other one must get its turns, too: it would find SQLite's lock free by chance only.
 func TestBusyProcessLeavesTurns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.sqlite")
 	busy, patient := openAt(t, path), openAt(t, path)
@@ -40,7 +39,7 @@ func TestBusyProcessLeavesTurns(t *testing.T) {
 	}
 	stop()
 
-	if n := <-written; n > 50*turns {
+	if n := <-written; n > 10*turns {
 		t.Errorf("the busy process wrote %d times while the other one wrote %d times", n, turns)
 	} else {
 		t.Logf("%d writes of the busy process, %d of the other one", n, turns)
