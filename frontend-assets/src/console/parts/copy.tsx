@@ -1,5 +1,5 @@
 // Texts to copy, and secrets that are shown once.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { t } from '../core/language';
 import { announce } from '../core/store';
 
@@ -39,7 +39,9 @@ export function Code({ text, label }: { text: string; label: string }) {
 export function Secret({ text, label, onDone }: { text: string; label: string; onDone(): void }) {
   const notice = useRef<HTMLDivElement>(null);
   const opener = useRef<Element | null>(null); // of the notice
-  useEffect(() => {
+
+  // Before the next answer of the server, which may replace the opener.
+  useLayoutEffect(() => {
     opener.current = document.activeElement;
 
     // A dialog that closes moves the focus to its own opener.
