@@ -167,8 +167,11 @@ type auditWorld struct {
 func newAuditWorld(t *testing.T, d *db.DB) *auditWorld {
 	a := newApp(t, d, localhost, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
 	first := a.tenant("first.example")
+
+	// Entries of both programs have the time of one clock, so that the newest has the highest id.
+	unmailed := newApp(t, d, noMail, func(s *settings) { s.auth.Now, s.graph.Now = a.clock.Now, a.clock.Now })
 	w := &auditWorld{app: a, vars: maps.Clone(first.ids), clients: map[string]*client{
-		"": first.owner, "unmailed": newApp(t, d, noMail).client(), "leaving": a.client(),
+		"": first.owner, "unmailed": unmailed.client(), "leaving": a.client(),
 		"changing":   a.join(first.owner, "changing@first.example", model.RoleViewer),
 		"starting":   a.join(first.owner, "starting@first.example", model.RoleViewer),
 		"confirming": a.join(first.owner, "confirming@first.example", model.RoleViewer),
