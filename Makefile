@@ -217,6 +217,11 @@ recipes: ## Run the recipes of frameworks in Chromium, with packages from the ne
 	cd docs/recipes/frameworks && npm ci
 	go test -tags recipes -run '^TestRecipeFrameworksChromium$$' ./cmd/tallygate/test
 
+.PHONY: types
+types: ## Check the types of the TypeScript sources (the checker is compiled at the first time, some minutes)
+	@go -C .ci/types build -buildvcs=false -o ../../bin/tsgo github.com/microsoft/typescript-go/cmd/tsgo
+	@for project in . src/console test/unit; do bin/tsgo --noEmit --project frontend-assets/$$project || exit 1; done
+
 .PHONY: deploy-lint
 deploy-lint: ## Check the files of deploy/ with the parsers of Docker, Compose and Kubernetes
 	go -C .ci/deploylint run -buildvcs=false . $(CURDIR)/deploy

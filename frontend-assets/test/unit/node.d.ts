@@ -8,6 +8,7 @@ declare module 'node:test' {
 declare module 'node:assert/strict' {
   const assert: {
     (value: unknown, message?: string): void;
+    ok(value: unknown, message?: string): void;
     equal(actual: unknown, expected: unknown, message?: string): void;
     notEqual(actual: unknown, expected: unknown, message?: string): void;
     deepEqual(actual: unknown, expected: unknown, message?: string): void;
@@ -27,5 +28,7 @@ declare module 'node:fs' {
   export function readFileSync(path: string): Uint8Array;
   export function readFileSync(path: string, encoding: 'utf8'): string;
 }
+
+declare function setImmediate(run: (value?: unknown) => void): void;
 
 declare const require: { (path: string): unknown; cache: Record<string, unknown>; main: { filename: string } };
