@@ -108,6 +108,8 @@ type Query struct {
 	Points     []time.Time     // starts of the series' points, ascending; the last one ends the series
 	Breakdowns []Breakdown
 	Funnels    []Funnel
+	Journeys   []Journey
+	Cohorts    *Cohorts       // nil for none
 	Properties *PropertyNames // which properties to list; nil for none
 }
 
