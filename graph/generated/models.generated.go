@@ -2641,7 +2641,8 @@ const (
 	// that of `attempts` by 10, those of `apiTokens` of a user, `unknownEvents`, `segments`, `funnels` and `sharedLinks` by 50, those of
 	// `filters` by 10 and of `steps` by 8, that of `accounts` by 20, and that of `members`, `invitations`, `sessions`, `deletedSites` and
 	// `Account.apiTokens` by 100. In reports, the content of `breakdown` is multiplied by a tenth of `first`, that of `series` by 40, and
-	// that of `propertyNames` by 10. A mutation costs 100, plus 1 for each item of the lists in its input. A mutation that checks a
+	// that of `propertyNames` by 10; ten nodes of a journey or weeks of cohorts count as one: `next` and `returned` are multiplied by 12, and
+	// `weeks` by 54, each divided by 10. A mutation costs 100, plus 1 for each item of the lists in its input. A mutation that checks a
 	// password or sends a mail costs 3,000, and one that erases a user's data 1,000. A search among all accounts costs 1,000 in addition.
 	// `RateLimit` describes what of it is charged.
 	ErrorCodeTooComplex ErrorCode = "TOO_COMPLEX"

@@ -326,7 +326,7 @@ func TestCohorts(t *testing.T) {
 		days []segment.Rows
 		want []scan.Cohort
 	}{
-		"nobody":          {[]segment.Rows{day(0, "")}, []scan.Cohort{{}, {}}},
+		"no user id":      {[]segment.Rows{day(0, "")}, []scan.Cohort{{}, {}}},
 		"twice in a week": {[]segment.Rows{day(0, a), day(5, a)}, []scan.Cohort{{Users: 1}, {}}},
 		"in the next week": {[]segment.Rows{day(5, a, b), day(6, a), day(7, c)},
 			[]scan.Cohort{{Users: 2, Returned: weeks(1)}, {Users: 1}}},
