@@ -135,6 +135,22 @@ func TestJourneysChromium(t *testing.T) {
 	p.look("cohorts")
 	p.clean(s)
 
+	// A reader of a shared link sees journeys, but no numbers of few users.
+	token := s.createLink(id, "x", "")
+	reader := s.open("/share?period=91d&journey=/#" + token)
+	reader.see("136 visits with /, and the pages after it")
+	reader.press("Close")
+	reader.press("Cohorts")
+	reader.see("Numbers of few users are not shown.")
+	reader.WaitFor(`[...document.querySelectorAll('.cohorts tbody tr')[0].cells].slice(1).map(td => td.textContent.trim()).join(' ').trim() ===
+		'6 83.3% 5 66.7% 4 50% 3 few few few few 0% 0 so far'`)
+	reader.look("cohorts-shared")
+	reader.Goto(s.control + "/share?period=91d&journey=/&f=browser:is_not:Chrome#" + token)
+	reader.see("136 visits with /, and the pages after it")
+	reader.Goto(s.control + "/share?period=91d&journey=/nowhere&f=browser:is_not:Chrome#" + token)
+	reader.see("Fewer visitors than are shown had /nowhere with these filters.")
+	reader.clean(s)
+
 	// German, on a narrow screen.
 	p.Eval("localStorage.setItem('tallygate.language', 'de')", nil)
 	for path, text := range map[string]string{"?period=91d&events=cohort": "Erster Besuch in der Woche ab", "?period=91d&journey=/": "Was danach kam"} {

@@ -23,7 +23,7 @@ export default {
   'journey.starts': 'Frequent pages and events',
   'journey.startHint': 'Begins with “/” or “*” for a page; else it is the name of an event.',
   'cohort.off':
-    'Cohorts need pseudonymous user ids, and this site has none. Without them, nobody is known again on another day.',
+    'Cohorts need pseudonymous user ids, and this site has none. Without them, a person is another visitor the next day.',
   'cohort.settings': 'Turn user ids on in the settings',
   'cohort.none': 'No week of the period has begun.',
   'cohort.empty': 'No user had the first visit in this period.',
